@@ -67,7 +67,8 @@ fn run(root: &Path) -> Duration {
 }
 
 fn within(root: &Path, kib: usize) -> bool {
-    let script = format!("ulimit -v {kib}; exec \"$0\" topo --format json --sysroot \"$1\" >/dev/null");
+    let script =
+        format!("ulimit -v {kib}; exec \"$0\" topo --format json --sysroot \"$1\" >/dev/null");
     Command::new("sh")
         .args(["-c", &script, env!("CARGO_BIN_EXE_gdr")])
         .arg(root)
@@ -90,7 +91,11 @@ fn lay_out(root: &Path, size: usize) {
     }
     for node in 0..2 {
         let cpus = format!("{}-{}\n", node * 64, node * 64 + 63);
-        fs::write(root.join(format!("sys/devices/system/node/node{node}/cpulist")), cpus).expect("a file");
+        fs::write(
+            root.join(format!("sys/devices/system/node/node{node}/cpulist")),
+            cpus,
+        )
+        .expect("a file");
     }
     for number in 0..size / DOMAIN {
         let domain = Domain {
@@ -103,7 +108,8 @@ fn lay_out(root: &Path, size: usize) {
         let mut endpoints = 0;
         for slot in 0..DOWNSTREAM {
             let below = domain.function(&switch, 2, slot, Part::Port(6));
-            let share = (DOMAIN - 2 - DOWNSTREAM) / DOWNSTREAM + usize::from(slot < (DOMAIN - 2) % DOWNSTREAM);
+            let share = (DOMAIN - 2 - DOWNSTREAM) / DOWNSTREAM
+                + usize::from(slot < (DOMAIN - 2) % DOWNSTREAM);
             for function in 0..share {
                 let part = match (number < PAIRS, slot, function) {
                     (true, 0, 0) => Part::Gpu,
@@ -115,7 +121,8 @@ fn lay_out(root: &Path, size: usize) {
                     let device = place.join(format!("infiniband/mlx5_{number}"));
                     fs::create_dir_all(&device).expect("a directory");
                     symlink(&place, device.join("device")).expect("a link");
-                    symlink(relative(root, &device), rdma.join(format!("mlx5_{number}"))).expect("a link");
+                    symlink(relative(root, &device), rdma.join(format!("mlx5_{number}")))
+                        .expect("a link");
                 }
                 endpoints += 1;
             }
@@ -141,7 +148,8 @@ struct Domain<'a> {
 
 impl Domain<'_> {
     fn top(&self) -> PathBuf {
-        self.root.join(format!("sys/devices/pci{:04x}:00", self.number))
+        self.root
+            .join(format!("sys/devices/pci{:04x}:00", self.number))
     }
 
     fn function(&self, above: &Path, bus: usize, slot: usize, part: Part) -> PathBuf {
@@ -161,7 +169,9 @@ impl Domain<'_> {
 
 /// The target of a link in `sys/X/Y/Z` to a place below the root.
 fn relative(root: &Path, place: &Path) -> PathBuf {
-    let inner = place.strip_prefix(root.join("sys")).expect("below the root");
+    let inner = place
+        .strip_prefix(root.join("sys"))
+        .expect("below the root");
     let up = if inner.to_string_lossy().contains("infiniband") {
         "../.."
     } else {

@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use support::crowded::{
-    COMMANDS, COMPARISONS, Input, MAX_ROWS, compressed, dumps, gpus, lay_out_gpus, logs, long_answers, many_devices,
-    profiles, scaled,
+    COMMANDS, COMPARISONS, Input, MAX_ROWS, compressed, dumps, gpus, lay_out_gpus, logs,
+    long_answers, many_devices, profiles, scaled,
 };
 use support::{everywhere, recorded, scratch};
 
@@ -41,10 +41,18 @@ struct Worst {
 impl Worst {
     fn add(&mut self, cost: Cost, at: &str) {
         self.runs += 1;
-        if self.time.as_ref().is_none_or(|(worst, _)| cost.wall > worst.wall) {
+        if self
+            .time
+            .as_ref()
+            .is_none_or(|(worst, _)| cost.wall > worst.wall)
+        {
             self.time = Some((cost, at.to_owned()));
         }
-        if self.memory.as_ref().is_none_or(|(worst, _)| cost.mib > worst.mib) {
+        if self
+            .memory
+            .as_ref()
+            .is_none_or(|(worst, _)| cost.mib > worst.mib)
+        {
             self.memory = Some((cost, at.to_owned()));
         }
     }
@@ -70,11 +78,19 @@ impl Table {
                 };
             }
         }
-        self.by_command.entry(command.to_owned()).or_default().add(cost, input);
-        self.by_input.entry(input.to_owned()).or_default().add(cost, command);
+        self.by_command
+            .entry(command.to_owned())
+            .or_default()
+            .add(cost, input);
+        self.by_input
+            .entry(input.to_owned())
+            .or_default()
+            .add(cost, command);
         if cost.wall > MAX_SECONDS || cost.mib > MAX_MIB {
-            self.over
-                .push(format!("{command}, {input}: {:.2} s, {:.0} MiB", cost.wall, cost.mib));
+            self.over.push(format!(
+                "{command}, {input}: {:.2} s, {:.0} MiB",
+                cost.wall, cost.mib
+            ));
         }
     }
 
@@ -82,7 +98,9 @@ impl Table {
     fn machine(&mut self, name: &str, source: &str, path: &Path) {
         for command in COMMANDS {
             let args = command.iter().map(|arg| (*arg).to_owned());
-            let args: Vec<String> = args.chain([source.to_owned(), path.display().to_string()]).collect();
+            let args: Vec<String> = args
+                .chain([source.to_owned(), path.display().to_string()])
+                .collect();
             self.measure(name, &command.join(" "), &args, None);
         }
     }
@@ -91,7 +109,9 @@ impl Table {
 fn run(args: &[String], stdin: Option<&Path>) -> Cost {
     let gdr = std::env::var_os("GDR").unwrap_or_else(|| env!("CARGO_BIN_EXE_gdr").into());
     let costs = tempfile::NamedTempFile::new().expect("a temporary file");
-    let stdin = stdin.map_or(Stdio::null(), |path| fs::File::open(path).expect("a file").into());
+    let stdin = stdin.map_or(Stdio::null(), |path| {
+        fs::File::open(path).expect("a file").into()
+    });
     let started = Instant::now();
     let status = Command::new("time")
         .args(["-q", "-f", "%U %S %M", "-o"])
@@ -104,7 +124,10 @@ fn run(args: &[String], stdin: Option<&Path>) -> Cost {
         .status()
         .expect("GNU time starts");
     let wall = started.elapsed().as_secs_f64();
-    assert!(status.code().is_some_and(|code| code <= 3), "{args:?}: {status}");
+    assert!(
+        status.code().is_some_and(|code| code <= 3),
+        "{args:?}: {status}"
+    );
     let text = fs::read_to_string(costs.path()).expect("the costs");
     let mut numbers = text
         .split_ascii_whitespace()
@@ -123,7 +146,8 @@ fn scaled_up() -> Vec<Input> {
     let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
     let mut inputs = Vec::new();
     for name in recorded() {
-        let text = fs::read_to_string(machines.join(&name).join("snapshot.json")).expect("a snapshot");
+        let text =
+            fs::read_to_string(machines.join(&name).join("snapshot.json")).expect("a snapshot");
         inputs.extend([MAX_ROWS, usize::MAX].map(|rows| scaled(&name, &text, rows)));
     }
     for (name, _, root) in everywhere() {
@@ -134,7 +158,10 @@ fn scaled_up() -> Vec<Input> {
             .expect("gdr starts");
         let text = String::from_utf8(output.stdout).expect("a snapshot");
         let path = Path::new(&name);
-        let short = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+        let short = path
+            .file_stem()
+            .unwrap_or(path.as_os_str())
+            .to_string_lossy();
         inputs.push(scaled(&short, &text, MAX_ROWS));
         if path.extension().is_some() {
             inputs.push(scaled(&short, &text, usize::MAX));
@@ -160,7 +187,12 @@ fn main() {
         let path = write(input);
         table.machine(&input.name, "--from", &path);
         for comparison in COMPARISONS {
-            let head = ["snapshot".to_owned(), "--diff".to_owned(), text(&few), text(&path)];
+            let head = [
+                "snapshot".to_owned(),
+                "--diff".to_owned(),
+                text(&few),
+                text(&path),
+            ];
             let args: Vec<String> = head
                 .into_iter()
                 .chain(comparison.iter().map(|arg| (*arg).to_owned()))

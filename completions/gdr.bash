@@ -904,7 +904,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__rdma)
-            opts="-d -v -h --gpu --sim --quick --full --size --profile --format --listen --rendezvous --secret-file --no-secret --device --far-device --gid-index --memory --road --all --qps --show-perftest --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --profile --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --memory --memory-path --all --qps --show-perftest --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -946,7 +946,7 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --far-device)
+                --remote-device)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -958,7 +958,7 @@ _gdr() {
                     COMPREPLY=($(compgen -W "host huge pinned gpu" -- "${cur}"))
                     return 0
                     ;;
-                --road)
+                --memory-path)
                     COMPREPLY=($(compgen -W "dmabuf peermem staged" -- "${cur}"))
                     return 0
                     ;;

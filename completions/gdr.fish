@@ -110,8 +110,8 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subco
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "host" -d 'Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "p2p" -d 'Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "rdma" -d 'Move GPU memory by RDMA cards, verify every byte where it arrived, and measure as perftest does'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "async" -d 'Let streams ring a card\'s doorbells and wait for its completions, with kernels between, and measure what that takes'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "rdma" -d 'Move GPU memory by RDMA NICs, verify every byte where it arrived, and measure as perftest does'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "async" -d 'Let streams ring a NIC\'s doorbells and wait for its completions, with kernels between, and measure what that takes'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and not __fish_seen_subcommand_from copy host p2p rdma async help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l gpu -d 'Which GPUs: all, a number as in gdr topo, a PCI address or a UUID; several with commas' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from copy" -l size -d 'Measure these sizes alone, as in 4096, 64KiB or 1MiB; several with commas' -r
@@ -183,14 +183,14 @@ svg\t'Bandwidth over size, as a picture'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l listen -d 'Wait for the other machine\'s gdr here, up to an hour [default: all addresses, port 18516]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l rendezvous -d 'Meet the other process of a launcher: slurm, mpi, or by a file that both machines see' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l secret-file -d 'Read the secret that both machines share from this file of mode 0600 [default: the variable GDR_PROBE_SECRET]' -r -F
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s d -l device -d 'These cards, as in mlx5_0 or mlx5_0:1; several with commas [default: of each GPU the best one]' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l far-device -d 'The far end is this port of this machine [default: the near one itself]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s d -l device -d 'These NICs, as in mlx5_0 or mlx5_0:1; several with commas [default: of each GPU the best one]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l remote-device -d 'The remote end is this port of this machine [default: the near one itself]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l gid-index -d 'The GID\'s index at every port [default: RoCE v2 with an IPv4 address first]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l memory -d 'The memory that is moved [default: a GPU\'s where there is one, else the host\'s]' -r -f -a "host\t'The host\'s'
 huge\t'The host\'s, huge pages'
 pinned\t'The host\'s, pinned by a GPU\'s driver'
 gpu\t'A GPU\'s'"
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l road -d 'Reach GPU memory by this road and no other; by default the first one that works' -r -f -a "dmabuf\t'GPUDirect RDMA by a dma-buf'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l memory-path -d 'Reach GPU memory by this memory path and no other; by default the first one that works' -r -f -a "dmabuf\t'GPUDirect RDMA by a dma-buf'
 peermem\t'GPUDirect RDMA by nvidia-peermem'
 staged\t'Copies through pinned memory, without GPUDirect RDMA'"
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l qps -d 'Queue pairs that move the bandwidth' -r
@@ -204,7 +204,7 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l quick -d 'The most telling part, in less than 5 seconds for one GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l full -d 'Everything, and more exactly; a minute and more for one GPU'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l no-secret -d 'Use no secret: for two processes on this machine, over its loopback; any of its users can connect'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l all -d 'Each GPU with each card, one figure each: what SYS costs against PIX'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l all -d 'Each GPU with each NIC, one figure each: what SYS costs against PIX'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -l show-perftest -d 'Print what perftest would be called with for the same ends'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s v -l verbose -d 'Say on standard error what could not be read; doctor also shows what every finding rests on'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from rdma" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -215,11 +215,11 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 curve\t'Bandwidth over size, drawn in the terminal'
 json\t'For programs: schema gdr.probe/1'
 svg\t'Bandwidth over size, as a picture'"
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l hca -d 'Who is behind the queues; without one, doorbells and completions are left out' -r -f -a "mlx5\t'An mlx5 card, whose doorbells the GPU rings itself (ConnectX, BlueField)'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l hca -d 'Who is behind the queues; without one, doorbells and completions are left out' -r -f -a "mlx5\t'An mlx5 NIC, whose doorbells the GPU rings itself (ConnectX, BlueField)'
 proxy\t'A thread of the CPU that posts to any RDMA device, for machines where the GPU rings no doorbells'
 sim\t'A software HCA: a thread of the CPU; every output says so'"
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s d -l device -d 'The card, as in mlx5_0 or mlx5_0:1, of mlx5 and proxy [default: of each GPU the best one]' -r
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l gid-index -d 'The GID\'s index at the card\'s port [default: RoCE v2 with an IPv4 address first]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -s d -l device -d 'The NIC, as in mlx5_0 or mlx5_0:1, of mlx5 and proxy [default: of each GPU the best one]' -r
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l gid-index -d 'The GID\'s index at the NIC\'s port [default: RoCE v2 with an IPv4 address first]' -r
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l sysroot -d 'Look at the machine laid out in this directory instead of the one gdr runs on' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l from -d 'Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo' -r -F
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from async" -l color -d 'When to use colour; auto means on a terminal, unless NO_COLOR is set' -r -f -a "auto\t'On a terminal'
@@ -234,8 +234,8 @@ complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcomman
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "host" -d 'Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "p2p" -d 'Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "rdma" -d 'Move GPU memory by RDMA cards, verify every byte where it arrived, and measure as perftest does'
-complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "async" -d 'Let streams ring a card\'s doorbells and wait for its completions, with kernels between, and measure what that takes'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "rdma" -d 'Move GPU memory by RDMA NICs, verify every byte where it arrived, and measure as perftest does'
+complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "async" -d 'Let streams ring a NIC\'s doorbells and wait for its completions, with kernels between, and measure what that takes'
 complete -c gdr -n "__fish_gdr_using_subcommand probe; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l profile -d 'What the machine should be ready for, as in gdr doctor' -r
 complete -c gdr -n "__fish_gdr_using_subcommand fix" -l platform -d 'Judge as on this platform, whatever the machine looks like, as doctor does' -r -f -a "bare-metal\t'On the hardware itself'
@@ -316,5 +316,5 @@ complete -c gdr -n "__fish_gdr_using_subcommand help; and not __fish_seen_subcom
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "copy" -d 'Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "host" -d 'Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging'
 complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "p2p" -d 'Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "rdma" -d 'Move GPU memory by RDMA cards, verify every byte where it arrived, and measure as perftest does'
-complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "async" -d 'Let streams ring a card\'s doorbells and wait for its completions, with kernels between, and measure what that takes'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "rdma" -d 'Move GPU memory by RDMA NICs, verify every byte where it arrived, and measure as perftest does'
+complete -c gdr -n "__fish_gdr_using_subcommand help; and __fish_seen_subcommand_from probe" -f -a "async" -d 'Let streams ring a NIC\'s doorbells and wait for its completions, with kernels between, and measure what that takes'

@@ -24,7 +24,9 @@ fn main() -> ExitCode {
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
     let answered = world::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock()))
-        .or_else(|| probe::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock())));
+        .or_else(|| {
+            probe::answer_for_parent(&arguments, &mut output::escaped(io::stdout().lock()))
+        });
     if let Some(answered) = answered {
         return if answered.is_ok() {
             ExitCode::SUCCESS

@@ -26,8 +26,8 @@ const MAY_KNOW: [(&str, &[&str]); 19] = [
     (
         "cmd",
         &[
-            "check", "cli", "collect", "explain", "fix", "import", "input", "model", "output", "pci", "probe",
-            "profile", "render", "snapshot", "topo", "world",
+            "check", "cli", "collect", "explain", "fix", "import", "input", "model", "output",
+            "pci", "probe", "profile", "render", "snapshot", "topo", "world",
         ],
     ),
     ("main", &["cli", "cmd", "output", "probe", "world"]),
@@ -50,7 +50,9 @@ fn sources() -> Vec<(String, PathBuf, String)> {
             let path = entry.expect("an entry").path();
             match path.is_dir() {
                 true => walk(&path, found),
-                false if path.extension().is_some_and(|extension| extension == "rs") => found.push(path),
+                false if path.extension().is_some_and(|extension| extension == "rs") => {
+                    found.push(path)
+                }
                 false => {}
             }
         }
@@ -71,7 +73,9 @@ fn sources() -> Vec<(String, PathBuf, String)> {
 
 /// The code of a file without its comments: what a sentence mentions is no arrow.
 fn code(text: &str) -> String {
-    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let lines = text
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -133,9 +137,12 @@ fn arrows_run_one_way() {
     let may_know: BTreeMap<&str, &[&str]> = MAY_KNOW.into_iter().collect();
     let mut arrows = 0;
     for (room, path, text) in sources().iter().filter(|(room, ..)| room != "lib") {
-        let allowed = may_know
-            .get(room.as_str())
-            .unwrap_or_else(|| panic!("{}: room '{room}' is not in the list of this test", path.display()));
+        let allowed = may_know.get(room.as_str()).unwrap_or_else(|| {
+            panic!(
+                "{}: room '{room}' is not in the list of this test",
+                path.display()
+            )
+        });
         let code = code(text);
         let named = names_after(&code, "crate::")
             .into_iter()
@@ -159,7 +166,11 @@ fn arrows_run_one_way() {
 fn nothing_points_back() {
     for (room, knows) in MAY_KNOW {
         for other in knows {
-            let back = MAY_KNOW.iter().find(|(name, _)| name == other).expect("a room").1;
+            let back = MAY_KNOW
+                .iter()
+                .find(|(name, _)| name == other)
+                .expect("a room")
+                .1;
             assert!(!back.contains(&room), "{room} and {other} know each other");
         }
     }
@@ -170,8 +181,8 @@ fn crates_are_known_where_they_belong() {
     for (room, path, text) in sources() {
         let code = code(&text);
         for (krate, rooms) in MAY_KNOW_CRATES {
-            let used =
-                code.contains(&format!("use {krate}::")) || !names_after(&code, &format!("{krate}::")).is_empty();
+            let used = code.contains(&format!("use {krate}::"))
+                || !names_after(&code, &format!("{krate}::")).is_empty();
             assert!(
                 !used || rooms.contains(&room.as_str()),
                 "{}: {room} may not know crate {krate}",
@@ -186,14 +197,22 @@ fn crate_gpu_is_used_where_it_belongs() {
     for (room, path, text) in sources() {
         let used = code(&text).contains("use gpu::");
         let may = ["probe", "world"].contains(&room.as_str());
-        assert!(!used || may, "{}: {room} may not know crate gpu", path.display());
+        assert!(
+            !used || may,
+            "{}: {room} may not know crate gpu",
+            path.display()
+        );
     }
 }
 
 /// What a person sees passes the filter of `output`. The exceptions write lines to a parent process, or look at the terminal.
 #[test]
 fn only_output_writes_to_the_terminal() {
-    let may = ["src/cli/style.rs", "src/probe/rdma/channel.rs", "src/main.rs"];
+    let may = [
+        "src/cli/style.rs",
+        "src/probe/rdma/channel.rs",
+        "src/main.rs",
+    ];
     let mut seen = 0;
     for (module, path, text) in sources() {
         let tested = path.components().any(|part| part.as_os_str() == "tests");
@@ -201,7 +220,14 @@ fn only_output_writes_to_the_terminal() {
             continue;
         }
         let code = code(&text);
-        for writer in ["stdout()", "stderr()", "println!", "eprint", "indicatif", "/dev/tty"] {
+        for writer in [
+            "stdout()",
+            "stderr()",
+            "println!",
+            "eprint",
+            "indicatif",
+            "/dev/tty",
+        ] {
             let used = code
                 .match_indices(writer)
                 .any(|(at, _)| !code[..at].ends_with("output::"));

@@ -23,7 +23,11 @@ fn run(root: &Path, args: &[&str]) -> Run {
 fn refuses(run: &Run, words: &[&str]) {
     assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{}", run.stderr);
     for word in words {
-        assert!(run.stderr.contains(word), "'{word}' is not in: {}", run.stderr);
+        assert!(
+            run.stderr.contains(word),
+            "'{word}' is not in: {}",
+            run.stderr
+        );
     }
 }
 
@@ -47,7 +51,10 @@ fn a_device_that_does_not_exist() {
 #[test]
 fn a_root_that_is_none() {
     let missing = Path::new("/no/such/directory");
-    refuses(&run(missing, &["topo"]), &["/no/such/directory", "No such file"]);
+    refuses(
+        &run(missing, &["topo"]),
+        &["/no/such/directory", "No such file"],
+    );
     let file = tempfile::NamedTempFile::new().expect("a file");
     refuses(&run(file.path(), &["topo"]), &["Not a directory"]);
     let empty = tempfile::tempdir().expect("a directory");
@@ -64,10 +71,17 @@ fn a_profile_that_is_none() {
     let file = dir.path().join("mine.toml");
     fs::write(&file, "name = \"mine\"\nabout = \"\"\ncolour = 1\n").expect("a file");
     refuses(
-        &run(dir.path(), &["doctor", "--profile", &file.to_string_lossy()]),
+        &run(
+            dir.path(),
+            &["doctor", "--profile", &file.to_string_lossy()],
+        ),
         &["line 3, column 1: unknown key, expected one of `name`"],
     );
-    let said = run(dir.path(), &["doctor", "--profile", &file.to_string_lossy()]).stderr;
+    let said = run(
+        dir.path(),
+        &["doctor", "--profile", &file.to_string_lossy()],
+    )
+    .stderr;
     assert_eq!(said.matches("unknown key").count(), 1, "said twice: {said}");
 }
 
@@ -229,7 +243,9 @@ fn links_lead_nowhere_outside_the_root() {
     let dir = Machine::load("h200-x1").laid_out();
     let outside = tempfile::NamedTempFile::new().expect("a file");
     fs::write(outside.path(), "0x10de\n").expect("written");
-    let device = dir.path().join("sys/bus/pci/devices/0000:00:01.0/numa_node");
+    let device = dir
+        .path()
+        .join("sys/bus/pci/devices/0000:00:01.0/numa_node");
     fs::remove_file(&device).expect("removed");
     symlink(outside.path(), &device).expect("a link");
     let run = run(dir.path(), &["topo", "--verbose"]);
@@ -269,7 +285,12 @@ fn a_tree_that_is_a_circle_is_walked_to_an_end() {
         &["doctor"],
     ] {
         let run = run(dir.path(), args);
-        assert!([0, 1, 3].contains(&run.code), "{args:?}: {} {}", run.code, run.stderr);
+        assert!(
+            [0, 1, 3].contains(&run.code),
+            "{args:?}: {} {}",
+            run.code,
+            run.stderr
+        );
     }
 }
 
@@ -310,7 +331,13 @@ fn nothing_that_was_read_moves_the_terminal() {
 fn a_reader_that_goes_away_is_no_error() {
     let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     let mut child = Command::new(env!("CARGO_BIN_EXE_gdr"))
-        .args(["--sysroot", &dir.path().to_string_lossy(), "topo", "--format", "json"])
+        .args([
+            "--sysroot",
+            &dir.path().to_string_lossy(),
+            "topo",
+            "--format",
+            "json",
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -326,7 +353,11 @@ fn a_reader_that_goes_away_is_no_error() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// `gdr doctor | head -1` in a script with pipefail: no reader makes a broken machine well.
@@ -349,7 +380,12 @@ fn the_verdict_stands_whoever_reads_it() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let topo = Command::new(env!("CARGO_BIN_EXE_gdr"))
-        .args(["--sysroot", &dir.path().to_string_lossy(), "topo", "--verbose"])
+        .args([
+            "--sysroot",
+            &dir.path().to_string_lossy(),
+            "topo",
+            "--verbose",
+        ])
         .stderr(writer)
         .output()
         .expect("gdr starts");
@@ -357,7 +393,10 @@ fn the_verdict_stands_whoever_reads_it() {
         !topo.stdout.is_empty(),
         "nobody heard the notes, and the matrix is gone too"
     );
-    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("/dev/full");
     let topo = Command::new(env!("CARGO_BIN_EXE_gdr"))
         .args(["--sysroot", &dir.path().to_string_lossy(), "topo"])
         .stdout(full)
@@ -390,7 +429,11 @@ fn an_nvml_that_hangs_is_given_up() {
     refuses(&run, &["did not answer within 1 s", "--library-timeout"]);
     let doctor = with(&["doctor", "--library-timeout", "1", "--verbose"]);
     assert!([1, 3].contains(&doctor.code), "{}", doctor.stderr);
-    assert!(doctor.stderr.contains("did not answer within 1 s"), "{}", doctor.stderr);
+    assert!(
+        doctor.stderr.contains("did not answer within 1 s"),
+        "{}",
+        doctor.stderr
+    );
     assert!(start.elapsed() < Duration::from_secs(60));
 }
 

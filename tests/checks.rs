@@ -83,7 +83,8 @@ fn cases() -> Vec<Case> {
     files.sort();
     let read = |path: &PathBuf| {
         let text = fs::read_to_string(path).expect("a family's cases");
-        let family: Family = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let family: Family = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         family.cases
     };
     files.iter().flat_map(read).collect()
@@ -129,14 +130,27 @@ fn report(case: &Case) -> Value {
     })
     .lay_out(&root);
     let file = dir.path().join("machine.json");
-    let taken = Gdr::new().sysroot(&root).args(["snapshot", "-o"]).args([&file]).run();
+    let taken = Gdr::new()
+        .sysroot(&root)
+        .args(["snapshot", "-o"])
+        .args([&file])
+        .run();
     assert_eq!(taken.code, 0, "{}: {}", case.about, taken.stderr);
-    let mut snapshot: Value = serde_json::from_slice(&fs::read(&file).expect("the snapshot")).expect("JSON");
+    let mut snapshot: Value =
+        serde_json::from_slice(&fs::read(&file).expect("the snapshot")).expect("JSON");
     if case.machine == sound() {
-        let nodes = fs::read(fixtures().join("sound.json")).expect("the nodes of the sound machine");
-        merge(&mut snapshot, &serde_json::from_slice(&nodes).expect("JSON"));
+        let nodes =
+            fs::read(fixtures().join("sound.json")).expect("the nodes of the sound machine");
+        merge(
+            &mut snapshot,
+            &serde_json::from_slice(&nodes).expect("JSON"),
+        );
     }
-    for (library, changes) in [("nvml", &case.nvml), ("cuda", &case.cuda), ("verbs", &case.verbs)] {
+    for (library, changes) in [
+        ("nvml", &case.nvml),
+        ("cuda", &case.cuda),
+        ("verbs", &case.verbs),
+    ] {
         for (pointer, value) in changes {
             let answer = snapshot
                 .pointer_mut(&format!("/libraries/{library}/answered"))
@@ -153,12 +167,18 @@ fn report(case: &Case) -> Value {
         .args([&file])
         .args(&case.args)
         .run();
-    assert!(!run.stderr.contains("panicked"), "{}: {}", case.about, run.stderr);
-    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{}: {error}: {}", case.about, run.stderr))
+    assert!(
+        !run.stderr.contains("panicked"),
+        "{}: {}",
+        case.about,
+        run.stderr
+    );
+    serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|error| panic!("{}: {error}: {}", case.about, run.stderr))
 }
 
 /// What is wrong with a case's report.
-fn trouble(case: &Case, report: &Value) -> Option<String> {
+fn failure(case: &Case, report: &Value) -> Option<String> {
     let of_check = |finding: &&Value| finding["id"] == case.check.as_str();
     let of_subject = |finding: &&Value| {
         case.subject
@@ -210,7 +230,7 @@ fn every_fixture_is_judged_as_it_should_be() {
     let wrong: Vec<String> = cases
         .iter()
         .zip(&reports)
-        .filter_map(|(case, report)| trouble(case, report))
+        .filter_map(|(case, report)| failure(case, report))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
     if need(Need::JsonSchema) {
@@ -232,10 +252,15 @@ fn fit_their_schema(reports: &Value) {
         .spawn()
         .expect("python3 starts");
     let mut pipe = python.stdin.take().expect("a pipe");
-    pipe.write_all(reports.to_string().as_bytes()).expect("it is read");
+    pipe.write_all(reports.to_string().as_bytes())
+        .expect("it is read");
     drop(pipe);
     let output = python.wait_with_output().expect("python3 ends");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Nothing fails, warns or is unknown on the sound machine.
@@ -246,7 +271,9 @@ fn the_sound_machine_is_sound() {
     }))
     .expect("a case");
     let report = report(&case);
-    let fine = |finding: &&Value| ["pass", "info", "skip"].contains(&finding["outcome"].as_str().unwrap_or_default());
+    let fine = |finding: &&Value| {
+        ["pass", "info", "skip"].contains(&finding["outcome"].as_str().unwrap_or_default())
+    };
     let findings = report["findings"].as_array().expect("findings");
     let wrong: Vec<&Value> = findings.iter().filter(|finding| !fine(finding)).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -276,7 +303,9 @@ fn no_check_lacks_a_fixture() {
     let mut missing = Vec::new();
     for id in &ids {
         for kind in ["pass", "bad", "unknown"] {
-            let excepted = EXCEPTIONS.iter().any(|(check, what, _)| check == id && *what == kind);
+            let excepted = EXCEPTIONS
+                .iter()
+                .any(|(check, what, _)| check == id && *what == kind);
             if !excepted && !has.contains(&((*id).to_owned(), kind)) {
                 missing.push(format!("{id}: {kind}"));
             }
@@ -286,8 +315,17 @@ fn no_check_lacks_a_fixture() {
         .iter()
         .filter(|(id, kind, _)| has.contains(&((*id).to_owned(), *kind)) || !ids.contains(id))
         .collect();
-    assert!(needless.is_empty(), "these have fixtures after all: {needless:?}");
-    let unlisted: Vec<_> = has.iter().filter(|(id, _)| !ids.contains(&id.as_str())).collect();
-    assert!(unlisted.is_empty(), "fixtures of checks that are not: {unlisted:?}");
+    assert!(
+        needless.is_empty(),
+        "these have fixtures after all: {needless:?}"
+    );
+    let unlisted: Vec<_> = has
+        .iter()
+        .filter(|(id, _)| !ids.contains(&id.as_str()))
+        .collect();
+    assert!(
+        unlisted.is_empty(),
+        "fixtures of checks that are not: {unlisted:?}"
+    );
     assert!(missing.is_empty(), "no fixture for\n{}", missing.join("\n"));
 }

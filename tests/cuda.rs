@@ -31,7 +31,9 @@ impl Fake {
         fs::write(&file, machine.to_string()).expect("a file");
         cuda::environment(&self.library, &file)
             .into_iter()
-            .fold(Gdr::new(), |gdr, (name, value): (_, OsString)| gdr.env(name, value))
+            .fold(Gdr::new(), |gdr, (name, value): (_, OsString)| {
+                gdr.env(name, value)
+            })
     }
 
     /// What the child that reads CUDA answers.
@@ -66,7 +68,8 @@ fn judged(answer: &Value, check: &str) -> Value {
         .sysroot(root.path())
         .args(["doctor", "--format", "json"])
         .run();
-    let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+    let report: Value =
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
     let findings = report["findings"].as_array().expect("findings");
     let found = findings.iter().find(|finding| finding["id"] == check);
     found.cloned().unwrap_or_else(|| panic!("no {check}"))
@@ -88,7 +91,10 @@ fn two_gpus_are_told_of_with_the_ways_between_them() {
     );
     // By cuda.h's numbers: 75 and 76, 116, 117, 118, 122, 124, 128.
     let first = &cuda["gpus"][0];
-    assert_eq!((&first["ordinal"], &first["bdf"]), (&json!(0), &json!("0000:03:00.0")));
+    assert_eq!(
+        (&first["ordinal"], &first["bdf"]),
+        (&json!(0), &json!("0000:03:00.0"))
+    );
     for (name, value) in [
         ("compute", json!({"major": 9, "minor": 0})),
         ("unified_addressing", json!(true)),
@@ -129,7 +135,11 @@ fn a_passive_doctor_makes_no_context_and_sees_what_is_hidden_from_programs() {
         vec!["snapshot".into(), "-o".into(), record.clone().into()],
     ] {
         let _ = fs::remove_file(&log);
-        let run = fake.gdr(&two).env("CUDA_VISIBLE_DEVICES", "").args(&arguments).run();
+        let run = fake
+            .gdr(&two)
+            .env("CUDA_VISIBLE_DEVICES", "")
+            .args(&arguments)
+            .run();
         assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
         let calls = fs::read_to_string(&log).expect("calls");
         let inits = calls.lines().filter(|call| *call == "cuInit").count();
@@ -141,7 +151,8 @@ fn a_passive_doctor_makes_no_context_and_sees_what_is_hidden_from_programs() {
             );
         }
     }
-    let held: Value = serde_json::from_slice(&fs::read(&record).expect("the snapshot")).expect("JSON");
+    let held: Value =
+        serde_json::from_slice(&fs::read(&record).expect("the snapshot")).expect("JSON");
     let gpus = &held["libraries"]["cuda"]["answered"]["read"]["gpus"];
     assert_eq!(gpus.as_array().map(Vec::len), Some(2), "{held:#}");
 }
@@ -152,8 +163,18 @@ fn an_old_driver_answers_what_it_knows() {
     let answer = fake.answer(&machine("old"));
     let gpu = &answer["read"]["gpus"][0];
     assert_eq!(gpu["name"], json!({"known": "Tesla P100-PCIE-16GB"}));
-    assert_eq!(gpu["flush_remote_writes"], json!({"known": true}), "attribute 98");
-    for name in ["rdma", "rdma_flush", "rdma_ordering", "dma_buf", "fabric_handles"] {
+    assert_eq!(
+        gpu["flush_remote_writes"],
+        json!({"known": true}),
+        "attribute 98"
+    );
+    for name in [
+        "rdma",
+        "rdma_flush",
+        "rdma_ordering",
+        "dma_buf",
+        "fabric_handles",
+    ] {
         assert_eq!(gpu[name], json!({"unknown": "not_covered"}), "{name}");
     }
     let found = judged(&answer, "gpu.rdma-capable");
@@ -174,8 +195,20 @@ fn an_old_driver_answers_what_it_knows() {
 fn a_refusal_keeps_its_code_and_leads_to_a_verdict() {
     let fake = Fake::new(Driver::Current);
     for (code, name, check, outcome, words) in [
-        (100, "CUDA_ERROR_NO_DEVICE", "gpu.driver", "fail", "CUDA shows none"),
-        (3, "CUDA_ERROR_NOT_INITIALIZED", "gpu.driver", "fail", "uvm_disable_hmm"),
+        (
+            100,
+            "CUDA_ERROR_NO_DEVICE",
+            "gpu.driver",
+            "fail",
+            "CUDA shows none",
+        ),
+        (
+            3,
+            "CUDA_ERROR_NOT_INITIALIZED",
+            "gpu.driver",
+            "fail",
+            "uvm_disable_hmm",
+        ),
         (
             802,
             "CUDA_ERROR_SYSTEM_NOT_READY",
@@ -183,7 +216,13 @@ fn a_refusal_keeps_its_code_and_leads_to_a_verdict() {
             "fail",
             "nvidia-fabricmanager",
         ),
-        (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "gpu.driver", "fail", "reboot"),
+        (
+            803,
+            "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+            "gpu.driver",
+            "fail",
+            "reboot",
+        ),
         (
             804,
             "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
@@ -191,17 +230,31 @@ fn a_refusal_keeps_its_code_and_leads_to_a_verdict() {
             "fail",
             "cuda-compat",
         ),
-        (999, "CUDA_ERROR_UNKNOWN", "gpu.driver", "fail", "nvidia-uvm"),
+        (
+            999,
+            "CUDA_ERROR_UNKNOWN",
+            "gpu.driver",
+            "fail",
+            "nvidia-uvm",
+        ),
     ] {
         let answer = fake.answer(&refusing(code));
         let failed = &answer["failed"];
         assert_eq!(failed["code"], code);
         assert_eq!(failed["reason"], format!("cuInit: {name} ({code})"));
-        assert_eq!(failed["driver_version"], json!({"known": 13_000}), "it tells even so");
+        assert_eq!(
+            failed["driver_version"],
+            json!({"known": 13_000}),
+            "it tells even so"
+        );
         let found = judged(&answer, check);
         assert_eq!(found["outcome"], outcome, "{found:#}");
         assert!(found.to_string().contains(words), "{found:#}");
-        assert_eq!(judged(&answer, "gpu.rdma-capable")["outcome"], "unknown", "{code}");
+        assert_eq!(
+            judged(&answer, "gpu.rdma-capable")["outcome"],
+            "unknown",
+            "{code}"
+        );
     }
 }
 
@@ -209,14 +262,18 @@ fn a_refusal_keeps_its_code_and_leads_to_a_verdict() {
 fn a_question_that_fails_leaves_the_others() {
     let fake = Fake::new(Driver::Current);
     let mut lost = machine("two");
-    lost["errors"] = json!({"cuDeviceGetAttribute": 999, "cuDeviceCanAccessPeer": 999, "cuDeviceGetName": 999});
+    lost["errors"] =
+        json!({"cuDeviceGetAttribute": 999, "cuDeviceCanAccessPeer": 999, "cuDeviceGetName": 999});
     let answer = fake.answer(&lost);
     let gpu = &answer["read"]["gpus"][1];
     assert_eq!(gpu["bdf"], "0000:05:00.0");
     for name in ["rdma", "name"] {
         assert_eq!(gpu[name], json!({"unknown": "broken"}), "{name}");
     }
-    assert_eq!(answer["read"]["pairs"][0]["can_access"], json!({"unknown": "broken"}));
+    assert_eq!(
+        answer["read"]["pairs"][0]["can_access"],
+        json!({"unknown": "broken"})
+    );
     assert_eq!(judged(&answer, "gpu.rdma-capable")["outcome"], "unknown");
 }
 
@@ -234,7 +291,8 @@ fn a_library_that_hangs_is_stopped_at_its_deadline() {
         .run();
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(start.elapsed().as_secs() < 30);
-    let held: Value = serde_json::from_slice(&fs::read(&record).expect("the snapshot")).expect("JSON");
+    let held: Value =
+        serde_json::from_slice(&fs::read(&record).expect("the snapshot")).expect("JSON");
     let failed = &held["libraries"]["cuda"]["failed"];
     assert_eq!(failed["why"], "timed_out", "{failed}");
     assert!(
@@ -247,11 +305,15 @@ fn a_library_that_hangs_is_stopped_at_its_deadline() {
 #[test]
 fn libraries_that_are_none() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let with = |directory: &Path| child(Gdr::new().env("LD_LIBRARY_PATH", directory), "__read-cuda");
+    let with =
+        |directory: &Path| child(Gdr::new().env("LD_LIBRARY_PATH", directory), "__read-cuda");
     if !Path::new("/usr/lib/x86_64-linux-gnu/libcuda.so.1").exists() {
         let absent = with(dir.path());
         let reason = absent["absent"]["reason"].as_str().unwrap_or_default();
-        assert!(reason.starts_with("no libcuda.so.1 on this machine"), "{absent}");
+        assert!(
+            reason.starts_with("no libcuda.so.1 on this machine"),
+            "{absent}"
+        );
         let found = judged(&absent, "gpu.driver");
         assert_eq!(found["outcome"], "fail", "{found:#}");
     }
@@ -262,7 +324,11 @@ fn libraries_that_are_none() {
     .expect("a file");
     let unusable = with(dir.path());
     assert_eq!(unusable["failed"]["code"], Value::Null, "{unusable}");
-    assert!(judged(&unusable, "gpu.driver").to_string().contains("cannot be used"));
+    assert!(
+        judged(&unusable, "gpu.driver")
+            .to_string()
+            .contains("cannot be used")
+    );
     // A library that has nothing but cuInit.
     support::fake_cuda(dir.path(), "0");
     let bare = with(dir.path());
@@ -276,7 +342,8 @@ fn libraries_that_are_none() {
 fn a_trial_exports_memory_as_dma_buf_or_says_why_not() {
     let fake = Fake::new(Driver::Current);
     let two = machine("two");
-    let tried = |fake: &Fake, machine: &Value| child(fake.gdr(machine), "__try-mapping")["tried"].clone();
+    let tried =
+        |fake: &Fake, machine: &Value| child(fake.gdr(machine), "__try-mapping")["tried"].clone();
     let well = tried(&fake, &two);
     assert_eq!(
         (&well[0]["bdf"], &well[0]["dma_buf"]),

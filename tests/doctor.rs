@@ -14,7 +14,8 @@ fn doctor(name: &str, args: &[&str]) -> (Run, Value) {
         .args(["doctor", "--format", "json"])
         .args(args)
         .run();
-    let report = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{name}: {error}: {}", run.stderr));
+    let report = serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|error| panic!("{name}: {error}: {}", run.stderr));
     (run, report)
 }
 
@@ -35,17 +36,28 @@ fn acs_is_judged_on_the_paths_that_matter_and_nowhere_else() {
         let (_, report) = doctor(&name, &["--platform", "bare-metal"]);
         let found: Vec<&Value> = findings(&report, "pcie.acs")
             .into_iter()
-            .filter(|finding| ["fail", "warn"].contains(&finding["outcome"].as_str().expect("an outcome")))
+            .filter(|finding| {
+                ["fail", "warn"].contains(&finding["outcome"].as_str().expect("an outcome"))
+            })
             .collect();
         for want in wanted {
             let finding = found
                 .iter()
-                .find(|finding| finding["subject"].as_str().expect("a subject").contains(&want.port))
+                .find(|finding| {
+                    finding["subject"]
+                        .as_str()
+                        .expect("a subject")
+                        .contains(&want.port)
+                })
                 .unwrap_or_else(|| panic!("{name}: {} is no finding: {found:#?}", want.port));
             let outcome = if want.severity == "E" { "fail" } else { "warn" };
             assert_eq!(finding["outcome"], outcome, "{name}: {}", want.port);
             let message = finding["message"].as_str().expect("a message");
-            for (short, long) in [("RR", "ReqRedir"), ("CR", "CmpltRedir"), ("EC", "EgressCtrl")] {
+            for (short, long) in [
+                ("RR", "ReqRedir"),
+                ("CR", "CmpltRedir"),
+                ("EC", "EgressCtrl"),
+            ] {
                 let named = want.bits.iter().any(|bit| bit == short);
                 assert_eq!(
                     message.contains(long),
@@ -62,12 +74,15 @@ fn acs_is_judged_on_the_paths_that_matter_and_nowhere_else() {
             assert_eq!(finding["fix"]["id"], "acs");
             ports += 1;
         }
-        let subjects: BTreeSet<&str> = found.iter().filter_map(|finding| finding["subject"].as_str()).collect();
+        let subjects: BTreeSet<&str> = found
+            .iter()
+            .filter_map(|finding| finding["subject"].as_str())
+            .collect();
         assert_eq!(subjects.len(), wanted.len(), "{name}: {found:#?}");
         for port in &expect.acs_unknown {
-            let said = findings(&report, "pcie.acs")
-                .into_iter()
-                .any(|finding| finding["outcome"] == "unknown" && finding.to_string().contains(port));
+            let said = findings(&report, "pcie.acs").into_iter().any(|finding| {
+                finding["outcome"] == "unknown" && finding.to_string().contains(port)
+            });
             assert!(said, "{name}: {port} is not said to be unknown");
         }
     }
@@ -83,7 +98,10 @@ fn the_report_keeps_its_contract() {
         assert!(report["host"].is_object());
         let all = report["findings"].as_array().expect("findings");
         for outcome in ["pass", "fail", "warn", "info", "unknown", "skip"] {
-            let count = all.iter().filter(|finding| finding["outcome"] == outcome).count();
+            let count = all
+                .iter()
+                .filter(|finding| finding["outcome"] == outcome)
+                .count();
             assert_eq!(report["summary"][outcome], count, "{name}: {outcome}");
         }
         for finding in all {
@@ -210,7 +228,10 @@ fn what_is_around_the_devices_raises_no_false_alarm() {
         "sw.",
         "env.",
     ];
-    let mut machines: Vec<(String, Machine)> = names().into_iter().map(|n| (n.clone(), Machine::load(&n))).collect();
+    let mut machines: Vec<(String, Machine)> = names()
+        .into_iter()
+        .map(|n| (n.clone(), Machine::load(&n)))
+        .collect();
     for path in corpus() {
         machines.push((path.display().to_string(), Machine::from_corpus(&path)));
     }
@@ -224,7 +245,11 @@ fn what_is_around_the_devices_raises_no_false_alarm() {
         let report: Value = serde_json::from_str(&run.stdout).expect("a report");
         for about in AROUND {
             let of_it = report["findings"].as_array().expect("findings").iter();
-            let of_it = of_it.filter(|finding| finding["id"].as_str().is_some_and(|id| id.starts_with(about)));
+            let of_it = of_it.filter(|finding| {
+                finding["id"]
+                    .as_str()
+                    .is_some_and(|id| id.starts_with(about))
+            });
             for finding in of_it {
                 let outcome = finding["outcome"].as_str().expect("an outcome");
                 assert!(!["fail", "warn"].contains(&outcome), "{name}: {finding:#}");
@@ -237,16 +262,25 @@ fn what_is_around_the_devices_raises_no_false_alarm() {
 fn a_narrow_terminal_is_filled_and_not_overrun() {
     let dir = Machine::load("h200-x1").laid_out();
     let lines = |columns: &str| {
-        let gdr = Gdr::new().sysroot(dir.path()).args(["doctor"]).env("COLUMNS", columns);
+        let gdr = Gdr::new()
+            .sysroot(dir.path())
+            .args(["doctor"])
+            .env("COLUMNS", columns);
         let text = gdr.run().stdout;
         // Commands are copied whole, and the sums are one line.
-        let body = text.lines().filter(|line| !line.is_empty() && !line.ends_with(" skip"));
+        let body = text
+            .lines()
+            .filter(|line| !line.is_empty() && !line.ends_with(" skip"));
         let lines = body.filter(|line| !line.contains("fix: "));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     for columns in [60, 80, 100] {
         let lines = lines(&columns.to_string());
-        let longest = lines.iter().map(|line| line.chars().count()).max().expect("lines");
+        let longest = lines
+            .iter()
+            .map(|line| line.chars().count())
+            .max()
+            .expect("lines");
         assert!(longest <= columns, "{longest} of {columns}: {lines:#?}");
         assert!(longest + 12 > columns, "{longest} of {columns}: {lines:#?}");
     }
@@ -296,5 +330,8 @@ fn profiles_weigh() {
     // Several profiles ask for what any of them asks.
     let (_, report) = doctor("h200-x1", &["--profile", "rdma", "--profile", "async"]);
     assert_eq!(report["profiles"], serde_json::json!(["rdma", "async"]));
-    assert_eq!(findings(&report, "param.peer-mapping")[0]["severity"], "error");
+    assert_eq!(
+        findings(&report, "param.peer-mapping")[0]["severity"],
+        "error"
+    );
 }

@@ -23,7 +23,10 @@ fn report(dir: &Path, args: &[&str]) -> Value {
 
 fn ids(report: &Value) -> Vec<&str> {
     let findings = report["findings"].as_array().expect("findings");
-    let mut ids: Vec<&str> = findings.iter().filter_map(|finding| finding["id"].as_str()).collect();
+    let mut ids: Vec<&str> = findings
+        .iter()
+        .filter_map(|finding| finding["id"].as_str())
+        .collect();
     ids.dedup();
     ids
 }
@@ -67,7 +70,13 @@ fn exit_codes_say_how_it_ended() {
     fs::remove_file(unknown.path().join("proc/self/limits")).expect("the file");
     let limits = ["--only", "limits.memlock"];
     assert_eq!(doctor(unknown.path(), &limits).code, 3);
-    let on = |level: &str| doctor(unknown.path(), &[&limits[..], &["--fail-on", level]].concat()).code;
+    let on = |level: &str| {
+        doctor(
+            unknown.path(),
+            &[&limits[..], &["--fail-on", level]].concat(),
+        )
+        .code
+    };
     assert_eq!((on("warn"), on("unknown"), on("info")), (3, 1, 2));
 }
 
@@ -83,7 +92,10 @@ fn quiet_shows_what_is_wrong_alone() {
     );
     // The worst stands first, and nothing that is well before it.
     let all = doctor(dir.path(), &["--platform", "bare-metal"]).stdout;
-    let at = |word: &str| all.find(word).unwrap_or_else(|| panic!("no {word:?} in {all}"));
+    let at = |word: &str| {
+        all.find(word)
+            .unwrap_or_else(|| panic!("no {word:?} in {all}"))
+    };
     assert!(at("\nFAIL ") < at("\npass "), "{all}");
     assert!(at("GPUDirect RDMA: ") < at("\nFAIL "));
 }
@@ -98,7 +110,14 @@ fn verbose_shows_what_every_finding_rests_on() {
 #[test]
 fn each_profile_has_its_verdict() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
-    let args = ["--platform", "bare-metal", "--profile", "rdma", "--profile", "gdrcopy"];
+    let args = [
+        "--platform",
+        "bare-metal",
+        "--profile",
+        "rdma",
+        "--profile",
+        "gdrcopy",
+    ];
     let report = report(dir.path(), &args);
     let readiness = report["readiness"].as_array().expect("verdicts");
     let of = |profile: &str| {
@@ -139,12 +158,18 @@ fn users_have_profiles_of_their_own() {
         "ours",
         "name = 'ours'\nabout = 'Ours: a test'\nincludes = ['gdrcopy']\n[checks]\n'gpu.*' = { severity = 'warn' }\n",
     );
-    write("loop", "name = 'loop'\nabout = 'Loop: itself'\nincludes = ['loop']\n");
+    write(
+        "loop",
+        "name = 'loop'\nabout = 'Loop: itself'\nincludes = ['loop']\n",
+    );
     write(
         "wrong",
         "name = 'wrong'\nabout = 'x'\n\n[checks]\n'gpu.present' = { sevrity = 'error' }\n",
     );
-    write("nobody", "name = 'nobody'\nabout = 'x'\n[checks]\n'gpu.nothing' = {}\n");
+    write(
+        "nobody",
+        "name = 'nobody'\nabout = 'x'\n[checks]\n'gpu.nothing' = {}\n",
+    );
     let ask = |name: &str| {
         Gdr::new()
             .sysroot(machine.path())
@@ -158,7 +183,8 @@ fn users_have_profiles_of_their_own() {
     let wrong = ask("wrong");
     assert_eq!(wrong.code, 2);
     assert!(
-        wrong.stderr.contains("line 5") && wrong.stderr.contains("expected `severity` or `required`"),
+        wrong.stderr.contains("line 5")
+            && wrong.stderr.contains("expected `severity` or `required`"),
         "{}",
         wrong.stderr
     );
@@ -175,7 +201,11 @@ fn users_have_profiles_of_their_own() {
 #[test]
 fn markdown_holds_every_finding() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
-    let text = doctor(dir.path(), &["--platform", "bare-metal", "--format", "markdown"]).stdout;
+    let text = doctor(
+        dir.path(),
+        &["--platform", "bare-metal", "--format", "markdown"],
+    )
+    .stdout;
     assert!(text.starts_with("# gdr doctor: "), "{text}");
     let report = report(dir.path(), &["--platform", "bare-metal"]);
     for id in ids(&report) {
@@ -196,7 +226,10 @@ fn promtool_finds_nothing_wrong_with_the_metrics() {
         let dir = Machine::load(name).laid_out();
         let metrics = doctor(dir.path(), &["--profile", "all", "--format", "prometheus"]).stdout;
         let report = report(dir.path(), &["--profile", "all"]);
-        let failed = format!("gdr_findings{{outcome=\"fail\"}} {}\n", report["summary"]["fail"]);
+        let failed = format!(
+            "gdr_findings{{outcome=\"fail\"}} {}\n",
+            report["summary"]["fail"]
+        );
         assert!(metrics.contains(&failed), "{name}: {metrics}");
         let mut promtool = Command::new("promtool")
             .args(["check", "metrics"])

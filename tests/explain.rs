@@ -9,7 +9,8 @@ use std::process::Stdio;
 use serde_json::Value;
 use support::{Gdr, Machine, Run, gdr};
 
-const LINE: &str = "ibvwrap.c:278 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory";
+const LINE: &str =
+    "ibvwrap.c:278 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory";
 
 fn json(run: &Run) -> Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"))
@@ -75,7 +76,13 @@ fn a_line_that_begins_with_a_hyphen_is_a_line() {
 fn the_checks_of_the_matches_are_run_on_the_machine_that_is_named() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let line = "NET/IB : Got completion with error 4, opcode 1, len 21938, vendor err 81";
-    let run = |args: &[&str]| Gdr::new().sysroot(dir.path()).args(["explain", line]).args(args).run();
+    let run = |args: &[&str]| {
+        Gdr::new()
+            .sysroot(dir.path())
+            .args(["explain", line])
+            .args(args)
+            .run()
+    };
     let report = json(&run(&["--format", "json"]));
     assert_eq!(report["matches"][0]["check"], "pcie.acs");
     let findings = report["findings"].as_array().expect("findings");
@@ -87,7 +94,9 @@ fn the_checks_of_the_matches_are_run_on_the_machine_that_is_named() {
         .flat_map(|found| found["checks"].as_array().expect("checks"))
         .collect();
     assert!(
-        findings.iter().all(|finding| named.contains(&&finding["id"])),
+        findings
+            .iter()
+            .all(|finding| named.contains(&&finding["id"])),
         "no other check is told of"
     );
     assert!(
@@ -114,14 +123,20 @@ fn the_machine_is_judged_by_the_profiles_that_are_named() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     Machine::load("sound").lay_out(dir.path());
     let run = |args: &[&str]| {
-        let run = Gdr::new().sysroot(dir.path()).args(["explain", LINE]).args(args).run();
+        let run = Gdr::new()
+            .sysroot(dir.path())
+            .args(["explain", LINE])
+            .args(args)
+            .run();
         assert_eq!(run.code, 0, "{run:?}");
         run
     };
     let told = |profiles: &[&str]| {
         let report = json(&run(&[&["--format", "json"], profiles].concat()));
         let findings = report["findings"].as_array().expect("findings");
-        let memlock = findings.iter().find(|finding| finding["id"] == "limits.memlock");
+        let memlock = findings
+            .iter()
+            .find(|finding| finding["id"] == "limits.memlock");
         let severity = memlock.expect("its check")["severity"].clone();
         (report["profiles"].clone(), severity)
     };
@@ -134,8 +149,15 @@ fn the_machine_is_judged_by_the_profiles_that_are_named() {
         (serde_json::json!(["p2p"]), Value::from("info"))
     );
     let both = serde_json::json!(["p2p", "rdma"]);
-    assert_eq!(told(&["--profile", "p2p", "--profile", "rdma"]), (both, rdma));
-    assert!(run(&["--profile", "p2p"]).stdout.contains("ready for: p2p\n"));
+    assert_eq!(
+        told(&["--profile", "p2p", "--profile", "rdma"]),
+        (both, rdma)
+    );
+    assert!(
+        run(&["--profile", "p2p"])
+            .stdout
+            .contains("ready for: p2p\n")
+    );
     let wrong = gdr(&["explain", LINE, "--profile", "nosuch"]);
     assert_eq!((wrong.code, wrong.stdout.as_str()), (2, ""));
     assert!(wrong.stderr.contains("'nosuch'"), "{}", wrong.stderr);
@@ -161,12 +183,16 @@ fn nothing_matched_is_said_and_ends_with_1() {
     ]);
     assert_eq!(run.code, 1);
     assert!(
-        run.stdout.starts_with("Nothing in 1 line of text is a symptom"),
+        run.stdout
+            .starts_with("Nothing in 1 line of text is a symptom"),
         "{}",
         run.stdout
     );
     let run = piped(&["explain", "-", "--format", "json"], b"");
-    assert_eq!((run.code, json(&run)["matches"].clone()), (1, Value::Array(Vec::new())));
+    assert_eq!(
+        (run.code, json(&run)["matches"].clone()),
+        (1, Value::Array(Vec::new()))
+    );
 }
 
 #[test]
@@ -179,15 +205,22 @@ fn what_cannot_be_meant_is_an_error() {
     ] {
         let run = gdr(&["explain", what]);
         assert_eq!(run.code, 2, "{what}: {run:?}");
-        assert!(run.stderr.contains(what) && run.stdout.is_empty(), "{run:?}");
+        assert!(
+            run.stderr.contains(what) && run.stdout.is_empty(),
+            "{run:?}"
+        );
     }
     assert_eq!(gdr(&["explain"]).code, 2);
-    assert_eq!(piped(&["explain", "-", "--from", "-"], LINE.as_bytes()).code, 2);
+    assert_eq!(
+        piped(&["explain", "-", "--from", "-"], LINE.as_bytes()).code,
+        2
+    );
 }
 
 #[test]
 fn a_hostile_text_steers_no_terminal() {
-    let text = b"\x1b]0;owned\x07\x1b[2J NET/IB : No device found. \x1b[31m\x9b\xc2\x9b\x08\x00\xff end";
+    let text =
+        b"\x1b]0;owned\x07\x1b[2J NET/IB : No device found. \x1b[31m\x9b\xc2\x9b\x08\x00\xff end";
     for format in ["table", "json"] {
         let run = piped(&["explain", "-", "--no-run", "--format", format], text);
         assert_eq!(run.code, 0, "{run:?}");

@@ -15,14 +15,22 @@ fn redirecting() -> Value {
 }
 
 fn config(bench: &Bench, bdf: &str) -> Vec<u8> {
-    fs::read(bench.root().join(format!("sys/bus/pci/devices/{bdf}/config"))).expect("configuration space")
+    fs::read(
+        bench
+            .root()
+            .join(format!("sys/bus/pci/devices/{bdf}/config")),
+    )
+    .expect("configuration space")
 }
 
 #[test]
 fn redirecting_ports_are_cleared_and_set_back() {
     let bench = Bench::of("sound", &redirecting());
     let before = bench.tree();
-    let (gpu, nic) = (config(&bench, "0000:02:00.0"), config(&bench, "0000:02:01.0"));
+    let (gpu, nic) = (
+        config(&bench, "0000:02:00.0"),
+        config(&bench, "0000:02:01.0"),
+    );
     let failed = |bench: &Bench| {
         let found = bench.outcomes("pcie.acs", &[]);
         let failed: Vec<&str> = found
@@ -46,7 +54,11 @@ fn redirecting_ports_are_cleared_and_set_back() {
 
     let run = bench.repair(&["fix-acs", "--yes"]);
     ended(&run, 0);
-    assert!(run.stdout.contains("pcie.acs: it holds now."), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("pcie.acs: it holds now."),
+        "{}",
+        run.stdout
+    );
     assert!(bench.holds("pcie.acs", &[]));
     for (bdf, old) in [("0000:02:00.0", &gpu), ("0000:02:01.0", &nic)] {
         let new = config(&bench, bdf);
@@ -57,7 +69,11 @@ fn redirecting_ports_are_cleared_and_set_back() {
     }
     let again = bench.repair(&["fix-acs", "--yes"]);
     ended(&again, 0);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
 
     let undo = bench.repair(&["undo"]);
     ended(&undo, 0);
@@ -78,7 +94,11 @@ fn a_recorded_machine_is_planned_for() {
         let here = bench.gdr(&asked);
         let there = support::gdr(&[&asked[..], &["--from", file]].concat());
         ended(&here, 0);
-        assert_eq!((&here.stdout, here.code), (&there.stdout, there.code), "{format}");
+        assert_eq!(
+            (&here.stdout, here.code),
+            (&there.stdout, there.code),
+            "{format}"
+        );
         assert!(here.stdout.contains("0000:02:01.0"), "{}", here.stdout);
     }
     let run = support::gdr(&["fix-acs", "--yes", "--from", file]);
@@ -96,7 +116,10 @@ fn the_ports_can_be_chosen() {
         let run = bench.gdr(&[&["fix-acs", "--dry-run", "--format", "json"], args].concat());
         ended(&run, 0);
         let plan: Value = serde_json::from_str(&run.stdout).expect("a plan");
-        let steps = plan["repairs"][0]["steps"].as_array().expect("steps").clone();
+        let steps = plan["repairs"][0]["steps"]
+            .as_array()
+            .expect("steps")
+            .clone();
         let step = |step: &Value| {
             (
                 step["bdf"].as_str().expect("an address").to_owned(),
@@ -108,19 +131,33 @@ fn the_ports_can_be_chosen() {
     };
     let of = |bdf: &str, old, new| (bdf.to_owned(), old, new);
     // Egress control without a vector bit for the other port stops nothing, and stays.
-    let (gpu, nic) = (of("0000:02:00.0", 0x3d, 0x31), of("0000:02:01.0", 0x19, 0x11));
+    let (gpu, nic) = (
+        of("0000:02:00.0", 0x3d, 0x31),
+        of("0000:02:01.0", 0x19, 0x11),
+    );
     assert_eq!(plan(&[]), [gpu.clone(), nic.clone()]);
     assert_eq!(plan(&["--pair", "GPU0", "NIC0"]), [gpu, nic.clone()]);
     assert_eq!(plan(&["--pair", "gpu0", "mlx5_0"]).len(), 2);
-    assert_eq!(plan(&["--device", "0000:02:01.0"]), std::slice::from_ref(&nic));
+    assert_eq!(
+        plan(&["--device", "0000:02:01.0"]),
+        std::slice::from_ref(&nic)
+    );
     // The blunt way knows no pair, and takes egress control along; the root port is no port of the pair.
     assert_eq!(
         plan(&["--all-bridges"]),
-        [of("0000:00:01.0", 0x1d, 0x11), of("0000:02:00.0", 0x3d, 0x11), nic]
+        [
+            of("0000:00:01.0", 0x1d, 0x11),
+            of("0000:02:00.0", 0x3d, 0x11),
+            nic
+        ]
     );
     let nobody = bench.gdr(&["fix-acs", "--dry-run", "--pair", "GPU0", "GPU7"]);
     ended(&nobody, 1);
-    assert!(nobody.stdout.contains("There is no device GPU7"), "{}", nobody.stdout);
+    assert!(
+        nobody.stdout.contains("There is no device GPU7"),
+        "{}",
+        nobody.stdout
+    );
 }
 
 /// What gdr does not do, and says why.
@@ -135,7 +172,9 @@ fn what_is_refused_is_not_done() {
         json!({"roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {
         "02:01.0": {"below": {"04:00.0": {"driver": "vfio-pci"}}}}}}}}}}}),
     );
-    let locked = merge(json!({"files": {"sys/kernel/security/lockdown": ["none [integrity] confidentiality"]}}));
+    let locked = merge(
+        json!({"files": {"sys/kernel/security/lockdown": ["none [integrity] confidentiality"]}}),
+    );
     let guest = merge(
         json!({"files": {"proc/cpuinfo": ["processor\t: 0", "vendor_id\t: GenuineIntel", "flags\t\t: fpu vme hypervisor"]}}),
     );

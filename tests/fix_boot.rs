@@ -56,12 +56,18 @@ fn acs(bench: &Bench, port: &str, value: Option<&str>) -> String {
     };
     let setpci = Command::new("setpci")
         .args(["-A", "linux-sysfs", "-O"])
-        .arg(format!("sysfs.path={}", bench.root().join("sys/bus/pci").display()))
+        .arg(format!(
+            "sysfs.path={}",
+            bench.root().join("sys/bus/pci").display()
+        ))
         .args(["-s", port, &register])
         .output()
         .expect("setpci");
     assert!(setpci.status.success(), "{setpci:?}");
-    String::from_utf8(setpci.stdout).expect("a number").trim().to_owned()
+    String::from_utf8(setpci.stdout)
+        .expect("a number")
+        .trim()
+        .to_owned()
 }
 
 /// A boot: the firmware leaves the control registers 0, the kernel sets SV RR CR UF of every port but of those that
@@ -87,14 +93,19 @@ fn boot(bench: &Bench, nth: u32, line: &str) {
     };
     for port in PORTS {
         let mut control = 0x1d;
-        if last("disable_acs_redir=").split(';').any(|device| device == port) {
+        if last("disable_acs_redir=")
+            .split(';')
+            .any(|device| device == port)
+        {
             control &= !0x2c;
         }
         let entry = last("config_acs=")
             .split(';')
             .find_map(|entry| entry.strip_suffix(&format!("@{port}")));
         if let Some(mask) = entry {
-            control = mask.chars().fold(0, |bits, digit| bits << 1 | u32::from(digit == '1'));
+            control = mask
+                .chars()
+                .fold(0, |bits, digit| bits << 1 | u32::from(digit == '1'));
         }
         acs(bench, port, Some(&format!("{control:04x}")));
     }
@@ -112,23 +123,36 @@ fn failed(bench: &Bench) -> Vec<String> {
 fn says(bench: &Bench, check: &str, words: &str) -> bool {
     let run = bench.gdr(&["doctor", "--format", "json", "--only", check]);
     let report: Value = serde_json::from_str(&run.stdout).expect("a report");
-    report["findings"].as_array().expect("findings").iter().any(|finding| {
-        finding["message"]
-            .as_str()
-            .is_some_and(|message| message.contains(words))
-    })
+    report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .any(|finding| {
+            finding["message"]
+                .as_str()
+                .is_some_and(|message| message.contains(words))
+        })
 }
 
 fn nothing_more(bench: &Bench, args: &[&str]) {
     let again = bench.repair(args);
     ended(&again, 0);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
 }
 
 fn journals(bench: &Bench) -> Vec<String> {
     let names = fs::read_dir(bench.root().join("var/lib/gdr/journal")).expect("journals");
     let mut names: Vec<String> = names
-        .map(|name| name.expect("a name").file_name().to_string_lossy().into_owned())
+        .map(|name| {
+            name.expect("a name")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
     names.sort();
     names
@@ -141,7 +165,11 @@ fn a_unit_makes_it_again_at_every_boot() {
     if !(need(Need::Systemd) && need(Need::Lspci) && need(Need::SafeHome)) {
         return;
     }
-    let bench = machine(&[running("6.17.0-1", KERNEL), json!({"files": {"usr/bin/systemctl": ""}})]).with_safe_binary();
+    let bench = machine(&[
+        running("6.17.0-1", KERNEL),
+        json!({"files": {"usr/bin/systemctl": ""}}),
+    ])
+    .with_safe_binary();
     let before = bench.tree();
     let persist = ["fix-acs", "--persist", "unit", "--yes"];
     let run = bench.repair(&persist);
@@ -155,7 +183,10 @@ fn a_unit_makes_it_again_at_every_boot() {
         .arg(&unit)
         .output()
         .expect("systemd-analyze");
-    assert!(verify.status.success() && verify.stderr.is_empty(), "{verify:?}");
+    assert!(
+        verify.status.success() && verify.stderr.is_empty(),
+        "{verify:?}"
+    );
     let wanted = bench
         .root()
         .join("etc/systemd/system/multi-user.target.wants/gdr-acs.service");
@@ -190,14 +221,21 @@ fn a_unit_makes_it_again_at_every_boot() {
         }
         ended(&bench.gdr(&argv[1..]), 0);
         assert!(bench.holds("pcie.acs", &[]));
-        assert_eq!(journals(&bench), ["1.json".to_owned(), format!("{}.json", nth + 1)]);
+        assert_eq!(
+            journals(&bench),
+            ["1.json".to_owned(), format!("{}.json", nth + 1)]
+        );
     }
 
     ended(&bench.repair(&["undo"]), 0);
     assert_eq!(failed(&bench), PORTS);
     let undo = bench.repair(&["undo"]);
     ended(&undo, 0);
-    assert!(undo.stdout.contains("a reboot has reset it already"), "{}", undo.stdout);
+    assert!(
+        undo.stdout.contains("a reboot has reset it already"),
+        "{}",
+        undo.stdout
+    );
     write(
         &bench,
         "proc/sys/kernel/random/boot_id",
@@ -214,14 +252,23 @@ fn a_unit_takes_the_ports_as_chosen() {
     let files = json!({"files": {"usr/bin/systemctl": ""}});
     let bench = machine(&[running("6.17.0-1", KERNEL), files.clone()]).with_safe_binary();
     for (args, end) in [
-        (vec!["--pair", "GPU0", "mlx5_0"], "fix-acs --yes --pair GPU0 mlx5_0"),
+        (
+            vec!["--pair", "GPU0", "mlx5_0"],
+            "fix-acs --yes --pair GPU0 mlx5_0",
+        ),
         (
             vec!["--device", "0000:02:00.0", "--force"],
             "fix-acs --yes --device=0000:02:00.0 --force",
         ),
         (vec!["--all-bridges"], "fix-acs --yes --all-bridges"),
     ] {
-        let plan = bench.gdr(&[&["fix-acs", "--persist", "unit", "--dry-run"], args.as_slice()].concat());
+        let plan = bench.gdr(
+            &[
+                &["fix-acs", "--persist", "unit", "--dry-run"],
+                args.as_slice(),
+            ]
+            .concat(),
+        );
         ended(&plan, 0);
         let line = plan
             .stdout
@@ -234,7 +281,11 @@ fn a_unit_takes_the_ports_as_chosen() {
     let bench = machine(&[running("6.17.0-1", KERNEL), without]).with_safe_binary();
     let plan = bench.gdr(&["fix-acs", "--persist", "unit", "--dry-run"]);
     ended(&plan, 1);
-    assert!(plan.stdout.contains("There is no systemctl here"), "{}", plan.stdout);
+    assert!(
+        plan.stdout.contains("There is no systemctl here"),
+        "{}",
+        plan.stdout
+    );
 }
 
 /// Debian's GRUB, with the real scripts: grub-mkconfig and 10_linux of this machine, on the laid-out root.
@@ -296,9 +347,13 @@ fn grub_has_the_kernel_clear_the_bits() {
     // Somebody's own port, on the command line and in the settings from which that comes.
     let theirs = "pci=realloc,config_acs=xx111x1@0000:05:00.0";
     let line = format!("{KERNEL} quiet {theirs}");
-    let settings =
-        format!("# my own\nGRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet {theirs}\"\nGRUB_CMDLINE_LINUX=\"\"\n");
-    let bench = machine(&[running("6.17.0-1", &line), debian(&settings, "default/grub.d")]);
+    let settings = format!(
+        "# my own\nGRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet {theirs}\"\nGRUB_CMDLINE_LINUX=\"\"\n"
+    );
+    let bench = machine(&[
+        running("6.17.0-1", &line),
+        debian(&settings, "default/grub.d"),
+    ]);
     update_grub(&bench, "update-grub");
     let built = Command::new(bench.tools().join("update-grub"))
         .env("GDR_ROOT", bench.root())
@@ -326,7 +381,9 @@ fn grub_has_the_kernel_clear_the_bits() {
     // It was.
     let told = grubs_line(&bench);
     assert!(
-        told.ends_with("pci=config_acs=xx100x1@0000:02:00.0;xx100x1@0000:02:01.0;xx111x1@0000:05:00.0"),
+        told.ends_with(
+            "pci=config_acs=xx100x1@0000:02:00.0;xx100x1@0000:02:01.0;xx111x1@0000:05:00.0"
+        ),
         "{told}"
     );
     boot(&bench, 2, &told);
@@ -345,7 +402,10 @@ fn grub_has_the_kernel_clear_the_bits() {
     ended(&bench.repair(&["undo"]), 0);
     assert_eq!(bench.calls(), ["update-grub"]);
     let line_after = grubs_line(&bench);
-    assert!(line_after.ends_with(&format!("ro quiet {theirs}")), "{line_after}");
+    assert!(
+        line_after.ends_with(&format!("ro quiet {theirs}")),
+        "{line_after}"
+    );
     boot(&bench, 3, &line);
     write(
         &bench,
@@ -362,7 +422,10 @@ fn settings_are_edited_where_grub_reads_no_drop_ins() {
         return;
     }
     let settings = "# my own\nGRUB_CMDLINE_LINUX_DEFAULT='quiet'\n\nGRUB_CMDLINE_LINUX=\"net.ifnames=0\"   # odd";
-    let bench = machine(&[running("6.8.0-60-generic", KERNEL), debian(settings, "elsewhere")]);
+    let bench = machine(&[
+        running("6.8.0-60-generic", KERNEL),
+        debian(settings, "elsewhere"),
+    ]);
     update_grub(&bench, "update-grub");
     let built = Command::new(bench.tools().join("update-grub"))
         .env("GDR_ROOT", bench.root())
@@ -372,7 +435,9 @@ fn settings_are_edited_where_grub_reads_no_drop_ins() {
     let persist = ["fix-acs", "--persist", "cmdline", "--yes"];
     ended(&bench.repair(&persist), 0);
     let text = bench.text("etc/default/grub");
-    let added = text.strip_prefix(settings).expect("all that was there, byte for byte");
+    let added = text
+        .strip_prefix(settings)
+        .expect("all that was there, byte for byte");
     let wanted = r#"GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT pci=disable_acs_redir=\"0000:02:00.0;0000:02:01.0\"" # gdr: acs"#;
     assert_eq!(added, format!("\n{wanted}\n"));
     nothing_more(&bench, &persist);
@@ -397,12 +462,18 @@ fn settings_are_edited_where_grub_reads_no_drop_ins() {
 #[test]
 fn kernels_that_do_not_take_it_are_refused() {
     for (release, words) in [
-        ("6.12.41-generic", "neither pci=config_acs= nor pci=disable_acs_redir="),
+        (
+            "6.12.41-generic",
+            "neither pci=config_acs= nor pci=disable_acs_redir=",
+        ),
         ("6.14.0-1", "6.15 mended"),
         ("4.18.0-553.el8", "came with 4.19"),
         ("custom", "no release"),
     ] {
-        let bench = machine(&[running(release, KERNEL), json!({"files": {"usr/sbin/update-grub": ""}})]);
+        let bench = machine(&[
+            running(release, KERNEL),
+            json!({"files": {"usr/sbin/update-grub": ""}}),
+        ]);
         let before = bench.tree();
         let run = bench.repair(&["fix-acs", "--persist", "cmdline", "--yes"]);
         ended(&run, 1);
@@ -413,9 +484,18 @@ fn kernels_that_do_not_take_it_are_refused() {
         );
         assert_eq!(bench.tree(), before);
     }
-    let run = machine(&[running("6.17.0-1", KERNEL)]).repair(&["fix-acs", "--persist", "cmdline", "--yes"]);
+    let run = machine(&[running("6.17.0-1", KERNEL)]).repair(&[
+        "fix-acs",
+        "--persist",
+        "cmdline",
+        "--yes",
+    ]);
     ended(&run, 1);
-    assert!(flat(&run).contains("No boot loader was found"), "{}", run.stdout);
+    assert!(
+        flat(&run).contains("No boot loader was found"),
+        "{}",
+        run.stdout
+    );
 }
 
 #[test]
@@ -430,7 +510,10 @@ fn a_locked_kernel_takes_it_from_its_command_line() {
         "{}",
         plan.stdout
     );
-    ended(&bench.gdr(&["fix-acs", "--persist", "unit", "--dry-run"]), 1);
+    ended(
+        &bench.gdr(&["fix-acs", "--persist", "unit", "--dry-run"]),
+        1,
+    );
 }
 
 #[test]
@@ -446,11 +529,16 @@ fn a_snapshot_gives_the_same_plan() {
     ended(&bench.gdr(&["snapshot", "--output", file]), 0);
     for how in ["unit", "cmdline"] {
         let args = ["fix-acs", "--persist", how, "--dry-run", "--format", "json"];
-        let there = support::Gdr::of(bench.binary()).args(args).args(["--from", file]).run();
+        let there = support::Gdr::of(bench.binary())
+            .args(args)
+            .args(["--from", file])
+            .run();
         let here = bench.gdr(&args);
         ended(&here, 0);
         ended(&there, 0);
-        let repairs = |run: &Run| serde_json::from_str::<Value>(&run.stdout).expect("a plan")["repairs"].clone();
+        let repairs = |run: &Run| {
+            serde_json::from_str::<Value>(&run.stdout).expect("a plan")["repairs"].clone()
+        };
         assert_eq!(repairs(&here), repairs(&there));
     }
 }
@@ -480,7 +568,14 @@ fn grubby_puts_one_port_on_every_entry_and_no_list() {
     let bench = machine(&[running("6.17.0-1", &line), fedora(" pci=realloc")]);
     grubby(&bench);
     let before = bench.tree();
-    let persist = ["fix-acs", "--device", "0000:02:00.0", "--persist", "cmdline", "--yes"];
+    let persist = [
+        "fix-acs",
+        "--device",
+        "0000:02:00.0",
+        "--persist",
+        "cmdline",
+        "--yes",
+    ];
     ended(&bench.repair(&persist), 0);
     // A port by its address loses egress control, too.
     let word = "pci=realloc,config_acs=x0100x1@0000:02:00.0";
@@ -538,7 +633,10 @@ fn systemd_boot_gets_entries_without_quotes() {
         "boot/loader/entries/x-6.17.0-1.conf": format!("options {KERNEL}\n"),
         "boot/loader/entries/x-6.1.0-9.conf": format!("options {KERNEL}\n"),
     }, "empty_dirs": ["etc/kernel"]});
-    let bench = machine(&[running("6.17.0-1", &format!("initrd=\\x\\initrd {KERNEL}")), files]);
+    let bench = machine(&[
+        running("6.17.0-1", &format!("initrd=\\x\\initrd {KERNEL}")),
+        files,
+    ]);
     // As 90-loaderentry.install has it: the file's words, else those of the running kernel but for two.
     bench.tool(
         "kernel-install",

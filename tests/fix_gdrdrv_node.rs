@@ -49,7 +49,9 @@ fn outcome(bench: &Bench) -> String {
 }
 
 fn make(bench: &Bench, major: u32, mode: &str) {
-    bench.root_command(&format!("rm -f dev/gdrdrv && mknod -m {mode} dev/gdrdrv c {major} 0"));
+    bench.root_command(&format!(
+        "rm -f dev/gdrdrv && mknod -m {mode} dev/gdrdrv c {major} 0"
+    ));
 }
 
 /// What the machine's next boot does: an empty /dev, the module with another number, and the rule's command as the real
@@ -85,8 +87,14 @@ fn reboot(bench: &Bench, major: u32) {
         String::from_utf8_lossy(&output.stderr)
     );
     // It names a rule's line where it finds fault with it.
-    let of_the_rule: Vec<&str> = said.lines().filter(|line| line.contains("gdr-gdrdrv.rules:")).collect();
-    assert!(of_the_rule.iter().all(|line| line.contains("RUN '")), "{of_the_rule:?}");
+    let of_the_rule: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("gdr-gdrdrv.rules:"))
+        .collect();
+    assert!(
+        of_the_rule.iter().all(|line| line.contains("RUN '")),
+        "{of_the_rule:?}"
+    );
     bench.root_command("rm run said sys/module/gdrdrv/uevent dev/null");
 }
 
@@ -95,16 +103,26 @@ fn a_missing_node_is_made_now_and_at_boot() {
     if !need(Need::Root) {
         return;
     }
-    let bench = bench(&json!({"files": {"proc/sys/kernel/random/boot_id": ["11111111-0000-0000-0000-000000000000"]}}));
+    let bench = bench(
+        &json!({"files": {"proc/sys/kernel/random/boot_id": ["11111111-0000-0000-0000-000000000000"]}}),
+    );
     let before = bench.tree();
     assert_eq!(outcome(&bench), "warn");
     let run = bench.repair(&["fix", "gdrdrv-node", "--yes", "--profile", "gdrcopy"]);
     ended(&run, 0);
-    assert!(run.stdout.contains("gdrdrv.node: it holds now."), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("gdrdrv.node: it holds now."),
+        "{}",
+        run.stdout
+    );
     assert_eq!(node(&bench), Some((240, 0, 0o666)));
     assert_eq!(outcome(&bench), "pass");
     let again = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
     ended(&bench.repair(&["undo"]), 0);
     assert_eq!(bench.tree(), before);
     assert_eq!(outcome(&bench), "warn");
@@ -125,7 +143,11 @@ fn a_missing_node_is_made_now_and_at_boot() {
     fs::write(boot, "22222222-0000-0000-0000-000000000000\n").expect("another boot");
     let undo = bench.repair(&["undo"]);
     ended(&undo, 0);
-    assert!(undo.stdout.contains("a reboot has reset it already"), "{}", undo.stdout);
+    assert!(
+        undo.stdout.contains("a reboot has reset it already"),
+        "{}",
+        undo.stdout
+    );
     assert!(!bench.root().join("etc/udev").exists());
     assert_eq!(node(&bench), Some((241, 0, 0o666)));
 }
@@ -151,7 +173,11 @@ fn a_node_of_another_number_is_replaced_and_put_back() {
     assert_eq!(node(&bench), Some((240, 0, 0o666)));
     assert_eq!(outcome(&bench), "pass");
     let again = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
 
     // An undo that was cut short before it was written down is made again: the journal of before it, and what it left.
     let journal = bench.root().join("var/lib/gdr/journal/1.json");
@@ -174,10 +200,16 @@ fn a_node_that_is_closed_is_opened() {
     make(&bench, 240, "0600");
     let before = bench.tree();
     ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
-    assert_eq!(bench.calls(), ["udevadm control --reload", "chmod 0666 /dev/gdrdrv"]);
+    assert_eq!(
+        bench.calls(),
+        ["udevadm control --reload", "chmod 0666 /dev/gdrdrv"]
+    );
     assert_eq!(outcome(&bench), "pass");
     ended(&bench.repair(&["undo"]), 0);
-    assert_eq!(bench.calls(), ["chmod 0600 /dev/gdrdrv", "udevadm control --reload"]);
+    assert_eq!(
+        bench.calls(),
+        ["chmod 0600 /dev/gdrdrv", "udevadm control --reload"]
+    );
     assert_eq!(bench.tree(), before);
 }
 
@@ -208,7 +240,9 @@ fn udevd_is_told_of_the_rule_where_it_runs() {
     let run = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
     ended(&run, 1);
     assert!(
-        run.stdout.contains("udevadm control --reload' ended with 3") || run.stderr.contains("ended with 3"),
+        run.stdout
+            .contains("udevadm control --reload' ended with 3")
+            || run.stderr.contains("ended with 3"),
         "{}{}",
         run.stdout,
         run.stderr
@@ -228,5 +262,9 @@ fn what_is_no_node_and_what_no_module_owns_is_left_alone() {
     let bench = self::bench(&json!({"files": {"proc/devices": ["Character devices:", "  1 mem"]}}));
     let run = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
     ended(&run, 1);
-    assert!(run.stdout.contains("gdrdrv is not loaded"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("gdrdrv is not loaded"),
+        "{}",
+        run.stdout
+    );
 }

@@ -21,7 +21,8 @@ fn two_options() -> Bench {
         }}),
     );
     for library in ["nvml", "cuda"] {
-        fs::remove_file(bench.root().join(format!("gdr/{library}.json"))).expect("a library's answers");
+        fs::remove_file(bench.root().join(format!("gdr/{library}.json")))
+            .expect("a library's answers");
     }
     bench
 }
@@ -30,8 +31,18 @@ fn two_options() -> Bench {
 fn killed_at_rename(bench: &Bench, nth: usize, args: &[&str]) -> bool {
     let mut command = Command::new("strace");
     command
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat,renameat2"])
-        .args(["-e", &format!("inject=renameat,renameat2:signal=KILL:when={nth}")])
+        .args([
+            "-f",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            "trace=renameat,renameat2",
+        ])
+        .args([
+            "-e",
+            &format!("inject=renameat,renameat2:signal=KILL:when={nth}"),
+        ])
         .arg(env!("CARGO_BIN_EXE_gdr"))
         .args(args)
         .arg("--sysroot")
@@ -110,7 +121,8 @@ fn plant(root: &Path, step: &Value) {
         "var/lib/gdr",
     ] {
         let mode = if path.ends_with("json") { 0o600 } else { 0o700 };
-        fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).expect("permissions");
+        fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode))
+            .expect("permissions");
     }
 }
 
@@ -130,7 +142,10 @@ fn a_journal_starts_no_program_of_its_choice() {
         plant(&bench.root(), &step);
         let run = bench.repair(&["undo"]);
         assert_eq!(run.code, 2, "{step}: {run:?}");
-        assert!(run.stderr.contains("journal/1.json cannot be used"), "{run:?}");
+        assert!(
+            run.stderr.contains("journal/1.json cannot be used"),
+            "{run:?}"
+        );
         assert!(!mark.path().join("was-run").exists(), "{step}");
     }
 }
@@ -145,7 +160,12 @@ fn a_journal_of_another_user_is_not_obeyed() {
     let step = json!({"action": "replace_file", "path": "/etc/x", "after": {
         "sha256": "ed9c86a61e05623abeb71f9eeda8780dab0e28a2f69bb54813f99a2ec4b3602f", "mode": 0o644, "uid": 0, "gid": 0}});
     plant(&root, &step);
-    chown(root.join("var/lib/gdr/journal/1.json"), Some(65534), Some(65534)).expect("an owner");
+    chown(
+        root.join("var/lib/gdr/journal/1.json"),
+        Some(65534),
+        Some(65534),
+    )
+    .expect("an owner");
     let before = bench.tree();
     let run = bench.gdr(&["undo"]);
     assert_eq!(run.code, 2, "{run:?}");
@@ -180,7 +200,13 @@ fn a_unit_runs_no_program_that_others_may_exchange() {
         .collect::<Vec<_>>()
         .join(" ");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(stdout.contains("others may write to /tmp (mode 1777)"), "{stdout}");
-    assert!(stdout.contains("sudo install -o root -g root -m 755"), "{stdout}");
+    assert!(
+        stdout.contains("others may write to /tmp (mode 1777)"),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("sudo install -o root -g root -m 755"),
+        "{stdout}"
+    );
     assert_eq!(bench.tree(), before);
 }

@@ -53,7 +53,10 @@ echo "$GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT""#;
         .output();
     let sh = sh.expect("sh");
     assert!(sh.status.success(), "{sh:?}");
-    String::from_utf8(sh.stdout).expect("a line").trim().to_owned()
+    String::from_utf8(sh.stdout)
+        .expect("a line")
+        .trim()
+        .to_owned()
 }
 
 #[test]
@@ -66,16 +69,25 @@ fn the_group_of_an_unbound_gpu_gets_another_type() {
     let run = bench.repair(&["fix", "iommu", "--yes"]);
     ended(&run, 0);
     assert!(
-        run.stdout.contains("echo identity > /sys/kernel/iommu_groups/13/type"),
+        run.stdout
+            .contains("echo identity > /sys/kernel/iommu_groups/13/type"),
         "{}",
         run.stdout
     );
-    assert!(run.stdout.contains("pcie.iommu: it holds now."), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("pcie.iommu: it holds now."),
+        "{}",
+        run.stdout
+    );
     assert_eq!(bench.text("sys/kernel/iommu_groups/13/type"), "identity\n");
     assert!(bench.holds("pcie.iommu", &[]));
     let again = bench.repair(&["fix", "iommu", "--yes"]);
     ended(&again, 0);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
     ended(&bench.repair(&["undo"]), 0);
     assert_eq!(bench.tree(), before);
     assert_eq!(judged(&bench), warned);
@@ -103,7 +115,12 @@ fn an_older_kernel_or_a_second_device_wants_the_command_line() {
             "{}",
             plan.stdout
         );
-        assert_eq!(plan.stdout.contains("zz-gdr-iommu.cfg"), !narrow, "{}", plan.stdout);
+        assert_eq!(
+            plan.stdout.contains("zz-gdr-iommu.cfg"),
+            !narrow,
+            "{}",
+            plan.stdout
+        );
     }
 }
 
@@ -124,10 +141,16 @@ fn bound_devices_want_the_kernel_told() {
     assert_eq!(sourced(&bench), "quiet iommu=pt");
     let again = bench.repair(&["fix", "iommu", "--yes"]);
     ended(&again, 0);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
     let doctor = bench.gdr(&["doctor", "--only", "pcie.iommu", "--format", "json"]);
     assert!(
-        doctor.stdout.contains("zz-gdr-iommu.cfg has the kernel told iommu=pt"),
+        doctor
+            .stdout
+            .contains("zz-gdr-iommu.cfg has the kernel told iommu=pt"),
         "{}",
         doctor.stdout
     );
@@ -171,9 +194,17 @@ fn each_processor_has_its_word_and_one_that_did_nothing_is_not_written_again() {
     let told = json!({"files": {"proc/cmdline": ["BOOT_IMAGE=/vmlinuz ro iommu=pt"]}});
     let plan = translating(&told).gdr(&["fix", "iommu", "--dry-run"]);
     ended(&plan, 1);
-    assert!(plan.stdout.contains("has iommu=pt already"), "{}", plan.stdout);
+    assert!(
+        plan.stdout.contains("has iommu=pt already"),
+        "{}",
+        plan.stdout
+    );
     let guest = json!({"files": {"proc/cpuinfo": ["processor\t: 0", "vendor_id\t: GenuineIntel", "flags\t\t: fpu hypervisor"]}});
     let plan = translating(&guest).gdr(&["fix", "iommu", "--dry-run"]);
     ended(&plan, 1);
-    assert!(plan.stdout.contains("start the guest without one"), "{}", plan.stdout);
+    assert!(
+        plan.stdout.contains("start the guest without one"),
+        "{}",
+        plan.stdout
+    );
 }

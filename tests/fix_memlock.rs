@@ -55,7 +55,8 @@ fn login(bench: &Bench) -> [Option<String>; 2] {
     for file in files {
         for line in fs::read_to_string(file).expect("a file").lines() {
             let line = line.split('#').next().expect("a line");
-            let ["*", kind, "memlock", value] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            let ["*", kind, "memlock", value] = line.split_whitespace().collect::<Vec<_>>()[..]
+            else {
                 continue;
             };
             for (limit, own) in limits.iter_mut().zip(["soft", "hard"]) {
@@ -168,7 +169,11 @@ fn memory_may_be_locked_after_the_next_login() {
         "{text}"
     );
     ended(&bench.repair(&["undo"]), 0);
-    assert_eq!(bench.calls(), ["systemctl daemon-reload"], "and systemd forgets it");
+    assert_eq!(
+        bench.calls(),
+        ["systemctl daemon-reload"],
+        "and systemd forgets it"
+    );
     assert_eq!(bench.tree(), before);
     assert_eq!(check()["this process"], "fail");
 }
@@ -200,11 +205,16 @@ fn without_programs_of_the_machine_the_commands_are_printed() {
     // systemctl cannot have a root's manager read its units again: that is for the user, and stops nothing.
     let run = bench.gdr(&["fix", "memlock", "--yes"]);
     ended(&run, 0);
-    assert!(said(&run).contains("1 more are yours to run"), "{}", run.stdout);
+    assert!(
+        said(&run).contains("1 more are yours to run"),
+        "{}",
+        run.stdout
+    );
     let undo = bench.gdr(&["undo"]);
     ended(&undo, 0);
     assert!(
-        undo.stdout.contains("yours to run: systemctl daemon-reload"),
+        undo.stdout
+            .contains("yours to run: systemctl daemon-reload"),
         "{}",
         undo.stdout
     );
@@ -214,7 +224,10 @@ fn without_programs_of_the_machine_the_commands_are_printed() {
 #[test]
 fn a_container_gets_its_limit_from_what_started_it() {
     let mut patch = bounded();
-    support::merge(&mut patch, &json!({"links": {"proc/self/ns/pid": "pid:[4026532999]"}}));
+    support::merge(
+        &mut patch,
+        &json!({"links": {"proc/self/ns/pid": "pid:[4026532999]"}}),
+    );
     let bench = Bench::of("sound", &patch);
     let run = bench.repair(&["fix", "memlock", "--yes"]);
     ended(&run, 1);
@@ -229,7 +242,10 @@ fn without_systemd_there_are_logins_alone() {
     ended(&run, 0);
     let plan: Value = serde_json::from_str(&run.stdout).expect("a plan");
     let steps = plan["repairs"][0]["steps"].as_array().expect("steps");
-    let paths: Vec<&str> = steps.iter().filter_map(|step| step["path"].as_str()).collect();
+    let paths: Vec<&str> = steps
+        .iter()
+        .filter_map(|step| step["path"].as_str())
+        .collect();
     assert_eq!(
         (steps.len(), paths),
         (1, vec!["/etc/security/limits.d/zz-gdr-memlock.conf"])

@@ -36,7 +36,11 @@ fn there_and_back(bench: &Bench, count: usize, then: impl FnOnce(&Bench)) {
     then(bench);
     let again = bench.repair(&["fix", "modprobe", "--yes"]);
     ended(&again, 0);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
     ended(&bench.repair(&["undo"]), 0);
     assert_eq!(bench.tree(), before);
     assert_eq!(warnings(bench), warned);
@@ -67,7 +71,10 @@ fn lines_that_keep_modules_out_become_comments() {
             bench.text("etc/modprobe.d/site.conf"),
             "# by hand\r\noptions snd a=1\n# gdr:   install nvidia \\\n# gdr:     /bin/false\nblacklist nouveau\n# gdr: alias nvidia-uvm off"
         );
-        assert_eq!(bench.text("etc/modprobe.d/z.conf"), "# gdr: install nvidia /bin/true\n");
+        assert_eq!(
+            bench.text("etc/modprobe.d/z.conf"),
+            "# gdr: install nvidia /bin/true\n"
+        );
         assert_eq!(
             bench.text("etc/modprobe.d/vendor.conf"),
             "# a vendor's\n# gdr: install mlx5_core /bin/true\noptions mlx5_core prof_sel=2\n"
@@ -104,8 +111,14 @@ fn a_blacklist_goes_where_the_driver_is_wanted_and_not_loaded() {
             bench.text("etc/modprobe.d/hook.conf"),
             "blacklist nvidiafb\n# gdr: blacklist nvidia\nblacklist nouveau\n"
         );
-        assert_eq!(kmod.config("blacklist"), ["blacklist nvidiafb", "blacklist nouveau"]);
-        assert_eq!(kmod.by_device(), Some(("nvidia".to_owned(), BTreeMap::new())));
+        assert_eq!(
+            kmod.config("blacklist"),
+            ["blacklist nvidiafb", "blacklist nouveau"]
+        );
+        assert_eq!(
+            kmod.by_device(),
+            Some(("nvidia".to_owned(), BTreeMap::new()))
+        );
     });
 }
 
@@ -134,7 +147,10 @@ fn options_that_are_lost_are_set_where_they_count() {
                 "RMForceP2PType=1;DmaRemap=2;PeerMappingOverride=1;",
             ),
         ]);
-        assert_eq!(kmod.named("nvidia"), Some(("nvidia".to_owned(), want.clone())));
+        assert_eq!(
+            kmod.named("nvidia"),
+            Some(("nvidia".to_owned(), want.clone()))
+        );
         assert_eq!(kmod.by_device(), Some(("nvidia".to_owned(), want)));
         assert!(kmod.config("options nvidia_current").is_empty());
         // What is not wrong stays where it is.
@@ -189,7 +205,10 @@ fn the_driver_and_peer_mapping_are_repaired_together() {
     }));
     let kmod = Kmod::new(&bench.root(), &["nvidia"]);
     let before = bench.tree();
-    ended(&bench.repair(&["fix", "modprobe", "peer-mapping", "--yes"]), 0);
+    ended(
+        &bench.repair(&["fix", "modprobe", "peer-mapping", "--yes"]),
+        0,
+    );
     let (_, with) = kmod.named("nvidia").expect("a module");
     assert_eq!(
         with,

@@ -14,7 +14,12 @@ fn below_the_switch(ports: Value) -> Value {
 }
 
 fn config(bench: &Bench, bdf: &str) -> Vec<u8> {
-    fs::read(bench.root().join(format!("sys/bus/pci/devices/{bdf}/config"))).expect("configuration space")
+    fs::read(
+        bench
+            .root()
+            .join(format!("sys/bus/pci/devices/{bdf}/config")),
+    )
+    .expect("configuration space")
 }
 
 /// Device Control as the real setpci reads it.
@@ -27,7 +32,10 @@ fn device_control(bench: &Bench, bdf: &str) -> String {
         .output()
         .expect("setpci");
     assert!(setpci.status.success(), "{setpci:?}");
-    String::from_utf8(setpci.stdout).expect("a number").trim().to_owned()
+    String::from_utf8(setpci.stdout)
+        .expect("a number")
+        .trim()
+        .to_owned()
 }
 
 #[test]
@@ -40,7 +48,12 @@ fn a_nic_asks_for_more_at_once_and_for_what_it_did() {
         &below_the_switch(json!({"02:01.0": {"below": {"04:00.0": {"mrrs": 512}}}})),
     );
     let before = bench.tree();
-    let says_so = |bench: &Bench| bench.outcomes("pcie.payload", &[]).get("NIC0 (0000:04:00.0)").cloned();
+    let says_so = |bench: &Bench| {
+        bench
+            .outcomes("pcie.payload", &[])
+            .get("NIC0 (0000:04:00.0)")
+            .cloned()
+    };
     assert_eq!(says_so(&bench).as_deref(), Some("info"));
     // 2 << 12 is 512 bytes at once, bit 11 no snoop, 1 << 5 a payload of 256, bit 4 relaxed ordering.
     assert_eq!(device_control(&bench, "0000:04:00.0"), "2830");
@@ -55,12 +68,20 @@ fn a_nic_asks_for_more_at_once_and_for_what_it_did() {
         "{}",
         run.stdout
     );
-    assert!(run.stdout.contains("pcie.payload: it holds now."), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("pcie.payload: it holds now."),
+        "{}",
+        run.stdout
+    );
     assert_eq!(device_control(&bench, "0000:04:00.0"), "5830");
     assert_eq!(says_so(&bench), None);
     let again = bench.repair(&["fix", "mrrs", "--yes"]);
     ended(&again, 0);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
 
     ended(&bench.repair(&["undo"]), 0);
     assert_eq!(bench.tree(), before);
@@ -71,8 +92,7 @@ fn a_nic_asks_for_more_at_once_and_for_what_it_did() {
 fn read_requests_are_the_hosts_and_a_locked_kernels() {
     let small = json!({"02:01.0": {"below": {"04:00.0": {"mrrs": 512}}}});
     let mut guest = below_the_switch(small.clone());
-    guest["files"] =
-        json!({"proc/cpuinfo": ["processor\t: 0", "vendor_id\t: GenuineIntel", "flags\t\t: fpu hypervisor"]});
+    guest["files"] = json!({"proc/cpuinfo": ["processor\t: 0", "vendor_id\t: GenuineIntel", "flags\t\t: fpu hypervisor"]});
     let run = Bench::of("sound", &guest).repair(&["fix", "mrrs", "--yes"]);
     ended(&run, 1);
     assert!(run.stdout.contains("virtual machine"), "{}", run.stdout);
@@ -81,7 +101,11 @@ fn read_requests_are_the_hosts_and_a_locked_kernels() {
     let bench = Bench::of("sound", &locked);
     let run = bench.repair(&["fix", "mrrs", "--yes"]);
     ended(&run, 1);
-    assert!(run.stdout.contains("locked down (integrity)"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("locked down (integrity)"),
+        "{}",
+        run.stdout
+    );
     ended(&bench.repair(&["fix", "mrrs", "--yes", "--force"]), 0);
 }
 
@@ -96,7 +120,9 @@ fn settings(current: &str, next: &str) -> Value {
 
 /// A Tesla K40m beside the NIC, and mlxconfig.
 fn kepler(tools: &str) -> Bench {
-    let mut patch = below_the_switch(json!({"02:00.0": {"below": {"03:00.0": {"is": "h200", "device": "1023"}}}}));
+    let mut patch = below_the_switch(
+        json!({"02:00.0": {"below": {"03:00.0": {"is": "h200", "device": "1023"}}}}),
+    );
     patch["files"] = json!({
         tools: ["#!/bin/sh"],
         "gdr/tools.json": settings("False(0)", "False(0)").to_string(),
@@ -121,14 +147,20 @@ fn reset(bench: &Bench, prefetchable: bool) {
     bytes[0x10] = bytes[0x10] & !8 | if prefetchable { 8 } else { 0 };
     fs::write(path, bytes).expect("configuration space");
     let now = if prefetchable { "False(0)" } else { "True(1)" };
-    fs::write(bench.root().join("gdr/tools.json"), settings(now, now).to_string()).expect("what mlxconfig answers");
+    fs::write(
+        bench.root().join("gdr/tools.json"),
+        settings(now, now).to_string(),
+    )
+    .expect("what mlxconfig answers");
 }
 
 #[test]
 fn the_first_bar_is_told_not_to_be_prefetchable() {
     let bench = kepler("usr/bin/mlxconfig");
     let before = bench.tree();
-    let outcome = |bench: &Bench| bench.outcomes("rdma.nonprefetchable", &["--profile", "async"])["mlx5_0"].clone();
+    let outcome = |bench: &Bench| {
+        bench.outcomes("rdma.nonprefetchable", &["--profile", "async"])["mlx5_0"].clone()
+    };
     assert_eq!(outcome(&bench), "fail");
 
     let plan = bench.gdr(&["fix", "nonprefetchable", "--profile", "async", "--dry-run"]);
@@ -154,7 +186,11 @@ fn the_first_bar_is_told_not_to_be_prefetchable() {
     assert_eq!(outcome(&bench), "fail", "not before the reset");
     let again = bench.repair(&["fix", "nonprefetchable", "--profile", "async", "--yes"]);
     ended(&again, 0);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
     assert!(bench.calls().is_empty());
     reset(&bench, false);
     assert_eq!(outcome(&bench), "pass");
@@ -180,5 +216,9 @@ fn mstconfig_serves_where_it_is_there_and_none_is_said() {
     assert!(plan.stdout.contains("package mstflint"), "{}", plan.stdout);
     let plan = Bench::of("sound", &json!({})).gdr(&["fix", "nonprefetchable", "--dry-run"]);
     ended(&plan, 0);
-    assert!(plan.stdout.contains("Nothing is to be changed"), "{}", plan.stdout);
+    assert!(
+        plan.stdout.contains("Nothing is to be changed"),
+        "{}",
+        plan.stdout
+    );
 }

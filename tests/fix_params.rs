@@ -94,7 +94,10 @@ fn peer_mapping_joins_the_keys_that_are_there_and_goes_last() {
     );
     // The machine's list of modules: nvidia_peermem and nvidia_uvm are above nvidia.
     let then = repair["afterwards"][0].as_str().expect("a text");
-    assert!(then.contains("'rmmod nvidia_peermem nvidia_uvm nvidia'"), "{then}");
+    assert!(
+        then.contains("'rmmod nvidia_peermem nvidia_uvm nvidia'"),
+        "{then}"
+    );
     assert!(
         then.contains("'modprobe -a nvidia nvidia_uvm nvidia_peermem'"),
         "{then}"
@@ -103,25 +106,39 @@ fn peer_mapping_joins_the_keys_that_are_there_and_goes_last() {
 
     let run = bench.repair(&["fix", "peer-mapping", "--yes"]);
     ended(&run, 0);
-    assert!(bench.calls().is_empty(), "there is no initramfs to make anew");
+    assert!(
+        bench.calls().is_empty(),
+        "there is no initramfs to make anew"
+    );
     let text = bench.text("etc/modprobe.d/zzzz-gdr.conf");
     assert_eq!(
-        text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>(),
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .collect::<Vec<_>>(),
         ["options nvidia NVreg_RegistryDwords=\"RMForceP2PType=1;PeerMappingOverride=1;\""]
     );
     let want = [
         ("NVreg_EnableMSI", "1"),
         ("NVreg_EnableResizableBar", "1"),
-        ("NVreg_RegistryDwords", "RMForceP2PType=1;PeerMappingOverride=1;"),
+        (
+            "NVreg_RegistryDwords",
+            "RMForceP2PType=1;PeerMappingOverride=1;",
+        ),
     ];
-    let want: BTreeMap<String, String> = want.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let want: BTreeMap<String, String> = want
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
     assert_eq!(loaded(), want);
 
     // Before the reload and after it there is nothing more to write.
     for _ in 0..2 {
         let again = bench.repair(&["fix", "peer-mapping", "--yes"]);
         ended(&again, 0);
-        assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+        assert!(
+            again.stdout.contains("Nothing is to be changed"),
+            "{}",
+            again.stdout
+        );
         load(&bench, &loaded());
     }
     assert!(bench.holds("param.peer-mapping", &["--profile", "async"]));
@@ -147,7 +164,8 @@ fn both_fixes_share_a_line_for_either_name_and_one_initramfs() {
         ],
     }));
     for library in ["nvml", "cuda"] {
-        fs::remove_file(bench.root().join(format!("gdr/{library}.json"))).expect("a library's answers");
+        fs::remove_file(bench.root().join(format!("gdr/{library}.json")))
+            .expect("a library's answers");
     }
     packer(&bench);
     let kmod = Kmod::new(&bench.root(), &["nvidia-current"]);
@@ -156,7 +174,8 @@ fn both_fixes_share_a_line_for_either_name_and_one_initramfs() {
     let before = bench.tree();
     let failing = |bench: &Bench| {
         let args = ["--profile", "async"];
-        ["param.peer-mapping", "param.stream-memops"].map(|check| bench.outcomes(check, &args)["driver"] == "fail")
+        ["param.peer-mapping", "param.stream-memops"]
+            .map(|check| bench.outcomes(check, &args)["driver"] == "fail")
     };
     assert_eq!(failing(&bench), [true, true]);
 
@@ -166,14 +185,23 @@ fn both_fixes_share_a_line_for_either_name_and_one_initramfs() {
     let keys = "RMForceP2PType=1;PeerMappingOverride=1;EnableStreamMemOPs=1;";
     let text = bench.text("etc/modprobe.d/zz-gdr.conf");
     assert_eq!(
-        text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>(),
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .collect::<Vec<_>>(),
         [
             format!("options nvidia NVreg_RegistryDwords=\"{keys}\" NVreg_EnableStreamMemOPs=1"),
-            format!("options nvidia-current NVreg_RegistryDwords=\"{keys}\" NVreg_EnableStreamMemOPs=1"),
+            format!(
+                "options nvidia-current NVreg_RegistryDwords=\"{keys}\" NVreg_EnableStreamMemOPs=1"
+            ),
         ]
     );
-    let want = [("NVreg_EnableStreamMemOPs", "1"), ("NVreg_RegistryDwords", keys)];
-    let want: BTreeMap<String, String> = want.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let want = [
+        ("NVreg_EnableStreamMemOPs", "1"),
+        ("NVreg_RegistryDwords", keys),
+    ];
+    let want: BTreeMap<String, String> = want
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
     assert_eq!(loaded(), ("nvidia-current".to_owned(), want.clone()));
     assert_eq!(kmod.by_device(), Some(("nvidia-current".to_owned(), want)));
     load(&bench, &loaded().1);
@@ -213,13 +241,20 @@ fn no_file_goes_over_the_command_line() {
 
 #[test]
 fn a_recorded_machine_has_a_plan() {
-    let bench = bench(&json!({ "etc/modprobe.d/a.conf": ["options nvidia NVreg_RegistryDwords=A=1"] }));
+    let bench =
+        bench(&json!({ "etc/modprobe.d/a.conf": ["options nvidia NVreg_RegistryDwords=A=1"] }));
     let record = tempfile::NamedTempFile::new().expect("a file");
     let path = record.path().to_str().expect("a path");
     ended(&bench.gdr(&["snapshot", "-o", path]), 0);
     // A machine that has no modprobe.d at all.
-    let bare = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/h200-x1/snapshot.json");
-    for (record, keys) in [(path, "A=1;PeerMappingOverride=1;"), (bare, "PeerMappingOverride=1;")] {
+    let bare = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/recorded/h200-x1/snapshot.json"
+    );
+    for (record, keys) in [
+        (path, "A=1;PeerMappingOverride=1;"),
+        (bare, "PeerMappingOverride=1;"),
+    ] {
         let plan = support::gdr(&["fix", "peer-mapping", "--dry-run", "--from", record]);
         ended(&plan, 0);
         let line = format!("| options nvidia NVreg_RegistryDwords=\"{keys}\"");
@@ -248,7 +283,9 @@ fn a_stale_initramfs_is_made_anew_and_the_old_one_comes_back() {
     if !need(Need::Packers) {
         return;
     }
-    let bench = bench(&json!({ "etc/modprobe.d/nvidia.conf": ["options nvidia NVreg_EnableStreamMemOPs=0"] }));
+    let bench = bench(
+        &json!({ "etc/modprobe.d/nvidia.conf": ["options nvidia NVreg_EnableStreamMemOPs=0"] }),
+    );
     packer(&bench);
     let options = bench.root().join("etc/modprobe.d/nvidia.conf");
     fs::write(options, "options nvidia NVreg_EnableStreamMemOPs=1\n").expect("a file");

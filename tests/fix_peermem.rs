@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use support::{Bench, Need, ended, need};
 
 /// The proprietary modules: dma-buf is closed.
-const PROPRIETARY: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Release Build";
+const PROPRIETARY: &str =
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Release Build";
 
 fn bench(patch: &Value) -> Bench {
     let bench = Bench::of("sound", patch);
@@ -39,7 +40,11 @@ fn peermem_is_loaded_now_and_at_boot_and_taken_back() {
     // By the findings alone, without a name.
     let run = bench.repair(&["fix", "--yes", "--profile", "rdma"]);
     ended(&run, 0);
-    assert!(run.stdout.contains("peermem.loaded: it holds now."), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("peermem.loaded: it holds now."),
+        "{}",
+        run.stdout
+    );
     assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
     assert_eq!(bench.rdma_outcome("peermem.boot", "nvidia-peermem"), "pass");
     assert_eq!(
@@ -58,7 +63,11 @@ fn peermem_is_loaded_now_and_at_boot_and_taken_back() {
     let after = bench.tree();
     let again = bench.repair(&["fix", "peermem", "--yes"]);
     ended(&again, 0);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
     assert_eq!(bench.tree(), after);
 
     ended(&bench.repair(&["undo"]), 0);
@@ -82,7 +91,8 @@ fn a_module_that_the_kernel_refuses_stops_the_repair_and_leaves_nothing() {
     let run = bench.repair(&["fix", "peermem", "--yes"]);
     ended(&run, 1);
     assert!(
-        run.stderr.contains("stopped, and nothing was changed: ") && run.stderr.contains("Invalid argument"),
+        run.stderr.contains("stopped, and nothing was changed: ")
+            && run.stderr.contains("Invalid argument"),
         "{}",
         run.stderr
     );
@@ -103,9 +113,18 @@ fn after_a_reboot_the_undo_leaves_the_module_to_the_next_boot() {
     bench.calls();
     let undo = bench.repair(&["undo"]);
     ended(&undo, 0);
-    assert!(undo.stdout.contains("a reboot has reset it already"), "{}", undo.stdout);
+    assert!(
+        undo.stdout.contains("a reboot has reset it already"),
+        "{}",
+        undo.stdout
+    );
     assert_eq!(bench.calls(), Vec::<String>::new());
-    assert!(!bench.root().join("etc/modules-load.d/gdr-peermem.conf").exists());
+    assert!(
+        !bench
+            .root()
+            .join("etc/modules-load.d/gdr-peermem.conf")
+            .exists()
+    );
 }
 
 #[test]
@@ -114,7 +133,10 @@ fn a_module_that_cannot_load_is_refused_with_its_cure() {
     let symbols = "lib/modules/6.8.0-60-generic/modules.symbols";
     let alone = "updates/dkms/nvidia-peermem.ko.zst: updates/dkms/nvidia.ko.zst";
     for (files, words) in [
-        (json!({dep: [alone]}), ["built without", "reinstall the NVIDIA driver"]),
+        (
+            json!({dep: [alone]}),
+            ["built without", "reinstall the NVIDIA driver"],
+        ),
         (
             json!({dep: [alone], symbols: ["alias symbol:ib_register_client ib_core"]}),
             ["has no peer memory", "DOCA-OFED"],
@@ -190,7 +212,7 @@ fn other_nics_have_other_roads() {
     ended(&run, 1);
     let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("knows no peer memory: dma-buf is their only road"),
+        said.contains("knows no peer memory: dma-buf is their only memory path"),
         "{said}"
     );
 }
@@ -257,23 +279,34 @@ fn nv_peer_mem_makes_room_at_the_next_boot() {
         said.contains("then: Stop what uses RDMA, then: rmmod nv_peer_mem"),
         "{said}"
     );
-    assert!(said.contains("then: modprobe nvidia-peermem; or reboot."), "{said}");
+    assert!(
+        said.contains("then: modprobe nvidia-peermem; or reboot."),
+        "{said}"
+    );
     let calls = bench.calls();
     assert_eq!(
         calls,
-        ["systemctl disable nv_peer_mem.service", "systemctl daemon-reload"],
+        [
+            "systemctl disable nv_peer_mem.service",
+            "systemctl daemon-reload"
+        ],
         "nothing is unloaded"
     );
     assert_eq!(
         bench.text("etc/infiniband/nv_peer_mem.conf"),
         "# Load nv_peer_mem module upon boot\nONBOOT=no\n"
     );
-    assert_eq!(bench.text("etc/modules"), "# the site's\nloop\n  # nv-peer-mem  \n");
+    assert_eq!(
+        bench.text("etc/modules"),
+        "# the site's\nloop\n  # nv-peer-mem  \n"
+    );
     if need(Need::Root) && need(Need::Namespace) {
         let asked = bench.asked_for_at_boot();
         assert!(asked.contains(&"nvidia-peermem".to_owned()), "{asked:?}");
         assert!(
-            !asked.iter().any(|name| name.replace('-', "_") == "nv_peer_mem"),
+            !asked
+                .iter()
+                .any(|name| name.replace('-', "_") == "nv_peer_mem"),
             "{asked:?}"
         );
     }
@@ -283,11 +316,18 @@ fn nv_peer_mem_makes_room_at_the_next_boot() {
         "rm -r sys/module/nv_peer_mem sys/kernel/mm/memory_peers/nv_mem && sed -i /^nv_peer_mem/d proc/modules",
     );
     bench.run_tool("modprobe", &["nvidia-peermem"]);
-    assert_eq!(bench.rdma_outcome("peermem.legacy", "nvidia-peermem"), "pass");
+    assert_eq!(
+        bench.rdma_outcome("peermem.legacy", "nvidia-peermem"),
+        "pass"
+    );
     assert_eq!(bench.rdma_outcome("peermem.boot", "nvidia-peermem"), "pass");
     assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
     let again = bench.repair(&["fix", "peermem", "--yes"]);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
 
     // And back, with the old one running again.
     bench.run_tool("rmmod", &["nvidia_peermem"]);
@@ -308,7 +348,9 @@ fn openibd_loads_it_again_with_its_stack() {
     }
     let bench = bench(&predecessor());
     ended(&bench.repair(&["fix", "peermem", "--yes"]), 0);
-    bench.root_command("mkdir -p etc/init.d sbin && cp /bin/true etc/init.d/openibd && cp /bin/true sbin/modprobe");
+    bench.root_command(
+        "mkdir -p etc/init.d sbin && cp /bin/true etc/init.d/openibd && cp /bin/true sbin/modprobe",
+    );
     assert_eq!(bench.verify("openibd.service"), "");
     // That the tool would have said something.
     let drop_in = "etc/systemd/system/openibd.service.d/gdr-peermem.conf";
@@ -332,7 +374,10 @@ fn mlnx_ofed_4_9_wants_a_parameter() {
         "sys/module/nvidia_peermem/parameters/peerdirect_support": ["0"]}});
     support::merge(&mut patch, &more);
     let bench = bench(&patch);
-    assert_eq!(bench.rdma_outcome("peermem.legacy", "nvidia-peermem"), "warn");
+    assert_eq!(
+        bench.rdma_outcome("peermem.legacy", "nvidia-peermem"),
+        "warn"
+    );
     let run = bench.repair(&["fix", "peermem", "--yes"]);
     ended(&run, 0);
     if need(Need::Kmod) {
@@ -342,10 +387,14 @@ fn mlnx_ofed_4_9_wants_a_parameter() {
             .arg(bench.root().join("etc/modprobe.d"));
         let said = modprobe.output().expect("modprobe").stdout;
         let said = String::from_utf8_lossy(&said);
-        assert!(said.contains("options nvidia_peermem peerdirect_support=1"), "{said}");
+        assert!(
+            said.contains("options nvidia_peermem peerdirect_support=1"),
+            "{said}"
+        );
     }
     assert!(
-        run.stdout.contains("rmmod nvidia_peermem && modprobe nvidia-peermem"),
+        run.stdout
+            .contains("rmmod nvidia_peermem && modprobe nvidia-peermem"),
         "{}",
         run.stdout
     );

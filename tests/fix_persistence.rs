@@ -35,7 +35,9 @@ const UBUNTU: [&str; 7] = [
 fn idle(patch: &Value) -> Bench {
     let bench = Bench::of("sound", patch);
     let mode = |from: &str, to: &str| {
-        format!("sed -i '/\"persistence\": {{/,/}}/s/\"known\": {from}/\"known\": {to}/' \"$GDR_ROOT/gdr/nvml.json\"")
+        format!(
+            "sed -i '/\"persistence\": {{/,/}}/s/\"known\": {from}/\"known\": {to}/' \"$GDR_ROOT/gdr/nvml.json\""
+        )
     };
     let group = "\"$GDR_ROOT/sys/fs/cgroup/system.slice/nvidia-persistenced.service\"";
     let (on, off) = (mode("false", "true"), mode("true", "false"));
@@ -49,7 +51,10 @@ fn idle(patch: &Value) -> Bench {
         "systemctl",
         &format!("case $1 in\nstart|restart) {start} ;;\nstop) rmdir {group}; {off} ;;\ndaemon-reload) ;;\n*) exec systemctl --root=\"$GDR_ROOT\" \"$@\" ;;\nesac"),
     );
-    bench.tool("nvidia-smi", &format!("case $4 in 1) {on} ;; *) {off} ;; esac"));
+    bench.tool(
+        "nvidia-smi",
+        &format!("case $4 in 1) {on} ;; *) {off} ;; esac"),
+    );
     bench.root_command(&off.replace("$GDR_ROOT/", ""));
     bench
 }
@@ -74,11 +79,19 @@ fn round(bench: &Bench, made: &[&str], undone: &[&str]) {
     let run = bench.repair(&["fix", "persistence", "--yes"]);
     ended(&run, 0);
     assert_eq!(bench.calls(), made);
-    assert!(run.stdout.contains("gpu.persistence: it holds now."), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("gpu.persistence: it holds now."),
+        "{}",
+        run.stdout
+    );
     assert_eq!(outcome(bench), "pass");
     let again = bench.repair(&["fix", "persistence", "--yes"]);
     ended(&again, 0);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
     ended(&bench.repair(&["undo"]), 0);
     assert_eq!(bench.calls(), undone);
     assert_eq!(bench.tree(), before);
@@ -93,8 +106,14 @@ fn the_daemon_is_enabled_and_started() {
     let unit = "nvidia-persistenced.service";
     round(
         &idle(&with_unit(&DEBIAN)),
-        &[&format!("systemctl enable {unit}"), &format!("systemctl start {unit}")],
-        &[&format!("systemctl stop {unit}"), &format!("systemctl disable {unit}")],
+        &[
+            &format!("systemctl enable {unit}"),
+            &format!("systemctl start {unit}"),
+        ],
+        &[
+            &format!("systemctl stop {unit}"),
+            &format!("systemctl disable {unit}"),
+        ],
     );
 }
 
@@ -113,9 +132,12 @@ fn ubuntus_daemon_is_told_to_keep_the_gpus() {
     round(&bench, &reload, &reload);
 
     ended(&bench.repair(&["fix", "persistence", "--yes"]), 0);
-    bench.root_command("cp /bin/true usr/bin/nvidia-persistenced && mkdir -p bin && cp /bin/true bin/rm");
+    bench.root_command(
+        "cp /bin/true usr/bin/nvidia-persistenced && mkdir -p bin && cp /bin/true bin/rm",
+    );
     assert_eq!(bench.verify("nvidia-persistenced.service"), "");
-    let text = bench.text("etc/systemd/system/nvidia-persistenced.service.d/zz-gdr-persistence.conf");
+    let text =
+        bench.text("etc/systemd/system/nvidia-persistenced.service.d/zz-gdr-persistence.conf");
     assert!(
         text.contains("\nExecStart=\nExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --verbose\n"),
         "{text}"
@@ -128,7 +150,11 @@ fn without_the_daemon_nvidia_smi_does_it_until_the_next_boot() {
     let set = |to: u8| format!("nvidia-smi -i 0000:03:00.0 -pm {to}");
     round(&bench, &[&set(1)], &[&set(0)]);
     let dry = bench.gdr(&["fix", "persistence", "--dry-run"]);
-    assert!(said(&dry).contains("This lasts until the next boot"), "{}", dry.stdout);
+    assert!(
+        said(&dry).contains("This lasts until the next boot"),
+        "{}",
+        dry.stdout
+    );
 }
 
 #[test]

@@ -42,7 +42,11 @@ fn a_nic_becomes_an_rdma_device() {
 
     let run = bench.repair(&["fix", "rdma-modules", "--yes"]);
     ended(&run, 0);
-    assert!(run.stdout.contains("rdma.modules: it holds now."), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("rdma.modules: it holds now."),
+        "{}",
+        run.stdout
+    );
     assert_eq!(
         bench.calls(),
         ["modprobe ib_core", "modprobe ib_uverbs", "modprobe mlx5_ib"]
@@ -53,7 +57,11 @@ fn a_nic_becomes_an_rdma_device() {
         assert_eq!(asked[..2], ["ib_uverbs", "mlx5_ib"]);
     }
     let again = bench.repair(&["fix", "rdma-modules", "--yes"]);
-    assert!(again.stdout.contains("Nothing is to be changed"), "{}", again.stdout);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
 
     ended(&bench.repair(&["undo"]), 0);
     assert_eq!(

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
-use support::{Gdr, Machine, Need, agreement, classes, everywhere, file, lay_out_cpus, limited, need};
+use support::{
+    Gdr, Machine, Need, agreement, classes, everywhere, file, lay_out_cpus, limited, need,
+};
 use tempfile::TempDir;
 
 /// lstopo's XML of a laid-out machine.
@@ -63,7 +65,8 @@ fn every_class_is_that_of_the_machine_or_unknown() {
             };
             totals[mode] += agreement(&what, &machine, &dump);
             let excepted = |bdf: &String| EXCEPT.contains(&(name.as_str(), bdf.as_str()));
-            let near = |class: &Option<String>| matches!(class.as_deref(), Some("PIX" | "PXB" | "PHB"));
+            let near =
+                |class: &Option<String>| matches!(class.as_deref(), Some("PIX" | "PXB" | "PHB"));
             for (pair, class) in machine.iter().filter(|(_, class)| *full && near(class)) {
                 if !excepted(&pair.0) && !excepted(&pair.1) {
                     assert_eq!(dump.get(pair), Some(class), "{what}: {pair:?}");
@@ -101,10 +104,21 @@ fn nodes_and_cpus_are_those_of_sysfs() {
     for (name, machine, root) in everywhere() {
         lay_out_cpus(&machine, root.path());
         let xml = root.path().join("lstopo.xml");
-        for options in [&["--whole-io"][..], &["--whole-io", "--export-xml-flags", "1"]] {
+        for options in [
+            &["--whole-io"][..],
+            &["--whole-io", "--export-xml-flags", "1"],
+        ] {
             lstopo(root.path(), &xml, options);
-            let devices = |gdr: Gdr| document(gdr)["devices"].as_array().expect("devices").clone();
-            let (theirs, ours) = (devices(Gdr::new().sysroot(root.path())), devices(from(&xml)));
+            let devices = |gdr: Gdr| {
+                document(gdr)["devices"]
+                    .as_array()
+                    .expect("devices")
+                    .clone()
+            };
+            let (theirs, ours) = (
+                devices(Gdr::new().sysroot(root.path())),
+                devices(from(&xml)),
+            );
             for device in ours {
                 let Some(real) = theirs.iter().find(|other| other["bdf"] == device["bdf"]) else {
                     continue;
@@ -112,7 +126,11 @@ fn nodes_and_cpus_are_those_of_sysfs() {
                 // A machine of one node is that node, where the kernel names none.
                 for key in ["numa", "cpus"] {
                     if !device[key].is_null() && !real[key].is_null() {
-                        assert_eq!(device[key], real[key], "{name} {options:?}: {key} of {}", device["bdf"]);
+                        assert_eq!(
+                            device[key], real[key],
+                            "{name} {options:?}: {key} of {}",
+                            device["bdf"]
+                        );
                         same += 1;
                     }
                 }
@@ -138,7 +156,13 @@ fn rows_have_the_names_that_programs_know() {
     let xml = root.path().join("lstopo.xml");
     lstopo(root.path(), &xml, &[]);
     let run = from(&xml).args(["topo", "--nvme"]).run();
-    for wanted in ["mlx5_0", "mlx5_3", "nvme0", "0-55,112-167", "56-111,168-223"] {
+    for wanted in [
+        "mlx5_0",
+        "mlx5_3",
+        "nvme0",
+        "0-55,112-167",
+        "56-111,168-223",
+    ] {
         assert!(run.stdout.contains(wanted), "{wanted}: {}", run.stdout);
     }
     // Without OS devices a NIC is known by its address.
@@ -153,7 +177,11 @@ fn rows_have_the_names_that_programs_know() {
     lstopo(root.path(), &xml, &["--no-io"]);
     let run = from(&xml).args(["topo"]).run();
     assert_eq!(run.code, 2, "{}", run.stdout);
-    assert!(run.stderr.contains("the dump was made without them"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("the dump was made without them"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -167,7 +195,10 @@ fn what_only_configuration_space_tells_is_unknown() {
     let run = from(&xml).args(["doctor", "--format", "json"]).run();
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let findings = report["findings"].as_array().expect("findings");
-    let acs: Vec<&Value> = findings.iter().filter(|finding| finding["id"] == "pcie.acs").collect();
+    let acs: Vec<&Value> = findings
+        .iter()
+        .filter(|finding| finding["id"] == "pcie.acs")
+        .collect();
     assert!(
         !acs.is_empty() && acs.iter().all(|finding| finding["outcome"] == "unknown"),
         "{acs:?}"
@@ -204,7 +235,11 @@ fn a_node_that_a_container_may_not_use_is_still_one() {
             "the container was not seen: {text}"
         );
         assert_eq!(
-            agreement("container", &machine, &classes(from(&xml)).expect("classes")),
+            agreement(
+                "container",
+                &machine,
+                &classes(from(&xml)).expect("classes")
+            ),
             28
         );
     }
@@ -255,7 +290,12 @@ fn hwloc_3_is_read_and_a_bus_that_does_not_fit_ends_the_way_up() {
         .as_array()
         .expect("devices")
         .iter()
-        .map(|d| (d["bdf"].as_str().expect("text"), d["label"].as_str().expect("text")))
+        .map(|d| {
+            (
+                d["bdf"].as_str().expect("text"),
+                d["label"].as_str().expect("text"),
+            )
+        })
         .collect();
     assert_eq!(
         rows,
@@ -267,7 +307,10 @@ fn hwloc_3_is_read_and_a_bus_that_does_not_fit_ends_the_way_up() {
     );
     let classes = classes(from(&xml)).expect("classes");
     let class = |a: &str, b: &str| classes[&(a.to_owned(), b.to_owned())].clone();
-    assert_eq!(class("0000:11:00.0", "0000:11:00.1").as_deref(), Some("PIX"));
+    assert_eq!(
+        class("0000:11:00.0", "0000:11:00.1").as_deref(),
+        Some("PIX")
+    );
     // Bus 13 lies below the bridge to 11, and through which one hwloc did not say.
     assert_eq!(class("0000:11:00.0", "0000:13:00.0"), None);
     // The GPU's own memory is no node of its CPUs.
@@ -294,8 +337,7 @@ fn hostile_documents_end_early() {
     if !need(Need::Prlimit) {
         return;
     }
-    let machine =
-        r#"<topology version="2.0"><object type="Machine" cpuset="0x1" nodeset="0x1" complete_nodeset="0x1">"#;
+    let machine = r#"<topology version="2.0"><object type="Machine" cpuset="0x1" nodeset="0x1" complete_nodeset="0x1">"#;
     let end = "</object></topology>";
     let entities: String = ('b'..='k')
         .zip('a'..)
@@ -319,7 +361,9 @@ fn hostile_documents_end_early() {
         ),
         (
             "laughs",
-            format!("<!DOCTYPE topology [<!ENTITY a \"ha\">{entities}]>{machine}<info name=\"&k;\"/>{end}"),
+            format!(
+                "<!DOCTYPE topology [<!ENTITY a \"ha\">{entities}]>{machine}<info name=\"&k;\"/>{end}"
+            ),
             "entities of its own",
         ),
         (
@@ -332,9 +376,17 @@ fn hostile_documents_end_early() {
             format!("{machine}{}{end}", gpus(16_385)),
             "no machine has so many",
         ),
-        ("twice", format!("{machine}{}{}{end}", gpu(1), gpu(1)), "twice"),
+        (
+            "twice",
+            format!("{machine}{}{}{end}", gpu(1), gpu(1)),
+            "twice",
+        ),
         ("cut", format!("{machine}{}", gpu(1)), "ends in the middle"),
-        ("crossed", format!("{machine}</topology></object>"), "cannot be read"),
+        (
+            "crossed",
+            format!("{machine}</topology></object>"),
+            "cannot be read",
+        ),
         (
             "version",
             "<topology version=\"7.0\"></topology>".to_owned(),
@@ -379,17 +431,29 @@ fn sixty_four_mebibytes_are_read_in_little_memory() {
     const SIZE: usize = (64 << 20) - 1024;
     let head = r#"<topology version="2.0"><object type="Machine" cpuset="0x1" nodeset="0x1" complete_nodeset="0x1">"#;
     let gpu = r#"<object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0302 [10de:2330] [10de:16c1] a1"/>"#;
-    let filling = r#"<object type="PU" os_index="1" cpuset="0x00000001" nodeset="0x00000001" gp_index="7"/>"#;
+    let filling =
+        r#"<object type="PU" os_index="1" cpuset="0x00000001" nodeset="0x00000001" gp_index="7"/>"#;
     let set = format!(
         "<object type=\"Group\" cpuset=\"{}\">{gpu}</object>",
         "0xffffffff,".repeat(SIZE / 11)
     );
     let dir = tempfile::tempdir().expect("a temporary directory");
-    for (name, inner) in [("many", filling.repeat(SIZE / filling.len()) + gpu), ("one", set)] {
-        let path = file(&dir, name, format!("{head}{inner}</object></topology>").as_bytes());
+    for (name, inner) in [
+        ("many", filling.repeat(SIZE / filling.len()) + gpu),
+        ("one", set),
+    ] {
+        let path = file(
+            &dir,
+            name,
+            format!("{head}{inner}</object></topology>").as_bytes(),
+        );
         let run = limited(&path);
         assert_eq!(run.code, 0, "{name}: {}", run.stderr);
-        assert!(run.stdout.contains("0000:01:00.0"), "{name}: {}", run.stdout);
+        assert!(
+            run.stdout.contains("0000:01:00.0"),
+            "{name}: {}",
+            run.stdout
+        );
     }
 }
 

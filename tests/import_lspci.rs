@@ -26,13 +26,17 @@ fn lspci(root: &Path, options: &[&str]) -> String {
 
 fn json(run: Gdr, args: &[&str]) -> Value {
     let run = run.args(args).args(["--format", "json"]).run();
-    serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{e}: {}{}", run.stdout, run.stderr))
+    serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}{}", run.stdout, run.stderr))
 }
 
 fn from(text: &str, args: &[&str]) -> Value {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(text.as_bytes()).expect("a text");
-    json(Gdr::new().args(["--from".as_ref(), file.path().as_os_str()]), args)
+    json(
+        Gdr::new().args(["--from".as_ref(), file.path().as_os_str()]),
+        args,
+    )
 }
 
 /// Of GPUs, NICs and NVMe controllers; NVLinks are not PCI's.
@@ -64,8 +68,7 @@ fn machines() -> Vec<Machine> {
 /// As it comes in a report of a bug: quoted, with a prompt, other programs' output and the line ends of another system.
 fn reported(text: &str) -> String {
     let before = "Hi all, on this machine it is slow.\n\n```\n$ uname -r\n6.8.0\n[root@node ~]# lspci -vvv\n";
-    let after =
-        "$ nvidia-smi topo -m\n\tGPU0\tGPU1\nGPU0\t X \tSYS\n[   12.3] pci 0000:01:00.0: BAR 0: assigned\n```\n";
+    let after = "$ nvidia-smi topo -m\n\tGPU0\tGPU1\nGPU0\t X \tSYS\n[   12.3] pci 0000:01:00.0: BAR 0: assigned\n```\n";
     let lines = [before, text, after].concat();
     lines
         .lines()
@@ -106,7 +109,10 @@ fn shorten(root: &Path) {
 /// Compares pair by pair; `(known here, known there too)`.
 fn compare(what: &str, truth: &Pairs, found: &Pairs) -> (usize, usize) {
     let (mut known, mut all) = (0, 0);
-    for (pair, class) in truth.iter().filter_map(|(pair, class)| Some((pair, class.as_ref()?))) {
+    for (pair, class) in truth
+        .iter()
+        .filter_map(|(pair, class)| Some((pair, class.as_ref()?)))
+    {
         all += 1;
         if let Some(Some(told)) = found.get(pair) {
             assert_eq!(told, class, "{what}: {pair:?}");
@@ -160,7 +166,10 @@ fn no_text_of_lspci_gives_a_class_that_the_machine_does_not() {
         assert_eq!(known(mode), known("-Dvvv"), "{mode}");
         assert!(known(mode) >= 289, "{mode}: {} pairs known", known(mode));
     }
-    assert!(known("-D -xxxx") >= 109 && known("-vvv by a user") >= 114, "{counts:?}");
+    assert!(
+        known("-D -xxxx") >= 109 && known("-vvv by a user") >= 114,
+        "{counts:?}"
+    );
     for (mode, (known, all)) in &counts {
         let _ = writeln!(std::io::stderr(), "{mode}: {known} of {all} pairs known");
     }
@@ -169,7 +178,9 @@ fn no_text_of_lspci_gives_a_class_that_the_machine_does_not() {
 /// What `pcie.acs` says: each subject with its outcome.
 fn acs(report: &Value) -> BTreeMap<String, String> {
     let findings = report["findings"].as_array().expect("findings");
-    let of_acs = findings.iter().filter(|finding| finding["id"] == "pcie.acs");
+    let of_acs = findings
+        .iter()
+        .filter(|finding| finding["id"] == "pcie.acs");
     let text = |value: &Value| value.as_str().expect("text").to_owned();
     of_acs
         .map(|finding| (text(&finding["subject"]), text(&finding["outcome"])))
@@ -178,9 +189,11 @@ fn acs(report: &Value) -> BTreeMap<String, String> {
 
 /// Each port that a finding names, with the finding's outcome.
 fn ports(findings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let ports = findings
-        .iter()
-        .flat_map(|(subject, outcome)| subject.split(", ").map(|port| (port.to_owned(), outcome.clone())));
+    let ports = findings.iter().flat_map(|(subject, outcome)| {
+        subject
+            .split(", ")
+            .map(|port| (port.to_owned(), outcome.clone()))
+    });
     ports.collect()
 }
 
@@ -225,7 +238,11 @@ fn ports_are_judged_as_on_the_machine() {
                 .keys()
                 .filter(|port| port.contains('.') && !port.starts_with(char::is_alphabetic))
             {
-                assert!(truth.contains_key(port), "{} {options:?} {port}", machine.name);
+                assert!(
+                    truth.contains_key(port),
+                    "{} {options:?} {port}",
+                    machine.name
+                );
             }
         }
     }
@@ -318,21 +335,31 @@ fn a_capability_lost_with_the_end_is_unknown() {
     let whole = lspci(dir.path(), &["-Dvvv"]);
     // The last port on the way of a pair, cut before its access control.
     let port = whole.find("0000:99:02.0 ").expect("the port");
-    let end = whole[port..].find("Access Control Services").expect("its capability") + port;
+    let end = whole[port..]
+        .find("Access Control Services")
+        .expect("its capability")
+        + port;
     let cut = &whole[..end];
     let report = from(cut, &["doctor", "--platform", "bare-metal"]);
     let found = ports(&acs(&report));
-    assert_ne!(found.get("0000:99:02.0").map(String::as_str), Some("pass"), "{found:?}");
+    assert_ne!(
+        found.get("0000:99:02.0").map(String::as_str),
+        Some("pass"),
+        "{found:?}"
+    );
     let lines = lspci(dir.path(), &["-Dvvv"]).replace("Access Control Services", "Something else");
     // There the list is whole, and what is not on it is not there.
     let found = ports(&acs(&from(&lines, &["doctor", "--platform", "bare-metal"])));
-    assert_eq!(found.get("0000:99:02.0").map(String::as_str), Some("pass"), "{found:?}");
+    assert_eq!(
+        found.get("0000:99:02.0").map(String::as_str),
+        Some("pass"),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn a_table_says_what_would_tell_more() {
-    let text =
-        "15:01.0 0604: 8086:352a\n16:00.0 0302: 10de:2335 (rev a1)\n27:00.0 0207: 15b3:1021\n3b:00.0 0108: 144d:a824\n";
+    let text = "15:01.0 0604: 8086:352a\n16:00.0 0302: 10de:2335 (rev a1)\n27:00.0 0207: 15b3:1021\n3b:00.0 0108: 144d:a824\n";
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(text.as_bytes()).expect("a text");
     let run = Gdr::new()
@@ -346,7 +373,11 @@ fn a_table_says_what_would_tell_more() {
         "0000:3b:00.0",
         "this source does not tell: lspci -vvv of the whole machine, as root",
     ] {
-        assert!(run.stdout.contains(wanted), "'{wanted}' is not in:\n{}", run.stdout);
+        assert!(
+            run.stdout.contains(wanted),
+            "'{wanted}' is not in:\n{}",
+            run.stdout
+        );
     }
     let doctor = Gdr::new()
         .args(["--from".as_ref(), file.path().as_os_str()])

@@ -40,7 +40,8 @@ fn findings(gdr: Gdr, check: &str) -> Vec<Value> {
     let run = gdr
         .args(["doctor", "--platform", "bare-metal", "--format", "json"])
         .run();
-    let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{e}: {}", run.stderr));
+    let report: Value =
+        serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{e}: {}", run.stderr));
     let all = report["findings"].as_array().expect("findings");
     all.iter()
         .filter(|finding| finding["id"] == check)
@@ -106,9 +107,16 @@ fn management_functions_are_no_rows() {
         let run = gdr.args(["topo", "--format", "json"]).run();
         let document: Value = serde_json::from_str(&run.stdout).expect("JSON");
         let devices = document["devices"].as_array().expect("devices").clone();
-        devices.iter().filter(|device| device["kind"] == "nic").count()
+        devices
+            .iter()
+            .filter(|device| device["kind"] == "nic")
+            .count()
     };
-    let wanted = machine.expect().nics.expect("the NICs that a person expects").len();
+    let wanted = machine
+        .expect()
+        .nics
+        .expect("the NICs that a person expects")
+        .len();
     assert_eq!(nics(from(&dump)), wanted);
 }
 
@@ -168,8 +176,16 @@ fn hostile_dumps_end_early() {
         ("base64", with("config", json!("%%%")), "config"),
         ("zlib", with("config", json!("AAAA")), "config"),
         ("long", with("config", json!("A".repeat(1 << 15))), "config"),
-        ("address", with("realpath", json!("/etc/passwd")), "realpath"),
-        ("number", with("numa_node", json!(1e300)), "rdma_topo's dump"),
+        (
+            "address",
+            with("realpath", json!("/etc/passwd")),
+            "realpath",
+        ),
+        (
+            "number",
+            with("numa_node", json!(1e300)),
+            "rdma_topo's dump",
+        ),
         (
             "cut",
             with("numa_node", json!(0)).trim_end_matches(']').to_owned(),

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use gdr::collect::{self, Want};
+use gdr::collect::{self, CollectOptions};
 use gdr::kmod::initramfs::{self, Reading};
 use gdr::kmod::{self, Config};
 use gdr::model::{self, Directive, Fact, Initramfs, Modprobe};
@@ -42,9 +42,9 @@ fn put(root: &Path, path: &str, text: &str) {
 
 fn ours(root: &Path) -> Modprobe {
     let world = World::directory(root).expect("a root");
-    let want = Want {
+    let want = CollectOptions {
         system: true,
-        ..Want::default()
+        ..CollectOptions::default()
     };
     collect::facts(&world, want).modprobe
 }
@@ -64,13 +64,23 @@ const KINDS: [&str; 4] = ["blacklist ", "install ", "alias ", "options "];
 /// What modprobe read, by kind, in order: the lines of these modules, before it lists the kernel's own aliases.
 fn theirs(root: &Path) -> Vec<String> {
     let text = modprobe(root, &["--showconfig"]);
-    let own = text.split("# End of configuration files").next().unwrap_or_default();
+    let own = text
+        .split("# End of configuration files")
+        .next()
+        .unwrap_or_default();
     let of_ours = |line: &&str| {
         let rest = KINDS.iter().find_map(|kind| line.strip_prefix(kind));
         rest.is_some_and(|rest| {
-            ["nvidia", "nouveau", "mlx5", "ib_", "gdrdrv", "pci:v000010DE"]
-                .iter()
-                .any(|start| rest.starts_with(start))
+            [
+                "nvidia",
+                "nouveau",
+                "mlx5",
+                "ib_",
+                "gdrdrv",
+                "pci:v000010DE",
+            ]
+            .iter()
+            .any(|start| rest.starts_with(start))
         })
     };
     let lines: Vec<&str> = own.split('\n').filter(of_ours).collect();
@@ -80,7 +90,12 @@ fn theirs(root: &Path) -> Vec<String> {
 fn sorted_by_kind(lines: Vec<String>) -> Vec<String> {
     KINDS
         .iter()
-        .flat_map(|kind| lines.iter().filter(move |line| line.starts_with(kind)).cloned())
+        .flat_map(|kind| {
+            lines
+                .iter()
+                .filter(move |line| line.starts_with(kind))
+                .cloned()
+        })
         .collect()
 }
 
@@ -266,7 +281,10 @@ fn modprobe_gives_the_module_the_same_options() {
             "alias pci:v000010DEd*sv*sd*bc03sc02i00* nvidia\noptions nvidia A=1\n",
             "nvidia",
         ),
-        ("options nvidia-current B=2\noptions nvidia A=1\n", "nvidia-current"),
+        (
+            "options nvidia-current B=2\noptions nvidia A=1\n",
+            "nvidia-current",
+        ),
         ("blacklist nvidia\noptions nvidia A=1\n", "nvidia"),
         ("", "nvidia"),
     ] {
@@ -277,10 +295,13 @@ fn modprobe_gives_the_module_the_same_options() {
         let directives = read.directives.known().expect("directives");
         let config = Config::new(directives);
         let shown = |load: &kmod::Load<'_>| {
-            let options = load.options.iter().filter_map(|found| match &found.command {
-                model::Command::Options { options, .. } => Some(options.clone()),
-                _ => None,
-            });
+            let options = load
+                .options
+                .iter()
+                .filter_map(|found| match &found.command {
+                    model::Command::Options { options, .. } => Some(options.clone()),
+                    _ => None,
+                });
             let words = std::iter::once(format!("{module}.ko")).chain(options);
             words.collect::<Vec<_>>().join(" ")
         };
@@ -303,8 +324,7 @@ fn modprobe_runs_the_same_install_line() {
         return;
     }
     let dir = root();
-    let text =
-        "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\noptions nvidia A=1\noptions nvidia-current B=2\n";
+    let text = "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\noptions nvidia A=1\noptions nvidia-current B=2\n";
     put(dir.path(), "etc/modprobe.d/a.conf", text);
     with_modules(dir.path(), &["nvidia-current"]);
     assert_eq!(
@@ -319,9 +339,16 @@ fn modprobe_runs_the_same_install_line() {
     let read = ours(dir.path());
     let config = Config::new(read.directives.known().expect("directives"));
     let load = config.load("nvidia");
-    let options: Vec<String> = load.options.iter().filter_map(|found| written(found)).collect();
+    let options: Vec<String> = load
+        .options
+        .iter()
+        .filter_map(|found| written(found))
+        .collect();
     assert_eq!(load.module, "nvidia_current");
-    assert_eq!(options, ["options nvidia_current B=2", "options nvidia A=1"]);
+    assert_eq!(
+        options,
+        ["options nvidia_current B=2", "options nvidia A=1"]
+    );
 }
 
 /// Runs a tool on these bytes.
@@ -338,7 +365,10 @@ fn through(tool: &str, args: &[&str], bytes: &[u8], at: &Path) -> Vec<u8> {
     let bytes = bytes.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&bytes));
     let out = child.wait_with_output().expect("the tool ends");
-    writer.join().expect("the writer ends").expect("the bytes are taken");
+    writer
+        .join()
+        .expect("the writer ends")
+        .expect("the bytes are taken");
     assert!(out.status.success(), "{tool}");
     out.stdout
 }
@@ -365,7 +395,11 @@ fn images_of_every_packing_are_read() {
     let filler: String = (0..2_500_000)
         .map(|_| dice.pick(&["firmware ", "0xa5 ", "module\n", "zz"]))
         .collect();
-    put(at, "early/kernel/x86/microcode/GenuineIntel.bin", "microcode");
+    put(
+        at,
+        "early/kernel/x86/microcode/GenuineIntel.bin",
+        "microcode",
+    );
     put(at, "main/etc/modprobe.d/a.conf", "options nvidia A=1\n");
     put(at, "main/usr/lib/firmware/large", &filler);
     put(
@@ -373,7 +407,11 @@ fn images_of_every_packing_are_read() {
         "main/usr/lib/modprobe.d/z.conf",
         "options nvidia Z=1\noptions snd b=1\n",
     );
-    put(at, "main/usr/lib/modules/6.8.0/updates/nvidia.ko.xz", "module");
+    put(
+        at,
+        "main/usr/lib/modules/6.8.0/updates/nvidia.ko.xz",
+        "module",
+    );
     let archive = |directory: &str| {
         let list = Command::new("find")
             .arg(".")
@@ -388,12 +426,24 @@ fn images_of_every_packing_are_read() {
         )
     };
     let (early, main) = (archive("early"), archive("main"));
-    assert!(main.len() > 9 << 20, "more than one block of LZ4: {}", main.len());
+    assert!(
+        main.len() > 9 << 20,
+        "more than one block of LZ4: {}",
+        main.len()
+    );
     for (packing, tool, args) in [
         ("none", "cat", &[][..]),
         ("gzip", "gzip", &["-1", "-c"]),
-        ("xz", "xz", &["--lzma2=preset=0,dict=32MiB", "--check=crc32", "-c"]),
-        ("xz", "xz", &["-0", "--check=crc32", "--block-size=1MiB", "-c"]),
+        (
+            "xz",
+            "xz",
+            &["--lzma2=preset=0,dict=32MiB", "--check=crc32", "-c"],
+        ),
+        (
+            "xz",
+            "xz",
+            &["-0", "--check=crc32", "--block-size=1MiB", "-c"],
+        ),
         ("zstd", "zstd", &["-3", "-q", "-c"]),
         ("zstd", "zstd", &["-3", "--long=24", "-q", "-c"]),
         ("lz4", "lz4", &["-l", "-1", "-q", "-c"]),
@@ -402,15 +452,26 @@ fn images_of_every_packing_are_read() {
         let whole = [&early[..], &packed[..]].concat();
         let found = image(&whole);
         let shown = format!("{tool} {args:?}: {found:?}");
-        assert_eq!(found.trouble, None, "{shown}");
+        assert_eq!(found.failure, None, "{shown}");
         assert_eq!(found.packing, ["none", packing], "{shown}");
-        assert_eq!(found.modules, ["usr/lib/modules/6.8.0/updates/nvidia.ko.xz"], "{shown}");
+        assert_eq!(
+            found.modules,
+            ["usr/lib/modules/6.8.0/updates/nvidia.ko.xz"],
+            "{shown}"
+        );
         let lines: Vec<String> = found.directives.iter().filter_map(written).collect();
-        assert_eq!(lines, ["options nvidia A=1", "options nvidia Z=1"], "{shown}");
+        assert_eq!(
+            lines,
+            ["options nvidia A=1", "options nvidia Z=1"],
+            "{shown}"
+        );
         // Cut off anywhere it says so, or has what it needs.
         for share in [3, 5, 9] {
             let cut = image(&whole[..whole.len() - packed.len() * share / 10]);
-            assert!(cut.trouble.is_some(), "{tool} {args:?}, cut by {share}/10: {cut:?}");
+            assert!(
+                cut.failure.is_some(),
+                "{tool} {args:?}, cut by {share}/10: {cut:?}"
+            );
         }
     }
 }

@@ -42,7 +42,10 @@ fn lspci_reads_every_machine() {
         let output = lspci(dir.path(), &["-vvv", "-nn", "-D"]);
         if name == "broken" {
             // It must be broken where it says so: lspci is not the one to be spared.
-            assert!(output.contains("!!!") || output.contains("lspci: "), "{output}");
+            assert!(
+                output.contains("!!!") || output.contains("lspci: "),
+                "{output}"
+            );
             continue;
         }
         for fault in ["!!!", "lspci: ", "Unknown header", "chain broken", "looped"] {
@@ -50,7 +53,10 @@ fn lspci_reads_every_machine() {
         }
         for device in &machine.devices {
             let line = format!("{} ", device.bdf);
-            assert!(output.lines().any(|l| l.starts_with(&line)), "{name}: {line}is missing");
+            assert!(
+                output.lines().any(|l| l.starts_with(&line)),
+                "{name}: {line}is missing"
+            );
         }
     }
 }
@@ -83,7 +89,10 @@ fn lspci_draws_a_captured_machine_as_it_did_there() {
     }
     for name in ["vm-iommu-on", "vm-iommu-off"] {
         let dir = Machine::load(name).laid_out();
-        let path = format!("{}/tests/machines/{name}/lspci-tv.txt", env!("CARGO_MANIFEST_DIR"));
+        let path = format!(
+            "{}/tests/machines/{name}/lspci-tv.txt",
+            env!("CARGO_MANIFEST_DIR")
+        );
         let there = std::fs::read_to_string(&path).expect("lspci-tv.txt");
         // Names stand two blanks behind an address; they are those of the pci.ids there.
         let bare = |line: &str| {
@@ -120,9 +129,12 @@ fn lspci_reads_the_registers() {
     );
     shows(
         &show("0000:99:03.0"),
-        &["ACSCtl:\tSrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd- EgressCtrl+ DirectTrans-"],
+        &[
+            "ACSCtl:\tSrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd- EgressCtrl+ DirectTrans-",
+        ],
     );
-    let config = std::fs::read(dir.path().join("sys/bus/pci/devices/0000:99:03.0/config")).expect("a port's config");
+    let config = std::fs::read(dir.path().join("sys/bus/pci/devices/0000:99:03.0/config"))
+        .expect("a port's config");
     assert_eq!(config.len(), 4096);
     // Id 000d version 1; capability with a vector of 32 bits; control; bits 0, 1, 2 and 24.
     let acs = [0x0d, 0, 1, 0, 0x7f, 0x20, 0x21, 0, 0x07, 0, 0, 0x01];

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use support::crowded::{
-    self, COMMANDS, COMPARISONS, Input, LARGEST, MAX_ROWS, PLACES, compressed, dumps, gpus, journals, logs,
-    long_answers, many_devices, profiles, scaled,
+    self, COMMANDS, COMPARISONS, Input, LARGEST, MAX_ROWS, PLACES, compressed, dumps, gpus,
+    journals, logs, long_answers, many_devices, profiles, scaled,
 };
 use support::{Gdr, MEMORY, Run, scratch};
 
@@ -44,7 +44,11 @@ fn ran(what: &str, gdr: Gdr) -> Run {
     let run = gdr.run();
     let end = run.stderr.len().saturating_sub(500);
     let end = run.stderr.get(end..).unwrap_or(&run.stderr);
-    assert!((0..=3).contains(&run.code), "{what}: exit status {}: {end}", run.code);
+    assert!(
+        (0..=3).contains(&run.code),
+        "{what}: exit status {}: {end}",
+        run.code
+    );
     assert!(!run.stderr.contains("panicked"), "{what}: {end}");
     run
 }
@@ -84,7 +88,8 @@ fn what_is_left_out_is_said() {
     let input = gpus(4_000);
     let file = input.written(directory.path());
     let run = |args: &[&str]| from(&input, &file, args);
-    let pairs = "there are 4000 GPUs, NICs and NVMe controllers; gdr computes all pairs of at most 1024";
+    let pairs =
+        "there are 4000 GPUs, NICs and NVMe controllers; gdr computes all pairs of at most 1024";
 
     let table = run(&["topo"]);
     assert_eq!(table.code, 0);
@@ -98,12 +103,16 @@ fn what_is_left_out_is_said() {
     let json = run(&["topo", "--format", "json"]);
     let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
     assert_eq!(document["devices"].as_array().map(Vec::len), Some(4_000));
-    assert_eq!(document["omitted"]["fields"], serde_json::json!(["matrix", "paths"]));
+    assert_eq!(
+        document["omitted"]["fields"],
+        serde_json::json!(["matrix", "paths"])
+    );
     assert_eq!(document["omitted"]["reason"], pairs);
 
     let svg = run(&["topo", "--format", "svg"]);
     assert!(
-        svg.stdout.contains("gdr computes all pairs of at most 1024"),
+        svg.stdout
+            .contains("gdr computes all pairs of at most 1024"),
         "{}",
         svg.stdout
     );
@@ -145,9 +154,15 @@ fn snapshots_with_long_answers() {
 fn snapshots_are_compared() {
     let directory = scratch();
     let few = gpus(8).written(directory.path());
-    for input in many_devices().iter().chain(&long_answers()).chain([&gpus(8_000)]) {
+    for input in many_devices()
+        .iter()
+        .chain(&long_answers())
+        .chain([&gpus(8_000)])
+    {
         let file = input.written(directory.path());
-        let gdr = Gdr::within(MEMORY).args(["snapshot", "--diff"]).args([&few, &file]);
+        let gdr = Gdr::within(MEMORY)
+            .args(["snapshot", "--diff"])
+            .args([&few, &file]);
         ran(&format!("{}: --diff", input.name), gdr.args(COMPARISONS[1]));
     }
 }
@@ -156,11 +171,18 @@ fn snapshots_are_compared() {
 #[test]
 fn recorded_machines_scaled_up() {
     let scaled = |name: &str, rows: usize| {
-        let path = format!("{}/tests/recorded/{name}/snapshot.json", env!("CARGO_MANIFEST_DIR"));
+        let path = format!(
+            "{}/tests/recorded/{name}/snapshot.json",
+            env!("CARGO_MANIFEST_DIR")
+        );
         scaled(name, &fs::read_to_string(path).expect("a snapshot"), rows)
     };
     let most = scaled("vm-iommu-on", usize::MAX);
-    assert!(most.bytes.len() > LARGEST - (1 << 20), "{}", most.bytes.len());
+    assert!(
+        most.bytes.len() > LARGEST - (1 << 20),
+        "{}",
+        most.bytes.len()
+    );
     all_within_memory(&[scaled("h200-x4", MAX_ROWS), most], first(3));
 }
 
@@ -200,9 +222,17 @@ fn profiles_are_read() {
             let gdr = Gdr::within(MEMORY)
                 .args(command)
                 .args(["--profile".as_ref(), file.as_os_str()]);
-            let run = ran(&input.name, gdr.args(["--from".as_ref(), machine.as_os_str()]));
+            let run = ran(
+                &input.name,
+                gdr.args(["--from".as_ref(), machine.as_os_str()]),
+            );
             assert_eq!(run.code, 2, "{}: {}", input.name, command.join(" "));
-            assert!(run.stderr.contains("profile.toml"), "{}: {}", input.name, run.stderr);
+            assert!(
+                run.stderr.contains("profile.toml"),
+                "{}: {}",
+                input.name,
+                run.stderr
+            );
         }
     }
 }
@@ -214,13 +244,22 @@ fn journals_are_read() {
         let directory = root.path().join("var/lib/gdr/journal");
         fs::create_dir_all(&directory).expect("a directory");
         fs::write(directory.join("1.json"), &input.bytes).expect("a file");
-        let run = |args: &[&str]| ran(&input.name, Gdr::within(MEMORY).args(args).sysroot(root.path()));
+        let run = |args: &[&str]| {
+            ran(
+                &input.name,
+                Gdr::within(MEMORY).args(args).sysroot(root.path()),
+            )
+        };
         run(&["undo", "--list"]);
         for args in [&["undo"][..], &["undo", "1", "--force"]] {
             assert_ne!(run(args).code, 0, "{}: {}", input.name, args.join(" "));
         }
         let left = fs::read(directory.join("1.json")).expect("the journal");
-        assert!(left == input.bytes, "{}: the journal was changed", input.name);
+        assert!(
+            left == input.bytes,
+            "{}: the journal was changed",
+            input.name
+        );
     }
 }
 

@@ -15,11 +15,14 @@ const HARMLESS: u32 = 0x11;
 const REDIRECTS: u32 = 0x1d;
 
 fn recorded_machines() -> Vec<Machine> {
-    corpus().iter().map(|path| Machine::from_corpus(path)).collect()
+    corpus()
+        .iter()
+        .map(|path| Machine::from_corpus(path))
+        .collect()
 }
 
 /// The findings of these checks that fail or warn on a machine, on bare metal.
-fn troubles(machine: &Machine, only: &str) -> Vec<Value> {
+fn failures(machine: &Machine, only: &str) -> Vec<Value> {
     let dir = machine.laid_out();
     let run = Gdr::new()
         .sysroot(dir.path())
@@ -34,7 +37,8 @@ fn troubles(machine: &Machine, only: &str) -> Vec<Value> {
         ])
         .args(["--only", only])
         .run();
-    let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+    let report: Value =
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
     bad(&report)
 }
 
@@ -47,7 +51,11 @@ fn bad(report: &Value) -> Vec<Value> {
 /// Sets the access control of every port that `which` takes.
 fn set_acs(machine: &mut Machine, control: u32, which: impl Fn(&Device) -> bool) -> usize {
     let mut set = 0;
-    for device in machine.devices.iter_mut().filter(|device| device.is_bridge()) {
+    for device in machine
+        .devices
+        .iter_mut()
+        .filter(|device| device.is_bridge())
+    {
         if device.port.is_some() && which(device) {
             device.acs_cap = Some(hex(0x5f));
             device.acs_ctl = Some(hex(control));
@@ -78,7 +86,7 @@ fn control_bits_that_redirect_nothing_are_no_finding() {
     let mut set = 0;
     for mut machine in recorded_machines() {
         set += set_acs(&mut machine, HARMLESS, |_| true);
-        let found = troubles(&machine, "pcie.acs");
+        let found = failures(&machine, "pcie.acs");
         assert!(found.is_empty(), "{}: {found:#?}", machine.name);
     }
     assert!(set > 20, "only {set} ports were set");
@@ -99,7 +107,7 @@ fn redirection_off_the_paths_is_no_finding() {
             .collect();
         let mut machine = machine;
         set += set_acs(&mut machine, REDIRECTS, |device| off.contains(&device.bdf));
-        let found = troubles(&machine, "pcie.acs");
+        let found = failures(&machine, "pcie.acs");
         assert!(found.is_empty(), "{}: {found:#?}", machine.name);
     }
     assert!(set > 5, "only {set} ports were set");
@@ -114,7 +122,7 @@ fn redirection_on_the_paths_is_found() {
     let mut found = 0;
     for mut machine in recorded_machines() {
         if set_acs(&mut machine, REDIRECTS, |_| true) > 0 {
-            found += troubles(&machine, "pcie.acs").len();
+            found += failures(&machine, "pcie.acs").len();
         }
     }
     assert!(found > 2, "only {found} ports were found");
@@ -135,7 +143,7 @@ fn links_that_idle_are_no_finding() {
                 idle += 1;
             }
         }
-        let found = troubles(&machine, "pcie.link");
+        let found = failures(&machine, "pcie.link");
         assert!(found.is_empty(), "{}: {found:#?}", machine.name);
     }
     assert!(idle > 2, "only {idle} links were slowed");
@@ -148,7 +156,7 @@ fn real_machines_have_no_false_alarm() {
         return;
     }
     for machine in recorded_machines() {
-        for found in troubles(&machine, "pcie,limits,platform,param") {
+        for found in failures(&machine, "pcie,limits,platform,param") {
             let id = found["id"].as_str().expect("an id");
             // Their NICs sit below other host bridges than their GPUs: true, and the reason why they were recorded.
             assert_eq!(id, "pcie.locality", "{}: {found:#}", machine.name);
@@ -160,7 +168,10 @@ fn real_machines_have_no_false_alarm() {
 #[test]
 fn recorded_machines_have_no_false_alarm() {
     let around = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
-    let names: Vec<String> = recorded().into_iter().filter(|name| name.starts_with("h200")).collect();
+    let names: Vec<String> = recorded()
+        .into_iter()
+        .filter(|name| name.starts_with("h200"))
+        .collect();
     assert!(!names.is_empty(), "no machine was recorded");
     for name in names {
         let snapshot = around.join(&name).join("snapshot.json");
@@ -168,7 +179,8 @@ fn recorded_machines_have_no_false_alarm() {
             .args(["doctor", "--profile", "all", "--format", "json", "--from"])
             .args([&snapshot])
             .run();
-        let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+        let report: Value = serde_json::from_str(&run.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
         for found in bad(&report) {
             let id = found["id"].as_str().expect("an id");
             // They have no RDMA device, no gdrdrv (gdr's own library does without), and the distribution's Open MPI and UCX,
@@ -184,8 +196,11 @@ fn recorded_machines_have_no_false_alarm() {
 fn healthy_machines_have_no_failure() {
     let there = names();
     for name in ["hgx-h100-8gpu-8nic", "sound", "grace-gh200"] {
-        assert!(there.iter().any(|of| of == name), "there is no machine {name}");
-        let fails: Vec<Value> = troubles(&Machine::load(name), "pcie,limits,param")
+        assert!(
+            there.iter().any(|of| of == name),
+            "there is no machine {name}"
+        );
+        let fails: Vec<Value> = failures(&Machine::load(name), "pcie,limits,param")
             .into_iter()
             .filter(|finding| finding["outcome"] == "fail")
             .collect();

@@ -32,13 +32,22 @@ const FILES: [(&str, &str); 17] = [
     ),
     ("cut", "swordfish = \"hunter2\ns3cr3t"),
     ("json", "{\"swordfish\": \"hunter2\", \"s3cr3t\": [1, 2"),
-    ("schema", "{\"schema\": \"hunter2\", \"swordfish\": \"s3cr3t\"}"),
+    (
+        "schema",
+        "{\"schema\": \"hunter2\", \"swordfish\": \"s3cr3t\"}",
+    ),
     (
         "version",
         "{\"schema\": \"gdr.snapshot/hunter2\", \"swordfish\": \"s3cr3t\"}",
     ),
-    ("number", "{\"schema\": {\"hunter2\": 1}, \"swordfish\": \"s3cr3t\"}"),
-    ("list", "[{\"hunter2\": \"swordfish\", \"realpath\": \"/s3cr3t\"}]"),
+    (
+        "number",
+        "{\"schema\": {\"hunter2\": 1}, \"swordfish\": \"s3cr3t\"}",
+    ),
+    (
+        "list",
+        "[{\"hunter2\": \"swordfish\", \"realpath\": \"/s3cr3t\"}]",
+    ),
     (
         "xml",
         "<?xml version=\"1.0\"?><topology version=\"hunter2\"><swordfish></s3cr3t></topology>",
@@ -98,7 +107,10 @@ fn an_error_repeats_nothing_of_a_file() {
                 &format!("--diff {name}"),
                 &run(&["snapshot", "--diff", path, path, "--all"]),
             );
-            holds_no_secret(&format!("explain {name}"), &run(&["explain", "--no-run", path]));
+            holds_no_secret(
+                &format!("explain {name}"),
+                &run(&["explain", "--no-run", path]),
+            );
         }
     }
 }
@@ -112,7 +124,10 @@ fn an_error_repeats_nothing_of_an_answer_that_is_none() {
             fs::create_dir_all(machine.path().join("gdr")).expect("a directory");
             fs::write(machine.path().join(format!("gdr/{library}.json")), text).expect("an answer");
         }
-        let run = Gdr::new().args(["doctor", "--verbose"]).sysroot(machine.path()).run();
+        let run = Gdr::new()
+            .args(["doctor", "--verbose"])
+            .sysroot(machine.path())
+            .run();
         holds_no_secret(&format!("gdr/*.json as {name}"), &run);
     }
 }
@@ -167,6 +182,10 @@ fn a_pipe_is_read() {
         .stdin(Stdio::null())
         .output();
     let said = said.expect("a shell");
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert!(
+        said.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
     assert!(String::from_utf8_lossy(&said.stdout).contains("GPU0"));
 }

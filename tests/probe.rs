@@ -11,10 +11,18 @@ use serde_json::Value;
 use support::{Gdr, Run, fake_cuda, gdr};
 
 /// A small run without a GPU.
-const SIM: [&str; 6] = ["probe", "copy", "--sim", "--quick", "--size", "1,100,4KiB,64KiB"];
+const SIM: [&str; 6] = [
+    "probe",
+    "copy",
+    "--sim",
+    "--quick",
+    "--size",
+    "1,100,4KiB,64KiB",
+];
 
 fn json(run: &Run) -> Value {
-    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {} {}", run.stdout, run.stderr))
+    serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {} {}", run.stdout, run.stderr))
 }
 
 fn results(report: &Value) -> &Vec<Value> {
@@ -41,15 +49,18 @@ fn a_simulated_run_keeps_the_contract_and_says_that_it_is_one() {
     assert!(report["host"].is_object());
     for result in results(&report) {
         for key in [
-            "name", "subject", "backend", "bytes", "verified", "unit", "median", "p5", "p95", "max", "samples",
-            "expected", "verdict",
+            "name", "subject", "backend", "bytes", "verified", "unit", "median", "p5", "p95",
+            "max", "samples", "expected", "verdict",
         ] {
             assert!(result.get(key).is_some(), "{key}: {result}");
         }
         let backend = result["backend"].as_str().expect("a backend");
         assert!(backend.contains("sim"), "{result}");
         assert_ne!(result["verdict"], "wrong", "{result}");
-        assert!(result["expected"].is_null(), "nothing is promised of memory: {result}");
+        assert!(
+            result["expected"].is_null(),
+            "nothing is promised of memory: {result}"
+        );
     }
 }
 
@@ -84,7 +95,10 @@ fn every_part_of_the_probe_leaves_its_results() {
     for direction in ["write", "read"] {
         for way in ["copy", "cuda.pinned", "cuda.pageable"] {
             let latency = of(&format!("{way}.{direction}.latency"));
-            let sizes: Vec<u64> = latency.iter().filter_map(|result| result["bytes"].as_u64()).collect();
+            let sizes: Vec<u64> = latency
+                .iter()
+                .filter_map(|result| result["bytes"].as_u64())
+                .collect();
             assert_eq!(sizes, [1, 100, 4096, 65536]);
             for result in latency {
                 let figure = |key: &str| result[key].as_f64().expect("a figure");
@@ -92,8 +106,14 @@ fn every_part_of_the_probe_leaves_its_results() {
                     figure("p5") <= figure("median") && figure("median") <= figure("p95"),
                     "{result}"
                 );
-                assert!(figure("p95") <= figure("max") && figure("p5") > 0.0, "{result}");
-                assert_eq!((&result["unit"], &result["verified"]), (&"us".into(), &result["bytes"]));
+                assert!(
+                    figure("p95") <= figure("max") && figure("p5") > 0.0,
+                    "{result}"
+                );
+                assert_eq!(
+                    (&result["unit"], &result["verified"]),
+                    (&"us".into(), &result["bytes"])
+                );
                 assert!(result["samples"].as_u64() >= Some(3), "{result}");
             }
             // Bandwidth is said from 4 KiB on, in 10⁹ bytes a second.
@@ -114,7 +134,11 @@ fn every_format_of_a_simulated_run_says_so() {
     for format in ["table", "curve", "svg"] {
         let run = sim(&["--format", format]);
         assert_eq!(run.code, 0, "{}", run.stderr);
-        assert!(run.stdout.contains("SIMULATED: no GPU took part"), "{}", run.stdout);
+        assert!(
+            run.stdout.contains("SIMULATED: no GPU took part"),
+            "{}",
+            run.stdout
+        );
     }
 }
 
@@ -125,7 +149,10 @@ fn a_kernel_can_be_forced_and_a_size_chosen() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     let gpu = &report["gpus"][0];
     // A simulated mapping is cached memory: what it copies with may not be chosen.
-    assert!(gpu["backend"] == "sim" && gpu["write_kernel"].is_string(), "{gpu}");
+    assert!(
+        gpu["backend"] == "sim" && gpu["write_kernel"].is_string(),
+        "{gpu}"
+    );
 }
 
 #[test]
@@ -210,15 +237,24 @@ fn a_curve_hides_no_failure() {
     for format in ["curve", "svg"] {
         let run = with_cuda(directory.path(), &["probe", "copy", "--format", format]);
         assert_eq!(run.code, 1, "{format}");
-        assert!(run.stderr.contains("libcuda.so.1"), "{format}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("libcuda.so.1"),
+            "{format}: {}",
+            run.stderr
+        );
     }
 }
 
 /// A recorded machine is not probed: what is expected of it is told, and nothing looks as if it had been measured.
 #[test]
 fn of_a_recorded_machine_only_expectations_are_told() {
-    let snapshot = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/h200-x2/snapshot.json");
-    let run = gdr(&["probe", "copy", "--from", snapshot, "--format", "json", "--gpu", "1"]);
+    let snapshot = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/recorded/h200-x2/snapshot.json"
+    );
+    let run = gdr(&[
+        "probe", "copy", "--from", snapshot, "--format", "json", "--gpu", "1",
+    ]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     let report = json(&run);
     let results = report["results"].as_array().expect("results");
@@ -248,7 +284,10 @@ fn usage_errors_end_with_2_and_a_word() {
         (&["--size", "3GiB"], "1 GiB"),
         (&["--numa", "far"], "'all', 'near'"),
         (&["--backend", "sim"], "gdrdrv, dmabuf, rm"),
-        (&["--sim", "--kernel", "fastest"], "there is no copy kernel 'fastest'"),
+        (
+            &["--sim", "--kernel", "fastest"],
+            "there is no copy kernel 'fastest'",
+        ),
         (&["--sim", "--numa", "4000"], "no NUMA node 4000"),
         (&["--sysroot", "/", "--sim"], "cannot be had with --sysroot"),
         (
@@ -257,7 +296,12 @@ fn usage_errors_end_with_2_and_a_word() {
         ),
     ] {
         let run = gdr(&[&["probe", "copy"], args].concat());
-        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}: {}", run.stderr);
+        assert_eq!(
+            (run.code, run.stdout.as_str()),
+            (2, ""),
+            "{args:?}: {}",
+            run.stderr
+        );
         assert!(run.stderr.contains(word), "{args:?}: {}", run.stderr);
     }
     let run = gdr(&["doctor", "--live", "--sysroot", "/"]);
@@ -267,12 +311,22 @@ fn usage_errors_end_with_2_and_a_word() {
 
 /// A run with a CUDA library of our own.
 fn with_cuda(directory: &Path, args: &[&str]) -> Run {
-    let run = Gdr::new().args(args).env("LD_LIBRARY_PATH", directory).run();
+    let run = Gdr::new()
+        .args(args)
+        .env("LD_LIBRARY_PATH", directory)
+        .run();
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     run
 }
 
-const COPY: [&str; 6] = ["--library-timeout", "1", "probe", "copy", "--format", "json"];
+const COPY: [&str; 6] = [
+    "--library-timeout",
+    "1",
+    "probe",
+    "copy",
+    "--format",
+    "json",
+];
 
 #[test]
 fn a_driver_that_hangs_is_given_up_with_what_was_waited_for() {
@@ -319,7 +373,8 @@ fn a_driver_that_hangs_is_given_up_with_what_was_waited_for() {
         "{found}"
     );
     assert!(
-        found["message"].to_string().contains("timed out") || found["message"].to_string().contains("in time"),
+        found["message"].to_string().contains("timed out")
+            || found["message"].to_string().contains("in time"),
         "{found}"
     );
 }
@@ -327,7 +382,10 @@ fn a_driver_that_hangs_is_given_up_with_what_was_waited_for() {
 #[test]
 fn a_driver_that_crashes_or_refuses_is_a_failure_with_its_words() {
     for (body, words) in [
-        ("std::process::abort()", &["signal: 6", "libcuda.so.1 to start"][..]),
+        (
+            "std::process::abort()",
+            &["signal: 6", "libcuda.so.1 to start"][..],
+        ),
         // CUDA_ERROR_NO_DEVICE of cuda.h.
         ("100", &["there is no GPU to probe", "100"]),
     ] {
@@ -342,9 +400,15 @@ fn a_driver_that_crashes_or_refuses_is_a_failure_with_its_words() {
             (&"impossible".into(), &true.into())
         );
         for word in words {
-            assert!(failed["reason"].to_string().contains(word), "{body}: {failed}");
+            assert!(
+                failed["reason"].to_string().contains(word),
+                "{body}: {failed}"
+            );
         }
-        let table = with_cuda(directory.path(), &["--library-timeout", "1", "probe", "copy"]);
+        let table = with_cuda(
+            directory.path(),
+            &["--library-timeout", "1", "probe", "copy"],
+        );
         assert!(table.stdout.contains("IMPOSSIBLE"), "{}", table.stdout);
     }
 }
@@ -357,14 +421,18 @@ fn a_library_that_is_none_is_named() {
     assert_eq!(run.code, 1, "{}", run.stderr);
     let report = json(&run);
     assert!(
-        results(&report)[0]["reason"].to_string().contains("libcuda.so.1"),
+        results(&report)[0]["reason"]
+            .to_string()
+            .contains("libcuda.so.1"),
         "{report}"
     );
 }
 
 #[test]
 fn a_child_does_not_outlive_its_parent() {
-    let mut command = Gdr::new().args(["probe", "copy", "--sim", "--full"]).command();
+    let mut command = Gdr::new()
+        .args(["probe", "copy", "--sim", "--full"])
+        .command();
     let mut parent = command
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -373,7 +441,9 @@ fn a_child_does_not_outlive_its_parent() {
     let children = || {
         let list = format!("/proc/{0}/task/{0}/children", parent.id());
         let text = std::fs::read_to_string(list).unwrap_or_default();
-        text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let begun = Instant::now();
     // The first child lists the GPUs and is gone soon; the second probes.

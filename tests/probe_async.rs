@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{Gdr, Need, Run, need};
 
-/// With a simulated card, which moves bytes within a process.
-fn with_card(more: &[&str]) -> Run {
+/// With a simulated NIC, which moves bytes within a process.
+fn with_nic(more: &[&str]) -> Run {
     let library = verbs::build().expect("the simulated libibverbs");
     let environment = verbs::environment(&library, &verbs::machine("two"));
     let gdr = Gdr::new().args(SIM).args(["--hca", "proxy"]).args(more);
@@ -63,7 +63,11 @@ fn without_a_card_orders_and_words_are_probed_and_it_says_what_was_left_out() {
         assert_eq!(result["backend"], "cuda-sim", "{result}");
         assert_eq!(result["verdict"], "ok", "{result}");
     }
-    assert!(report["notes"].to_string().contains("--hca sim"), "{}", report["notes"]);
+    assert!(
+        report["notes"].to_string().contains("--hca sim"),
+        "{}",
+        report["notes"]
+    );
 }
 
 #[test]
@@ -71,7 +75,10 @@ fn a_software_hca_has_doorbells_and_a_loop_and_every_output_says_that_it_is_none
     let report = json(&["--hca", "sim", "--size", "4096"]);
     let results = report["results"].as_array().expect("results");
     let of = |name: &str| {
-        let found: Vec<&Value> = results.iter().filter(|result| result["name"] == name).collect();
+        let found: Vec<&Value> = results
+            .iter()
+            .filter(|result| result["name"] == name)
+            .collect();
         assert_eq!(found.len(), 1, "{name}");
         found[0]
     };
@@ -136,7 +143,9 @@ fn the_table_has_a_row_for_each_latency_and_the_curve_is_a_histogram() {
 
 #[test]
 fn without_a_gpu_it_fails_and_says_what_to_do() {
-    let run = Gdr::new().args(["probe", "async", "--quick", "--format", "json"]).run();
+    let run = Gdr::new()
+        .args(["probe", "async", "--quick", "--format", "json"])
+        .run();
     assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
     assert!(run.stdout.contains("--sim needs no GPU"), "{}", run.stdout);
 }
@@ -144,7 +153,9 @@ fn without_a_gpu_it_fails_and_says_what_to_do() {
 #[test]
 fn an_interruption_ends_it_soon_with_what_it_has() {
     let mut child = Gdr::new()
-        .args(["probe", "async", "--sim", "--full", "--hca", "sim", "--format", "json"])
+        .args([
+            "probe", "async", "--sim", "--full", "--hca", "sim", "--format", "json",
+        ])
         .command()
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -175,7 +186,7 @@ fn an_interruption_ends_it_soon_with_what_it_has() {
 
 #[test]
 fn a_proxy_has_the_stream_drive_any_card() {
-    let run = with_card(&["--device", "mlx5_1:1", "--format", "json"]);
+    let run = with_nic(&["--device", "mlx5_1:1", "--format", "json"]);
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let results = report["results"].as_array().expect("results");
@@ -184,7 +195,10 @@ fn a_proxy_has_the_stream_drive_any_card() {
         "async.loopback.stream.latency",
         "async.loopback.cpu.latency",
     ] {
-        let found = results.iter().find(|result| result["name"] == name).expect(name);
+        let found = results
+            .iter()
+            .find(|result| result["name"] == name)
+            .expect(name);
         assert_eq!(
             (&found["backend"], &found["verdict"]),
             (&"cuda-sim+proxy".into(), &"ok".into()),
@@ -192,17 +206,24 @@ fn a_proxy_has_the_stream_drive_any_card() {
         );
     }
     let notes = report["notes"].to_string();
-    assert!(notes.contains("posts what they ask for to mlx5_1:1"), "{notes}");
-    // A simulated GPU's memory is no card's to reach.
-    assert!(notes.contains("messages lie in pinned host memory"), "{notes}");
+    assert!(
+        notes.contains("posts what they ask for to mlx5_1:1"),
+        "{notes}"
+    );
+    // A simulated GPU's memory is no NIC's to reach.
+    assert!(
+        notes.contains("messages lie in pinned host memory"),
+        "{notes}"
+    );
 }
 
 #[test]
 fn a_card_that_is_not_there_and_a_library_that_is_not_are_told() {
-    let run = with_card(&["--device", "mlx5_9", "--format", "json"]);
+    let run = with_nic(&["--device", "mlx5_9", "--format", "json"]);
     assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
     assert!(
-        run.stdout.contains("libibverbs serves no device 'mlx5_9' here"),
+        run.stdout
+            .contains("libibverbs serves no device 'mlx5_9' here"),
         "{}",
         run.stdout
     );
@@ -225,16 +246,23 @@ fn a_card_that_is_not_there_and_a_library_that_is_not_are_told() {
     assert!(run.stderr.contains("--hca proxy"), "{}", run.stderr);
 }
 
-/// With rdma-core's own libmlx5, over a card in software.
+/// With rdma-core's own libmlx5, over a NIC in software.
 fn with_mlx5(faults: &[(&str, &str)]) -> (Run, Value) {
     let sysfs = tempfile::tempdir().expect("a directory");
-    let card = uverbs::card(sysfs.path()).expect("a card");
-    let gdr = Gdr::new().args(SIM).args(["--hca", "mlx5", "--format", "json"]);
-    let gdr = card.into_iter().fold(gdr, |gdr, (name, value)| gdr.env(name, value));
-    let gdr = faults.iter().fold(gdr, |gdr, (name, value)| gdr.env(name, value));
+    let nic = uverbs::nic(sysfs.path()).expect("a NIC");
+    let gdr = Gdr::new()
+        .args(SIM)
+        .args(["--hca", "mlx5", "--format", "json"]);
+    let gdr = nic
+        .into_iter()
+        .fold(gdr, |gdr, (name, value)| gdr.env(name, value));
+    let gdr = faults
+        .iter()
+        .fold(gdr, |gdr, (name, value)| gdr.env(name, value));
     let run = gdr.run();
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
-    let report = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+    let report =
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
     (run, report)
 }
 
@@ -273,7 +301,7 @@ fn what_a_card_loses_or_refuses_is_told_and_nothing_hangs() {
     if !need(Need::Mlx5) {
         return;
     }
-    // Of the first queue pair that rings, the doorbells' one, a completion that never comes; then one with the card's own syndrome.
+    // Of the first queue pair that rings, the doorbells' one, a completion that never comes; then one with the NIC's own syndrome.
     for (fault, words) in [
         (("FAKE_UVERBS_DROP", "1:100"), "completion"),
         (("FAKE_UVERBS_FAIL", "1:50:0x13:0x88"), "0x88"),
@@ -281,12 +309,15 @@ fn what_a_card_loses_or_refuses_is_told_and_nothing_hangs() {
         let (run, report) = with_mlx5(&[fault]);
         assert_eq!(run.code, 1, "{report:#}");
         let results = report["results"].as_array().expect("results");
-        // Another process is not reached by a card in software, which is not required.
+        // Another process is not reached by a NIC in software, which is not required.
         let failed = results
             .iter()
             .filter(|result| result["verdict"] == "impossible" && result["required"] == true);
         let failed: Vec<String> = failed.map(ToString::to_string).collect();
-        assert!(failed.len() == 1 && failed[0].contains(words), "{fault:?}: {failed:#?}");
+        assert!(
+            failed.len() == 1 && failed[0].contains(words),
+            "{fault:?}: {failed:#?}"
+        );
         assert_eq!(named(&report, "async.poll.host.latency")["verdict"], "ok");
     }
 }

@@ -60,15 +60,22 @@ fn three(patch: &Value) -> Value {
 
 fn probe(machine: &Value, args: &[&str], environment: &[(&str, &str)]) -> Ran {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let (file, log) = (directory.path().join("cuda.json"), directory.path().join("log"));
+    let (file, log) = (
+        directory.path().join("cuda.json"),
+        directory.path().join("log"),
+    );
     let mut machine = machine.clone();
     machine["log"] = json!(log);
     fs::write(&file, machine.to_string()).expect("a file");
     let library = cuda::build(Driver::Current).expect("the simulated library");
     let gdr = cuda::environment(&library, &file)
         .into_iter()
-        .fold(Gdr::new(), |gdr, (name, value): (_, OsString)| gdr.env(name, value));
-    let gdr = environment.iter().fold(gdr, |gdr, (name, value)| gdr.env(name, *value));
+        .fold(Gdr::new(), |gdr, (name, value): (_, OsString)| {
+            gdr.env(name, value)
+        });
+    let gdr = environment
+        .iter()
+        .fold(gdr, |gdr, (name, value)| gdr.env(name, *value));
     let run = gdr.args(["probe"]).args(args).run();
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     let mut calls = BTreeMap::new();
@@ -212,7 +219,10 @@ fn every_part_of_the_p2p_probe_leaves_its_results_and_nothing_else() {
             assert_eq!(verdict(&report, gpu, name), "ok", "{name}");
         }
     }
-    assert_eq!(verdict(&report, "all GPUs", "p2p.all-pairs.bandwidth"), "ok");
+    assert_eq!(
+        verdict(&report, "all GPUs", "p2p.all-pairs.bandwidth"),
+        "ok"
+    );
     assert!(ran.calls("cuCtxEnablePeerAccess") > 0 && ran.calls("cuMemcpyPeerAsync") > 0);
     ran.assert_nothing_is_left();
 }
@@ -230,14 +240,24 @@ fn copies_that_succeed_and_deliver_nothing_are_wrong_with_their_pair_and_offset(
             // What the other reads from there goes the same way.
             ("GPU0 -> GPU1", "validate.copy.read"),
         ] {
-            assert_eq!(verdict(&report, subject, name), "wrong", "{copies} {subject} {name}");
+            assert_eq!(
+                verdict(&report, subject, name),
+                "wrong",
+                "{copies} {subject} {name}"
+            );
             let words = reason(&report, subject, name);
             assert!(words.contains("round 1: at offset 0x0 "), "{words}");
             assert!(words.contains("pcie.iommu,pcie.acs"), "{words}");
             assert!(found.is_none_or(|found| words.contains(found)), "{words}");
         }
-        assert_eq!(verdict(&report, "GPU0 -> GPU1", "validate.copy.write"), "ok");
-        assert_eq!(verdict(&report, "GPU1 -> GPU0", "validate.kernel.store"), "ok");
+        assert_eq!(
+            verdict(&report, "GPU0 -> GPU1", "validate.copy.write"),
+            "ok"
+        );
+        assert_eq!(
+            verdict(&report, "GPU1 -> GPU0", "validate.kernel.store"),
+            "ok"
+        );
     }
 }
 
@@ -284,7 +304,10 @@ fn a_gpu_that_cannot_be_had_is_told_and_the_others_are_measured() {
             "{words}"
         );
         assert_eq!(verdict(&report, "GPU1 -> GPU2", "p2p.access"), "impossible");
-        assert_eq!(verdict(&report, "GPU2 -> GPU0", "p2p.copy.write.bandwidth"), "ok");
+        assert_eq!(
+            verdict(&report, "GPU2 -> GPU0", "p2p.copy.write.bandwidth"),
+            "ok"
+        );
         let host = probe(&machine, &HOST, &[]);
         assert_eq!(host.run.code, 1);
         let report = host.report();
@@ -303,8 +326,15 @@ fn a_full_gpu_and_a_host_without_memory_are_told() {
     let report = ran.report();
     let words = reason(&report, "GPU0", "p2p.local.bandwidth");
     assert!(words.contains("OUT_OF_MEMORY"), "{words}");
-    assert_eq!(verdict(&report, "GPU1 -> GPU2", "p2p.copy.write.bandwidth"), "ok");
-    let ran = probe(&two(&json!({"errors": {"cuMemHostRegister_v2": 2}})), &HOST, &[]);
+    assert_eq!(
+        verdict(&report, "GPU1 -> GPU2", "p2p.copy.write.bandwidth"),
+        "ok"
+    );
+    let ran = probe(
+        &two(&json!({"errors": {"cuMemHostRegister_v2": 2}})),
+        &HOST,
+        &[],
+    );
     assert_eq!(ran.run.code, 1);
     let report = ran.report();
     assert!(reason(&report, "GPU0", "host.registered").contains("OUT_OF_MEMORY"));
@@ -322,22 +352,35 @@ fn an_xid_in_the_middle_ends_one_pair_and_not_the_others() {
     assert_eq!(ran.run.code, 1, "{}", ran.run.stdout);
     let report = ran.report();
     for subject in ["GPU0 -> GPU1", "GPU1 -> GPU0"] {
-        assert_eq!(verdict(&report, subject, "p2p.copy.write.bandwidth"), "ok", "{subject}");
+        assert_eq!(
+            verdict(&report, subject, "p2p.copy.write.bandwidth"),
+            "ok",
+            "{subject}"
+        );
     }
     let lost: Vec<&Value> = results(&report)
         .iter()
-        .filter(|result| result["reason"].as_str().is_some_and(|reason| reason.contains("Xid")))
+        .filter(|result| {
+            result["reason"]
+                .as_str()
+                .is_some_and(|reason| reason.contains("Xid"))
+        })
         .collect();
     assert!(!lost.is_empty(), "{}", ran.run.stdout);
     for result in lost {
         let subject = result["subject"].as_str().expect("a subject");
-        assert!(!["GPU0 -> GPU1", "GPU1 -> GPU0"].contains(&subject), "{result}");
+        assert!(
+            !["GPU0 -> GPU1", "GPU1 -> GPU0"].contains(&subject),
+            "{result}"
+        );
         assert_eq!(
             (&result["verdict"], &result["required"]),
             (&json!("impossible"), &json!(true))
         );
         assert!(
-            result["reason"].as_str().is_some_and(|reason| reason.contains("719")),
+            result["reason"]
+                .as_str()
+                .is_some_and(|reason| reason.contains("719")),
             "{result}"
         );
     }
@@ -386,16 +429,25 @@ fn a_driver_that_hangs_in_one_pair_is_given_up_and_the_next_begun() {
         {"bdf": "0000:03:00.0"},
         {"bdf": "0000:05:00.0", "hang_in": "cuMemcpyPeerAsync"},
     ]}));
-    let ran = probe(&machine, &[&P2P[..], &["--library-timeout", "4"]].concat(), &[]);
+    let ran = probe(
+        &machine,
+        &[&P2P[..], &["--library-timeout", "4"]].concat(),
+        &[],
+    );
     assert_eq!(ran.run.code, 3, "{}", ran.run.stdout);
     let report = ran.report();
     assert_eq!(report["complete"], json!(false));
     assert!(
-        report["notes"].to_string().contains("gave up after waiting"),
+        report["notes"]
+            .to_string()
+            .contains("gave up after waiting"),
         "{}",
         report["notes"]
     );
-    assert_eq!(verdict(&report, "GPU0 -> GPU1", "p2p.copy.write.bandwidth"), "ok");
+    assert_eq!(
+        verdict(&report, "GPU0 -> GPU1", "p2p.copy.write.bandwidth"),
+        "ok"
+    );
 }
 
 #[test]
@@ -433,12 +485,19 @@ fn of_a_machine_that_is_not_here_what_is_expected_is_told() {
             .sysroot(root.path())
             .args(["probe", probe, "--format", "json"])
             .run();
-        let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
-        assert!(report["notes"].to_string().contains("Nothing was measured"), "{report}");
+        let report: Value = serde_json::from_str(&run.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+        assert!(
+            report["notes"].to_string().contains("Nothing was measured"),
+            "{report}"
+        );
         for result in results(&report) {
             assert!(result["median"].is_null(), "{result}");
         }
-        let run = Gdr::new().sysroot(root.path()).args(["probe", probe, "--sim"]).run();
+        let run = Gdr::new()
+            .sysroot(root.path())
+            .args(["probe", probe, "--sim"])
+            .run();
         assert_eq!(run.code, 2, "{}", run.stdout);
     }
 }

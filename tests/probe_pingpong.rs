@@ -17,14 +17,20 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use support::Gdr;
 
-const SIM: [&str; 7] = ["probe", "async", "--sim", "--quick", "--hca", "sim", "--format"];
+const SIM: [&str; 7] = [
+    "probe", "async", "--sim", "--quick", "--hca", "sim", "--format",
+];
 /// The end of every wait here.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn of<'a>(report: &'a Value, part: &str) -> Vec<&'a Value> {
     let results = report["results"].as_array().expect("results").iter();
     results
-        .filter(|result| result["name"].as_str().is_some_and(|name| name.starts_with(part)))
+        .filter(|result| {
+            result["name"]
+                .as_str()
+                .is_some_and(|name| name.starts_with(part))
+        })
         .collect()
 }
 
@@ -32,15 +38,26 @@ fn of<'a>(report: &'a Value, part: &str) -> Vec<&'a Value> {
 fn children(parent: u32) -> Vec<(u32, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").expect("proc").flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
             continue;
         };
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
             continue;
         };
         // After the name, which may have anything in it: the state, and the parent.
-        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let (state, of) = (fields.next(), fields.next().and_then(|of| of.parse::<u32>().ok()));
+        let mut fields = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace();
+        let (state, of) = (
+            fields.next(),
+            fields.next().and_then(|of| of.parse::<u32>().ok()),
+        );
         if of == Some(parent) && state != Some("Z") {
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             found.push((pid, String::from_utf8_lossy(&line).into_owned()));
@@ -68,7 +85,7 @@ fn begun(which: &str, more: &[&str]) -> (Child, u32) {
         if let Some((pid, _)) = found.iter().find(|(_, line)| line.contains(&mark)) {
             break *pid;
         }
-        assert!(begun.elapsed() < PATIENCE, "there is no {which} process");
+        assert!(begun.elapsed() < TIMEOUT, "there is no {which} process");
         std::thread::sleep(Duration::from_millis(1));
     };
     (child, pid)
@@ -86,7 +103,7 @@ fn ended(mut child: Child, others: &[u32]) -> (Value, Option<i32>) {
     let mut pipe = child.stdout.take().expect("a pipe");
     pipe.read_to_string(&mut text).expect("text");
     let status = child.wait().expect("it ends");
-    assert!(begun.elapsed() < PATIENCE);
+    assert!(begun.elapsed() < TIMEOUT);
     for pid in others {
         let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         assert!(state.is_empty() || state.contains(") Z "), "{state}");
@@ -101,7 +118,13 @@ fn messages_go_to_another_process_and_back_changed() {
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let found = of(&report, "async.pingpong");
     let names: Vec<_> = found.iter().map(|result| &result["name"]).collect();
-    assert_eq!(names, ["async.pingpong.stream.latency", "async.pingpong.cpu.latency"]);
+    assert_eq!(
+        names,
+        [
+            "async.pingpong.stream.latency",
+            "async.pingpong.cpu.latency"
+        ]
+    );
     for (result, messages) in found.iter().zip([2000, 500]) {
         assert_eq!(
             (&result["backend"], &result["verdict"], &result["unit"]),
@@ -114,7 +137,10 @@ fn messages_go_to_another_process_and_back_changed() {
             (&4096.into(), &(messages * 4096).into())
         );
         let histogram = result["histogram"].as_array().expect("a histogram");
-        let counted: u64 = histogram.iter().filter_map(|bucket| bucket["samples"].as_u64()).sum();
+        let counted: u64 = histogram
+            .iter()
+            .filter_map(|bucket| bucket["samples"].as_u64())
+            .sum();
         assert_eq!(Some(counted), result["samples"].as_u64(), "{result}");
         assert!(
             counted > messages / 2 && result["median"].as_f64() > Some(0.0),
@@ -127,7 +153,7 @@ fn messages_go_to_another_process_and_back_changed() {
 #[test]
 fn a_far_process_that_is_killed_is_told_by_both() {
     for delay in [0, 100] {
-        let (child, far) = begun("far", &[]);
+        let (child, far) = begun("remote", &[]);
         std::thread::sleep(Duration::from_millis(delay));
         signal(far, Signal::KILL);
         let (report, code) = ended(child, &[far]);
@@ -139,12 +165,17 @@ fn a_far_process_that_is_killed_is_told_by_both() {
             (&"impossible".into(), &true.into())
         );
         assert!(
-            near[0]["reason"].to_string().contains("the other end has ended"),
+            near[0]["reason"]
+                .to_string()
+                .contains("the other end has ended"),
             "{}",
             near[0]
         );
         let far = of(&report, "run");
-        assert!(far[0]["reason"].to_string().contains("signal: 9"), "{far:?}");
+        assert!(
+            far[0]["reason"].to_string().contains("signal: 9"),
+            "{far:?}"
+        );
         assert_eq!(report["complete"], false);
         // What was measured before is there.
         assert_eq!(of(&report, "async.loopback").len(), 2);
@@ -153,7 +184,7 @@ fn a_far_process_that_is_killed_is_told_by_both() {
 
 #[test]
 fn a_near_process_that_is_killed_leaves_no_far_one() {
-    let (child, near) = begun("near", &[]);
+    let (child, near) = begun("local", &[]);
     std::thread::sleep(Duration::from_millis(50));
     let others: Vec<u32> = children(child.id()).iter().map(|(pid, _)| *pid).collect();
     signal(near, Signal::KILL);
@@ -161,19 +192,24 @@ fn a_near_process_that_is_killed_leaves_no_far_one() {
     assert_eq!(code, Some(1), "{report}");
     let run = of(&report, "run");
     assert_eq!(run.len(), 1, "{run:?}");
-    assert!(run[0]["reason"].to_string().contains("signal: 9"), "{run:?}");
+    assert!(
+        run[0]["reason"].to_string().contains("signal: 9"),
+        "{run:?}"
+    );
 }
 
 #[test]
 fn a_far_process_that_is_stopped_is_given_up() {
-    let (child, far) = begun("far", &["--library-timeout", "2"]);
+    let (child, far) = begun("remote", &["--library-timeout", "2"]);
     std::thread::sleep(Duration::from_millis(50));
     signal(far, Signal::STOP);
     let (report, code) = ended(child, &[far]);
     // A failure that the near one tells, or a hang of both.
     assert!(code == Some(1) || code == Some(3), "{report}");
     let told = of(&report, "async.pingpong");
-    let hung = report["notes"].to_string().contains("gave up after waiting");
+    let hung = report["notes"]
+        .to_string()
+        .contains("gave up after waiting");
     assert!(
         hung || told.iter().all(|result| result["verdict"] == "impossible"),
         "{report}"
@@ -183,7 +219,7 @@ fn a_far_process_that_is_stopped_is_given_up() {
 
 #[test]
 fn an_interruption_in_the_middle_leaves_nothing_behind() {
-    let (child, _) = begun("far", &[]);
+    let (child, _) = begun("remote", &[]);
     std::thread::sleep(Duration::from_millis(50));
     let others: Vec<u32> = children(child.id()).iter().map(|(pid, _)| *pid).collect();
     assert!(!others.is_empty());
@@ -236,8 +272,14 @@ impl Alone {
         let mut control = SendAncillaryBuffer::new(&mut space);
         let descriptors = [messages.as_fd()];
         assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-        sendmsg(&ours, &[IoSlice::new(b"+")], &mut control, SendFlags::empty()).expect("sent");
-        ours.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        sendmsg(
+            &ours,
+            &[IoSlice::new(b"+")],
+            &mut control,
+            SendFlags::empty(),
+        )
+        .expect("sent");
+        ours.set_read_timeout(Some(TIMEOUT)).expect("a limit");
         let gdr = Gdr::new().args(["__probe".to_owned(), json!({ "async": task }).to_string()]);
         let child = environment
             .iter()
@@ -272,7 +314,7 @@ fn task(which: &str, ordinal: Option<u32>) -> Value {
     json!({
         "target": {"subject": "GPU0", "ordinal": ordinal, "bdf": null, "home": null, "link": null},
         "card": "sim",
-        "terms": {"depth": "quick", "sizes": [], "shares": {}, "patience": {"secs": 1, "nanos": 0}},
+        "terms": {"depth": "quick", "sizes": [], "shares": {}, "timeout": {"secs": 1, "nanos": 0}},
         "pingpong": which,
     })
 }
@@ -290,18 +332,21 @@ fn a_gpu_that_takes_no_second_process_is_told_as_such() {
     let library = cuda::build(Driver::Current).expect("the simulated libcuda");
     let environment = cuda::environment(&library, &machine);
     // The far one leaves it to the near one.
-    let mut far = Alone::new(&task("far", Some(0)), &environment);
+    let mut far = Alone::new(&task("remote", Some(0)), &environment);
     let said = far.says()["failed"].to_string();
-    assert!(said.contains("nvidia-smi --query-gpu=compute_mode"), "{said}");
+    assert!(
+        said.contains("nvidia-smi --query-gpu=compute_mode"),
+        "{said}"
+    );
     assert!(!far.told().contains("impossible"));
     // Which tells what either of them met.
-    let near = Alone::new(&task("near", Some(0)), &environment);
+    let near = Alone::new(&task("local", Some(0)), &environment);
     let told = near.told();
     assert!(
         told.contains("async.pingpong") && told.contains("exclusive compute mode"),
         "{told}"
     );
-    let mut near = Alone::new(&task("near", None), &[]);
+    let mut near = Alone::new(&task("local", None), &[]);
     assert_eq!(near.says(), "ready");
     let line = json!({ "failed": said });
     near.lines
@@ -317,13 +362,21 @@ fn a_gpu_that_takes_no_second_process_is_told_as_such() {
 
 #[test]
 fn a_child_without_the_other_process_ends() {
-    for which in ["near", "far"] {
+    for which in ["local", "remote"] {
         let mut alone = Alone::new(&task(which, None), &[]);
         assert_eq!(alone.says(), "ready");
         // It hears the end.
-        alone.lines.get_ref().shutdown(std::net::Shutdown::Both).expect("shut");
+        alone
+            .lines
+            .get_ref()
+            .shutdown(std::net::Shutdown::Both)
+            .expect("shut");
         let told = alone.told();
-        assert_eq!(told.contains("the other end has ended"), which == "near", "{told}");
+        assert_eq!(
+            told.contains("the other end has ended"),
+            which == "local",
+            "{told}"
+        );
         assert!(told.trim_end().ends_with("\"end\""), "{told}");
     }
 }

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use support::{Gdr, Run, merge};
 use tempfile::TempDir;
 
-/// A machine of simulated cards, and of simulated GPUs where it has some.
+/// A machine of simulated NICs, and of simulated GPUs where it has some.
 struct Bench {
     directory: TempDir,
     libraries: Vec<PathBuf>,
 }
 
 impl Bench {
-    /// The cards of this machine with a merge patch.
+    /// The NICs of this machine with a merge patch.
     fn of(machine: &str, patch: &Value) -> Self {
         let bench = Self {
             directory: tempfile::tempdir().expect("a temporary directory"),
@@ -59,7 +59,12 @@ impl Bench {
 
     /// A short probe with these options besides.
     fn probe(&self, options: &[&str]) -> Report {
-        let run = self.gdr().args(SHORT).args(options).args(["--format", "json"]).run();
+        let run = self
+            .gdr()
+            .args(SHORT)
+            .args(options)
+            .args(["--format", "json"])
+            .run();
         Report::of(&run)
     }
 }
@@ -90,7 +95,10 @@ impl Report {
     }
 
     fn named(&self, name: &str) -> Vec<&Value> {
-        self.results().iter().filter(|result| result["name"] == name).collect()
+        self.results()
+            .iter()
+            .filter(|result| result["name"] == name)
+            .collect()
     }
 
     /// The reason of the last result, which is why there are no more.
@@ -104,18 +112,30 @@ impl Report {
         last["reason"].as_str().expect("a reason")
     }
 
-    /// What became of a road at the near end.
-    fn road(&self, road: &str) -> (&str, &str) {
-        let roads = self.ends()[0]["roads"].as_array().expect("roads");
-        let found = roads.iter().find(|choice| choice["backend"] == road).expect(road);
+    /// What became of a memory path at the local end.
+    fn memory_path(&self, memory_path: &str) -> (&str, &str) {
+        let memory_paths = self.ends()[0]["memory_paths"]
+            .as_array()
+            .expect("memory_paths");
+        let found = memory_paths
+            .iter()
+            .find(|choice| choice["backend"] == memory_path)
+            .expect(memory_path);
         let text = |key: &str| found[key].as_str().expect("text");
         (text("outcome"), text("why"))
     }
 }
 
-/// Memory of the host, from one card to itself and to another.
+/// Memory of the host, from one NIC to itself and to another.
 const HOST: [&str; 4] = ["--memory", "host", "--device", "mlx5_0"];
-const TWO: [&str; 6] = ["--memory", "host", "--device", "mlx5_0", "--far-device", "mlx5_1"];
+const TWO: [&str; 6] = [
+    "--memory",
+    "host",
+    "--device",
+    "mlx5_0",
+    "--remote-device",
+    "mlx5_1",
+];
 
 #[test]
 fn between_one_port_and_itself_and_between_two_cards_every_byte_is_right() {
@@ -135,13 +155,25 @@ fn between_one_port_and_itself_and_between_two_cards_every_byte_is_right() {
             let compared = result["name"]
                 .as_str()
                 .is_some_and(|name| !name.ends_with("latency") && !name.contains("both"));
-            assert!(!compared || result["verified"] == result["bytes"], "{result}");
+            assert!(
+                !compared || result["verified"] == result["bytes"],
+                "{result}"
+            );
         }
         // RC: three sizes of five ways, and two atomic ones; UC: three of three; UD: two sizes below the MTU of two. Latencies and
         // bandwidths of two sizes of three ways, and both ways at once.
         let verified = (3 * 5 + 2) + 3 * 3 + 2 * 2;
-        assert_eq!(report.results().len(), verified + 2 * 3 * 2 + 1, "{:#}", report.value);
-        let kind = if machine == "roce" { "RoCE v2" } else { "InfiniBand" };
+        assert_eq!(
+            report.results().len(),
+            verified + 2 * 3 * 2 + 1,
+            "{:#}",
+            report.value
+        );
+        let kind = if machine == "roce" {
+            "RoCE v2"
+        } else {
+            "InfiniBand"
+        };
         assert_eq!(report.ends()[0]["gid_kind"], kind);
     }
 }
@@ -182,7 +214,12 @@ fn without_sizes_of_ones_own_the_message_rate_is_told_and_several_pairs_carry_it
 #[test]
 fn the_table_names_both_ends_and_the_commands_of_perftest() {
     let bench = Bench::of("roce", &json!({}));
-    let run = bench.gdr().args(SHORT).args(TWO).args(["--show-perftest"]).run();
+    let run = bench
+        .gdr()
+        .args(SHORT)
+        .args(TWO)
+        .args(["--show-perftest"])
+        .run();
     assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
     for line in [
         "near: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, memory of the host",
@@ -200,7 +237,11 @@ fn the_table_names_both_ends_and_the_commands_of_perftest() {
 #[test]
 fn what_arrives_wrong_is_wrong_though_the_card_says_that_all_is_well() {
     for (how, opcode, names) in [
-        ("zero", "write", ["validate.rc.write", "rdma.write.bandwidth"]),
+        (
+            "zero",
+            "write",
+            ["validate.rc.write", "rdma.write.bandwidth"],
+        ),
         ("drop", "send", ["validate.rc.send", "validate.uc.send"]),
         ("flip", "read", ["validate.rc.read", "rdma.read.bandwidth"]),
     ] {
@@ -263,14 +304,14 @@ fn every_status_of_a_request_that_fails_is_told_in_words() {
         (2, "its queue pair is not consistent"),
         (4, "local memory of the request is not registered"),
         (8, "may not be written where it was to go"),
-        (9, "the far side refused the request"),
-        (10, "the far side's memory is not registered for this"),
-        (11, "the far side could not do it"),
-        (12, "the far side does not answer"),
-        (13, "the far side had no buffer posted"),
-        (19, "the card has failed"),
-        (20, "the far side answered too late"),
-        (21, "the card gives no reason"),
+        (9, "the remote side refused the request"),
+        (10, "the remote side's memory is not registered for this"),
+        (11, "the remote side could not do it"),
+        (12, "the remote side does not answer"),
+        (13, "the remote side had no buffer posted"),
+        (19, "the NIC has failed"),
+        (20, "the remote side answered too late"),
+        (21, "the NIC gives no reason"),
     ] {
         let patch = json!({"verbs": {"fail": [{"nth": 3, "status": status, "vendor_err": 0x88, "opcode": "write"}]}});
         let begun = Instant::now();
@@ -281,13 +322,17 @@ fn every_status_of_a_request_that_fails_is_told_in_words() {
         );
         let reason = report.reason();
         assert!(
-            reason.contains("a request to the card failed: ")
+            reason.contains("a request to the NIC failed: ")
                 && reason.contains(words)
                 && reason.contains(&format!(", {status}, vendor syndrome 0x88)")),
             "{status}: {reason}"
         );
         // Shorter ones had arrived.
-        assert_eq!(reason.contains("packets of their MTU"), status == 12, "{reason}");
+        assert_eq!(
+            reason.contains("packets of their MTU"),
+            status == 12,
+            "{reason}"
+        );
     }
 }
 
@@ -297,7 +342,8 @@ fn where_nothing_arrives_at_all_it_says_so() {
     let report = Bench::of("roce", &patch).probe(&TWO);
     let reason = report.reason();
     assert!(
-        reason.starts_with("validate.rc.write of 1 bytes: ") && reason.contains("nothing arrives: see the GIDs"),
+        reason.starts_with("validate.rc.write of 1 bytes: ")
+            && reason.contains("nothing arrives: see the GIDs"),
         "{reason}"
     );
 }
@@ -336,13 +382,18 @@ fn a_card_that_hangs_in_a_call_is_given_up_by_the_parent() {
 
 #[test]
 fn a_port_that_is_down_or_goes_down_or_is_not_there_is_told() {
-    let refused = |patch: Value, options: &[&str]| Bench::of("two", &patch).probe(options).reason().to_owned();
+    let refused = |patch: Value, options: &[&str]| {
+        Bench::of("two", &patch).probe(options).reason().to_owned()
+    };
     assert_eq!(
         refused(json!({"verbs": {"state": "down"}}), &HOST),
         "port mlx5_0:1 is not active but Down: see its cable, and gdr doctor --only rdma.port"
     );
     let gone = refused(json!({"verbs": {"port_down_after": 6}}), &TWO);
-    assert!(gone.starts_with("port mlx5_0:1 went down meanwhile"), "{gone}");
+    assert!(
+        gone.starts_with("port mlx5_0:1 went down meanwhile"),
+        "{gone}"
+    );
     assert_eq!(
         refused(json!({}), &["--memory", "host", "--device", "mlx5_7"]),
         "libibverbs serves no device 'mlx5_7' here; there are: mlx5_0, mlx5_1"
@@ -352,7 +403,14 @@ fn a_port_that_is_down_or_goes_down_or_is_not_there_is_told() {
     assert_eq!(
         refused(
             json!({}),
-            &["--memory", "host", "--device", "mlx5_0", "--gid-index", "77"]
+            &[
+                "--memory",
+                "host",
+                "--device",
+                "mlx5_0",
+                "--gid-index",
+                "77"
+            ]
         ),
         "port mlx5_0:1 has no GID at index 77: ibv_devinfo -v shows those it has"
     );
@@ -371,7 +429,10 @@ fn ports_of_different_mtus_take_the_smaller_one_and_say_so() {
     let report = Bench::of("two", &json!({"verbs": {"devices": devices}})).probe(&TWO);
     assert_eq!(report.code, 0, "{:#}", report.value);
     let notes = report.value["notes"].to_string();
-    assert!(notes.contains("carry 4096 and 1024 bytes: 1024 are used"), "{notes}");
+    assert!(
+        notes.contains("carry 4096 and 1024 bytes: 1024 are used"),
+        "{notes}"
+    );
 }
 
 #[test]
@@ -397,12 +458,12 @@ fn gpu_memory_goes_by_the_first_road_that_works() {
 
     let both = probe(json!({}), &[]);
     assert_eq!(
-        (both.code, &both.ends()[0]["road"]),
+        (both.code, &both.ends()[0]["memory_path"]),
         (0, &json!("dmabuf")),
         "{:#}",
         both.value
     );
-    assert_eq!(both.road("peermem").0, "usable");
+    assert_eq!(both.memory_path("peermem").0, "usable");
     assert_eq!(both.ends()[0]["memory"], "gpu");
     assert!(
         both.results()
@@ -413,12 +474,15 @@ fn gpu_memory_goes_by_the_first_road_that_works() {
     assert!(!both.named("rdma.staged.bandwidth").is_empty());
 
     for (code, words) in [
-        (95, "the card's provider registers no dma-buf"),
+        (95, "the NIC's provider registers no dma-buf"),
         (93, "the kernel's driver registers no dma-buf"),
     ] {
         let report = probe(no_dmabuf(code), &[]);
-        assert_eq!((report.code, &report.ends()[0]["road"]), (0, &json!("peermem")));
-        let (outcome, why) = report.road("dmabuf");
+        assert_eq!(
+            (report.code, &report.ends()[0]["memory_path"]),
+            (0, &json!("peermem"))
+        );
+        let (outcome, why) = report.memory_path("dmabuf");
         assert!(
             outcome == "refused" && why.contains(words) && why.contains("rdma.core"),
             "{why}"
@@ -426,15 +490,18 @@ fn gpu_memory_goes_by_the_first_road_that_works() {
     }
 
     let staged = probe(nothing.clone(), &[]);
-    assert_eq!((staged.code, &staged.ends()[0]["road"]), (0, &json!("staged")));
-    let (outcome, why) = staged.road("peermem");
+    assert_eq!(
+        (staged.code, &staged.ends()[0]["memory_path"]),
+        (0, &json!("staged"))
+    );
+    let (outcome, why) = staged.memory_path("peermem");
     assert!(
         outcome == "refused" && why.contains("Bad address") && why.contains("peermem.loaded"),
         "{why}"
     );
     assert!(
         staged.named("rdma.write.bandwidth").is_empty(),
-        "the card alone is not what was asked for"
+        "the NIC alone is not what was asked for"
     );
     assert!(
         staged
@@ -443,13 +510,15 @@ fn gpu_memory_goes_by_the_first_road_that_works() {
             .all(|result| result["verdict"] == "ok")
     );
 
-    let forced = probe(json!({}), &["--road", "peermem"]);
-    assert_eq!(forced.ends()[0]["road"], "peermem");
-    let forced = probe(json!({}), &["--road", "staged"]);
-    assert_eq!(forced.ends()[0]["road"], "staged");
-    let refused = probe(nothing, &["--road", "dmabuf"]);
+    let forced = probe(json!({}), &["--memory-path", "peermem"]);
+    assert_eq!(forced.ends()[0]["memory_path"], "peermem");
+    let forced = probe(json!({}), &["--memory-path", "staged"]);
+    assert_eq!(forced.ends()[0]["memory_path"], "staged");
+    let refused = probe(nothing, &["--memory-path", "dmabuf"]);
     assert!(
-        refused.reason().starts_with("GPU memory is not reached by dmabuf: "),
+        refused
+            .reason()
+            .starts_with("GPU memory is not reached by dmabuf: "),
         "{}",
         refused.reason()
     );
@@ -458,7 +527,9 @@ fn gpu_memory_goes_by_the_first_road_that_works() {
 #[test]
 fn gpu_memory_that_arrives_wrong_is_seen_by_the_gpu() {
     let patch = json!({"verbs": {"corrupt": {"as": "flip", "opcode": "write", "memory": "device", "over": 4096}}});
-    let report = Bench::of("two", &patch).with_gpus(&json!({})).probe(&["--gpu", "0"]);
+    let report = Bench::of("two", &patch)
+        .with_gpus(&json!({}))
+        .probe(&["--gpu", "0"]);
     assert_eq!(report.code, 1);
     let verdict = |bytes: u64| {
         let found = report
@@ -467,7 +538,10 @@ fn gpu_memory_that_arrives_wrong_is_seen_by_the_gpu() {
             .find(|result| result["bytes"] == bytes);
         found.expect("a result")["verdict"].clone()
     };
-    assert_eq!((verdict(4096), verdict(65536)), (json!("ok"), json!("wrong")));
+    assert_eq!(
+        (verdict(4096), verdict(65536)),
+        (json!("ok"), json!("wrong"))
+    );
 }
 
 #[test]
@@ -481,7 +555,10 @@ fn a_simulated_gpu_goes_by_host_memory_and_every_output_says_that_it_is_simulate
         report.value
     );
     assert_eq!(
-        (&report.ends()[0]["memory"], &report.ends()[0]["road"]),
+        (
+            &report.ends()[0]["memory"],
+            &report.ends()[0]["memory_path"]
+        ),
         (&json!("sim"), &json!("staged"))
     );
     for result in report.results() {

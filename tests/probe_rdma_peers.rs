@@ -1,5 +1,5 @@
 //! `gdr probe rdma --listen` and peers that lie: those who do not know the secret, by the thousand, and those who know it and say
-//! what no gdr says. The cards are simulated.
+//! what no gdr says. The NICs are simulated.
 
 mod support;
 
@@ -9,7 +9,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use gdr::probe::rdma::rendezvous::{ClientHandshake, Conditions, Link, Listener, MESSAGE, Next, Secret, connect};
+use gdr::probe::rdma::rendezvous::{
+    ClientHandshake, Conditions, Link, Listener, MESSAGE, Next, Secret, connect,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
@@ -36,7 +38,14 @@ fn met(invitation: &Invitation) -> Link<'static, Value> {
         until: Instant::now() + Duration::from_secs(60),
         interrupted: &|| false,
     };
-    let link = connect(&at.ip().to_string(), at.port(), &secret, &terms, &mut |_| {}).expect("a link");
+    let link = connect(
+        &at.ip().to_string(),
+        at.port(),
+        &secret,
+        &terms,
+        &mut |_| {},
+    )
+    .expect("a link");
     let has: Value = link.receive(terms.until).expect("what it has");
     assert_eq!(has["has"]["ends"][0]["subject"], "mlx5_0:1", "{has}");
     link
@@ -51,15 +60,25 @@ fn kilobytes(id: u32, key: &str) -> Option<usize> {
 }
 
 fn descriptors(id: u32) -> usize {
-    fs::read_dir(format!("/proc/{id}/fd")).expect("a process").count()
+    fs::read_dir(format!("/proc/{id}/fd"))
+        .expect("a process")
+        .count()
 }
 
 /// Connects from one of 50,000 loopback addresses, as many hosts do; so no port of one address is used up.
 fn connect_from(number: usize, port: u16) -> TcpStream {
-    let from = Ipv4Addr::from_bits(0x7f01_0000 + u32::try_from(number % 50_000).expect("a small number"));
-    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("a socket");
+    let from =
+        Ipv4Addr::from_bits(0x7f01_0000 + u32::try_from(number % 50_000).expect("a small number"));
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .expect("a socket");
     bind(&socket, &SocketAddr::from((from, 0))).expect("an address");
-    rustix::net::connect(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).expect("a connection");
+    rustix::net::connect(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        .expect("a connection");
     socket.into()
 }
 
@@ -166,7 +185,9 @@ fn a_flood_of_connections_does_not_keep_the_peer_out() {
                 while !ends.load(Ordering::Relaxed) {
                     if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
                         // Silent, half a message, or the first message.
-                        let _ = stream.write_all(&b"gdrc\0\0\0\x02xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[..first * 20]);
+                        let _ = stream.write_all(
+                            &b"gdrc\0\0\0\x02xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"[..first * 20],
+                        );
                         held.push(stream);
                     }
                     held.truncate(100);
@@ -183,7 +204,11 @@ fn a_flood_of_connections_does_not_keep_the_peer_out() {
     });
     assert!(served < SERVED, "{served:?}");
     let ended = listens.end();
-    assert!(ended.err.contains("still listening; rejected"), "{}", ended.err);
+    assert!(
+        ended.err.contains("still listening; rejected"),
+        "{}",
+        ended.err
+    );
 }
 
 /// `cargo test --test probe_rdma_peers -- --ignored --nocapture`
@@ -206,7 +231,11 @@ fn a_connection_that_is_not_the_next_one_is_refused() {
     link.send(&begin(0)).expect("sent");
     let ended = listens.end();
     assert_eq!(ended.code, 1, "{} {}", ended.out, ended.err);
-    assert!(ended.out.contains("the other side is out of step"), "{}", ended.out);
+    assert!(
+        ended.out.contains("the other side is out of step"),
+        "{}",
+        ended.out
+    );
     assert!(!ended.out.contains(['\u{1b}', '\u{202e}']), "{}", ended.out);
     drop(link);
 }
@@ -227,7 +256,8 @@ fn number() -> BoxedStrategy<u64> {
 
 fn name(of: &[&'static str]) -> BoxedStrategy<Value> {
     let of = of.to_vec();
-    prop_oneof![9 => prop::sample::select(of).prop_map(Value::from), 1 => Just(json!("other"))].boxed()
+    prop_oneof![9 => prop::sample::select(of).prop_map(Value::from), 1 => Just(json!("other"))]
+        .boxed()
 }
 
 fn kind() -> BoxedStrategy<Value> {
@@ -290,7 +320,14 @@ fn step() -> BoxedStrategy<Value> {
 
 /// What an end says, as it may be, and as it may not.
 fn message() -> BoxedStrategy<Value> {
-    let offer = (number(), number(), number(), any::<bool>(), number(), any::<bool>());
+    let offer = (
+        number(),
+        number(),
+        number(),
+        any::<bool>(),
+        number(),
+        any::<bool>(),
+    );
     let offer = offer.prop_map(|(lid, mtu, reads, ethernet, half, flag)| {
         json!({"offer": {
             "lid": lid, "gid": "fe80::1", "mtu": mtu, "reads": reads, "ethernet": ethernet, "half": half,
@@ -302,14 +339,15 @@ fn message() -> BoxedStrategy<Value> {
         "lid": 1, "gid": null, "mtu": 4096, "reads": 16, "ethernet": false, "half": 64,
         "staged": false, "pinned": false, "seen": true, "simulated": false,
     }}));
-    let pair = (number(), number(), number())
-        .prop_map(|(pair, packet, qkey)| json!({"queue_pair": pair, "first_packet": packet, "qkey": qkey}));
+    let pair = (number(), number(), number()).prop_map(
+        |(pair, packet, qkey)| json!({"queue_pair": pair, "first_packet": packet, "qkey": qkey}),
+    );
     let window = prop_oneof![
         Just(Value::Null),
         (number(), number()).prop_map(|(address, rkey)| json!({"address": address, "rkey": rkey}))
     ];
-    let pairs =
-        (prop::collection::vec(pair, 0..4), window).prop_map(|(pairs, window)| json!({"pairs": [pairs, window]}));
+    let pairs = (prop::collection::vec(pair, 0..4), window)
+        .prop_map(|(pairs, window)| json!({"pairs": [pairs, window]}));
     prop_oneof![
         3 => fitting,
         1 => offer,
@@ -352,12 +390,15 @@ fn said() -> BoxedStrategy<Value> {
 fn lies(usual: &[Value]) -> impl Strategy<Value = (Vec<Value>, bool, u64)> {
     let usual = prop_oneof![3 => Just(usual.to_vec()), 1 => Just(Vec::new())];
     let lies = prop::collection::vec(said(), 0..20);
-    (usual, lies, any::<bool>(), 0u64..1500).prop_map(|(usual, lies, bye, wait)| ([usual, lies].concat(), bye, wait))
+    (usual, lies, any::<bool>(), 0u64..1500)
+        .prop_map(|(usual, lies, bye, wait)| ([usual, lies].concat(), bye, wait))
 }
 
 /// So many tries; `GDR_PEERS=200` asks for more.
 fn runner() -> TestRunner {
-    let cases = std::env::var("GDR_PEERS").ok().and_then(|cases| cases.parse().ok());
+    let cases = std::env::var("GDR_PEERS")
+        .ok()
+        .and_then(|cases| cases.parse().ok());
     TestRunner::new(ProptestConfig {
         cases: cases.unwrap_or(10),
         max_shrink_iters: 20,
@@ -367,7 +408,13 @@ fn runner() -> TestRunner {
 }
 
 /// Lies to a side: it ends soon after the liar is gone, with a report and no child left, and never by a panic.
-fn lie(side: Side, link: Link<'static, Value>, words: &[Value], bye: bool, wait: u64) -> Result<(), TestCaseError> {
+fn lie(
+    side: Side,
+    link: Link<'static, Value>,
+    words: &[Value],
+    bye: bool,
+    wait: u64,
+) -> Result<(), TestCaseError> {
     for word in words {
         // It may have ended already.
         if link.send(word).is_err() {
@@ -392,10 +439,20 @@ fn lie(side: Side, link: Link<'static, Value>, words: &[Value], bye: bool, wait:
         ended.out,
         ended.err
     );
-    prop_assert!(ended.out.contains("gdr probe rdma"), "{} {}", ended.out, ended.err);
-    prop_assert!(ended.out.chars().all(|c| !c.is_control()), "{:?}", ended.out);
+    prop_assert!(
+        ended.out.contains("gdr probe rdma"),
+        "{} {}",
+        ended.out,
+        ended.err
+    );
+    prop_assert!(
+        ended.out.chars().all(|c| !c.is_control()),
+        "{:?}",
+        ended.out
+    );
     if let Some(inner) = inner {
-        let status = fs::read_to_string(format!("/proc/{}/stat", inner.as_raw_nonzero())).unwrap_or_default();
+        let status = fs::read_to_string(format!("/proc/{}/stat", inner.as_raw_nonzero()))
+            .unwrap_or_default();
         prop_assert!(
             status.is_empty() || status.contains(") Z "),
             "a child is left: {status}"

@@ -9,7 +9,7 @@ use fake_nvml_build::{Driver, cuda, verbs};
 use serde_json::{Value, json};
 use support::{Gdr, ended};
 
-/// A short probe of host memory from one card to another.
+/// A short probe of host memory from one NIC to another.
 const PROBE: [&str; 11] = [
     "probe",
     "rdma",
@@ -20,14 +20,17 @@ const PROBE: [&str; 11] = [
     "host",
     "--device",
     "mlx5_0",
-    "--far-device",
+    "--remote-device",
     "mlx5_1",
 ];
 
-/// What the card noted of keys and queue pairs, in order.
+/// What the NIC noted of keys and queue pairs, in order.
 fn notes() -> Vec<Value> {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let (file, machine) = (directory.path().join("keys"), directory.path().join("verbs.json"));
+    let (file, machine) = (
+        directory.path().join("keys"),
+        directory.path().join("verbs.json"),
+    );
     let text = fs::read_to_string(verbs::machine("two")).expect("a machine");
     let mut value: Value = serde_json::from_str(&text).expect("JSON");
     value["keys"] = json!(file);
@@ -43,7 +46,7 @@ fn notes() -> Vec<Value> {
         .collect()
 }
 
-/// verbs.h's rights: the near side's writes, and what the far side may do.
+/// verbs.h's rights: the local side's writes, and what the remote side may do.
 const LOCAL_WRITE: u64 = 1;
 const REMOTE_WRITE: u64 = 2;
 const REMOTE_READ: u64 = 4;
@@ -76,7 +79,10 @@ fn memory_is_open_to_one_operation_at_a_time_and_no_longer_than_its_test_case() 
             pairs -= 1;
         }
     }
-    assert!(open.is_empty() && pairs == 0, "{open:?}, {pairs} queue pairs");
+    assert!(
+        open.is_empty() && pairs == 0,
+        "{open:?}, {pairs} queue pairs"
+    );
     let expected = [
         // What a message comes from.
         0,
@@ -96,12 +102,17 @@ fn numbers_of_packets_and_keys_of_datagrams_are_other_ones_each_time() {
         // Ready to send.
         let ready = runs.iter().flatten().filter(|note| note["state"] == 3);
         let of_kind = ready.filter(|note| kind.is_none_or(|kind| note["kind"] == kind));
-        of_kind.map(|note| note[key].as_u64().expect("a number")).collect()
+        of_kind
+            .map(|note| note[key].as_u64().expect("a number"))
+            .collect()
     };
     // IBV_QPT_UD is 4.
     for (key, kind, bits) in [("sq_psn", None, 24), ("qkey", Some(4), 31)] {
         let mut all = of(key, kind);
-        assert!(all.iter().all(|number| number >> bits == 0), "{key}: {all:x?}");
+        assert!(
+            all.iter().all(|number| number >> bits == 0),
+            "{key}: {all:x?}"
+        );
         let count = all.len();
         all.sort_unstable();
         all.dedup();
@@ -147,6 +158,12 @@ fn gpu_memory_is_cleared_before_a_card_can_reach_it() {
     let calls = calls();
     let first = |name: &str| calls.iter().position(|call| call.starts_with(name));
     let registered = first("ibv_reg_").expect("memory is registered");
-    assert!(first("cuMemAlloc_v2").is_some_and(|at| at < registered), "{calls:?}");
-    assert!(first("cuMemsetD8").is_some_and(|at| at < registered), "{calls:?}");
+    assert!(
+        first("cuMemAlloc_v2").is_some_and(|at| at < registered),
+        "{calls:?}"
+    );
+    assert!(
+        first("cuMemsetD8").is_some_and(|at| at < registered),
+        "{calls:?}"
+    );
 }

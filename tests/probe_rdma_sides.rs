@@ -1,5 +1,5 @@
 //! `gdr probe rdma` on two sides: they meet, and whatever ends one of them ends the other soon, with the reason on both. The
-//! cards are simulated, each in its own process: nothing moves between them, which is a failure that both must tell.
+//! NICs are simulated, each in its own process: nothing moves between them, which is a failure that both must tell.
 
 mod support;
 
@@ -42,7 +42,11 @@ fn at_work() -> (Side, Side) {
 fn ctrl_c_at_either_side_ends_both_soon_and_both_say_why() {
     for first in [true, false] {
         let (listens, leads) = at_work();
-        let (pressed, other) = if first { (listens, leads) } else { (leads, listens) };
+        let (pressed, other) = if first {
+            (listens, leads)
+        } else {
+            (leads, listens)
+        };
         pressed.signal(Signal::INT);
         let begun = Instant::now();
         let (pressed, other) = (pressed.end(), other.end());
@@ -58,16 +62,23 @@ fn ctrl_c_at_either_side_ends_both_soon_and_both_say_why() {
 fn a_side_that_is_killed_ends_the_other_soon() {
     for first in [true, false] {
         let (listens, leads) = at_work();
-        let (killed, other) = if first { (listens, leads) } else { (leads, listens) };
+        let (killed, other) = if first {
+            (listens, leads)
+        } else {
+            (leads, listens)
+        };
         killed.signal(Signal::KILL);
         let begun = Instant::now();
         let other = other.end();
         assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
         assert_eq!(other.code, 1, "{} {}", other.out, other.err);
         // What the killed one had not read makes the system reset the connection.
-        let is_told = ["it closed the connection without a word", "Connection reset"]
-            .iter()
-            .any(|why| other.out.contains(&format!("is gone: {why}")));
+        let is_told = [
+            "it closed the connection without a word",
+            "Connection reset",
+        ]
+        .iter()
+        .any(|why| other.out.contains(&format!("is gone: {why}")));
         assert!(is_told, "{}", other.out);
     }
 }
@@ -76,14 +87,22 @@ fn a_side_that_is_killed_ends_the_other_soon() {
 fn a_child_that_crashes_at_one_side_is_told_at_both() {
     for first in [true, false] {
         let (listens, leads) = at_work();
-        let inner = if first { listens.inner() } else { leads.inner() };
+        let inner = if first {
+            listens.inner()
+        } else {
+            leads.inner()
+        };
         kill_process(inner.expect("a child"), Signal::KILL).expect("it runs");
         let begun = Instant::now();
         let (listens, leads) = (listens.end(), leads.end());
         assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
         for side in [&listens, &leads] {
             assert_eq!(side.code, 1, "{} {}", side.out, side.err);
-            assert!(side.out.contains("ended (signal: 9 (SIGKILL)"), "{}", side.out);
+            assert!(
+                side.out.contains("ended (signal: 9 (SIGKILL)"),
+                "{}",
+                side.out
+            );
         }
     }
 }
@@ -111,13 +130,25 @@ fn who_is_no_gdr_is_turned_away_and_the_one_that_comes_next_is_served() {
     );
     let leads = Side::invited(&invitation, &json!({}), &[]).end();
     let listens = listens.end();
-    assert!(listens.err.contains("rejected 127.0.0.1"), "{}", listens.err);
-    // Nothing moves between two simulated cards of two processes.
+    assert!(
+        listens.err.contains("rejected 127.0.0.1"),
+        "{}",
+        listens.err
+    );
+    // Nothing moves between two simulated NICs of two processes.
     for side in [&leads, &listens] {
         assert_eq!(side.code, 1, "{} {}", side.out, side.err);
     }
-    assert!(leads.out.contains("a request to the card failed: "), "{}", leads.out);
-    assert!(listens.out.contains("the other end failed: "), "{}", listens.out);
+    assert!(
+        leads.out.contains("a request to the NIC failed: "),
+        "{}",
+        leads.out
+    );
+    assert!(
+        listens.out.contains("the other end failed: "),
+        "{}",
+        listens.out
+    );
 }
 
 #[test]
@@ -126,7 +157,9 @@ fn a_listener_of_another_sort_is_told() {
     let address = socket.local_addr().expect("an address").to_string();
     std::thread::spawn(move || {
         let (mut stream, _) = socket.accept().expect("somebody");
-        stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").expect("written");
+        stream
+            .write_all(b"SSH-2.0-OpenSSH_9.2\r\n")
+            .expect("written");
         std::thread::sleep(Duration::from_secs(5));
     });
     let invitation = Invitation {
@@ -146,12 +179,13 @@ fn a_listener_of_another_sort_is_told() {
 fn two_processes_of_a_launcher_meet_without_being_told_where() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let meets = |environments: [&[(&str, &str)]; 2], options: &[&str]| {
-        let sides = environments.map(|environment| Side::start_in(directory.path(), &json!({}), environment, options));
+        let sides = environments
+            .map(|environment| Side::start_in(directory.path(), &json!({}), environment, options));
         for ended in sides.map(Side::end) {
             // They met, and found that nothing moves.
             assert_eq!(ended.code, 1, "{} {}", ended.out, ended.err);
-            let told =
-                ended.out.contains("a request to the card failed: ") || ended.out.contains("the other end failed: ");
+            let told = ended.out.contains("a request to the NIC failed: ")
+                || ended.out.contains("the other end failed: ");
             assert!(told, "{} {}", ended.out, ended.err);
         }
         let left = fs::read_dir(directory.path()).expect("a directory").count();
@@ -180,7 +214,12 @@ fn two_processes_of_a_launcher_meet_without_being_told_where() {
     meets([&given("0"), &given("1")], &[]);
     let file = directory.path().join("meeting");
     let file = file.to_str().expect("a name");
-    let mpi = |rank| [("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", "2")];
+    let mpi = |rank| {
+        [
+            ("OMPI_COMM_WORLD_RANK", rank),
+            ("OMPI_COMM_WORLD_SIZE", "2"),
+        ]
+    };
     meets([&mpi("0"), &mpi("1")], &["--rendezvous", file]);
 }
 
@@ -213,7 +252,9 @@ fn the_secret_is_no_argument_and_the_child_that_touches_the_card_has_none() {
         "{line}"
     );
     let line = listens.line();
-    let address = line.strip_prefix("gdr: gdr probe rdma ").expect("a command");
+    let address = line
+        .strip_prefix("gdr: gdr probe rdma ")
+        .expect("a command");
     // The variable counts where no file is named.
     let leads = Side::start(&stuck(), &by_variable, &[&LONG[..], &[address]].concat());
     let until = Instant::now() + Duration::from_secs(60);
@@ -221,7 +262,12 @@ fn the_secret_is_no_argument_and_the_child_that_touches_the_card_has_none() {
         std::thread::sleep(Duration::from_millis(20));
     }
     for side in [&listens, &leads] {
-        let inner = side.inner().expect("a child").as_raw_nonzero().get().cast_unsigned();
+        let inner = side
+            .inner()
+            .expect("a child")
+            .as_raw_nonzero()
+            .get()
+            .cast_unsigned();
         for id in [side.id(), inner] {
             assert!(!of_process(id, "cmdline").contains(&secret));
         }
@@ -245,8 +291,16 @@ fn nothing_of_the_card_is_touched_before_there_is_a_peer() {
     let begun = Instant::now();
     let leads = Side::invited(&invitation, &json!({}), &[]).end();
     assert_eq!(leads.code, 1, "{} {}", leads.out, leads.err);
-    assert!(leads.out.contains("a request to the card failed: "), "{}", leads.out);
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(
+        leads.out.contains("a request to the NIC failed: "),
+        "{}",
+        leads.out
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        begun.elapsed()
+    );
     drop(strangers);
 }
 
@@ -254,14 +308,17 @@ fn nothing_of_the_card_is_touched_before_there_is_a_peer() {
 fn without_a_secret_two_processes_of_one_machine_meet_and_no_others() {
     let mut listens = Side::start(&json!({}), &[], &["--no-secret", "--listen", "127.0.0.1:0"]);
     let line = listens.line();
-    assert!(line.contains("any user of this machine can connect"), "{line}");
+    assert!(
+        line.contains("any user of this machine can connect"),
+        "{line}"
+    );
     let line = listens.line();
     let address = line
         .strip_prefix("gdr: gdr probe rdma --no-secret ")
         .expect("a command");
     let leads = Side::start(&json!({}), &[], &["--no-secret", address]).end();
     assert!(
-        leads.out.contains("a request to the card failed: "),
+        leads.out.contains("a request to the NIC failed: "),
         "{} {}",
         leads.out,
         leads.err
@@ -283,7 +340,11 @@ fn without_a_secret_two_processes_of_one_machine_meet_and_no_others() {
     }
     let refused = Side::start(&json!({}), &[], &["--no-secret", "192.0.2.1"]).end();
     assert_eq!(refused.code, 1, "{} {}", refused.out, refused.err);
-    assert!(refused.out.contains("192.0.2.1:18516 is not one"), "{}", refused.out);
+    assert!(
+        refused.out.contains("192.0.2.1:18516 is not one"),
+        "{}",
+        refused.out
+    );
 }
 
 #[test]
@@ -320,9 +381,17 @@ fn what_is_no_secret_and_what_lacks_one_is_said_with_what_to_do() {
             &["127.0.0.1", "--secret-file", "/nowhere/secret"],
             "/nowhere/secret is not used",
         ),
-        (&[], &["--secret-file", path], "add HOST, --listen or --rendezvous"),
+        (
+            &[],
+            &["--secret-file", path],
+            "add HOST, --listen or --rendezvous",
+        ),
         (&[], &["--no-secret"], "add HOST, --listen or --rendezvous"),
-        (&mpi, &["--no-secret"], "the processes of a launcher need a secret"),
+        (
+            &mpi,
+            &["--no-secret"],
+            "the processes of a launcher need a secret",
+        ),
     ] {
         let ended = Side::start(&json!({}), environment, options).end();
         assert_eq!(ended.code, 2, "{options:?}: {} {}", ended.out, ended.err);

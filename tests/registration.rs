@@ -1,5 +1,5 @@
 //! The trial of registering GPU memory through the built binary, against simulated libraries of CUDA and of verbs: what the child
-//! answers where roads are open, closed, or there is nothing to try. It is laid beside a machine, and doctor judges it.
+//! answers where memory paths are open, closed, or there is nothing to try. It is laid beside a machine, and doctor judges it.
 
 mod support;
 
@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use support::{Gdr, Machine, merge};
 
 /// gdr with both libraries, each answering from its machine `two` with this merge patch.
-fn gdr(gpus: &Value, cards: &Value, directory: &tempfile::TempDir) -> Gdr {
+fn gdr(gpus: &Value, nics: &Value, directory: &tempfile::TempDir) -> Gdr {
     let file = |name: &str, machine: std::path::PathBuf, patch: &Value| {
-        let mut machine: Value = serde_json::from_slice(&fs::read(machine).expect("a machine")).expect("JSON");
+        let mut machine: Value =
+            serde_json::from_slice(&fs::read(machine).expect("a machine")).expect("JSON");
         merge(&mut machine, patch);
         let file = directory.path().join(name);
         fs::write(&file, machine.to_string()).expect("a file");
@@ -27,7 +28,10 @@ fn gdr(gpus: &Value, cards: &Value, directory: &tempfile::TempDir) -> Gdr {
     Gdr::new()
         .env("LD_LIBRARY_PATH", path)
         .env("FAKE_CUDA", file("cuda.json", cuda::machine("two"), gpus))
-        .env("FAKE_VERBS", file("verbs.json", verbs::machine("two"), cards))
+        .env(
+            "FAKE_VERBS",
+            file("verbs.json", verbs::machine("two"), nics),
+        )
 }
 
 /// What the child answers.
@@ -37,20 +41,36 @@ fn answer(gdr: Gdr) -> Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
 }
 
-fn tried(gpus: &Value, cards: &Value) -> Value {
-    answer(gdr(gpus, cards, &tempfile::tempdir().expect("a directory")))
+fn tried(gpus: &Value, nics: &Value) -> Value {
+    answer(gdr(gpus, nics, &tempfile::tempdir().expect("a directory")))
 }
 
 /// The finding on the sound machine, whose GPU and NIC the first of the simulated ones are.
 fn judged(answer: &Value) -> Value {
     let root = Machine::load("sound").laid_out();
-    fs::write(root.path().join("gdr/registration.json"), answer.to_string()).expect("a file");
+    fs::write(
+        root.path().join("gdr/registration.json"),
+        answer.to_string(),
+    )
+    .expect("a file");
     let run = Gdr::new()
         .sysroot(root.path())
-        .args(["doctor", "--live", "--only", "rdma.register", "--format", "json"])
+        .args([
+            "doctor",
+            "--live",
+            "--only",
+            "rdma.register",
+            "--format",
+            "json",
+        ])
         .run();
-    let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
-    assert_eq!(report["findings"].as_array().map(Vec::len), Some(1), "{report:#}");
+    let report: Value =
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+    assert_eq!(
+        report["findings"].as_array().map(Vec::len),
+        Some(1),
+        "{report:#}"
+    );
     report["findings"][0].clone()
 }
 
@@ -58,8 +78,8 @@ fn judged(answer: &Value) -> Value {
 fn each_gpu_is_registered_with_each_card_and_the_roads_are_told_apart() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
-    let cards = json!({"log": log, "verbs": {"dmabuf": 95}});
-    let answer = answer(gdr(&json!({}), &cards, &directory));
+    let nics = json!({"log": log, "verbs": {"dmabuf": 95}});
+    let answer = answer(gdr(&json!({}), &nics, &directory));
     let calls = fs::read_to_string(&log).expect("calls");
     let count = |name: &str| calls.lines().filter(|call| *call == name).count();
     for (call, times) in [
@@ -74,15 +94,19 @@ fn each_gpu_is_registered_with_each_card_and_the_roads_are_told_apart() {
     assert_eq!(gpus.len(), 2);
     for (ordinal, gpu) in gpus.iter().enumerate() {
         assert_eq!(gpu["ordinal"], json!(ordinal));
-        let cards = gpu["trial"]["tried"].as_object().expect("cards");
-        assert_eq!(cards.keys().collect::<Vec<_>>(), ["mlx5_0", "mlx5_1"]);
-        for (name, card) in cards {
-            let roads = &card["opened"];
-            assert_eq!(roads["peermem"], "registered");
-            assert_eq!(roads["dmabuf"]["refused"]["code"], 95);
-            let reason = roads["dmabuf"]["refused"]["reason"].as_str().unwrap_or_default();
+        let nics = gpu["trial"]["tried"].as_object().expect("cards");
+        assert_eq!(nics.keys().collect::<Vec<_>>(), ["mlx5_0", "mlx5_1"]);
+        for (name, nic) in nics {
+            let memory_paths = &nic["opened"];
+            assert_eq!(memory_paths["peermem"], "registered");
+            assert_eq!(memory_paths["dmabuf"]["refused"]["code"], 95);
+            let reason = memory_paths["dmabuf"]["refused"]["reason"]
+                .as_str()
+                .unwrap_or_default();
             assert!(
-                reason.starts_with(&format!("{name} does not register 2097152 bytes (ibv_reg_dmabuf_mr): ")),
+                reason.starts_with(&format!(
+                    "{name} does not register 2097152 bytes (ibv_reg_dmabuf_mr): "
+                )),
                 "{reason}"
             );
         }
@@ -99,17 +123,23 @@ fn each_gpu_is_registered_with_each_card_and_the_roads_are_told_apart() {
         (&json!("pass"), &json!("GPU0 (0000:03:00.0)")),
         "{found:#}"
     );
-    assert!(found.to_string().contains("by nvidia-peermem alone"), "{found:#}");
+    assert!(
+        found.to_string().contains("by nvidia-peermem alone"),
+        "{found:#}"
+    );
 }
 
 #[test]
 fn without_a_road_doctor_fails_and_names_both_refusals() {
-    let answer = tried(&json!({}), &json!({"verbs": {"dmabuf": 93, "peermem": false}}));
-    let roads = &answer["tried"][0]["trial"]["tried"]["mlx5_0"]["opened"];
+    let answer = tried(
+        &json!({}),
+        &json!({"verbs": {"dmabuf": 93, "peermem": false}}),
+    );
+    let memory_paths = &answer["tried"][0]["trial"]["tried"]["mlx5_0"]["opened"];
     assert_eq!(
         (
-            &roads["dmabuf"]["refused"]["code"],
-            &roads["peermem"]["refused"]["code"]
+            &memory_paths["dmabuf"]["refused"]["code"],
+            &memory_paths["peermem"]["refused"]["code"]
         ),
         (&json!(93), &json!(14)),
         "{answer:#}"
@@ -125,10 +155,15 @@ fn without_a_road_doctor_fails_and_names_both_refusals() {
 fn what_cuda_does_not_export_is_withheld() {
     let gpus = json!({"errors": {"cuMemGetHandleForAddressRange": 801}});
     let answer = tried(&gpus, &json!({}));
-    let roads = &answer["tried"][0]["trial"]["tried"]["mlx5_0"]["opened"];
-    let reason = roads["dmabuf"]["withheld"]["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("CUDA_ERROR_NOT_SUPPORTED (801)"), "{answer:#}");
-    assert_eq!(roads["peermem"], "registered");
+    let memory_paths = &answer["tried"][0]["trial"]["tried"]["mlx5_0"]["opened"];
+    let reason = memory_paths["dmabuf"]["withheld"]["reason"]
+        .as_str()
+        .unwrap_or_default();
+    assert!(
+        reason.contains("CUDA_ERROR_NOT_SUPPORTED (801)"),
+        "{answer:#}"
+    );
+    assert_eq!(memory_paths["peermem"], "registered");
 }
 
 #[test]
@@ -140,7 +175,10 @@ fn a_gpu_that_is_taken_and_a_card_that_does_not_open_leave_the_others() {
     let reason = answer["tried"][0]["trial"]["not_tried"]["reason"]
         .as_str()
         .unwrap_or_default();
-    assert!(reason.contains("CUDA_ERROR_DEVICE_UNAVAILABLE (46)"), "{answer:#}");
+    assert!(
+        reason.contains("CUDA_ERROR_DEVICE_UNAVAILABLE (46)"),
+        "{answer:#}"
+    );
     let other = &answer["tried"][1]["trial"]["tried"]["mlx5_1"]["opened"];
     assert_eq!(other["peermem"], "registered");
     let found = judged(&answer);
@@ -153,19 +191,27 @@ fn a_gpu_that_is_taken_and_a_card_that_does_not_open_leave_the_others() {
     assert_eq!(doorbell, closed, "{answer:#}");
     let found = judged(&answer);
     assert_eq!(found["outcome"], "unknown", "{found:#}");
-    assert!(found.to_string().contains("mlx5_0 cannot be opened"), "{found:#}");
+    assert!(
+        found.to_string().contains("mlx5_0 cannot be opened"),
+        "{found:#}"
+    );
 }
 
 #[test]
 fn where_a_library_shows_nothing_the_reason_is_told() {
-    for (gpus, cards, kind, words) in [
+    for (gpus, nics, kind, words) in [
         (
             json!({}),
             json!({"verbs": {"devices": []}}),
             "failed",
             "serves no RDMA device",
         ),
-        (json!({"gpus": []}), json!({}), "failed", "CUDA counts no GPU"),
+        (
+            json!({"gpus": []}),
+            json!({}),
+            "failed",
+            "CUDA counts no GPU",
+        ),
         (
             json!({"errors": {"cuInit": 999}}),
             json!({}),
@@ -173,7 +219,7 @@ fn where_a_library_shows_nothing_the_reason_is_told() {
             "CUDA_ERROR_UNKNOWN (999)",
         ),
     ] {
-        let answer = tried(&gpus, &cards);
+        let answer = tried(&gpus, &nics);
         let reason = answer[kind]["reason"].as_str().unwrap_or_default();
         assert!(reason.contains(words), "{answer}");
         assert_eq!(judged(&answer)["outcome"], "unknown");
@@ -187,5 +233,8 @@ fn where_a_library_shows_nothing_the_reason_is_told() {
     .expect("a file");
     let answer = answer(Gdr::new().env("LD_LIBRARY_PATH", empty.path()));
     let reason = answer["failed"]["reason"].as_str().unwrap_or_default();
-    assert!(reason.starts_with("libibverbs.so.1 cannot be loaded"), "{answer}");
+    assert!(
+        reason.starts_with("libibverbs.so.1 cannot be loaded"),
+        "{answer}"
+    );
 }

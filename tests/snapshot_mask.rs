@@ -22,7 +22,13 @@ fn record(root: &Path, at: &str, files: &mut BTreeMap<String, Recorded>) {
     } else if kind.is_dir() {
         let entries = fs::read_dir(&here).expect("a directory");
         let mut names: Vec<String> = entries
-            .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("a name")
+            })
             .collect();
         names.sort();
         for name in &names {
@@ -84,7 +90,10 @@ fn without_builders(text: &str) -> String {
 
 /// What gdr says, but for what names the machine.
 fn said(root: &Path, command: &str) -> (i32, Value) {
-    let run = Gdr::new().sysroot(root).args([command, "--format", "json"]).run();
+    let run = Gdr::new()
+        .sysroot(root)
+        .args([command, "--format", "json"])
+        .run();
     let mut value: Value = serde_json::from_str(&without_builders(&run.stdout)).expect("JSON");
     value["host"]["name"] = Value::Null;
     value["host"]["source"] = Value::Null;
@@ -119,7 +128,11 @@ fn gdr_says_the_same_of_a_masked_machine() {
         let users = vec!["nvidia".to_owned()];
         mask(&mut snapshot, &Known { hosts, users });
         let paths = |snapshot: &Snapshot| snapshot.files.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(paths(&snapshot), paths(&before), "{name}: no path names a machine");
+        assert_eq!(
+            paths(&snapshot),
+            paths(&before),
+            "{name}: no path names a machine"
+        );
         lay_out(&snapshot, masked.path());
         for command in ["doctor", "topo"] {
             assert_eq!(
@@ -167,7 +180,11 @@ fn what_is_somebodys_own_is_not_recorded() {
         "22 28 0:20 / /sys rw - sysfs sysfs rw\n23 28 0:9 / /home/alice rw - nfs4 srv:/secretproject rw\n",
     );
     let file = dir.path().join("machine.json");
-    let run = Gdr::new().sysroot(&root).args(["snapshot", "-o"]).args([&file]).run();
+    let run = Gdr::new()
+        .sysroot(&root)
+        .args(["snapshot", "-o"])
+        .args([&file])
+        .run();
     assert_eq!(run.code, 0, "{}", run.stderr);
     let text = fs::read_to_string(&file).expect("the snapshot");
     for secret in SECRETS {
@@ -196,11 +213,13 @@ fn an_image_below_a_machines_id_is_found_in_the_masked_record() {
         fs::create_dir_all(path.parent().expect("a directory above")).expect("directories");
         fs::write(path, text).expect("a file");
     }
-    let want = gdr::collect::Want {
+    let want = gdr::collect::CollectOptions {
         system: true,
-        ..gdr::collect::Want::default()
+        ..gdr::collect::CollectOptions::default()
     };
-    let (world, record) = gdr::world::World::directory(dir.path()).expect("a root").recording();
+    let (world, record) = gdr::world::World::directory(dir.path())
+        .expect("a root")
+        .recording();
     let image = |facts: gdr::model::Facts| {
         let image = facts.modprobe.initramfs.expect("an option is set");
         image.known().cloned().flatten().expect("an image")
@@ -211,7 +230,10 @@ fn an_image_below_a_machines_id_is_found_in_the_masked_record() {
     mask(&mut snapshot, &Known::default());
     let document = serde_json::to_string(&snapshot).expect("JSON");
     assert!(!document.contains(ID));
-    let after = image(gdr::collect::facts(&gdr::world::World::snapshot(snapshot), want));
+    let after = image(gdr::collect::facts(
+        &gdr::world::World::snapshot(snapshot),
+        want,
+    ));
     assert!(after.path.starts_with("/efi/") && after.path.ends_with("/6.8.0/initrd"));
-    assert_eq!(after.trouble, before.trouble);
+    assert_eq!(after.failure, before.failure);
 }

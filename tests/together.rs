@@ -23,7 +23,10 @@ fn rounds() -> usize {
 /// Starts six at once, and waits for all.
 fn together(command: &str, home: &Path) -> Vec<Run> {
     let start = || {
-        let mut command = Gdr::new().args(command.split(' ')).env("HOME", home).command();
+        let mut command = Gdr::new()
+            .args(command.split(' '))
+            .env("HOME", home)
+            .command();
         command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -78,7 +81,10 @@ fn readers_do_not_disturb_each_other() {
             let home = tempfile::tempdir().expect("a directory");
             let runs = together(&command, home.path());
             let outputs: BTreeSet<&String> = runs.iter().map(|run| &run.stdout).collect();
-            assert!(command == "doctor" || outputs.len() == 1, "{command}: {outputs:?}");
+            assert!(
+                command == "doctor" || outputs.len() == 1,
+                "{command}: {outputs:?}"
+            );
             examine(&mut seen, &command, runs, &[0, 1, 3]);
         }
     }

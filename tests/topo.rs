@@ -32,7 +32,11 @@ fn rows(document: &Value) -> BTreeMap<String, String> {
 }
 
 /// Compares cell by cell; NVLink cells of a recorded matrix say nothing about PCI.
-fn compare(name: &str, document: &Value, wanted: &BTreeMap<String, BTreeMap<String, String>>) -> usize {
+fn compare(
+    name: &str,
+    document: &Value,
+    wanted: &BTreeMap<String, BTreeMap<String, String>>,
+) -> usize {
     let rows = rows(document);
     let mut cells = 0;
     for (a, columns) in wanted {
@@ -61,7 +65,8 @@ fn every_machine_is_as_a_person_expects_it() {
         let machine = Machine::load(&name);
         let expect = machine.expect();
         let dir = machine.laid_out();
-        let document: Value = serde_json::from_str(&topo(dir.path(), &["--format", "json", "--pci"])).expect("JSON");
+        let document: Value =
+            serde_json::from_str(&topo(dir.path(), &["--format", "json", "--pci"])).expect("JSON");
         cells += compare(&name, &document, &expect.classes);
         cells += compare(&name, &document, &expect.classes_by_device);
 
@@ -96,7 +101,11 @@ fn every_machine_is_as_a_person_expects_it() {
             assert_eq!(pair(gpu)["best"], serde_json::json!(best), "{name}: {gpu}");
         }
         for (gpu, verdict) in &expect.verdict {
-            assert_eq!(pair(gpu)["verdict"], verdict.replace(' ', "_"), "{name}: {gpu}");
+            assert_eq!(
+                pair(gpu)["verdict"],
+                verdict.replace(' ', "_"),
+                "{name}: {gpu}"
+            );
         }
         for nic in &expect.virtual_functions {
             let device = devices
@@ -118,7 +127,11 @@ fn recorded_machines_have_the_classes_that_nvidia_smi_printed() {
     for path in corpus() {
         let machine = Machine::from_corpus(&path);
         let dir = machine.laid_out();
-        cells += compare(&path.display().to_string(), &document(dir.path()), &machine.matrix);
+        cells += compare(
+            &path.display().to_string(),
+            &document(dir.path()),
+            &machine.matrix,
+        );
     }
     assert!(cells >= 100, "only {cells} cells were compared");
 }
@@ -131,16 +144,28 @@ fn the_bytes_are_those_of_nvidia_smi() {
         let dir = machine.laid_out();
         for (sample, args) in samples() {
             let wanted = machine.nvidia_smi(&sample).expect("a sample");
-            let run = Gdr::new().sysroot(dir.path()).args(["topo"]).args(&args).run();
+            let run = Gdr::new()
+                .sysroot(dir.path())
+                .args(["topo"])
+                .args(&args)
+                .run();
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{name} {sample}");
-            assert_eq!(run.stdout.as_bytes(), wanted, "{name} {sample}:\n{}", run.stdout);
+            assert_eq!(
+                run.stdout.as_bytes(),
+                wanted,
+                "{name} {sample}:\n{}",
+                run.stdout
+            );
         }
     }
 }
 
 /// What nvidia-smi is asked, and gdr the same.
 fn samples() -> Vec<(String, Vec<&'static str>)> {
-    let mut samples = vec![("topo-m".to_owned(), vec![]), ("topo-mp".to_owned(), vec!["--pci"])];
+    let mut samples = vec![
+        ("topo-m".to_owned(), vec![]),
+        ("topo-mp".to_owned(), vec!["--pci"]),
+    ];
     for letter in ["r", "w", "n", "a", "p"] {
         samples.push((format!("topo-p2p{letter}"), vec!["--p2p", letter]));
     }
@@ -157,30 +182,44 @@ fn snapshots_have_the_bytes_of_nvidia_smi() {
     let mut compared = 0;
     for name in recorded() {
         for (sample, args) in samples() {
-            let Ok(wanted) = std::fs::read(around.join(&name).join("nvidia-smi").join(&sample)) else {
+            let Ok(wanted) = std::fs::read(around.join(&name).join("nvidia-smi").join(&sample))
+            else {
                 continue;
             };
             let snapshot = around.join(&name).join("snapshot.json");
             let from = [std::ffi::OsStr::new("--from"), snapshot.as_os_str()];
             let run = Gdr::new().args(["topo"]).args(from).args(&args).run();
             assert_eq!(run.code, 0, "{name} {sample}: {}", run.stderr);
-            assert_eq!(run.stdout.as_bytes(), wanted, "{name} {sample}:\n{}", run.stdout);
+            assert_eq!(
+                run.stdout.as_bytes(),
+                wanted,
+                "{name} {sample}:\n{}",
+                run.stdout
+            );
             compared += 1;
         }
     }
-    assert!(compared >= 18, "only {compared} outputs of nvidia-smi were compared");
+    assert!(
+        compared >= 18,
+        "only {compared} outputs of nvidia-smi were compared"
+    );
 }
 
 #[test]
 fn an_unknown_branch_is_said_to_be_unknown() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
-    std::fs::write(dir.path().join("sys/module/nvidia/version"), "470.82.01\n").expect("the version");
+    std::fs::write(dir.path().join("sys/module/nvidia/version"), "470.82.01\n")
+        .expect("the version");
     let run = Gdr::new()
         .sysroot(dir.path())
         .args(["topo", "--format", "nvidia-smi"])
         .run();
     assert_eq!(run.code, 0);
-    assert!(run.stderr.contains("no sample of nvidia-smi 470"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("no sample of nvidia-smi 470"),
+        "{}",
+        run.stderr
+    );
     // Before 515 NICs have their own names and no legend; before 545 nothing is underlined.
     assert!(
         run.stdout.starts_with("\tGPU0\tGPU1\tGPU2\tGPU3\tmlx5_0\t"),
@@ -213,7 +252,10 @@ fn a_path_names_each_hop() {
         .iter()
         .find(|path| path["class"]["known"] == "PXB")
         .expect("a PXB path");
-    let (from, to) = (long["from"].as_str().expect("text"), long["to"].as_str().expect("text"));
+    let (from, to) = (
+        long["from"].as_str().expect("text"),
+        long["to"].as_str().expect("text"),
+    );
     let text = topo(dir.path(), &["--path", from, to]);
     for hop in long["hops"].as_array().expect("hops") {
         assert!(text.contains(hop["bdf"].as_str().expect("text")), "{text}");
@@ -228,14 +270,20 @@ fn a_path_names_each_hop() {
 fn a_path_to_an_nvme_controller_needs_no_other_option() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let path = topo(dir.path(), &["--path", "GPU0", "nvme0"]);
-    assert!(path.starts_with("GPU0 (NVIDIA H100 80GB HBM3) to NVME0"), "{path}");
+    assert!(
+        path.starts_with("GPU0 (NVIDIA H100 80GB HBM3) to NVME0"),
+        "{path}"
+    );
 }
 
 #[test]
 fn pairs_are_ready_lines() {
     let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     let text = topo(dir.path(), &["--pairs"]);
-    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("env ")).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("env "))
+        .collect();
     assert_eq!(lines.len(), 8, "{text}");
     for (gpu, line) in lines.iter().enumerate() {
         assert!(
@@ -244,7 +292,9 @@ fn pairs_are_ready_lines() {
         );
         let node = gpu / 4;
         assert!(
-            line.contains(&format!("numactl --cpunodebind={node} --membind={node} COMMAND")),
+            line.contains(&format!(
+                "numactl --cpunodebind={node} --membind={node} COMMAND"
+            )),
             "{line}"
         );
     }
@@ -281,7 +331,11 @@ fn colour_is_asked_for_or_absent() {
 fn check_fails_where_the_best_nic_is_a_bad_one() {
     let code = |name: &str| {
         let dir = Machine::load(name).laid_out();
-        Gdr::new().sysroot(dir.path()).args(["topo", "--check"]).run().code
+        Gdr::new()
+            .sysroot(dir.path())
+            .args(["topo", "--check"])
+            .run()
+            .code
     };
     assert_eq!(code("hgx-h100-8gpu-8nic"), 0);
     assert_eq!(code("numa-minus-one"), 1);

@@ -18,13 +18,23 @@ fn library(flags: &[&str]) -> Option<TempDir> {
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let output = Command::new("cc")
-        .args(["-shared", "-fPIC", "-w", "-Wl,-soname,libibverbs.so.1", "-o"])
+        .args([
+            "-shared",
+            "-fPIC",
+            "-w",
+            "-Wl,-soname,libibverbs.so.1",
+            "-o",
+        ])
         .arg(directory.path().join("libibverbs.so.1"))
         .args(flags)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/verbs/tests/fake/libibverbs.c"))
         .output()
         .expect("cc starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Some(directory)
 }
 
@@ -41,7 +51,9 @@ fn answer(library: &Path, behaviour: &str, trials: bool) -> Value {
 
 #[test]
 fn devices_are_listed_and_opened_only_for_a_trial() {
-    let Some(directory) = library(&[]) else { return };
+    let Some(directory) = library(&[]) else {
+        return;
+    };
     let passive = &answer(directory.path(), "sound", false)["read"];
     assert_eq!(passive["devices"], json!(["mlx5_0", "mlx4_0"]));
     assert_eq!(passive["reg_dmabuf_mr"], json!({"known": true}));
@@ -68,7 +80,9 @@ fn devices_are_listed_and_opened_only_for_a_trial() {
 
 #[test]
 fn what_fails_says_which_and_leaves_the_rest() {
-    let Some(directory) = library(&[]) else { return };
+    let Some(directory) = library(&[]) else {
+        return;
+    };
     let closed = &answer(directory.path(), "closed", true)["read"]["trials"];
     for device in ["mlx5_0", "mlx4_0"] {
         assert_eq!(closed[device]["refused"]["code"], 13, "{closed}");
@@ -77,7 +91,10 @@ fn what_fails_says_which_and_leaves_the_rest() {
     assert_eq!(no_domain["dmabuf"]["failed"]["code"], 12, "{no_domain}");
     assert_eq!(no_domain["regions"], json!({"known": 16_777_216}));
 
-    assert_eq!(answer(directory.path(), "none", true)["read"]["devices"], json!([]));
+    assert_eq!(
+        answer(directory.path(), "none", true)["read"]["devices"],
+        json!([])
+    );
     assert_eq!(
         answer(directory.path(), "unserved", false)["read"]["devices"],
         json!(["mlx5_0"])
@@ -94,10 +111,15 @@ fn what_fails_says_which_and_leaves_the_rest() {
 
 #[test]
 fn an_old_library_was_not_asked_for_what_it_lacks() {
-    let Some(directory) = library(&["-DOLD"]) else { return };
+    let Some(directory) = library(&["-DOLD"]) else {
+        return;
+    };
     let old = &answer(directory.path(), "sound", true)["read"];
     assert_eq!(old["reg_dmabuf_mr"], json!({"known": false}));
-    assert_eq!(old["trials"]["mlx5_0"]["opened"]["dmabuf"], "not_asked", "{old}");
+    assert_eq!(
+        old["trials"]["mlx5_0"]["opened"]["dmabuf"], "not_asked",
+        "{old}"
+    );
 }
 
 #[test]

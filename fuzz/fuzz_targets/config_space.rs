@@ -17,6 +17,6 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if full.header.known().is_none() {
         assert!(full.express.known().is_none() && full.acs.known().is_none());
-        assert!(!full.trouble.is_empty());
+        assert!(!full.failure.is_empty());
     }
 });

@@ -1,4 +1,4 @@
-//! Any sequence of calls of libgdsync's C functions, on a SIMULATED CUDA and a SIMULATED libibverbs of two cards: queue pairs that come and
+//! Any sequence of calls of libgdsync's C functions, on a SIMULATED CUDA and a SIMULATED libibverbs of two NICs: queue pairs that come and
 //! go while streams, and threads in a stream's place, send and wait on them; requests that are copied, changed and posted twice. No crash,
 //! every answer an errno, and in the end, with all queue pairs destroyed, no stream and no thread waits any more.
 //!
@@ -17,7 +17,7 @@ use capi::*;
 use ibverbs_sys as raw;
 use libfuzzer_sys::fuzz_target;
 
-/// Bytes of each card's memory.
+/// Bytes of each NIC's memory.
 const BYTES: usize = 4096;
 /// Queue pairs, requests of each sort, and streams.
 const PAIRS: usize = 4;
@@ -32,11 +32,11 @@ mod machine;
 use calls::{Call, Part, Work};
 use machine::{MACHINE, Machine};
 
-/// A queue pair as the program knows it: where, and on which card.
+/// A queue pair as the program knows it: where, and on which NIC.
 #[derive(Clone, Copy)]
 struct Known {
     qp: *mut Qp,
-    card: usize,
+    nic: usize,
     live: bool,
 }
 
@@ -62,10 +62,10 @@ fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |calls: Vec<Call>| {
         threads: Vec::new(),
     };
     // Something to begin with, so that short inputs already send.
-    for card in 0..2 {
+    for nic in 0..2 {
         world.make(Call::Create {
-            place: card,
-            card,
+            place: nic,
+            nic,
             other_domain: false,
             gpu: 0,
             flags: 0,
@@ -77,7 +77,7 @@ fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |calls: Vec<Call>| {
             all: false,
         });
     }
-    world.make(Call::Join { near: 0, far: 1 });
+    world.make(Call::Join { local: 0, peer: 1 });
     let write = Work {
         opcode: 0,
         flags: 2,
@@ -85,8 +85,8 @@ fuzz_target!(init: { MACHINE.get_or_init(Machine::new); }, |calls: Vec<Call>| {
         offset: 0,
         length: 64,
         key: true,
-        far_key: true,
-        far_offset: 0,
+        peer_key: true,
+        peer_offset: 0,
     };
     world.make(Call::Send {
         pair: 0,
@@ -118,7 +118,7 @@ impl World<'_> {
         match call {
             Call::Create {
                 place,
-                card,
+                nic,
                 other_domain,
                 gpu,
                 flags,
@@ -133,8 +133,8 @@ impl World<'_> {
                 if self.pairs.get(place).is_some_and(|known| known.live) {
                     return;
                 }
-                let at = usize::from(card) % 2;
-                let card = &self.machine.cards[at];
+                let at = usize::from(nic) % 2;
+                let nic = &self.machine.nics[at];
                 let mut wanted = raw::ibv_qp_init_attr::default();
                 wanted.qp_type = [2, 2, 2, 2, 3, 4, 77, 0][usize::from(kind % 8)];
                 wanted.sq_sig_all = all.into();
@@ -145,19 +145,19 @@ impl World<'_> {
                 wanted.cap.max_inline_data = u32::from(inline) * 4;
                 let flags = if flags < 200 { 0 } else { c_int::from(flags % 64) };
                 let domain = if other_domain {
-                    self.machine.cards[1 - at].domains[0]
+                    self.machine.nics[1 - at].domains[0]
                 } else {
-                    card.domains[0]
+                    nic.domains[0]
                 };
                 let gpu = if gpu > 100 { c_int::from(gpu) } else { 0 };
-                let qp = gds_create_qp(domain, card.context, &raw mut wanted, gpu, flags);
+                let qp = gds_create_qp(domain, nic.context, &raw mut wanted, gpu, flags);
                 if qp.is_null() {
                     return;
                 }
                 assert!(!other_domain && gpu == 0 && flags == 0 && (2..=3).contains(&wanted.qp_type));
                 let known = Known {
                     qp,
-                    card: at,
+                    nic: at,
                     live: true,
                 };
                 match self.pairs.get_mut(place) {
@@ -175,12 +175,12 @@ impl World<'_> {
                     self.pairs[at].live = false;
                 }
             }
-            Call::Join { near, far } => {
-                let (Some(near), Some(far)) = (self.live(near), self.live(far)) else {
+            Call::Join { local, peer } => {
+                let (Some(local), Some(peer)) = (self.live(local), self.live(peer)) else {
                     return;
                 };
-                self.join(near, far);
-                self.join(far, near);
+                self.join(local, peer);
+                self.join(peer, local);
             }
             Call::Modify { pair, state, mask } => {
                 let mut attributes = raw::ibv_qp_attr::default();
@@ -318,7 +318,7 @@ impl World<'_> {
     }
 
     unsafe fn send(&mut self, pair: u8, how: u8, request: u8, stream: u8, works: Vec<Work>) {
-        let far = &self.machine.cards[self.card(pair) ^ 1];
+        let peer = &self.machine.nics[self.nic(pair) ^ 1];
         let mut pieces: Vec<Vec<raw::ibv_sge>> = Vec::new();
         let mut list: Vec<raw::ibv_send_wr> = Vec::new();
         for work in works.into_iter().take(12) {
@@ -331,8 +331,8 @@ impl World<'_> {
             wr.num_sge = work.pieces.clamp(-1, 8).into();
             pieces.push(self.pieces(pair, work.offset, work.length, work.key || wr.send_flags & 8 != 0));
             let remote =
-                far.memory.expose_provenance() as u64 + u64::from(work.far_offset % (BYTES as u16 + 8)) / 8 * 8;
-            let rkey = if work.far_key { far.keys.1 } else { 0x7777 };
+                peer.memory.expose_provenance() as u64 + u64::from(work.peer_offset % (BYTES as u16 + 8)) / 8 * 8;
+            let rkey = if work.peer_key { peer.keys.1 } else { 0x7777 };
             wr.wr.atomic = raw::ibv_send_wr_atomic {
                 remote_addr: remote,
                 compare_add: 1,
@@ -433,7 +433,7 @@ impl World<'_> {
         }));
     }
 
-    unsafe fn join(&self, near: Known, far: Known) {
+    unsafe fn join(&self, local: Known, peer: Known) {
         let mut attributes = raw::ibv_qp_attr {
             port_num: 1,
             qp_access_flags: 0b1110,
@@ -446,8 +446,8 @@ impl World<'_> {
         };
         // SAFETY: both are alive, and the attributes this function's own.
         unsafe {
-            attributes.dest_qp_num = (*(*far.qp).qp).qp_num;
-            attributes.ah_attr.dlid = self.machine.cards[far.card].lid;
+            attributes.dest_qp_num = (*(*peer.qp).qp).qp_num;
+            attributes.ah_attr.dlid = self.machine.nics[peer.nic].lid;
             attributes.ah_attr.port_num = 1;
             // IBV_QP_…, of a reliable connection's three steps.
             for (state, mask) in [
@@ -456,7 +456,7 @@ impl World<'_> {
                 (3, 1 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 16 | 1 << 13),
             ] {
                 attributes.qp_state = state;
-                fine(gds_modify_qp(near.qp, &raw mut attributes, mask));
+                fine(gds_modify_qp(local.qp, &raw mut attributes, mask));
             }
         }
     }
@@ -487,13 +487,13 @@ impl World<'_> {
     }
 
     fn pieces(&self, pair: u8, offset: u16, length: u16, key: bool) -> Vec<raw::ibv_sge> {
-        let card = &self.machine.cards[self.card(pair)];
+        let nic = &self.machine.nics[self.nic(pair)];
         let offset = usize::from(offset) % BYTES;
         let length = usize::from(length).min(BYTES - offset);
         let sge = raw::ibv_sge {
-            addr: (card.memory.expose_provenance() + offset) as u64,
+            addr: (nic.memory.expose_provenance() + offset) as u64,
             length: length as u32,
-            lkey: if key { card.keys.0 } else { 0x6666 },
+            lkey: if key { nic.keys.0 } else { 0x6666 },
         };
         vec![sge; 8]
     }
@@ -510,8 +510,8 @@ impl World<'_> {
         self.pairs.iter().any(|known| known.live && known.qp == qp)
     }
 
-    fn card(&self, pair: u8) -> usize {
-        self.at(pair).map_or(0, |at| self.pairs[at].card)
+    fn nic(&self, pair: u8) -> usize {
+        self.at(pair).map_or(0, |at| self.pairs[at].nic)
     }
 
     /// It may be gone.

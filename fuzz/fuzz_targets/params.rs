@@ -5,7 +5,7 @@
 #![no_main]
 
 use gdr::check::{self, Ctx};
-use gdr::collect::{self, Want};
+use gdr::collect::{self, CollectOptions};
 use gdr::model::{Recorded, Snapshot};
 use gdr::profile::Expectations;
 use gdr::topo;
@@ -35,9 +35,9 @@ fuzz_target!(|bytes: &[u8]| {
         snapshot.files.insert(path.to_owned(), recorded);
     }
     let world = World::snapshot(snapshot);
-    let want = Want {
+    let want = CollectOptions {
         system: true,
-        ..Want::default()
+        ..CollectOptions::default()
     };
     let facts = collect::facts(&world, want);
     let topology = topo::topology(&facts);

@@ -9,41 +9,41 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use gdsync::hca::sim::SimHca;
-use gdsync::hca::{Access, Hca, Patience, Region, Request};
-use gdsync::wire::{BLOCK, Completion, Control, Entry, MOST_BLOCKS, Transport, decode_receive, queue_record};
-use gdsync::{Home, Place, Supply};
+use gdsync::hca::{Access, Hca, Timeout, MemoryRegion, Request};
+use gdsync::wire::{BLOCK, Completion, Control, Wqe, MOST_BLOCKS, Transport, decode_receive, queue_record};
+use gdsync::{Home, Place, Allocator};
 use gpu::Gpu;
 use libfuzzer_sys::fuzz_target;
 
 /// Blocks of a ring.
 const BLOCKS: usize = 32;
 
-/// One card for all inputs, with memory that some of them name.
-struct Card {
+/// One NIC for all inputs, with memory that some of them name.
+struct Nic {
     hca: SimHca,
     memory: Place,
-    region: Region,
+    region: MemoryRegion,
 }
 
-fn card() -> &'static Card {
-    static CARD: OnceLock<Card> = OnceLock::new();
+fn nic() -> &'static Nic {
+    static CARD: OnceLock<Nic> = OnceLock::new();
     CARD.get_or_init(|| {
-        let supply = Supply::new(Gpu::sim(), None);
-        let hca = SimHca::new(supply.clone()).expect("a thread");
-        let memory = supply.place(Home::Host, 1 << 16).expect("memory");
+        let allocator = Allocator::new(Gpu::sim(), None);
+        let hca = SimHca::new(allocator.clone()).expect("a thread");
+        let memory = allocator.place(Home::Host, 1 << 16).expect("memory");
         let region = hca.register(&memory, Access::ALL).expect("registered");
-        Card { hca, memory, region }
+        Nic { hca, memory, region }
     })
 }
 
 fuzz_target!(|bytes: &[u8]| {
     for transport in [Transport::Connected, Transport::Datagram] {
-        let Ok(decoded) = Entry::decode(bytes, transport) else {
+        let Ok(decoded) = Wqe::decode(bytes, transport) else {
             continue;
         };
         let mut again = [0; MOST_BLOCKS * BLOCK];
         if let Ok(blocks) = decoded.entry.encode(decoded.qpn, decoded.index, &mut again) {
-            assert_eq!(Entry::decode(&again[..blocks * BLOCK], transport), Ok(decoded));
+            assert_eq!(Wqe::decode(&again[..blocks * BLOCK], transport), Ok(decoded));
         }
     }
     if let Some(block) = bytes.first_chunk::<BLOCK>()
@@ -55,9 +55,9 @@ fuzz_target!(|bytes: &[u8]| {
     execute(bytes);
 });
 
-/// Has the card execute them, each block behind the other.
+/// Has the NIC execute them, each block behind the other.
 fn execute(bytes: &[u8]) {
-    let Card { hca, memory, region } = card();
+    let Nic { hca, memory, region } = nic();
     let Ok(mut pair) = hca.create(&Request {
         send_blocks: BLOCKS as u32,
         ..Request::default()
@@ -65,11 +65,11 @@ fn execute(bytes: &[u8]) {
         return;
     };
     // What meets nothing posted is given up at once.
-    let patience = Patience {
+    let timeout = Timeout {
         retries: Some(0),
         pause: Duration::ZERO,
     };
-    hca.connect(pair.endpoint, pair.endpoint, patience).expect("it reaches itself");
+    hca.connect(pair.endpoint, pair.endpoint, timeout).expect("it reaches itself");
     let _ = pair.receive.post(&[region.segment(0, 4096)]);
     let ring = &bytes[..bytes.len().min(BLOCKS * BLOCK)];
     let blocks = ring.len().div_ceil(BLOCK) as u16;

@@ -7,7 +7,7 @@
 #![no_main]
 
 use gdr::probe::rdma::rendezvous::{
-    ClientHandshake, Envelope, FrameReader, FrameWriter, LONGEST, MESSAGE, Meeting, Next, Secret, ServerHandshake,
+    ClientHandshake, Envelope, FrameReader, FrameWriter, LONGEST, MESSAGE, RendezvousFile, Next, Secret, ServerHandshake,
     expand, from_environment, quote, shortened,
 };
 use libfuzzer_sys::fuzz_target;
@@ -76,8 +76,8 @@ fuzz_target!(|bytes: &[u8]| {
                 .all(|name| !name.is_empty() && !name.contains(['[', ']', ',', ' ']))
         );
     }
-    if let Some(meeting) = Meeting::parse(&text) {
-        assert_eq!(Meeting::parse(&meeting.text()), Some(meeting));
+    if let Some(meeting) = RendezvousFile::parse(&text) {
+        assert_eq!(RendezvousFile::parse(&meeting.text()), Some(meeting));
     }
     // `NAME=value`, a line each.
     let place = from_environment(&|name| {

@@ -5,19 +5,19 @@
 #![no_main]
 
 use gdr::check::{self, Ctx};
-use gdr::collect::{self, Want};
+use gdr::collect::{self, CollectOptions};
 use gdr::model::Snapshot;
 use gdr::profile::Expectations;
 use gdr::topo;
-use gdr::world::{NvmlWant, VerbsWant, World};
+use gdr::world::{NvmlQuery, VerbsQuery, World};
 use libfuzzer_sys::fuzz_target;
 
-const WANT: Want = Want {
+const WANT: CollectOptions = CollectOptions {
     nvme: true,
-    nvml: NvmlWant::EVERYTHING,
+    nvml: NvmlQuery::EVERYTHING,
     system: true,
     cuda: true,
-    verbs: Some(VerbsWant { trials: true }),
+    verbs: Some(VerbsQuery { trials: true }),
     mapping: true,
     registration: true,
     initramfs: false,

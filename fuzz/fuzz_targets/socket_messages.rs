@@ -1,4 +1,4 @@
-//! Any bytes from the far side of two software HCAs over a socket: each message is written as it was read, or an error ends it; and an HCA
+//! Any bytes from the remote side of two software HCAs over a socket: each message is written as it was read, or an error ends it; and an HCA
 //! that hears them after a hello does what it can, ends the link in words, and goes on with itself.
 //!
 //! `cargo +nightly fuzz run socket_messages fuzz/corpus/socket_messages fuzz/seeds/socket_messages`
@@ -13,29 +13,29 @@ use std::time::{Duration, Instant};
 
 use gdsync::hca::sim::socket::{self, HEAD, Messages, Options, Ports};
 use gdsync::hca::sim::{Answer, Body, Message, RemoteOperation, SimHca};
-use gdsync::hca::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
+use gdsync::hca::{Access, Endpoint, Hca, Timeout, QueuePair, MemoryRegion, Request};
 use gdsync::wire::Entry;
-use gdsync::{Home, Place, Supply};
+use gdsync::{Home, Place, Allocator};
 use gpu::Gpu;
 use libfuzzer_sys::fuzz_target;
 
 /// One HCA for all inputs, with memory that some of them name and a queue pair that is connected to itself.
-struct Near {
-    supply: Supply,
+struct LocalEnd {
+    allocator: Allocator,
     memory: Place,
-    region: Region,
+    region: MemoryRegion,
     hca: SimHca,
 }
 
-fn near() -> &'static Near {
-    static NEAR: OnceLock<Near> = OnceLock::new();
-    NEAR.get_or_init(|| {
-        let supply = Supply::new(Gpu::sim(), None);
-        let hca = SimHca::with_lid(supply.clone(), 1).expect("a thread");
-        let memory = supply.place(Home::Host, 1 << 16).expect("memory");
+fn local() -> &'static LocalEnd {
+    static LOCAL: OnceLock<LocalEnd> = OnceLock::new();
+    LOCAL.get_or_init(|| {
+        let allocator = Allocator::new(Gpu::sim(), None);
+        let hca = SimHca::with_lid(allocator.clone(), 1).expect("a thread");
+        let memory = allocator.place(Home::Host, 1 << 16).expect("memory");
         let region = hca.register(&memory, Access::ALL).expect("registered");
-        Near {
-            supply,
+        LocalEnd {
+            allocator,
             memory,
             region,
             hca,
@@ -58,7 +58,7 @@ fn brought(message: &Message) -> &[u8] {
 
 /// Reads them all; what was read is written again.
 fn read(bytes: &[u8]) {
-    let mut messages = Messages::new(bytes, Ports { near: 1, far: 2 });
+    let mut messages = Messages::new(bytes, Ports { local: 1, peer: 2 });
     let mut rest = bytes;
     loop {
         match messages.message() {
@@ -76,24 +76,24 @@ fn read(bytes: &[u8]) {
 
 /// Has an HCA hear them: its queue pair asks for something, and has something posted.
 fn hear(bytes: &[u8]) {
-    let Near {
-        supply,
+    let LocalEnd {
+        allocator,
         memory,
         region,
         hca,
-    } = near();
-    let (ours, mut far) = UnixStream::pair().expect("a pair");
-    far.write_all(&socket::hello(2)).expect("room for a hello");
+    } = local();
+    let (ours, mut peer) = UnixStream::pair().expect("a pair");
+    peer.write_all(&socket::hello(2)).expect("room for a hello");
     let options = Options {
-        patience: Duration::from_secs(20),
+        timeout: Duration::from_secs(20),
         ..Options::default()
     };
-    let joined = socket::join(hca, ours, options).expect("it is joined");
+    let connection = socket::join(hca, ours, options).expect("it is joined");
     let mut pair = hca.create(&Request::default()).expect("a pair");
     // What the input says is for 0x100 is for this one, whatever its number is.
     let qpn = pair.endpoint.qpn;
     let there = Endpoint::new(2, 0x77);
-    hca.connect(pair.endpoint, there, Patience::default()).expect("a way");
+    hca.connect(pair.endpoint, there, Timeout::default()).expect("a way");
     pair.receive.post(&[region.segment(0, 4096)]).expect("room");
     let read = Entry::read(region.remote(0), &[region.segment(64, 8)]).signalled();
     let rung = pair.send.prepare(&read).and_then(gdsync::queue::Prepared::ring);
@@ -104,22 +104,22 @@ fn hear(bytes: &[u8]) {
             head[8..12].copy_from_slice(&qpn.to_be_bytes());
         }
     }
-    let _ = far.write_all(&said);
-    let _ = far.shutdown(Shutdown::Write);
+    let _ = peer.write_all(&said);
+    let _ = peer.shutdown(Shutdown::Write);
     let mut answers = Vec::new();
-    far.read_to_end(&mut answers).expect("it ends");
-    wait(|| joined.ended().is_some());
+    peer.read_to_end(&mut answers).expect("it ends");
+    wait(|| connection.ended().is_some());
     // Every entry of the pair completes, and the HCA is well.
     wait(|| !matches!(pair.send_completions.poll(), Ok(None)));
-    drop((pair, joined));
+    drop((pair, connection));
     let mut own = hca.create(&Request::default()).expect("a pair");
     itself(hca, &mut own);
     assert_eq!(memory.len(), 1 << 16);
-    assert!(supply.gpu().is_sim());
+    assert!(allocator.gpu().is_sim());
 }
 
 fn itself(hca: &SimHca, own: &mut QueuePair) {
-    hca.connect(own.endpoint, own.endpoint, Patience::default())
+    hca.connect(own.endpoint, own.endpoint, Timeout::default())
         .expect("it reaches itself");
     let rung = own.send.prepare(&Entry::nop().signalled());
     rung.and_then(gdsync::queue::Prepared::ring).expect("room");

@@ -51,21 +51,31 @@ impl Judged {
     /// What they come to, with the judgements of `again` in place of those of the same checks.
     pub fn weighed<'a>(&'a self, again: &'a Self, expectations: &Expectations) -> Vec<Weighed<'a>> {
         let instead = |id: &str| again.0.iter().find(|(check, _)| check.id == id);
-        let judged = self.0.iter().map(|judged| instead(judged.0.id).unwrap_or(judged));
+        let judged = self
+            .0
+            .iter()
+            .map(|judged| instead(judged.0.id).unwrap_or(judged));
         judged
-            .flat_map(|(check, judgements)| judgements.iter().map(|judgement| weigh(check, judgement, expectations)))
+            .flat_map(|(check, judgements)| {
+                judgements
+                    .iter()
+                    .map(|judgement| weigh(check, judgement, expectations))
+            })
             .collect()
     }
 
     /// The findings.
     pub fn into_findings(self, expectations: &Expectations) -> Vec<Finding> {
-        let judgements = self
-            .0
-            .into_iter()
-            .flat_map(|(check, judgements)| judgements.into_iter().map(move |judgement| (check, judgement)));
+        let judgements = self.0.into_iter().flat_map(|(check, judgements)| {
+            judgements
+                .into_iter()
+                .map(move |judgement| (check, judgement))
+        });
         judgements
             .map(|(check, judgement)| {
-                let Weighed { outcome, severity, .. } = weigh(check, &judgement, expectations);
+                let Weighed {
+                    outcome, severity, ..
+                } = weigh(check, &judgement, expectations);
                 Finding {
                     id: check.id.to_owned(),
                     outcome,
@@ -116,8 +126,11 @@ pub fn too_many_devices(facts: &Facts) -> Option<Judgement> {
     let nics = facts.rdma.known().map_or(0, Vec::len) + facts.unnamed_nics.len();
     let devices = facts.gpus().count() + nics;
     (devices > MAX_ROWS).then(|| {
-        let message = format!("cannot determine: there are {devices} GPUs and NICs; gdr judges at most {MAX_ROWS}");
-        Judgement::undetermined("machine", message).needs("a source with the devices of one machine alone")
+        let message = format!(
+            "cannot determine: there are {devices} GPUs and NICs; gdr judges at most {MAX_ROWS}"
+        );
+        Judgement::undetermined("machine", message)
+            .needs("a source with the devices of one machine alone")
     })
 }
 
@@ -140,7 +153,11 @@ fn few(mut judgements: Vec<Judgement>) -> Vec<Judgement> {
     if let Some(worst) = rest.first() {
         judgements.push(Judgement {
             subject: "machine".to_owned(),
-            message: format!("{} more, none of them worse than: {}", rest.len(), worst.message),
+            message: format!(
+                "{} more, none of them worse than: {}",
+                rest.len(),
+                worst.message
+            ),
             ..worst.clone()
         });
     }
@@ -161,7 +178,10 @@ mod tests {
     use crate::topo::topology;
 
     fn profile(name: &str) -> Profile {
-        let (name, text) = SHIPPED.iter().find(|(known, _)| *known == name).expect("a profile");
+        let (name, text) = SHIPPED
+            .iter()
+            .find(|(known, _)| *known == name)
+            .expect("a profile");
         Profile::parse(name, text, |_| true).expect("a profile")
     }
 
@@ -243,11 +263,15 @@ mod tests {
         judgements.push(Judgement::pass("later", "Well."));
         let kept = few(judgements.clone());
         assert_eq!(kept.len(), MAX_JUDGEMENTS + 1);
-        assert_eq!((kept[0].subject.as_str(), kept[0].rule), ("late", Rule::Broken));
+        assert_eq!(
+            (kept[0].subject.as_str(), kept[0].rule),
+            ("late", Rule::Broken)
+        );
         let last = &kept[MAX_JUDGEMENTS];
         assert_eq!((last.subject.as_str(), last.rule), ("machine", Rule::Holds));
         assert_eq!(last.message, "2 more, none of them worse than: Well.");
-        judgements.extend((0..MAX_JUDGEMENTS).map(|at| Judgement::broken(format!("b{at}"), "Broken.")));
+        judgements
+            .extend((0..MAX_JUDGEMENTS).map(|at| Judgement::broken(format!("b{at}"), "Broken.")));
         assert_eq!(few(judgements)[MAX_JUDGEMENTS].rule, Rule::Broken);
     }
 
@@ -263,12 +287,20 @@ mod tests {
                     .expect("a source")
                     .contains("ctx.expectations")
                 {
-                    found.push(path.file_name().expect("a name").to_string_lossy().into_owned());
+                    found.push(
+                        path.file_name()
+                            .expect("a name")
+                            .to_string_lossy()
+                            .into_owned(),
+                    );
                 }
             }
         }
         let mut found = Vec::new();
-        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check"), &mut found);
+        walk(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check"),
+            &mut found,
+        );
         found.sort();
         // `sharing.rs` has gpu.mig; the first two weigh what was judged.
         assert_eq!(

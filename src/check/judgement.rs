@@ -94,7 +94,9 @@ impl Judgement {
             Why::NotCovered if source.contains("/config") => {
                 "lspci -vvv or -xxxx as root; or gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)"
             }
-            Why::NotCovered => "gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)",
+            Why::NotCovered => {
+                "gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)"
+            }
             Why::Broken => "a source that can be read",
             Why::TimedOut => "a source that answers",
         };
@@ -168,7 +170,10 @@ mod tests {
             "gdr doctor on the machine itself, or a snapshot of it (gdr snapshot)"
         );
         let config = "/sys/bus/pci/devices/*/config beyond 64 bytes, of 0000:17:00.0";
-        assert!(needs(Why::NotCovered, config).starts_with("lspci -vvv or -xxxx as root; or gdr doctor"));
+        assert!(
+            needs(Why::NotCovered, config)
+                .starts_with("lspci -vvv or -xxxx as root; or gdr doctor")
+        );
         assert_eq!(needs(Why::Denied, config), "root");
     }
 }

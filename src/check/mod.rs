@@ -24,10 +24,14 @@ mod words;
 /// What checks judge on, for the repairs that mend what they find.
 pub mod ground {
     pub use super::modules::{buildable, dma_buf_everywhere, suits};
-    pub use super::param::{Misspelt, for_device, keeps_out, misspelt, next, refused, registry_keys, shown, unreached};
-    pub use super::pcie::{Held, Ports, Redirecting, is_grace, is_translated, ports, small_reads, translated};
+    pub use super::param::{
+        Misspelt, for_device, keeps_out, misspelt, next, refused, registry_keys, shown, unreached,
+    };
+    pub use super::pcie::{
+        Held, Ports, Redirecting, is_grace, is_translated, ports, small_reads, translated,
+    };
     pub use super::platform::in_container;
-    pub use super::rdma::{SETTING as NON_PREFETCHABLE, cards, driver as nic_driver, untold};
+    pub use super::rdma::{SETTING as NON_PREFETCHABLE, driver as nic_driver, rdma_nics, untold};
     pub use super::version::{branch, driver, kernel};
 }
 
@@ -56,7 +60,11 @@ pub struct Ctx<'a> {
 
 impl<'a> Ctx<'a> {
     /// What the checks look at, of a machine and its topology.
-    pub fn new(facts: &'a Facts, topology: &'a Topology<'a>, expectations: &'a Expectations) -> Self {
+    pub fn new(
+        facts: &'a Facts,
+        topology: &'a Topology<'a>,
+        expectations: &'a Expectations,
+    ) -> Self {
         Self {
             facts,
             topology,
@@ -91,11 +99,17 @@ pub fn exit_code(findings: &[Finding], expectations: &Expectations, failing: &[O
 }
 
 /// Whether a finding leaves open what a profile wants to know.
-fn is_undetermined(outcome: Outcome, severity: Severity, id: &str, expectations: &Expectations) -> bool {
+fn is_undetermined(
+    outcome: Outcome,
+    severity: Severity,
+    id: &str,
+    expectations: &Expectations,
+) -> bool {
     outcome == Outcome::Unknown && (severity == Severity::Error || expectations.requires(id))
 }
 
 /// The judgement on a subject whose fact is unknown; none where it is known.
 pub fn unknown_if<T>(fact: &Fact<T>, subject: &str, source: &str) -> Option<Judgement> {
-    fact.why().map(|why| Judgement::unknown(subject, why, source))
+    fact.why()
+        .map(|why| Judgement::unknown(subject, why, source))
 }

@@ -21,5 +21,8 @@ pub fn own_gpus(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
 
 /// The functions that are handed away, as far as their drivers were read.
 pub fn handed(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
-    facts.devices().iter().filter(|device| holder(device).is_some())
+    facts
+        .devices()
+        .iter()
+        .filter(|device| holder(device).is_some())
 }

@@ -58,7 +58,8 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness
     let mut stands = vec![Stand::Ready; units.len()];
     let mut everywhere = false;
     for finding in &findings {
-        let undetermined = is_undetermined(finding.outcome, finding.severity, finding.id, &expectations);
+        let undetermined =
+            is_undetermined(finding.outcome, finding.severity, finding.id, &expectations);
         if finding.outcome != Outcome::Fail && !undetermined {
             continue;
         }
@@ -83,11 +84,16 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness
         everywhere |= named.is_empty();
         match named.is_empty() {
             true => blocked.add("machine", finding),
-            false => touched.iter().for_each(|at| blocked.add(&units[*at].name, finding)),
+            false => touched
+                .iter()
+                .for_each(|at| blocked.add(&units[*at].name, finding)),
         }
     }
     let those = |stand: Stand| -> Vec<String> {
-        let standing = units.iter().zip(&stands).filter(|(_, stands)| **stands == stand);
+        let standing = units
+            .iter()
+            .zip(&stands)
+            .filter(|(_, stands)| **stands == stand);
         standing.map(|(unit, _)| unit.name.clone()).collect()
     };
     let (ready, unknown) = (those(Stand::Ready), those(Stand::Open));
@@ -291,7 +297,11 @@ fn units(ctx: &Ctx<'_>, kind: Units) -> Option<Vec<Unit>> {
 fn unit(ctx: &Ctx<'_>, rows: Vec<usize>) -> Unit {
     let row = |at: &usize| ctx.topology.rows.get(*at);
     let name = rows.iter().filter_map(row).map(|row| row.name.as_str());
-    let mut functions: Vec<Bdf> = rows.iter().filter_map(row).filter_map(|row| row.bdf).collect();
+    let mut functions: Vec<Bdf> = rows
+        .iter()
+        .filter_map(row)
+        .filter_map(|row| row.bdf)
+        .collect();
     let mut governing = Vec::new();
     if let [a, b] = rows.as_slice()
         && let Ok(path) = ctx.topology.route(*a, *b)

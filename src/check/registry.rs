@@ -16,7 +16,7 @@ pub struct Check {
     /// Why it matters: what one sees where the rule does not hold.
     pub why: &'static str,
     /// How it is mended, in words.
-    pub cure: &'static str,
+    pub remedy: &'static str,
     /// What it rests on: addresses, and documents by title.
     pub references: &'static [&'static str],
     /// The judgement, one for each subject.
@@ -85,7 +85,10 @@ pub fn all() -> impl Iterator<Item = &'static Check> + Clone {
 /// The families by title, with the ids of their checks.
 pub fn families() -> Vec<(&'static str, Vec<&'static str>)> {
     let ids = |family: &Family| family.checks.iter().map(|check| check.id).collect();
-    FAMILIES.iter().map(|family| (family.title, ids(family))).collect()
+    FAMILIES
+        .iter()
+        .map(|family| (family.title, ids(family)))
+        .collect()
 }
 
 /// Whether this names the checks whose ids begin alike, as `rdma.*` does.
@@ -122,16 +125,24 @@ mod tests {
                     .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         };
         for id in ids {
-            assert!(id.split('.').count() == 2 && id.split('.').all(word), "{id}");
+            assert!(
+                id.split('.').count() == 2 && id.split('.').all(word),
+                "{id}"
+            );
         }
     }
 
     #[test]
     fn profiles_name_checks_that_exist() {
         for (name, text) in SHIPPED {
-            let profile = Profile::parse(name, text, |id| find(id).is_some() || is_family(id)).expect(name);
+            let profile =
+                Profile::parse(name, text, |id| find(id).is_some() || is_family(id)).expect(name);
             assert_eq!(profile.name, name);
-            assert_ne!(profile.checks.is_empty(), profile.includes.is_empty(), "{name}");
+            assert_ne!(
+                profile.checks.is_empty(),
+                profile.includes.is_empty(),
+                "{name}"
+            );
         }
         assert!(find("gpu.nothing").is_none());
     }
@@ -143,7 +154,10 @@ mod tests {
                 for found in findings(check.id, &machine(), &[profile]) {
                     let fine = matches!(found.outcome, Outcome::Pass | Outcome::Skip);
                     assert!(fine, "{profile}: {found:#?}");
-                    assert!(found.message.ends_with('.') && found.message.starts_with(char::is_alphanumeric));
+                    assert!(
+                        found.message.ends_with('.')
+                            && found.message.starts_with(char::is_alphanumeric)
+                    );
                     assert!(
                         found.outcome == Outcome::Skip || !found.evidence.is_empty(),
                         "{found:#?}"

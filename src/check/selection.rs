@@ -24,7 +24,8 @@ impl Selection {
             if !all().any(|check| is_named(check.id, name)) {
                 return Err(NoSuchCheck {
                     name: name.clone(),
-                    near: nearest(name).map_or(String::new(), |id| format!(" (did you mean '{id}'?)")),
+                    near: nearest(name)
+                        .map_or(String::new(), |id| format!(" (did you mean '{id}'?)")),
                 });
             }
         }
@@ -59,7 +60,9 @@ fn nearest(name: &str) -> Option<&'static str> {
         words.filter(|word| id.contains(word)).count()
     };
     let best = all().max_by_key(|check| like(check.id))?;
-    find(best.id).filter(|check| like(check.id) > 0).map(|check| check.id)
+    find(best.id)
+        .filter(|check| like(check.id) > 0)
+        .map(|check| check.id)
 }
 
 #[cfg(test)]
@@ -67,14 +70,24 @@ mod tests {
     use super::*;
 
     fn of(only: &[&str], skip: &[&str]) -> Result<Selection, NoSuchCheck> {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
         Selection::of(&names(only), &names(skip))
     }
 
     #[test]
     fn ids_and_families_choose() {
         let pcie = of(&["pcie"], &["pcie.acs"]).expect("a selection");
-        assert!(pcie.has("pcie.link") && !pcie.has("pcie.acs") && pcie.has("pcie.acs-vm") && !pcie.has("gpu.bar1"));
+        assert!(
+            pcie.has("pcie.link")
+                && !pcie.has("pcie.acs")
+                && pcie.has("pcie.acs-vm")
+                && !pcie.has("gpu.bar1")
+        );
         assert!(of(&["pcie.*"], &[]).expect("a selection").has("pcie.acs"));
         assert!(of(&[], &[]).expect("a selection").has("gpu.bar1"));
     }
@@ -82,7 +95,10 @@ mod tests {
     #[test]
     fn a_name_of_nothing_is_an_error_that_helps() {
         let error = of(&["bar1"], &[]).expect_err("no such check").to_string();
-        assert!(error.contains("'bar1'") && error.contains("gpu.bar1"), "{error}");
+        assert!(
+            error.contains("'bar1'") && error.contains("gpu.bar1"),
+            "{error}"
+        );
         assert!(of(&[], &["zzz"]).is_err());
         assert!(of(&["gpu."], &[]).is_err());
     }

@@ -55,10 +55,11 @@ pub fn branch(version: &str) -> Option<u32> {
 /// The flavour of the loaded modules; none where they are not loaded.
 pub fn flavour(facts: &Facts) -> Fact<Option<Flavour>> {
     facts.driver.version_line.as_ref().map(|line| {
-        line.as_ref().map(|line| match line.contains("Open Kernel Module") {
-            true => Flavour::Open,
-            false => Flavour::Proprietary,
-        })
+        line.as_ref()
+            .map(|line| match line.contains("Open Kernel Module") {
+                true => Flavour::Open,
+                false => Flavour::Proprietary,
+            })
     })
 }
 
@@ -85,7 +86,10 @@ mod tests {
         let version = Fact::Known(Some("535.129.03".to_owned()));
         let unknown = Fact::Unknown(Why::Denied);
         assert_eq!(of(version.clone(), unknown.clone()), version);
-        assert_eq!(of(Fact::Known(None), Fact::Known(Some(line.to_owned()))), version);
+        assert_eq!(
+            of(Fact::Known(None), Fact::Known(Some(line.to_owned()))),
+            version
+        );
         assert_eq!(of(Fact::Known(None), Fact::Known(None)), Fact::Known(None));
         assert_eq!(of(Fact::Known(None), unknown.clone()), unknown);
     }
@@ -97,7 +101,8 @@ mod tests {
             facts.driver.version_line = Fact::Known(Some(line.to_owned()));
             flavour(&facts)
         };
-        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build";
+        let open =
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build";
         assert_eq!(of(open), Fact::Known(Some(Flavour::Open)));
         let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03";
         assert_eq!(of(closed), Fact::Known(Some(Flavour::Proprietary)));

@@ -5,7 +5,11 @@ use crate::model::{Bdf, Fact, Row};
 
 /// A device by its row's name and its address, as in `GPU0 (0000:3b:00.0)`; by its address where it has no row.
 pub fn device(ctx: &Ctx<'_>, bdf: Bdf) -> String {
-    match ctx.topology.row_at(bdf).and_then(|row| ctx.topology.rows.get(row)) {
+    match ctx
+        .topology
+        .row_at(bdf)
+        .and_then(|row| ctx.topology.rows.get(row))
+    {
         Some(row) => self::row(row),
         None => bdf.to_string(),
     }

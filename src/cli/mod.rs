@@ -16,8 +16,8 @@ pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
 pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 pub use probe::{
-    AsyncHca, AsyncProbe, ByteSize, CopyBackend, CopyProbe, HostProbe, NumaChoice, P2pProbe, Probe, ProbeFormat,
-    ProbeWhat, RdmaMemory, RdmaProbe, RdmaRoad, Scope,
+    AsyncHca, AsyncProbe, ByteSize, CopyBackend, CopyProbe, HostProbe, NumaChoice, P2pProbe, Probe,
+    ProbeFormat, ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe, Scope,
 };
 pub use style::style;
 
@@ -26,7 +26,12 @@ use crate::output::printable;
 
 /// Does GPUDirect work on this machine, why not, and the proof.
 #[derive(Debug, Parser)]
-#[command(name = "gdr", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    name = "gdr",
+    version,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
 pub struct Cli {
     /// The world to look at and how to show it.
     #[command(flatten)]
@@ -44,7 +49,12 @@ pub struct Global {
     ///
     /// The directory holds sys/, proc/ and what else was recorded of a machine's root. Symbolic links are resolved
     /// inside it and never lead out of it.
-    #[arg(long, value_name = "DIR", global = true, help_heading = "Global options")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        global = true,
+        help_heading = "Global options"
+    )]
     pub sysroot: Option<PathBuf>,
 
     /// Look at the machine recorded in this file: a snapshot of gdr, or a dump of lspci, hwloc or rdma_topo

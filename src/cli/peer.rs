@@ -1,4 +1,4 @@
-//! Names of machines, addresses, ports and cards, as a user types them.
+//! Names of machines, addresses, ports and NICs, as a user types them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -33,7 +33,10 @@ impl FromStr for PeerName {
             Some((host, "")) => (host, None),
             Some((host, rest)) => (
                 host,
-                Some(rest.strip_prefix(':').ok_or("after ']' comes :PORT or nothing")?),
+                Some(
+                    rest.strip_prefix(':')
+                        .ok_or("after ']' comes :PORT or nothing")?,
+                ),
             ),
             None => match text.rsplit_once(':') {
                 Some((host, port)) => (host, Some(port)),
@@ -72,7 +75,10 @@ impl FromStr for ListenAt {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Ok(address) = text.parse() {
-            return Ok(Self { address, port: None });
+            return Ok(Self {
+                address,
+                port: None,
+            });
         }
         let socket: SocketAddr = text.parse().map_err(|_| {
             "it is an address of this machine, as in 10.0.0.1, 10.0.0.1:18516 or [fd00::1]:18516".to_owned()
@@ -105,10 +111,10 @@ impl FromStr for Rendezvous {
     }
 }
 
-/// A card, with its port where one is named.
+/// A NIC, with its port where one is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevicePort {
-    /// The card, as in `mlx5_0`.
+    /// The NIC, as in `mlx5_0`.
     pub device: String,
     /// Its port, from 1.
     pub port: Option<u8>,
@@ -120,13 +126,13 @@ impl FromStr for DevicePort {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (device, port) = match text.split_once(':') {
             Some((device, port)) => match port.parse() {
-                Ok(0) | Err(_) => return Err("a card's port is a number from 1".to_owned()),
+                Ok(0) | Err(_) => return Err("a NIC's port is a number from 1".to_owned()),
                 Ok(port) => (device, Some(port)),
             },
             None => (text, None),
         };
         match device.is_empty() {
-            true => Err("it is a card as in mlx5_0, or with its port as in mlx5_0:1".to_owned()),
+            true => Err("it is a NIC as in mlx5_0, or with its port as in mlx5_0:1".to_owned()),
             false => Ok(Self {
                 device: device.to_owned(),
                 port,
@@ -159,7 +165,15 @@ mod tests {
             let peer: PeerName = text.parse().expect(text);
             assert_eq!(peer.host_and_port(1), (host.to_owned(), port), "{text}");
         }
-        for text in ["", ":99", "node7:", "node7:0", "node7:70000", "node 7", "[fd00::2]99"] {
+        for text in [
+            "",
+            ":99",
+            "node7:",
+            "node7:0",
+            "node7:70000",
+            "node 7",
+            "[fd00::2]99",
+        ] {
             assert!(text.parse::<PeerName>().is_err(), "{text}");
         }
     }

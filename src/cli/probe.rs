@@ -28,7 +28,7 @@ pub enum ProbeWhat {
     Copy(CopyProbe),
     /// Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging
     ///
-    /// GPUDirect v1: pageable, pinned, registered and write-combined memory, both directions and both at once, the road
+    /// GPUDirect v1: pageable, pinned, registered and write-combined memory, both directions and both at once, the memory path
     /// with two host buffers, and the pipeline of MPI libraries. With --sysroot or --from nothing is measured.
     ///
     /// Exit status: 0 all well, 1 a word was wrong, or something failed, or there is no GPU, 2 usage or internal error,
@@ -42,19 +42,19 @@ pub enum ProbeWhat {
     /// Exit status: 0 all well, 1 a word was wrong, or a pair has no access, or something failed, or there are no two GPUs,
     /// 2 usage or internal error, 3 nothing failed but it was interrupted, or the driver did not answer in time.
     P2p(P2pProbe),
-    /// Move GPU memory by RDMA cards, verify every byte where it arrived, and measure as perftest does
+    /// Move GPU memory by RDMA NICs, verify every byte where it arrived, and measure as perftest does
     ///
-    /// GPUDirect RDMA: from one card to itself, to another port (--far-device), or to another machine: 'gdr probe rdma --listen'
+    /// GPUDirect RDMA: from one NIC to itself, to another port (--remote-device), or to another machine: 'gdr probe rdma --listen'
     /// there, and 'gdr probe rdma HOST' here; srun -N2 and mpirun -n 2 do both. Write, read, send, with immediate data and atomic
     /// operations over RC, UC and UD. With --sysroot or --from nothing is measured.
     ///
     /// Exit status: 0 all well, 1 a byte was wrong, or something failed on either side, 2 usage or internal error, 3 nothing
     /// failed but it was interrupted, or there is no libibverbs, or the driver did not answer in time.
     Rdma(Box<RdmaProbe>),
-    /// Let streams ring a card's doorbells and wait for its completions, with kernels between, and measure what that takes
+    /// Let streams ring a NIC's doorbells and wait for its completions, with kernels between, and measure what that takes
     ///
     /// GPUDirect Async: what a stream does in order with every way of waiting, how soon it sees a word that the CPU writes, how soon a
-    /// card hears its doorbell, and messages that the stream drives, round a loop and to another process and back, against the same
+    /// NIC hears its doorbell, and messages that the stream drives, round a loop and to another process and back, against the same
     /// driven by the CPU. With --sysroot or --from nothing is measured.
     ///
     /// Exit status: 0 all well, 1 an order was violated, or a word was wrong, or something failed, or there is no GPU, 2 usage or
@@ -143,20 +143,20 @@ pub struct RdmaProbe {
     ///
     /// A secret is 64 hexadecimal digits, as --listen prints them, or as openssl rand -hex 32 makes them. It is never an argument,
     /// because every user of the machine sees arguments.
-    #[arg(long, value_name = "FILE", conflicts_with = "far_device")]
+    #[arg(long, value_name = "FILE", conflicts_with = "remote_device")]
     pub secret_file: Option<PathBuf>,
 
     /// Use no secret: for two processes on this machine, over its loopback; any of its users can connect
-    #[arg(long, conflicts_with_all = ["secret_file", "rendezvous", "far_device"])]
+    #[arg(long, conflicts_with_all = ["secret_file", "rendezvous", "remote_device"])]
     pub no_secret: bool,
 
-    /// These cards, as in mlx5_0 or mlx5_0:1; several with commas [default: of each GPU the best one]
+    /// These NICs, as in mlx5_0 or mlx5_0:1; several with commas [default: of each GPU the best one]
     #[arg(long, short, value_name = "DEVICE", value_delimiter = ',')]
     pub device: Vec<DevicePort>,
 
-    /// The far end is this port of this machine [default: the near one itself]
+    /// The remote end is this port of this machine [default: the near one itself]
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["peer", "listen", "rendezvous"])]
-    pub far_device: Option<DevicePort>,
+    pub remote_device: Option<DevicePort>,
 
     /// The GID's index at every port [default: RoCE v2 with an IPv4 address first]
     #[arg(long, value_name = "INDEX")]
@@ -166,11 +166,11 @@ pub struct RdmaProbe {
     #[arg(long, value_name = "MEMORY", value_enum)]
     pub memory: Option<RdmaMemory>,
 
-    /// Reach GPU memory by this road and no other; by default the first one that works
+    /// Reach GPU memory by this memory path and no other; by default the first one that works
     #[arg(long, value_name = "ROAD", value_enum)]
-    pub road: Option<RdmaRoad>,
+    pub memory_path: Option<RdmaMemoryPath>,
 
-    /// Each GPU with each card, one figure each: what SYS costs against PIX
+    /// Each GPU with each NIC, one figure each: what SYS costs against PIX
     #[arg(long)]
     pub all: bool,
 
@@ -194,11 +194,11 @@ pub struct AsyncProbe {
     #[arg(long, value_name = "HCA", value_enum)]
     pub hca: Option<AsyncHca>,
 
-    /// The card, as in mlx5_0 or mlx5_0:1, of mlx5 and proxy [default: of each GPU the best one]
+    /// The NIC, as in mlx5_0 or mlx5_0:1, of mlx5 and proxy [default: of each GPU the best one]
     #[arg(long, short, value_name = "DEVICE")]
     pub device: Option<DevicePort>,
 
-    /// The GID's index at the card's port [default: RoCE v2 with an IPv4 address first]
+    /// The GID's index at the NIC's port [default: RoCE v2 with an IPv4 address first]
     #[arg(long, value_name = "INDEX")]
     pub gid_index: Option<u8>,
 }
@@ -206,7 +206,7 @@ pub struct AsyncProbe {
 /// Who is behind the queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AsyncHca {
-    /// An mlx5 card, whose doorbells the GPU rings itself (ConnectX, BlueField).
+    /// An mlx5 NIC, whose doorbells the GPU rings itself (ConnectX, BlueField).
     Mlx5,
     /// A thread of the CPU that posts to any RDMA device, for machines where the GPU rings no doorbells.
     Proxy,
@@ -258,7 +258,7 @@ pub enum CopyBackend {
     Rm,
 }
 
-/// What memory cards move.
+/// What memory NICs move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RdmaMemory {
     /// The host's.
@@ -271,9 +271,9 @@ pub enum RdmaMemory {
     Gpu,
 }
 
-/// By which road a card reaches GPU memory.
+/// By which memory path a NIC reaches GPU memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RdmaRoad {
+pub enum RdmaMemoryPath {
     /// GPUDirect RDMA by a dma-buf.
     Dmabuf,
     /// GPUDirect RDMA by nvidia-peermem.
@@ -326,12 +326,16 @@ impl FromStr for ByteSize {
             "k" | "kib" => 10,
             "m" | "mib" => 20,
             "g" | "gib" => 30,
-            _ => return Err("a size is a number with KiB, MiB, GiB or nothing behind it".to_owned()),
+            _ => {
+                return Err("a size is a number with KiB, MiB, GiB or nothing behind it".to_owned());
+            }
         };
         let number: usize = number
             .parse()
             .map_err(|_| "a size begins with a whole number".to_owned())?;
-        let bytes = number.checked_mul(1 << shift).filter(|bytes| *bytes <= LARGEST);
+        let bytes = number
+            .checked_mul(1 << shift)
+            .filter(|bytes| *bytes <= LARGEST);
         match bytes {
             Some(0) => Err("nothing cannot be copied".to_owned()),
             Some(bytes) => Ok(Self(bytes)),

@@ -13,7 +13,9 @@ const NARROWEST: usize = 40;
 
 /// COLUMNS where it is set, else what the terminal says.
 fn columns() -> Option<usize> {
-    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let set = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok());
     set.or_else(|| {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
         Some(size.ws_col.into())
@@ -30,7 +32,9 @@ pub fn style(when: ColorWhen) -> Style {
         color: match when {
             ColorWhen::Always => true,
             ColorWhen::Never => false,
-            ColorWhen::Auto => terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb"),
+            ColorWhen::Auto => {
+                terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+            }
         },
         width: columns().map_or(WIDTH, |columns| columns.max(NARROWEST)),
     }

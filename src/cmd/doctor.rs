@@ -8,12 +8,12 @@ use super::machine::Machine;
 use super::profiles::expectations;
 use crate::check::{self, Ctx, Judged, Selection};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
-use crate::collect::Want;
+use crate::collect::CollectOptions;
 use crate::model::{Outcome, Summary};
 use crate::output;
 use crate::render::doctor::{self, Report, Shown};
 use crate::topo;
-use crate::world::{NvmlWant, VerbsWant};
+use crate::world::{NvmlQuery, VerbsQuery};
 
 /// Examines the machine.
 pub fn run(
@@ -24,7 +24,10 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     if options.list {
-        super::print(out, &doctor::list(check::all().map(|c| (c.id, c.severity, c.rule))))?;
+        super::print(
+            out,
+            &doctor::list(check::all().map(|c| (c.id, c.severity, c.rule))),
+        )?;
         return Ok(0);
     }
     if options.live && !machine.can_be_tried() {
@@ -42,7 +45,10 @@ pub fn run(
     let ctx = Ctx::new(&facts, &topology, &expectations);
     let judged = Judged::new(&ctx, |id| selection.has(id));
     // Of a few checks alone nobody can say that a machine is ready.
-    let profiles = expectations.profiles().iter().filter(|_| selection.is_everything());
+    let profiles = expectations
+        .profiles()
+        .iter()
+        .filter(|_| selection.is_everything());
     let readiness = profiles
         .map(|profile| check::readiness(&ctx, profile, &judged))
         .collect();
@@ -69,7 +75,11 @@ pub fn run(
         DoctorFormat::Markdown => doctor::markdown(&report, &shown, out),
         DoctorFormat::Prometheus => doctor::prometheus(&report, out),
     })?;
-    Ok(check::exit_code(&findings, &expectations, failing(options.fail_on)))
+    Ok(check::exit_code(
+        &findings,
+        &expectations,
+        failing(options.fail_on),
+    ))
 }
 
 /// The outcomes that count as failed.
@@ -82,13 +92,13 @@ fn failing(on: FailOn) -> &'static [Outcome] {
 }
 
 /// What the checks read; `live`: also what only a trial of the hardware tells.
-pub fn want(live: bool) -> Want {
-    Want {
+pub fn want(live: bool) -> CollectOptions {
+    CollectOptions {
         nvme: false,
-        nvml: NvmlWant::EVERYTHING,
+        nvml: NvmlQuery::EVERYTHING,
         system: true,
         cuda: true,
-        verbs: Some(VerbsWant { trials: live }),
+        verbs: Some(VerbsQuery { trials: live }),
         mapping: live,
         registration: live,
         initramfs: false,

@@ -31,7 +31,8 @@ pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     if !bytes.starts_with(&ZSTD) {
         return Ok(bytes);
     }
-    let decoder = StreamingDecoder::new(bytes.as_slice()).context("it is no whole Zstandard frame")?;
+    let decoder =
+        StreamingDecoder::new(bytes.as_slice()).context("it is no whole Zstandard frame")?;
     limited(decoder).context("uncompressing it failed")
 }
 
@@ -104,22 +105,36 @@ pub fn snapshot(bytes: &[u8]) -> anyhow::Result<Option<Snapshot>> {
             MOST_SNAPSHOT >> 20
         );
     }
-    let head: Head = serde_json::from_slice(bytes)
-        .map_err(|error| anyhow!("it begins as JSON and cannot be read: {}", json_error(&error)))?;
+    let head: Head = serde_json::from_slice(bytes).map_err(|error| {
+        anyhow!(
+            "it begins as JSON and cannot be read: {}",
+            json_error(&error)
+        )
+    })?;
     match head.schema.as_deref() {
-        Some(SNAPSHOT_SCHEMA) => {
-            Ok(Some(serde_json::from_slice(bytes).map_err(|error| {
-                anyhow!("it says {SNAPSHOT_SCHEMA} and is none: {}", json_error(&error))
-            })?))
-        }
+        Some(SNAPSHOT_SCHEMA) => Ok(Some(serde_json::from_slice(bytes).map_err(|error| {
+            anyhow!(
+                "it says {SNAPSHOT_SCHEMA} and is none: {}",
+                json_error(&error)
+            )
+        })?)),
         Some(other) if other.starts_with("gdr.snapshot/") => {
             let other = other
                 .strip_prefix("gdr.snapshot/")
                 .and_then(|version| version.parse::<u32>().ok());
-            let other = other.map_or_else(|| "another".to_owned(), |version| format!("gdr.snapshot/{version}"));
-            bail!("its schema is {other}; this gdr reads {SNAPSHOT_SCHEMA}: use the gdr that took it, or a newer one")
+            let other = other.map_or_else(
+                || "another".to_owned(),
+                |version| format!("gdr.snapshot/{version}"),
+            );
+            bail!(
+                "its schema is {other}; this gdr reads {SNAPSHOT_SCHEMA}: use the gdr that took it, or a newer one"
+            )
         }
-        Some(_) => bail!("its schema is not {SNAPSHOT_SCHEMA}; take a snapshot with 'gdr snapshot -o FILE'"),
-        None => bail!("it is JSON that names no schema; take a snapshot with 'gdr snapshot -o FILE'"),
+        Some(_) => bail!(
+            "its schema is not {SNAPSHOT_SCHEMA}; take a snapshot with 'gdr snapshot -o FILE'"
+        ),
+        None => {
+            bail!("it is JSON that names no schema; take a snapshot with 'gdr snapshot -o FILE'")
+        }
     }
 }

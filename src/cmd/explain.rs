@@ -26,7 +26,7 @@ const NOTHING_MATCHED: u8 = 1;
 const FOLLOWED: usize = 8;
 
 /// What was asked about.
-enum Asked {
+enum Request {
     Check(&'static Check),
     Text(String),
     File(OsString),
@@ -34,7 +34,12 @@ enum Asked {
 }
 
 /// Explains a check, or what a text tells.
-pub fn run(global: &Global, options: &Explain, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result<u8> {
+pub fn run(
+    global: &Global,
+    options: &Explain,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> anyhow::Result<u8> {
     let asked = asked(&options.what)?;
     // A profile that is none is told before a long text is read.
     let expectations = expectations(&options.profile)?;
@@ -49,7 +54,7 @@ pub fn run(global: &Global, options: &Explain, out: &mut dyn Write, err: &mut dy
         read: None,
     };
     let code = match &asked {
-        Asked::Check(check) => {
+        Request::Check(check) => {
             report.checks = vec![explained(check)];
             0
         }
@@ -64,7 +69,11 @@ pub fn run(global: &Global, options: &Explain, out: &mut dyn Write, err: &mut dy
             if cut {
                 super::remark(
                     err,
-                    &format!("{}: only the first {} MiB were read", report.asked, MOST_BYTES >> 20),
+                    &format!(
+                        "{}: only the first {} MiB were read",
+                        report.asked,
+                        MOST_BYTES >> 20
+                    ),
                 );
             }
             if !options.no_run && !report.matches.is_empty() {
@@ -85,27 +94,29 @@ pub fn run(global: &Global, options: &Explain, out: &mut dyn Write, err: &mut dy
 }
 
 /// Standard input, a file, a check, or a text.
-fn asked(what: &OsString) -> anyhow::Result<Asked> {
+fn asked(what: &OsString) -> anyhow::Result<Request> {
     let word = what.to_string_lossy();
     if what == "-" {
-        return Ok(Asked::Input);
+        return Ok(Request::Input);
     }
     if Path::new(what).is_dir() {
         bail!("'{word}' is a directory; name a file in it, or put the error line in quotes");
     }
     if Path::new(what).exists() {
-        return Ok(Asked::File(what.clone()));
+        return Ok(Request::File(what.clone()));
     }
     if let Some(check) = check::find(&word) {
-        return Ok(Asked::Check(check));
+        return Ok(Request::Check(check));
     }
     if looks_like_an_id(&word) {
-        bail!("there is no check '{word}', and no file of that name; gdr doctor --list names the checks");
+        bail!(
+            "there is no check '{word}', and no file of that name; gdr doctor --list names the checks"
+        );
     }
     if word.contains('/') && !word.contains(char::is_whitespace) {
         bail!("there is no file '{word}'; where it is an error line, give more of it");
     }
-    Ok(Asked::Text(word.into_owned()))
+    Ok(Request::Text(word.into_owned()))
 }
 
 /// `family.name`, of a family that there is.
@@ -117,12 +128,12 @@ fn looks_like_an_id(word: &str) -> bool {
     })
 }
 
-fn name(asked: &Asked) -> String {
+fn name(asked: &Request) -> String {
     match asked {
-        Asked::Check(_) => "check".to_owned(),
-        Asked::Text(_) => "text".to_owned(),
-        Asked::File(file) => format!("file {}", file.to_string_lossy()),
-        Asked::Input => "standard input".to_owned(),
+        Request::Check(_) => "check".to_owned(),
+        Request::Text(_) => "text".to_owned(),
+        Request::File(file) => format!("file {}", file.to_string_lossy()),
+        Request::Input => "standard input".to_owned(),
     }
 }
 
@@ -132,14 +143,18 @@ fn explained(check: &Check) -> ExplainedCheck {
         rule: check.rule.to_owned(),
         why: check.why.to_owned(),
         sources: check.sources.to_owned(),
-        cure: check.cure.to_owned(),
+        remedy: check.remedy.to_owned(),
         severity: check.severity,
-        references: check.references.iter().map(|&reference| reference.to_owned()).collect(),
+        references: check
+            .references
+            .iter()
+            .map(|&reference| reference.to_owned())
+            .collect(),
     }
 }
 
 /// What a text tells, and whether there is more of it than was read.
-fn reading(asked: &Asked, global: &Global) -> anyhow::Result<(Reading, bool)> {
+fn reading(asked: &Request, global: &Global) -> anyhow::Result<(Reading, bool)> {
     let matcher = Matcher::new(explain::shipped()?)?;
     let read = |text: &mut dyn Read| -> io::Result<(Reading, bool)> {
         let reading = matcher.read(text.take(MOST_BYTES))?;
@@ -147,14 +162,15 @@ fn reading(asked: &Asked, global: &Global) -> anyhow::Result<(Reading, bool)> {
         Ok((reading, more))
     };
     match asked {
-        Asked::Check(_) => Ok(Default::default()),
-        Asked::Text(text) => Ok(read(&mut text.as_bytes())?),
-        Asked::File(file) => {
+        Request::Check(_) => Ok(Default::default()),
+        Request::Text(text) => Ok(read(&mut text.as_bytes())?),
+        Request::File(file) => {
             let name = file.to_string_lossy();
-            let mut opened = input::open(Path::new(file)).with_context(|| format!("'{name}' cannot be opened"))?;
+            let mut opened = input::open(Path::new(file))
+                .with_context(|| format!("'{name}' cannot be opened"))?;
             read(&mut opened).with_context(|| format!("'{name}' cannot be read"))
         }
-        Asked::Input => {
+        Request::Input => {
             if global.from.as_deref() == Some(Path::new("-")) {
                 bail!("standard input can be the text or the machine (--from -), not both");
             }
@@ -174,9 +190,10 @@ fn look(
     let facts = machine.facts(doctor::want(false));
     super::notes(global, machine.is_imported(), &facts, err);
     let ids = followed(&report.matches);
-    let mut findings = check::run_those(&Ctx::new(&facts, &topo::topology(&facts), expectations), |id| {
-        ids.iter().any(|wanted| wanted == id)
-    });
+    let mut findings = check::run_those(
+        &Ctx::new(&facts, &topo::topology(&facts), expectations),
+        |id| ids.iter().any(|wanted| wanted == id),
+    );
     // In the order of the matches.
     findings.sort_by_key(|finding| ids.iter().position(|id| *id == finding.id));
     report.findings = findings;
@@ -188,7 +205,11 @@ fn look(
 /// The checks that the matches lead to, in their order.
 fn followed(matches: &[SymptomMatch]) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
-    for id in matches.iter().take(FOLLOWED).flat_map(|found| &found.checks) {
+    for id in matches
+        .iter()
+        .take(FOLLOWED)
+        .flat_map(|found| &found.checks)
+    {
         if !ids.contains(id) {
             ids.push(id.clone());
         }

@@ -10,9 +10,11 @@ use super::machine::Machine;
 use super::profiles::expectations;
 use super::trusted::unsafe_program;
 use crate::check::{self, Ctx};
-use crate::cli::{FixAcs, FixOptions, Global, PersistHow, PlanFormat, Platform, RepairOptions, style};
-use crate::collect::Want;
-use crate::fix::{self, Fix, Moment, Need, Options, Persist, PortChoice, UndoOptions};
+use crate::cli::{
+    FixAcs, FixOptions, Global, PersistHow, PlanFormat, Platform, RepairOptions, style,
+};
+use crate::collect::CollectOptions;
+use crate::fix::{self, Fix, FixRequest, Moment, Options, Persist, PortChoice, UndoOptions};
 use crate::model::{Facts, Finding, Journal, JournalState, Outcome, Plan, Progress};
 use crate::output;
 use crate::profile::Expectations;
@@ -35,7 +37,9 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     if options.list {
-        let lines = fix::FIXES.iter().map(|fix| format!("{:<16} {}\n", fix.id, fix.about));
+        let lines = fix::FIXES
+            .iter()
+            .map(|fix| format!("{:<16} {}\n", fix.id, fix.about));
         super::print(out, &lines.collect::<String>())?;
         return Ok(0);
     }
@@ -53,7 +57,11 @@ pub fn run(
             ..Options::default()
         },
         how: &options.how,
-        again: again("gdr fix", &[options.ids.clone(), profiles(options)].concat(), global),
+        again: again(
+            "gdr fix",
+            &[options.ids.clone(), profiles(options)].concat(),
+            global,
+        ),
     };
     repair(machine, global, &request, out, err)
 }
@@ -124,8 +132,14 @@ fn at_boot(chosen: &[String], recorded: bool) -> anyhow::Result<(Vec<String>, Op
         );
     }
     // A recorded machine's unit will name the gdr that is there.
-    let why = if recorded { None } else { unsafe_program(&program) };
-    let program = program.to_str().context("the path of gdr's own binary is not UTF-8")?;
+    let why = if recorded {
+        None
+    } else {
+        unsafe_program(&program)
+    };
+    let program = program
+        .to_str()
+        .context("the path of gdr's own binary is not UTF-8")?;
     let command = [program, "fix-acs", "--yes"].map(str::to_owned).into_iter();
     Ok((command.chain(chosen.iter().cloned()).collect(), why))
 }
@@ -217,7 +231,9 @@ fn repair(
         return Ok(u8::from(refused(&plan)));
     }
     let Some(executor) = executor(global, machine, request.how.tools.as_deref())? else {
-        bail!("a recorded machine cannot be repaired: --dry-run shows the plan, --format script makes a script of it");
+        bail!(
+            "a recorded machine cannot be repaired: --dry-run shows the plan, --format script makes a script of it"
+        );
     };
     if is_nobody {
         super::remark(err, &rooted);
@@ -231,7 +247,9 @@ fn repair(
         taken: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         boot: super::undo::boot(world),
     };
-    let journal = match fix::apply(&executor, &plan, &moment, &mut |line| super::remark(err, line)) {
+    let journal = match fix::apply(&executor, &plan, &moment, &mut |line| {
+        super::remark(err, line)
+    }) {
         Ok(journal) => journal,
         // The first step already: a device that does not take it, a module that does not load.
         Err(fix::Error::Surprise(why)) => {
@@ -286,7 +304,10 @@ fn stopped(
             },
         );
     } else {
-        super::remark(err, &format!("what was changed stands: 'gdr undo {number}' undoes it"));
+        super::remark(
+            err,
+            &format!("what was changed stands: 'gdr undo {number}' undoes it"),
+        );
     }
     Ok(1)
 }
@@ -305,12 +326,18 @@ fn outcome(journal: &Journal, plan: &Plan, now: &Facts, request: &Request<'_>) -
         if made == 1 { "step" } else { "steps" }
     );
     if printed > 0 {
-        text.push_str(&format!(" {printed} more are yours to run, as printed above."));
+        text.push_str(&format!(
+            " {printed} more are yours to run, as printed above."
+        ));
     }
     text.push_str(&format!(" 'gdr undo {}' undoes it.\n", journal.number));
     let findings = examine(now, &request.expectations, |_, findings| findings.to_vec());
     for repair in &plan.repairs {
-        let mut checks: Vec<&str> = repair.findings.iter().map(|cause| cause.check.as_str()).collect();
+        let mut checks: Vec<&str> = repair
+            .findings
+            .iter()
+            .map(|cause| cause.check.as_str())
+            .collect();
         checks.dedup();
         for check in checks {
             let worst = findings
@@ -322,7 +349,9 @@ fn outcome(journal: &Journal, plan: &Plan, now: &Facts, request: &Request<'_>) -
                 (Some(_), false) => text.push_str(&format!(
                     "  {check}: it will hold once the rest is done: see 'then' above.\n"
                 )),
-                (Some(finding), true) => text.push_str(&format!("  {check}: still {}\n", finding.message)),
+                (Some(finding), true) => {
+                    text.push_str(&format!("  {check}: still {}\n", finding.message))
+                }
             }
         }
     }
@@ -335,18 +364,23 @@ fn plan(world: &World, facts: &Facts, request: &Request<'_>) -> Plan {
             .iter()
             .filter(|fix| wanted(fix, findings, &request.ids))
             .collect();
-        let of = |fix: &Fix| -> Vec<&Finding> { findings.iter().filter(|finding| asks_for(finding, fix.id)).collect() };
+        let of = |fix: &Fix| -> Vec<&Finding> {
+            findings
+                .iter()
+                .filter(|finding| asks_for(finding, fix.id))
+                .collect()
+        };
         let asked: Vec<Vec<&Finding>> = fixes.iter().map(|fix| of(fix)).collect();
-        let needs: Vec<(&Fix, Need<'_>)> = fixes
+        let needs: Vec<(&Fix, FixRequest<'_>)> = fixes
             .iter()
             .zip(&asked)
             .map(|(fix, findings)| {
-                let need = Need {
+                let fix_request = FixRequest {
                     ctx,
                     findings,
                     options: &request.options,
                 };
-                (*fix, need)
+                (*fix, fix_request)
             })
             .collect();
         fix::plan(ctx, &needs, world.files.as_ref())
@@ -360,16 +394,19 @@ pub fn rehearse(world: &World, facts: &Facts) -> anyhow::Result<()> {
     examine(facts, &expectations, |ctx, findings| {
         let options = Options::default();
         for fix in fix::FIXES {
-            let asked: Vec<&Finding> = findings.iter().filter(|finding| asks_for(finding, fix.id)).collect();
+            let asked: Vec<&Finding> = findings
+                .iter()
+                .filter(|finding| asks_for(finding, fix.id))
+                .collect();
             if asked.is_empty() {
                 continue;
             }
-            let need = Need {
+            let fix_request = FixRequest {
                 ctx,
                 findings: &asked,
                 options: &options,
             };
-            fix::plan(ctx, &[(fix, need)], world.files.as_ref());
+            fix::plan(ctx, &[(fix, fix_request)], world.files.as_ref());
         }
     });
     Ok(())
@@ -385,12 +422,19 @@ fn wanted(fix: &Fix, findings: &[Finding], ids: &[String]) -> bool {
 }
 
 fn asks_for(finding: &Finding, fix: &str) -> bool {
-    let bad = matches!(finding.outcome, Outcome::Fail | Outcome::Warn | Outcome::Info);
+    let bad = matches!(
+        finding.outcome,
+        Outcome::Fail | Outcome::Warn | Outcome::Info
+    );
     bad && finding.fix.as_ref().is_some_and(|of| of.id == fix)
 }
 
 /// Judges the facts, and hands on what the checks saw.
-fn examine<T>(facts: &Facts, expectations: &Expectations, then: impl FnOnce(&Ctx<'_>, &[Finding]) -> T) -> T {
+fn examine<T>(
+    facts: &Facts,
+    expectations: &Expectations,
+    then: impl FnOnce(&Ctx<'_>, &[Finding]) -> T,
+) -> T {
     let topology = topo::topology(facts);
     let ctx = Ctx::new(facts, &topology, expectations);
     let findings = check::run(&ctx);
@@ -410,7 +454,11 @@ fn refused(plan: &Plan) -> bool {
 }
 
 /// What changes the machine; none where it is a record.
-pub fn executor(global: &Global, machine: &Machine, tools: Option<&Path>) -> anyhow::Result<Option<Executor>> {
+pub fn executor(
+    global: &Global,
+    machine: &Machine,
+    tools: Option<&Path>,
+) -> anyhow::Result<Option<Executor>> {
     Ok(match &global.sysroot {
         Some(root) => Some(Executor::directory(root, tools, TIMEOUT).context("--sysroot")?),
         None if machine.is_live() => Some(Executor::live(TIMEOUT)?),
@@ -435,16 +483,16 @@ fn asked(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
 }
 
 /// What the checks want to know; what only a library tells in seconds is asked too, since a verdict may rest on it.
-fn want(request: &Request<'_>) -> Want {
+fn want(request: &Request<'_>) -> CollectOptions {
     let everything = super::doctor::want(false);
     match request.ids == ["acs"] {
         // Which ports matter is told by the devices and the NVLinks between them; the rest takes its time.
-        true => Want {
+        true => CollectOptions {
             cuda: false,
             verbs: None,
             ..everything
         },
-        false => Want {
+        false => CollectOptions {
             initramfs: true,
             ..everything
         },

@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow};
 use super::document;
 use super::names::Names;
 use crate::cli::Global;
-use crate::collect::{self, Want};
+use crate::collect::{self, CollectOptions};
 use crate::import;
 use crate::model::{Fact, Facts, Side};
 use crate::world::World;
@@ -31,21 +31,22 @@ impl Machine {
     /// The machine that the options name.
     pub fn of(global: &Global, err: &mut dyn Write) -> anyhow::Result<Self> {
         if let Some(file) = &global.from {
-            let (machine, side) = Self::read(file).with_context(|| format!("--from {}", file.display()))?;
+            let (machine, side) =
+                Self::read(file).with_context(|| format!("--from {}", file.display()))?;
             super::remark(err, &provenance(&side));
             return Ok(machine);
         }
         let world = match &global.sysroot {
-            Some(root) => {
-                World::directory(root).context("--sysroot wants a directory laid out like a machine's root")?
-            }
-            None => World::live(Duration::from_secs(global.library_timeout)).context("this machine cannot be read")?,
+            Some(root) => World::directory(root)
+                .context("--sysroot wants a directory laid out like a machine's root")?,
+            None => World::live(Duration::from_secs(global.library_timeout))
+                .context("this machine cannot be read")?,
         };
         Ok(Self::World(world))
     }
 
     /// Its facts.
-    pub fn facts(&self, want: Want) -> Facts {
+    pub fn facts(&self, want: CollectOptions) -> Facts {
         match self {
             Self::World(world) => collect::facts(world, want),
             Self::Imported { facts, .. } => {

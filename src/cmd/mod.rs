@@ -66,11 +66,16 @@ fn print(out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints what is written while it is computed.
-fn print_with(out: &mut dyn Write, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+fn print_with(
+    out: &mut dyn Write,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
     // Standard output hands every line on by itself.
     let mut out = BufWriter::with_capacity(1 << 16, out);
     match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write the output"),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write the output")
+        }
         _ => Ok(()),
     }
 }

@@ -42,7 +42,9 @@ impl<'a> Names<'a> {
     /// The lists.
     pub fn list(&self) -> Option<&PciNames> {
         let read = || {
-            let system = FILES.iter().find_map(|file| self.files.read(Path::new(file)).ok());
+            let system = FILES
+                .iter()
+                .find_map(|file| self.files.read(Path::new(file)).ok());
             // The overlay is ours and tested: without it there are names still.
             PciNames::new(system.as_deref(), DEVICES).ok()
         };

@@ -10,10 +10,10 @@ use super::machine::Machine;
 use super::profiles::expectations;
 use super::promised::promised;
 use crate::cli::{
-    self, AsyncHca, AsyncProbe, CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat, ProbeWhat, RdmaMemory,
-    RdmaProbe, RdmaRoad, Rendezvous, style,
+    self, AsyncHca, AsyncProbe, CopyBackend, CopyProbe, Global, NumaChoice, Probe, ProbeFormat,
+    ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe, Rendezvous, style,
 };
-use crate::collect::Want;
+use crate::collect::CollectOptions;
 use crate::model::ProbeReport;
 use crate::output::{self, Progress};
 use crate::probe::depth::{Depth, Terms};
@@ -26,7 +26,7 @@ use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
 use crate::probe::{asynchronous, copy, host, p2p, rdma};
 use crate::render::probe as render;
-use crate::world::NvmlWant;
+use crate::world::NvmlQuery;
 
 /// Probes.
 pub fn run(
@@ -40,16 +40,18 @@ pub fn run(
         machine,
         global,
         want: match &options.what {
-            ProbeWhat::P2p(_) => Want {
-                nvml: NvmlWant {
+            ProbeWhat::P2p(_) => CollectOptions {
+                nvml: NvmlQuery {
                     links: true,
                     p2p: true,
                     from_gpus: 2,
-                    ..NvmlWant::default()
+                    ..NvmlQuery::default()
                 },
-                ..Want::default()
+                ..CollectOptions::default()
             },
-            ProbeWhat::Copy(_) | ProbeWhat::Host(_) | ProbeWhat::Rdma(_) | ProbeWhat::Async(_) => Want::default(),
+            ProbeWhat::Copy(_) | ProbeWhat::Host(_) | ProbeWhat::Rdma(_) | ProbeWhat::Async(_) => {
+                CollectOptions::default()
+            }
         },
         scope: match &options.what {
             ProbeWhat::Copy(options) => &options.scope,
@@ -80,10 +82,18 @@ pub fn run(
             };
             session.run(&options, host::run, host::expected, out, err)
         }
-        ProbeWhat::P2p(_) => session.run(&p2p::Options { scope }, p2p::run, p2p::expected, out, err),
+        ProbeWhat::P2p(_) => {
+            session.run(&p2p::Options { scope }, p2p::run, p2p::expected, out, err)
+        }
         ProbeWhat::Async(wanted) => {
             let options = async_options(scope, wanted)?;
-            session.run(&options, asynchronous::run, asynchronous::expected, out, err)
+            session.run(
+                &options,
+                asynchronous::run,
+                asynchronous::expected,
+                out,
+                err,
+            )
         }
         ProbeWhat::Rdma(wanted) => session.run(
             &rdma_options(scope, wanted, machine.is_live())?,
@@ -96,15 +106,19 @@ pub fn run(
 }
 
 /// How a probe measures, with its own options.
-type Measure<O> =
-    fn(&O, &supervise::Machine, &Interrupts, &mut dyn Watcher) -> Result<ProbeReport, supervise::ProbeError>;
+type Measure<O> = fn(
+    &O,
+    &supervise::Machine,
+    &Interrupts,
+    &mut dyn Watcher,
+) -> Result<ProbeReport, supervise::ProbeError>;
 /// What it expects of a recorded machine.
 type Expect<O> = fn(&O, &supervise::Machine) -> Result<ProbeReport, supervise::ProbeError>;
 
 /// What all probes have in common.
 struct Session<'a> {
     machine: &'a Machine,
-    want: Want,
+    want: CollectOptions,
     global: &'a Global,
     scope: &'a cli::Scope,
     /// The profile that says what is slow where none is named.
@@ -132,7 +146,7 @@ impl Session<'_> {
                 },
                 sizes,
                 shares,
-                patience: Duration::from_secs(self.global.library_timeout),
+                timeout: Duration::from_secs(self.global.library_timeout),
             },
         })
     }
@@ -152,7 +166,9 @@ impl Session<'_> {
         let drawn = matches!(self.scope.format, ProbeFormat::Curve | ProbeFormat::Svg);
         if !self.machine.is_live() {
             if self.scope.sim {
-                bail!("--sim moves bytes on the machine gdr runs on: it cannot be had with --sysroot or --from");
+                bail!(
+                    "--sim moves bytes on the machine gdr runs on: it cannot be had with --sysroot or --from"
+                );
             }
             if drawn {
                 bail!(
@@ -175,7 +191,10 @@ impl Session<'_> {
             // A curve has no room for what failed, and nobody should have to miss it.
             for result in failures(&report) {
                 let reason = result.reason.as_deref().unwrap_or("no reason is known");
-                super::remark(err, &format!("{}: {}: {reason}", result.subject, result.name));
+                super::remark(
+                    err,
+                    &format!("{}: {}: {reason}", result.subject, result.name),
+                );
             }
         }
         self.print(out, &report)?;
@@ -189,7 +208,9 @@ impl Session<'_> {
             ProbeFormat::Curve => render::curve(report, style),
             ProbeFormat::Svg => render::svg(report),
             // Of 256 GPUs it has 50 MB.
-            ProbeFormat::Json => return super::print_with(out, |out| output::write_pretty(out, report)),
+            ProbeFormat::Json => {
+                return super::print_with(out, |out| output::write_pretty(out, report));
+            }
         };
         super::print(out, &text)
     }
@@ -234,7 +255,7 @@ fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchrono
         Some(AsyncHca::Proxy) => Some(asynchronous::By::Proxy),
     };
     if by.is_none() && (wanted.device.is_some() || wanted.gid_index.is_some()) {
-        bail!("--device and --gid-index are about a card: say --hca mlx5 or --hca proxy");
+        bail!("--device and --gid-index are about a NIC: say --hca mlx5 or --hca proxy");
     }
     Ok(asynchronous::Options {
         behind: match (wanted.hca, by) {
@@ -251,32 +272,32 @@ fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchrono
 }
 
 fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Result<rdma::Options> {
-    let sort = match wanted.memory {
-        None if wanted.road.is_some() || scope.sim || wanted.all => rdma::Sort::Gpu,
-        None => rdma::Sort::Best,
-        Some(RdmaMemory::Host) => rdma::Sort::Host,
-        Some(RdmaMemory::Huge) => rdma::Sort::Huge,
-        Some(RdmaMemory::Pinned) => rdma::Sort::Pinned,
-        Some(RdmaMemory::Gpu) => rdma::Sort::Gpu,
+    let kind = match wanted.memory {
+        None if wanted.memory_path.is_some() || scope.sim || wanted.all => rdma::MemoryKind::Gpu,
+        None => rdma::MemoryKind::Best,
+        Some(RdmaMemory::Host) => rdma::MemoryKind::Host,
+        Some(RdmaMemory::Huge) => rdma::MemoryKind::Huge,
+        Some(RdmaMemory::Pinned) => rdma::MemoryKind::Pinned,
+        Some(RdmaMemory::Gpu) => rdma::MemoryKind::Gpu,
     };
-    if scope.sim && sort != rdma::Sort::Gpu {
+    if scope.sim && kind != rdma::MemoryKind::Gpu {
         bail!("--sim is about the memory of a GPU: leave --memory out, or say gpu");
     }
-    if sort != rdma::Sort::Gpu && wanted.road.is_some() {
-        bail!("--road is about GPU memory: leave --memory out, or say gpu");
+    if kind != rdma::MemoryKind::Gpu && wanted.memory_path.is_some() {
+        bail!("--memory-path is about GPU memory: leave --memory out, or say gpu");
     }
     Ok(rdma::Options {
-        sort,
-        road: wanted.road.map(|road| match road {
-            RdmaRoad::Dmabuf => rdma::Road::Dmabuf,
-            RdmaRoad::Peermem => rdma::Road::Peermem,
-            RdmaRoad::Staged => rdma::Road::Staged,
+        kind,
+        memory_path: wanted.memory_path.map(|memory_path| match memory_path {
+            RdmaMemoryPath::Dmabuf => rdma::MemoryPath::Dmabuf,
+            RdmaMemoryPath::Peermem => rdma::MemoryPath::Peermem,
+            RdmaMemoryPath::Staged => rdma::MemoryPath::Staged,
         }),
         devices: wanted.device.iter().map(named).collect(),
-        far: match is_live {
-            true => far(wanted)?,
+        remote: match is_live {
+            true => remote(wanted)?,
             // Nothing is measured, and no other machine is needed.
-            false => rdma::Far::Here(None),
+            false => rdma::RemoteEnd::Here(None),
         },
         gid: wanted.gid_index,
         all: wanted.all,
@@ -286,8 +307,8 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
     })
 }
 
-/// Where the far end is.
-fn far(wanted: &RdmaProbe) -> anyhow::Result<rdma::Far> {
+/// Where the remote end is.
+fn remote(wanted: &RdmaProbe) -> anyhow::Result<rdma::RemoteEnd> {
     if let Some(peer) = &wanted.peer {
         let (host, port) = peer.host_and_port(DEFAULT_PORT);
         let Some(secret) = secret(wanted)? else {
@@ -296,7 +317,7 @@ fn far(wanted: &RdmaProbe) -> anyhow::Result<rdma::Far> {
                  {SECRET_VARIABLE} or --secret-file FILE"
             );
         };
-        return Ok(rdma::Far::At { host, port, secret });
+        return Ok(rdma::RemoteEnd::At { host, port, secret });
     }
     if let Some(address) = &wanted.listen {
         let secret = secret(wanted)?;
@@ -306,27 +327,36 @@ fn far(wanted: &RdmaProbe) -> anyhow::Result<rdma::Far> {
             None if wanted.no_secret => default_listen(),
             None => everywhere,
         };
-        if secret.as_ref().is_some_and(|secret| is_exposed(address.ip(), secret)) {
+        if secret
+            .as_ref()
+            .is_some_and(|secret| is_exposed(address.ip(), secret))
+        {
             bail!(
                 "--no-secret needs a loopback address, and {} is not one: leave --no-secret out, or use --listen 127.0.0.1",
                 address.ip()
             );
         }
-        return Ok(rdma::Far::Comes(address, secret));
+        return Ok(rdma::RemoteEnd::Comes(address, secret));
     }
     let launched = match &wanted.rendezvous {
         Some(Rendezvous::Launcher) => Some(None),
         Some(Rendezvous::File(file)) => Some(Some(file.clone())),
-        None if wanted.far_device.is_none() && is_one_of_two() => Some(None),
+        None if wanted.remote_device.is_none() && is_one_of_two() => Some(None),
         None => None,
     };
     match launched {
-        Some(_) if wanted.no_secret => bail!("the processes of a launcher need a secret: leave --no-secret out"),
-        Some(file) => Ok(rdma::Far::Launched(file, secret(wanted)?)),
-        None if wanted.no_secret || wanted.secret_file.is_some() => {
-            bail!("--secret-file and --no-secret need another process: add HOST, --listen or --rendezvous")
+        Some(_) if wanted.no_secret => {
+            bail!("the processes of a launcher need a secret: leave --no-secret out")
         }
-        None => Ok(rdma::Far::Here(wanted.far_device.as_ref().map(named))),
+        Some(file) => Ok(rdma::RemoteEnd::Launched(file, secret(wanted)?)),
+        None if wanted.no_secret || wanted.secret_file.is_some() => {
+            bail!(
+                "--secret-file and --no-secret need another process: add HOST, --listen or --rendezvous"
+            )
+        }
+        None => Ok(rdma::RemoteEnd::Here(
+            wanted.remote_device.as_ref().map(named),
+        )),
     }
 }
 

@@ -27,7 +27,8 @@ fn add(name: &str, seen: &mut Vec<String>, profiles: &mut Vec<Profile>) -> anyho
     let known = |id: &str| check::find(id).is_some() || check::is_family(id);
     let profile = Profile::parse(name, &text(name)?, known)?;
     for included in &profile.includes {
-        add(included, seen, profiles).with_context(|| format!("profile {name} includes {included}"))?;
+        add(included, seen, profiles)
+            .with_context(|| format!("profile {name} includes {included}"))?;
     }
     // One that is only made of others asks for nothing itself.
     let asks = !profile.checks.is_empty() || profile.probe != Shares::default();
@@ -52,7 +53,10 @@ fn text(name: &str) -> anyhow::Result<String> {
     };
     let Some(file) = file else {
         let shipped: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-        let places: Vec<String> = directories().iter().map(|place| place.display().to_string()).collect();
+        let places: Vec<String> = directories()
+            .iter()
+            .map(|place| place.display().to_string())
+            .collect();
         bail!(
             "'{name}' is neither a profile ({}), nor a file, nor {name}.toml in {}",
             shipped.join(", "),
@@ -73,7 +77,9 @@ fn directories() -> Vec<PathBuf> {
     let user = config
         .filter(|config| config.is_absolute())
         .map(|config| config.join("gdr/profiles"));
-    user.into_iter().chain([PathBuf::from("/etc/gdr/profiles")]).collect()
+    user.into_iter()
+        .chain([PathBuf::from("/etc/gdr/profiles")])
+        .collect()
 }
 
 /// A profile is a page of text.
@@ -82,7 +88,8 @@ fn read(file: &Path) -> anyhow::Result<String> {
     let unreadable = || format!("the profile {} cannot be read", file.display());
     let opened = input::open(file).with_context(unreadable)?;
     let mut text = String::new();
-    std::io::Read::read_to_string(&mut std::io::Read::take(opened, MOST + 1), &mut text).with_context(unreadable)?;
+    std::io::Read::read_to_string(&mut std::io::Read::take(opened, MOST + 1), &mut text)
+        .with_context(unreadable)?;
     if text.len() as u64 > MOST {
         bail!("the profile {} is larger than 1 MiB", file.display());
     }

@@ -8,7 +8,7 @@ use super::machine::Machine;
 use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, NvmlPair, RdmaDevice, RdmaPort};
 use crate::probe::child::usable;
 use crate::probe::p2p::Between;
-use crate::probe::supervise::{self, Card, Place};
+use crate::probe::supervise::{self, Place, ProbedNic};
 use crate::topo::{self, Topology};
 
 /// What the PCI tree promises. A probe looks at every pair with a GPU: of too many it does none.
@@ -52,7 +52,7 @@ pub fn promised(machine: &Machine, facts: &Facts) -> anyhow::Result<supervise::M
         gpus: gpus.collect(),
         nodes: nodes.map(within_reach).collect(),
         ways: ways(facts, &topology),
-        cards: cards(facts, &topology),
+        nics: nics(facts, &topology),
     })
 }
 
@@ -110,21 +110,29 @@ impl<'a> Grants<'a> {
 
     fn of(&self, from: Bdf, to: Bdf) -> BTreeMap<String, String> {
         let index = |bdf| self.indices.get(&bdf).copied();
-        let pair = index(from).zip(index(to)).and_then(|pair| self.pairs.get(&pair));
+        let pair = index(from)
+            .zip(index(to))
+            .and_then(|pair| self.pairs.get(&pair));
         let said = pair.into_iter().flat_map(|pair| &pair.p2p);
-        said.filter_map(|(what, status)| Some((what.words().to_owned(), status.known()?.words().to_owned())))
-            .collect()
+        said.filter_map(|(what, status)| {
+            Some((what.words().to_owned(), status.known()?.words().to_owned()))
+        })
+        .collect()
     }
 }
 
 /// The RDMA devices that carry data, by their numbers.
-fn cards(facts: &Facts, topology: &Topology<'_>) -> Vec<Card> {
+fn nics(facts: &Facts, topology: &Topology<'_>) -> Vec<ProbedNic> {
     let mut devices: BTreeMap<&str, &RdmaDevice> = BTreeMap::new();
     for device in facts.rdma.known().into_iter().flatten() {
         devices.entry(&device.name).or_insert(device);
     }
-    let picks: BTreeSet<_> = topology.matches.iter().map(|found| (found.row, found.pick)).collect();
-    let mut cards = Vec::new();
+    let picks: BTreeSet<_> = topology
+        .matches
+        .iter()
+        .map(|found| (found.row, found.pick))
+        .collect();
+    let mut nics = Vec::new();
     for (row, nic) in topology.rows_of(Kind::Nic) {
         let Some(device) = devices.get(nic.label.as_str()) else {
             continue;
@@ -135,8 +143,10 @@ fn cards(facts: &Facts, topology: &Topology<'_>) -> Vec<Card> {
         }
         let ports = device.ports.known().into_iter().flatten();
         let gpus = topology.rows_of(Kind::Gpu);
-        let gpus: Vec<(usize, Bdf)> = gpus.filter_map(|(gpu, found)| Some((gpu, found.bdf?))).collect();
-        cards.push(Card {
+        let gpus: Vec<(usize, Bdf)> = gpus
+            .filter_map(|(gpu, found)| Some((gpu, found.bdf?)))
+            .collect();
+        nics.push(ProbedNic {
             name: device.name.clone(),
             bdf: nic.bdf,
             software: nic.software,
@@ -157,16 +167,22 @@ fn cards(facts: &Facts, topology: &Topology<'_>) -> Vec<Card> {
                 .collect(),
         });
     }
-    cards.sort_by_key(|card| crate::model::RdmaDevice::natural(&card.name));
-    cards
+    nics.sort_by_key(|rdma_device| crate::model::RdmaDevice::natural(&rdma_device.name));
+    nics
 }
 
 /// A port that is up, and what it carries.
 fn port(port: &RdmaPort) -> Option<(u8, Option<u64>)> {
     // As in `4: ACTIVE`, or `ACTIVE`.
-    let is_up = port.state.known().is_some_and(|state| state.ends_with("ACTIVE"));
+    let is_up = port
+        .state
+        .known()
+        .is_some_and(|state| state.ends_with("ACTIVE"));
     let number = u8::try_from(port.number).ok().filter(|_| is_up)?;
-    Some((number, port.rate.known().and_then(|rate| bytes_per_second(rate))))
+    Some((
+        number,
+        port.rate.known().and_then(|rate| bytes_per_second(rate)),
+    ))
 }
 
 /// Of a rate as in `400 Gb/sec (4X NDR)`.
@@ -176,7 +192,8 @@ fn bytes_per_second(rate: &str) -> Option<u64> {
         .parse()
         .ok()
         .filter(|rate: &f64| rate.is_finite() && *rate > 0.0)?;
-    unit.starts_with("Gb/sec").then_some((gigabits * 1e9 / 8.0) as u64)
+    unit.starts_with("Gb/sec")
+        .then_some((gigabits * 1e9 / 8.0) as u64)
 }
 
 #[cfg(test)]

@@ -12,13 +12,13 @@ use anyhow::{Context as _, bail};
 use super::machine::Machine;
 use super::{document, names};
 use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
-use crate::collect::{self, Want};
+use crate::collect::{self, CollectOptions};
 use crate::model::{Facts, MOST_PATHS, Side, Snapshot};
 use crate::output;
 use crate::pci;
 use crate::render;
 use crate::snapshot::{self, Known};
-use crate::world::{MOST, NvmlWant, VerbsWant, World};
+use crate::world::{MOST, NvmlQuery, VerbsQuery, World};
 
 /// Records the machine.
 pub fn run(
@@ -32,10 +32,14 @@ pub fn run(
         bail!("name the file with -o FILE");
     };
     let Machine::World(world) = machine else {
-        bail!("a dump of another program is no machine that could be recorded: it has told all it can");
+        bail!(
+            "a dump of another program is no machine that could be recorded: it has told all it can"
+        );
     };
     if options.live && !world.libraries.can_try() {
-        bail!("--live tries the hardware of the machine gdr runs on: of another there is no answer to record");
+        bail!(
+            "--live tries the hardware of the machine gdr runs on: of another there is no answer to record"
+        );
     }
     let (mut snapshot, facts) = take(world, options.live)?;
     super::notes(global, false, &facts, err);
@@ -61,12 +65,20 @@ fn known(facts: &Facts) -> Known {
     Known {
         hosts: facts.host.name.iter().cloned().collect(),
         // Root is no name of anybody.
-        users: users.filter(|user| *user != "root").map(str::to_owned).collect(),
+        users: users
+            .filter(|user| *user != "root")
+            .map(str::to_owned)
+            .collect(),
     }
 }
 
 /// Compares two records, fact by fact.
-pub fn diff(files: &[PathBuf], global: &Global, options: &SnapshotOptions, out: &mut dyn Write) -> anyhow::Result<u8> {
+pub fn diff(
+    files: &[PathBuf],
+    global: &Global,
+    options: &SnapshotOptions,
+    out: &mut dyn Write,
+) -> anyhow::Result<u8> {
     let [a, b] = files else {
         bail!("--diff wants two files");
     };
@@ -104,13 +116,13 @@ fn what_was_written(output: &Path, size: usize, snapshot: &Snapshot, facts: &Fac
 }
 
 /// Everything that any command would ask.
-fn want(live: bool) -> Want {
-    Want {
+fn want(live: bool) -> CollectOptions {
+    CollectOptions {
         nvme: true,
-        nvml: NvmlWant::EVERYTHING,
+        nvml: NvmlQuery::EVERYTHING,
         system: true,
         cuda: true,
-        verbs: Some(VerbsWant { trials: live }),
+        verbs: Some(VerbsQuery { trials: live }),
         mapping: live,
         registration: live,
         initramfs: false,
@@ -124,7 +136,9 @@ fn take(world: World, live: bool) -> anyhow::Result<(Snapshot, Facts)> {
     super::fix::rehearse(&world, &facts)?;
     let snapshot = record.finish(now());
     if snapshot.files.len() > MOST_PATHS {
-        bail!("this machine's snapshot would have more than {MOST_PATHS} sources, which is all that gdr reads");
+        bail!(
+            "this machine's snapshot would have more than {MOST_PATHS} sources, which is all that gdr reads"
+        );
     }
     Ok((snapshot, facts))
 }
@@ -132,7 +146,11 @@ fn take(world: World, live: bool) -> anyhow::Result<(Snapshot, Facts)> {
 /// Asks for the names of the machine's devices, and for no others of the thousands that pci.ids has.
 fn name_devices(world: &World, facts: &Facts) {
     let mut parts: BTreeMap<u16, BTreeSet<u16>> = BTreeMap::new();
-    for ids in facts.devices().iter().filter_map(|device| device.ids.known()) {
+    for ids in facts
+        .devices()
+        .iter()
+        .filter_map(|device| device.ids.known())
+    {
         parts.entry(ids.vendor).or_default().extend(ids.device);
     }
     let keep = |list: Vec<u8>| pci::only_these(&list, &parts);
@@ -156,7 +174,10 @@ fn write(output: &Path, text: &[u8], masked: bool, out: &mut dyn Write) -> anyho
         out.flush()?;
         return Ok(text.len());
     }
-    let bytes = match output.extension().is_some_and(|extension| extension == "zst") {
+    let bytes = match output
+        .extension()
+        .is_some_and(|extension| extension == "zst")
+    {
         true => document::compress(text),
         false => text.to_vec(),
     };
@@ -172,7 +193,9 @@ fn write(output: &Path, text: &[u8], masked: bool, out: &mut dyn Write) -> anyho
         Some(directory) if !directory.as_os_str().is_empty() => directory,
         _ => Path::new("."),
     };
-    let mut beside = tempfile::Builder::new().prefix(".gdr-").tempfile_in(directory)?;
+    let mut beside = tempfile::Builder::new()
+        .prefix(".gdr-")
+        .tempfile_in(directory)?;
     beside.write_all(&bytes)?;
     let permissions = match there {
         Some(there) => there.permissions(),

@@ -6,12 +6,12 @@ use anyhow::{Context as _, anyhow, bail};
 
 use super::machine::Machine;
 use crate::cli::{Global, P2p, Topo, TopoFormat, style};
-use crate::collect::Want;
+use crate::collect::CollectOptions;
 use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, P2pCapability, Verdict};
 use crate::output;
 use crate::render::{View, json, pairs, path, smi, svg, table};
 use crate::topo::{self, MAX_ROWS, Topology};
-use crate::world::NvmlWant;
+use crate::world::NvmlQuery;
 
 /// Draws the topology.
 pub fn run(
@@ -45,11 +45,25 @@ pub fn run(
         pci_only: options.pci,
     };
     match (options, options.format) {
-        (Topo { p2p: Some(letter), .. }, TopoFormat::Table | TopoFormat::NvidiaSmi) => p2p(&view, *letter, out)?,
+        (
+            Topo {
+                p2p: Some(letter), ..
+            },
+            TopoFormat::Table | TopoFormat::NvidiaSmi,
+        ) => p2p(&view, *letter, out)?,
         (Topo { p2p: Some(_), .. }, _) => bail!("--p2p has the formats table and nvidia-smi"),
-        (Topo { path: Some(ends), .. }, format) => super::print(out, &between(&view, ends, format)?)?,
-        (Topo { pairs: true, .. }, TopoFormat::Table) => super::print_with(out, |out| pairs::write(&view, out))?,
-        (Topo { pairs: true, .. }, _) => bail!("--pairs prints text; the same is in --format json under pairs"),
+        (
+            Topo {
+                path: Some(ends), ..
+            },
+            format,
+        ) => super::print(out, &between(&view, ends, format)?)?,
+        (Topo { pairs: true, .. }, TopoFormat::Table) => {
+            super::print_with(out, |out| pairs::write(&view, out))?
+        }
+        (Topo { pairs: true, .. }, _) => {
+            bail!("--pairs prints text; the same is in --format json under pairs")
+        }
         (_, TopoFormat::Table) => super::print_with(out, |out| table::write(&view, out))?,
         (_, TopoFormat::NvidiaSmi) => matrix(&view, out, err)?,
         (_, TopoFormat::Json) => super::print_with(out, |out| json::write(&view, out))?,
@@ -58,10 +72,10 @@ pub fn run(
     Ok(if options.check { verdict(&topology) } else { 0 })
 }
 
-fn want(options: &Topo) -> Want {
-    Want {
+fn want(options: &Topo) -> CollectOptions {
+    CollectOptions {
         nvme: options.nvme || options.path.iter().flatten().any(|end| names_nvme(end)),
-        nvml: NvmlWant {
+        nvml: NvmlQuery {
             links: options.p2p.is_none() && !options.pci,
             p2p: options.p2p.is_some(),
             p2p_only: options.p2p.map(capability),
@@ -80,7 +94,8 @@ fn want(options: &Topo) -> Want {
 
 /// Whether the end of a path is written as an NVMe controller: NVME0, nvme0.
 fn names_nvme(end: &str) -> bool {
-    end.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("nvme"))
+    end.get(..4)
+        .is_some_and(|start| start.eq_ignore_ascii_case("nvme"))
 }
 
 fn p2p(view: &View<'_>, letter: P2p, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -91,7 +106,9 @@ fn p2p(view: &View<'_>, letter: P2p, out: &mut dyn Write) -> anyhow::Result<()> 
                 nvml.gpus.len()
             )
         }
-        Fact::Known(NvmlOutcome::Read(nvml)) => super::print_with(out, |out| smi::p2p(nvml, capability(letter), out)),
+        Fact::Known(NvmlOutcome::Read(nvml)) => {
+            super::print_with(out, |out| smi::p2p(nvml, capability(letter), out))
+        }
         Fact::Known(NvmlOutcome::Absent { reason }) => {
             bail!(
                 "peer-to-peer status comes from libnvidia-ml.so.1, which is not here: {reason}; install the driver's user-space part"
@@ -102,8 +119,12 @@ fn p2p(view: &View<'_>, letter: P2p, out: &mut dyn Write) -> anyhow::Result<()> 
             bail!("peer-to-peer status comes from NVML, which refused: {reason}{code}")
         }
         Fact::Unknown(why) => {
-            let said = nvml_note(view.facts).unwrap_or_else(|| "it is asked on the live machine only".to_owned());
-            bail!("peer-to-peer status comes from NVML: {}: {said}", why.phrase())
+            let said = nvml_note(view.facts)
+                .unwrap_or_else(|| "it is asked on the live machine only".to_owned());
+            bail!(
+                "peer-to-peer status comes from NVML: {}: {said}",
+                why.phrase()
+            )
         }
     }
 }
@@ -131,8 +152,14 @@ fn matrix(view: &View<'_>, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::
     if view.topology.rows_of(Kind::Gpu).next().is_none() {
         bail!("there is no NVIDIA GPU here: nvidia-smi prints no matrix without one");
     }
-    if let Some(omission) = view.topology.omission().filter(|_| !view.topology.has_all_pairs()) {
-        bail!("no matrix: {omission}; --format table and --format json show the devices and their nearest partners");
+    if let Some(omission) = view
+        .topology
+        .omission()
+        .filter(|_| !view.topology.has_all_pairs())
+    {
+        bail!(
+            "no matrix: {omission}; --format table and --format json show the devices and their nearest partners"
+        );
     }
     super::print_with(out, |out| smi::matrix(view, &dialect, out))
 }
@@ -164,7 +191,12 @@ fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Resu
 /// The names of the rows, as many as a message may hold.
 fn row_names(topology: &Topology<'_>) -> String {
     const SHOWN: usize = 64;
-    let names: Vec<&str> = topology.rows.iter().take(SHOWN).map(|row| row.name.as_str()).collect();
+    let names: Vec<&str> = topology
+        .rows
+        .iter()
+        .take(SHOWN)
+        .map(|row| row.name.as_str())
+        .collect();
     match (names.is_empty(), topology.rows.len().saturating_sub(SHOWN)) {
         (true, _) => "none".to_owned(),
         (false, 0) => names.join(" "),
@@ -174,10 +206,12 @@ fn row_names(topology: &Topology<'_>) -> String {
 
 /// 1 where a GPU's best NIC is a bad one, 3 where none could be determined.
 fn verdict(topology: &Topology<'_>) -> u8 {
-    let gpus = topology
-        .matches
-        .iter()
-        .filter(|m| topology.rows.get(m.row).is_some_and(|row| row.kind == Kind::Gpu));
+    let gpus = topology.matches.iter().filter(|m| {
+        topology
+            .rows
+            .get(m.row)
+            .is_some_and(|row| row.kind == Kind::Gpu)
+    });
     let verdicts: Vec<Verdict> = gpus.map(|m| m.verdict).collect();
     match () {
         () if verdicts.contains(&Verdict::Bad) => 1,

@@ -19,7 +19,9 @@ pub fn unsafe_program(program: &Path) -> Option<String> {
              {program} {directory}/gdr && sudo {directory}/gdr fix-acs --persist unit",
             program = program.display()
         ),
-        None => "Copy it to a directory that only root may change, and run it from there.".to_owned(),
+        None => {
+            "Copy it to a directory that only root may change, and run it from there.".to_owned()
+        }
     };
     Some(format!(
         "At every boot root would run {}, and {why}. {copy}",
@@ -37,7 +39,9 @@ fn unsafe_part(path: &Path) -> Option<String> {
             Err(error) => return Some(format!("{} cannot be looked at: {error}", part.display())),
         };
         match (meta.uid(), meta.mode()) {
-            (uid, _) if uid != 0 && uid != user => Some(format!("{} belongs to user {uid}", part.display())),
+            (uid, _) if uid != 0 && uid != user => {
+                Some(format!("{} belongs to user {uid}", part.display()))
+            }
             (_, mode) if mode & 0o022 != 0 => Some(format!(
                 "others may write to {} (mode {:04o})",
                 part.display(),
@@ -62,11 +66,17 @@ mod tests {
         fs::write(&program, "").expect("a file");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
         let why = unsafe_program(&program).expect("/tmp is everybody's");
-        assert!(why.contains("others may write to /tmp (mode 1777)"), "{why}");
+        assert!(
+            why.contains("others may write to /tmp (mode 1777)"),
+            "{why}"
+        );
         fs::set_permissions(&program, fs::Permissions::from_mode(0o775)).expect("permissions");
         let why = unsafe_program(&program).expect("the group may write to it");
         assert!(
-            why.contains(&format!("others may write to {} (mode 0775)", program.display())),
+            why.contains(&format!(
+                "others may write to {} (mode 0775)",
+                program.display()
+            )),
             "{why}"
         );
         assert!(unsafe_program(Path::new("/no/such/gdr")).is_some());

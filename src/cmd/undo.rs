@@ -20,8 +20,10 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
-    let (Machine::World(world), Some(executor)) = (machine, executor(global, machine, options.tools.as_deref())?)
-    else {
+    let (Machine::World(world), Some(executor)) = (
+        machine,
+        executor(global, machine, options.tools.as_deref())?,
+    ) else {
         bail!("a recorded machine has no repairs to undo");
     };
     if options.list {
@@ -71,5 +73,8 @@ pub fn run(
 
 /// The present boot.
 pub fn boot(world: &World) -> Option<String> {
-    world.files.text(Path::new("/proc/sys/kernel/random/boot_id")).ok()
+    world
+        .files
+        .text(Path::new("/proc/sys/kernel/random/boot_id"))
+        .ok()
 }

@@ -41,13 +41,18 @@ pub fn boot(files: &dyn Files) -> Boot {
         _ => text(files, GRUB_DEFAULT),
     };
     // Some have it read them itself.
-    if grub_default.present().is_some_and(|text| !sourcing(text).is_empty()) {
+    if grub_default
+        .present()
+        .is_some_and(|text| !sourcing(text).is_empty())
+    {
         drop_ins = Fact::Known(true);
     }
     let loader = loader(files);
     let loader_conf = first_there(files, &LOADER_CONF).map(|path| path.is_some());
     let systemd_boot = match &loader {
-        Fact::Known(loader) => loader.as_ref().is_some_and(|loader| loader.starts_with("systemd-boot")),
+        Fact::Known(loader) => loader
+            .as_ref()
+            .is_some_and(|loader| loader.starts_with("systemd-boot")),
         Fact::Unknown(_) => loader_conf == Fact::Known(true),
     };
     Boot {
@@ -77,7 +82,8 @@ pub fn boot(files: &dyn Files) -> Boot {
 
 /// The firmware's variable: four bytes of attributes, then UTF-16 up to a zero.
 fn loader(files: &dyn Files) -> Fact<Option<String>> {
-    const VARIABLE: &str = "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+    const VARIABLE: &str =
+        "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
     const LONGEST: usize = 260;
     match files.read_range(Path::new(VARIABLE), 0, LONGEST) {
         Ok(bytes) => {
@@ -106,8 +112,13 @@ fn reads_drop_ins(files: &dyn Files) -> Fact<bool> {
 
 /// The lines that name drop-ins.
 fn sourcing(script: &str) -> String {
-    let names = |line: &&str| !line.trim_start().starts_with('#') && line.contains("default/grub.d/");
-    script.lines().filter(names).map(|line| format!("{line}\n")).collect()
+    let names =
+        |line: &&str| !line.trim_start().starts_with('#') && line.contains("default/grub.d/");
+    script
+        .lines()
+        .filter(names)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 fn kernel_install(files: &dyn Files) -> Fact<Option<(String, String)>> {
@@ -140,9 +151,15 @@ fn entries(files: &dyn Files) -> Fact<BTreeMap<String, String>> {
 
 /// Of an entry's options what concerns PCI and the IOMMU: the rest names disks.
 fn options(entry: &str) -> String {
-    let lines = entry.lines().filter_map(|line| line.strip_prefix("options"));
+    let lines = entry
+        .lines()
+        .filter_map(|line| line.strip_prefix("options"));
     let words = lines.flat_map(str::split_ascii_whitespace);
-    let wanted = |word: &&str| ["pci=", "iommu=", "iommu."].iter().any(|start| word.starts_with(start));
+    let wanted = |word: &&str| {
+        ["pci=", "iommu=", "iommu."]
+            .iter()
+            .any(|start| word.starts_with(start))
+    };
     let words: Vec<&str> = words.filter(wanted).collect();
     match words.is_empty() {
         true => String::new(),
@@ -160,7 +177,9 @@ fn unit(files: &dyn Files) -> Fact<Option<bool>> {
         Err(error) => return Fact::Unknown(error.why()),
     };
     let link = |name: &String| Path::new(Boot::UNITS).join(name).join(Boot::UNIT);
-    let enabled = names.iter().any(|name| files.read_link(&link(name)).is_ok());
+    let enabled = names
+        .iter()
+        .any(|name| files.read_link(&link(name)).is_ok());
     there.map(|there| there.map(|_| enabled))
 }
 

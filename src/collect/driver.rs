@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::read;
-use crate::model::{Bdf, Driver, DriverGpu, Fact, FileKind, Gdrdrv, NodeFile, NodeState, Note, PeerMemory};
+use crate::model::{
+    Bdf, Driver, DriverGpu, Fact, FileKind, Gdrdrv, NodeFile, NodeState, Note, PeerMemory,
+};
 use crate::world::Files;
 
 const PROC: &str = "/proc/driver/nvidia";
@@ -12,8 +14,9 @@ const PROC: &str = "/proc/driver/nvidia";
 /// The driver as loaded.
 pub fn driver(files: &dyn Files, notes: &mut Vec<Note>) -> Driver {
     Driver {
-        version_line: read::text_if_there(files, &format!("{PROC}/version"), notes)
-            .map(|text| text.and_then(|text| text.lines().next().map(|line| line.trim().to_owned()))),
+        version_line: read::text_if_there(files, &format!("{PROC}/version"), notes).map(|text| {
+            text.and_then(|text| text.lines().next().map(|line| line.trim().to_owned()))
+        }),
         module_version: read::text_if_there(files, "/sys/module/nvidia/version", notes),
         params: read::lines_if_there(files, &format!("{PROC}/params"), notes)
             .map(|text| text.map(|text| params(&text))),
@@ -27,7 +30,9 @@ fn params(text: &str) -> BTreeMap<String, String> {
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| {
             let value = value.trim();
-            let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+            let inner = value
+                .strip_prefix('"')
+                .and_then(|value| value.strip_suffix('"'));
             (name.trim().to_owned(), inner.unwrap_or(value).to_owned())
         })
         .collect()
@@ -40,7 +45,9 @@ fn gpus(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<BTreeMap<Bdf, DriverGp
             .unwrap_or_default()
             .into_iter()
             .filter_map(|name| {
-                let text = files.text(Path::new(&format!("{directory}/{name}/information"))).ok();
+                let text = files
+                    .text(Path::new(&format!("{directory}/{name}/information")))
+                    .ok();
                 Some((name.parse().ok()?, gpu(text.as_deref().unwrap_or_default())))
             })
             .collect()
@@ -98,7 +105,7 @@ pub fn node(files: &dyn Files, path: &str) -> NodeFile {
     }
 }
 
-/// The peer memory road.
+/// The peer memory memory path.
 pub fn peer_memory(files: &dyn Files, notes: &mut Vec<Note>) -> PeerMemory {
     let peers = "/sys/kernel/mm/memory_peers";
     PeerMemory {
@@ -124,7 +131,8 @@ pub fn gdrdrv(files: &dyn Files, notes: &mut Vec<Note>) -> Gdrdrv {
     Gdrdrv {
         node: Some(node(files, "/dev/gdrdrv")),
         version: read::text_if_there(files, "/sys/module/gdrdrv/version", notes),
-        params: read::lines_if_there(files, PARAMS, notes).map(|text| text.map(|text| params(&text))),
+        params: read::lines_if_there(files, PARAMS, notes)
+            .map(|text| text.map(|text| params(&text))),
     }
 }
 
@@ -146,8 +154,9 @@ mod tests {
 
     #[test]
     fn leaves_out_what_the_driver_does_not_know_yet() {
-        let gpu =
-            gpu("Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t 7\n");
+        let gpu = gpu(
+            "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t 7\n",
+        );
         assert_eq!(gpu.model.as_deref(), Some("NVIDIA H200"));
         assert_eq!((gpu.uuid, gpu.minor), (None, Some(7)));
     }

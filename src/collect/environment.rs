@@ -59,7 +59,9 @@ pub fn environment(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<BTreeMap<St
 
 fn variables(lines: &str) -> BTreeMap<String, String> {
     let pairs = lines.lines().filter_map(|line| line.split_once('='));
-    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// The listed variables, one a line. The kernel ends each with a NUL byte; what was kept before has none.
@@ -92,14 +94,23 @@ fn shown(name: &str, value: &str) -> String {
 
 /// The directories that belong to the system; of others only that one is Conda's.
 fn directories(value: &str) -> String {
-    const ROOTS: [&str; 7] = ["/usr/", "/opt/", "/lib/", "/lib64", "/run/nvidia/", "/usr", "/lib"];
+    const ROOTS: [&str; 7] = [
+        "/usr/",
+        "/opt/",
+        "/lib/",
+        "/lib64",
+        "/run/nvidia/",
+        "/usr",
+        "/lib",
+    ];
     const MOST: usize = 32;
     let mut kept: Vec<&str> = Vec::new();
     for directory in value.split(':').take(4 * MOST) {
         let of_system = ROOTS
             .iter()
             .any(|root| directory == *root || (root.ends_with('/') && directory.starts_with(root)));
-        let words = !directory.contains("..") && directory.bytes().all(|byte| byte.is_ascii_graphic());
+        let words =
+            !directory.contains("..") && directory.bytes().all(|byte| byte.is_ascii_graphic());
         if of_system && words {
             kept.push(directory);
         } else if directory == CONDA || directory.contains("conda") || directory.contains("mamba") {
@@ -127,7 +138,10 @@ mod tests {
             "NCCL_P2P_DISABLE=1\nUCX_TLS=rc,sm\nNCCL_NET_PLUGIN=(set)\nCUDA_VISIBLE_DEVICES=(set)\n"
         );
         assert_eq!(kept(once), text.as_bytes());
-        assert_eq!(variables(&text).get("UCX_TLS").map(String::as_str), Some("rc,sm"));
+        assert_eq!(
+            variables(&text).get("UCX_TLS").map(String::as_str),
+            Some("rc,sm")
+        );
         assert!(kept(Vec::new()).is_empty());
     }
 
@@ -135,7 +149,9 @@ mod tests {
     fn of_the_library_path_the_systems_directories_are_kept() {
         let of = |value: &str| directories(value);
         assert_eq!(
-            of("/usr/local/cuda/compat:/home/alice/miniconda3/lib:/scratch/secret/lib:/opt/x/lib:relative"),
+            of(
+                "/usr/local/cuda/compat:/home/alice/miniconda3/lib:/scratch/secret/lib:/opt/x/lib:relative"
+            ),
             "/usr/local/cuda/compat:(conda):/opt/x/lib"
         );
         assert_eq!(of("/opt/../home/alice"), "");

@@ -16,11 +16,16 @@ const UNIT_DIRECTORIES: [&str; 4] = [
     "/lib/systemd/system",
 ];
 /// Where a running service has its control group: with one hierarchy, and with systemd's own of several.
-const GROUPS: [&str; 2] = ["/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice"];
+const GROUPS: [&str; 2] = [
+    "/sys/fs/cgroup/system.slice",
+    "/sys/fs/cgroup/systemd/system.slice",
+];
 
 /// The parts of a fabric that files show.
 pub fn fabric(files: &dyn Files, notes: &mut Vec<Note>) -> Fabric {
-    let mut units: BTreeMap<String, Unit> = Fabric::UNITS.map(|name| (name.to_owned(), unit(files, name))).into();
+    let mut units: BTreeMap<String, Unit> = Fabric::UNITS
+        .map(|name| (name.to_owned(), unit(files, name)))
+        .into();
     if let Some(unit) = units.get_mut(Fabric::PERSISTENCE) {
         unit.lines = match unit.installed {
             Fact::Known(true) => lines(files, Fabric::PERSISTENCE, notes),
@@ -54,7 +59,9 @@ fn unit(files: &dyn Files, name: &str) -> Unit {
 pub fn is_installed(files: &dyn Files, name: &str) -> Fact<bool> {
     any(
         files,
-        UNIT_DIRECTORIES.iter().map(|directory| format!("{directory}/{name}")),
+        UNIT_DIRECTORIES
+            .iter()
+            .map(|directory| format!("{directory}/{name}")),
     )
 }
 
@@ -69,7 +76,9 @@ fn lines(files: &dyn Files, name: &str, notes: &mut Vec<Note>) -> Fact<Option<Un
             drop_ins.entry(name).or_insert(path);
         }
     }
-    let own = UNIT_DIRECTORIES.iter().map(|directory| format!("{directory}/{name}"));
+    let own = UNIT_DIRECTORIES
+        .iter()
+        .map(|directory| format!("{directory}/{name}"));
     let own = own.into_iter().find(|path| is_there(files, path));
     let mut found = UnitLines::default();
     for path in own.into_iter().chain(drop_ins.into_values()) {
@@ -92,13 +101,18 @@ fn of_interest(text: &str) -> String {
             .any(|key| line.starts_with(key))
     };
     let lines = text.lines().map(str::trim);
-    lines.filter(wanted).map(|line| format!("{line}\n")).collect()
+    lines
+        .filter(wanted)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 fn add(unit: &mut UnitLines, line: &str) {
     match line.split_once('=') {
         // An empty one takes back those before it.
-        Some(("ExecStart", command)) => unit.start = Some(command.trim().to_owned()).filter(|text| !text.is_empty()),
+        Some(("ExecStart", command)) => {
+            unit.start = Some(command.trim().to_owned()).filter(|text| !text.is_empty())
+        }
         Some((_, targets)) if !targets.trim().is_empty() => unit.installable = true,
         _ => {}
     }

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::pci::MAX_FUNCTIONS;
 use super::read::{self, broken};
-use crate::model::{Cma, Fact, IdList, IommuMember, Kernel, Module, Note, NumaNode, PciDevice, Why};
+use crate::model::{
+    Cma, Fact, IdList, IommuMember, Kernel, Module, Note, NumaNode, PciDevice, Why,
+};
 use crate::world::Files;
 
 const MODULES: &str = "/proc/modules";
@@ -37,7 +39,9 @@ pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Not
         char_devices: read::lines(files, DEVICES, notes).map(|text| char_devices(&text)),
         iommus: match files.list(Path::new("/sys/class/iommu")) {
             Ok(names) => Fact::Known(names),
-            Err(error) if error.is_absent() => read::absent::<()>(files, "/sys/class/iommu").map(|_| Vec::new()),
+            Err(error) if error.is_absent() => {
+                read::absent::<()>(files, "/sys/class/iommu").map(|_| Vec::new())
+            }
             Err(error) => Fact::Unknown(error.why()),
         },
         cma: read::kept(files, "/proc/meminfo", of_cma, notes).map(|text| cma(&text)),
@@ -47,7 +51,11 @@ pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Not
 /// The two lines about the contiguous memory allocator; the others are never twice the same.
 fn of_cma(meminfo: &str) -> String {
     let wanted = |line: &&str| line.starts_with("Cma");
-    meminfo.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
+    meminfo
+        .lines()
+        .filter(wanted)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// `CmaTotal:  65536 kB`.
@@ -86,7 +94,11 @@ fn members(files: &dyn Files, group: u32, left: &mut usize) -> Fact<Vec<IommuMem
         None => return Fact::Unknown(Why::Broken),
     }
     let member = |name: String| IommuMember {
-        driver: read::link_name(files, &format!("{directory}/{name}/driver"), &mut Vec::new()),
+        driver: read::link_name(
+            files,
+            &format!("{directory}/{name}/driver"),
+            &mut Vec::new(),
+        ),
         name,
     };
     Fact::Known(names.into_iter().map(member).collect())
@@ -94,7 +106,13 @@ fn members(files: &dyn Files, group: u32, left: &mut usize) -> Fact<Vec<IommuMem
 
 /// Where a module lies in memory is the kernel's secret: root alone is told.
 fn without_addresses(text: &str) -> String {
-    let line = |line: &str| line.split_ascii_whitespace().take(5).collect::<Vec<_>>().join(" ") + "\n";
+    let line = |line: &str| {
+        line.split_ascii_whitespace()
+            .take(5)
+            .collect::<Vec<_>>()
+            .join(" ")
+            + "\n"
+    };
     text.lines().map(line).collect()
 }
 
@@ -119,12 +137,17 @@ fn modules(text: &str) -> Vec<Module> {
 
 fn char_devices(text: &str) -> BTreeMap<String, Vec<u32>> {
     let mut devices: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    let lines = text.lines().skip_while(|line| !line.starts_with("Character devices"));
+    let lines = text
+        .lines()
+        .skip_while(|line| !line.starts_with("Character devices"));
     for line in lines.take_while(|line| !line.starts_with("Block devices")) {
         if let Some((major, name)) = line.trim().split_once(' ')
             && let Ok(major) = major.parse()
         {
-            devices.entry(name.trim().to_owned()).or_default().push(major);
+            devices
+                .entry(name.trim().to_owned())
+                .or_default()
+                .push(major);
         }
     }
     devices
@@ -141,9 +164,15 @@ pub fn numa(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<NumaNode>> {
     read::names(files, directory, notes).and_then(|names| {
         let mut nodes = Vec::new();
         let ids = names.iter().flatten();
-        let ids: Vec<u32> = ids.filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
+        let ids: Vec<u32> = ids
+            .filter_map(|name| name.strip_prefix("node")?.parse().ok())
+            .collect();
         if ids.len() > MAX_NODES {
-            return broken(notes, directory, format!("it has more than {MAX_NODES} NUMA nodes"));
+            return broken(
+                notes,
+                directory,
+                format!("it has more than {MAX_NODES} NUMA nodes"),
+            );
         }
         for id in ids {
             match read::value(files, &format!("{directory}/node{id}/cpulist"), notes) {
@@ -164,7 +193,10 @@ mod tests {
     fn reads_modules_and_their_users() {
         let text = "ib_core 1 2 nvidia_peermem,mlx5_ib, Live 0x0\nnvidia 14299136 - - Live 0xffffffffc0400000 (O)\n";
         let kept = without_addresses(text);
-        assert!(!kept.contains("ffffffff") && without_addresses(&kept) == kept, "{kept}");
+        assert!(
+            !kept.contains("ffffffff") && without_addresses(&kept) == kept,
+            "{kept}"
+        );
         let modules = modules(&kept);
         assert_eq!(modules[0].users, ["nvidia_peermem", "mlx5_ib"]);
         assert!(modules[1].users.is_empty());
@@ -172,9 +204,13 @@ mod tests {
 
     #[test]
     fn the_contiguous_allocators_lines_are_kept_alone() {
-        let kept =
-            of_cma("MemTotal: 100 kB\nCmaTotal:         65536 kB\nCmaFree:          1024 kB\nDirectMap4k: 1 kB\n");
-        assert_eq!(kept, "CmaTotal:         65536 kB\nCmaFree:          1024 kB\n");
+        let kept = of_cma(
+            "MemTotal: 100 kB\nCmaTotal:         65536 kB\nCmaFree:          1024 kB\nDirectMap4k: 1 kB\n",
+        );
+        assert_eq!(
+            kept,
+            "CmaTotal:         65536 kB\nCmaFree:          1024 kB\n"
+        );
         assert_eq!(
             cma(&kept),
             Some(Cma {
@@ -187,8 +223,7 @@ mod tests {
 
     #[test]
     fn a_name_may_have_several_majors_and_block_devices_are_none() {
-        let text =
-            "Character devices:\n  1 mem\n231 infiniband_verbs\n244 infiniband_verbs\n\nBlock devices:\n  7 loop\n";
+        let text = "Character devices:\n  1 mem\n231 infiniband_verbs\n244 infiniband_verbs\n\nBlock devices:\n  7 loop\n";
         let devices = char_devices(text);
         assert_eq!(devices.get("infiniband_verbs"), Some(&vec![231, 244]));
         assert!(!devices.contains_key("loop"));

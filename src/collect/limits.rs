@@ -10,7 +10,11 @@ use crate::world::Files;
 /// Services that start other people's programs.
 const SERVICES: [&str; 5] = ["slurmd", "containerd", "docker", "crio", "kubelet"];
 /// Where units lie, the first that has one wins; drop-ins of all count.
-const UNITS: [&str; 3] = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"];
+const UNITS: [&str; 3] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/lib/systemd/system",
+];
 /// The most control groups that are looked at, from this process's upwards.
 const DEEPEST: usize = 16;
 /// The most hierarchies of control groups: the kernel has a dozen controllers.
@@ -35,7 +39,11 @@ pub fn limits(files: &dyn Files, notes: &mut Vec<Note>) -> Limits {
 fn settings(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Setting>> {
     let mut found = Vec::new();
     let sources: [(&str, &str, Keep); 2] = [
-        ("/etc/security/limits.conf", "/etc/security/limits.d", of_logins),
+        (
+            "/etc/security/limits.conf",
+            "/etc/security/limits.d",
+            of_logins,
+        ),
         (
             "/etc/systemd/system.conf",
             "/etc/systemd/system.conf.d",
@@ -58,8 +66,12 @@ fn lines(files: &dyn Files, path: &str, keep: Keep, notes: &mut Vec<Note>) -> Fa
         path: path.to_owned(),
         line: line.to_owned(),
     };
-    read::kept_if_there(files, path, keep, notes)
-        .map(|text| text.iter().flat_map(|text| text.lines()).map(setting).collect())
+    read::kept_if_there(files, path, keep, notes).map(|text| {
+        text.iter()
+            .flat_map(|text| text.lines())
+            .map(setting)
+            .collect()
+    })
 }
 
 /// The files of a drop-in directory, in the order in which they count.
@@ -160,7 +172,9 @@ fn rdma_cgroup(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<RdmaGrant>>
     let mut grants = Vec::new();
     for line in own.lines().take(MAX_GROUPS) {
         let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+        let (Some(_), Some(controllers), Some(path)) =
+            (fields.next(), fields.next(), fields.next())
+        else {
             continue;
         };
         if path.split('/').any(|part| part == "..") {
@@ -190,9 +204,13 @@ fn rdma_cgroup(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<RdmaGrant>>
 fn of_rdma(text: &str) -> String {
     let wanted = |line: &&str| {
         let controllers = line.split(':').nth(1);
-        controllers.is_some_and(|names| names.is_empty() || names.split(',').any(|name| name == "rdma"))
+        controllers
+            .is_some_and(|names| names.is_empty() || names.split(',').any(|name| name == "rdma"))
     };
-    text.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
+    text.lines()
+        .filter(wanted)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// What one control group grants; nothing where it has no such file.
@@ -205,11 +223,14 @@ fn granted(files: &dyn Files, group: &str, notes: &mut Vec<Note>) -> Fact<Vec<Rd
     if most.is_empty() {
         return Fact::Known(Vec::new());
     }
-    let used = read::text(files, &format!("{group}/rdma.current"), notes).map(|text| numbers(&text));
+    let used =
+        read::text(files, &format!("{group}/rdma.current"), notes).map(|text| numbers(&text));
     let grants = most.into_iter().map(|(device, resource, most)| RdmaGrant {
         group: group.to_owned(),
         used: used.as_ref().map(|used| {
-            let same = used.iter().find(|(of, what, _)| *of == device && *what == resource);
+            let same = used
+                .iter()
+                .find(|(of, what, _)| *of == device && *what == resource);
             same.map_or(0, |(.., count)| *count)
         }),
         device,
@@ -230,7 +251,9 @@ fn numbers(text: &str) -> Vec<(String, String, u64)> {
         });
         each.collect::<Vec<_>>()
     };
-    let lines = text.lines().filter(|line| line.find(' ').unwrap_or(0) <= MAX_NAME);
+    let lines = text
+        .lines()
+        .filter(|line| line.find(' ').unwrap_or(0) <= MAX_NAME);
     lines.flat_map(line).take(MAX_BOUNDS).collect()
 }
 
@@ -252,8 +275,9 @@ mod tests {
 
     #[test]
     fn a_units_limit_is_read_as_systemd_reads_it() {
-        let kept =
-            of_a_service("[Service]\n LimitMEMLOCK = infinity \n#LimitMEMLOCK=0\nLimitMEMLOCKED=1\nLimitMEMLOCK=8M\n");
+        let kept = of_a_service(
+            "[Service]\n LimitMEMLOCK = infinity \n#LimitMEMLOCK=0\nLimitMEMLOCKED=1\nLimitMEMLOCK=8M\n",
+        );
         assert_eq!(kept, "LimitMEMLOCK=infinity\nLimitMEMLOCK=8M\n");
         assert_eq!(of_a_service(&kept), kept);
         assert_eq!(
@@ -271,6 +295,9 @@ mod tests {
                 ("mlx5_1".to_owned(), "hca_object".to_owned(), 2000)
             ]
         );
-        assert_eq!(of_rdma("9:name=systemd:/\n4:rdma:/x\n0::/y\n"), "4:rdma:/x\n0::/y\n");
+        assert_eq!(
+            of_rdma("9:name=systemd:/\n4:rdma:/x\n0::/y\n"),
+            "4:rdma:/x\n0::/y\n"
+        );
     }
 }

@@ -20,21 +20,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 
 use crate::model::{Bdf, DriverGpu, Fact, Facts, Note, PciDevice, Why};
-use crate::world::{NvmlWant, Reading, VerbsWant, World};
+use crate::world::{NvmlQuery, Reading, VerbsQuery, World};
 
 /// What a command needs to know. What nobody asked for is not read.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Want {
+pub struct CollectOptions {
     /// NVMe controllers are devices of interest.
     pub nvme: bool,
     /// What to ask NVML, and from how many GPUs on it is worth its time.
-    pub nvml: NvmlWant,
+    pub nvml: NvmlQuery,
     /// The machine around the devices: kernel, process, platform, nodes.
     pub system: bool,
     /// What CUDA says of the GPUs without a context.
     pub cuda: bool,
     /// Which RDMA devices user space serves, and whether each is opened and tried; asked where there are any.
-    pub verbs: Option<VerbsWant>,
+    pub verbs: Option<VerbsQuery>,
     /// GPU memory is mapped for the CPU, as a trial.
     pub mapping: bool,
     /// GPU memory is registered with RDMA devices, as a trial; where there are both.
@@ -44,13 +44,16 @@ pub struct Want {
 }
 
 /// Reads the facts of a world.
-pub fn facts(world: &World, want: Want) -> Facts {
+pub fn facts(world: &World, want: CollectOptions) -> Facts {
     let mut notes = Vec::new();
     let files = world.files.as_ref();
     let driver = driver::driver(files, &mut notes);
     // NVML takes ten milliseconds and more to start: it does so while we read.
-    let nvml = nvml_is_worth_asking(&driver.gpus, want.nvml).then(|| world.libraries.nvml(want.nvml));
-    let cuda = want.cuda.then(|| world.libraries.cuda(&one_of_each(&driver.gpus)));
+    let nvml =
+        nvml_is_worth_asking(&driver.gpus, want.nvml).then(|| world.libraries.nvml(want.nvml));
+    let cuda = want
+        .cuda
+        .then(|| world.libraries.cuda(&one_of_each(&driver.gpus)));
     let mapping = want.mapping.then(|| world.libraries.mapping());
 
     let mut pci = pci::devices(files, &mut notes);
@@ -103,7 +106,13 @@ pub fn facts(world: &World, want: Want) -> Facts {
         facts.process = process::process(files, &mut notes);
         facts.platform = platform::platform(files, &pci, &mut notes);
         facts.rdma_stack = rdma::stack(files, &mut notes);
-        facts.modprobe = modprobe::modprobe(files, &facts.driver, &facts.kernel, want.initramfs, &mut notes);
+        facts.modprobe = modprobe::modprobe(
+            files,
+            &facts.driver,
+            &facts.kernel,
+            want.initramfs,
+            &mut notes,
+        );
         facts.module_files = modules::modules(files, &facts.kernel.release, &mut notes);
         facts.limits = limits::limits(files, &mut notes);
         facts.environment = environment::environment(files, &mut notes);
@@ -184,7 +193,7 @@ fn one_of_each(gpus: &Fact<BTreeMap<Bdf, DriverGpu>>) -> Vec<String> {
     }
 }
 
-fn nvml_is_worth_asking<T>(gpus: &Fact<BTreeMap<Bdf, T>>, want: NvmlWant) -> bool {
+fn nvml_is_worth_asking<T>(gpus: &Fact<BTreeMap<Bdf, T>>, want: NvmlQuery) -> bool {
     want.is_any()
         && match gpus {
             Fact::Known(gpus) => gpus.len() >= want.from_gpus,
@@ -192,7 +201,11 @@ fn nvml_is_worth_asking<T>(gpus: &Fact<BTreeMap<Bdf, T>>, want: NvmlWant) -> boo
         }
 }
 
-fn finish<T: DeserializeOwned>(reading: Reading<T>, source: &str, notes: &mut Vec<Note>) -> Fact<T> {
+fn finish<T: DeserializeOwned>(
+    reading: Reading<T>,
+    source: &str,
+    notes: &mut Vec<Note>,
+) -> Fact<T> {
     match reading.finish() {
         Ok(outcome) => outcome,
         Err((why, message)) => {
@@ -203,9 +216,10 @@ fn finish<T: DeserializeOwned>(reading: Reading<T>, source: &str, notes: &mut Ve
 }
 
 /// Whether a NIC's settings are worth the time that asking takes: where a GPU is older than Pascal, and under `--live`.
-fn settings_matter(want: Want, pci: &Fact<Vec<PciDevice>>) -> bool {
+fn settings_matter(want: CollectOptions, pci: &Fact<Vec<PciDevice>>) -> bool {
     let old = |device: &PciDevice| device.ids.known().is_some_and(|ids| ids.is_before_pascal());
-    want.verbs.is_some_and(|want| want.trials) || pci.known().is_some_and(|devices| devices.iter().any(old))
+    want.verbs.is_some_and(|want| want.trials)
+        || pci.known().is_some_and(|devices| devices.iter().any(old))
 }
 
 /// What mlxconfig or mstconfig printed of one device; none where it is no such text.
@@ -254,7 +268,10 @@ mod tests {
     #[test]
     fn of_many_gpus_alike_one_is_shown_to_cuda() {
         let (a, b, c, d) = (Some("GPU-a"), Some("GPU-b"), Some("GPU-c"), Some("GPU-d"));
-        assert_eq!(one_of_each(&gpus(&[("H200", a), ("H200", b), ("H200", c)])), ["GPU-a"]);
+        assert_eq!(
+            one_of_each(&gpus(&[("H200", a), ("H200", b), ("H200", c)])),
+            ["GPU-a"]
+        );
         let mixed = gpus(&[("T4", a), ("H200", b), ("H200", c), ("H200", d)]);
         assert_eq!(one_of_each(&mixed), ["GPU-b", "GPU-a"]);
         // Two are asked both, and what the driver does not name is not guessed.

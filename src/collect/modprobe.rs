@@ -8,7 +8,9 @@ use std::path::Path;
 
 use super::read::{self, broken};
 use crate::kmod::{self, nvidia};
-use crate::model::{Command, Directive, Driver, Fact, FileKind, HiddenFile, Kernel, Modprobe, Note, Why};
+use crate::model::{
+    Command, Directive, Driver, Fact, FileKind, HiddenFile, Kernel, Modprobe, Note, Why,
+};
 use crate::world::{Files, MOST};
 
 /// Where distributions put libkmod, whose file name tells its release.
@@ -27,18 +29,27 @@ const MOST_FILES: usize = 1024;
 const MAX_DIRECTIVES: usize = 4_096;
 
 /// How the modules that GPUDirect needs are loaded. `always` looks into the initramfs whatever is set.
-pub fn modprobe(files: &dyn Files, driver: &Driver, kernel: &Kernel, always: bool, notes: &mut Vec<Note>) -> Modprobe {
+pub fn modprobe(
+    files: &dyn Files,
+    driver: &Driver,
+    kernel: &Kernel,
+    always: bool,
+    notes: &mut Vec<Note>,
+) -> Modprobe {
     let directories = directories(files);
     let mut hidden = Vec::new();
     let directives = directives(files, &directories, &mut hidden, notes);
-    let command_line = kernel.command_line.as_ref().map(|text| kmod::command_line(text));
+    let command_line = kernel
+        .command_line
+        .as_ref()
+        .map(|text| kmod::command_line(text));
     let is_set = [&directives, &command_line]
         .into_iter()
         .filter_map(Fact::known)
         .flatten()
         .any(is_option_of_nvidia);
-    let initramfs =
-        (always || is_set || !has_defaults(driver)).then(|| initramfs::initramfs(files, &kernel.release, notes));
+    let initramfs = (always || is_set || !has_defaults(driver))
+        .then(|| initramfs::initramfs(files, &kernel.release, notes));
     Modprobe {
         directories,
         directives,
@@ -65,7 +76,9 @@ fn has_defaults(driver: &Driver) -> bool {
 /// The directories that this machine's kmod reads; those of the newest known where its release is not.
 fn directories(files: &dyn Files) -> Vec<String> {
     let release = LIBRARIES.iter().find_map(|directory| {
-        let target = files.read_link(Path::new(&format!("{directory}/libkmod.so.2"))).ok()?;
+        let target = files
+            .read_link(Path::new(&format!("{directory}/libkmod.so.2")))
+            .ok()?;
         kmod::version_of_library(target.file_name()?.to_str()?)
     });
     let mut directories: Vec<String> = kmod::directories(release.unwrap_or(kmod::NEWEST))
@@ -76,7 +89,11 @@ fn directories(files: &dyn Files) -> Vec<String> {
     let merged = files
         .read_link(Path::new("/lib"))
         .is_ok_and(|target| target.ends_with("usr/lib"));
-    if merged && directories.iter().any(|directory| directory.starts_with("/usr/lib/")) {
+    if merged
+        && directories
+            .iter()
+            .any(|directory| directory.starts_with("/usr/lib/"))
+    {
         directories.retain(|directory| !directory.starts_with("/lib/"));
     }
     directories
@@ -104,14 +121,21 @@ fn directives(
             };
             match by_name.get(&name) {
                 Some((by, instead)) if !text.is_empty() && *instead != text => {
-                    hidden.push(HiddenFile { path, by: by.clone() })
+                    hidden.push(HiddenFile {
+                        path,
+                        by: by.clone(),
+                    })
                 }
                 Some(_) => {}
                 None => drop(by_name.insert(name, (path, text))),
             }
         }
         if by_name.len() > MOST_FILES {
-            return broken(notes, directory, format!("modprobe.d has more than {MOST_FILES} files"));
+            return broken(
+                notes,
+                directory,
+                format!("modprobe.d has more than {MOST_FILES} files"),
+            );
         }
     }
     let mut all = Vec::new();
@@ -133,11 +157,20 @@ fn directives(
 
 /// The names that kmod takes for configuration. A directory that is not there has none; where the first is not there,
 /// what would hold it must be.
-fn names(files: &dyn Files, directory: &str, first: bool, notes: &mut Vec<Note>) -> Fact<Vec<String>> {
-    let is_configuration = |name: &str| name.len() > ".conf".len() && !name.starts_with('.') && name.ends_with(".conf");
+fn names(
+    files: &dyn Files,
+    directory: &str,
+    first: bool,
+    notes: &mut Vec<Note>,
+) -> Fact<Vec<String>> {
+    let is_configuration = |name: &str| {
+        name.len() > ".conf".len() && !name.starts_with('.') && name.ends_with(".conf")
+    };
     match files.list_kept(Path::new(directory), &is_configuration) {
         Ok(names) => Fact::Known(names),
-        Err(error) if error.is_absent() && first => read::absent::<()>(files, directory).map(|_| Vec::new()),
+        Err(error) if error.is_absent() && first => {
+            read::absent::<()>(files, directory).map(|_| Vec::new())
+        }
         Err(error) if error.is_absent() => Fact::Known(Vec::new()),
         // A circle of links, a file: kmod goes on without it.
         Err(error) if error.why() == Why::Broken => {
@@ -155,7 +188,9 @@ fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Str
         Ok(state) => state,
         Err(error) if error.is_absent() => {
             // The usual way to switch a file off; a recorded root has no such device.
-            let off = files.read_link(at).is_ok_and(|target| target == Path::new("/dev/null"));
+            let off = files
+                .read_link(at)
+                .is_ok_and(|target| target == Path::new("/dev/null"));
             return Fact::Known(off.then(String::new));
         }
         Err(error) if error.why() == Why::Broken => {

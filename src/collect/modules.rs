@@ -16,13 +16,16 @@ const SYMBOL: &str = "ib_register_peer_memory_client";
 pub fn modules(files: &dyn Files, release: &Fact<String>, notes: &mut Vec<Note>) -> ModuleFiles {
     let home = release.as_ref().and_then(|release| home(files, release));
     let mut lines = |name: &str, keep: fn(&str) -> String| match &home {
-        Fact::Known(Some(home)) => read::kept_if_there(files, &format!("{home}/{name}"), keep, notes),
+        Fact::Known(Some(home)) => {
+            read::kept_if_there(files, &format!("{home}/{name}"), keep, notes)
+        }
         Fact::Known(None) => Fact::Known(None),
         Fact::Unknown(why) => Fact::Unknown(*why),
     };
     ModuleFiles {
         on_disk: lines("modules.dep", of_interest).map(|text| text.map(|text| files_of(&text))),
-        peer_memory_exporters: lines("modules.symbols", exporters).map(|text| text.map(|text| exporters_in(&text))),
+        peer_memory_exporters: lines("modules.symbols", exporters)
+            .map(|text| text.map(|text| exporters_in(&text))),
         at_boot: at_boot(files, notes),
         ofed: read::text_if_there(files, "/sys/module/mlx5_core/version", notes),
         openibd: fabric::is_installed(files, "openibd.service"),
@@ -49,7 +52,10 @@ fn home(files: &dyn Files, release: &str) -> Fact<Option<String>> {
 /// `kernel/drivers/x/nvidia-peermem.ko.zst` is `nvidia_peermem`.
 fn name_of(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or_default();
-    file.split(".ko").next().unwrap_or_default().replace('-', "_")
+    file.split(".ko")
+        .next()
+        .unwrap_or_default()
+        .replace('-', "_")
 }
 
 fn is_of_interest(name: &str) -> bool {
@@ -74,7 +80,10 @@ fn of_interest(text: &str) -> String {
             .next()
             .is_some_and(|path| is_of_interest(&name_of(path)))
     };
-    text.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
+    text.lines()
+        .filter(wanted)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 fn files_of(text: &str) -> Vec<ModuleFile> {
@@ -92,7 +101,10 @@ fn files_of(text: &str) -> Vec<ModuleFile> {
 /// The lines of `modules.symbols` that name the symbol.
 fn exporters(text: &str) -> String {
     let wanted = |line: &&str| line.contains(SYMBOL);
-    text.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
+    text.lines()
+        .filter(wanted)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// `alias symbol:NAME MODULE`.
@@ -156,7 +168,10 @@ fn at_boot(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<AtBoot>> {
         });
     }
     // The driver container of NVIDIA's GPU operator loads its modules itself.
-    if files.exists(Path::new("/run/nvidia/driver")).unwrap_or(false) {
+    if files
+        .exists(Path::new("/run/nvidia/driver"))
+        .unwrap_or(false)
+    {
         found.push(AtBoot {
             path: "/run/nvidia/driver".to_owned(),
             names: "the driver container".to_owned(),
@@ -174,7 +189,10 @@ fn is_peer_memory(word: &str) -> bool {
 fn peer_memory_lines(text: &str) -> String {
     let wanted = |line: &&str| is_peer_memory(line) || *line == "ONBOOT=yes";
     let lines = text.lines().map(str::trim);
-    lines.filter(wanted).map(|line| format!("{line}\n")).collect()
+    lines
+        .filter(wanted)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -209,7 +227,9 @@ mod tests {
     #[test]
     fn the_boots_lists_are_searched_for_the_module_and_nothing_else() {
         assert_eq!(
-            peer_memory_lines("# nvidia-peermem\n nvidia-peermem \nvfio\nnv_peer_mem\nONBOOT=yes\nsecret\n"),
+            peer_memory_lines(
+                "# nvidia-peermem\n nvidia-peermem \nvfio\nnv_peer_mem\nONBOOT=yes\nsecret\n"
+            ),
             "nvidia-peermem\nnv_peer_mem\nONBOOT=yes\n"
         );
     }

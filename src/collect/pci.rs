@@ -10,8 +10,8 @@ use std::path::Path;
 
 use super::read::{self, broken, unread};
 use crate::model::{
-    Attributes, Bdf, Config, ErrorCounts, Fact, Ids, Link, LinkSpeed, LinkState, Note, PciDevice, Place, RdmaDevice,
-    Resource, Why,
+    Attributes, Bdf, Config, ErrorCounts, Fact, Ids, Link, LinkSpeed, LinkState, Note, PciDevice,
+    Place, RdmaDevice, Resource, Why,
 };
 use crate::pci::{ConfigSpace, Depth, ReadError, decode, parse_place};
 use crate::world::{Files, OpenFile};
@@ -111,7 +111,8 @@ fn device(files: &dyn Files, bdf: Bdf, name: &str, notes: &mut Vec<Note>) -> Pci
 }
 
 fn numa_node(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Option<u32>> {
-    read::value::<i64>(files, &format!("{base}/numa_node"), notes).map(|node| u32::try_from(node).ok())
+    read::value::<i64>(files, &format!("{base}/numa_node"), notes)
+        .map(|node| u32::try_from(node).ok())
 }
 
 fn ids(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Ids> {
@@ -129,16 +130,20 @@ fn ids(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Ids> {
     let (vendor, device, class) = (number("vendor"), number("device"), number("class"));
     vendor.and_then(|vendor| {
         device.and_then(|device| {
-            class.and_then(
-                |class| match (u16::try_from(vendor), u16::try_from(device), u32::try_from(class)) {
+            class.and_then(|class| {
+                match (
+                    u16::try_from(vendor),
+                    u16::try_from(device),
+                    u32::try_from(class),
+                ) {
                     (Ok(vendor), Ok(device), Ok(class)) => Fact::Known(Ids {
                         vendor,
                         device: Some(device),
                         class,
                     }),
                     _ => Fact::Unknown(Why::Broken),
-                },
-            )
+                }
+            })
         })
     })
 }
@@ -168,17 +173,34 @@ fn place(files: &dyn Files, base: &str, bdf: Bdf, notes: &mut Vec<Note>) -> Fact
 }
 
 /// The closer look: every capability, and the attribute files, of these functions and of the bridges above them.
-pub fn look_closely(files: &dyn Files, devices: &mut [PciDevice], interest: &BTreeSet<Bdf>, notes: &mut Vec<Note>) {
+pub fn look_closely(
+    files: &dyn Files,
+    devices: &mut [PciDevice],
+    interest: &BTreeSet<Bdf>,
+    notes: &mut Vec<Note>,
+) {
     let mut all = interest.clone();
-    for device in devices.iter().filter(|device| interest.contains(&device.bdf)) {
-        all.extend(device.place.known().into_iter().flat_map(|place| &place.bridges));
+    for device in devices
+        .iter()
+        .filter(|device| interest.contains(&device.bdf))
+    {
+        all.extend(
+            device
+                .place
+                .known()
+                .into_iter()
+                .flat_map(|place| &place.bridges),
+        );
     }
     let there = |path: &str| files.list_kept(Path::new(path), &|_| false).is_ok();
     let told = Told {
         drivers: there("/sys/bus/pci/drivers"),
         groups: there("/sys/kernel/iommu_groups"),
     };
-    for device in devices.iter_mut().filter(|device| all.contains(&device.bdf)) {
+    for device in devices
+        .iter_mut()
+        .filter(|device| all.contains(&device.bdf))
+    {
         let base = format!("{DEVICES}/{}", device.bdf);
         device.config = config(files, &format!("{base}/config"), Depth::Full, notes);
         device.attributes = Some(Box::new(attributes(files, &base, &told, notes)));
@@ -205,7 +227,8 @@ fn attributes(files: &dyn Files, base: &str, told: &Told, notes: &mut Vec<Note>)
         driver: link_where(told.drivers, "driver", notes),
         local_cpus: read::value(files, &format!("{base}/local_cpulist"), notes),
         resources: resources(files, &format!("{base}/resource"), notes),
-        iommu_group: link_where(told.groups, "iommu_group", notes).map(|name| name.and_then(|name| name.parse().ok())),
+        iommu_group: link_where(told.groups, "iommu_group", notes)
+            .map(|name| name.and_then(|name| name.parse().ok())),
         physical_function: read::link_name(files, &format!("{base}/physfn"), notes)
             .map(|name| name.and_then(|name| name.parse().ok())),
         link: link(files, base, notes),
@@ -236,7 +259,10 @@ fn nonzero(text: &str) -> String {
             .next_back()
             .is_some_and(|count| count != "0")
     };
-    text.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
+    text.lines()
+        .filter(wanted)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// `MalfTLP 3`; the last line sums them up.
@@ -247,13 +273,16 @@ fn counters(text: &str) -> BTreeMap<String, u64> {
     };
     // The kernel knows thirty.
     let each = text.lines().take(64).filter_map(line);
-    each.filter(|(name, _)| !name.starts_with("TOTAL_ERR")).collect()
+    each.filter(|(name, _)| !name.starts_with("TOTAL_ERR"))
+        .collect()
 }
 
 fn resources(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Vec<Resource>> {
-    read::text(files, path, notes).and_then(|text| match text.lines().take(6).enumerate().map(resource).collect() {
-        Some(lines) => Fact::Known(lines),
-        None => broken(notes, path, "a line is not three hexadecimal numbers"),
+    read::text(files, path, notes).and_then(|text| {
+        match text.lines().take(6).enumerate().map(resource).collect() {
+            Some(lines) => Fact::Known(lines),
+            None => broken(notes, path, "a line is not three hexadecimal numbers"),
+        }
     })
 }
 
@@ -342,7 +371,7 @@ fn config(files: &dyn Files, path: &str, depth: Depth, notes: &mut Vec<Note>) ->
         }
     };
     let config = decode(&Space(file.as_ref()), depth);
-    for message in &config.trouble {
+    for message in &config.failure {
         broken::<()>(notes, path, message.clone());
     }
     config
@@ -352,10 +381,12 @@ struct Space<'a>(&'a dyn OpenFile);
 
 impl ConfigSpace for Space<'_> {
     fn read(&self, offset: u16, out: &mut [u8]) -> Result<usize, ReadError> {
-        self.0.read_at(offset.into(), out).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => ReadError::Denied,
-            _ => ReadError::Failed,
-        })
+        self.0
+            .read_at(offset.into(), out)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::PermissionDenied => ReadError::Denied,
+                _ => ReadError::Failed,
+            })
     }
 }
 
@@ -365,12 +396,18 @@ pub fn nvme(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<(String, Bdf)>
     read::names(files, class, notes).and_then(|names| {
         let names = names.unwrap_or_default();
         if names.len() > MAX_FUNCTIONS {
-            return broken(notes, class, format!("it has more than {MAX_FUNCTIONS} controllers"));
+            return broken(
+                notes,
+                class,
+                format!("it has more than {MAX_FUNCTIONS} controllers"),
+            );
         }
         let mut found: Vec<(String, Bdf)> = names
             .into_iter()
             .filter_map(|name| {
-                let target = files.read_link(Path::new(&format!("{class}/{name}"))).ok()?;
+                let target = files
+                    .read_link(Path::new(&format!("{class}/{name}")))
+                    .ok()?;
                 Some((name, read::last_bdf(&target)?))
             })
             .collect();

@@ -34,7 +34,8 @@ pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<N
         asserted: None,
         lockdown: lockdown(files, notes),
         secure_boot: secure_boot(files),
-        sys_mounts: read::kept(files, "/proc/self/mountinfo", at_sys, notes).map(|text| mounts(&text)),
+        sys_mounts: read::kept(files, "/proc/self/mountinfo", at_sys, notes)
+            .map(|text| mounts(&text)),
         systemd: read::is_there(files, "/run/systemd/system"),
     }
 }
@@ -44,7 +45,9 @@ fn lockdown(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Option<String>> {
     const DIRECTORY: &str = "/sys/kernel/security";
     match read::text_if_there(files, &format!("{DIRECTORY}/lockdown"), notes) {
         Fact::Known(Some(text)) => {
-            let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+            let word = text
+                .split_once('[')
+                .and_then(|(_, rest)| rest.split_once(']'));
             word.map_or(Fact::Unknown(Why::Broken), |(word, _)| {
                 Fact::Known(Some(word.to_owned()))
             })
@@ -60,7 +63,8 @@ fn lockdown(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Option<String>> {
 
 /// The firmware's variable: four bytes of attributes, then the value.
 fn secure_boot(files: &dyn Files) -> Fact<Option<bool>> {
-    const VARIABLE: &str = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+    const VARIABLE: &str =
+        "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
     match files.read_range(Path::new(VARIABLE), 0, 5) {
         Ok(bytes) => match bytes.get(4) {
             Some(value) => Fact::Known(Some(*value == 1)),
@@ -145,7 +149,11 @@ fn container_marks(files: &dyn Files) -> Fact<Vec<String>> {
             Err(error) => return Fact::Unknown(error.why()),
         }
     }
-    for file in ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"] {
+    for file in [
+        "/.dockerenv",
+        "/run/.containerenv",
+        "/run/systemd/container",
+    ] {
         if files.exists(Path::new(file)).unwrap_or(false) {
             marks.push(format!("file {file}"));
         }
@@ -169,8 +177,14 @@ mod tests {
 
     #[test]
     fn a_flag_is_a_whole_word_and_arm_has_no_flags_line() {
-        assert_eq!(flag("flags\t\t: fpu hypervisor lm\n", "hypervisor"), Fact::Known(true));
-        assert_eq!(flag("flags\t\t: fpu hypervisorish\n", "hypervisor"), Fact::Known(false));
+        assert_eq!(
+            flag("flags\t\t: fpu hypervisor lm\n", "hypervisor"),
+            Fact::Known(true)
+        );
+        assert_eq!(
+            flag("flags\t\t: fpu hypervisorish\n", "hypervisor"),
+            Fact::Known(false)
+        );
         assert_eq!(
             flag("Features\t: fp asimd\n", "hypervisor"),
             Fact::Unknown(Why::NotCovered)

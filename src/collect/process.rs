@@ -13,7 +13,11 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
             None => {
                 let source = "/proc/self/limits";
                 (
-                    broken(notes, source, "it has no line 'Max locked memory' with two values"),
+                    broken(
+                        notes,
+                        source,
+                        "it has no line 'Max locked memory' with two values",
+                    ),
                     Fact::Unknown(Why::Broken),
                 )
             }
@@ -23,8 +27,12 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
     let status = read::kept(files, "/proc/self/status", who_it_is, notes);
     let field = |key: &str| {
         status.as_ref().and_then(|text| {
-            let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-            line.map_or(Fact::Unknown(Why::Broken), |value| Fact::Known(value.trim().to_owned()))
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+            line.map_or(Fact::Unknown(Why::Broken), |value| {
+                Fact::Known(value.trim().to_owned())
+            })
         })
     };
     let parsed = |value: Option<u64>| value.map_or(Fact::Unknown(Why::Broken), Fact::Known);
@@ -33,9 +41,16 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
         memlock_hard,
         capabilities: field("CapEff").and_then(|text| parsed(u64::from_str_radix(&text, 16).ok())),
         uid: field("Uid")
-            .and_then(|text| parsed(text.split_ascii_whitespace().nth(1).and_then(|uid| uid.parse().ok())))
+            .and_then(|text| {
+                parsed(
+                    text.split_ascii_whitespace()
+                        .nth(1)
+                        .and_then(|uid| uid.parse().ok()),
+                )
+            })
             .and_then(|uid| u32::try_from(uid).map_or(Fact::Unknown(Why::Broken), Fact::Known)),
-        initial_user_namespace: read::text(files, "/proc/self/uid_map", notes).map(|text| is_identity(&text)),
+        initial_user_namespace: read::text(files, "/proc/self/uid_map", notes)
+            .map(|text| is_identity(&text)),
         cpus_allowed: field("Cpus_allowed_list")
             .and_then(|text| text.parse().map_or(Fact::Unknown(Why::Broken), Fact::Known)),
     }
@@ -48,12 +63,18 @@ fn who_it_is(status: &str) -> String {
             .iter()
             .any(|key| line.starts_with(key))
     };
-    status.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
+    status
+        .lines()
+        .filter(wanted)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// Soft and hard limit of `Max locked memory`; none means unlimited.
 fn memlock(limits: &str) -> Option<(Option<u64>, Option<u64>)> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max locked memory"))?;
     let mut values = line.split_ascii_whitespace().map(|value| match value {
         "unlimited" => Some(None),
         number => number.parse().ok().map(Some),
@@ -73,8 +94,13 @@ mod tests {
 
     #[test]
     fn reads_the_limit_of_locked_memory() {
-        let line = |values: &str| format!("Limit  Soft Limit\nMax locked memory         {values}  bytes\n");
-        assert_eq!(memlock(&line("8388608 unlimited")), Some((Some(8388608), None)));
+        let line = |values: &str| {
+            format!("Limit  Soft Limit\nMax locked memory         {values}  bytes\n")
+        };
+        assert_eq!(
+            memlock(&line("8388608 unlimited")),
+            Some((Some(8388608), None))
+        );
         assert_eq!(memlock(&line("0 0")), Some((Some(0), Some(0))));
         assert_eq!(memlock("Max locked memory  many"), None);
         assert_eq!(memlock(""), None);

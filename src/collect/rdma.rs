@@ -33,7 +33,11 @@ pub fn devices(
         Fact::Unknown(why) => return Fact::Unknown(why),
     };
     if names.len() > MAX_FUNCTIONS {
-        return read::broken(notes, CLASS, format!("it has more than {MAX_FUNCTIONS} devices"));
+        return read::broken(
+            notes,
+            CLASS,
+            format!("it has more than {MAX_FUNCTIONS} devices"),
+        );
     }
     names.sort_by_cached_key(|name| RdmaDevice::natural(name));
     let verbs = verbs(files);
@@ -44,7 +48,9 @@ pub fn devices(
         let place = place(files, &base, &parent);
         let ids = place.present().and_then(|bdf| ids(pci, *bdf));
         let management = match (place.present(), ids) {
-            (Some(bdf), Some(ids)) if gpus >= RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM && ids.vendor == Ids::MELLANOX => {
+            (Some(bdf), Some(ids))
+                if gpus >= RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM && ids.vendor == Ids::MELLANOX =>
+            {
                 is_management(files, *bdf)
             }
             _ => Fact::Known(false),
@@ -106,7 +112,9 @@ fn leads_to(files: &dyn Files, class_device: &str) -> Fact<Option<Bdf>> {
 
 fn ids(pci: &Fact<Vec<PciDevice>>, bdf: Bdf) -> Option<Ids> {
     let devices = pci.known()?;
-    let at = devices.binary_search_by_key(&bdf, |device| device.bdf).ok()?;
+    let at = devices
+        .binary_search_by_key(&bdf, |device| device.bdf)
+        .ok()?;
     devices.get(at)?.ids.known().copied()
 }
 
@@ -126,12 +134,23 @@ fn is_management(files: &dyn Files, bdf: Bdf) -> Fact<bool> {
     }
 }
 
-fn ports(files: &dyn Files, base: &str, left: &mut usize, notes: &mut Vec<Note>) -> Fact<Vec<RdmaPort>> {
+fn ports(
+    files: &dyn Files,
+    base: &str,
+    left: &mut usize,
+    notes: &mut Vec<Note>,
+) -> Fact<Vec<RdmaPort>> {
     let directory = format!("{base}/ports");
     read::names(files, &directory, notes).and_then(|names| {
         match left.checked_sub(names.as_ref().map_or(0, Vec::len)) {
             Some(rest) => *left = rest,
-            None => return read::broken(notes, directory, format!("there are more than {MAX_PORTS} ports")),
+            None => {
+                return read::broken(
+                    notes,
+                    directory,
+                    format!("there are more than {MAX_PORTS} ports"),
+                );
+            }
         }
         let mut numbers: Vec<u32> = names
             .unwrap_or_default()
@@ -139,7 +158,9 @@ fn ports(files: &dyn Files, base: &str, left: &mut usize, notes: &mut Vec<Note>)
             .filter_map(|name| name.parse().ok())
             .collect();
         numbers.sort_unstable();
-        let mut text = |number: u32, name: &str| read::text(files, &format!("{base}/ports/{number}/{name}"), notes);
+        let mut text = |number: u32, name: &str| {
+            read::text(files, &format!("{base}/ports/{number}/{name}"), notes)
+        };
         let ports = numbers.into_iter().map(|number| RdmaPort {
             number,
             // `4: ACTIVE`
@@ -174,7 +195,9 @@ fn verbs(files: &dyn Files) -> Fact<BTreeMap<String, NodeFile>> {
             }
             Fact::Known(nodes)
         }
-        Err(error) if error.is_absent() => read::absent::<()>(files, class).map(|_| BTreeMap::new()),
+        Err(error) if error.is_absent() => {
+            read::absent::<()>(files, class).map(|_| BTreeMap::new())
+        }
         Err(error) => Fact::Unknown(error.why()),
     }
 }

@@ -30,7 +30,11 @@ pub fn note(notes: &mut Vec<Note>, source: impl Into<String>, message: impl Into
 }
 
 /// Notes down that a source could not be made sense of, and returns the unknown fact.
-pub fn broken<T>(notes: &mut Vec<Note>, source: impl Into<String>, message: impl Into<String>) -> Fact<T> {
+pub fn broken<T>(
+    notes: &mut Vec<Note>,
+    source: impl Into<String>,
+    message: impl Into<String>,
+) -> Fact<T> {
     note(notes, source, message);
     Fact::Unknown(Why::Broken)
 }
@@ -53,7 +57,11 @@ pub fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<String
 
 fn attribute(text: String, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
     match text.len() > MAX_ATTRIBUTE {
-        true => broken(notes, path, format!("it has more than {MAX_ATTRIBUTE} bytes")),
+        true => broken(
+            notes,
+            path,
+            format!("it has more than {MAX_ATTRIBUTE} bytes"),
+        ),
         false => Fact::Known(text),
     }
 }
@@ -67,13 +75,20 @@ pub fn lines(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Strin
 }
 
 /// What `keep` keeps of a file's text: the rest is private or large, and goes nowhere.
-pub fn kept(files: &dyn Files, path: &str, keep: fn(&str) -> String, notes: &mut Vec<Note>) -> Fact<String> {
+pub fn kept(
+    files: &dyn Files,
+    path: &str,
+    keep: fn(&str) -> String,
+    notes: &mut Vec<Note>,
+) -> Fact<String> {
     let path = Path::new(path);
     let keep = |bytes: Vec<u8>| match std::str::from_utf8(&bytes) {
         Ok(text) => keep(text).into_bytes(),
         Err(_) => bytes,
     };
-    let text = files.reduced(path, MOST, &keep).and_then(|bytes| as_text(path, bytes));
+    let text = files
+        .reduced(path, MOST, &keep)
+        .and_then(|bytes| as_text(path, bytes));
     match text {
         Ok(text) => few_lines(text, &path.display().to_string(), notes),
         Err(error) => unread(notes, &error),
@@ -128,7 +143,11 @@ pub fn absent<T>(files: &dyn Files, path: &str) -> Fact<Option<T>> {
 pub fn value<T: FromStr>(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<T> {
     text(files, path, notes).and_then(|text| match text.trim().parse() {
         Ok(value) => Fact::Known(value),
-        Err(_) => broken(notes, path, format!("'{}' is not a value of its kind", shorten(&text))),
+        Err(_) => broken(
+            notes,
+            path,
+            format!("'{}' is not a value of its kind", shorten(&text)),
+        ),
     })
 }
 
@@ -165,7 +184,11 @@ pub fn names(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Optio
 }
 
 /// A file's lines, or none where the file is not there and its directory is.
-pub fn lines_if_there(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<String>> {
+pub fn lines_if_there(
+    files: &dyn Files,
+    path: &str,
+    notes: &mut Vec<Note>,
+) -> Fact<Option<String>> {
     match files.text(Path::new(path)) {
         Ok(text) => few_lines(text, path, notes).map(Some),
         Err(error) if error.is_absent() => absent(files, path),
@@ -205,9 +228,15 @@ mod tests {
     fn a_list_that_no_machine_has_is_broken() {
         let mut notes = Vec::new();
         let text = "a\n".repeat(8192);
-        assert_eq!(few_lines(text.clone(), "/x", &mut notes), Fact::Known(text.clone()));
+        assert_eq!(
+            few_lines(text.clone(), "/x", &mut notes),
+            Fact::Known(text.clone())
+        );
         assert!(notes.is_empty());
-        assert_eq!(few_lines(text + "a", "/x", &mut notes), Fact::Unknown(Why::Broken));
+        assert_eq!(
+            few_lines(text + "a", "/x", &mut notes),
+            Fact::Unknown(Why::Broken)
+        );
         assert_eq!(
             few_lines("a".repeat(1 << 21), "/x", &mut notes),
             Fact::Unknown(Why::Broken)

@@ -41,7 +41,8 @@ const HOST: &str = r"^([a-z0-9][a-z0-9._-]*) [a-z0-9_.@/()-]+(?:\[\d+\])?: ";
 const ADDRESS: &str = r"\b(?:https?|ftp|git)://[^ ]+ ?";
 
 /// A frame of a stack: its names are the program's.
-const FRAME: &str = r#"^(?:file "[^"]*", line \d+|#\d+ +0x|\d+ +0x[0-9a-f]+|at [a-z0-9_.$]+\(|\[0x[0-9a-f]+\])"#;
+const FRAME: &str =
+    r#"^(?:file "[^"]*", line \d+|#\d+ +0x|\d+ +0x[0-9a-f]+|at [a-z0-9_.$]+\(|\[0x[0-9a-f]+\])"#;
 
 impl Cleaner {
     /// Compiles what it looks for.
@@ -73,7 +74,10 @@ impl Cleaner {
             if let Some(found) = self.prefix.find(rest) {
                 dated = self.time.is_match(found.as_bytes());
                 start += found.end();
-            } else if let (true, Some(host)) = (dated, self.host.captures(rest).and_then(|found| found.get(1))) {
+            } else if let (true, Some(host)) = (
+                dated,
+                self.host.captures(rest).and_then(|found| found.get(1)),
+            ) {
                 start += host.end() + 1;
                 dated = false;
             } else {
@@ -158,11 +162,13 @@ fn after_sequence(after: &[u8]) -> &[u8] {
             None => &[],
         },
         // A control string ends with BEL, or with an escape and a backslash.
-        Some((b']' | b'P' | b'X' | b'^' | b'_', rest)) => match rest.iter().position(|b| matches!(b, 0x07 | 0x1b)) {
-            Some(end) if rest[end] == 0x1b => rest.get(end + 2..).unwrap_or_default(),
-            Some(end) => &rest[end + 1..],
-            None => &[],
-        },
+        Some((b']' | b'P' | b'X' | b'^' | b'_', rest)) => {
+            match rest.iter().position(|b| matches!(b, 0x07 | 0x1b)) {
+                Some(end) if rest[end] == 0x1b => rest.get(end + 2..).unwrap_or_default(),
+                Some(end) => &rest[end + 1..],
+                None => &[],
+            }
+        }
         Some((_, rest)) => rest,
         None => &[],
     }
@@ -174,7 +180,9 @@ mod tests {
 
     fn clean(line: &str) -> String {
         let mut out = Vec::new();
-        Cleaner::new().expect("patterns").clean(line.as_bytes(), &mut out);
+        Cleaner::new()
+            .expect("patterns")
+            .clean(line.as_bytes(), &mut out);
         String::from_utf8(out).expect("text")
     }
 
@@ -221,7 +229,10 @@ mod tests {
     #[test]
     fn frames_and_addresses_say_nothing() {
         assert_eq!(clean("  File \"/opt/gdrcopy/x.py\", line 3, in reg_mr"), "");
-        assert_eq!(clean("see https://example.org/nvidia-peermem-fails now"), "see now");
+        assert_eq!(
+            clean("see https://example.org/nvidia-peermem-fails now"),
+            "see now"
+        );
     }
 
     #[test]

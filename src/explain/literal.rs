@@ -117,7 +117,9 @@ fn spelt_out(hir: &Hir) -> Option<Vec<Vec<u8>>> {
 
 fn product(a: &[Vec<u8>], b: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
-    pairs.map(|(a, b)| [a.as_slice(), b.as_slice()].concat()).collect()
+    pairs
+        .map(|(a, b)| [a.as_slice(), b.as_slice()].concat())
+        .collect()
 }
 
 #[cfg(test)]
@@ -135,12 +137,22 @@ mod tests {
 
     #[test]
     fn every_match_holds_one_of_the_literals() {
-        let some = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+        let some = |words: &[&str]| {
+            Some(
+                words
+                    .iter()
+                    .map(|&word| word.to_owned())
+                    .collect::<Vec<_>>(),
+            )
+        };
         assert_eq!(
             literals("nvidia[-_]peermem"),
             some(&["nvidia-peermem", "nvidia_peermem"])
         );
-        assert_eq!(literals("could not insert .{0,4}x"), some(&["could not insert "]));
+        assert_eq!(
+            literals("could not insert .{0,4}x"),
+            some(&["could not insert "])
+        );
         assert_eq!(
             literals(r"(cat|dogs?)\b.{0,9}(fail|error) here"),
             some(&["error here", "fail here"])

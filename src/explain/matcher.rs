@@ -58,7 +58,7 @@ enum Of {
 
 /// What one line tells.
 #[derive(Default, Clone)]
-struct Told {
+struct LineMatch {
     symptoms: Vec<usize>,
     concepts: u64,
 }
@@ -111,7 +111,7 @@ impl Matcher {
         let mut line = Vec::new();
         let mut short = true;
         let mut lines = 0;
-        let mut before: HashMap<Vec<u8>, Told> = HashMap::new();
+        let mut before: HashMap<Vec<u8>, LineMatch> = HashMap::new();
         // What earlier pieces of the same line told.
         let mut known: BTreeSet<usize> = BTreeSet::new();
         while let Some(piece) = pieces.next()? {
@@ -176,7 +176,9 @@ impl Matcher {
         }
         for window in lines.windows(NEIGHBOURS.min(lines.len()).max(1)) {
             let together = window.iter().fold(0, |all, line| all | line.told.concepts);
-            let Some(first) = window.first() else { continue };
+            let Some(first) = window.first() else {
+                continue;
+            };
             for rule in self.rules_of(together, |rule| self.table.rules[rule].across) {
                 tally.rule(rule, first.line, || Seen {
                     line: first.line,
@@ -187,7 +189,11 @@ impl Matcher {
         }
     }
 
-    fn rules_of(&self, concepts: u64, wanted: impl Fn(usize) -> bool) -> impl Iterator<Item = usize> {
+    fn rules_of(
+        &self,
+        concepts: u64,
+        wanted: impl Fn(usize) -> bool,
+    ) -> impl Iterator<Item = usize> {
         let holds = move |(all, none): &(u64, u64)| concepts & all == *all && concepts & none == 0;
         self.rules
             .iter()
@@ -197,8 +203,8 @@ impl Matcher {
     }
 
     /// What a line tells, but for the symptoms that are known of it.
-    fn tell(&self, line: &[u8], known: &BTreeSet<usize>) -> Told {
-        let mut told = Told::default();
+    fn tell(&self, line: &[u8], known: &BTreeSet<usize>) -> LineMatch {
+        let mut told = LineMatch::default();
         let mut symptoms = BTreeSet::new();
         let mut not = BTreeSet::new();
         let literals = self.literals.find_overlapping_iter(line);
@@ -232,7 +238,7 @@ struct Neighbour {
     line: u64,
     clean: Vec<u8>,
     raw: String,
-    told: Told,
+    told: LineMatch,
 }
 
 impl Pattern {
@@ -248,15 +254,23 @@ fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
 
 /// Every pattern of a table, with what it is of.
 fn all(table: &Table) -> impl Iterator<Item = (Of, &str, &str)> {
-    fn of<'a>(of: Of, name: &'a str, patterns: &'a [String]) -> impl Iterator<Item = (Of, &'a str, &'a str)> {
-        patterns.iter().map(move |pattern| (of, name, pattern.as_str()))
+    fn of<'a>(
+        of: Of,
+        name: &'a str,
+        patterns: &'a [String],
+    ) -> impl Iterator<Item = (Of, &'a str, &'a str)> {
+        patterns
+            .iter()
+            .map(move |pattern| (of, name, pattern.as_str()))
     }
     let symptoms = table.symptoms.iter().enumerate().flat_map(|(at, symptom)| {
         let unless = of(Of::Unless(at), &symptom.name, &symptom.unless);
         of(Of::Symptom(at), &symptom.name, &symptom.patterns).chain(unless)
     });
     let concepts = table.concepts.iter().enumerate();
-    symptoms.chain(concepts.flat_map(|(at, concept)| of(Of::Concept(at), &concept.name, &concept.patterns)))
+    symptoms.chain(
+        concepts.flat_map(|(at, concept)| of(Of::Concept(at), &concept.name, &concept.patterns)),
+    )
 }
 
 /// A table has at most 64 concepts: a test counts them.
@@ -268,6 +282,11 @@ fn bit(concept: usize) -> u64 {
 fn bits(table: &Table, names: &[String]) -> u64 {
     names
         .iter()
-        .filter_map(|name| table.concepts.iter().position(|concept| concept.name == *name))
+        .filter_map(|name| {
+            table
+                .concepts
+                .iter()
+                .position(|concept| concept.name == *name)
+        })
         .fold(0, |all, at| all | bit(at))
 }

@@ -165,7 +165,10 @@ mod tests {
         );
         assert_eq!(
             lines(b"in C:\\new it failed\\n[0] why"),
-            [(1, b"in C:\\new it failed".to_vec()), (2, b"[0] why".to_vec())]
+            [
+                (1, b"in C:\\new it failed".to_vec()),
+                (2, b"[0] why".to_vec())
+            ]
         );
         assert!(lines(b"").is_empty());
     }
@@ -174,7 +177,10 @@ mod tests {
     fn a_long_line_comes_in_pieces_that_overlap() {
         let text = vec![b'x'; 20_000];
         let told = lines(&text);
-        assert!(told.iter().all(|(at, bytes)| *at == 1 && bytes.len() <= LONGEST));
+        assert!(
+            told.iter()
+                .all(|(at, bytes)| *at == 1 && bytes.len() <= LONGEST)
+        );
         let whole: usize = told.iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(whole, 20_000 + OVERLAP * (told.len() - 1));
     }

@@ -155,14 +155,20 @@ impl Table {
 }
 
 /// A pattern whose `<word>`s are replaced. What stands in angle brackets otherwise is left alone.
-fn spelt(name: &str, pattern: &str, words: &BTreeMap<String, String>) -> Result<String, TableError> {
+fn spelt(
+    name: &str,
+    pattern: &str,
+    words: &BTreeMap<String, String>,
+) -> Result<String, TableError> {
     let mut out = String::with_capacity(pattern.len());
     let mut rest = pattern;
     while let Some(start) = rest.find('<') {
         let (before, from) = rest.split_at(start);
         out.push_str(before);
         let word = from[1..].split('>').next().unwrap_or_default();
-        let is_word = !word.is_empty() && from.len() > word.len() + 1 && word.bytes().all(|b| b.is_ascii_lowercase());
+        let is_word = !word.is_empty()
+            && from.len() > word.len() + 1
+            && word.bytes().all(|b| b.is_ascii_lowercase());
         // `(?P<name>` of a regular expression is no word, nor is a `<` of a log.
         if !is_word || before.ends_with("(?P") {
             out.push('<');

@@ -122,7 +122,13 @@ fn of_table(table: &Table, of: Of, found: Found) -> Option<SymptomMatch> {
         }
         Of::Rule(at) => {
             let rule = table.rules.get(at)?;
-            (&rule.name, rule.score, &rule.cause, &rule.checks, &rule.sources)
+            (
+                &rule.name,
+                rule.score,
+                &rule.cause,
+                &rule.checks,
+                &rule.sources,
+            )
         }
     };
     Some(SymptomMatch {

@@ -60,7 +60,10 @@ fn the_table_says_everything_of_every_symptom() {
             "{name}"
         );
         assert!(!sources.is_empty(), "{name}");
-        assert!(sources.iter().all(|source| source.starts_with("https://")), "{name}");
+        assert!(
+            sources.iter().all(|source| source.starts_with("https://")),
+            "{name}"
+        );
     }
 }
 
@@ -75,13 +78,19 @@ fn each_symptom_is_found_first_in_its_own_example() {
     let matcher = matcher();
     let mut wrong = Vec::new();
     for symptom in &matcher.table().symptoms {
-        let reading = matcher.read(symptom.example.as_bytes()).expect("memory is read");
+        let reading = matcher
+            .read(symptom.example.as_bytes())
+            .expect("memory is read");
         let first = reading
             .matches
             .first()
             .map(|found| (found.symptom.as_str(), found.check.as_str()));
         if first.map(|(name, _)| name) != Some(symptom.name.as_str()) {
-            wrong.push((symptom.name.clone(), symptom.example.clone(), format!("{first:?}")));
+            wrong.push((
+                symptom.name.clone(),
+                symptom.example.clone(),
+                format!("{first:?}"),
+            ));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -92,10 +101,16 @@ fn each_rule_leads_its_own_example_to_its_check() {
     let matcher = matcher();
     let mut wrong = Vec::new();
     for rule in &matcher.table().rules {
-        let reading = matcher.read(rule.example.as_bytes()).expect("memory is read");
+        let reading = matcher
+            .read(rule.example.as_bytes())
+            .expect("memory is read");
         let first = reading.matches.first();
         if first.map(|found| found.check.as_str()) != rule.checks.first().map(String::as_str) {
-            wrong.push((rule.name.clone(), rule.example.clone(), format!("{first:#?}")));
+            wrong.push((
+                rule.name.clone(),
+                rule.example.clone(),
+                format!("{first:#?}"),
+            ));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -103,14 +118,18 @@ fn each_rule_leads_its_own_example_to_its_check() {
 
 #[test]
 fn a_symptom_that_is_said_often_is_one_match_with_a_count() {
-    let text = "start\n".to_owned() + &"node1:12:34 [0] NCCL INFO NET/IB : No device found.\n".repeat(3);
+    let text =
+        "start\n".to_owned() + &"node1:12:34 [0] NCCL INFO NET/IB : No device found.\n".repeat(3);
     let reading = matcher().read(text.as_bytes()).expect("memory is read");
     let first = reading.matches.first().expect("a match");
     assert_eq!(
         (first.check.as_str(), first.count, first.line.number),
         ("rdma.device", 3, 2)
     );
-    assert_eq!(first.line.text, "node1:12:34 [0] NCCL INFO NET/IB : No device found.");
+    assert_eq!(
+        first.line.text,
+        "node1:12:34 [0] NCCL INFO NET/IB : No device found."
+    );
     assert_eq!((reading.lines, reading.bytes), (4, text.len() as u64));
 }
 
@@ -118,7 +137,10 @@ fn a_symptom_that_is_said_often_is_one_match_with_a_count() {
 fn a_line_that_a_terminal_broke_is_read_whole() {
     let text = "modprobe: ERROR: could not insert\n  'nvidia_peermem': Invalid argument\n";
     let reading = matcher().read(text.as_bytes()).expect("memory is read");
-    assert_eq!(reading.matches.first().expect("a match").check, "peermem.buildable");
+    assert_eq!(
+        reading.matches.first().expect("a match").check,
+        "peermem.buildable"
+    );
 }
 
 #[test]
@@ -151,7 +173,7 @@ fn why_a_gpu_does_not_ring_a_doorbell_is_told_by_cudas_number() {
         ),
         (
             "uar-not-mappable",
-            "the GPU cannot ring the card's doorbell: 4096 bytes at 0x7f00 were not registered: cuMemHostRegister: \
+            "the GPU cannot ring the NIC's doorbell: 4096 bytes at 0x7f00 were not registered: cuMemHostRegister: \
              CUDA_ERROR_NOT_SUPPORTED (801)",
         ),
         (
@@ -163,8 +185,8 @@ fn why_a_gpu_does_not_ring_a_doorbell_is_told_by_cudas_number() {
         let first = reading.matches.first().map(|found| found.symptom.as_str());
         assert_eq!(first, Some(symptom), "{line}");
         let other = ["uar-not-permitted", "uar-not-mappable"].map(|name| name == symptom);
-        let told =
-            ["uar-not-permitted", "uar-not-mappable"].map(|name| reading.matches.iter().any(|m| m.symptom == name));
+        let told = ["uar-not-permitted", "uar-not-mappable"]
+            .map(|name| reading.matches.iter().any(|m| m.symptom == name));
         assert_eq!(told, other, "{line}");
     }
 }
@@ -176,7 +198,10 @@ fn hostile_texts_are_read_to_their_end() {
     long.extend_from_slice(b" NET/IB : No device found. ");
     long.extend_from_slice(&vec![b'('; 1 << 20]);
     let reading = matcher.read(long.as_slice()).expect("memory is read");
-    assert_eq!(reading.matches.first().expect("a match").check, "rdma.device");
+    assert_eq!(
+        reading.matches.first().expect("a match").check,
+        "rdma.device"
+    );
     assert_eq!(reading.matches.first().expect("a match").count, 1);
     let noise: Vec<u8> = (0..=255u8).cycle().take(100_000).collect();
     for text in [&b""[..], b"\0\0\0", b"\xff\xfe\n\x1b[", b"\x1b]8;;", &noise] {
@@ -195,17 +220,21 @@ fn nothing_that_is_quoted_steers_a_terminal() {
 #[test]
 fn every_pattern_compiles() {
     let table = shipped().expect("the shipped table");
-    let symptoms = table
-        .symptoms
-        .iter()
-        .map(|s| (&s.name, s.patterns.iter().chain(&s.unless).collect::<Vec<_>>()));
+    let symptoms = table.symptoms.iter().map(|s| {
+        (
+            &s.name,
+            s.patterns.iter().chain(&s.unless).collect::<Vec<_>>(),
+        )
+    });
     let concepts = table
         .concepts
         .iter()
         .map(|c| (&c.name, c.patterns.iter().collect::<Vec<_>>()));
     for (name, patterns) in symptoms.chain(concepts) {
         for pattern in patterns {
-            let built = regex::bytes::RegexBuilder::new(pattern).unicode(false).build();
+            let built = regex::bytes::RegexBuilder::new(pattern)
+                .unicode(false)
+                .build();
             assert!(built.is_ok(), "{name}: {pattern}: {built:?}");
         }
     }
@@ -237,7 +266,12 @@ fn cases(file: &str) -> Vec<(Vec<String>, String, String)> {
     text.lines()
         .map(|line| {
             let mut parts = line.splitn(3, '\t');
-            let mut part = || parts.next().unwrap_or_else(|| panic!("{file}: {line}")).to_owned();
+            let mut part = || {
+                parts
+                    .next()
+                    .unwrap_or_else(|| panic!("{file}: {line}"))
+                    .to_owned()
+            };
             let ids = part().split('|').map(str::to_owned).collect();
             (ids, part(), part().replace("\\n", "\n"))
         })
@@ -257,7 +291,8 @@ fn misses(file: &str) -> (usize, Vec<String>) {
             None => ids == &["-"],
         };
         if !right {
-            let got = first.map(|first| format!("{} by {} ({})", first.check, first.symptom, first.score));
+            let got = first
+                .map(|first| format!("{} by {} ({})", first.check, first.symptom, first.score));
             wrong.push(format!("{ids:?} <> {got:?} {source}: {text}"));
         }
     }
@@ -298,7 +333,10 @@ fn threads_lead_to_their_checks() {
 #[test]
 fn threads_that_the_table_was_not_made_from_are_not_led_astray() {
     let (count, wrong) = misses("threads-b.tsv");
-    let astray: Vec<&String> = wrong.iter().filter(|miss| miss.contains("<> Some")).collect();
+    let astray: Vec<&String> = wrong
+        .iter()
+        .filter(|miss| miss.contains("<> Some"))
+        .collect();
     assert!(astray.is_empty(), "{astray:#?}");
     let right = count - wrong.len();
     assert!(right * 10 >= count * 7, "{right} of {count}: {wrong:#?}");

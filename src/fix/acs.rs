@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::draft::{Draft, Fix, Need, Persist, PortChoice, Want};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest, Persist, PortChoice};
 use super::persist;
 use crate::check::{Ctx, ground};
 use crate::model::config::AcsBits;
@@ -16,7 +16,7 @@ use crate::topo::{self, MAX_PATHS, Redirect, Role};
 pub const FIX: Fix = Fix {
     id: "acs",
     about: "Ports on the ways between GPUs and NICs stop redirecting peer-to-peer traffic to the root complex.",
-    draft,
+    desired,
 };
 
 /// The control register in the capability (PCI Express 7.7.11.3).
@@ -27,40 +27,40 @@ const REDIRECT: u16 = 0b00_1100;
 /// Egress control.
 const EGRESS: u16 = 0b10_0000;
 
-fn draft(need: &Need<'_>) -> Draft {
-    let ctx = need.ctx;
+fn desired(request: &FixRequest<'_>) -> DesiredState {
+    let ctx = request.ctx;
     if ctx.facts.platform.is_guest() {
-        return Draft::refused(
+        return DesiredState::refused(
             "This is a virtual machine: the ports that matter are the host's. There, DirectTrans with ATS on the NIC is the \
              way (see pcie.acs-vm); a guest can neither see nor change it.",
         );
     }
     if ground::is_grace(ctx) {
-        return Draft::refused(
+        return DesiredState::refused(
             "On Grace and Vera the ports keep the bits that the kernel sets: GPU memory is reached over NVLink-C2C, and \
              clearing them is unsafe.",
         );
     }
     let locked = match &ctx.facts.platform.lockdown {
-        Fact::Known(Some(mode)) if mode != "none" && !need.options.force => Some(mode),
+        Fact::Known(Some(mode)) if mode != "none" && !request.options.force => Some(mode),
         _ => None,
     };
-    let by_kernel = need.options.persist == Some(Persist::CommandLine);
+    let by_kernel = request.options.persist == Some(Persist::CommandLine);
     if let Some(mode) = locked
         && !by_kernel
     {
-        return Draft::refused(format!(
+        return DesiredState::refused(format!(
             "The kernel is locked down ({mode}): it refuses writes to configuration space. Put the change on the kernel's \
              command line instead (gdr fix-acs --persist cmdline), or switch secure boot off; --force tries all the same."
         ));
     }
-    let ports = match ports(need) {
+    let ports = match ports(request) {
         Ok(ports) => ports,
-        Err(why) => return Draft::refused(why),
+        Err(why) => return DesiredState::refused(why),
     };
-    let mut draft = Draft::default();
+    let mut desired = DesiredState::default();
     let lasting = match by_kernel {
-        true => lasting(need, &ports),
+        true => lasting(request, &ports),
         false => BTreeMap::new(),
     };
     let concerned: BTreeSet<&Bdf> = ports.keys().chain(lasting.keys()).collect();
@@ -72,8 +72,8 @@ fn draft(need: &Need<'_>) -> Draft {
             held.map(move |device| format!("{device} below {port}"))
         })
         .collect();
-    if !held.is_empty() && !need.options.force {
-        return Draft::refused(format!(
+    if !held.is_empty() && !request.options.force {
+        return DesiredState::refused(format!(
             "A device is handed to a virtual machine ({}): these bits keep it apart from the others, and clearing them opens \
              a way around the IOMMU. --force clears them all the same.",
             held.join(", ")
@@ -81,14 +81,18 @@ fn draft(need: &Need<'_>) -> Draft {
     }
     // A kernel that is locked down takes them from its command line alone.
     for (port, mask) in ports.iter().filter(|_| locked.is_none()) {
-        let Some(acs) = ctx.facts.device(*port).and_then(|device| device.config.acs.present()) else {
+        let Some(acs) = ctx
+            .facts
+            .device(*port)
+            .and_then(|device| device.config.acs.present())
+        else {
             continue;
         };
         let set = AcsBits(acs.control.0 & mask);
         let verb = if set.0.count_ones() == 1 { "is" } else { "are" };
-        draft.wish(
+        desired.desired_change(
             format!("{port} no longer redirects: {} {verb} cleared.", names(set)),
-            Want::Register {
+            ChangeTarget::Register {
                 bdf: *port,
                 capability: Capability::ACS,
                 offset: CONTROL,
@@ -99,45 +103,45 @@ fn draft(need: &Need<'_>) -> Draft {
         );
     }
     if !held.is_empty() {
-        draft.warnings.push(format!(
+        desired.warnings.push(format!(
             "{} belong to virtual machines: their isolation goes with these bits.",
             held.join(", ")
         ));
     }
     if translated(ctx) {
-        draft.warnings.push(
+        desired.warnings.push(
             "The IOMMU translates these devices' addresses: a switch cannot route those to a GPU, so clearing the bits alone \
              gains nothing. See pcie.iommu ('gdr fix iommu')."
                 .to_owned(),
         );
     }
-    let kept = match need.options.persist {
+    let kept = match request.options.persist {
         // Where nothing is changed there is nothing to mind.
-        None if draft.wishes.is_empty() => Ok(()),
+        None if desired.desired_changes.is_empty() => Ok(()),
         None => {
-            draft.warnings.push(
+            desired.warnings.push(
                 "Idle the devices first. The change is gone after a reboot, a hot-plug, or a reset of a port (AER, DPC): \
                  --persist unit or --persist cmdline keeps it."
                     .to_owned(),
             );
             Ok(())
         }
-        Some(Persist::Unit) => persist::unit(&mut draft, need),
-        Some(Persist::CommandLine) => persist::command_line(&mut draft, ctx, &lasting),
+        Some(Persist::Unit) => persist::unit(&mut desired, request),
+        Some(Persist::CommandLine) => persist::command_line(&mut desired, ctx, &lasting),
     };
     match kept {
-        Ok(()) => draft,
-        Err(why) => Draft::refused(why),
+        Ok(()) => desired,
+        Err(why) => DesiredState::refused(why),
     }
 }
 
 /// The ports that the kernel is to be told of, and the bits: those that redirect, and of the ways that count those that
 /// were cleared before, which a boot would set again.
-fn lasting(need: &Need<'_>, ports: &BTreeMap<Bdf, u16>) -> BTreeMap<Bdf, u16> {
+fn lasting(request: &FixRequest<'_>, ports: &BTreeMap<Bdf, u16>) -> BTreeMap<Bdf, u16> {
     let mut lasting = ports.clone();
-    let all: Vec<Bdf> = match &need.options.ports {
-        PortChoice::Judged => ground::ports(need.ctx).worth.into_iter().collect(),
-        PortChoice::Pair(a, b) => between(need.ctx, a, b).map_or_else(
+    let all: Vec<Bdf> = match &request.options.ports {
+        PortChoice::Judged => ground::ports(request.ctx).worth.into_iter().collect(),
+        PortChoice::Pair(a, b) => between(request.ctx, a, b).map_or_else(
             |_| Vec::new(),
             |ports| ports.into_iter().map(|redirect| redirect.port).collect(),
         ),
@@ -147,7 +151,7 @@ fn lasting(need: &Need<'_>, ports: &BTreeMap<Bdf, u16>) -> BTreeMap<Bdf, u16> {
         lasting.entry(port).or_insert(REDIRECT);
     }
     let has_acs = |port: &Bdf| {
-        let device = need.ctx.facts.device(*port);
+        let device = request.ctx.facts.device(*port);
         device.is_some_and(|device| device.config.acs.present().is_some())
     };
     lasting.retain(|port, _| has_acs(port));
@@ -155,9 +159,9 @@ fn lasting(need: &Need<'_>, ports: &BTreeMap<Bdf, u16>) -> BTreeMap<Bdf, u16> {
 }
 
 /// The ports to change, and the bits to clear of each.
-fn ports(need: &Need<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
-    let ctx = need.ctx;
-    match &need.options.ports {
+fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
+    let ctx = request.ctx;
+    match &request.options.ports {
         PortChoice::Judged => {
             let found = ground::ports(ctx);
             if found.too_many {
@@ -173,7 +177,9 @@ fn ports(need: &Need<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
             if let Some((port, why)) = found.unknown.iter().next() {
                 return Err(unread(*port, *why));
             }
-            Ok(redirecting.map(|(port, what)| (*port, bits(&what.bits))).collect())
+            Ok(redirecting
+                .map(|(port, what)| (*port, bits(&what.bits)))
+                .collect())
         }
         PortChoice::Pair(a, b) => pair(ctx, a, b),
         PortChoice::Port(port) => {
@@ -195,7 +201,9 @@ fn ports(need: &Need<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
                 matches!(role, Role::RootPort | Role::DownstreamPort)
             });
             let with_acs = bridges.filter(|device| device.config.acs.present().is_some());
-            Ok(with_acs.map(|device| (device.bdf, REDIRECT | EGRESS)).collect())
+            Ok(with_acs
+                .map(|device| (device.bdf, REDIRECT | EGRESS))
+                .collect())
         }
     }
 }
@@ -212,7 +220,12 @@ fn unread(port: Bdf, why: Why) -> String {
 fn between(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<Vec<Redirect>, String> {
     let row = |name: &str| {
         ctx.topology.find(name).ok_or_else(|| {
-            let names: Vec<&str> = ctx.topology.rows.iter().map(|row| row.name.as_str()).collect();
+            let names: Vec<&str> = ctx
+                .topology
+                .rows
+                .iter()
+                .map(|row| row.name.as_str())
+                .collect();
             format!("There is no device {name}; there are {}.", names.join(", "))
         })
     };
@@ -242,13 +255,21 @@ fn names(set: AcsBits) -> String {
         (set.completion_redirect(), "CmpltRedir"),
         (set.egress_control(), "EgressCtrl"),
     ];
-    let names: Vec<&str> = all.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
+    let names: Vec<&str> = all
+        .iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, name)| *name)
+        .collect();
     names.join(", ")
 }
 
 /// The register's bits by lspci's names.
 fn bits(names: &[&str]) -> u16 {
-    let egress = if names.contains(&"EgressCtrl") { EGRESS } else { 0 };
+    let egress = if names.contains(&"EgressCtrl") {
+        EGRESS
+    } else {
+        0
+    };
     // Both of them, whichever was on its own: completions follow their requests.
     REDIRECT | egress
 }

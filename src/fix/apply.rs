@@ -18,7 +18,12 @@ pub struct Moment {
 
 /// Makes a plan true. The journal says how far it came; an error means that nothing was changed. Commands are reported
 /// before they run.
-pub fn apply(executor: &Executor, plan: &Plan, moment: &Moment, report: Report<'_>) -> Result<Journal, Error> {
+pub fn apply(
+    executor: &Executor,
+    plan: &Plan,
+    moment: &Moment,
+    report: Report<'_>,
+) -> Result<Journal, Error> {
     let journals = Journals::create(executor)?;
     let _lock = journals.lock()?;
     let number = journals.next()?;
@@ -67,7 +72,12 @@ struct Repair<'a> {
 
 impl Repair<'_> {
     fn step(&mut self, fix: &str, step: &Step, report: Report<'_>) -> Result<(), Error> {
-        let mutation = record(self.executor, self.journals, self.journal.number, &step.action)?;
+        let mutation = record(
+            self.executor,
+            self.journals,
+            self.journal.number,
+            &step.action,
+        )?;
         self.journal.entries.push(Entry {
             fix: fix.to_owned(),
             about: step.about.clone(),

@@ -4,7 +4,7 @@
 //! Each reads the word with other eyes. GRUB's configuration is a script in which `;` ends a command, so that a value with
 //! one is quoted there; the kernel and systemd-boot take quotes for a part of the value, so that there they are not.
 
-use super::draft::{Draft, Edit, Want};
+use super::desired::{ChangeTarget, DesiredState, Edit};
 use crate::check::Ctx;
 use crate::kmod::words;
 use crate::model::{Boot, Fact, GrubMkconfig, Invalid, Operation};
@@ -39,7 +39,9 @@ impl Parameter {
 
     /// Words without what is replaced, and this one after them.
     fn on(&self, line: &str, drop: fn(&str) -> bool) -> String {
-        let there = words(line).into_iter().filter(|word| !word.is_empty() && !drop(word));
+        let there = words(line)
+            .into_iter()
+            .filter(|word| !word.is_empty() && !drop(word));
         let rest = there.filter_map(|word| (self.rest)(&word));
         rest.chain([self.word()]).collect::<Vec<_>>().join(" ")
     }
@@ -49,7 +51,11 @@ impl Parameter {
 const LONGEST: usize = 2048;
 
 /// Adds what it takes to a draft; an error is why that cannot be done here.
-pub fn tell(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(), String> {
+pub fn tell(
+    desired: &mut DesiredState,
+    ctx: &Ctx<'_>,
+    parameter: &Parameter,
+) -> Result<(), String> {
     let boot = &ctx.facts.boot;
     let word = parameter.word();
     if let Some(line) = ctx.facts.kernel.command_line.known() {
@@ -67,7 +73,11 @@ pub fn tell(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(
         ));
     }
     let started_by = boot.loader.present().map_or("", String::as_str);
-    if !started_by.is_empty() && !["systemd-boot", "GRUB"].iter().any(|name| started_by.starts_with(name)) {
+    if !started_by.is_empty()
+        && !["systemd-boot", "GRUB"]
+            .iter()
+            .any(|name| started_by.starts_with(name))
+    {
         return Err(format!(
             "{started_by} starts this machine, which gdr cannot tell. Put {word} on the kernel's command line by hand, and reboot."
         ));
@@ -76,10 +86,10 @@ pub fn tell(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(
     // It always says that it was it, where the firmware can be asked.
     let laid_out = boot.loader.known().is_none() && boot.loader_conf == Fact::Known(true);
     if started_by.starts_with("systemd-boot") || laid_out {
-        return systemd_boot(draft, ctx, parameter);
+        return systemd_boot(desired, ctx, parameter);
     }
     if is_there("grubby") {
-        return grubby(draft, ctx, parameter);
+        return grubby(desired, ctx, parameter);
     }
     let make = |program, path| Some(Operation::make_grub_config(program, path));
     let rebuild = match boot.grub_cfg.present().map(String::as_str) {
@@ -89,7 +99,7 @@ pub fn tell(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(
         _ => None,
     };
     match rebuild {
-        Some(rebuild) => grub(draft, ctx, parameter, rebuild),
+        Some(rebuild) => grub(desired, ctx, parameter, rebuild),
         None => Err(format!(
             "No boot loader was found that gdr knows to tell (update-grub, grub-mkconfig, grubby, systemd-boot). Put {word} on \
              the kernel's command line by hand, and reboot."
@@ -112,7 +122,7 @@ fn line(parameter: &Parameter) -> String {
 }
 
 fn grub(
-    draft: &mut Draft,
+    desired: &mut DesiredState,
     ctx: &Ctx<'_>,
     parameter: &Parameter,
     rebuild: Result<Operation, Invalid>,
@@ -128,7 +138,10 @@ fn grub(
         }
         Fact::Known(false) => {
             let path = "/etc/default/grub".to_owned();
-            (path, Box::new(move |there| lined(there, &line, &Boot::mark(fix))))
+            (
+                path,
+                Box::new(move |there| lined(there, &line, &Boot::mark(fix))),
+            )
         }
         Fact::Unknown(why) => {
             return Err(format!(
@@ -137,16 +150,16 @@ fn grub(
             ));
         }
     };
-    draft.wish(
+    desired.desired_change(
         format!("GRUB has the kernel told {}.", parameter.word()),
-        Want::File {
+        ChangeTarget::File {
             path,
             mode: 0o644,
             content,
         },
     );
-    draft.run("GRUB's configuration is made again.", rebuild);
-    then_reboot(draft, parameter);
+    desired.run("GRUB's configuration is made again.", rebuild);
+    then_reboot(desired, parameter);
     Ok(())
 }
 
@@ -165,7 +178,7 @@ fn lined(there: Option<&str>, line: &str, mark: &str) -> Result<String, String> 
     Ok(format!("{text}{line} {mark}\n"))
 }
 
-fn grubby(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(), String> {
+fn grubby(desired: &mut DesiredState, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(), String> {
     if parameter.value.contains(';') {
         return Err(format!(
             "grubby keeps the command line in boot loader entries, /etc/default/grub and /etc/kernel/cmdline alike, and \
@@ -196,19 +209,28 @@ fn grubby(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(),
     }
     // A word that is there already is no change.
     if old.as_ref() != Some(&new) {
-        draft.run(
+        desired.run(
             format!("Every boot loader entry has {new}."),
             Operation::set_kernel_parameter(old.as_deref(), &new),
         );
     }
-    then_reboot(draft, parameter);
+    then_reboot(desired, parameter);
     Ok(())
 }
 
-fn systemd_boot(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(), String> {
+fn systemd_boot(
+    desired: &mut DesiredState,
+    ctx: &Ctx<'_>,
+    parameter: &Parameter,
+) -> Result<(), String> {
     const PATH: &str = "/etc/kernel/cmdline";
-    let unknown = |what: &str, why: &str| format!("systemd-boot starts this machine, and {what} is not known: {why}.");
-    if matches!(ctx.facts.tools.get("kernel-install"), Some(Fact::Known(None))) {
+    let unknown = |what: &str, why: &str| {
+        format!("systemd-boot starts this machine, and {what} is not known: {why}.")
+    };
+    if matches!(
+        ctx.facts.tools.get("kernel-install"),
+        Some(Fact::Known(None))
+    ) {
         return Err(format!(
             "systemd-boot starts this machine, and kernel-install, which makes its entries, is not installed. Put {} into the \
              options of its entries by hand.",
@@ -221,15 +243,25 @@ fn systemd_boot(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Resu
         boot.kernel_install.present().map(|(_, text)| text),
         ctx.facts.kernel.command_line.known(),
     ];
-    if texts.into_iter().flatten().next().is_some_and(|text| is_open(text)) {
-        return Err(unknown("what the kernel is told", "a quote stays open in it"));
+    if texts
+        .into_iter()
+        .flatten()
+        .next()
+        .is_some_and(|text| is_open(text))
+    {
+        return Err(unknown(
+            "what the kernel is told",
+            "a quote stays open in it",
+        ));
     }
     let there = match &boot.kernel_install {
         Fact::Known(Some((_, text))) => parameter.on(text, |_| false),
         // What kernel-install gives to entries where no file says it.
         Fact::Known(None) => match &ctx.facts.kernel.command_line {
             Fact::Known(line) => parameter.on(line, |word| {
-                ["BOOT_IMAGE=", "initrd="].iter().any(|start| word.starts_with(start))
+                ["BOOT_IMAGE=", "initrd="]
+                    .iter()
+                    .any(|start| word.starts_with(start))
             }),
             Fact::Unknown(why) => return Err(unknown("the kernel's command line", why.phrase())),
         },
@@ -250,23 +282,23 @@ fn systemd_boot(draft: &mut Draft, ctx: &Ctx<'_>, parameter: &Parameter) -> Resu
         path == PATH && has_it
     });
     if !same {
-        draft.wish(
+        desired.desired_change(
             format!("Boot loader entries get {}.", parameter.word()),
-            Want::file(PATH, format!("{there}\n")),
+            ChangeTarget::file(PATH, format!("{there}\n")),
         );
         for (release, image) in kernels {
-            draft.run(
+            desired.run(
                 format!("The entry of {release} is made again."),
                 Operation::add_kernel_entry(release, image),
             );
         }
-        then_reboot(draft, parameter);
+        then_reboot(desired, parameter);
     }
     Ok(())
 }
 
-fn then_reboot(draft: &mut Draft, parameter: &Parameter) {
-    draft.afterwards.push(format!(
+fn then_reboot(desired: &mut DesiredState, parameter: &Parameter) {
+    desired.afterwards.push(format!(
         "Reboot. Then /proc/cmdline has {}; 'gdr doctor' says so where it has not.",
         parameter.word()
     ));

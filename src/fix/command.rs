@@ -1,7 +1,9 @@
 //! Operations as command lines, which exit statuses mean success, and how each is undone.
 
 use crate::check::ground::NON_PREFETCHABLE;
-use crate::model::{DeviceNode, FirmwareTool, GrubMkconfig, ImageBuild, InitramfsBuilder, Operation};
+use crate::model::{
+    DeviceNode, FirmwareTool, GrubMkconfig, ImageBuild, InitramfsBuilder, Operation,
+};
 use crate::world::{CommandLine, Program};
 
 /// The exit status that stands for a program that is not installed, as in a shell (POSIX, Shell Command Language 2.8.2).
@@ -31,10 +33,16 @@ pub fn command(operation: &Operation) -> CommandLine {
         Operation::ReloadUdevRules => CommandLine::new(Program::Udevadm, ["control", "--reload"]),
         Operation::LoadModule { module } => CommandLine::new(Program::Modprobe, [module.as_str()]),
         // Not modprobe -r: it also removes what the module needed and nobody uses, such as a NIC's own driver.
-        Operation::UnloadModule { module } => CommandLine::new(Program::Rmmod, [module.as_str().replace('-', "_")]),
+        Operation::UnloadModule { module } => {
+            CommandLine::new(Program::Rmmod, [module.as_str().replace('-', "_")])
+        }
         Operation::RebuildInitramfs { builder } => match builder {
-            InitramfsBuilder::UpdateInitramfs => CommandLine::new(Program::UpdateInitramfs, ["-u", "-k", "all"]),
-            InitramfsBuilder::Dracut => CommandLine::new(Program::Dracut, ["-f", "--regenerate-all"]),
+            InitramfsBuilder::UpdateInitramfs => {
+                CommandLine::new(Program::UpdateInitramfs, ["-u", "-k", "all"])
+            }
+            InitramfsBuilder::Dracut => {
+                CommandLine::new(Program::Dracut, ["-f", "--regenerate-all"])
+            }
             InitramfsBuilder::Mkinitcpio => CommandLine::new(Program::Mkinitcpio, ["-P"]),
         },
         Operation::UpdateGrub => CommandLine::new(Program::UpdateGrub, Vec::<String>::new()),
@@ -45,16 +53,21 @@ pub fn command(operation: &Operation) -> CommandLine {
             };
             CommandLine::new(program, ["-o", path.as_str()])
         }
-        Operation::AddKernelEntry { release, image } => {
-            CommandLine::new(Program::KernelInstall, ["add", release.as_str(), image.as_str()])
-        }
+        Operation::AddKernelEntry { release, image } => CommandLine::new(
+            Program::KernelInstall,
+            ["add", release.as_str(), image.as_str()],
+        ),
         Operation::SetKernelParameter { old, new } => {
             let mut words = vec!["--update-kernel=ALL".to_owned()];
             words.extend(old.as_ref().map(|old| format!("--remove-args={old}")));
             words.extend(new.as_ref().map(|new| format!("--args={new}")));
             CommandLine::new(Program::Grubby, words)
         }
-        Operation::SetNonPrefetchable { program, device, on } => {
+        Operation::SetNonPrefetchable {
+            program,
+            device,
+            on,
+        } => {
             let program = match program {
                 FirmwareTool::Mlxconfig => Program::Mlxconfig,
                 FirmwareTool::Mstconfig => Program::Mstconfig,
@@ -71,13 +84,18 @@ pub fn command(operation: &Operation) -> CommandLine {
             )
         }
         Operation::MakeNode(DeviceNode { major, minor, mode }) => {
-            let (major, minor, mode) = (major.to_string(), minor.to_string(), format!("{mode:04o}"));
-            CommandLine::new(Program::Mknod, ["-m", &mode, DeviceNode::PATH, "c", &major, &minor])
+            let (major, minor, mode) =
+                (major.to_string(), minor.to_string(), format!("{mode:04o}"));
+            CommandLine::new(
+                Program::Mknod,
+                ["-m", &mode, DeviceNode::PATH, "c", &major, &minor],
+            )
         }
         Operation::RemoveNode(_) => CommandLine::new(Program::Rm, ["-f", DeviceNode::PATH]),
-        Operation::SetNodeMode { new, .. } => {
-            CommandLine::new(Program::Chmod, [format!("{new:04o}").as_str(), DeviceNode::PATH])
-        }
+        Operation::SetNodeMode { new, .. } => CommandLine::new(
+            Program::Chmod,
+            [format!("{new:04o}").as_str(), DeviceNode::PATH],
+        ),
     }
 }
 
@@ -116,12 +134,20 @@ pub fn reversal(operation: &Operation) -> Reversal {
         Operation::DisableUnit { unit } => Reversal::By(Operation::EnableUnit { unit }),
         Operation::StartUnit { unit } => Reversal::UntilReboot(Operation::StopUnit { unit }),
         Operation::StopUnit { unit } => Reversal::UntilReboot(Operation::StartUnit { unit }),
-        Operation::LoadModule { module } => Reversal::UntilReboot(Operation::UnloadModule { module }),
-        Operation::UnloadModule { module } => Reversal::UntilReboot(Operation::LoadModule { module }),
+        Operation::LoadModule { module } => {
+            Reversal::UntilReboot(Operation::UnloadModule { module })
+        }
+        Operation::UnloadModule { module } => {
+            Reversal::UntilReboot(Operation::LoadModule { module })
+        }
         Operation::SetKernelParameter { old, new } => {
             Reversal::By(Operation::SetKernelParameter { old: new, new: old })
         }
-        Operation::SetNonPrefetchable { program, device, on } => Reversal::By(Operation::SetNonPrefetchable {
+        Operation::SetNonPrefetchable {
+            program,
+            device,
+            on,
+        } => Reversal::By(Operation::SetNonPrefetchable {
             program,
             device,
             on: !on,
@@ -131,6 +157,8 @@ pub fn reversal(operation: &Operation) -> Reversal {
         }
         Operation::MakeNode(node) => Reversal::UntilReboot(Operation::RemoveNode(node)),
         Operation::RemoveNode(node) => Reversal::UntilReboot(Operation::MakeNode(node)),
-        Operation::SetNodeMode { old, new } => Reversal::UntilReboot(Operation::SetNodeMode { old: new, new: old }),
+        Operation::SetNodeMode { old, new } => {
+            Reversal::UntilReboot(Operation::SetNodeMode { old: new, new: old })
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::draft::{Draft, Need, Want};
+use super::desired::{ChangeTarget, DesiredState, FixRequest};
 use super::{initramfs, reload};
 use crate::check::Ctx;
 use crate::kmod::{edit, nvidia};
@@ -34,9 +34,16 @@ fn name(others: &BTreeSet<(&str, &str)>) -> String {
             .all(|(directory, other)| *other < name || (*other == name && *directory == DIRECTORY))
     };
     let plain = ["zz-gdr.conf", "zzz-gdr.conf", "zzzz-gdr.conf", "~~gdr.conf"];
-    let plain = plain.into_iter().find(|name| is_last(name)).map(str::to_owned);
+    let plain = plain
+        .into_iter()
+        .find(|name| is_last(name))
+        .map(str::to_owned);
     plain.unwrap_or_else(|| {
-        let last = others.iter().map(|(_, name)| *name).max().unwrap_or_default();
+        let last = others
+            .iter()
+            .map(|(_, name)| *name)
+            .max()
+            .unwrap_or_default();
         format!("{}~gdr.conf", last.strip_suffix(".conf").unwrap_or(last))
     })
 }
@@ -45,8 +52,8 @@ fn name(others: &BTreeSet<(&str, &str)>) -> String {
 pub type Change = Box<dyn Fn(Option<&str>) -> String>;
 
 /// Our file with parameters set for each of these names.
-pub fn setting(path: String, names: Vec<String>, changes: Vec<(String, Change)>) -> Want {
-    Want::File {
+pub fn setting(path: String, names: Vec<String>, changes: Vec<(String, Change)>) -> ChangeTarget {
+    ChangeTarget::File {
         path,
         mode: 0o644,
         content: Box::new(move |text| {
@@ -63,34 +70,40 @@ pub fn setting(path: String, names: Vec<String>, changes: Vec<(String, Change)>)
 }
 
 /// Wishes for that file, for an initramfs that has it, and for a driver that is loaded anew. `what` it sets.
-pub fn set(need: &Need<'_>, mut draft: Draft, names: Vec<String>, what: &str, changes: Vec<(String, Change)>) -> Draft {
-    let ctx = need.ctx;
+pub fn set(
+    request: &FixRequest<'_>,
+    mut desired: DesiredState,
+    names: Vec<String>,
+    what: &str,
+    changes: Vec<(String, Change)>,
+) -> DesiredState {
+    let ctx = request.ctx;
     if changes.is_empty() {
-        if !need.findings.is_empty() {
+        if !request.findings.is_empty() {
             let reload = reload::reload(ctx);
             let warning = format!("The options of the next load have it already. {reload}");
-            draft.warnings.push(warning);
+            desired.warnings.push(warning);
         }
-        return draft;
+        return desired;
     }
     let path = path(ctx);
     let about = format!(
         "{path} sets {what} for {}, beside the values there are.",
         names.join(" and ")
     );
-    draft.wish(about, setting(path, names, changes));
-    initramfs::rebuild(ctx, &mut draft);
-    draft.afterwards.push(reload::reload(ctx));
-    draft
+    desired.desired_change(about, setting(path, names, changes));
+    initramfs::rebuild(ctx, &mut desired);
+    desired.afterwards.push(reload::reload(ctx));
+    desired
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(want: &Want, present: Option<&str>) -> String {
+    fn text(want: &ChangeTarget, present: Option<&str>) -> String {
         match want {
-            Want::File { content, .. } => content(present).expect("a text"),
+            ChangeTarget::File { content, .. } => content(present).expect("a text"),
             _ => panic!("no file"),
         }
     }
@@ -100,14 +113,20 @@ mod tests {
         for (others, want) in [
             (&[][..], "zz-gdr.conf"),
             (
-                &[("/etc/modprobe.d", "nvidia.conf"), ("/usr/lib/modprobe.d", "z.conf")],
+                &[
+                    ("/etc/modprobe.d", "nvidia.conf"),
+                    ("/usr/lib/modprobe.d", "z.conf"),
+                ],
                 "zz-gdr.conf",
             ),
             // Our own, of an earlier repair; and somebody else's of that name, which ours would hide.
             (&[("/etc/modprobe.d", "zz-gdr.conf")], "zz-gdr.conf"),
             (&[("/usr/lib/modprobe.d", "zz-gdr.conf")], "zzz-gdr.conf"),
             (
-                &[("/etc/modprobe.d", "zz-gdr.conf"), ("/etc/modprobe.d", "zz-site.conf")],
+                &[
+                    ("/etc/modprobe.d", "zz-gdr.conf"),
+                    ("/etc/modprobe.d", "zz-site.conf"),
+                ],
                 "zzz-gdr.conf",
             ),
             (&[("/etc/modprobe.d", "zzzz.conf")], "~~gdr.conf"),
@@ -116,7 +135,10 @@ mod tests {
         ] {
             let name = name(&others.iter().copied().collect());
             assert_eq!(name, want);
-            assert!(others.iter().all(|(_, other)| *other <= name.as_str()), "{name}");
+            assert!(
+                others.iter().all(|(_, other)| *other <= name.as_str()),
+                "{name}"
+            );
         }
     }
 
@@ -124,7 +146,10 @@ mod tests {
     fn two_fixes_share_a_line_for_each_name() {
         let names = || vec!["nvidia".to_owned(), "nvidia-current".to_owned()];
         let first: Change = Box::new(|present| format!("{}A=1;", present.unwrap_or("B=2;")));
-        let once = text(&setting(String::new(), names(), vec![("X".to_owned(), first)]), None);
+        let once = text(
+            &setting(String::new(), names(), vec![("X".to_owned(), first)]),
+            None,
+        );
         assert_eq!(
             once,
             format!("{HEAD}options nvidia X=\"B=2;A=1;\"\noptions nvidia-current X=\"B=2;A=1;\"\n")
@@ -134,7 +159,9 @@ mod tests {
         let twice = text(&want, Some(&once));
         assert_eq!(
             twice,
-            format!("{HEAD}options nvidia X=\"B=2;A=1;\" Y=1\noptions nvidia-current X=\"B=2;A=1;\" Y=1\n")
+            format!(
+                "{HEAD}options nvidia X=\"B=2;A=1;\" Y=1\noptions nvidia-current X=\"B=2;A=1;\" Y=1\n"
+            )
         );
         assert_eq!(text(&want, Some(&twice)), twice);
     }

@@ -47,7 +47,9 @@ pub enum Error {
     #[error("{} has the last number that there is: move it away", .0.display())]
     Numbers(PathBuf),
     /// The next step of an undo could not be recorded.
-    #[error("{0}; what was undone until now stays undone. Run 'gdr undo' again once this is resolved")]
+    #[error(
+        "{0}; what was undone until now stays undone. Run 'gdr undo' again once this is resolved"
+    )]
     Interrupted(Box<Error>),
     /// A step found or left what the plan does not say.
     #[error("{0}")]
@@ -57,6 +59,10 @@ pub enum Error {
 fn list(holders: &[Holder]) -> String {
     match holders {
         [] => "a process that cannot be seen from here".to_owned(),
-        holders => holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        holders => holders
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
     }
 }

@@ -3,7 +3,7 @@
 //! gdrdrv registers its major number and makes no device of its own, so that udev hears of nothing but the module. A
 //! node that is in the way is replaced; an undo puts it back as it was.
 
-use super::draft::{Draft, Fix, Need, Want};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use crate::check::ground;
 use crate::model::{DeviceNode, Fact, NodeState, Operation};
 
@@ -11,7 +11,7 @@ use crate::model::{DeviceNode, Fact, NodeState, Operation};
 pub const FIX: Fix = Fix {
     id: "gdrdrv-node",
     about: "gdrcopy's node /dev/gdrdrv is there, belongs to the loaded module, and opens for every user, also after a reboot.",
-    draft,
+    desired,
 };
 
 const NODE: &str = DeviceNode::PATH;
@@ -29,92 +29,99 @@ const RULE_TEXT: &str = "# By 'gdr fix gdrdrv-node': gdrdrv makes no node of its
     /bin/sleep 1; \
     done'\"\n";
 
-fn draft(need: &Need<'_>) -> Draft {
-    let ctx = need.ctx;
+fn desired(request: &FixRequest<'_>) -> DesiredState {
+    let ctx = request.ctx;
     if ground::in_container(ctx) {
-        return Draft::refused(format!(
+        return DesiredState::refused(format!(
             "This is a container: its nodes are what it was given. Start it with --device={NODE}."
         ));
     }
     let majors = match &ctx.facts.kernel.char_devices {
         Fact::Known(devices) => devices.get("gdrdrv"),
-        Fact::Unknown(why) => return Draft::refused(format!("/proc/devices: {}.", why.phrase())),
+        Fact::Unknown(why) => {
+            return DesiredState::refused(format!("/proc/devices: {}.", why.phrase()));
+        }
     };
     let Some(major) = majors.and_then(|majors| majors.first()) else {
-        return Draft::refused(
+        return DesiredState::refused(
             "gdrdrv is not loaded: a node would open nothing. Install gdrcopy's kernel module (package gdrdrv-dkms), \
              'modprobe gdrdrv', and try again.",
         );
     };
     let state = match ctx.facts.gdrdrv.node.as_ref().map(|node| &node.state) {
         Some(Fact::Known(state)) => state.as_ref(),
-        Some(Fact::Unknown(why)) => return Draft::refused(format!("{NODE}: {}.", why.phrase())),
-        None => return Draft::refused(format!("{NODE} was not looked at.")),
+        Some(Fact::Unknown(why)) => {
+            return DesiredState::refused(format!("{NODE}: {}.", why.phrase()));
+        }
+        None => return DesiredState::refused(format!("{NODE} was not looked at.")),
     };
-    let mut draft = Draft::default();
-    draft.wish(
+    let mut desired = DesiredState::default();
+    desired.desired_change(
         "Make the node whenever gdrdrv is loaded.",
-        Want::File {
+        ChangeTarget::File {
             path: RULE.to_owned(),
             mode: 0o644,
             content: Box::new(|_| Ok(RULE_TEXT.to_owned())),
         },
     );
     // By itself udevd looks for new rules every three seconds at most (systemd's udevd.c).
-    draft.wish("udevd reads its rules again.", Want::Run(Operation::ReloadUdevRules));
+    desired.desired_change(
+        "udevd reads its rules again.",
+        ChangeTarget::Run(Operation::ReloadUdevRules),
+    );
     match state {
-        None => make(&mut draft, *major),
+        None => make(&mut desired, *major),
         Some(state) if !state.character => {
-            return Draft::refused(format!(
+            return DesiredState::refused(format!(
                 "{NODE} is there and is no device node: gdr takes nothing away that it could not put back. Look what it is, \
                  remove it, and try again."
             ));
         }
         Some(state) if state.major != *major || state.minor != 0 => {
-            replace(&mut draft, state);
-            make(&mut draft, *major);
+            replace(&mut desired, state);
+            make(&mut desired, *major);
         }
         Some(state) if state.mode & 0o666 != 0o666 => {
             let old = state.mode & 0o7777;
-            draft.wish(
+            desired.desired_change(
                 format!("Open {NODE} to every user (its mode is {old:04o})."),
-                Want::Run(Operation::SetNodeMode { old, new: 0o666 }),
+                ChangeTarget::Run(Operation::SetNodeMode { old, new: 0o666 }),
             );
         }
         Some(_) => {}
     }
-    draft.warnings.push(
+    desired.warnings.push(
         "Every user may open the node, as gdrcopy's own installation has it. What loads gdrdrv at boot (its package's \
          service, modules-load.d) stays as it is."
             .to_owned(),
     );
-    draft
+    desired
 }
 
-fn make(draft: &mut Draft, major: u32) {
+fn make(desired: &mut DesiredState, major: u32) {
     let node = DeviceNode {
         major,
         minor: 0,
         mode: 0o666,
     };
-    draft.wish(
+    desired.desired_change(
         format!("Make {NODE} with the number that /proc/devices has for gdrdrv, {major}."),
-        Want::Run(Operation::MakeNode(node)),
+        ChangeTarget::Run(Operation::MakeNode(node)),
     );
 }
 
 /// Removes a node with another number.
-fn replace(draft: &mut Draft, state: &NodeState) {
+fn replace(desired: &mut DesiredState, state: &NodeState) {
     let node = DeviceNode {
         major: state.major,
         minor: state.minor,
         mode: state.mode & 0o7777,
     };
-    draft.wish(
+    desired.desired_change(
         format!(
             "Remove the {NODE} that opens something else ({}:{}).",
             node.major, node.minor
         ),
-        Want::Run(Operation::RemoveNode(node)),
+        ChangeTarget::Run(Operation::RemoveNode(node)),
     );
 }

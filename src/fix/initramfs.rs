@@ -1,6 +1,6 @@
 //! initramfs: the image of the running kernel is made anew, so that what it carries of modprobe.d is what the disk says.
 
-use super::draft::{Draft, Fix, Need, Want};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use crate::check::Ctx;
 use crate::model::{Fact, ImageBuild, InitramfsBuilder, Operation};
 
@@ -8,58 +8,60 @@ use crate::model::{Fact, ImageBuild, InitramfsBuilder, Operation};
 pub const FIX: Fix = Fix {
     id: "initramfs",
     about: "The initramfs carries the driver with the options that modprobe.d has now.",
-    draft,
+    desired,
 };
 
-fn draft(need: &Need<'_>) -> Draft {
-    let mut draft = Draft::default();
-    if need.findings.is_empty() {
-        return draft;
+fn desired(request: &FixRequest<'_>) -> DesiredState {
+    let mut desired = DesiredState::default();
+    if request.findings.is_empty() {
+        return desired;
     }
-    let Some(Fact::Known(Some(image))) = &need.ctx.facts.modprobe.initramfs else {
-        return Draft::refused("There is no initramfs of the running kernel that gdr could read.");
+    let Some(Fact::Known(Some(image))) = &request.ctx.facts.modprobe.initramfs else {
+        return DesiredState::refused(
+            "There is no initramfs of the running kernel that gdr could read.",
+        );
     };
     let path = &image.path;
-    let Some(build) = tool(need.ctx).and_then(|builder| one(builder, path)) else {
-        return Draft::refused(format!(
+    let Some(build) = tool(request.ctx).and_then(|builder| one(builder, path)) else {
+        return DesiredState::refused(format!(
             "No program is there that makes {path}: neither update-initramfs, nor dracut, nor mkinitcpio. Make it anew by \
              the way of this distribution."
         ));
     };
-    draft.wish(
+    desired.desired_change(
         format!(
             "{path} is built again from the files on the disk; the present image is kept as {}.",
             build.kept()
         ),
-        Want::Image(build),
+        ChangeTarget::Image(build),
     );
-    draft.warnings.push(format!(
+    desired.warnings.push(format!(
         "{path}.gdr-old takes as much of /boot as the image itself: remove it once the machine has booted."
     ));
-    draft.afterwards.push(
+    desired.afterwards.push(
         "The options are in effect after a reboot. Images of other kernels are as they were: 'update-initramfs -u -k all', \
          'dracut -f --regenerate-all' or 'mkinitcpio -P' makes all of them."
             .to_owned(),
     );
-    draft
+    desired
 }
 
 /// Adds that every image is made anew where something has changed and it may carry that.
-pub fn rebuild(ctx: &Ctx<'_>, draft: &mut Draft) {
+pub fn rebuild(ctx: &Ctx<'_>, desired: &mut DesiredState) {
     if !may_carry(ctx) {
         return;
     }
     let Some(builder) = tool(ctx) else {
-        draft.warnings.push(
+        desired.warnings.push(
             "No program that builds an initramfs is there (update-initramfs, dracut, mkinitcpio): if this machine boots \
              with one, build it again, since it may carry a copy of modprobe.d."
                 .to_owned(),
         );
         return;
     };
-    draft.wish(
+    desired.desired_change(
         "The initramfs, which has a copy of modprobe.d, is made anew.",
-        Want::Run(Operation::RebuildInitramfs { builder }),
+        ChangeTarget::Run(Operation::RebuildInitramfs { builder }),
     );
 }
 
@@ -67,7 +69,7 @@ pub fn rebuild(ctx: &Ctx<'_>, draft: &mut Draft) {
 fn may_carry(ctx: &Ctx<'_>) -> bool {
     match &ctx.facts.modprobe.initramfs {
         Some(Fact::Known(Some(image))) => {
-            image.trouble.is_some() || !image.modules.is_empty() || !image.directives.is_empty()
+            image.failure.is_some() || !image.modules.is_empty() || !image.directives.is_empty()
         }
         Some(Fact::Known(None)) => false,
         Some(Fact::Unknown(_)) | None => true,

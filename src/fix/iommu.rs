@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::boot::{Parameter, Rest, tell};
-use super::draft::{Draft, Fix, Need, Want};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use crate::check::{Ctx, ground};
 use crate::kmod::words;
 use crate::model::{Fact, IommuMember};
@@ -15,47 +15,47 @@ use crate::model::{Fact, IommuMember};
 pub const FIX: Fix = Fix {
     id: "iommu",
     about: "The IOMMU leaves the addresses of GPUs and NICs as they are.",
-    draft,
+    desired,
 };
 
-fn draft(need: &Need<'_>) -> Draft {
-    let ctx = need.ctx;
+fn desired(request: &FixRequest<'_>) -> DesiredState {
+    let ctx = request.ctx;
     if ground::is_grace(ctx) {
-        return Draft::refused(
+        return DesiredState::refused(
             "On Grace and Vera the SMMU translates, and is to: GPU memory is reached over NVLink-C2C.",
         );
     }
     let groups = ground::translated(ctx);
     if groups.is_empty() {
-        return Draft::default();
+        return DesiredState::default();
     }
     if ctx.facts.platform.is_guest() {
-        return Draft::refused(
+        return DesiredState::refused(
             "This is the guest's own IOMMU: start the guest without one, or put iommu=pt (aarch64: iommu.passthrough=1) on its \
              kernel's command line.",
         );
     }
-    let mut draft = Draft::default();
+    let mut desired = DesiredState::default();
     if groups.keys().all(|group| is_free(ctx, *group)) {
         for (group, kind) in &groups {
-            draft.wish(
+            desired.desired_change(
                 format!("IOMMU group {group} no longer translates: {kind} becomes identity."),
-                Want::Attribute {
+                ChangeTarget::Attribute {
                     path: format!("/sys/kernel/iommu_groups/{group}/type"),
                     value: "identity".to_owned(),
                 },
             );
         }
-        draft.warnings.push(
+        desired.warnings.push(
             "The change is gone after a reboot. Made again with the drivers bound, this fix tells the kernel instead, which \
              lasts. Load the drivers only once it is made."
                 .to_owned(),
         );
-        return draft;
+        return desired;
     }
-    match by_kernel(&mut draft, ctx, &groups) {
-        Ok(()) => draft,
-        Err(why) => Draft::refused(why),
+    match by_kernel(&mut desired, ctx, &groups) {
+        Ok(()) => desired,
+        Err(why) => DesiredState::refused(why),
     }
 }
 
@@ -63,7 +63,9 @@ fn draft(need: &Need<'_>) -> Draft {
 /// can do it for several (5.11: Documentation/ABI/testing/sysfs-kernel-iommu_groups; several: 6.4).
 fn is_free(ctx: &Ctx<'_>, group: u32) -> bool {
     let release = ctx.facts.kernel.release.known();
-    let kernel = release.and_then(|release| ground::kernel(release)).unwrap_or((0, 0));
+    let kernel = release
+        .and_then(|release| ground::kernel(release))
+        .unwrap_or((0, 0));
     let Some(Fact::Known(members)) = ctx.facts.kernel.iommu_members.get(&group) else {
         return false;
     };
@@ -72,7 +74,11 @@ fn is_free(ctx: &Ctx<'_>, group: u32) -> bool {
     !members.is_empty() && members.iter().all(unbound) && kernel >= enough
 }
 
-fn by_kernel(draft: &mut Draft, ctx: &Ctx<'_>, groups: &BTreeMap<u32, String>) -> Result<(), String> {
+fn by_kernel(
+    desired: &mut DesiredState,
+    ctx: &Ctx<'_>,
+    groups: &BTreeMap<u32, String>,
+) -> Result<(), String> {
     let (head, value, rest): (&str, &str, Rest) = match ctx.facts.platform.architecture.known() {
         Some(name) if name == "aarch64" => ("iommu.passthrough=", "1", without_passthrough),
         Some(name) if name == "x86_64" => ("iommu=", "pt", without_pt),
@@ -83,7 +89,10 @@ fn by_kernel(draft: &mut Draft, ctx: &Ctx<'_>, groups: &BTreeMap<u32, String>) -
     let word = format!("{head}{value}");
     let line = ctx.facts.kernel.command_line.known();
     if line.is_some_and(|line| words(line).contains(&word)) {
-        let groups: Vec<String> = groups.iter().map(|(group, kind)| format!("{group} ({kind})")).collect();
+        let groups: Vec<String> = groups
+            .iter()
+            .map(|(group, kind)| format!("{group} ({kind})"))
+            .collect();
         return Err(format!(
             "The kernel's command line has {word} already, and the IOMMU groups {} translate all the same: a later word undoes \
              it, or somebody gave the groups another type. Look at /proc/cmdline and at who writes \
@@ -91,13 +100,13 @@ fn by_kernel(draft: &mut Draft, ctx: &Ctx<'_>, groups: &BTreeMap<u32, String>) -
             groups.join(", ")
         ));
     }
-    draft.warnings.push(
+    desired.warnings.push(
         "No device is held to its own memory by the IOMMU then, those with faults or from outside included; virtual machines \
          still are. To change GPUs and NICs alone, unbind their drivers and make this fix then."
             .to_owned(),
     );
     tell(
-        draft,
+        desired,
         ctx,
         &Parameter {
             fix: "iommu",

@@ -31,7 +31,11 @@ impl Journals {
             return Ok(None);
         };
         match (state.inner(JOURNALS)?, state.inner(SAVED)?) {
-            (Some(journals), Some(saved)) => Ok(Some(Self { state, journals, saved })),
+            (Some(journals), Some(saved)) => Ok(Some(Self {
+                state,
+                journals,
+                saved,
+            })),
             _ => Ok(None),
         }
     }
@@ -83,10 +87,13 @@ impl Journals {
         let Some(text) = self.journals.read(&name, LARGEST_READ)? else {
             return Ok(None);
         };
-        let journal: Journal = serde_json::from_slice(&text).map_err(|error| unusable(error.to_string()))?;
+        let journal: Journal =
+            serde_json::from_slice(&text).map_err(|error| unusable(error.to_string()))?;
         match journal.schema == JOURNAL_SCHEMA && journal.number == number {
             true => Ok(Some(journal)),
-            false => Err(unusable(format!("it is not {JOURNAL_SCHEMA} number {number}"))),
+            false => Err(unusable(format!(
+                "it is not {JOURNAL_SCHEMA} number {number}"
+            ))),
         }
     }
 
@@ -133,7 +140,12 @@ impl Journals {
     /// Removes what a repair kept: nobody will ask for it again.
     pub fn discard(&self, number: u32) -> Result<(), FileError> {
         let prefix = format!("{number}-");
-        for name in self.saved.list()?.iter().filter(|name| name.starts_with(&prefix)) {
+        for name in self
+            .saved
+            .list()?
+            .iter()
+            .filter(|name| name.starts_with(&prefix))
+        {
             self.saved.remove(name)?;
         }
         Ok(())
@@ -148,7 +160,8 @@ impl Journals {
             let Ok(Some(journal)) = self.read(number) else {
                 continue;
             };
-            let earlier = matches!((journal.boot.as_deref(), boot), (Some(then), Some(now)) if then != now);
+            let earlier =
+                matches!((journal.boot.as_deref(), boot), (Some(then), Some(now)) if then != now);
             if earlier && journal.entries.iter().all(is_volatile) {
                 self.journals.remove(&name(number))?;
                 self.discard(number)?;
@@ -160,7 +173,10 @@ impl Journals {
     /// The newest repair that was interrupted, if any was.
     pub fn unfinished(&self) -> Result<Option<u32>, Error> {
         for number in self.numbers()?.into_iter().rev() {
-            if self.read(number)?.is_some_and(|journal| is_interrupted(&journal)) {
+            if self
+                .read(number)?
+                .is_some_and(|journal| is_interrupted(&journal))
+            {
                 return Ok(Some(number));
             }
         }
@@ -227,7 +243,11 @@ mod tests {
 
     #[test]
     fn a_journal_that_may_be_made_can_be_undone_and_read() {
-        let size = |steps| text(&journal(steps, Progress::Done), u64::MAX).expect("a text").len();
+        let size = |steps| {
+            text(&journal(steps, Progress::Done), u64::MAX)
+                .expect("a text")
+                .len()
+        };
         let most = usize::try_from(LARGEST_MADE).expect("a size") / (size(2) - size(1)) - 10;
         text(&journal(most, Progress::Done), LARGEST_MADE).expect("it may be made");
         let undone = Journal {
@@ -236,7 +256,11 @@ mod tests {
         };
         let undone = text(&undone, LARGEST_READ).expect("it is written");
         assert!(undone.len() as u64 <= LARGEST_READ);
-        let error = text(&journal(most + 20, Progress::Done), LARGEST_MADE).expect_err("it is too large");
-        assert!(error.to_string().contains("make fewer fixes at once"), "{error}");
+        let error =
+            text(&journal(most + 20, Progress::Done), LARGEST_MADE).expect_err("it is too large");
+        assert!(
+            error.to_string().contains("make fewer fixes at once"),
+            "{error}"
+        );
     }
 }

@@ -1,13 +1,14 @@
 //! Repairs: what a finding asks for becomes a plan (pure), is made true a step at a time under a journal, and taken back.
 //!
-//! A fix says what it wants ([`Draft`]); the survey compares that with what is there and leaves the steps that change
+//! A fix says what it wants ([`DesiredState`]); the survey compares that with what is there and leaves the steps that change
 //! something ([`plan`]); [`apply()`] makes them, each recorded before it is done; [`undo()`] undoes them.
 
 mod acs;
 mod apply;
 mod boot;
 mod command;
-mod draft;
+mod desired;
+mod driver_loads;
 mod drop_in;
 mod error;
 mod gdrdrv_node;
@@ -27,7 +28,6 @@ mod rdma_modules;
 mod register;
 mod reload;
 mod reverse;
-mod roads;
 mod site;
 mod step;
 mod stream_memops;
@@ -35,7 +35,7 @@ mod survey;
 mod undo;
 
 pub use apply::{Moment, apply};
-pub use draft::{Draft, Fix, Need, Options, Persist, PortChoice};
+pub use desired::{DesiredState, Fix, FixRequest, Options, Persist, PortChoice};
 pub use error::Error;
 pub use journal::{Journals, is_interrupted};
 pub use register::register;

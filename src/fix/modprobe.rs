@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use super::draft::{Draft, Fix, Need, Want};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
+use super::driver_loads::{DWORDS, DWORDS_PER_DEVICE, DriverLoads, change_word};
 use super::drop_in::{self, Change};
-use super::roads::{DWORDS, DWORDS_PER_DEVICE, Roads, change_word};
 use super::{initramfs, reload};
 use crate::check::{Ctx, ground, ground::registry_keys as keys};
 use crate::kmod::{self, edit, nvidia};
@@ -19,61 +19,71 @@ use crate::model::{Command, Directive, Fact};
 pub const FIX: Fix = Fix {
     id: "modprobe",
     about: "No line of modprobe.d keeps the modules from loading, or their options from reaching the driver.",
-    draft,
+    desired,
 };
 
-fn draft(need: &Need<'_>) -> Draft {
-    let ctx = need.ctx;
-    let roads = match Roads::of(ctx) {
-        Ok(roads) => roads,
-        Err(why) => return Draft::refused(why),
+fn desired(request: &FixRequest<'_>) -> DesiredState {
+    let ctx = request.ctx;
+    let driver_loads = match DriverLoads::of(ctx) {
+        Ok(driver_loads) => driver_loads,
+        Err(why) => return DesiredState::refused(why),
     };
     let mut told = Vec::new();
-    let refusing = refusing(ctx, &roads, &mut told);
-    let open = roads.without(ctx, &refusing.lines);
+    let refusing = refusing(ctx, &driver_loads, &mut told);
+    let open = driver_loads.without(ctx, &refusing.lines);
     let mut out = refusing.lines;
     let lost = lost(ctx, &open, &mut told);
     out.extend(lost.iter().filter(|found| found.line > 0));
-    let mut draft = Draft::default();
-    let wanted = wanted(ctx, &open, &lost, &mut draft.warnings);
-    let changes = changes(&roads.without(ctx, &out), wanted, &mut told);
+    let mut desired = DesiredState::default();
+    let wanted = wanted(ctx, &open, &lost, &mut desired.warnings);
+    let changes = changes(&driver_loads.without(ctx, &out), wanted, &mut told);
 
     let mut files: BTreeMap<&str, Vec<Directive>> = BTreeMap::new();
     for directive in out {
-        files.entry(&directive.source).or_default().push(directive.clone());
+        files
+            .entry(&directive.source)
+            .or_default()
+            .push(directive.clone());
     }
     for (source, directives) in files {
-        take_out(&mut draft, source, directives);
+        take_out(&mut desired, source, directives);
     }
     let sets_options = !changes.is_empty();
     if sets_options {
         let path = drop_in::path(ctx);
-        let names: Vec<&str> = changes.iter().map(|(parameter, _)| parameter.as_str()).collect();
-        let about = format!("{path} sets {} for {}.", names.join(", "), open.names.join(" and "));
+        let names: Vec<&str> = changes
+            .iter()
+            .map(|(parameter, _)| parameter.as_str())
+            .collect();
+        let about = format!(
+            "{path} sets {} for {}.",
+            names.join(", "),
+            open.names.join(" and ")
+        );
         let changes = changes.into_iter().map(|(parameter, value)| {
             let change: Change = Box::new(move |_| value.clone());
             (parameter, change)
         });
-        draft.wish(about, drop_in::setting(path, open.names, changes.collect()));
+        desired.desired_change(about, drop_in::setting(path, open.names, changes.collect()));
     }
-    if draft.wishes.is_empty() {
+    if desired.desired_changes.is_empty() {
         return match told.is_empty() {
-            true => draft,
-            false => Draft::refused(told.join(" ")),
+            true => desired,
+            false => DesiredState::refused(told.join(" ")),
         };
     }
-    draft.warnings.append(&mut told);
-    initramfs::rebuild(ctx, &mut draft);
+    desired.warnings.append(&mut told);
+    initramfs::rebuild(ctx, &mut desired);
     if !refusing.modules.is_empty() {
-        draft.afterwards.push(format!(
+        desired.afterwards.push(format!(
             "Load what was kept out: modprobe -a {}; or reboot.",
             refusing.modules.join(" ")
         ));
     }
     if sets_options {
-        draft.afterwards.push(reload::reload(ctx));
+        desired.afterwards.push(reload::reload(ctx));
     }
-    draft
+    desired
 }
 
 /// What keeps modules from being loaded.
@@ -86,13 +96,20 @@ struct Refusing<'a> {
 
 /// The lines that keep modules from being loaded, also those that would once the first are out; words of the command line
 /// are told.
-fn refusing<'a>(ctx: &Ctx<'_>, roads: &Roads<'a>, told: &mut Vec<String>) -> Refusing<'a> {
+fn refusing<'a>(
+    ctx: &Ctx<'_>,
+    driver_loads: &DriverLoads<'a>,
+    told: &mut Vec<String>,
+) -> Refusing<'a> {
     let mut found = Refusing {
         lines: Vec::new(),
         modules: Vec::new(),
     };
     loop {
-        let left = roads.config.iter().filter(|line| !found.lines.contains(line));
+        let left = driver_loads
+            .config
+            .iter()
+            .filter(|line| !found.lines.contains(line));
         let refused = ground::refused(ctx, &kmod::Config::new(left));
         let before = found.lines.len();
         for (module, refusal) in refused {
@@ -130,17 +147,21 @@ fn is_loaded(ctx: &Ctx<'_>, module: &str) -> bool {
 }
 
 /// The lines whose options are lost for their name or for the name of a parameter; words of the command line are told.
-fn lost<'a>(ctx: &Ctx<'_>, roads: &Roads<'a>, told: &mut Vec<String>) -> Vec<&'a Directive> {
-    let mut lost = ground::unreached(&roads.config, &roads.load);
+fn lost<'a>(
+    ctx: &Ctx<'_>,
+    driver_loads: &DriverLoads<'a>,
+    told: &mut Vec<String>,
+) -> Vec<&'a Directive> {
+    let mut lost = ground::unreached(&driver_loads.config, &driver_loads.load);
     for directive in lost.iter().filter(|directive| directive.line == 0) {
         told.push(format!(
             "The kernel's command line says {}, which reaches nothing: modprobe nvidia loads {}. Write it for that name \
              there.",
             ground::shown(directive),
-            roads.load.module
+            driver_loads.load.module
         ));
     }
-    for found in ground::misspelt(ctx, &roads.config) {
+    for found in ground::misspelt(ctx, &driver_loads.config) {
         let Some(meant) = found.meant else {
             continue;
         };
@@ -158,19 +179,19 @@ fn lost<'a>(ctx: &Ctx<'_>, roads: &Roads<'a>, told: &mut Vec<String>) -> Vec<&'a
     lost
 }
 
-/// What every road should bring: what `modprobe nvidia` brings now, registry keys that a later string hides, and what the
+/// What every memory path should bring: what `modprobe nvidia` brings now, registry keys that a later string hides, and what the
 /// lost lines meant to set.
 fn wanted(
     ctx: &Ctx<'_>,
-    roads: &Roads<'_>,
+    driver_loads: &DriverLoads<'_>,
     lost: &[&Directive],
     warnings: &mut Vec<String>,
 ) -> BTreeMap<String, String> {
-    let spelt: BTreeMap<String, String> = ground::misspelt(ctx, &roads.config)
+    let spelt: BTreeMap<String, String> = ground::misspelt(ctx, &driver_loads.config)
         .into_iter()
         .filter_map(|found| Some((found.name, found.meant?)))
         .collect();
-    let set = ground::next::set(&roads.load);
+    let set = ground::next::set(&driver_loads.load);
     let strings = |name: &str| -> Vec<&str> {
         let own = set.iter().filter(|(set, ..)| set == name);
         own.map(|(_, text, _)| text.as_str()).collect()
@@ -181,7 +202,7 @@ fn wanted(
         .map(|(name, text, _)| (name.clone(), text.clone()))
         .collect();
     if let Some((last, earlier)) = strings(DWORDS).split_last() {
-        let others = roads.dwords();
+        let others = driver_loads.dwords();
         let earlier = earlier.iter().copied().chain([others.as_str()]);
         wanted.insert(DWORDS.to_owned(), keys::joined(last, earlier));
     }
@@ -190,7 +211,10 @@ fn wanted(
         let trimmed = strings(DWORDS_PER_DEVICE)
             .into_iter()
             .map(|text| text.trim_end_matches(';'));
-        wanted.insert(DWORDS_PER_DEVICE.to_owned(), trimmed.collect::<Vec<_>>().join(";"));
+        wanted.insert(
+            DWORDS_PER_DEVICE.to_owned(),
+            trimmed.collect::<Vec<_>>().join(";"),
+        );
     }
     for directive in lost {
         let Command::Options { options, .. } = &directive.command else {
@@ -209,20 +233,24 @@ fn wanted(
     if let Some(text) = wanted.get_mut(DWORDS)
         && !keys::dropped(text).is_empty()
     {
-        let (mended, left) = keys::mended(text);
+        let (fixed, left) = keys::fixed(text);
         if !left.is_empty() {
             warnings.push(format!(
                 "Of {DWORDS} '{}' sets nothing, and gdr cannot tell what it should: write it as Key=Value.",
                 left.join("', '")
             ));
         }
-        *text = mended;
+        *text = fixed;
     }
     wanted
 }
 
-/// The values that a road would not bring without the lines that are taken out; what the command line sets is told.
-fn changes(roads: &Roads<'_>, wanted: BTreeMap<String, String>, told: &mut Vec<String>) -> Vec<(String, String)> {
+/// The values that a memory path would not bring without the lines that are taken out; what the command line sets is told.
+fn changes(
+    driver_loads: &DriverLoads<'_>,
+    wanted: BTreeMap<String, String>,
+    told: &mut Vec<String>,
+) -> Vec<(String, String)> {
     let mut changes = Vec::new();
     for (parameter, value) in wanted {
         let shown = nvidia::shown_as(&parameter).unwrap_or(&parameter);
@@ -230,10 +258,13 @@ fn changes(roads: &Roads<'_>, wanted: BTreeMap<String, String>, told: &mut Vec<S
             let whole = parameter != DWORDS || keys::dropped(text).is_empty();
             whole && ground::next::same(shown, text, &value)
         };
-        if roads.all(&parameter, is_so) {
+        if driver_loads.all(&parameter, is_so) {
             continue;
         }
-        match roads.on_command_line(&parameter).filter(|(text, _)| !is_so(text)) {
+        match driver_loads
+            .on_command_line(&parameter)
+            .filter(|(text, _)| !is_so(text))
+        {
             Some((_, from)) => told.push(change_word(from, &parameter, &value)),
             None => changes.push((parameter, value)),
         }
@@ -242,7 +273,7 @@ fn changes(roads: &Roads<'_>, wanted: BTreeMap<String, String>, told: &mut Vec<S
 }
 
 /// The lines of a file become comments; where that is no file of the administrator's, in a copy that hides it.
-fn take_out(draft: &mut Draft, source: &str, directives: Vec<Directive>) {
+fn take_out(desired: &mut DesiredState, source: &str, directives: Vec<Directive>) {
     let lines: Vec<String> = directives
         .iter()
         .map(|found| format!("line {} ({})", found.line, ground::shown(found)))
@@ -256,22 +287,22 @@ fn take_out(draft: &mut Draft, source: &str, directives: Vec<Directive>) {
     let hides = directory != drop_in::DIRECTORY;
     let path = format!("{}/{name}", drop_in::DIRECTORY);
     let from = source.to_owned();
-    let content: super::draft::Edit = Box::new(move |text| {
+    let content: super::desired::Edit = Box::new(move |text| {
         let text = text.ok_or_else(|| format!("{from} is not there"))?;
         edit::commented(text, &directives.iter().collect::<Vec<_>>())
     });
     match hides {
-        false => draft.wish(
+        false => desired.desired_change(
             format!("{path}: {lines} {become_comments}."),
-            Want::File {
+            ChangeTarget::File {
                 path: path.clone(),
                 mode: 0o644,
                 content,
             },
         ),
-        true => draft.wish(
+        true => desired.desired_change(
             format!("{path} takes the place of {source}; in it {lines} {become_comments}."),
-            Want::Mask {
+            ChangeTarget::Mask {
                 path: path.clone(),
                 from: source.to_owned(),
                 content,

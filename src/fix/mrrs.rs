@@ -1,6 +1,6 @@
 //! mrrs: NICs ask for 4096 bytes at once, the most that a read may ask for.
 
-use super::draft::{Draft, Fix, Need, Want};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use crate::check::ground;
 use crate::model::{Capability, Fact};
 
@@ -8,7 +8,7 @@ use crate::model::{Capability, Fact};
 pub const FIX: Fix = Fix {
     id: "mrrs",
     about: "NICs ask for 4096 bytes at once where they read, so that reads over PCI Express cost fewer requests.",
-    draft,
+    desired,
 };
 
 /// Device Control in the capability (PCI Express 7.5.3.4).
@@ -18,32 +18,37 @@ const FIELD: u32 = 0x7000;
 /// 4096 bytes.
 const BEST: u32 = 5 << 12;
 
-fn draft(need: &Need<'_>) -> Draft {
-    let ctx = need.ctx;
+fn desired(request: &FixRequest<'_>) -> DesiredState {
+    let ctx = request.ctx;
     if ctx.facts.platform.is_guest() {
-        return Draft::refused("This is a virtual machine: what its devices ask for at once is for the host to set.");
+        return DesiredState::refused(
+            "This is a virtual machine: what its devices ask for at once is for the host to set.",
+        );
     }
     if let Fact::Known(Some(mode)) = &ctx.facts.platform.lockdown
         && mode != "none"
-        && !need.options.force
+        && !request.options.force
     {
-        return Draft::refused(format!(
+        return DesiredState::refused(format!(
             "The kernel is locked down ({mode}): it refuses writes to configuration space. Switch secure boot off, or look for \
              the read request size in the firmware's settings; --force tries all the same."
         ));
     }
-    let mut draft = Draft::default();
+    let mut desired = DesiredState::default();
     for bdf in ground::small_reads(ctx) {
-        let express = ctx.facts.device(bdf).and_then(|device| device.config.express.present());
+        let express = ctx
+            .facts
+            .device(bdf)
+            .and_then(|device| device.config.express.present());
         let Some(express) = express else {
             continue;
         };
-        draft.wish(
+        desired.desired_change(
             format!(
                 "{bdf} DevCtl: MaxReadReq {} bytes becomes 4096 bytes.",
                 express.max_read_request
             ),
-            Want::Register {
+            ChangeTarget::Register {
                 bdf,
                 capability: Capability::EXPRESS,
                 offset: CONTROL,
@@ -53,10 +58,10 @@ fn draft(need: &Need<'_>) -> Draft {
             },
         );
     }
-    draft.warnings.push(
+    desired.warnings.push(
         "The change is gone after a reboot or a reset of the device. It helps where reads are slow, and costs others below \
          the same port a little time: measure before and after (gdr probe)."
             .to_owned(),
     );
-    draft
+    desired
 }

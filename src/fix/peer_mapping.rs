@@ -1,8 +1,8 @@
 //! peer-mapping: every process may map a NIC's doorbell to the GPU (`PeerMappingOverride=1` among the registry keys).
 
-use super::draft::{Draft, Fix, Need};
+use super::desired::{DesiredState, Fix, FixRequest};
+use super::driver_loads::{DWORDS, DWORDS_PER_DEVICE, DriverLoads, change_word};
 use super::drop_in::{self, Change};
-use super::roads::{DWORDS, DWORDS_PER_DEVICE, Roads, change_word};
 use crate::check::ground::registry_keys as keys;
 use crate::kmod::nvidia;
 
@@ -10,46 +10,52 @@ use crate::kmod::nvidia;
 pub const FIX: Fix = Fix {
     id: "peer-mapping",
     about: "The driver lets every process map a NIC's doorbell to the GPU: PeerMappingOverride=1.",
-    draft,
+    desired,
 };
 
 const KEY: &str = "PeerMappingOverride";
 
-fn draft(need: &Need<'_>) -> Draft {
-    let ctx = need.ctx;
-    let roads = match Roads::of(ctx) {
-        Ok(roads) => roads,
-        Err(why) => return Draft::refused(why),
+fn desired(request: &FixRequest<'_>) -> DesiredState {
+    let ctx = request.ctx;
+    let driver_loads = match DriverLoads::of(ctx) {
+        Ok(driver_loads) => driver_loads,
+        Err(why) => return DesiredState::refused(why),
     };
     let is_on = |text: &str| keys::key(text, KEY).is_some_and(|value| value != 0);
     // A GPU's own key goes before the common one.
     let shuts = |text: &str| opened(text) != text;
     let (common, each) = (
-        roads.all(DWORDS, is_on),
-        roads.all(DWORDS_PER_DEVICE, |text| !shuts(text)),
+        driver_loads.all(DWORDS, is_on),
+        driver_loads.all(DWORDS_PER_DEVICE, |text| !shuts(text)),
     );
-    let mut draft = Draft::default();
-    draft.warnings.push(
+    let mut desired = DesiredState::default();
+    desired.warnings.push(
         "This opens peer mappings to every user of the machine, not to root alone: the driver shut them against \
          CVE-2015-5053."
             .to_owned(),
     );
     let mut changes: Vec<(String, Change)> = Vec::new();
     if !common {
-        if let Some((text, from)) = roads.on_command_line(DWORDS).filter(|(text, _)| !is_on(text)) {
-            return Draft::refused(change_word(from, DWORDS, &keys::merged(&text, KEY, 1)));
+        if let Some((text, from)) = driver_loads
+            .on_command_line(DWORDS)
+            .filter(|(text, _)| !is_on(text))
+        {
+            return DesiredState::refused(change_word(from, DWORDS, &keys::merged(&text, KEY, 1)));
         }
-        let base = roads.dwords();
+        let base = driver_loads.dwords();
         changes.push((
             DWORDS.to_owned(),
             Box::new(move |present| keys::merged(present.unwrap_or(&base), KEY, 1)),
         ));
     }
     if !each {
-        if let Some((text, from)) = roads.on_command_line(DWORDS_PER_DEVICE).filter(|(text, _)| shuts(text)) {
-            return Draft::refused(change_word(from, DWORDS_PER_DEVICE, &opened(&text)));
+        if let Some((text, from)) = driver_loads
+            .on_command_line(DWORDS_PER_DEVICE)
+            .filter(|(text, _)| shuts(text))
+        {
+            return DesiredState::refused(change_word(from, DWORDS_PER_DEVICE, &opened(&text)));
         }
-        let base = roads.value(DWORDS_PER_DEVICE).unwrap_or_default();
+        let base = driver_loads.value(DWORDS_PER_DEVICE).unwrap_or_default();
         changes.push((
             DWORDS_PER_DEVICE.to_owned(),
             Box::new(move |present| opened(present.unwrap_or(&base))),
@@ -57,20 +63,28 @@ fn draft(need: &Need<'_>) -> Draft {
     }
     let loaded = ctx.facts.driver.params.present();
     let loaded = loaded.and_then(|params| params.get(nvidia::shown_as(DWORDS)?));
-    let kept = keys::effect(&roads.dwords());
+    let kept = keys::effect(&driver_loads.dwords());
     let lost: Vec<String> = loaded
         .into_iter()
         .flat_map(|text| keys::tokens(text))
-        .filter(|(key, _)| !kept.contains_key(&key.to_ascii_lowercase()) && !key.eq_ignore_ascii_case(KEY))
+        .filter(|(key, _)| {
+            !kept.contains_key(&key.to_ascii_lowercase()) && !key.eq_ignore_ascii_case(KEY)
+        })
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     if !(changes.is_empty() || lost.is_empty()) {
-        draft.warnings.push(format!(
+        desired.warnings.push(format!(
             "The loaded driver was given {} by hand, which nothing sets for the next load: it is not carried over.",
             lost.join("; ")
         ));
     }
-    drop_in::set(need, draft, roads.names, &format!("{KEY}=1"), changes)
+    drop_in::set(
+        request,
+        desired,
+        driver_loads.names,
+        &format!("{KEY}=1"),
+        changes,
+    )
 }
 
 /// The keys of single GPUs without those that shut peer mappings.

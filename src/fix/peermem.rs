@@ -3,7 +3,7 @@
 //! nvidia-peermem, which comes with the driver, goes before nv_peer_mem, which it replaced; both are clients of one name
 //! in the RDMA stack. gdr unloads nothing that programs may be using.
 
-use super::draft::{Draft, Fix, Need, Want};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use super::modules;
 use crate::check::{Ctx, Rule, ground};
 use crate::model::{AtBoot, Fact, Operation};
@@ -12,7 +12,7 @@ use crate::model::{AtBoot, Fact, Operation};
 pub const FIX: Fix = Fix {
     id: "peermem",
     about: "NICs reach GPU memory through nvidia-peermem: it is loaded, now and at boot after the RDMA stack.",
-    draft,
+    desired,
 };
 
 const LIST: &str = "/etc/modules-load.d/gdr-peermem.conf";
@@ -24,18 +24,18 @@ const NEW: &str = "nvidia-peermem";
 /// The first driver branch with nvidia-peermem.
 const FIRST: u32 = 470;
 
-fn draft(need: &Need<'_>) -> Draft {
-    let ctx = need.ctx;
+fn desired(request: &FixRequest<'_>) -> DesiredState {
+    let ctx = request.ctx;
     let module = match module(ctx) {
         Ok(module) => module,
-        Err(why) => return Draft::refused(why),
+        Err(why) => return DesiredState::refused(why),
     };
-    let mut draft = Draft::default();
-    if let Some(why) = modules::kept_out(ctx, &mut draft, module) {
-        return Draft::refused(why);
+    let mut desired = DesiredState::default();
+    if let Some(why) = modules::kept_out(ctx, &mut desired, module) {
+        return DesiredState::refused(why);
     }
     if ground::dma_buf_everywhere(ctx) {
-        draft.warnings.push(format!(
+        desired.warnings.push(format!(
             "dma-buf is open for every NIC: {module} is unnecessary, but for software that knows it alone (ibv_reg_mr on a \
              GPU pointer)."
         ));
@@ -45,51 +45,58 @@ fn draft(need: &Need<'_>) -> Draft {
     let in_the_way = module == NEW && peers.nv_peer_mem == Fact::Known(true);
     let parameter = module == NEW && wants_parameter(ctx);
     if parameter {
-        draft.wish(
+        desired.desired_change(
             "With MLNX_OFED 4.9 nvidia-peermem wants its parameter.",
-            Want::file(
+            ChangeTarget::file(
                 OPTIONS,
                 "# By 'gdr fix peermem': MLNX_OFED 4.9.\noptions nvidia-peermem peerdirect_support=1\n",
             ),
         );
     }
     if module == NEW {
-        retire(ctx, &mut draft);
+        retire(ctx, &mut desired);
     }
     if !in_the_way {
-        modules::load(ctx, &mut draft, module);
+        modules::load(ctx, &mut desired, module);
     }
-    boot(ctx, &mut draft, module);
+    boot(ctx, &mut desired, module);
     if in_the_way {
-        draft.warnings.push(format!(
+        desired.warnings.push(format!(
             "{OLD} is loaded, and gdr unloads no module that programs may be using: {NEW} takes its place at the next boot, \
              or by the commands below."
         ));
-        draft.afterwards.push(format!("Stop what uses RDMA, then: rmmod {OLD}"));
+        desired
+            .afterwards
+            .push(format!("Stop what uses RDMA, then: rmmod {OLD}"));
     }
     let reload = both || parameter && peers.nvidia_peermem == Fact::Known(true);
     match (in_the_way, reload) {
-        (_, true) => draft.afterwards.push(format!(
+        (_, true) => desired.afterwards.push(format!(
             "rmmod nvidia_peermem && modprobe {NEW}, so that it becomes a client anew; or reboot."
         )),
-        (true, false) => draft.afterwards.push(format!("modprobe {NEW}; or reboot.")),
+        (true, false) => desired
+            .afterwards
+            .push(format!("modprobe {NEW}; or reboot.")),
         (false, false) => {}
     }
-    if draft.wishes.is_empty() {
+    if desired.desired_changes.is_empty() {
         // All is written already; what is left to the user is still left to him.
-        let left = std::mem::take(&mut draft.afterwards);
-        draft.warnings.extend(left);
+        let left = std::mem::take(&mut desired.afterwards);
+        desired.warnings.extend(left);
     }
-    draft
+    desired
 }
 
 /// The module for this machine.
 fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     if ground::in_container(ctx) {
-        return Err("This is a container: it uses the machine's modules. Run this on the machine itself.".to_owned());
+        return Err(
+            "This is a container: it uses the machine's modules. Run this on the machine itself."
+                .to_owned(),
+        );
     }
     if let Fact::Known(_) = ctx.facts.rdma
-        && ground::cards(ctx.facts).next().is_none()
+        && ground::rdma_nics(ctx.facts).next().is_none()
     {
         return Err(
             "There is no NIC that could reach GPU memory ('gdr fix rdma-modules' where there should be).".to_owned(),
@@ -101,7 +108,7 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
                 .known()
                 .is_some_and(|driver| driver == name)
         };
-        ground::cards(ctx.facts).all(of)
+        ground::rdma_nics(ctx.facts).all(of)
     };
     if provider("efa") {
         return efa(ctx);
@@ -111,7 +118,7 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
         .find(|name| provider(name))
     {
         return Err(format!(
-            "The NICs' driver ({driver}) knows no peer memory: dma-buf is their only road to GPU memory (open kernel \
+            "The NICs' driver ({driver}) knows no peer memory: dma-buf is their only memory path to GPU memory (open kernel \
              modules 515 or later)."
         ));
     }
@@ -121,7 +128,9 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
                 "The NVIDIA driver is not loaded, with which {NEW} comes: see gpu.driver."
             ));
         }
-        Fact::Known(Some(version)) if ground::branch(&version).is_some_and(|branch| branch < FIRST) => {
+        Fact::Known(Some(version))
+            if ground::branch(&version).is_some_and(|branch| branch < FIRST) =>
+        {
             return older(ctx);
         }
         _ => {}
@@ -132,8 +141,8 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     {
         None => Ok(NEW),
         Some(found) => {
-            let cure = found.fix.map(|fix| fix.command).unwrap_or_default();
-            Err(format!("{} What helps: {cure}.", found.message))
+            let remedy = found.fix.map(|fix| fix.command).unwrap_or_default();
+            Err(format!("{} What helps: {remedy}.", found.message))
         }
     }
 }
@@ -170,21 +179,35 @@ fn wants_parameter(ctx: &Ctx<'_>) -> bool {
         .present()
         .is_some_and(|value| value == "1");
     !is_set
-        && ofed.is_some_and(|version| version == "4.9" || version.starts_with("4.9-") || version.starts_with("4.9."))
+        && ofed.is_some_and(|version| {
+            version == "4.9" || version.starts_with("4.9-") || version.starts_with("4.9.")
+        })
 }
 
 /// nv_peer_mem is no longer loaded at boot, wherever that is said.
-fn retire(ctx: &Ctx<'_>, draft: &mut Draft) {
-    let places = ctx.facts.module_files.at_boot.known().map_or(&[][..], Vec::as_slice);
-    for AtBoot { path, names } in places.iter().filter(|place| !ground::suits(NEW, &place.names)) {
+fn retire(ctx: &Ctx<'_>, desired: &mut DesiredState) {
+    let places = ctx
+        .facts
+        .module_files
+        .at_boot
+        .known()
+        .map_or(&[][..], Vec::as_slice);
+    for AtBoot { path, names } in places
+        .iter()
+        .filter(|place| !ground::suits(NEW, &place.names))
+    {
         // Debian's is a link to the other list.
-        if path == "/etc/modules-load.d/modules.conf" && places.iter().any(|place| place.path == "/etc/modules") {
+        if path == "/etc/modules-load.d/modules.conf"
+            && places.iter().any(|place| place.path == "/etc/modules")
+        {
             continue;
         }
         if path == OLD_CONF {
-            draft.wish(
-                format!("{OLD} and {NEW} are clients of one name: its service loads {OLD} no more."),
-                Want::File {
+            desired.desired_change(
+                format!(
+                    "{OLD} and {NEW} are clients of one name: its service loads {OLD} no more."
+                ),
+                ChangeTarget::File {
                     path: path.clone(),
                     mode: 0o644,
                     content: Box::new(|text| {
@@ -195,22 +218,26 @@ fn retire(ctx: &Ctx<'_>, draft: &mut Draft) {
                 },
             );
         } else if path.starts_with("/etc/systemd/") {
-            draft.run(
+            desired.run(
                 format!("{OLD} and {NEW} are clients of one name: {names} starts no more at boot."),
                 Operation::disable_unit(names),
             );
         } else if path.starts_with("/etc/") {
-            let dead = |line: &str| line.replace('-', "_").starts_with(OLD).then(|| format!("# {line}"));
-            draft.wish(
+            let dead = |line: &str| {
+                line.replace('-', "_")
+                    .starts_with(OLD)
+                    .then(|| format!("# {line}"))
+            };
+            desired.desired_change(
                 format!("{OLD} and {NEW} are clients of one name: the list loads {OLD} no more."),
-                Want::File {
+                ChangeTarget::File {
                     path: path.clone(),
                     mode: 0o644,
                     content: Box::new(move |text| Ok(lines(text, dead))),
                 },
             );
         } else {
-            draft.warnings.push(format!(
+            desired.warnings.push(format!(
                 "{path} loads {OLD} at boot: remove the package that it belongs to."
             ));
         }
@@ -226,30 +253,49 @@ fn lines(text: Option<&str>, change: impl Fn(&str) -> Option<String>) -> String 
             None => line.to_owned(),
         }
     };
-    text.unwrap_or_default().split_inclusive('\n').map(line).collect()
+    text.unwrap_or_default()
+        .split_inclusive('\n')
+        .map(line)
+        .collect()
 }
 
 /// At boot: a list of our own where nothing loads it yet, and again whenever openibd has brought its stack up.
-fn boot(ctx: &Ctx<'_>, draft: &mut Draft, module: &str) {
-    let at_boot = ctx.facts.module_files.at_boot.known().map_or(&[][..], Vec::as_slice);
+fn boot(ctx: &Ctx<'_>, desired: &mut DesiredState, module: &str) {
+    let at_boot = ctx
+        .facts
+        .module_files
+        .at_boot
+        .known()
+        .map_or(&[][..], Vec::as_slice);
     let known = ["nvidia-peermem", "nv_peer_mem"].contains(&module);
-    if !known || !at_boot.iter().any(|place| ground::suits(module, &place.names)) {
+    if !known
+        || !at_boot
+            .iter()
+            .any(|place| ground::suits(module, &place.names))
+    {
         // The stack first: the module is a client of it.
         modules::at_boot(
-            draft,
+            desired,
             LIST,
             "GPU memory for the NICs, after the RDMA stack.",
             &["ib_core", "ib_uverbs", module],
         );
     }
     if ctx.facts.module_files.openibd == Fact::Known(true) && modules::may_have_systemd(ctx) {
-        draft.wish(
-            format!("openibd takes {module} down with its stack: load it whenever openibd has started."),
-            Want::file(
+        desired.desired_change(
+            format!(
+                "openibd takes {module} down with its stack: load it whenever openibd has started."
+            ),
+            ChangeTarget::file(
                 OPENIBD,
-                format!("# By 'gdr fix peermem'.\n[Service]\nExecStartPost=-/sbin/modprobe {module}\n"),
+                format!(
+                    "# By 'gdr fix peermem'.\n[Service]\nExecStartPost=-/sbin/modprobe {module}\n"
+                ),
             ),
         );
-        draft.wish("systemd reads its units again.", Want::Run(Operation::ReloadUnits));
+        desired.desired_change(
+            "systemd reads its units again.",
+            ChangeTarget::Run(Operation::ReloadUnits),
+        );
     }
 }

@@ -4,30 +4,31 @@
 use std::collections::BTreeMap;
 
 use super::boot::{Parameter, Rest, tell};
-use super::draft::{Draft, Need, Want};
+use super::desired::{ChangeTarget, DesiredState, FixRequest};
 use crate::check::{Ctx, ground};
 use crate::kmod::acs::{self, CONFIG, DISABLE, Wanted};
 use crate::model::{Bdf, Boot, Fact, Operation};
 
 /// What brings up devices and their drivers: which ports matter is seen from those.
-const AFTER: &str =
-    "systemd-udev-settle.service systemd-modules-load.service openibd.service nvidia-persistenced.service";
+const AFTER: &str = "systemd-udev-settle.service systemd-modules-load.service openibd.service nvidia-persistenced.service";
 /// What starts the programs that move data.
-const BEFORE: &str =
-    "slurmd.service docker.service containerd.service crio.service kubelet.service k3s.service k3s-agent.service";
+const BEFORE: &str = "slurmd.service docker.service containerd.service crio.service kubelet.service k3s.service k3s-agent.service";
 
 /// A unit makes it again at every boot.
-pub fn unit(draft: &mut Draft, need: &Need<'_>) -> Result<(), String> {
+pub fn unit(desired: &mut DesiredState, request: &FixRequest<'_>) -> Result<(), String> {
     let unit = Boot::UNIT;
-    let argv = &need.options.again;
+    let argv = &request.options.again;
     let Some(program) = argv.first().filter(|program| program.starts_with('/')) else {
         return Err("Where gdr's own binary is, is not known: a unit has to name it.".to_owned());
     };
-    if let Some(why) = &need.options.unsafe_program {
+    if let Some(why) = &request.options.unsafe_program {
         return Err(why.clone());
     }
-    if let Some(Fact::Known(None)) = need.ctx.facts.tools.get("systemctl") {
-        return Err("There is no systemctl here: systemd does not start this machine's services.".to_owned());
+    if let Some(Fact::Known(None)) = request.ctx.facts.tools.get("systemctl") {
+        return Err(
+            "There is no systemctl here: systemd does not start this machine's services."
+                .to_owned(),
+        );
     }
     let command: Vec<String> = argv.iter().map(|word| quoted(word)).collect();
     let text = format!(
@@ -47,13 +48,16 @@ pub fn unit(draft: &mut Draft, need: &Need<'_>) -> Result<(), String> {
          WantedBy=multi-user.target\n",
         command.join(" ")
     );
-    draft.wish(
+    desired.desired_change(
         format!("{unit} clears the bits again at every boot."),
-        Want::file(format!("{}/{unit}", Boot::UNITS), text),
+        ChangeTarget::file(format!("{}/{unit}", Boot::UNITS), text),
     );
-    draft.wish("systemd reads its units again.", Want::Run(Operation::ReloadUnits));
-    draft.run("It starts at boot.", Operation::enable_unit(unit));
-    draft.warnings.push(format!(
+    desired.desired_change(
+        "systemd reads its units again.",
+        ChangeTarget::Run(Operation::ReloadUnits),
+    );
+    desired.run("It starts at boot.", Operation::enable_unit(unit));
+    desired.warnings.push(format!(
         "The unit runs {program}: keep the program there. A hot-plug or a reset of a port (AER, DPC) undoes the change until \
          the unit is started again: systemctl restart {unit}."
     ));
@@ -78,7 +82,11 @@ fn quoted(word: &str) -> String {
 }
 
 /// The kernel makes it at every boot. `ports` are those that it is told of, and the bits to clear.
-pub fn command_line(draft: &mut Draft, ctx: &Ctx<'_>, ports: &BTreeMap<Bdf, u16>) -> Result<(), String> {
+pub fn command_line(
+    desired: &mut DesiredState,
+    ctx: &Ctx<'_>,
+    ports: &BTreeMap<Bdf, u16>,
+) -> Result<(), String> {
     if ports.is_empty() {
         return Ok(());
     }
@@ -95,11 +103,17 @@ pub fn command_line(draft: &mut Draft, ctx: &Ctx<'_>, ports: &BTreeMap<Bdf, u16>
         })
         .collect();
     let Fact::Known(line) = &ctx.facts.kernel.command_line else {
-        return Err("The kernel's command line cannot be read: what it has already would be lost.".to_owned());
+        return Err(
+            "The kernel's command line cannot be read: what it has already would be lost."
+                .to_owned(),
+        );
     };
     // What waits for a reboot comes first: it was merged with the rest when it was written.
     let waiting = ctx.facts.boot.told("acs");
-    let lines = waiting.iter().map(|(_, line)| line.as_str()).chain([line.as_str()]);
+    let lines = waiting
+        .iter()
+        .map(|(_, line)| line.as_str())
+        .chain([line.as_str()]);
     let mut there: Vec<String> = Vec::new();
     for line in lines {
         for entry in acs::entries(line, name)? {
@@ -109,11 +123,15 @@ pub fn command_line(draft: &mut Draft, ctx: &Ctx<'_>, ports: &BTreeMap<Bdf, u16>
         }
     }
     let (value, rest): (String, Rest) = match name {
-        CONFIG => (acs::config(&there, &wanted), |word| acs::without(word, CONFIG)),
-        _ => (acs::disable(&there, &wanted), |word| acs::without(word, DISABLE)),
+        CONFIG => (acs::config(&there, &wanted), |word| {
+            acs::without(word, CONFIG)
+        }),
+        _ => (acs::disable(&there, &wanted), |word| {
+            acs::without(word, DISABLE)
+        }),
     };
     tell(
-        draft,
+        desired,
         ctx,
         &Parameter {
             fix: "acs",
@@ -122,7 +140,9 @@ pub fn command_line(draft: &mut Draft, ctx: &Ctx<'_>, ports: &BTreeMap<Bdf, u16>
             rest,
         },
     )
-    .map_err(|why| format!("{why} 'gdr fix-acs --persist unit' makes the change at every boot instead."))
+    .map_err(|why| {
+        format!("{why} 'gdr fix-acs --persist unit' makes the change at every boot instead.")
+    })
 }
 
 /// The kernel's parameter for it.
@@ -130,7 +150,12 @@ fn parameter(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     let refused = |why: String| Err(format!("{why} Use 'gdr fix-acs --persist unit'."));
     let release = match &ctx.facts.kernel.release {
         Fact::Known(release) => release,
-        Fact::Unknown(why) => return refused(format!("The kernel's release is not known: {}.", why.phrase())),
+        Fact::Unknown(why) => {
+            return refused(format!(
+                "The kernel's release is not known: {}.",
+                why.phrase()
+            ));
+        }
     };
     match ground::kernel(release) {
         Some(kernel) if kernel >= (6, 15) => Ok(CONFIG),
@@ -142,6 +167,8 @@ fn parameter(ctx: &Ctx<'_>) -> Result<&'static str, String> {
         Some(_) => refused(format!(
             "Kernel {release} has no parameter for it: {DISABLE} came with 4.19."
         )),
-        None => refused(format!("'{release}' is no release of a kernel that gdr could place.")),
+        None => refused(format!(
+            "'{release}' is no release of a kernel that gdr could place."
+        )),
     }
 }

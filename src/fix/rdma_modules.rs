@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::draft::{Draft, Fix, Need};
+use super::desired::{DesiredState, Fix, FixRequest};
 use super::modules;
 use crate::check::{Ctx, ground};
 use crate::model::{Fact, Ids, ModuleFiles, PciDevice};
@@ -11,41 +11,54 @@ use crate::model::{Fact, Ids, ModuleFiles, PciDevice};
 pub const FIX: Fix = Fix {
     id: "rdma-modules",
     about: "NICs become RDMA devices with their verbs nodes: ib_uverbs and the NIC's own module are loaded, now and at boot.",
-    draft,
+    desired,
 };
 
 const LIST: &str = "/etc/modules-load.d/gdr-rdma.conf";
 /// What makes the verbs nodes.
 const VERBS: &str = "ib_uverbs";
 
-fn draft(need: &Need<'_>) -> Draft {
-    let ctx = need.ctx;
+fn desired(request: &FixRequest<'_>) -> DesiredState {
+    let ctx = request.ctx;
     if ground::in_container(ctx) {
-        return Draft::refused(
+        return DesiredState::refused(
             "This is a container: it uses the machine's modules. Run this on the machine itself, and give the container \
              its nodes (--device=/dev/infiniband).",
         );
     }
     let providers = providers(ctx);
     if providers.is_empty() && !has_rdma(ctx) {
-        return Draft::refused("There is no NIC here whose driver is known to do RDMA.");
+        return DesiredState::refused("There is no NIC here whose driver is known to do RDMA.");
     }
-    let mut draft = Draft::default();
-    let wanted: Vec<&str> = [VERBS].into_iter().chain(providers.iter().copied()).collect();
+    let mut desired = DesiredState::default();
+    let wanted: Vec<&str> = [VERBS]
+        .into_iter()
+        .chain(providers.iter().copied())
+        .collect();
     for module in &wanted {
-        if let Some(why) = modules::kept_out(ctx, &mut draft, module).or_else(|| missing(ctx, module)) {
-            return Draft::refused(why);
+        if let Some(why) =
+            modules::kept_out(ctx, &mut desired, module).or_else(|| missing(ctx, module))
+        {
+            return DesiredState::refused(why);
         }
     }
     for module in &wanted {
-        modules::load(ctx, &mut draft, module);
+        modules::load(ctx, &mut desired, module);
     }
-    modules::at_boot(&mut draft, LIST, "the RDMA stack of this machine's NICs.", &wanted);
-    draft
+    modules::at_boot(
+        &mut desired,
+        LIST,
+        "the RDMA stack of this machine's NICs.",
+        &wanted,
+    );
+    desired
 }
 
 fn has_rdma(ctx: &Ctx<'_>) -> bool {
-    ctx.facts.rdma.known().is_some_and(|devices| !devices.is_empty())
+    ctx.facts
+        .rdma
+        .known()
+        .is_some_and(|devices| !devices.is_empty())
 }
 
 /// The modules that make RDMA devices of what is there.
@@ -57,8 +70,14 @@ fn providers(ctx: &Ctx<'_>) -> BTreeSet<&'static str> {
     let devices = ctx.facts.rdma.known().into_iter().flatten();
     let there = devices.filter_map(|device| of(ground::nic_driver(ctx.facts, device).known()?));
     // NVIDIA's NICs do RDMA all; of other vendors' only those are named that are RDMA devices already.
-    let nics = ctx.facts.devices().iter().filter(|device| is_nvidia_nic(device));
-    there.chain(nics.filter_map(|nic| of(&driver(nic)))).collect()
+    let nics = ctx
+        .facts
+        .devices()
+        .iter()
+        .filter(|device| is_nvidia_nic(device));
+    there
+        .chain(nics.filter_map(|nic| of(&driver(nic))))
+        .collect()
 }
 
 fn is_nvidia_nic(device: &PciDevice) -> bool {
@@ -75,7 +94,9 @@ fn driver(nic: &PciDevice) -> String {
     match (bound, nic.ids.known()) {
         (Some(driver), _) => driver.clone(),
         // ConnectX-3 and older are below Connect-IB (1011).
-        (None, Some(ids)) if ids.device.is_some_and(|device| device < 0x1011) => "mlx4_core".to_owned(),
+        (None, Some(ids)) if ids.device.is_some_and(|device| device < 0x1011) => {
+            "mlx4_core".to_owned()
+        }
         _ => "mlx5_core".to_owned(),
     }
 }

@@ -17,7 +17,8 @@ const ABOVE: [&str; 6] = [
 
 /// How new options come into effect.
 pub fn reload(ctx: &Ctx<'_>) -> String {
-    const HOLDERS: &str = "programs on the GPUs, nvidia-persistenced, nvidia-fabricmanager, a display";
+    const HOLDERS: &str =
+        "programs on the GPUs, nvidia-persistenced, nvidia-fabricmanager, a display";
     let modules = match &ctx.facts.kernel.modules {
         Fact::Known(modules) => modules,
         Fact::Unknown(_) => return "It is in effect after a reboot.".to_owned(),
@@ -50,7 +51,10 @@ pub fn reload(ctx: &Ctx<'_>) -> String {
 /// The driver's module behind all that use it, the first to go first; nothing where it is not loaded.
 fn order(modules: &[Module]) -> Vec<String> {
     let loaded = |name: &str| modules.iter().find(|module| module.name == name);
-    let Some(driver) = [nvidia::MODULE, "nvidia_current"].into_iter().find_map(loaded) else {
+    let Some(driver) = [nvidia::MODULE, "nvidia_current"]
+        .into_iter()
+        .find_map(loaded)
+    else {
         return Vec::new();
     };
     // All above it: who uses it, and who uses those; and those that are always above it, should nobody count them.

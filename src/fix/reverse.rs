@@ -10,8 +10,8 @@ use super::register::{Register, name, value};
 use super::step::{ended, is_enabled, is_loaded, start};
 use super::{Error, Report};
 use crate::model::{
-    AttributeWrite, ConfigWrite, DeviceNode, Digest, Entry, FileChange, FileMeta, FilePath, FileRecord, ImageChange,
-    Journal, Mutation, Operation, Progress,
+    AttributeWrite, ConfigWrite, DeviceNode, Digest, Entry, FileChange, FileMeta, FilePath,
+    FileRecord, ImageChange, Journal, Mutation, Operation, Progress,
 };
 use crate::world::{CommandLine, Executor, FileImage, Ran};
 
@@ -65,7 +65,12 @@ pub fn target(mutation: &Mutation) -> String {
 }
 
 /// Undoes a step of a repair.
-pub fn reverse(undo: &Undo<'_>, journal: &Journal, at: usize, report: Report<'_>) -> Result<Back, Error> {
+pub fn reverse(
+    undo: &Undo<'_>,
+    journal: &Journal,
+    at: usize,
+    report: Report<'_>,
+) -> Result<Back, Error> {
     let Some(entry) = journal.entries.get(at) else {
         return Ok(Back::Nothing);
     };
@@ -129,13 +134,19 @@ impl Undo<'_> {
         let back = self.content(others, change, number)?;
         if !matches!(back, Back::Refused(_)) {
             for directory in change.created.iter().rev() {
-                self.executor.remove_directory(Path::new(directory.as_str()))?;
+                self.executor
+                    .remove_directory(Path::new(directory.as_str()))?;
             }
         }
         Ok(back)
     }
 
-    fn content(&self, others: &Others<'_>, change: &FileChange, number: u32) -> Result<Back, Error> {
+    fn content(
+        &self,
+        others: &Others<'_>,
+        change: &FileChange,
+        number: u32,
+    ) -> Result<Back, Error> {
         let path = Path::new(change.path.as_str());
         self.executor.sweep(path)?;
         let now = match self.executor.file(path) {
@@ -194,7 +205,9 @@ impl Undo<'_> {
             Err(error) => return Err(error.into()),
         };
         let same = |entry: &Entry| match &entry.mutation {
-            Mutation::WriteAttribute(other) if other.path == write.path => Some((other.old.clone(), other.new.clone())),
+            Mutation::WriteAttribute(other) if other.path == write.path => {
+                Some((other.old.clone(), other.new.clone()))
+            }
             _ => None,
         };
         let earlier = others.before.iter().filter_map(same).map(|(old, _)| old);
@@ -227,7 +240,9 @@ impl Undo<'_> {
         let now = register.read(self.executor)?;
         let place = |write: &ConfigWrite| (write.bdf, write.capability, write.offset, write.width);
         let same = |entry: &Entry| match &entry.mutation {
-            Mutation::WriteConfig(other) if place(other) == place(write) => Some((other.old, other.new)),
+            Mutation::WriteConfig(other) if place(other) == place(write) => {
+                Some((other.old, other.new))
+            }
             _ => None,
         };
         let earlier = others.before.iter().filter_map(same).map(|(old, _)| old);
@@ -277,18 +292,26 @@ impl Undo<'_> {
         }
         let now = self.executor.digest(Path::new(path.as_str()))?;
         match (&change.after, now) {
-            (Some(after), Some(now)) if *after != now && now != change.before && !self.force => Ok(Back::Refused(
-                format!("{path} was built again by somebody since: the image before is {kept}"),
-            )),
+            (Some(after), Some(now)) if *after != now && now != change.before && !self.force => {
+                Ok(Back::Refused(format!(
+                    "{path} was built again by somebody since: the image before is {kept}"
+                )))
+            }
             // As gdr built it, or half built.
             _ => {
-                self.executor.put_back(Path::new(&kept), Path::new(path.as_str()))?;
+                self.executor
+                    .put_back(Path::new(&kept), Path::new(path.as_str()))?;
                 Ok(Back::Restored)
             }
         }
     }
 
-    fn run(&self, operation: &Operation, progress: Progress, report: Report<'_>) -> Result<Back, Error> {
+    fn run(
+        &self,
+        operation: &Operation,
+        progress: Progress,
+        report: Report<'_>,
+    ) -> Result<Back, Error> {
         let opposite = match reversal(operation) {
             // Once, after everything else.
             Reversal::Again => return Ok(Back::Nothing),
@@ -332,7 +355,12 @@ impl Undo<'_> {
 }
 
 /// Runs what makes one thing of another once more: the files below it are as they were.
-pub fn again(executor: &Executor, command: &CommandLine, expected: &[i32], report: Report<'_>) -> Back {
+pub fn again(
+    executor: &Executor,
+    command: &CommandLine,
+    expected: &[i32],
+    report: Report<'_>,
+) -> Back {
     match start(executor, command, report) {
         ran if super::step::is_success(&ran, expected) => Back::Restored,
         Ran::Printed => Back::Printed(command.to_string()),
@@ -342,10 +370,12 @@ pub fn again(executor: &Executor, command: &CommandLine, expected: &[i32], repor
 
 /// The steps that change a file.
 fn changes<'a>(entries: &'a [Entry], path: &'a FilePath) -> impl Iterator<Item = &'a FileChange> {
-    entries.iter().filter_map(move |entry| match &entry.mutation {
-        Mutation::ReplaceFile(change) if change.path == *path => Some(change),
-        _ => None,
-    })
+    entries
+        .iter()
+        .filter_map(move |entry| match &entry.mutation {
+            Mutation::ReplaceFile(change) if change.path == *path => Some(change),
+            _ => None,
+        })
 }
 
 fn owner(meta: &FileMeta) -> (u32, u32, u32) {

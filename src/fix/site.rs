@@ -29,10 +29,12 @@ impl<'a> Site<'a> {
             ));
         }
         match self.files.read(target) {
-            Ok(bytes) if u64::try_from(bytes.len()).is_ok_and(|size| size > LARGEST) => Err(format!(
-                "{path} has {} bytes, and gdr changes files of at most {LARGEST}",
-                bytes.len()
-            )),
+            Ok(bytes) if u64::try_from(bytes.len()).is_ok_and(|size| size > LARGEST) => {
+                Err(format!(
+                    "{path} has {} bytes, and gdr changes files of at most {LARGEST}",
+                    bytes.len()
+                ))
+            }
             Ok(bytes) => String::from_utf8(bytes)
                 .map(Some)
                 .map_err(|_| format!("{path} is no UTF-8 text")),
@@ -45,7 +47,10 @@ impl<'a> Site<'a> {
 
     /// Whether a record has the names of a path's directory and not this one, or that there is no such directory.
     fn is_left_out(&self, target: &Path) -> bool {
-        let (Some(above), Some(name)) = (target.parent(), target.file_name().and_then(|name| name.to_str())) else {
+        let (Some(above), Some(name)) = (
+            target.parent(),
+            target.file_name().and_then(|name| name.to_str()),
+        ) else {
             return false;
         };
         match self.files.list(above) {
@@ -56,11 +61,19 @@ impl<'a> Site<'a> {
 
     /// What an attribute reads.
     pub fn attribute(&self, path: &str) -> Result<String, String> {
-        self.files.text(Path::new(path)).map_err(|error| error.sentence())
+        self.files
+            .text(Path::new(path))
+            .map_err(|error| error.sentence())
     }
 
     /// What a register reads; none where the function has no such capability.
-    pub fn register(&self, bdf: Bdf, capability: Capability, offset: u16, width: u8) -> Result<Option<u32>, String> {
+    pub fn register(
+        &self,
+        bdf: Bdf,
+        capability: Capability,
+        offset: u16,
+        width: u8,
+    ) -> Result<Option<u32>, String> {
         let space = Space {
             files: self.files,
             path: PathBuf::from(format!("/sys/bus/pci/devices/{bdf}/config")),
@@ -96,7 +109,11 @@ impl<'a> Site<'a> {
             Err(error) if error.is_absent() => return Ok(false),
             Err(error) => return Err(error.sentence()),
         };
-        let link = |name: &String| self.files.read_link(&Path::new(UNITS).join(name).join(unit)).is_ok();
+        let link = |name: &String| {
+            self.files
+                .read_link(&Path::new(UNITS).join(name).join(unit))
+                .is_ok()
+        };
         Ok(names.iter().any(link))
     }
 }

@@ -7,7 +7,8 @@ use super::journal::Journals;
 use super::register::{Register, name, value};
 use super::{Error, Report};
 use crate::model::{
-    Action, Digest, FileChange, FileMeta, FilePath, FileRecord, ImageChange, ModuleName, Mutation, Operation, UnitName,
+    Action, Digest, FileChange, FileMeta, FilePath, FileRecord, ImageChange, ModuleName, Mutation,
+    Operation, UnitName,
 };
 use crate::world::{CommandLine, Executor, FileImage, Ran};
 
@@ -39,7 +40,12 @@ pub fn check_file(executor: &Executor, action: &Action) -> Result<(), Error> {
 }
 
 /// Compares what is there with what the plan says, and records all that undoing the step takes.
-pub fn record(executor: &Executor, journals: &Journals, number: u32, action: &Action) -> Result<Mutation, Error> {
+pub fn record(
+    executor: &Executor,
+    journals: &Journals,
+    number: u32,
+    action: &Action,
+) -> Result<Mutation, Error> {
     match action {
         Action::WriteConfig(write) => {
             let now = Register::find(executor, write)?.read(executor)?;
@@ -58,7 +64,9 @@ pub fn record(executor: &Executor, journals: &Journals, number: u32, action: &Ac
             let before = executor.file(path)?;
             expect_content(&write.path, before.as_ref(), write.old.as_ref())?;
             let created = executor.missing_above(path)?;
-            let created = created.iter().map(|path| path.display().to_string().try_into());
+            let created = created
+                .iter()
+                .map(|path| path.display().to_string().try_into());
             let created: Result<Vec<FilePath>, _> = created.collect();
             let meta = match &before {
                 Some(before) => before.meta.clone(),
@@ -70,8 +78,9 @@ pub fn record(executor: &Executor, journals: &Journals, number: u32, action: &Ac
                     sha256: Digest::of(write.content.as_bytes()),
                     meta,
                 }),
-                created: created
-                    .map_err(|invalid| Error::Surprise(format!("a directory above {} is {invalid}", write.path)))?,
+                created: created.map_err(|invalid| {
+                    Error::Surprise(format!("a directory above {} is {invalid}", write.path))
+                })?,
                 path: write.path.clone(),
             }))
         }
@@ -108,7 +117,12 @@ pub fn record(executor: &Executor, journals: &Journals, number: u32, action: &Ac
 }
 
 /// Does a step and reads it back; what can only be known afterwards goes into its record.
-pub fn act(executor: &Executor, action: &Action, mutation: &mut Mutation, report: Report<'_>) -> Result<Acted, Error> {
+pub fn act(
+    executor: &Executor,
+    action: &Action,
+    mutation: &mut Mutation,
+    report: Report<'_>,
+) -> Result<Acted, Error> {
     match (action, mutation) {
         (Action::WriteConfig(write), _) => {
             let now = Register::find(executor, write)?.set(executor, write.mask, write.new)?;
@@ -138,7 +152,9 @@ pub fn act(executor: &Executor, action: &Action, mutation: &mut Mutation, report
             };
             executor.replace(path, &image)?;
             match executor.file(path)? {
-                Some(now) if now == image || change.before.is_none() && is_same_file(&now, &image) => {
+                Some(now)
+                    if now == image || change.before.is_none() && is_same_file(&now, &image) =>
+                {
                     // A new file has what its directory gives it: a default access control list, a security label.
                     change.after = Some(FileRecord {
                         sha256: Digest::of(&now.content),
@@ -146,7 +162,10 @@ pub fn act(executor: &Executor, action: &Action, mutation: &mut Mutation, report
                     });
                     Ok(Acted::Done)
                 }
-                _ => surprise(format!("{} does not read back as it was written", write.path)),
+                _ => surprise(format!(
+                    "{} does not read back as it was written",
+                    write.path
+                )),
             }
         }
         (Action::RemoveFile { path, .. }, _) => {
@@ -159,7 +178,10 @@ pub fn act(executor: &Executor, action: &Action, mutation: &mut Mutation, report
             let now = executor.attribute(path)?;
             match now == write.new {
                 true => Ok(Acted::Done),
-                false => surprise(format!("{} was written '{}' and reads '{now}'", write.path, write.new)),
+                false => surprise(format!(
+                    "{} was written '{}' and reads '{now}'",
+                    write.path, write.new
+                )),
             }
         }
         (Action::RebuildImage(image), Mutation::RebuildImage(change)) => {
@@ -180,21 +202,28 @@ pub fn act(executor: &Executor, action: &Action, mutation: &mut Mutation, report
             let acted = run(executor, &command(operation), expected(operation), report)?;
             match operation {
                 _ if acted == Acted::Printed => Ok(acted),
-                Operation::LoadModule { module } if !is_loaded(executor, module)? => {
-                    surprise(format!("modprobe {module} ended well, and {MODULES} does not list it"))
-                }
-                Operation::EnableUnit { unit } if !is_enabled(executor, unit)? => surprise(format!(
-                    "systemctl enable {unit} ended well, and nothing in {UNITS} wants it"
-                )),
+                Operation::LoadModule { module } if !is_loaded(executor, module)? => surprise(
+                    format!("modprobe {module} ended well, and {MODULES} does not list it"),
+                ),
+                Operation::EnableUnit { unit } if !is_enabled(executor, unit)? => surprise(
+                    format!("systemctl enable {unit} ended well, and nothing in {UNITS} wants it"),
+                ),
                 _ => Ok(acted),
             }
         }
-        (action, _) => surprise(format!("the record of a step is of another kind: {action:?}")),
+        (action, _) => surprise(format!(
+            "the record of a step is of another kind: {action:?}"
+        )),
     }
 }
 
 /// Runs a program, which is reported before it begins.
-pub fn run(executor: &Executor, command: &CommandLine, expected: &[i32], report: Report<'_>) -> Result<Acted, Error> {
+pub fn run(
+    executor: &Executor,
+    command: &CommandLine,
+    expected: &[i32],
+    report: Report<'_>,
+) -> Result<Acted, Error> {
     match start(executor, command, report) {
         ran if is_success(&ran, expected) => Ok(Acted::Done),
         Ran::Printed => Ok(Acted::Printed),
@@ -220,7 +249,9 @@ pub fn is_success(ran: &Ran, expected: &[i32]) -> bool {
 /// How a command ended that should have ended otherwise.
 pub fn ended(command: &CommandLine, ran: &Ran) -> String {
     match ran {
-        Ran::Ended { code, output } if output.is_empty() => format!("'{command}' ended with {code}"),
+        Ran::Ended { code, output } if output.is_empty() => {
+            format!("'{command}' ended with {code}")
+        }
         Ran::Ended { code, output } => format!("'{command}' ended with {code}: {output}"),
         Ran::Failed(why) => format!("'{command}': {why}"),
         Ran::Missing => format!("'{command}': {} is not installed", command.program.name()),
@@ -236,7 +267,9 @@ pub fn is_loaded(executor: &Executor, module: &ModuleName) -> Result<bool, Error
         Err(error) => return Err(error.into()),
     };
     let wanted = module.as_str().replace('-', "_");
-    Ok(text.lines().any(|line| line.split(' ').next() == Some(&wanted)))
+    Ok(text
+        .lines()
+        .any(|line| line.split(' ').next() == Some(&wanted)))
 }
 
 /// Whether some target wants a unit at boot.
@@ -286,8 +319,13 @@ fn replaceable(path: &FilePath, image: &FileImage) -> Result<(), Error> {
     }
     // They hold a signature of the content (kernel documentation, ABI/testing/evm and ima_policy).
     let signed = ["security.ima", "security.evm"];
-    match signed.iter().find(|name| image.meta.attributes.contains_key(**name)) {
-        Some(name) => surprise(format!("{path} is signed ({name}), and gdr cannot sign what it writes")),
+    match signed
+        .iter()
+        .find(|name| image.meta.attributes.contains_key(**name))
+    {
+        Some(name) => surprise(format!(
+            "{path} is signed ({name}), and gdr cannot sign what it writes"
+        )),
         None => Ok(()),
     }
 }
@@ -308,13 +346,21 @@ fn new_meta(mode: u32) -> FileMeta {
     }
 }
 
-fn expect_content(path: &FilePath, file: Option<&FileImage>, wanted: Option<&Digest>) -> Result<(), Error> {
+fn expect_content(
+    path: &FilePath,
+    file: Option<&FileImage>,
+    wanted: Option<&Digest>,
+) -> Result<(), Error> {
     let now = file.map(|file| Digest::of(&file.content));
     match (now.as_ref(), wanted) {
         (now, wanted) if now == wanted => Ok(()),
         (None, _) => surprise(format!("{path} is gone since the plan was made")),
-        (_, None) => surprise(format!("{path} was written by somebody since the plan was made")),
-        _ => surprise(format!("{path} was changed by somebody since the plan was made")),
+        (_, None) => surprise(format!(
+            "{path} was written by somebody since the plan was made"
+        )),
+        _ => surprise(format!(
+            "{path} was changed by somebody since the plan was made"
+        )),
     }
 }
 

@@ -3,24 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::command::{Reversal, build, command, expected, reversal};
-use super::draft::{Draft, Fix, Need, Want};
+use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use super::site::Site;
 use crate::check::Ctx;
 use crate::model::{
-    Action, AttributeWrite, Bdf, Cause, ConfigWrite, Digest, FilePath, FileWrite, ModuleName, Operation, Plan,
-    PlannedCommand, Repair, Step,
+    Action, AttributeWrite, Bdf, Cause, ConfigWrite, Digest, FilePath, FileWrite, ModuleName,
+    Operation, Plan, PlannedCommand, Repair, Step,
 };
 use crate::world::{Files, LARGEST};
 
 /// The plan for these fixes.
-pub fn plan(ctx: &Ctx<'_>, fixes: &[(&Fix, Need<'_>)], files: &dyn Files) -> Plan {
+pub fn plan(ctx: &Ctx<'_>, fixes: &[(&Fix, FixRequest<'_>)], files: &dyn Files) -> Plan {
     let mut survey = Survey {
         site: Site::new(files, ctx.facts),
         files: BTreeMap::new(),
         registers: BTreeMap::new(),
         loaded: BTreeSet::new(),
     };
-    let mut repairs: Vec<Repair> = fixes.iter().map(|(fix, need)| survey.repair(fix, need)).collect();
+    let mut repairs: Vec<Repair> = fixes
+        .iter()
+        .map(|(fix, request)| survey.repair(fix, request))
+        .collect();
     once(&mut repairs);
     Plan::new(ctx.facts.host.clone(), repairs)
 }
@@ -54,17 +57,17 @@ struct Survey<'p> {
 }
 
 impl Survey<'_> {
-    fn repair(&mut self, fix: &Fix, need: &Need<'_>) -> Repair {
-        let Draft {
-            wishes,
+    fn repair(&mut self, fix: &Fix, request: &FixRequest<'_>) -> Repair {
+        let DesiredState {
+            desired_changes,
             warnings,
             afterwards,
             refused,
-        } = (fix.draft)(need);
+        } = (fix.desired)(request);
         let mut repair = Repair {
             fix: fix.id.to_owned(),
             about: fix.about.to_owned(),
-            findings: need
+            findings: request
                 .findings
                 .iter()
                 .map(|finding| Cause {
@@ -79,11 +82,11 @@ impl Survey<'_> {
         if repair.refused.is_some() {
             return repair;
         }
-        for wish in wishes {
-            match self.action(&wish.what, !repair.steps.is_empty()) {
+        for desired_change in desired_changes {
+            match self.action(&desired_change.what, !repair.steps.is_empty()) {
                 Ok(None) => {}
                 Ok(Some(action)) => repair.steps.push(Step {
-                    about: wish.about,
+                    about: desired_change.about,
                     command: planned(&action),
                     action,
                 }),
@@ -102,9 +105,9 @@ impl Survey<'_> {
     }
 
     /// What has to be done for a wish; none where it is so already. `changed` says that the repair changes something before.
-    fn action(&mut self, want: &Want, changed: bool) -> Result<Option<Action>, String> {
+    fn action(&mut self, want: &ChangeTarget, changed: bool) -> Result<Option<Action>, String> {
         Ok(match want {
-            Want::Register {
+            ChangeTarget::Register {
                 bdf,
                 capability,
                 offset,
@@ -132,12 +135,20 @@ impl Survey<'_> {
                     new,
                 }))
             }
-            Want::File { path, mode, content } => {
+            ChangeTarget::File {
+                path,
+                mode,
+                content,
+            } => {
                 let old = self.text(path)?;
                 let new = content(old.as_deref())?;
                 self.write(path, *mode, old, new)?
             }
-            Want::Mask { path, from, content } => {
+            ChangeTarget::Mask {
+                path,
+                from,
+                content,
+            } => {
                 let old = self.text(path)?;
                 let new = match &old {
                     Some(old) => content(Some(old))?,
@@ -145,7 +156,7 @@ impl Survey<'_> {
                 };
                 self.write(path, 0o644, old, new)?
             }
-            Want::NoFile { path } => {
+            ChangeTarget::NoFile { path } => {
                 let old = self.text(path)?;
                 self.files.insert(path.clone(), None);
                 match old {
@@ -156,7 +167,7 @@ impl Survey<'_> {
                     None => None,
                 }
             }
-            Want::Attribute { path, value } => {
+            ChangeTarget::Attribute { path, value } => {
                 let old = self.site.attribute(path)?;
                 match old == *value {
                     true => None,
@@ -167,8 +178,8 @@ impl Survey<'_> {
                     })),
                 }
             }
-            Want::Image(build) => Some(Action::RebuildImage(build.clone())),
-            Want::Run(operation) => {
+            ChangeTarget::Image(build) => Some(Action::RebuildImage(build.clone())),
+            ChangeTarget::Run(operation) => {
                 let holds = match operation {
                     Operation::LoadModule { module } => self.is_loaded(module)?,
                     Operation::EnableUnit { unit } => self.site.is_enabled(unit.as_str())?,
@@ -186,7 +197,13 @@ impl Survey<'_> {
     }
 
     /// The step that makes a file's text another; none where it is that already.
-    fn write(&mut self, path: &str, mode: u32, old: Option<String>, new: String) -> Result<Option<Action>, String> {
+    fn write(
+        &mut self,
+        path: &str,
+        mode: u32,
+        old: Option<String>,
+        new: String,
+    ) -> Result<Option<Action>, String> {
         if old.as_ref() == Some(&new) {
             return Ok(None);
         }
@@ -215,7 +232,8 @@ impl Survey<'_> {
 }
 
 fn file_path(path: &str) -> Result<FilePath, String> {
-    path.try_into().map_err(|invalid| format!("{path} is {invalid}"))
+    path.try_into()
+        .map_err(|invalid| format!("{path} is {invalid}"))
 }
 
 /// The command line of what a program does.

@@ -32,9 +32,15 @@ pub struct UndoOptions {
 }
 
 /// Undoes a repair. Commands are reported before they run.
-pub fn undo(executor: &Executor, options: &UndoOptions, report: Report<'_>) -> Result<Undone, Error> {
+pub fn undo(
+    executor: &Executor,
+    options: &UndoOptions,
+    report: Report<'_>,
+) -> Result<Undone, Error> {
     let Some(journals) = Journals::open(executor)? else {
-        return Err(options.number.map_or(Error::NothingToUndo, Error::NoSuchRepair));
+        return Err(options
+            .number
+            .map_or(Error::NothingToUndo, Error::NoSuchRepair));
     };
     let _lock = journals.lock()?;
     let mut journal = match options.number {
@@ -82,7 +88,10 @@ pub fn undo(executor: &Executor, options: &UndoOptions, report: Report<'_>) -> R
         }
         journals.write_undone(&journal).map_err(interrupted)?;
     }
-    let whole = journal.entries.iter().all(|entry| entry.progress == Progress::Undone);
+    let whole = journal
+        .entries
+        .iter()
+        .all(|entry| entry.progress == Progress::Undone);
     if whole && journal.state != JournalState::Undone {
         journal.state = JournalState::Undone;
         journals.write_undone(&journal).map_err(interrupted)?;
@@ -91,7 +100,11 @@ pub fn undo(executor: &Executor, options: &UndoOptions, report: Report<'_>) -> R
         // Ignored: what stays is removed with the journal.
         let _ = journals.discard(journal.number);
     }
-    Ok(Undone { journal, steps, whole })
+    Ok(Undone {
+        journal,
+        steps,
+        whole,
+    })
 }
 
 /// The operation of a step that is undone by making it again.

@@ -55,7 +55,11 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
     })
 }
 
-fn functions(document: &Document, tree: &Tree<'_>, nodes: &Nodes) -> Result<Vec<PciDevice>, ImportError> {
+fn functions(
+    document: &Document,
+    tree: &Tree<'_>,
+    nodes: &Nodes,
+) -> Result<Vec<PciDevice>, ImportError> {
     let mut found = Vec::new();
     for (at, object) in document.objects.iter().enumerate() {
         let (Some(bdf), ObjectKind::Bridge { pci, .. } | ObjectKind::Pci { pci, .. }) =
@@ -112,8 +116,14 @@ fn ids(text: &str) -> Fact<Ids> {
         let class = u32::from_str_radix(words.next()?, 16)
             .ok()
             .filter(|class| *class <= 0xffff)?;
-        let (vendor, device) = words.next()?.strip_prefix('[')?.strip_suffix(']')?.split_once(':')?;
-        let interface = words.nth(2).and_then(|text| u8::from_str_radix(text, 16).ok());
+        let (vendor, device) = words
+            .next()?
+            .strip_prefix('[')?
+            .strip_suffix(']')?
+            .split_once(':')?;
+        let interface = words
+            .nth(2)
+            .and_then(|text| u8::from_str_radix(text, 16).ok());
         let (vendor, device) = (
             u16::from_str_radix(vendor, 16).ok()?,
             u16::from_str_radix(device, 16).ok()?,

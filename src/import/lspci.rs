@@ -42,14 +42,18 @@ pub fn is_one(bytes: &[u8]) -> bool {
 
 /// The facts of a text.
 pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
-    let mut trouble = Trouble::default();
-    let functions = functions(bytes, &PciNumbers::new(names), &mut trouble);
-    let devices = all_devices(functions, &mut trouble);
+    let mut failure = ParseNotes::default();
+    let functions = functions(bytes, &PciNumbers::new(names), &mut failure);
+    let devices = all_devices(functions, &mut failure);
     let nics = devices.iter().filter(|(_, manages)| !manages);
     let nics = nics.filter(|(device, _)| nics::looks_like_one(device, names));
     let unnamed_nics: Vec<Bdf> = nics.map(|(device, _)| device.bdf).collect();
     let devices: Vec<PciDevice> = devices.into_iter().map(|(device, _)| device).collect();
-    let of_class = |is: fn(&Ids) -> bool| devices.iter().filter(move |device| device.ids.known().is_some_and(is));
+    let of_class = |is: fn(&Ids) -> bool| {
+        devices
+            .iter()
+            .filter(move |device| device.ids.known().is_some_and(is))
+    };
     let nvme: Vec<(String, Bdf)> = of_class(Ids::is_nvme)
         .map(|device| (device.bdf.to_string(), device.bdf))
         .collect();
@@ -62,13 +66,13 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
         platform,
         unnamed_nics,
         pci: Fact::Known(devices),
-        notes: trouble.notes(),
+        notes: failure.notes(),
         ..Facts::default()
     })
 }
 
 /// The functions of all runs of lspci in the text, by machines that they can be of: first the one that has most.
-fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> Vec<Functions> {
+fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -> Vec<Functions> {
     let mut machines: Vec<Functions> = Vec::new();
     let mut run: Vec<Function> = Vec::new();
     let (mut count, mut left_out) = (0_usize, 0_usize);
@@ -78,9 +82,13 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> V
         };
         // Addresses rise within a run, and nothing stands between its functions.
         if block.apart || run.last().is_some_and(|last| last.bdf >= head.bdf) {
-            join(&mut machines, std::mem::take(&mut run), trouble);
+            join(&mut machines, std::mem::take(&mut run), failure);
         }
-        let known = || machines.iter().any(|machine| machine.contains_key(&head.bdf));
+        let known = || {
+            machines
+                .iter()
+                .any(|machine| machine.contains_key(&head.bdf))
+        };
         if count < FUNCTIONS || known() {
             count += usize::from(!known());
             run.push(Function::read(&head, &block, numbers));
@@ -89,16 +97,22 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> V
         }
     });
     if left_out > 0 {
-        trouble.add(0, format!("more than {FUNCTIONS} functions: {left_out} are left out"));
+        failure.add(
+            0,
+            format!("more than {FUNCTIONS} functions: {left_out} are left out"),
+        );
     }
-    join(&mut machines, run, trouble);
+    join(&mut machines, run, failure);
     machines.sort_by_key(|machine| std::cmp::Reverse(machine.len()));
     let all: usize = machines.iter().map(Functions::len).sum();
     if let Some(first) = machines.first()
         && all > first.len()
     {
-        let line = machines[1..].iter().flat_map(Functions::values).map(|seen| seen.line);
-        trouble.add(
+        let line = machines[1..]
+            .iter()
+            .flat_map(Functions::values)
+            .map(|seen| seen.line);
+        failure.add(
             line.min().unwrap_or_default(),
             "has no function in common with other parts of this text: it may be of another machine, and nothing is said \
              of what lies between them"
@@ -109,11 +123,11 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, trouble: &mut Trouble) -> V
 }
 
 /// Adds a run to the machine that it is surely of; or else sets it beside them.
-fn join(machines: &mut Vec<Functions>, run: Vec<Function>, trouble: &mut Trouble) {
+fn join(machines: &mut Vec<Functions>, run: Vec<Function>, failure: &mut ParseNotes) {
     if run.is_empty() {
         return;
     }
-    let mut run = dump::settle(run, trouble);
+    let mut run = dump::settle(run, failure);
     let mut at = 0;
     while let Some(machine) = machines.get_mut(at) {
         let (few, many) = if run.len() < machine.len() {
@@ -128,7 +142,7 @@ fn join(machines: &mut Vec<Functions>, run: Vec<Function>, trouble: &mut Trouble
             // Machines of one kind have much in common, too: one must have all that the other has.
             None if common == machine.len().min(run.len()) => {
                 let machine = machines.remove(at);
-                run = dump::add(machine, run, trouble);
+                run = dump::add(machine, run, failure);
             }
             _ => {
                 // The one that has more is what the text is about.
@@ -136,7 +150,8 @@ fn join(machines: &mut Vec<Functions>, run: Vec<Function>, trouble: &mut Trouble
                 if run.len() <= other.len() {
                     std::mem::swap(&mut run, &mut other);
                 }
-                let first = |of: &Functions| of.values().map(|seen| seen.line).min().unwrap_or_default();
+                let first =
+                    |of: &Functions| of.values().map(|seen| seen.line).min().unwrap_or_default();
                 let message = match contradiction {
                     Some((one, another)) => {
                         let by = if run.values().any(|seen| seen.line == one) {
@@ -162,7 +177,7 @@ fn join(machines: &mut Vec<Functions>, run: Vec<Function>, trouble: &mut Trouble
                         ),
                     ),
                 };
-                trouble.add(message.0, message.1);
+                failure.add(message.0, message.1);
                 at = 0;
             }
         }
@@ -171,17 +186,18 @@ fn join(machines: &mut Vec<Functions>, run: Vec<Function>, trouble: &mut Trouble
         machines.push(run);
     } else {
         let line = run.values().map(|seen| seen.line).min().unwrap_or_default();
-        let message = format!("has nothing in common with {MOST_RUNS} parts before it: it is left out");
-        trouble.add(line, message);
+        let message =
+            format!("has nothing in common with {MOST_RUNS} parts before it: it is left out");
+        failure.add(line, message);
     }
 }
 
 /// The functions as devices with their places. Of what may be another machine no root is sure, so that nothing is said of
 /// how it meets the first.
-fn all_devices(machines: Vec<Functions>, trouble: &mut Trouble) -> Vec<(PciDevice, bool)> {
+fn all_devices(machines: Vec<Functions>, failure: &mut ParseNotes) -> Vec<(PciDevice, bool)> {
     let mut devices = Vec::new();
     for (at, functions) in machines.into_iter().enumerate() {
-        let mut these = self::devices(functions, trouble);
+        let mut these = self::devices(functions, failure);
         if at > 0 {
             for (device, _) in &mut these {
                 if let Fact::Known(place) = &mut device.place {
@@ -196,7 +212,7 @@ fn all_devices(machines: Vec<Functions>, trouble: &mut Trouble) -> Vec<(PciDevic
 }
 
 /// The functions as devices with their places, and whether each manages a switch.
-fn devices(functions: Functions, trouble: &mut Trouble) -> Vec<(PciDevice, bool)> {
+fn devices(functions: Functions, failure: &mut ParseNotes) -> Vec<(PciDevice, bool)> {
     let nodes: Vec<Node> = functions
         .iter()
         .map(|(bdf, seen)| Node {
@@ -204,20 +220,23 @@ fn devices(functions: Functions, trouble: &mut Trouble) -> Vec<(PciDevice, bool)
             secondary: seen.secondary,
             subordinate: seen.subordinate,
             on_root: on_root(seen),
-            below_a_port: matches!(seen.port, Some(PortType::UpstreamPort | PortType::DownstreamPort)),
+            below_a_port: matches!(
+                seen.port,
+                Some(PortType::UpstreamPort | PortType::DownstreamPort)
+            ),
         })
         .collect();
     let mut tree = Tree::new(&nodes);
     for (bdf, seen) in &functions {
         reach(&mut tree, *bdf, seen);
     }
-    for (bridge, message) in tree.trouble() {
+    for (bridge, message) in tree.failure() {
         let line = functions.get(&bridge).map_or(0, |seen| seen.line);
-        trouble.add(line, message);
+        failure.add(line, message);
     }
     let device = |(bdf, seen): (Bdf, Seen)| {
         if seen.numbers.ids().is_none() {
-            trouble.add(
+            failure.add(
                 seen.line,
                 format!("{bdf}: no list of PCI ids has its vendor or class by that name"),
             );
@@ -225,7 +244,10 @@ fn devices(functions: Functions, trouble: &mut Trouble) -> Vec<(PciDevice, bool)
         let device = PciDevice {
             bdf,
             place: tree.place(bdf),
-            ids: seen.numbers.ids().map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
+            ids: seen
+                .numbers
+                .ids()
+                .map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
             numa_node: seen.numa,
             config: seen.config,
             attributes: Some(seen.attributes)
@@ -244,17 +266,28 @@ fn on_root(seen: &Seen) -> bool {
     // is for root to read, their number for everybody.
     const INTEL: u16 = 0x8086;
     const PERIPHERALS: [u16; 7] = [0x2034, 0x2035, 0x2036, 0x0998, 0x09a2, 0x09a3, 0x09a4];
-    // Xilinx, Altera: cards of any class.
+    // Xilinx, Altera: NICs of any class.
     const FPGAS: [u16; 2] = [0x10ee, 0x1172];
     match seen.port {
-        _ if seen.numbers.vendor == Some(INTEL) && seen.numbers.device.is_some_and(|of| PERIPHERALS.contains(&of)) => {
+        _ if seen.numbers.vendor == Some(INTEL)
+            && seen
+                .numbers
+                .device
+                .is_some_and(|of| PERIPHERALS.contains(&of)) =>
+        {
             true
         }
         Some(port) if port.is_integrated() => true,
         Some(PortType::RootPort) => seen.numbers.vendor.is_some_and(|vendor| vendor != RED_HAT),
-        // Cards can say of themselves that they are host bridges: they are endpoints.
+        // NICs can say of themselves that they are host bridges: they are endpoints.
         Some(_) => false,
-        None if seen.numbers.vendor.is_some_and(|vendor| FPGAS.contains(&vendor)) => false,
+        None if seen
+            .numbers
+            .vendor
+            .is_some_and(|vendor| FPGAS.contains(&vendor)) =>
+        {
+            false
+        }
         None => seen.numbers.class.is_some_and(|class| class >> 8 == 0x0600),
     }
 }
@@ -282,12 +315,12 @@ fn reach(tree: &mut Tree, bdf: Bdf, seen: &Seen) {
 
 /// What could not be made sense of, as notes.
 #[derive(Default)]
-pub(super) struct Trouble {
+pub(super) struct ParseNotes {
     found: Vec<(usize, String)>,
     more: usize,
 }
 
-impl Trouble {
+impl ParseNotes {
     /// Line 0 stands for the whole text.
     fn add(&mut self, line: usize, message: String) {
         match self.found.len() < MOST_NOTES {
@@ -299,7 +332,8 @@ impl Trouble {
     fn notes(mut self) -> Vec<Note> {
         self.found.sort();
         if self.more > 0 {
-            self.found.push((0, format!("and {} more remarks", self.more)));
+            self.found
+                .push((0, format!("and {} more remarks", self.more)));
         }
         let source = |line: usize| match line {
             0 => "lspci".to_owned(),

@@ -52,7 +52,10 @@ pub fn recognise(bytes: &[u8]) -> Option<Dump> {
 /// The facts a dump tells. `names` serves where it has names without numbers.
 pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     match recognise(bytes).ok_or(ImportError::Unrecognised)? {
-        Dump::Lspci => lspci::facts(bytes, names).map(|facts| Facts { partial: true, ..facts }),
+        Dump::Lspci => lspci::facts(bytes, names).map(|facts| Facts {
+            partial: true,
+            ..facts
+        }),
         Dump::Hwloc => hwloc::facts(bytes),
         Dump::RdmaTopo => rdma_topo::facts(bytes),
     }
@@ -60,9 +63,13 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
 
 /// Functions that look like RDMA devices: InfiniBand controllers, and Mellanox' network controllers.
 fn nics(pci: &[PciDevice]) -> Vec<Bdf> {
-    let is_nic =
-        |ids: &Ids| ids.class_and_subclass() == 0x0207 || (ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02);
-    let nics = pci.iter().filter(|device| device.ids.known().is_some_and(is_nic));
+    let is_nic = |ids: &Ids| {
+        ids.class_and_subclass() == 0x0207
+            || (ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02)
+    };
+    let nics = pci
+        .iter()
+        .filter(|device| device.ids.known().is_some_and(is_nic));
     nics.map(|device| device.bdf).collect()
 }
 

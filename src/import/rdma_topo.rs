@@ -34,7 +34,10 @@ const START: usize = 1 << 16;
 
 /// Whether these bytes are a dump: a list that begins with an object, which has the key `realpath`.
 pub fn is_one(bytes: &[u8]) -> bool {
-    let inner = bytes.strip_prefix(b"[").unwrap_or_default().trim_ascii_start();
+    let inner = bytes
+        .strip_prefix(b"[")
+        .unwrap_or_default()
+        .trim_ascii_start();
     let start = inner.get(..START).unwrap_or(inner);
     let key = b"\"realpath\"";
     inner.starts_with(b"{") && start.windows(key.len()).any(|part| part == key)
@@ -42,8 +45,9 @@ pub fn is_one(bytes: &[u8]) -> bool {
 
 /// What a dump tells.
 pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
-    let Functions(mut functions) = serde_json::from_slice(bytes)
-        .map_err(|error| ImportError::Malformed(format!("rdma_topo's dump: {}", json_error(&error))))?;
+    let Functions(mut functions) = serde_json::from_slice(bytes).map_err(|error| {
+        ImportError::Malformed(format!("rdma_topo's dump: {}", json_error(&error)))
+    })?;
     functions.sort_by_key(|function| function.device.bdf);
     if let Some(twice) = functions
         .windows(2)
@@ -65,9 +69,25 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         let Some(names) = &function.names else {
             continue;
         };
-        rdma.extend(names.infiniband.0.iter().map(|name| function.rdma(name, gpus)));
-        nvme.extend(names.nvme.0.iter().map(|name| (name.clone(), function.device.bdf)));
-        at_most(FUNCTIONS, rdma.len() + nvme.len(), "RDMA devices and NVMe controllers")?;
+        rdma.extend(
+            names
+                .infiniband
+                .0
+                .iter()
+                .map(|name| function.rdma(name, gpus)),
+        );
+        nvme.extend(
+            names
+                .nvme
+                .0
+                .iter()
+                .map(|name| (name.clone(), function.device.bdf)),
+        );
+        at_most(
+            FUNCTIONS,
+            rdma.len() + nvme.len(),
+            "RDMA devices and NVMe controllers",
+        )?;
     }
     rdma.sort_by_cached_key(|device: &RdmaDevice| RdmaDevice::natural(&device.name));
     nvme.sort_by_cached_key(|(name, bdf): &(String, Bdf)| (RdmaDevice::natural(name), *bdf));
@@ -75,7 +95,10 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
     for function in &mut functions {
         notes.append(&mut function.notes);
     }
-    let pci: Vec<PciDevice> = functions.into_iter().map(|function| function.device).collect();
+    let pci: Vec<PciDevice> = functions
+        .into_iter()
+        .map(|function| function.device)
+        .collect();
     let told = |named: bool| match named {
         true => Ok(()),
         false => Err(Why::NotCovered),
@@ -113,10 +136,11 @@ impl<'de> Deserialize<'de> for Functions {
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Functions, A::Error> {
                 let mut functions = Vec::new();
                 while let Some(item) = items.next_element::<Item<'de>>()? {
-                    at_most(FUNCTIONS, functions.len() + 1, "PCI functions").map_err(A::Error::custom)?;
+                    at_most(FUNCTIONS, functions.len() + 1, "PCI functions")
+                        .map_err(A::Error::custom)?;
                     let number = functions.len();
-                    let function =
-                        Function::of(item).map_err(|what| A::Error::custom(format!("function {number}: {what}")))?;
+                    let function = Function::of(item)
+                        .map_err(|what| A::Error::custom(format!("function {number}: {what}")))?;
                     functions.push(function);
                 }
                 Ok(Functions(functions))
@@ -176,9 +200,12 @@ impl<'de> Deserialize<'de> for Few {
                 let mut names = Vec::new();
                 while let Some(name) = items.next_element::<String>()? {
                     if name.len() > MAX_NAME {
-                        return Err(A::Error::custom(format!("a name has more than {MAX_NAME} bytes")));
+                        return Err(A::Error::custom(format!(
+                            "a name has more than {MAX_NAME} bytes"
+                        )));
                     }
-                    at_most(NAMES, names.len() + 1, "devices below one function").map_err(A::Error::custom)?;
+                    at_most(NAMES, names.len() + 1, "devices below one function")
+                        .map_err(A::Error::custom)?;
                     names.push(name);
                 }
                 Ok(Few(names))
@@ -200,11 +227,19 @@ struct Function {
 impl Function {
     fn of(item: Item<'_>) -> Result<Self, String> {
         let path = Path::new(item.realpath.as_ref());
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let bdf: Bdf = name.parse().map_err(|_| "its realpath does not end in a PCI address")?;
-        let space = unpacked(&item.config, CONFIG).ok_or("its config is no base64 of at most 4096 deflated bytes")?;
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        let bdf: Bdf = name
+            .parse()
+            .map_err(|_| "its realpath does not end in a PCI address")?;
+        let space = unpacked(&item.config, CONFIG)
+            .ok_or("its config is no base64 of at most 4096 deflated bytes")?;
         let vpd = match &item.vpd {
-            Some(text) => unpacked(text, VPD).ok_or("its vpd is no base64 of at most 32768 deflated bytes")?,
+            Some(text) => {
+                unpacked(text, VPD).ok_or("its vpd is no base64 of at most 32768 deflated bytes")?
+            }
             None => Vec::new(),
         };
         let config = decode(&space.as_slice(), Depth::Full);
@@ -212,7 +247,7 @@ impl Function {
             source: format!("{bdf} in the dump"),
             message,
         };
-        let mut notes: Vec<Note> = config.trouble.iter().cloned().map(note).collect();
+        let mut notes: Vec<Note> = config.failure.iter().cloned().map(note).collect();
         let place = match parse_place(path, bdf) {
             Some(place) => Fact::Known(place),
             None => {
@@ -239,7 +274,9 @@ impl Function {
             },
             config,
             attributes: Some(Box::new(Attributes {
-                iommu_group: item.iommu_group.map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
+                iommu_group: item
+                    .iommu_group
+                    .map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
                 ..Attributes::default()
             })),
         };
@@ -256,7 +293,8 @@ impl Function {
     }
 
     fn rdma(&self, name: &str, gpus: usize) -> RdmaDevice {
-        let may_manage = gpus >= RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM && self.is(|ids| ids.vendor == Ids::MELLANOX);
+        let may_manage = gpus >= RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM
+            && self.is(|ids| ids.vendor == Ids::MELLANOX);
         RdmaDevice {
             name: name.to_owned(),
             place: Fact::Known(Some(self.device.bdf)),
@@ -328,7 +366,10 @@ mod tests {
         assert_eq!(unpacked(text, 31), None);
         let zeros = "eJztwTEBAAAAwqD1T20ND6AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\
             AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAACAVwOGrwAB";
-        assert_eq!(unpacked(zeros, 100_000).map(|bytes| bytes.len()), Some(100_000));
+        assert_eq!(
+            unpacked(zeros, 100_000).map(|bytes| bytes.len()),
+            Some(100_000)
+        );
         assert_eq!(unpacked(zeros, 4096), None);
         assert_eq!(unpacked("!", 64), None);
     }

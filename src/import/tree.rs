@@ -85,7 +85,9 @@ impl Tree {
             Some(Above::Bridge(bridge)) => self.lasts.get(bridge).is_some_and(|last| bus <= *last),
             Some(Above::Several(..)) | None => false,
         };
-        let free = reached != bus_of(physical) && !self.above.contains_key(&reached) && !self.roots.contains(&reached);
+        let free = reached != bus_of(physical)
+            && !self.above.contains_key(&reached)
+            && !self.roots.contains(&reached);
         if free && within {
             self.aliases.entry(reached).or_insert(bus_of(physical));
         }
@@ -99,7 +101,9 @@ impl Tree {
             match self.above.get(&bus) {
                 Some(Above::Several(..)) => return Fact::Unknown(Why::Broken),
                 // A circle gets here, too.
-                Some(Above::Bridge(_)) if bridges.len() == Place::MAX_BRIDGES => return Fact::Unknown(Why::Broken),
+                Some(Above::Bridge(_)) if bridges.len() == Place::MAX_BRIDGES => {
+                    return Fact::Unknown(Why::Broken);
+                }
                 Some(Above::Bridge(bridge)) => {
                     bridges.push(*bridge);
                     bus = bus_of(*bridge);
@@ -120,25 +124,25 @@ impl Tree {
     }
 
     /// What is wrong with the bus numbers, each with a bridge concerned: its place in the dump is the caller's to name.
-    pub(super) fn trouble(&self) -> Vec<(Bdf, String)> {
-        let mut trouble = Vec::new();
+    pub(super) fn failure(&self) -> Vec<(Bdf, String)> {
+        let mut failure = Vec::new();
         for (bus, above) in &self.above {
             match above {
-                Above::Several(one, other) => trouble.push((
+                Above::Several(one, other) => failure.push((
                     *other,
                     format!(
                         "{one} and {other} both lead to bus {:02x}: where what is below sits is not known",
                         bus.bus
                     ),
                 )),
-                Above::Bridge(bridge) if self.leads_nowhere(*bridge) => trouble.push((
+                Above::Bridge(bridge) if self.leads_nowhere(*bridge) => failure.push((
                     *bridge,
                     format!("the bridges above {bridge} lead in a circle: where it sits is not known"),
                 )),
                 Above::Bridge(_) => {}
             }
         }
-        trouble
+        failure
     }
 
     fn leads_nowhere(&self, bridge: Bdf) -> bool {
@@ -209,7 +213,7 @@ mod tests {
         );
         assert_eq!(place(&tree, "0001:01:00.0"), "pci0001:00/0001:00:01.0");
         assert_eq!(place(&tree, "00:1f.0"), "pci0000:00");
-        assert!(tree.trouble().is_empty());
+        assert!(tree.failure().is_empty());
     }
 
     #[test]
@@ -237,10 +241,10 @@ mod tests {
         assert_eq!(place(&tree, "01:00.0"), "Broken");
         assert_eq!(place(&tree, "02:00.0"), "Broken");
         assert_eq!(place(&tree, "03:00.0"), "pci0000:00/0000:00:03.0");
-        let trouble = tree.trouble();
-        assert_eq!(trouble.len(), 1, "{trouble:?}");
+        let failure = tree.failure();
+        assert_eq!(failure.len(), 1, "{failure:?}");
         assert!(
-            trouble[0]
+            failure[0]
                 .1
                 .contains("0000:00:01.0 and 0000:00:02.0 both lead to bus 01")
         );
@@ -256,7 +260,7 @@ mod tests {
         for of in ["01:00.0", "02:00.0", "05:00.0"] {
             assert_eq!(place(&tree, of), "Broken", "{of}");
         }
-        assert_eq!(tree.trouble().len(), 3);
+        assert_eq!(tree.failure().len(), 3);
     }
 
     #[test]
@@ -288,9 +292,18 @@ mod tests {
 
     #[test]
     fn a_bus_with_a_port_of_a_switch_is_no_root() {
-        let mut nodes = vec![node("17:00.0", None, true), node("17:01.0", Some(0x18), false)];
-        assert_eq!(place(&Tree::new(&nodes), "18:00.0"), "pci0000:17/0000:17:01.0");
+        let mut nodes = vec![
+            node("17:00.0", None, true),
+            node("17:01.0", Some(0x18), false),
+        ];
+        assert_eq!(
+            place(&Tree::new(&nodes), "18:00.0"),
+            "pci0000:17/0000:17:01.0"
+        );
         nodes[1].below_a_port = true;
-        assert_eq!(place(&Tree::new(&nodes), "18:00.0"), "pci0000:17?/0000:17:01.0");
+        assert_eq!(
+            place(&Tree::new(&nodes), "18:00.0"),
+            "pci0000:17?/0000:17:01.0"
+        );
     }
 }

@@ -49,15 +49,23 @@ mod tests {
         };
         assert!(is_secure(&vector(&[(3, 64), (23, 1), (0, 0)])));
         assert!(!is_secure(&vector(&[(3, 23), (23, 0), (0, 0)])));
-        assert!(!is_secure(&std::fs::read("/proc/self/auxv").expect("a vector")));
+        assert!(!is_secure(
+            &std::fs::read("/proc/self/auxv").expect("a vector")
+        ));
     }
 
     #[test]
     fn with_such_rights_a_child_gets_nothing_of_the_caller() {
-        for (is_elevated, wanted) in [(true, "LC_ALL=C\n"), (false, "X=1\nCUDA_INJECTION64_PATH=/x\n")] {
+        for (is_elevated, wanted) in [
+            (true, "LC_ALL=C\n"),
+            (false, "X=1\nCUDA_INJECTION64_PATH=/x\n"),
+        ] {
             let mut command = Command::new("/usr/bin/env");
             // As they come from the caller.
-            command.env_clear().env("X", "1").env("CUDA_INJECTION64_PATH", "/x");
+            command
+                .env_clear()
+                .env("X", "1")
+                .env("CUDA_INJECTION64_PATH", "/x");
             pass(&mut command, is_elevated);
             let said = command.output().expect("env runs").stdout;
             let mut lines: Vec<&str> = std::str::from_utf8(&said).expect("text").lines().collect();

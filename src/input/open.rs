@@ -48,7 +48,9 @@ fn is_readable(metadata: &Metadata) -> io::Result<()> {
     let what = match () {
         () if kind.is_file() || kind.is_fifo() => return Ok(()),
         () if kind.is_dir() => "it is a directory",
-        () if kind.is_char_device() || kind.is_block_device() => "it is a device; '-' reads standard input",
+        () if kind.is_char_device() || kind.is_block_device() => {
+            "it is a device; '-' reads standard input"
+        }
         () => "it is neither a file nor a pipe",
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, what))
@@ -67,7 +69,10 @@ impl Read for Input {
             };
             match poll(&mut waiting, Some(&timeout)) {
                 Ok(0) => {
-                    let what = format!("nothing came from this pipe for {} s", silence.as_secs_f64());
+                    let what = format!(
+                        "nothing came from this pipe for {} s",
+                        silence.as_secs_f64()
+                    );
                     return Err(io::Error::new(io::ErrorKind::TimedOut, what));
                 }
                 Ok(_) => {}
@@ -92,7 +97,14 @@ mod tests {
 
     fn pipe(directory: &Path) -> std::path::PathBuf {
         let path = directory.join("pipe");
-        mknodat(CWD, &path, rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        mknodat(
+            CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            Mode::RUSR | Mode::WUSR,
+            0,
+        )
+        .expect("a pipe");
         path
     }
 
@@ -105,7 +117,10 @@ mod tests {
         let error = input.read(&mut [0; 10]).expect_err("silence");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         // So does one whose writer is silent.
-        let _writer = File::options().write(true).open(&path).expect("the other end");
+        let _writer = File::options()
+            .write(true)
+            .open(&path)
+            .expect("the other end");
         let error = input.read(&mut [0; 10]).expect_err("silence");
         assert_eq!(error.to_string(), "nothing came from this pipe for 0.1 s");
         assert!(begun.elapsed() < Duration::from_secs(30));
@@ -118,7 +133,10 @@ mod tests {
         let mut input = open(&path).expect("it opens");
         let writer = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(50));
-            let mut file = File::options().write(true).open(path).expect("the other end");
+            let mut file = File::options()
+                .write(true)
+                .open(path)
+                .expect("the other end");
             for piece in ["one ", "two"] {
                 std::io::Write::write_all(&mut file, piece.as_bytes()).expect("written");
                 std::thread::sleep(Duration::from_millis(50));

@@ -1,7 +1,12 @@
 //! What a parser's error may say: the place, the kind of error, and words that are our own.
 
 /// Beginnings of messages that gdr's own readers give: they hold nothing of the text.
-const OWN: [&str; 4] = ["more than ", "it lists more than ", "not an even number", "function "];
+const OWN: [&str; 4] = [
+    "more than ",
+    "it lists more than ",
+    "not an even number",
+    "function ",
+];
 
 /// What is wrong with a text that should be JSON.
 pub fn json_error(error: &serde_json::Error) -> String {
@@ -36,7 +41,8 @@ pub fn toml_error(error: &toml::de::Error, text: &str) -> String {
 fn kind(message: &str) -> String {
     let expected = || match message.rsplit_once(", expected ") {
         Some((_, expected))
-            if !message.ends_with("there are no fields") && !message.ends_with("there are no variants") =>
+            if !message.ends_with("there are no fields")
+                && !message.ends_with("there are no variants") =>
         {
             format!(", expected {expected}")
         }
@@ -92,7 +98,10 @@ mod tests {
     struct None {}
 
     fn toml(text: &str) -> String {
-        toml_error(&toml::from_str::<Page>(text).expect_err("it is wrong"), text)
+        toml_error(
+            &toml::from_str::<Page>(text).expect_err("it is wrong"),
+            text,
+        )
     }
 
     fn json(text: &str) -> String {
@@ -117,7 +126,10 @@ mod tests {
             toml("title = [ 'secret' ]\n"),
             "line 1, column 9: wrong type, expected a string"
         );
-        assert_eq!(toml("kind = 'Long'\n"), "line 1, column 1: missing key `title`");
+        assert_eq!(
+            toml("kind = 'Long'\n"),
+            "line 1, column 1: missing key `title`"
+        );
     }
 
     #[test]

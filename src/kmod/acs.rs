@@ -38,7 +38,10 @@ pub fn entries(line: &str, name: &str) -> Result<Vec<String>, String> {
             continue;
         };
         for option in list.trim_matches('"').split(',') {
-            if let Some(value) = option.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) {
+            if let Some(value) = option
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix('='))
+            {
                 last = Some(value.to_owned());
             }
         }
@@ -64,12 +67,19 @@ pub fn without(word: &str, name: &str) -> Option<String> {
     let Some(list) = word.trim_matches('"').strip_prefix("pci=") else {
         return Some(word.to_owned());
     };
-    let is_it = |option: &&str| option.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+    let is_it = |option: &&str| {
+        option
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with('='))
+    };
     let options: Vec<&str> = list.trim_matches('"').split(',').collect();
     match options.iter().any(is_it) {
         false => Some(word.to_owned()),
         true => {
-            let left: Vec<&str> = options.into_iter().filter(|option| !is_it(option)).collect();
+            let left: Vec<&str> = options
+                .into_iter()
+                .filter(|option| !is_it(option))
+                .collect();
             (!left.is_empty()).then(|| format!("pci={}", left.join(",")))
         }
     }
@@ -90,14 +100,21 @@ pub fn config(there: &[String], wanted: &[Wanted]) -> String {
 
 /// The value of `disable_acs_redir`: these ports, and what is there already.
 pub fn disable(there: &[String], wanted: &[Wanted]) -> String {
-    joined(wanted.iter().map(|port| port.port.to_string()).collect(), there, wanted)
+    joined(
+        wanted.iter().map(|port| port.port.to_string()).collect(),
+        there,
+        wanted,
+    )
 }
 
 fn joined(mine: Vec<String>, there: &[String], wanted: &[Wanted]) -> String {
     let others = there
         .iter()
         .filter(|entry| !wanted.iter().any(|port| names(entry, port.port)));
-    mine.into_iter().chain(others.cloned()).collect::<Vec<_>>().join(";")
+    mine.into_iter()
+        .chain(others.cloned())
+        .collect::<Vec<_>>()
+        .join(";")
 }
 
 fn mask_of(port: &Wanted, before: &str) -> String {
@@ -119,7 +136,10 @@ fn device(entry: &str) -> &str {
 
 /// An address, with or without its domain.
 fn address(device: &str) -> Option<Bdf> {
-    device.parse().or_else(|_| format!("0000:{device}").parse()).ok()
+    device
+        .parse()
+        .or_else(|_| format!("0000:{device}").parse())
+        .ok()
 }
 
 fn is_entry(entry: &str, name: &str) -> bool {
@@ -172,9 +192,18 @@ mod tests {
     #[test]
     fn masks_clear_what_redirects_and_keep_what_is_set() {
         // SV RR CR UF: bits 0, 2, 3, 4. DT EC UF CR RR TB SV from the left.
-        let ports = [port("0000:02:00.0", 0x1d, 0x0c), port("0000:02:01.0", 0x3d, 0x2c)];
-        assert_eq!(config(&[], &ports), "xx100x1@0000:02:00.0;x0100x1@0000:02:01.0");
-        let there = ["xxxx1x0@02:00.0".to_owned(), "xx111x1@pci:10de:22a3".to_owned()];
+        let ports = [
+            port("0000:02:00.0", 0x1d, 0x0c),
+            port("0000:02:01.0", 0x3d, 0x2c),
+        ];
+        assert_eq!(
+            config(&[], &ports),
+            "xx100x1@0000:02:00.0;x0100x1@0000:02:01.0"
+        );
+        let there = [
+            "xxxx1x0@02:00.0".to_owned(),
+            "xx111x1@pci:10de:22a3".to_owned(),
+        ];
         // SrcValid was asked to be off, and stays so; the wildcard comes after what names a port.
         assert_eq!(
             config(&there, &ports[..1]),
@@ -194,7 +223,10 @@ mod tests {
             Some("pci=realloc")
         );
         assert_eq!(without("pci=config_acs=1@02:00.0", CONFIG), None);
-        assert_eq!(without("pci=realloc", CONFIG).as_deref(), Some("pci=realloc"));
+        assert_eq!(
+            without("pci=realloc", CONFIG).as_deref(),
+            Some("pci=realloc")
+        );
         assert_eq!(without("quiet", CONFIG).as_deref(), Some("quiet"));
     }
 }

@@ -43,7 +43,10 @@ pub fn words(text: &str) -> Vec<String> {
 fn commands(word: &str, found: &mut Vec<Command>) {
     if let Some(list) = word.strip_prefix("module_blacklist=") {
         // The kernel compares names as they are.
-        let names = list.trim_matches('"').split(',').filter(|name| !name.is_empty());
+        let names = list
+            .trim_matches('"')
+            .split(',')
+            .filter(|name| !name.is_empty());
         found.extend(names.map(|name| Command::Refuse {
             module: name.to_owned(),
         }));
@@ -60,13 +63,20 @@ fn commands(word: &str, found: &mut Vec<Command>) {
     // Quotes, dots and `=` before the value make it no option of a module.
     let name = parameter.split('=').next().unwrap_or_default();
     let value = parameter.split_once('=').map(|(_, value)| value);
-    if module.contains(['=', '"', ' ']) || name.contains(['.', '"', ' ']) || (moved && value.is_none()) {
+    if module.contains(['=', '"', ' '])
+        || name.contains(['.', '"', ' '])
+        || (moved && value.is_none())
+    {
         return;
     }
     match (module, value) {
         // Names are taken as they stand: kmod compares them with names that have underscores.
         ("modprobe", Some(list)) if name == "blacklist" => {
-            let list = if moved { list.trim_end_matches('"') } else { list };
+            let list = if moved {
+                list.trim_end_matches('"')
+            } else {
+                list
+            };
             found.extend(list.split(',').map(|name| Command::Blacklist {
                 module: name.to_owned(),
             }));
@@ -89,7 +99,10 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> Vec<Command> {
-        command_line(text).into_iter().map(|found| found.command).collect()
+        command_line(text)
+            .into_iter()
+            .map(|found| found.command)
+            .collect()
     }
 
     fn options(options: &str) -> Command {

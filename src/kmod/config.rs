@@ -19,12 +19,12 @@ pub struct Load<'a> {
     /// The directives that led there: an alias, an install line.
     pub by: Vec<&'a Directive>,
     /// Why it is not loaded at all.
-    pub refused: Option<Refusal<'a>>,
+    pub refused: Option<NotLoaded<'a>>,
 }
 
 /// Why a module is not loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal<'a> {
+pub enum NotLoaded<'a> {
     /// An install line runs a command that loads nothing.
     Install(&'a Directive),
     /// An alias leads to `off`, which is no module.
@@ -35,11 +35,14 @@ pub enum Refusal<'a> {
     Blacklist(&'a Directive),
 }
 
-impl<'a> Refusal<'a> {
+impl<'a> NotLoaded<'a> {
     /// The directive that decides.
     pub fn directive(self) -> &'a Directive {
         match self {
-            Self::Install(found) | Self::Off(found) | Self::Kernel(found) | Self::Blacklist(found) => found,
+            Self::Install(found)
+            | Self::Off(found)
+            | Self::Kernel(found)
+            | Self::Blacklist(found) => found,
         }
     }
 }
@@ -70,7 +73,9 @@ impl<'a> Config<'a> {
     /// `modprobe NAME`: blacklists do not count.
     pub fn load(&self, asked: &str) -> Load<'a> {
         let alias = self.iter().find_map(|found| match &found.command {
-            Command::Alias { name, module } if matches(name, asked) => Some((found, module.as_str())),
+            Command::Alias { name, module } if matches(name, asked) => {
+                Some((found, module.as_str()))
+            }
             _ => None,
         });
         match alias {
@@ -78,7 +83,7 @@ impl<'a> Config<'a> {
                 let mut load = self.insert(module, asked);
                 load.by.insert(0, found);
                 if module == "off" && load.refused.is_none() {
-                    load.refused = Some(Refusal::Off(found));
+                    load.refused = Some(NotLoaded::Off(found));
                 }
                 load
             }
@@ -99,20 +104,22 @@ impl<'a> Config<'a> {
             Some(Command::Alias { module, .. }) => self.blacklisted(module),
             _ => self.blacklisted(module),
         };
-        load.refused = listed.map(Refusal::Blacklist).or(load.refused);
+        load.refused = listed.map(NotLoaded::Blacklist).or(load.refused);
         load
     }
 
     /// The line that blacklists a module.
     pub fn blacklisted(&self, module: &str) -> Option<&'a Directive> {
-        self.iter()
-            .find(|found| matches!(&found.command, Command::Blacklist { module: name } if name == module))
+        self.iter().find(
+            |found| matches!(&found.command, Command::Blacklist { module: name } if name == module),
+        )
     }
 
     /// The word that makes the kernel refuse a module.
     pub fn refused_by_kernel(&self, module: &str) -> Option<&'a Directive> {
-        self.iter()
-            .find(|found| matches!(&found.command, Command::Refuse { module: name } if name == module))
+        self.iter().find(
+            |found| matches!(&found.command, Command::Refuse { module: name } if name == module),
+        )
     }
 
     /// The options for a module by its name and the name by which it was asked for.
@@ -128,7 +135,10 @@ impl<'a> Config<'a> {
     fn insert(&self, module: &str, asked: &str) -> Load<'a> {
         let own = self.options(module, asked);
         let install = self.iter().find_map(|found| match &found.command {
-            Command::Install { module: name, shell } if matches(name, module) => Some((found, shell.as_str())),
+            Command::Install {
+                module: name,
+                shell,
+            } if matches(name, module) => Some((found, shell.as_str())),
             _ => None,
         });
         let mut load = Load {
@@ -138,7 +148,7 @@ impl<'a> Config<'a> {
             refused: None,
         };
         match install.map(|(found, shell)| (found, instead(shell))) {
-            Some((found, Instead::Nothing)) => load.refused = Some(Refusal::Install(found)),
+            Some((found, Instead::Nothing)) => load.refused = Some(NotLoaded::Install(found)),
             Some((_, Instead::Modprobe(other, carries))) => {
                 // The inner modprobe puts its own options first, and those that came with the call after them.
                 let outer = std::mem::replace(&mut load.options, self.options(&other, &other));
@@ -150,7 +160,7 @@ impl<'a> Config<'a> {
             Some((_, Instead::Unknown)) | None => {}
         }
         if load.refused.is_none() {
-            load.refused = self.refused_by_kernel(&load.module).map(Refusal::Kernel);
+            load.refused = self.refused_by_kernel(&load.module).map(NotLoaded::Kernel);
         }
         load
     }
@@ -257,7 +267,8 @@ mod tests {
         let text = format!("{DEBIAN}options nvidia A=1\noptions nvidia-current A=2\n");
         assert_eq!(loads(&text, "nvidia"), pair("nvidia_current", "A=2 A=1"));
         assert_eq!(loads(&text, "nvidia_uvm"), pair("nvidia_current_uvm", ""));
-        let without = "install nvidia /sbin/modprobe --ignore-install nvidia-current\noptions nvidia A=1\n";
+        let without =
+            "install nvidia /sbin/modprobe --ignore-install nvidia-current\noptions nvidia A=1\n";
         assert_eq!(loads(without, "nvidia"), pair("nvidia_current", ""));
         let same = "install nvidia /sbin/modprobe -i nvidia && /sbin/modprobe nvidia-uvm\noptions nvidia A=1\n";
         assert_eq!(loads(same, "nvidia"), pair("nvidia", "A=1"));
@@ -269,7 +280,11 @@ mod tests {
         let text = format!("{DEBIAN}options nvidia A=1\n");
         let found = read(&text);
         let load = Config::new(&found).load_for_device(modalias, "nvidia_current");
-        assert_eq!(comes_to(&load), pair("nvidia_current", ""), "the options are lost");
+        assert_eq!(
+            comes_to(&load),
+            pair("nvidia_current", ""),
+            "the options are lost"
+        );
         let text = format!("{text}alias pci:v000010DEd*sv*sd*bc03sc02i00* nvidia\n");
         let found = read(&text);
         let load = Config::new(&found).load_for_device(modalias, "nvidia_current");
@@ -278,27 +293,40 @@ mod tests {
 
     #[test]
     fn a_load_is_refused_by_install_alias_kernel_and_for_a_device_by_blacklist() {
-        for shell in ["/bin/false", "/bin/true", ":", "exit 1", "echo no; /usr/bin/false"] {
+        for shell in [
+            "/bin/false",
+            "/bin/true",
+            ":",
+            "exit 1",
+            "echo no; /usr/bin/false",
+        ] {
             let found = read(&format!("install nvidia {shell}\n"));
             let load = Config::new(&found).load("nvidia");
-            assert!(matches!(load.refused, Some(Refusal::Install(_))), "{shell}");
+            assert!(
+                matches!(load.refused, Some(NotLoaded::Install(_))),
+                "{shell}"
+            );
         }
         let off = read("alias nvidia off\n");
         assert!(matches!(
             Config::new(&off).load("nvidia").refused,
-            Some(Refusal::Off(_))
+            Some(NotLoaded::Off(_))
         ));
         let words = command_line("module_blacklist=nvidia");
         assert!(matches!(
             Config::new(&words).load("nvidia").refused,
-            Some(Refusal::Kernel(_))
+            Some(NotLoaded::Kernel(_))
         ));
         let black = read("blacklist nvidia\n");
         let config = Config::new(&black);
         assert_eq!(config.load("nvidia").refused, None);
         let load = config.load_for_device("pci:v000010DE", "nvidia");
-        assert!(matches!(load.refused, Some(Refusal::Blacklist(_))));
-        for shell in ["/usr/bin/own-script nvidia", "modprobe nvidia-current", "true && own"] {
+        assert!(matches!(load.refused, Some(NotLoaded::Blacklist(_))));
+        for shell in [
+            "/usr/bin/own-script nvidia",
+            "modprobe nvidia-current",
+            "true && own",
+        ] {
             let found = read(&format!("install nvidia {shell}\n"));
             assert_eq!(Config::new(&found).load("nvidia").refused, None, "{shell}");
         }

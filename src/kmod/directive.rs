@@ -83,7 +83,10 @@ fn command(line: &str) -> Option<Command> {
             options: last()?.replace('\t', " "),
         },
         "blacklist" => Command::Blacklist { module },
-        "install" => Command::Install { module, shell: last()? },
+        "install" => Command::Install {
+            module,
+            shell: last()?,
+        },
         "alias" => Command::Alias {
             name: module,
             module: module_name(word(rest)?.0)?,
@@ -104,7 +107,9 @@ pub fn concerns(command: &Command) -> bool {
         | Command::Install { module, .. }
         | Command::Softdep { module, .. }
         | Command::Refuse { module } => is_ours(module),
-        Command::Alias { name, module } => is_ours(module) || is_ours(name) || is_nvidia_function(name),
+        Command::Alias { name, module } => {
+            is_ours(module) || is_ours(name) || is_nvidia_function(name)
+        }
     }
 }
 
@@ -189,7 +194,8 @@ mod tests {
 
     #[test]
     fn what_is_kept_says_the_same_and_no_more() {
-        let text = "# by somebody\noptions snd a=1\noptions nvidia \\\n A=\\\\x\n\nblacklist nouveau\n";
+        let text =
+            "# by somebody\noptions snd a=1\noptions nvidia \\\n A=\\\\x\n\nblacklist nouveau\n";
         let kept_once = kept(text);
         assert!(
             !kept_once.contains("somebody") && !kept_once.contains("snd"),

@@ -31,7 +31,10 @@ pub fn directories(version: u32) -> &'static [&'static str] {
 /// `LIBKMOD_AGE` and `LIBKMOD_REVISION` of kmod's releases: 27 is 3.5, 28 3.6, 29 3.7, 30 4.0, 31 4.1, 32 4.2, 33 5.0,
 /// 34 5.1.
 pub fn version_of_library(file: &str) -> Option<u32> {
-    let mut numbers = file.strip_prefix("libkmod.so.2.")?.split('.').map(str::parse::<u32>);
+    let mut numbers = file
+        .strip_prefix("libkmod.so.2.")?
+        .split('.')
+        .map(str::parse::<u32>);
     match (numbers.next()?.ok()?, numbers.next()?.ok()?) {
         (..3, _) => Some(22),
         (3, revision) => Some((revision + 22).min(29)),

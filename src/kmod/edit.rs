@@ -13,7 +13,9 @@ const OUT: &str = "# gdr: ";
 
 /// The text with these directives as comments, each of its lines; an error in words where one of them is not there.
 pub fn commented(text: &str, out: &[&Directive]) -> Result<String, String> {
-    let source = out.first().map_or("", |directive| directive.source.as_str());
+    let source = out
+        .first()
+        .map_or("", |directive| directive.source.as_str());
     let there = whole(source, text)?;
     let mut starts = BTreeSet::new();
     for directive in out {
@@ -50,31 +52,40 @@ fn whole(source: &str, text: &str) -> Result<Vec<Directive>, String> {
 /// The lines as they stand, with their ends: number, text, and whether the line before is joined with it.
 fn physical(text: &str) -> impl Iterator<Item = (u32, &str, bool)> {
     let mut continued = false;
-    text.split_inclusive('\n').zip(1..).map(move |(line, number)| {
-        let joined = continued;
-        // A backslash takes the meaning of the character after it, of another backslash too.
-        let mut escaped = false;
-        continued = false;
-        for c in line.chars() {
-            continued = escaped && c == '\n';
-            escaped = !escaped && c == '\\';
-        }
-        (number, line, joined)
-    })
+    text.split_inclusive('\n')
+        .zip(1..)
+        .map(move |(line, number)| {
+            let joined = continued;
+            // A backslash takes the meaning of the character after it, of another backslash too.
+            let mut escaped = false;
+            continued = false;
+            for c in line.chars() {
+                continued = escaped && c == '\n';
+                escaped = !escaped && c == '\\';
+            }
+            (number, line, joined)
+        })
 }
 
 /// The value that a text sets for a module's parameter, as it is written without quotes; the last one counts.
 pub fn value_in(text: &str, module: &str, parameter: &str) -> Result<Option<String>, String> {
     let mut found = None;
     for (_, options) in lines_for(text, module)? {
-        let own = parameters(&options).into_iter().rfind(|set| set.name == parameter);
+        let own = parameters(&options)
+            .into_iter()
+            .rfind(|set| set.name == parameter);
         found = own.map(|set| set.value.unwrap_or_default()).or(found);
     }
     Ok(found)
 }
 
 /// The text with a parameter set for a module: in its last line for that module, else in a line of its own at the end.
-pub fn with_value(text: &str, module: &str, parameter: &str, value: &str) -> Result<String, String> {
+pub fn with_value(
+    text: &str,
+    module: &str,
+    parameter: &str,
+    value: &str,
+) -> Result<String, String> {
     if value_in(text, module, parameter)?.as_deref() == Some(value) {
         return Ok(text.to_owned());
     }
@@ -117,13 +128,19 @@ fn lines_for(text: &str, module: &str) -> Result<Vec<(u32, String)>, String> {
         Command::Options { module, options } if module == wanted => Some((directive.line, options)),
         _ => None,
     };
-    Ok(whole("the file of gdr", text)?.into_iter().filter_map(own).collect())
+    Ok(whole("the file of gdr", text)?
+        .into_iter()
+        .filter_map(own)
+        .collect())
 }
 
 /// A line of options.
 fn line(module: &str, parameters: &[Parameter]) -> String {
     let words: Vec<String> = parameters.iter().map(word).collect();
-    format!("{}\n", written(&format!("options {module} {}", words.join(" "))))
+    format!(
+        "{}\n",
+        written(&format!("options {module} {}", words.join(" ")))
+    )
 }
 
 /// A parameter as it is set.
@@ -133,7 +150,8 @@ pub fn word(parameter: &Parameter) -> String {
         // The kernel knows no quote within quotes.
         Some(value) if value.contains('"') => format!("{}={value}", parameter.name),
         Some(value)
-            if value.is_empty() || value.contains(|c: char| !(c.is_ascii_alphanumeric() || "-+._".contains(c))) =>
+            if value.is_empty()
+                || value.contains(|c: char| !(c.is_ascii_alphanumeric() || "-+._".contains(c))) =>
         {
             format!("{}=\"{value}\"", parameter.name)
         }
@@ -147,21 +165,26 @@ mod tests {
 
     fn out(text: &str, lines: &[u32]) -> Result<String, String> {
         let all = directives("a.conf", text).expect("few");
-        let out: Vec<&Directive> = all.iter().filter(|found| lines.contains(&found.line)).collect();
+        let out: Vec<&Directive> = all
+            .iter()
+            .filter(|found| lines.contains(&found.line))
+            .collect();
         commented(text, &out)
     }
 
     #[test]
     fn a_directive_becomes_a_comment_and_the_rest_stays() {
-        let text =
-            "# by hand\r\n\tblacklist nvidia \noptions snd a=1\ninstall nvidia \\\n  /bin/false\nblacklist nouveau";
+        let text = "# by hand\r\n\tblacklist nvidia \noptions snd a=1\ninstall nvidia \\\n  /bin/false\nblacklist nouveau";
         assert_eq!(
             out(text, &[2, 4]).as_deref(),
             Ok(
                 "# by hand\r\n# gdr: \tblacklist nvidia \noptions snd a=1\n# gdr: install nvidia \\\n# gdr:   /bin/false\nblacklist nouveau"
             )
         );
-        assert_eq!(out("blacklist nvidia", &[1]).as_deref(), Ok("# gdr: blacklist nvidia"));
+        assert_eq!(
+            out("blacklist nvidia", &[1]).as_deref(),
+            Ok("# gdr: blacklist nvidia")
+        );
         // An escaped backslash joins nothing.
         assert_eq!(
             out("options nvidia A=x\\\\\nblacklist nvidia\n", &[1]).as_deref(),
@@ -171,10 +194,15 @@ mod tests {
 
     #[test]
     fn a_file_that_says_something_else_is_not_changed() {
-        let directive = directives("a.conf", "blacklist nvidia\n").expect("few").remove(0);
+        let directive = directives("a.conf", "blacklist nvidia\n")
+            .expect("few")
+            .remove(0);
         for text in ["", "\nblacklist nvidia\n"] {
             let changed = commented(text, &[&directive]);
-            assert!(changed.is_err_and(|why| why.contains("a.conf line 1")), "{text}");
+            assert!(
+                changed.is_err_and(|why| why.contains("a.conf line 1")),
+                "{text}"
+            );
         }
         let recorded = commented("# gdr: line 1\nblacklist nvidia\n", &[&directive]);
         assert!(recorded.is_err_and(|why| why.contains("recorded in part")));
@@ -199,7 +227,13 @@ mod tests {
                 "2",
                 "options nvidia A=1\noptions nvidia-current A=1 B=2\n",
             ),
-            ("options nvidia A=1\n", "nvidia", "A", "1", "options nvidia A=1\n"),
+            (
+                "options nvidia A=1\n",
+                "nvidia",
+                "A",
+                "1",
+                "options nvidia A=1\n",
+            ),
             (
                 "options nvidia A=1 \\\n B=2\n",
                 "nvidia",
@@ -207,7 +241,13 @@ mod tests {
                 "2",
                 "options nvidia A=1 \\\n B=2\noptions nvidia A=2\n",
             ),
-            ("# open \\\n", "nvidia", "A", "1", "# open \\\n\noptions nvidia A=1\n"),
+            (
+                "# open \\\n",
+                "nvidia",
+                "A",
+                "1",
+                "# open \\\n\noptions nvidia A=1\n",
+            ),
             ("", "nvidia", "A", "", "options nvidia A=\"\"\n"),
         ] {
             assert_eq!(
@@ -222,7 +262,10 @@ mod tests {
     fn the_last_value_of_a_text_counts() {
         let text = "options nvidia A=1\noptions nvidia_current A=2\noptions nvidia A=\"3 4\" B=1\n";
         assert_eq!(value_in(text, "nvidia", "A"), Ok(Some("3 4".to_owned())));
-        assert_eq!(value_in(text, "nvidia-current", "A"), Ok(Some("2".to_owned())));
+        assert_eq!(
+            value_in(text, "nvidia-current", "A"),
+            Ok(Some("2".to_owned()))
+        );
         assert_eq!(value_in(text, "nvidia", "C"), Ok(None));
     }
 }

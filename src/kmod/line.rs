@@ -123,7 +123,10 @@ mod tests {
 
     #[test]
     fn names_have_underscores_but_in_brackets() {
-        assert_eq!(module_name("nvidia-peermem").as_deref(), Some("nvidia_peermem"));
+        assert_eq!(
+            module_name("nvidia-peermem").as_deref(),
+            Some("nvidia_peermem")
+        );
         assert_eq!(module_name("a-[0-9]-b").as_deref(), Some("a_[0-9]_b"));
         assert_eq!((module_name("a]b"), module_name("a[b")), (None, None));
     }

@@ -31,7 +31,10 @@ fn mask(mut directive: Directive) -> Directive {
         Command::Options { options, .. } => {
             let is_path = |value: &str| value.starts_with('/') && value.len() > 1;
             let set = parameters(options);
-            if set.iter().any(|set| set.value.as_deref().is_some_and(is_path)) {
+            if set
+                .iter()
+                .any(|set| set.value.as_deref().is_some_and(is_path))
+            {
                 let words = set.into_iter().map(|set| match set.value {
                     Some(value) if is_path(&value) => format!("{}=/{MASKED}", set.name),
                     Some(value) => format!("{}=\"{value}\"", set.name),
@@ -68,8 +71,13 @@ fn word(word: &str) -> &str {
     let plain = name
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-    let module = directory.is_empty() && plain && MODULES.iter().any(|start| name.starts_with(start));
-    match (of_system && PROGRAMS.contains(&name)) || SIGNS.contains(&word) || SIGNS.contains(&bare) || module {
+    let module =
+        directory.is_empty() && plain && MODULES.iter().any(|start| name.starts_with(start));
+    match (of_system && PROGRAMS.contains(&name))
+        || SIGNS.contains(&word)
+        || SIGNS.contains(&bare)
+        || module
+    {
         true => word,
         false => MASKED,
     }
@@ -85,7 +93,12 @@ fn line(directive: Directive) -> String {
         Command::Softdep { module, modules } => format!("softdep {module} {modules}"),
         Command::Refuse { .. } => return String::new(),
     };
-    format!("{}{}\n{}\n", super::directive::MARK, directive.line, written(&text))
+    format!(
+        "{}{}\n{}\n",
+        super::directive::MARK,
+        directive.line,
+        written(&text)
+    )
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ mod options;
 mod pattern;
 
 pub use command_line::{command_line, words};
-pub use config::{Config, Load, Refusal};
+pub use config::{Config, Load, NotLoaded};
 pub use directive::{concerns, directives, kept};
 pub use directories::{NEWEST, directories, version_of_library};
 pub use line::module_name;

@@ -167,7 +167,10 @@ mod tests {
             ("RegistryDwords", Some("NVreg_RegistryDwords")),
             ("NVReg_EnableStreamMemOPs", Some("NVreg_EnableStreamMemOPs")),
             ("NVreg_EnableStreamMemOps", Some("NVreg_EnableStreamMemOPs")),
-            ("NVreg_EnableResizeableBar", Some("NVreg_EnableResizableBar")),
+            (
+                "NVreg_EnableResizeableBar",
+                Some("NVreg_EnableResizableBar"),
+            ),
             ("NVreg_Enable_PCIe_Gen3", Some("NVreg_EnablePCIeGen3")),
             ("NVreg_SomethingElse", None),
             ("modeset", None),
@@ -187,12 +190,20 @@ mod tests {
             shown_as("NVreg_RestrictProfilingToAdminUsers"),
             Some("RmProfilingAdminOnly")
         );
-        assert_eq!(set_as("RmProfilingAdminOnly"), "NVreg_RestrictProfilingToAdminUsers");
+        assert_eq!(
+            set_as("RmProfilingAdminOnly"),
+            "NVreg_RestrictProfilingToAdminUsers"
+        );
     }
 
     #[test]
     fn distances() {
-        for (a, b, far) in [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("ab", "ba", 2)] {
+        for (a, b, far) in [
+            ("", "", 0),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("ab", "ba", 2),
+        ] {
             assert_eq!(distance(a, b), far, "{a} {b}");
         }
     }

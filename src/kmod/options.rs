@@ -43,7 +43,11 @@ fn parameter(word: &str) -> Parameter {
         None => (word, false),
     };
     // A leading = belongs to the name.
-    let equals = word.char_indices().skip(1).find(|(_, c)| *c == '=').map(|(at, _)| at);
+    let equals = word
+        .char_indices()
+        .skip(1)
+        .find(|(_, c)| *c == '=')
+        .map(|(at, _)| at);
     let unquoted = |text: &str| text.strip_suffix('"').unwrap_or(text).to_owned();
     match equals {
         Some(at) => {
@@ -59,7 +63,12 @@ fn parameter(word: &str) -> Parameter {
             }
         }
         None => Parameter {
-            name: if whole { unquoted(word) } else { word.to_owned() }.replace('-', "_"),
+            name: if whole {
+                unquoted(word)
+            } else {
+                word.to_owned()
+            }
+            .replace('-', "_"),
             value: None,
         },
     }
@@ -72,7 +81,10 @@ pub fn unsigned(text: &str) -> Option<u32> {
         Some(digits) => (true, digits),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
-    let (digits, base) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+    let (digits, base) = match digits
+        .strip_prefix("0x")
+        .or_else(|| digits.strip_prefix("0X"))
+    {
         Some(hexadecimal) => (hexadecimal, 16),
         None if digits.len() > 1 && digits.starts_with('0') => (&digits[1..], 8),
         None => (digits, 10),
@@ -96,7 +108,10 @@ mod tests {
     use super::*;
 
     fn pairs(options: &str) -> Vec<(String, Option<String>)> {
-        parameters(options).into_iter().map(|p| (p.name, p.value)).collect()
+        parameters(options)
+            .into_iter()
+            .map(|p| (p.name, p.value))
+            .collect()
     }
 
     #[test]
@@ -107,7 +122,11 @@ mod tests {
             ("  A=\"b c; d\" ", "A", Some("b c; d")),
             ("\"A=b c\"", "A", Some("b c")),
             ("A=b\"c d\"", "A", Some("b\"c d\"")),
-            ("A=\"PeerMappingOverride=1;\"", "A", Some("PeerMappingOverride=1;")),
+            (
+                "A=\"PeerMappingOverride=1;\"",
+                "A",
+                Some("PeerMappingOverride=1;"),
+            ),
             ("A=b=c", "A", Some("b=c")),
             ("A=", "A", Some("")),
             ("async_probe", "async_probe", None),

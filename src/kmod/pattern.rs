@@ -7,7 +7,8 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     if pattern.len() > LONGEST || name.len() > LONGEST {
         return pattern == name;
     }
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut to) = (0, 0);
     // Where the last star stood, and how far it reaches.
     let mut star: Option<(usize, usize)> = None;

@@ -24,7 +24,9 @@ pub struct Bdf {
 
 /// Why a text is no PCI address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not a PCI address: write [domain:]bus:device.function in hexadecimal, as in 0000:3b:00.0")]
+#[error(
+    "'{text}' is not a PCI address: write [domain:]bus:device.function in hexadecimal, as in 0000:3b:00.0"
+)]
 pub struct BdfError {
     /// What was given.
     pub text: String,
@@ -35,7 +37,9 @@ impl FromStr for Bdf {
 
     /// Reads `BB:DD.F`, `DDDD:BB:DD.F` and NVML's `DDDDDDDD:BB:DD.F`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse(text).ok_or_else(|| BdfError { text: text.to_owned() })
+        parse(text).ok_or_else(|| BdfError {
+            text: text.to_owned(),
+        })
     }
 }
 

@@ -99,7 +99,10 @@ impl Digest {
 
 /// Whether a text is a name: of these characters, not too long, and no option.
 fn name(text: &str, most: usize, allowed: impl Fn(char) -> bool) -> bool {
-    !text.is_empty() && text.len() <= most && !text.starts_with(['-', '.']) && text.chars().all(allowed)
+    !text.is_empty()
+        && text.len() <= most
+        && !text.starts_with(['-', '.'])
+        && text.chars().all(allowed)
 }
 
 #[cfg(test)]
@@ -138,7 +141,11 @@ mod tests {
             assert!(FilePath::try_from(text).is_err(), "{text:?}");
         }
         assert!(Digest::try_from("0".repeat(64)).is_ok());
-        for text in ["0".repeat(63), "A".repeat(64), format!("../{}", "0".repeat(61))] {
+        for text in [
+            "0".repeat(63),
+            "A".repeat(64),
+            format!("../{}", "0".repeat(61)),
+        ] {
             assert!(Digest::try_from(text.clone()).is_err(), "{text:?}");
         }
     }

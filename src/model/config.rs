@@ -11,7 +11,9 @@ mod link;
 
 pub use acs::{Acs, AcsBits};
 pub use express::{Express, PortType};
-pub use extended::{Aer, Ats, CorrectableErrors, ResizableBar, SerialNumber, SrIov, UncorrectableErrors};
+pub use extended::{
+    Aer, Ats, CorrectableErrors, ResizableBar, SerialNumber, SrIov, UncorrectableErrors,
+};
 pub use header::{Bar, BarKind, Class, Command, Header, HeaderKind, Status, Subsystem};
 pub use link::{Aspm, Link, LinkPair, LinkSpeed};
 
@@ -50,5 +52,5 @@ pub struct Config {
     pub null_entries: Vec<u16>,
     /// What was malformed and where, one sentence each. Empty for a healthy function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub trouble: Vec<String>,
+    pub failure: Vec<String>,
 }

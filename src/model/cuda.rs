@@ -95,7 +95,9 @@ pub struct CudaGpu {
 }
 
 /// Compute capability, as in 9.0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct ComputeCapability {
     /// Before the point.
     pub major: u32,

@@ -85,7 +85,7 @@ pub struct ExplainedCheck {
     /// How it is read.
     pub sources: String,
     /// How it is mended.
-    pub cure: String,
+    pub remedy: String,
     /// How much it weighs where no profile says otherwise.
     pub severity: Severity,
     /// What it rests on.

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits, MappingOutcome, Modprobe,
-    ModuleFiles, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory, Platform, Process, RdmaDevice, RdmaStack,
-    RegistrationOutcome, Software, VerbsOutcome,
+    Bdf, Boot, CudaOutcome, Driver, Fabric, Fact, Gdrdrv, Host, IdList, Kernel, Limits,
+    MappingOutcome, Modprobe, ModuleFiles, NodeFile, NumaNode, NvmlOutcome, PciDevice, PeerMemory,
+    Platform, Process, RdmaDevice, RdmaStack, RegistrationOutcome, Software, VerbsOutcome,
 };
 
 /// The facts of one machine.

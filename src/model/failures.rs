@@ -26,7 +26,10 @@ impl Failures {
 
     /// Notes down why a question was not answered; the last time counts.
     pub fn insert(&mut self, asked: Question, failure: Failure) {
-        match self.0.binary_search_by_key(&asked, |(question, _)| *question) {
+        match self
+            .0
+            .binary_search_by_key(&asked, |(question, _)| *question)
+        {
             Ok(at) => self.0[at].1 = failure,
             Err(at) => {
                 self.0.reserve_exact(1);

@@ -34,7 +34,12 @@ impl IdList {
 
     /// The list of these ranges, both ends included, in any order.
     pub fn from_ranges(ranges: impl IntoIterator<Item = (u32, u32)>) -> Self {
-        Self::merged(ranges.into_iter().filter(|(low, high)| low <= high).collect())
+        Self::merged(
+            ranges
+                .into_iter()
+                .filter(|(low, high)| low <= high)
+                .collect(),
+        )
     }
 
     fn merged(mut ranges: Vec<(u32, u32)>) -> Self {
@@ -56,12 +61,17 @@ impl IdList {
 
     /// Whether it holds this id.
     pub fn contains(&self, id: u32) -> bool {
-        self.ranges.iter().any(|&(low, high)| (low..=high).contains(&id))
+        self.ranges
+            .iter()
+            .any(|&(low, high)| (low..=high).contains(&id))
     }
 
     /// Whether the two have an id in common.
     pub fn intersects(&self, other: &Self) -> bool {
-        let (mut a, mut b) = (self.ranges.iter().peekable(), other.ranges.iter().peekable());
+        let (mut a, mut b) = (
+            self.ranges.iter().peekable(),
+            other.ranges.iter().peekable(),
+        );
         while let (Some((low, high)), Some((l, h))) = (a.peek(), b.peek()) {
             if l <= high && low <= h {
                 return true;
@@ -91,7 +101,11 @@ impl IdList {
 
     /// The ids any of these has.
     pub fn union<'a>(lists: impl IntoIterator<Item = &'a Self>) -> Self {
-        Self::from_ranges(lists.into_iter().flat_map(|list| list.ranges.iter().copied()))
+        Self::from_ranges(
+            lists
+                .into_iter()
+                .flat_map(|list| list.ranges.iter().copied()),
+        )
     }
 
     /// The ids this has and the other has not; both short, as the sets of a machine's nodes are.
@@ -107,7 +121,10 @@ impl IdList {
 
     /// How many ids it holds.
     pub fn len(&self) -> u64 {
-        self.ranges.iter().map(|&(low, high)| u64::from(high - low) + 1).sum()
+        self.ranges
+            .iter()
+            .map(|&(low, high)| u64::from(high - low) + 1)
+            .sum()
     }
 }
 
@@ -170,10 +187,16 @@ mod tests {
     #[test]
     fn reads_and_writes_as_the_kernel() {
         for text in ["", "0", "0-31", "0-55,112-167", "0,2,4,6"] {
-            assert_eq!(text.parse::<IdList>().map(|l| l.to_string()), Ok(text.to_owned()));
+            assert_eq!(
+                text.parse::<IdList>().map(|l| l.to_string()),
+                Ok(text.to_owned())
+            );
         }
         assert_eq!(IdList::new([3, 1, 2, 7]).to_string(), "1-3,7");
-        assert_eq!("0-4294967295".parse::<IdList>().map(|l| l.len()), Ok(1 << 32));
+        assert_eq!(
+            "0-4294967295".parse::<IdList>().map(|l| l.len()),
+            Ok(1 << 32)
+        );
     }
 
     #[test]

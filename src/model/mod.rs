@@ -45,39 +45,49 @@ pub use fabric::{Fabric, Unit, UnitLines};
 pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
 pub use failures::Failures;
-pub use finding::{Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary};
+pub use finding::{
+    Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary,
+};
 pub use idlist::{IdList, IdListError};
 pub use journal::{
-    Entry, FileChange, FileMeta, FileRecord, ImageChange, JOURNAL_SCHEMA, Journal, JournalState, Mutation, Progress,
+    Entry, FileChange, FileMeta, FileRecord, ImageChange, JOURNAL_SCHEMA, Journal, JournalState,
+    Mutation, Progress,
 };
 pub use limits::{Limits, RdmaGrant, Service, Setting};
 pub use mapping::{DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
 pub use modprobe::{Command, Directive, HiddenFile, Initramfs, Modprobe};
 pub use module_files::{AtBoot, ModuleFile, ModuleFiles};
-pub use nvml::{Bar1, FabricRegistration, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability, P2pStatus};
+pub use nvml::{
+    Bar1, FabricRegistration, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability,
+    P2pStatus,
+};
 pub use operation::{DeviceNode, FirmwareTool, GrubMkconfig, InitramfsBuilder, Operation};
 pub use pci::{Attributes, ErrorCounts, Ids, LinkState, PciDevice, Place, Resource, RootBus};
 pub use plan::{
-    Action, AttributeWrite, Capability, Cause, ConfigWrite, FileWrite, ImageBuild, PLAN_SCHEMA, Plan, PlannedCommand,
-    Repair, Step,
+    Action, AttributeWrite, Capability, Cause, ConfigWrite, FileWrite, ImageBuild, PLAN_SCHEMA,
+    Plan, PlannedCommand, Repair, Step,
 };
 pub use probe::{
-    BYTES, BackendChoice, BackendOutcome, Bucket, GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND,
-    PROBE_SCHEMA, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd, ProbedGpu, ProbedPair,
+    BYTES, BackendChoice, BackendOutcome, Bucket, GIGABYTES_PER_SECOND, MICROSECONDS,
+    MILLIONS_PER_SECOND, PROBE_SCHEMA, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd,
+    ProbedGpu, ProbedPair,
 };
 pub use rdma::{FirmwareSetting, GidReach, RdmaDevice, RdmaGid, RdmaPort, RdmaStack};
 pub use registration::{
-    CardTrial, DoorbellTrial, DoorbellTrials, GpuRegistration, RegistrationOutcome, RegistrationTrial, RoadTrial, Roads,
+    DoorbellTrial, DoorbellTrials, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial,
+    RegistrationOutcome, RegistrationTrial,
 };
 pub use shares::Shares;
 pub use snapshot::{
-    Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded, RecordedLibraries,
-    SNAPSHOT_SCHEMA, Snapshot, ToolOutput,
+    Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded,
+    RecordedLibraries, SNAPSHOT_SCHEMA, Snapshot, ToolOutput,
 };
 pub use software::{Found, Library, Program, Software};
 pub use system::{
-    Cma, Driver, DriverGpu, Gdrdrv, Host, IommuMember, Kernel, Module, Mount, NodeFile, NodeState, NumaNode,
-    PeerMemory, Platform, PlatformKind, Process,
+    Cma, Driver, DriverGpu, Gdrdrv, Host, IommuMember, Kernel, Module, Mount, NodeFile, NodeState,
+    NumaNode, PeerMemory, Platform, PlatformKind, Process,
 };
 pub use topology::{Bottleneck, Hop, Kind, Match, Meeting, Pair, Path, PciClass, Row, Verdict};
-pub use verbs::{DmabufAnswer, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial};
+pub use verbs::{
+    DmabufAnswer, Verbs, VerbsDevice, VerbsError, VerbsOutcome, VerbsPort, VerbsTrial,
+};

@@ -102,5 +102,5 @@ pub struct Initramfs {
     pub directives: Vec<Directive>,
     /// What of it could not be read, in a sentence; what is above is then a part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+    pub failure: Option<String>,
 }

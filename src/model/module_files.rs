@@ -61,7 +61,9 @@ impl ModuleFiles {
 
     /// Whether a module makes RDMA devices.
     pub fn is_provider(module: &str) -> bool {
-        Self::PROVIDERS.iter().any(|(_, provider)| *provider == module)
+        Self::PROVIDERS
+            .iter()
+            .any(|(_, provider)| *provider == module)
     }
 
     /// A module of the running kernel by its name; unknown where the list was not read or is not there.

@@ -142,7 +142,9 @@ pub struct NvmlPair {
 }
 
 /// A peer-to-peer capability, by the letter `nvidia-smi topo -p2p` takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum P2pCapability {
     /// Reads (r).

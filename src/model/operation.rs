@@ -109,22 +109,30 @@ pub enum Operation {
 impl Operation {
     /// Starts a unit at every boot.
     pub fn enable_unit(unit: &str) -> Result<Self, Invalid> {
-        Ok(Self::EnableUnit { unit: unit.try_into()? })
+        Ok(Self::EnableUnit {
+            unit: unit.try_into()?,
+        })
     }
 
     /// No longer starts a unit at boot.
     pub fn disable_unit(unit: &str) -> Result<Self, Invalid> {
-        Ok(Self::DisableUnit { unit: unit.try_into()? })
+        Ok(Self::DisableUnit {
+            unit: unit.try_into()?,
+        })
     }
 
     /// Starts a unit now.
     pub fn start_unit(unit: &str) -> Result<Self, Invalid> {
-        Ok(Self::StartUnit { unit: unit.try_into()? })
+        Ok(Self::StartUnit {
+            unit: unit.try_into()?,
+        })
     }
 
     /// Stops a unit and starts it again.
     pub fn restart_unit(unit: &str) -> Result<Self, Invalid> {
-        Ok(Self::RestartUnit { unit: unit.try_into()? })
+        Ok(Self::RestartUnit {
+            unit: unit.try_into()?,
+        })
     }
 
     /// Loads a kernel module.

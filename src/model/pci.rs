@@ -52,7 +52,9 @@ fn is_known_root(rooted: &bool) -> bool {
 }
 
 /// A root bus, `pciDDDD:BB` in sysfs: one host bridge of the root complex.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct RootBus {
     /// Domain (segment).
     pub domain: u32,
@@ -142,7 +144,11 @@ impl Ids {
     /// NVIDIA GPUs whose memory is coherent with the CPU over NVLink-C2C: GH200 (10de:2342, 2345, 2348), GB200 (2941)
     /// and GB300 (31c2), the parts of Linux's drivers/vfio/pci/nvgrace-gpu.
     pub fn is_coherent_gpu(&self) -> bool {
-        self.vendor == Self::NVIDIA && matches!(self.device, Some(0x2342 | 0x2345 | 0x2348 | 0x2941 | 0x31c2))
+        self.vendor == Self::NVIDIA
+            && matches!(
+                self.device,
+                Some(0x2342 | 0x2345 | 0x2348 | 0x2941 | 0x31c2)
+            )
     }
 
     /// An NVIDIA display function older than Pascal: Fermi, Kepler, Maxwell.

@@ -23,7 +23,7 @@ pub struct ProbeReport {
     /// The ordered pairs of GPUs that were probed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<ProbedPair>,
-    /// The ends of what cards moved, on this machine.
+    /// The ends of what NICs moved, on this machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<ProbedEnd>,
     /// What was verified and measured, in that order.
@@ -82,18 +82,18 @@ pub struct ProbedPair {
     pub link: Option<u64>,
 }
 
-/// A port of a card with the memory that it moved.
+/// A port of a NIC with the memory that it moved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbedEnd {
     /// As the results name it: `GPU0 mlx5_0:1`.
     pub subject: String,
-    /// It was at the far side of what was measured.
-    pub far: bool,
+    /// It was at the remote side of what was measured.
+    pub remote: bool,
     /// Of what the memory is: host, huge, pinned, gpu; `sim` of a simulated GPU.
     pub memory: String,
     /// The GPU whose memory it is, or whose driver pinned it, as in `GPU0 (0000:3b:00.0)`.
     pub gpu: Option<String>,
-    /// The card, as in `mlx5_0`.
+    /// The NIC, as in `mlx5_0`.
     pub device: String,
     /// Its port, from 1.
     pub port: u8,
@@ -105,14 +105,14 @@ pub struct ProbedEnd {
     pub gid_index: Option<u32>,
     /// As in `RoCE v2`.
     pub gid_kind: Option<String>,
-    /// How the card reaches GPU memory: dmabuf, peermem, staged. Null of host memory.
-    pub road: Option<String>,
-    /// Each road, and why it was or was not taken.
+    /// How the NIC reaches GPU memory: dmabuf, peermem, staged. Null of host memory.
+    pub memory_path: Option<String>,
+    /// Each memory path, and why it was or was not taken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub roads: Vec<BackendChoice>,
-    /// How GPU and card meet over PCI Express, in nvidia-smi's letters; null where that is not known.
+    pub memory_paths: Vec<BackendChoice>,
+    /// How GPU and NIC meet over PCI Express, in nvidia-smi's letters; null where that is not known.
     pub class: Option<String>,
-    /// What the way between GPU and card carries in one direction, bytes a second; null where that is not known.
+    /// What the way between GPU and NIC carries in one direction, bytes a second; null where that is not known.
     pub path: Option<u64>,
     /// What the port carries in one direction, bytes a second; null where that is not known, or it is software.
     pub rate: Option<u64>,
@@ -121,7 +121,7 @@ pub struct ProbedEnd {
 /// Why a backend was or was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackendChoice {
-    /// Its name: gdrdrv, dmabuf, rm, sim; of the roads of RDMA dmabuf, peermem, staged.
+    /// Its name: gdrdrv, dmabuf, rm, sim; of the memory paths of RDMA dmabuf, peermem, staged.
     pub backend: String,
     /// chosen, usable or refused.
     pub outcome: BackendOutcome,

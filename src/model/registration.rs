@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Bdf, VerbsRefusal};
+use super::{Bdf, VerbsError};
 
 /// How a trial of registering GPU memory ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -73,9 +73,9 @@ pub enum DoorbellTrial {
         reason: String,
     },
     /// The device could not be opened.
-    Closed(VerbsRefusal),
+    Closed(VerbsError),
     /// It was opened, and made no queue pair with a doorbell register of its own.
-    Withheld(VerbsRefusal),
+    Withheld(VerbsError),
 }
 
 /// How the trial of a GPU ended.
@@ -83,7 +83,7 @@ pub enum DoorbellTrial {
 #[serde(rename_all = "snake_case")]
 pub enum RegistrationTrial {
     /// There was memory, and this is what came of it with each RDMA device, by its name.
-    Tried(BTreeMap<String, CardTrial>),
+    Tried(BTreeMap<String, NicTrial>),
     /// There was no memory to register: the GPU is full, belongs to somebody else's process, or does not work.
     NotTried {
         /// Why.
@@ -94,26 +94,26 @@ pub enum RegistrationTrial {
 /// What came of a GPU's memory with an RDMA device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum CardTrial {
-    /// Both roads were tried.
-    Opened(Roads),
+pub enum NicTrial {
+    /// Both memory paths were tried.
+    Opened(MemoryPaths),
     /// The device could not be opened.
-    Refused(VerbsRefusal),
+    Refused(VerbsError),
 }
 
-/// The roads by which an RDMA device reaches GPU memory.
+/// The memory paths by which an RDMA device reaches GPU memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Roads {
+pub struct MemoryPaths {
     /// A dma-buf of the memory.
-    pub dmabuf: RoadTrial,
+    pub dmabuf: MemoryPathTrial,
     /// The memory's address, which a peer memory client of the kernel resolves.
-    pub peermem: RoadTrial,
+    pub peermem: MemoryPathTrial,
 }
 
-/// What came of one road.
+/// What came of one memory path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum RoadTrial {
+pub enum MemoryPathTrial {
     /// The memory was registered, and the registration ended again.
     Registered,
     /// CUDA gave nothing that could be registered.
@@ -122,5 +122,5 @@ pub enum RoadTrial {
         reason: String,
     },
     /// Verbs refused.
-    Refused(VerbsRefusal),
+    Refused(VerbsError),
 }

@@ -13,7 +13,7 @@ pub struct Shares {
     pub pci_express: Option<f64>,
     /// Of all NVLinks between two GPUs, by copy engines and kernels.
     pub nvlink: Option<f64>,
-    /// Of a card's port, and of the way between it and a GPU, by what the card moves.
+    /// Of a NIC's port, and of the way between it and a GPU, by what the NIC moves.
     pub port: Option<f64>,
 }
 
@@ -39,7 +39,11 @@ impl Shares {
             ("nvlink", self.nvlink),
             ("port", self.port),
         ];
-        let given = named.into_iter().filter_map(|(key, share)| Some((key, share?)));
-        given.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share))
+        let given = named
+            .into_iter()
+            .filter_map(|(key, share)| Some((key, share?)));
+        given
+            .into_iter()
+            .find(|(_, share)| !(0.0..=1.0).contains(share))
     }
 }

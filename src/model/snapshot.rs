@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::failures::Failures;
-use super::{CudaOutcome, Fact, Host, MappingOutcome, NvmlOutcome, RegistrationOutcome, VerbsOutcome, Why};
+use super::{
+    CudaOutcome, Fact, Host, MappingOutcome, NvmlOutcome, RegistrationOutcome, VerbsOutcome, Why,
+};
 
 /// The schema of a snapshot.
 pub const SNAPSHOT_SCHEMA: &str = "gdr.snapshot/1";
@@ -47,7 +49,9 @@ pub struct ToolOutput {
 /// without end.
 pub const MOST_PATHS: usize = 200_000;
 
-fn paths<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Recorded>, D::Error> {
+fn paths<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Recorded>, D::Error> {
     struct Paths;
     impl<'de> serde::de::Visitor<'de> for Paths {
         type Value = BTreeMap<String, Recorded>;
@@ -56,7 +60,10 @@ fn paths<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<S
             f.write_str("what each path answered")
         }
 
-        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        fn visit_map<A: serde::de::MapAccess<'de>>(
+            self,
+            mut map: A,
+        ) -> Result<Self::Value, A::Error> {
             let mut paths = BTreeMap::new();
             while let Some((path, recorded)) = map.next_entry()? {
                 if paths.len() >= MOST_PATHS {
@@ -73,7 +80,9 @@ fn paths<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<S
 }
 
 /// The names of a directory: PCI has 65536 functions in a domain, and no machine so many in all.
-fn names<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+fn names<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<String>>, D::Error> {
     const MOST: usize = 1 << 16;
     // Linux' NAME_MAX. A device's name stands in all that is said of it.
     const MAX_NAME: usize = 255;
@@ -85,7 +94,10 @@ fn names<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec
             f.write_str("the names in a directory")
         }
 
-        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(
+            self,
+            mut list: A,
+        ) -> Result<Self::Value, A::Error> {
             let mut names = Vec::new();
             while let Some(name) = list.next_element::<String>()? {
                 if name.len() > MAX_NAME {
@@ -113,7 +125,11 @@ pub struct Recorded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// The names in a directory.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "names")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "names"
+    )]
     pub names: Option<Vec<String>>,
     /// A whole file that is text; of a large or private one what gdr uses of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,7 +155,9 @@ pub struct Recorded {
 }
 
 /// What can be asked of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
     /// Where a link leads.
@@ -253,7 +271,9 @@ impl Serialize for Hex {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-        let text: String = digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect();
+        let text: String = digits
+            .map(|digit| char::from(DIGITS[usize::from(digit)]))
+            .collect();
         serializer.serialize_str(&text)
     }
 }
@@ -261,7 +281,11 @@ impl Serialize for Hex {
 impl<'de> Deserialize<'de> for Hex {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let digit = |byte: u8| {
+            char::from(byte)
+                .to_digit(16)
+                .and_then(|digit| u8::try_from(digit).ok())
+        };
         let bytes = text.as_bytes().chunks(2).map(|pair| match pair {
             [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
             _ => None,
@@ -294,7 +318,9 @@ mod tests {
     #[test]
     fn bytes_are_pairs_of_digits() {
         assert_eq!(
-            serde_json::to_string(&Hex(vec![0, 0x9f, 255])).ok().as_deref(),
+            serde_json::to_string(&Hex(vec![0, 0x9f, 255]))
+                .ok()
+                .as_deref(),
             Some("\"009fff\"")
         );
         assert_eq!(

@@ -64,12 +64,15 @@ impl Software {
 
     /// Those that a program may use: the loader's pick, and what Python packages load by its path.
     pub fn usable<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Library> {
-        let packaged = self.all(name).filter(|library| library.found == Found::PythonPackage);
+        let packaged = self
+            .all(name)
+            .filter(|library| library.found == Found::PythonPackage);
         self.picked(name).into_iter().chain(packaged)
     }
 
     /// The one that the loader picks; what lies inside a Python package it does not pick.
     pub fn picked<'a>(&'a self, name: &'a str) -> Option<&'a Library> {
-        self.all(name).find(|library| library.found != Found::PythonPackage)
+        self.all(name)
+            .find(|library| library.found != Found::PythonPackage)
     }
 }

@@ -55,7 +55,9 @@ impl Driver {
     pub fn version(&self) -> Fact<Option<String>> {
         match (&self.module_version, &self.version_line) {
             (Fact::Known(Some(version)), _) => Fact::Known(Some(version.clone())),
-            (_, Fact::Known(Some(line))) => Fact::Known(Some(version_in(line).unwrap_or(line).to_owned())),
+            (_, Fact::Known(Some(line))) => {
+                Fact::Known(Some(version_in(line).unwrap_or(line).to_owned()))
+            }
             (Fact::Known(None), Fact::Known(None)) => Fact::Known(None),
             (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
         }
@@ -128,7 +130,7 @@ pub struct Cma {
     pub free: u64,
 }
 
-/// Peer memory clients: the road `nvidia-peermem` opens for RDMA.
+/// Peer memory clients: the memory path `nvidia-peermem` opens for RDMA.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerMemory {
     /// `/sys/module/nvidia_peermem` is there.
@@ -302,7 +304,10 @@ impl Platform {
         if let Some(kind) = self.hypervisor_type.present() {
             return (guest, format!("/sys/hypervisor/type: {kind}"));
         }
-        for (file, text) in [("sys_vendor", &self.dmi_vendor), ("product_name", &self.dmi_product)] {
+        for (file, text) in [
+            ("sys_vendor", &self.dmi_vendor),
+            ("product_name", &self.dmi_product),
+        ] {
             if let Some(text) = text.present()
                 && !text.contains(".metal")
                 && Self::HYPERVISORS.iter().any(|name| text.contains(name))
@@ -324,8 +329,14 @@ impl Platform {
                 Fact::Known(PlatformKind::BareMetal),
                 format!("/sys/class/dmi/id/sys_vendor: {vendor}"),
             ),
-            (Fact::Unknown(why), _) => (Fact::Unknown(*why), "/proc/cpuinfo, /sys/class/dmi/id".to_owned()),
-            (_, _) => (Fact::default(), "/proc/cpuinfo, /sys/class/dmi/id".to_owned()),
+            (Fact::Unknown(why), _) => (
+                Fact::Unknown(*why),
+                "/proc/cpuinfo, /sys/class/dmi/id".to_owned(),
+            ),
+            (_, _) => (
+                Fact::default(),
+                "/proc/cpuinfo, /sys/class/dmi/id".to_owned(),
+            ),
         }
     }
 

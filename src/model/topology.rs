@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::{AcsBits, Bdf, Fact, IdList, LinkState, RootBus};
 
 /// What a row of the matrix is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// An NVIDIA GPU.
@@ -46,14 +48,16 @@ pub struct Row {
     pub nvlinks: Fact<u32>,
     /// It is a virtual function of this physical one.
     pub physical_function: Option<Bdf>,
-    /// It is software over a netdev, not a card.
+    /// It is software over a netdev, not a NIC.
     pub software: bool,
     /// A port of it is up; none for what has no ports.
     pub active: Option<bool>,
 }
 
 /// How two devices meet, nearest first: nvidia-smi's classes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub enum PciClass {
     /// At most one bridge between them.
     #[serde(rename = "PIX")]
@@ -113,7 +117,9 @@ pub struct Match {
 }
 
 /// What a pair is worth for GPUDirect RDMA.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Below one switch: full speed.

@@ -52,7 +52,7 @@ pub enum VerbsTrial {
     /// It opened.
     Opened(VerbsDevice),
     /// It did not.
-    Refused(VerbsRefusal),
+    Refused(VerbsError),
 }
 
 /// A device that was opened.
@@ -75,7 +75,7 @@ pub enum DmabufAnswer {
     /// It has no such operation, with errno 95 (its provider's library) or 93 (the kernel).
     Refuses(i32),
     /// It could not be asked.
-    Failed(VerbsRefusal),
+    Failed(VerbsError),
     /// It was not asked: the library has no such function.
     #[default]
     NotAsked,
@@ -83,7 +83,7 @@ pub enum DmabufAnswer {
 
 /// Why verbs refused.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct VerbsRefusal {
+pub struct VerbsError {
     /// errno, where it gave one.
     pub code: Option<i32>,
     /// In words.

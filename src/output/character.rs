@@ -19,7 +19,9 @@ pub fn is_hidden(c: char) -> bool {
 
 /// What came from anywhere but us, safe within a line: hidden characters, line breaks and tabs become question marks.
 pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if is_hidden(c) { '?' } else { c }).collect()
+    text.chars()
+        .map(|c| if is_hidden(c) { '?' } else { c })
+        .collect()
 }
 
 #[cfg(test)]
@@ -43,9 +45,9 @@ mod tests {
 
     #[test]
     fn what_unicode_calls_control_format_or_ignorable_is_hidden() {
-        for (first, last) in
-            ranges(r"[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]")
-        {
+        for (first, last) in ranges(
+            r"[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]",
+        ) {
             for c in first..=last {
                 assert!(is_hidden(c), "U+{:04X}", u32::from(c));
             }
@@ -54,7 +56,9 @@ mod tests {
 
     #[test]
     fn what_has_a_picture_is_not() {
-        for (first, last) in ranges(r"[\p{L}\p{M}\p{N}\p{P}\p{S}\p{Zs}--\p{Default_Ignorable_Code_Point}]") {
+        for (first, last) in
+            ranges(r"[\p{L}\p{M}\p{N}\p{P}\p{S}\p{Zs}--\p{Default_Ignorable_Code_Point}]")
+        {
             for c in first..=last {
                 assert!(!is_hidden(c), "U+{:04X}", u32::from(c));
             }

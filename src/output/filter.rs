@@ -49,7 +49,8 @@ impl<W: Write> Filter<W> {
             let (text, cut) = match std::str::from_utf8(rest) {
                 Ok(text) => (text, None),
                 Err(error) => {
-                    let valid = std::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default();
+                    let valid =
+                        std::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default();
                     (valid, Some(error.error_len()))
                 }
             };
@@ -112,9 +113,10 @@ fn escape(text: &str) -> Escape {
         .take_while(|byte| byte.is_ascii_digit() || *byte == b';')
         .count();
     match parameters.as_bytes().get(length) {
-        Some(b'm') if length <= LONGEST_COLOUR => {
-            Escape::Mark(mark().len() + length + 2, format!("\u{1b}[{}m", &parameters[..length]))
-        }
+        Some(b'm') if length <= LONGEST_COLOUR => Escape::Mark(
+            mark().len() + length + 2,
+            format!("\u{1b}[{}m", &parameters[..length]),
+        ),
         None if length <= LONGEST_COLOUR => Escape::Cut,
         _ => Escape::Other,
     }
@@ -153,20 +155,32 @@ mod tests {
     fn nothing_hidden_passes_however_it_is_cut() {
         let hostile = b"a\x1b[31mb\x9b2J\xc2\x9bc\xe2\x80\xaed\xe2\x80\xa8e\xf3\xa0\x80\x81f\xff\xe2\x80g\x07\x7f\r\n\th\xc3\xa9\xe2\x86\x92";
         for size in 1..hostile.len() {
-            assert_eq!(in_pieces(hostile, size), "a?[31mb?2J?c?d?e?f??g???\n\thé→", "{size}");
+            assert_eq!(
+                in_pieces(hostile, size),
+                "a?[31mb?2J?c?d?e?f??g???\n\thé→",
+                "{size}"
+            );
         }
     }
 
     #[test]
     fn colour_passes_and_what_only_looks_like_it_does_not() {
-        let painted = paint(Style::new().bold(), "x") + &paint(AnsiColor::Red.on_default(), "y\u{1b}[32m");
+        let painted =
+            paint(Style::new().bold(), "x") + &paint(AnsiColor::Red.on_default(), "y\u{1b}[32m");
         let wanted = "\u{1b}[1mx\u{1b}[0m\u{1b}[31my?[32m\u{1b}[0m";
         assert_eq!(filtered(&painted), wanted);
         for size in 1..painted.len() {
             assert_eq!(in_pieces(painted.as_bytes(), size), wanted, "{size}");
         }
         // With the number itself no other sequence passes.
-        for sequence in ["[2J", "]0;title", "[31", "[31;31;31;31;31;31;31;31m", "(0", ""] {
+        for sequence in [
+            "[2J",
+            "]0;title",
+            "[31",
+            "[31;31;31;31;31;31;31;31m",
+            "(0",
+            "",
+        ] {
             let text = filtered(&format!("{}{sequence}.", mark()));
             assert_eq!(text, format!("?{}{sequence}.", &mark()[1..]));
         }
@@ -176,6 +190,9 @@ mod tests {
     fn what_ends_in_the_middle_is_written_at_the_end() {
         assert_eq!(in_pieces(b"a\xe2\x80", 1), "a?");
         assert_eq!(in_pieces(b"a\x1b", 1), "a?");
-        assert_eq!(in_pieces(mark().as_bytes(), 1), format!("?{}", &mark()[1..]));
+        assert_eq!(
+            in_pieces(mark().as_bytes(), 1),
+            format!("?{}", &mark()[1..])
+        );
     }
 }

@@ -24,7 +24,10 @@ pub fn write_compact(out: &mut dyn Write, value: &impl Serialize) -> io::Result<
     write(out, |out| Ok(serde_json::to_writer(out, value)?))
 }
 
-fn write(out: &mut dyn Write, document: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+fn write(
+    out: &mut dyn Write,
+    document: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     // serde_json writes a few bytes at a time.
     let mut out = BufWriter::with_capacity(1 << 16, escaped(out));
     document(&mut out)?;
@@ -96,7 +99,8 @@ impl<W: Write> Write for Escaped<W> {
 mod tests {
     use super::*;
 
-    const HOSTILE: &str = "\u{0}\u{1b}[31m\n\t\u{7f}\u{9b}\u{202e}\u{2028}\u{feff}\u{e0041}é漢\u{1f600}\"\\";
+    const HOSTILE: &str =
+        "\u{0}\u{1b}[31m\n\t\u{7f}\u{9b}\u{202e}\u{2028}\u{feff}\u{e0041}é漢\u{1f600}\"\\";
 
     #[test]
     fn values_are_exact_and_the_text_hides_nothing() {
@@ -123,7 +127,11 @@ mod tests {
                 writer.write_all(piece).expect("a Vec takes all");
             }
             drop(writer);
-            assert_eq!(String::from_utf8(out).expect("UTF-8"), escape(text.clone()), "{size}");
+            assert_eq!(
+                String::from_utf8(out).expect("UTF-8"),
+                escape(text.clone()),
+                "{size}"
+            );
         }
     }
 }

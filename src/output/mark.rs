@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use anstyle::Style;
 
 /// ESC, and then a number that is this process's own: no input holds it, because no other process knows it.
-static MARK: LazyLock<String> = LazyLock::new(|| format!("\u{1b}{:016x}", RandomState::new().build_hasher().finish()));
+static MARK: LazyLock<String> =
+    LazyLock::new(|| format!("\u{1b}{:016x}", RandomState::new().build_hasher().finish()));
 
 /// What a mark begins with.
 pub fn mark() -> &'static str {

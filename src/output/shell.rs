@@ -24,7 +24,11 @@ fn quoted(word: &str) -> String {
 /// Hidden characters are written as escapes of printf's `%b`.
 pub fn print_exactly(text: &str) -> String {
     let is_escaped = |c: char| is_hidden(c) && c != '\n' && c != '\t';
-    let conversion = if text.contains(is_escaped) { "%b" } else { "%s" };
+    let conversion = if text.contains(is_escaped) {
+        "%b"
+    } else {
+        "%s"
+    };
     let argument = |line: &str| match conversion {
         "%s" => format!("'{}'", line.replace('\'', "'\\''")),
         _ => format!("'{}'", escaped(line, is_escaped)),

@@ -29,7 +29,9 @@ pub(super) fn read(reader: &mut Reader<'_>, entry: Entry<u8>) -> Result<Express,
         raw = reader.structure(offset + 4, WHAT)?;
         if version >= 2 {
             let second: [u8; 4] = reader.structure(offset + 0x30, WHAT)?;
-            target = Some(second[0] & 0xf).filter(|code| *code != 0).map(LinkSpeed);
+            target = Some(second[0] & 0xf)
+                .filter(|code| *code != 0)
+                .map(LinkSpeed);
         }
     } else {
         let device: [u8; 8] = reader.structure(offset + 4, WHAT)?;

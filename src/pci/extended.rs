@@ -4,7 +4,8 @@ use super::header;
 use super::list::{self, Entry};
 use super::space::{Reader, le16, le32};
 use crate::model::config::{
-    Acs, AcsBits, Aer, Ats, CorrectableErrors, ResizableBar, SerialNumber, SrIov, UncorrectableErrors,
+    Acs, AcsBits, Aer, Ats, CorrectableErrors, ResizableBar, SerialNumber, SrIov,
+    UncorrectableErrors,
 };
 use crate::model::{Config, Fact, Why};
 
@@ -81,7 +82,11 @@ fn acs(reader: &mut Reader<'_>, entry: Entry<u16>) -> Result<Acs, Why> {
     let mut vector = [0; 32];
     let length = usize::from(egress_size).div_ceil(32) * 4;
     if length != 0 {
-        reader.fill(offset + 8, &mut vector[..length], "ACS egress control vector")?;
+        reader.fill(
+            offset + 8,
+            &mut vector[..length],
+            "ACS egress control vector",
+        )?;
     }
     let words = (0..length).step_by(4).map(|at| le32(&vector, at));
     Ok(Acs {

@@ -72,6 +72,9 @@ mod tests {
         assert_eq!(offset_of(&&space[..256], Capability::ACS), Ok(None));
         // The list comes back to where it began.
         space[0x14a..0x14c].copy_from_slice(&[0x01, 0x10]);
-        assert_eq!(offset_of(&space.as_slice(), Capability::ACS), Err(Why::Broken));
+        assert_eq!(
+            offset_of(&space.as_slice(), Capability::ACS),
+            Err(Why::Broken)
+        );
     }
 }

@@ -10,8 +10,15 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<(Header, u8), Why> {
     let raw = bytes(reader)?;
     let status = Status(le16(&raw, 0x06));
     let layout = raw[0x0e] & 0x7f;
-    let registers =
-        |count: usize| -> [u32; 6] { std::array::from_fn(|n| if n < count { le32(&raw, 0x10 + 4 * n) } else { 0 }) };
+    let registers = |count: usize| -> [u32; 6] {
+        std::array::from_fn(|n| {
+            if n < count {
+                le32(&raw, 0x10 + 4 * n)
+            } else {
+                0
+            }
+        })
+    };
     let (kind, bar_count, pointer) = match layout {
         0 => {
             let subsystem = Subsystem {
@@ -62,18 +69,20 @@ fn bytes(reader: &mut Reader<'_>) -> Result<[u8; 64], Why> {
     let mut raw = [0; 64];
     let got = reader.some(0, &mut raw, "the header")?;
     if got < raw.len() {
-        reader.note(format!("the space ends after {got} bytes, inside the header"));
+        reader.note(format!(
+            "the space ends after {got} bytes, inside the header"
+        ));
         return Err(Why::Broken);
     }
     // All 64 bytes and not the vendor id alone: an SR-IOV virtual function reads ffff there and is well.
-    let trouble = if raw == [0xff; 64] {
+    let failure = if raw == [0xff; 64] {
         "the header reads all ones: unplugged, powered off or fallen off the bus"
     } else if raw == [0; 64] {
         "the header reads all zeroes: no device answered"
     } else {
         return Ok(raw);
     };
-    reader.note(trouble.to_owned());
+    reader.note(failure.to_owned());
     Err(Why::Broken)
 }
 
@@ -87,7 +96,9 @@ pub(super) fn bars(reader: &mut Reader<'_>, raw: &[u32; 6], count: usize, at: u1
         let bits64 = low & 0b111 == 0b100;
         if low != 0 {
             let kind = if low & 1 == 1 {
-                BarKind::Io { address: low & !0b11 }
+                BarKind::Io {
+                    address: low & !0b11,
+                }
             } else {
                 let high = raw[..count].get(usize::from(index) + 1).copied();
                 if bits64 && high.is_none() {
@@ -111,7 +122,10 @@ pub(super) fn bars(reader: &mut Reader<'_>, raw: &[u32; 6], count: usize, at: u1
 }
 
 /// Subsystem of a bridge (capability 0x0d, PCI-to-PCI Bridge Architecture Specification 1.2, 3.2.5.13).
-pub(super) fn bridge_subsystem(reader: &mut Reader<'_>, entry: Entry<u8>) -> Result<Subsystem, Why> {
+pub(super) fn bridge_subsystem(
+    reader: &mut Reader<'_>,
+    entry: Entry<u8>,
+) -> Result<Subsystem, Why> {
     let raw: [u8; 4] = reader.structure(entry.offset + 4, "bridge subsystem")?;
     Ok(Subsystem {
         vendor: le16(&raw, 0),

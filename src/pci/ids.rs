@@ -55,7 +55,8 @@ impl Ids {
             };
             for (number, line) in self.lines(section).enumerate() {
                 let device = line.strip_prefix(b"\t").and_then(|line| entry(line, 4));
-                let wanted = device.is_some_and(|(id, _)| u16::try_from(id).is_ok_and(|id| devices.contains(&id)));
+                let wanted = device
+                    .is_some_and(|(id, _)| u16::try_from(id).is_ok_and(|id| devices.contains(&id)));
                 if number == 0 || wanted {
                     kept.extend_from_slice(line);
                     kept.push(b'\n');
@@ -74,7 +75,9 @@ impl Ids {
         let section = self.vendors.get(&vendor)?;
         // One vendor has thousands of devices, and a machine may have thousands of one vendor's.
         let mut indexed = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = indexed.entry(vendor).or_insert_with(|| self.device_lines(section));
+        let lines = indexed
+            .entry(vendor)
+            .or_insert_with(|| self.device_lines(section));
         let line = self.bytes.get(lines.get(&device)?.clone())?;
         entry(line, 4).map(|(_, name)| name)
     }
@@ -206,8 +209,14 @@ mod tests {
         let ids = Ids::new(TEXT);
         assert_eq!(ids.vendor(0x10de).as_deref(), Some("NVIDIA Corporation"));
         assert_eq!(ids.vendor(0x15b3).as_deref(), Some("Mellanox Technologies"));
-        assert_eq!(ids.device(0x10de, 0x2330).as_deref(), Some("GH100 [H100 SXM5 80GB]"));
-        assert_eq!(ids.device(0x10de, 0x2335).as_deref(), Some("GH100 [H200 \u{fffd}]"));
+        assert_eq!(
+            ids.device(0x10de, 0x2330).as_deref(),
+            Some("GH100 [H100 SXM5 80GB]")
+        );
+        assert_eq!(
+            ids.device(0x10de, 0x2335).as_deref(),
+            Some("GH100 [H200 \u{fffd}]")
+        );
         assert_eq!(ids.class(0x03).as_deref(), Some("Display controller"));
         assert_eq!(ids.subclass(0x03, 0x02).as_deref(), Some("3D controller"));
         assert_eq!(ids.device(0x10de, 0x0001), None);

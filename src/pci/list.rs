@@ -31,12 +31,16 @@ pub(super) fn legacy(
     let mut at = u16::from(first & !3);
     while at != 0 {
         if at < 0x40 {
-            reader.note(format!("capability pointer {at:#x} at {from:#x} leads into the header"));
+            reader.note(format!(
+                "capability pointer {at:#x} at {from:#x} leads into the header"
+            ));
             return Err(Why::Broken);
         }
         let place = 1 << (at / 4);
         if seen & place != 0 {
-            reader.note(format!("capability list loops back from {from:#x} to {at:#x}"));
+            reader.note(format!(
+                "capability list loops back from {from:#x} to {at:#x}"
+            ));
             return Err(Why::Broken);
         }
         seen |= place;
@@ -95,7 +99,9 @@ pub(super) fn extended(
         }
         let place = usize::from(next / 4);
         if seen[place / 64] & 1 << (place % 64) != 0 {
-            reader.note(format!("extended capability list loops back from {at:#x} to {next:#x}"));
+            reader.note(format!(
+                "extended capability list loops back from {at:#x} to {next:#x}"
+            ));
             return Err(Why::Broken);
         }
         head = u32::from_le_bytes(reader.structure(next, "extended capability")?);

@@ -60,7 +60,7 @@ pub fn decode(space: &dyn ConfigSpace, depth: Depth) -> Config {
             }
         }
     }
-    config.trouble = reader.into_trouble();
+    config.failure = reader.into_trouble();
     config
 }
 
@@ -86,7 +86,9 @@ fn legacy(config: &mut Config, reader: &mut Reader<'_>, first: u8, depth: Depth)
     }
     config.express = express;
     if let Fact::Known(header) = &mut config.header
-        && let HeaderKind::Bridge { subsystem: slot, .. } = &mut header.kind
+        && let HeaderKind::Bridge {
+            subsystem: slot, ..
+        } = &mut header.kind
         && depth == Depth::Full
     {
         *slot = subsystem;
@@ -106,7 +108,11 @@ fn beyond(config: &mut Config, reader: &mut Reader<'_>, class: Class) {
 ///
 /// Linux ends the space of a conventional device at 256 bytes, and that of an Express device too when nothing answers
 /// beyond (no ECAM): with an Express capability, an end at 256 says nothing of what the device has.
-fn first_extended(reader: &mut Reader<'_>, class: Class, express: &Fact<Option<Express>>) -> Result<Option<u32>, Why> {
+fn first_extended(
+    reader: &mut Reader<'_>,
+    class: Class,
+    express: &Fact<Option<Express>>,
+) -> Result<Option<u32>, Why> {
     let unreachable = |express: &Fact<Option<Express>>| match express {
         Fact::Known(Some(_)) => Err(Why::NotCovered),
         Fact::Known(None) => Ok(None),
@@ -128,7 +134,11 @@ fn first_extended(reader: &mut Reader<'_>, class: Class, express: &Fact<Option<E
     if reader.ends_at(list::EXTENDED) {
         return unreachable(express);
     }
-    Err(reader.broken("the space ends before", "extended capabilities", list::EXTENDED))
+    Err(reader.broken(
+        "the space ends before",
+        "extended capabilities",
+        list::EXTENDED,
+    ))
 }
 
 #[cfg(test)]

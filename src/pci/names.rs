@@ -62,7 +62,9 @@ pub enum NamesError {
     #[error("the list of parts is malformed; correct profiles/devices.toml")]
     Parse(#[source] toml::de::Error),
     /// One part stands there twice.
-    #[error("the list of parts names {vendor:04x}:{device:04x} twice; keep one line of profiles/devices.toml")]
+    #[error(
+        "the list of parts names {vendor:04x}:{device:04x} twice; keep one line of profiles/devices.toml"
+    )]
     Twice {
         /// Vendor id.
         vendor: u16,
@@ -105,8 +107,12 @@ impl PciNames {
 
     /// A device's name, without its vendor's.
     pub fn device_name(&self, vendor: u16, device: u16) -> Option<Cow<'_, str>> {
-        let builtin = || pci_ids::Device::from_vid_pid(vendor, device).map(|found| found.name().into());
-        let part = || self.part(vendor, device).map(|part| part.name.as_str().into());
+        let builtin =
+            || pci_ids::Device::from_vid_pid(vendor, device).map(|found| found.name().into());
+        let part = || {
+            self.part(vendor, device)
+                .map(|part| part.name.as_str().into())
+        };
         self.system(|ids| ids.device(vendor, device))
             .or_else(builtin)
             .or_else(part)
@@ -162,7 +168,10 @@ impl PciNames {
         }
     }
 
-    fn system<'a>(&'a self, look: impl FnOnce(&'a Ids) -> Option<Cow<'a, str>>) -> Option<Cow<'a, str>> {
+    fn system<'a>(
+        &'a self,
+        look: impl FnOnce(&'a Ids) -> Option<Cow<'a, str>>,
+    ) -> Option<Cow<'a, str>> {
         self.system.as_ref().and_then(look)
     }
 }
@@ -175,13 +184,23 @@ mod tests {
 
     #[test]
     fn the_first_list_that_knows_a_part_names_it() {
-        let system = b"10de  Renamed\n\t2330  H100 of the system\nC 03  Display\n\t02  Three dimensions\n";
+        let system =
+            b"10de  Renamed\n\t2330  H100 of the system\nC 03  Display\n\t02  Three dimensions\n";
         let names = PciNames::new(Some(system), PARTS).expect("the list is well formed");
         assert_eq!(names.vendor_name(0x10de).as_deref(), Some("Renamed"));
-        assert_eq!(names.device_name(0x10de, 0x2330).as_deref(), Some("H100 of the system"));
-        assert_eq!(names.class_name(Class(0x030200)).as_deref(), Some("Three dimensions"));
+        assert_eq!(
+            names.device_name(0x10de, 0x2330).as_deref(),
+            Some("H100 of the system")
+        );
+        assert_eq!(
+            names.class_name(Class(0x030200)).as_deref(),
+            Some("Three dimensions")
+        );
         // Not in that list, in the crate's: pci.ids of 2022.
-        assert_eq!(names.vendor_name(0x15b3).as_deref(), Some("Mellanox Technologies"));
+        assert_eq!(
+            names.vendor_name(0x15b3).as_deref(),
+            Some("Mellanox Technologies")
+        );
         assert_eq!(
             names.class_name(Class(0x020700)).as_deref(),
             Some("Infiniband controller")
@@ -199,18 +218,33 @@ mod tests {
         let system = b"# a list\n10de  NVIDIA\n\t2330  H100\n\t\t10de 16c1  board\n\t2335  H200\n15b3  Mellanox\n\t1021  CX-7\nC 03  Display\n";
         let parts = [(0x10de, [0x2335].into()), (0x1af4, [1].into())].into();
         let kept = only_these(system, &parts);
-        assert_eq!(String::from_utf8_lossy(&kept), "10de  NVIDIA\n\t2335  H200\n");
+        assert_eq!(
+            String::from_utf8_lossy(&kept),
+            "10de  NVIDIA\n\t2335  H200\n"
+        );
         assert_eq!(only_these(&kept, &parts), kept);
     }
 
     #[test]
     fn without_a_system_list_the_others_serve() {
         let names = PciNames::new(None, PARTS).expect("the list is well formed");
-        assert_eq!(names.vendor_name(0x10de).as_deref(), Some("NVIDIA Corporation"));
-        assert_eq!(names.class_name(Class(0x030200)).as_deref(), Some("3D controller"));
-        assert_eq!(names.class_name(Class(0x03fe00)).as_deref(), Some("Display controller"));
+        assert_eq!(
+            names.vendor_name(0x10de).as_deref(),
+            Some("NVIDIA Corporation")
+        );
+        assert_eq!(
+            names.class_name(Class(0x030200)).as_deref(),
+            Some("3D controller")
+        );
+        assert_eq!(
+            names.class_name(Class(0x03fe00)).as_deref(),
+            Some("Display controller")
+        );
         let part = names.part(0x10de, 0x2901).expect("B200 is listed");
-        assert_eq!((part.kind, part.generation.as_str()), (PartKind::Gpu, "blackwell"));
+        assert_eq!(
+            (part.kind, part.generation.as_str()),
+            (PartKind::Gpu, "blackwell")
+        );
     }
 
     #[test]

@@ -39,7 +39,9 @@ impl<'a> PciNumbers<'a> {
             }
         };
         names.each_vendor(&mut add);
-        FORMERLY.iter().for_each(|(name, vendor)| add(*vendor, name));
+        FORMERLY
+            .iter()
+            .for_each(|(name, vendor)| add(*vendor, name));
         let mut classes = HashMap::new();
         names.each_subclass(|base, sub, name| {
             let class = u32::from(base) << 16 | u32::from(sub) << 8;
@@ -63,7 +65,10 @@ impl<'a> PciNumbers<'a> {
     /// list has it, or it stands for several. The longest name of a vendor counts, for some begin others.
     pub fn part(&self, text: &str) -> Option<(u16, Option<u16>)> {
         let text = text.to_lowercase();
-        let ends = text.match_indices(' ').map(|(at, _)| at).chain([text.len()]);
+        let ends = text
+            .match_indices(' ')
+            .map(|(at, _)| at)
+            .chain([text.len()]);
         let ends: Vec<usize> = ends.filter(|end| *end <= self.longest).collect();
         let (end, vendors) = ends
             .iter()
@@ -83,7 +88,10 @@ impl<'a> PciNumbers<'a> {
 
     /// A vendor's device by its name in lower case, or by its number where the text has that for want of a name.
     fn device(&self, vendor: u16, name: &str) -> Option<u16> {
-        let number = name.strip_prefix("unknown ").unwrap_or(name).strip_prefix("device ");
+        let number = name
+            .strip_prefix("unknown ")
+            .unwrap_or(name)
+            .strip_prefix("device ");
         if let Some(number) = number.filter(|number| number.len() == 4)
             && let Ok(device) = u16::from_str_radix(number, 16)
         {
@@ -133,7 +141,10 @@ mod tests {
     fn the_longest_vendor_counts_and_the_rest_is_the_device() {
         look(|numbers| {
             for (text, want) in [
-                ("Acme / LSI PEX890xx PCIe Gen 5 Switch", Some((0x1001, Some(0xc030)))),
+                (
+                    "Acme / LSI PEX890xx PCIe Gen 5 Switch",
+                    Some((0x1001, Some(0xc030))),
+                ),
                 ("Acme Thing", Some((0x1000, Some(1)))),
                 ("Acme Unheard of", Some((0x1000, None))),
                 // In the crate's list alone, in our own, in none.
@@ -146,12 +157,21 @@ mod tests {
                     Some((0x10de, Some(0x2335))),
                 ),
                 ("NVIDIA Corporation GX999", Some((0x10de, None))),
-                ("nVidia Corporation Device 2335", Some((0x10de, Some(0x2335)))),
-                ("nVidia Corporation Unknown device 0191", Some((0x10de, Some(0x0191)))),
+                (
+                    "nVidia Corporation Device 2335",
+                    Some((0x10de, Some(0x2335))),
+                ),
+                (
+                    "nVidia Corporation Unknown device 0191",
+                    Some((0x10de, Some(0x0191))),
+                ),
                 ("Intel Corporation", Some((0x8086, None))),
                 ("Intel Corporation Twice", Some((0x8086, None))),
                 // One name of two vendors: the device decides.
-                ("Red Hat, Inc. QEMU PCIe Root port", Some((0x1b36, Some(0xc)))),
+                (
+                    "Red Hat, Inc. QEMU PCIe Root port",
+                    Some((0x1b36, Some(0xc))),
+                ),
                 ("Red Hat, Inc. Something new", None),
                 ("Nobody GmbH Thing", None),
                 ("", None),

@@ -33,7 +33,7 @@ impl ConfigSpace for &[u8] {
 /// Reads whole structures and keeps account of what was malformed.
 pub(super) struct Reader<'a> {
     space: &'a dyn ConfigSpace,
-    trouble: Vec<String>,
+    failure: Vec<String>,
     /// Set from the header: Linux shows 128 bytes of a CardBus bridge to everybody, 64 of all others.
     pub(super) cardbus: bool,
 }
@@ -42,13 +42,13 @@ impl<'a> Reader<'a> {
     pub(super) fn new(space: &'a dyn ConfigSpace) -> Self {
         Self {
             space,
-            trouble: Vec::new(),
+            failure: Vec::new(),
             cardbus: false,
         }
     }
 
     pub(super) fn into_trouble(self) -> Vec<String> {
-        self.trouble
+        self.failure
     }
 
     /// As many bytes as there are, up to `out`.
@@ -75,7 +75,11 @@ impl<'a> Reader<'a> {
     /// Exactly `N` bytes of a structure that never is all ones.
     ///
     /// A device that went away between two reads answers ones to the second.
-    pub(super) fn structure<const N: usize>(&mut self, at: u16, what: &str) -> Result<[u8; N], Why> {
+    pub(super) fn structure<const N: usize>(
+        &mut self,
+        at: u16,
+        what: &str,
+    ) -> Result<[u8; N], Why> {
         let mut out = [0; N];
         self.fill(at, &mut out, what)?;
         if out.iter().all(|byte| *byte == 0xff) {
@@ -90,8 +94,8 @@ impl<'a> Reader<'a> {
         Why::Broken
     }
 
-    pub(super) fn note(&mut self, trouble: String) {
-        self.trouble.push(trouble);
+    pub(super) fn note(&mut self, failure: String) {
+        self.failure.push(failure);
     }
 
     /// Whether the space ends just where Linux ends it for a reader who is not root.

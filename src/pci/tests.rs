@@ -13,14 +13,24 @@ fn endpoint() -> Vec<u8> {
     put(
         &mut space,
         0x00,
-        &[0xde, 0x10, 0x35, 0x23, 0x06, 0x00, 0x10, 0x00, 0xa1, 0x00, 0x02, 0x03],
+        &[
+            0xde, 0x10, 0x35, 0x23, 0x06, 0x00, 0x10, 0x00, 0xa1, 0x00, 0x02, 0x03,
+        ],
     );
-    put(&mut space, 0x10, &[0x0c, 0x00, 0x00, 0x02, 0x40, 0x10, 0x00, 0x00]);
+    put(
+        &mut space,
+        0x10,
+        &[0x0c, 0x00, 0x00, 0x02, 0x40, 0x10, 0x00, 0x00],
+    );
     put(&mut space, 0x2c, &[0xde, 0x10, 0xbf, 0x18]);
     space[0x34] = 0x40;
     put(&mut space, 0x40, &[0x01, 0x60, 0x03, 0x00]);
     put(&mut space, 0x60, &[0x10, 0x00, 0x02, 0x00]);
-    put(&mut space, 0x6c, &[0x05, 0x79, 0x45, 0x00, 0x00, 0x00, 0x05, 0x11]);
+    put(
+        &mut space,
+        0x6c,
+        &[0x05, 0x79, 0x45, 0x00, 0x00, 0x00, 0x05, 0x11],
+    );
     put(&mut space, 0x100, &0x1402_0001_u32.to_le_bytes());
     put(&mut space, 0x140, &0x1601_000d_u32.to_le_bytes());
     put(&mut space, 0x144, &[0x5f, 0x00, 0x1d, 0x00]);
@@ -54,16 +64,18 @@ fn outcome(config: &Config) -> String {
         }
     }
     let header = config.header.why().map_or('+', letter);
-    let Config { express, acs, ats, .. } = config;
+    let Config {
+        express, acs, ats, ..
+    } = config;
     [header, absent_or(express), absent_or(acs), absent_or(ats)]
         .iter()
         .collect()
 }
 
 #[track_caller]
-fn expect(config: &Config, want: &str, trouble: &[&str]) {
+fn expect(config: &Config, want: &str, failure: &[&str]) {
     assert_eq!(outcome(config), want, "{config:#?}");
-    assert_eq!(config.trouble, trouble);
+    assert_eq!(config.failure, failure);
 }
 
 #[test]
@@ -80,7 +92,11 @@ fn what_is_decoded_survives_json() {
     for space in [&endpoint()[..], &endpoint()[..64], &[]] {
         let config = full(space);
         let text = serde_json::to_string(&config).expect("plain data");
-        assert_eq!(serde_json::from_str::<Config>(&text).ok(), Some(config), "{text}");
+        assert_eq!(
+            serde_json::from_str::<Config>(&text).ok(),
+            Some(config),
+            "{text}"
+        );
     }
 }
 
@@ -99,7 +115,11 @@ fn a_file_cut_short() {
         space[0x41] = 0;
         space
     };
-    expect(&full(&[]), "BBBB", &["the space ends after 0 bytes, inside the header"]);
+    expect(
+        &full(&[]),
+        "BBBB",
+        &["the space ends after 0 bytes, inside the header"],
+    );
     expect(
         &full(&space[..20]),
         "BBBB",
@@ -183,7 +203,10 @@ fn a_virtual_function_has_no_vendor_and_is_well() {
     space[..4].fill(0xff);
     let config = full(&space);
     expect(&config, "++++", &[]);
-    assert_eq!(config.header.known().map(|header| header.vendor), Some(0xffff));
+    assert_eq!(
+        config.header.known().map(|header| header.vendor),
+        Some(0xffff)
+    );
 }
 
 #[test]
@@ -193,21 +216,38 @@ fn a_bridge_tells_its_buses_and_subsystem() {
     put(&mut space, 0x18, &[0x3a, 0x3b, 0x40]);
     put(&mut space, 0x62, &[0x62, 0x01]);
     put(&mut space, 0x61, &[0xa4]);
-    put(&mut space, 0xa4, &[0x0d, 0x00, 0x00, 0x00, 0xd9, 0x15, 0x34, 0x12]);
+    put(
+        &mut space,
+        0xa4,
+        &[0x0d, 0x00, 0x00, 0x00, 0xd9, 0x15, 0x34, 0x12],
+    );
     let buses = |subsystem| HeaderKind::Bridge {
         primary: 0x3a,
         secondary: 0x3b,
         subordinate: 0x40,
         subsystem,
     };
-    let kind = |depth| decode(&space.as_slice(), depth).header.map(|header| header.kind);
+    let kind = |depth| {
+        decode(&space.as_slice(), depth)
+            .header
+            .map(|header| header.kind)
+    };
     let maker = Subsystem {
         vendor: 0x15d9,
         device: 0x1234,
     };
-    assert_eq!(kind(Depth::Full), Fact::Known(buses(Fact::Known(Some(maker)))));
-    assert_eq!(kind(Depth::Express), Fact::Known(buses(Fact::Unknown(Why::NotCovered))));
+    assert_eq!(
+        kind(Depth::Full),
+        Fact::Known(buses(Fact::Known(Some(maker))))
+    );
+    assert_eq!(
+        kind(Depth::Express),
+        Fact::Known(buses(Fact::Unknown(Why::NotCovered)))
+    );
     let config = full(&space);
-    let port = config.express.present().map(|express| (express.port, express.slot));
+    let port = config
+        .express
+        .present()
+        .map(|express| (express.port, express.slot));
     assert_eq!(port, Some((PortType::DownstreamPort, true)));
 }

@@ -26,7 +26,11 @@ pub fn ring() -> Vec<u8> {
 /// Seconds for one load, a sample for each part of the list and each multiprocessor in turn: from some it is a tenth further
 /// than from others, so each has its turn. A launch, some microseconds, is no part of it. None where the list did not lead
 /// where it does.
-pub fn chase(stream: &Stream, list: &impl Memory, budget: Budget) -> Result<Option<Vec<f64>>, Error> {
+pub fn chase(
+    stream: &Stream,
+    list: &impl Memory,
+    budget: Budget,
+) -> Result<Option<Vec<f64>>, Error> {
     let gpu = stream.gpu();
     let blocks = gpu.multiprocessors()?.max(1);
     let result = gpu.allocate(Allocation::Malloc, 16)?;
@@ -37,7 +41,10 @@ pub fn chase(stream: &Stream, list: &impl Memory, budget: Budget) -> Result<Opti
         stream.record(&end)?;
         let mut last = [0; 8];
         stream.read(&result, 0, &mut last)?;
-        Ok::<_, Error>((u64::from_le_bytes(last), end.elapsed_since(&begin)?.as_secs_f64()))
+        Ok::<_, Error>((
+            u64::from_le_bytes(last),
+            end.elapsed_since(&begin)?.as_secs_f64(),
+        ))
     };
     let mut launch = f64::INFINITY;
     // The first warms up.
@@ -92,7 +99,9 @@ mod tests {
         };
         let mut bytes = ring();
         stream.write(&list, 0, &bytes).expect("written");
-        let samples = chase(&stream, &list, budget).expect("it runs").expect("it leads round");
+        let samples = chase(&stream, &list, budget)
+            .expect("it runs")
+            .expect("it leads round");
         assert!(samples.len() >= 3);
         // A line that was lost: its word is 0. And one that leads out of the list.
         for broken in [0, LIST as u64] {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use gpu::Gpu;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::events::{Event, Listed, Teller};
+use super::events::{Event, Listed, Reporter};
 use super::request::Request;
 use super::verdict::Subject;
 use super::{asynchronous, copy, host, p2p, rdma};
@@ -13,46 +13,48 @@ use crate::model::{Bdf, IdList};
 
 /// Does what the parent asked for.
 pub fn answer(request: Request, out: &mut dyn Write) -> io::Result<()> {
-    let patience = match &request {
-        Request::List { patience, .. } | Request::Cards { patience } => *patience,
-        Request::Copy(task) => task.terms.patience,
-        Request::Host(task) => task.terms.patience,
-        Request::P2p(task) => task.terms.patience,
-        Request::Rdma(task) => task.terms.patience,
-        Request::Async(task) => task.terms.patience,
+    let timeout = match &request {
+        Request::List { timeout, .. } | Request::Nics { timeout } => *timeout,
+        Request::Copy(task) => task.terms.timeout,
+        Request::Host(task) => task.terms.timeout,
+        Request::P2p(task) => task.terms.timeout,
+        Request::Rdma(task) => task.terms.timeout,
+        Request::Async(task) => task.terms.timeout,
     };
-    let mut teller = Teller::new(out, patience);
+    let mut reporter = Reporter::new(out, timeout);
     match request {
-        Request::List { sim, required, .. } => list(sim, required, &mut teller)?,
-        Request::Cards { .. } => rdma::cards(&mut teller)?,
-        Request::Copy(task) => copy::answer(&task, &mut teller)?,
-        Request::Host(task) => host::answer(&task, &mut teller)?,
-        Request::P2p(task) => p2p::answer(&task, &mut teller)?,
-        Request::Rdma(task) => rdma::answer(&task, &mut teller)?,
-        Request::Async(task) => asynchronous::answer(&task, &mut teller)?,
+        Request::List { sim, required, .. } => list(sim, required, &mut reporter)?,
+        Request::Nics { .. } => rdma::nics(&mut reporter)?,
+        Request::Copy(task) => copy::answer(&task, &mut reporter)?,
+        Request::Host(task) => host::answer(&task, &mut reporter)?,
+        Request::P2p(task) => p2p::answer(&task, &mut reporter)?,
+        Request::Rdma(task) => rdma::answer(&task, &mut reporter)?,
+        Request::Async(task) => asynchronous::answer(&task, &mut reporter)?,
     }
-    teller.tell(&Event::End)
+    reporter.tell(&Event::End)
 }
 
 /// Why this process cannot be bound to CPUs.
 #[derive(Debug, thiserror::Error)]
 pub enum Unbound {
     /// This process may use no CPU of that node.
-    #[error("this process may use no CPU of NUMA node {0}: see its affinity (taskset -p) and cpuset")]
+    #[error(
+        "this process may use no CPU of NUMA node {0}: see its affinity (taskset -p) and cpuset"
+    )]
     NoCpu(u32),
     /// The kernel refused to bind it.
     #[error("this process cannot be bound to NUMA node {0}")]
     Bind(u32, #[source] io::Error),
 }
 
-fn list(sim: u32, required: bool, teller: &mut Teller<'_>) -> io::Result<()> {
+fn list(sim: u32, required: bool, reporter: &mut Reporter<'_>) -> io::Result<()> {
     if sim > 0 {
         let gpus: Vec<Gpu> = (0..sim).map(|_| Gpu::sim()).collect();
-        return teller.tell(&Event::Listed(
+        return reporter.tell(&Event::Listed(
             gpus.iter().map(|gpu| listed(gpu.device(), true)).collect(),
         ));
     }
-    teller.doing("libcuda.so.1 to start (cuInit)")?;
+    reporter.doing("libcuda.so.1 to start (cuInit)")?;
     let machine = Subject {
         subject: "machine".to_owned(),
         backend: "cuda".to_owned(),
@@ -63,7 +65,7 @@ fn list(sim: u32, required: bool, teller: &mut Teller<'_>) -> io::Result<()> {
             "CUDA shows no GPU here: see CUDA_VISIBLE_DEVICES and gdr doctor".to_owned()
         }
         Ok(devices) => {
-            return teller.tell(&Event::Listed(
+            return reporter.tell(&Event::Listed(
                 devices.iter().map(|device| listed(device, false)).collect(),
             ));
         }
@@ -73,8 +75,8 @@ fn list(sim: u32, required: bool, teller: &mut Teller<'_>) -> io::Result<()> {
         ),
     };
     match required {
-        true => teller.result(machine.impossible("gpu", None, true, why)),
-        false => teller.note(why),
+        true => reporter.result(machine.impossible("gpu", None, true, why)),
+        false => reporter.note(why),
     }
 }
 
@@ -83,7 +85,9 @@ fn listed(device: &gpu::Device, simulated: bool) -> Listed {
         ordinal: device.ordinal,
         name: device.name.clone(),
         uuid: device.uuid.clone(),
-        bdf: device.pci.and_then(|pci| pci.to_string().parse::<Bdf>().ok()),
+        bdf: device
+            .pci
+            .and_then(|pci| pci.to_string().parse::<Bdf>().ok()),
         simulated,
     }
 }
@@ -92,8 +96,9 @@ fn listed(device: &gpu::Device, simulated: bool) -> Listed {
 pub fn usable(cpus: &IdList) -> IdList {
     match sched_getaffinity(None) {
         Ok(allowed) => {
-            let number =
-                |cpu: &u32| usize::try_from(*cpu).is_ok_and(|cpu| cpu < CpuSet::MAX_CPU && allowed.is_set(cpu));
+            let number = |cpu: &u32| {
+                usize::try_from(*cpu).is_ok_and(|cpu| cpu < CpuSet::MAX_CPU && allowed.is_set(cpu))
+            };
             let most = u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
             IdList::new((0..most).filter(|cpu| cpus.contains(*cpu)).filter(number))
         }
@@ -109,7 +114,9 @@ pub fn keep_to_half(first: bool) {
     let Ok(allowed) = sched_getaffinity(None) else {
         return;
     };
-    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|cpu| allowed.is_set(*cpu))
+        .collect();
     if cpus.len() < 2 {
         return;
     }

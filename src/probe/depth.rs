@@ -28,7 +28,7 @@ pub struct Terms {
     /// What is slow.
     pub shares: Shares,
     /// How long a step may take beyond its own time.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// The least that every way is verified with.

@@ -17,7 +17,7 @@ pub enum Event {
     /// The GPUs there are.
     Listed(Vec<Listed>),
     /// The RDMA devices that libibverbs serves.
-    Cards(Vec<String>),
+    Nics(Vec<String>),
     /// The GPU it works on.
     Gpu(Box<ProbedGpu>),
     /// A result.
@@ -29,8 +29,8 @@ pub enum Event {
     Unit(String),
     /// An ordered pair of GPUs.
     Pair(Box<ProbedPair>),
-    /// An end of what cards move is open.
-    Joined(Box<ProbedEnd>),
+    /// An end of what NICs move is open.
+    Connected(Box<ProbedEnd>),
     /// What it says to the end of another process.
     Say(rdma::control::Message),
     /// The machine has not what this needs, and what to install.
@@ -47,7 +47,7 @@ pub struct Step {
     /// In words that go after "waited for".
     pub what: String,
     /// How long it may take before the hardware or its driver is taken to hang.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// How many steps there were before.
     pub done: u64,
     /// How many steps there are.
@@ -70,21 +70,21 @@ pub struct Listed {
 }
 
 /// The child's side.
-pub struct Teller<'a> {
+pub struct Reporter<'a> {
     out: &'a mut dyn Write,
-    patience: Duration,
+    timeout: Duration,
     done: u64,
     of: u64,
     /// How many units were begun, where these are the steps that count.
     units: Option<u64>,
 }
 
-impl<'a> Teller<'a> {
-    /// A teller whose steps may take so long each.
-    pub fn new(out: &'a mut dyn Write, patience: Duration) -> Self {
+impl<'a> Reporter<'a> {
+    /// A reporter whose steps may take so long each.
+    pub fn new(out: &'a mut dyn Write, timeout: Duration) -> Self {
         Self {
             out,
-            patience,
+            timeout,
             done: 0,
             of: 0,
             units: None,
@@ -116,11 +116,11 @@ impl<'a> Teller<'a> {
         self.doing_for(what, Duration::ZERO)
     }
 
-    /// Begins a step that is meant to take this long; hanging is what takes the patience besides.
+    /// Begins a step that is meant to take this long; hanging is what takes the timeout besides.
     pub fn doing_for(&mut self, what: impl Into<String>, time: Duration) -> io::Result<()> {
         let step = Step {
             what: what.into(),
-            patience: self.patience + time,
+            timeout: self.timeout + time,
             done: self.done,
             of: self.of.max(self.done + 1),
         };
@@ -155,12 +155,12 @@ mod tests {
     #[test]
     fn where_units_are_counted_their_steps_are_not() {
         let mut out = Vec::new();
-        let mut teller = Teller::new(&mut out, Duration::ZERO);
-        teller.expect_units(2);
+        let mut reporter = Reporter::new(&mut out, Duration::ZERO);
+        reporter.expect_units(2);
         for unit in ["a", "b"] {
-            teller.unit(unit.to_owned()).expect("written");
-            teller.doing("one").expect("written");
-            teller.doing("two").expect("written");
+            reporter.unit(unit.to_owned()).expect("written");
+            reporter.doing("one").expect("written");
+            reporter.doing("two").expect("written");
         }
         let text = String::from_utf8(out).expect("text");
         let steps: Vec<(u64, u64)> = text
@@ -176,29 +176,33 @@ mod tests {
     #[test]
     fn each_event_is_a_line_and_steps_are_counted() {
         let mut out = Vec::new();
-        let mut teller = Teller::new(&mut out, Duration::from_secs(10));
-        teller.expect_more(2);
-        teller.doing("the first").expect("written");
-        teller
+        let mut reporter = Reporter::new(&mut out, Duration::from_secs(10));
+        reporter.expect_more(2);
+        reporter.doing("the first").expect("written");
+        reporter
             .doing_for("the second\nof two", Duration::from_secs(5))
             .expect("written");
-        teller.tell(&Event::End).expect("written");
+        reporter.tell(&Event::End).expect("written");
         let text = String::from_utf8(out).expect("text");
         let events: Vec<Event> = text
             .lines()
             .map(|line| serde_json::from_str(line).expect("an event"))
             .collect();
-        let step = |what: &str, patience, done| {
+        let step = |what: &str, timeout, done| {
             Event::Doing(Step {
                 what: what.to_owned(),
-                patience: Duration::from_secs(patience),
+                timeout: Duration::from_secs(timeout),
                 done,
                 of: 2,
             })
         };
         assert_eq!(
             events,
-            [step("the first", 10, 0), step("the second\nof two", 15, 1), Event::End]
+            [
+                step("the first", 10, 0),
+                step("the second\nof two", 15, 1),
+                Event::End
+            ]
         );
     }
 }

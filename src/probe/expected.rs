@@ -9,13 +9,18 @@ pub fn recorded(probe: &str, scope: &Scope, machine: &Machine) -> Result<ProbeRe
     let listed = machine.listed();
     let mut report = blank(probe, scope, machine);
     let gpus = chosen(scope, machine, &listed)?;
-    report.gpus = gpus.iter().map(|gpu| gpu.target().probed(&gpu.listed.name)).collect();
+    report.gpus = gpus
+        .iter()
+        .map(|gpu| gpu.target().probed(&gpu.listed.name))
+        .collect();
     report.notes.push(
         "Nothing was measured: this machine is recorded. The figures are what its links carry at their best."
             .to_owned(),
     );
     if machine.gpus.is_empty() {
-        report.notes.push("No GPU is known of this machine.".to_owned());
+        report
+            .notes
+            .push("No GPU is known of this machine.".to_owned());
     }
     Ok(report)
 }

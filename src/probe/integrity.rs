@@ -58,7 +58,12 @@ impl Seeds {
 }
 
 /// Writes a pattern by a kernel of the memory's own GPU; done when it returns.
-pub fn fill(stream: &Stream, memory: &DeviceMemory, bytes: usize, pattern: Pattern) -> Result<(), Error> {
+pub fn fill(
+    stream: &Stream,
+    memory: &DeviceMemory,
+    bytes: usize,
+    pattern: Pattern,
+) -> Result<(), Error> {
     stream.fill_pattern(memory, 0, bytes, pattern, 0)?;
     stream.synchronize()
 }
@@ -129,7 +134,11 @@ pub fn by_engine(
 }
 
 /// Compares host memory by the CPU.
-pub fn by_host(memory: &HostMemory, bytes: usize, pattern: Pattern) -> Result<Option<Wrong>, Error> {
+pub fn by_host(
+    memory: &HostMemory,
+    bytes: usize,
+    pattern: Pattern,
+) -> Result<Option<Wrong>, Error> {
     by_pieces(bytes, &|start, piece| {
         piece.fill(UNTOUCHED);
         memory.read(start, piece)?;
@@ -163,7 +172,11 @@ fn by_pieces(bytes: usize, work: &OnPiece<'_>) -> Result<Option<Wrong>, Error> {
         }
     };
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let others = bytes.div_ceil(PIECE).min(cpus).min(MOST_CPUS).saturating_sub(1);
+    let others = bytes
+        .div_ceil(PIECE)
+        .min(cpus)
+        .min(MOST_CPUS)
+        .saturating_sub(1);
     std::thread::scope(|scope| {
         let others: Vec<_> = (0..others).map(|_| scope.spawn(worker)).collect();
         others
@@ -238,7 +251,9 @@ mod tests {
         };
         assert_eq!(look(), [None; 3]);
         for offset in [BYTES - 4, PIECE, PIECE - 4] {
-            stream.write(&memory, offset, &[1, 0, 0, 0]).expect("written");
+            stream
+                .write(&memory, offset, &[1, 0, 0, 0])
+                .expect("written");
             host.write(offset, &[1, 0, 0, 0]).expect("written");
         }
         let wrong = Wrong {
@@ -250,7 +265,8 @@ mod tests {
         assert_eq!(look(), [Some(wrong); 3]);
         let words = wrong.to_string();
         assert!(
-            words.starts_with("at offset 0xffffc 0x") && words.ends_with("0x00000001 found, 3 words are wrong"),
+            words.starts_with("at offset 0xffffc 0x")
+                && words.ends_with("0x00000001 found, 3 words are wrong"),
             "{words}"
         );
     }

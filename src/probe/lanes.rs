@@ -8,7 +8,7 @@ use gpu::{Error, Event, Gpu, HostMemory, Stream};
 use super::sampling::{Budget, Sampler};
 
 /// A gate that nobody opens opens itself after this long; a copy of a gibibyte over one lane of PCI Express takes a second.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// A queue of a stream holds about a thousand pieces of work; what does not fit waits for a gate that nobody opens.
 const MOST_RUNS: u32 = 256;
 
@@ -41,7 +41,7 @@ impl Gate {
     }
 }
 
-/// Opens the gate however this ends: what waits there would wait for its own patience.
+/// Opens the gate however this ends: what waits there would wait for its own timeout.
 struct Open<'a>(&'a Gate);
 
 impl Drop for Open<'_> {
@@ -99,7 +99,7 @@ pub fn together(gate: &Gate, lanes: &[Lane<'_>], runs: Runs) -> Result<Timed, Er
     gate.0.store_u32(0, 0)?;
     let open = Open(gate);
     for lane in lanes {
-        lane.stream.hold(&gate.0, PATIENCE)?;
+        lane.stream.hold(&gate.0, TIMEOUT)?;
         (0..runs.warm).try_for_each(|_| (lane.work)())?;
     }
     for (at, (lane, (begin, _))) in lanes.iter().zip(&marks).enumerate() {
@@ -121,7 +121,9 @@ pub fn together(gate: &Gate, lanes: &[Lane<'_>], runs: Runs) -> Result<Timed, Er
         lane.stream.synchronize()?;
     }
     let one = |time: Duration| time.as_secs_f64() / f64::from(runs.timed.max(1));
-    let each = marks.iter().map(|(begin, end)| end.elapsed_since(begin).map(one));
+    let each = marks
+        .iter()
+        .map(|(begin, end)| end.elapsed_since(begin).map(one));
     Ok(Timed {
         each: each.collect::<Result<_, _>>()?,
         all: one(last.elapsed_since(&marks[0].0)?),
@@ -129,7 +131,12 @@ pub fn together(gate: &Gate, lanes: &[Lane<'_>], runs: Runs) -> Result<Timed, Er
 }
 
 /// Runs the lanes until the time of all of them is known well enough: the samples of each lane, and of all.
-pub fn measure(gate: &Gate, lanes: &[Lane<'_>], runs: Runs, budget: Budget) -> Result<Measured, Error> {
+pub fn measure(
+    gate: &Gate,
+    lanes: &[Lane<'_>],
+    runs: Runs,
+    budget: Budget,
+) -> Result<Measured, Error> {
     let mut sampler = Sampler::new(budget);
     let mut each = vec![Vec::new(); lanes.len()];
     while sampler.wants_more() {
@@ -177,15 +184,19 @@ mod tests {
             })
             .collect();
         let timed = together(&gate, &lanes, Runs { warm: 1, timed: 2 }).expect("times");
-        assert_eq!(*log.borrow(), [0, 1, 0, 0, 1, 1], "warm first, then each its runs");
+        assert_eq!(
+            *log.borrow(),
+            [0, 1, 0, 0, 1, 1],
+            "warm first, then each its runs"
+        );
         assert_eq!(timed.each.len(), 2);
         assert!(timed.all >= 0.0);
-        // Work that cannot be put in opens the gate: nothing waits for its patience.
+        // Work that cannot be put in opens the gate: nothing waits for its timeout.
         let begun = std::time::Instant::now();
         let broken = [Lane::new(&streams[0], || Err(Error::Empty))];
         assert!(together(&gate, &broken, Runs { warm: 0, timed: 1 }).is_err());
         streams[0].synchronize().expect("an open gate");
-        assert!(begun.elapsed() < PATIENCE / 2);
+        assert!(begun.elapsed() < TIMEOUT / 2);
     }
 
     #[test]

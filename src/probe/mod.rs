@@ -11,6 +11,7 @@ pub mod copy;
 pub mod depth;
 pub mod events;
 mod expected;
+mod failure;
 pub mod host;
 mod integrity;
 mod lanes;
@@ -21,7 +22,6 @@ pub mod request;
 pub mod sampling;
 pub mod statistics;
 pub mod supervise;
-mod trouble;
 pub mod verdict;
 pub mod watch;
 
@@ -43,7 +43,9 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
             .map_err(io::Error::from)
             .and_then(|request| {
                 // Nobody waits for what an orphan finds.
-                rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+                rustix::process::set_parent_process_death_signal(Some(
+                    rustix::process::Signal::KILL,
+                ))?;
                 child::answer(request, out)
             }),
     )

@@ -18,14 +18,14 @@ pub enum Request {
         /// So many simulated ones instead, where it is not 0.
         sim: u32,
         /// How long a step may take.
-        patience: Duration,
+        timeout: Duration,
         /// Without one there is nothing to do.
         required: bool,
     },
     /// List the RDMA devices.
-    Cards {
+    Nics {
         /// How long a step may take.
-        patience: Duration,
+        timeout: Duration,
     },
     /// Map the memory of one, and copy through the mapping.
     Copy(Box<copy::Task>),
@@ -33,9 +33,9 @@ pub enum Request {
     Host(Box<host::Task>),
     /// Copies between several.
     P2p(Box<p2p::Task>),
-    /// What cards move.
+    /// What NICs move.
     Rdma(Box<rdma::Task>),
-    /// What one's streams do with a card's queues.
+    /// What one's streams do with a NIC's queues.
     Async(Box<asynchronous::Task>),
 }
 
@@ -78,7 +78,11 @@ impl Target {
 
     /// What does a copy by the driver: `cuda`, or its simulation.
     pub fn cuda(&self) -> &'static str {
-        if self.ordinal.is_some() { "cuda" } else { "cuda-sim" }
+        if self.ordinal.is_some() {
+            "cuda"
+        } else {
+            "cuda-sim"
+        }
     }
 
     /// Results of it, before anything is known.

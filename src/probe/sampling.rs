@@ -75,7 +75,10 @@ impl Sampler {
 /// Times an operation until its median is known: seconds for one run of it, one sample a batch.
 ///
 /// The first runs warm up and are not counted. What is too short for the clock is run several times a sample.
-pub fn time<E>(budget: Budget, mut operation: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
+pub fn time<E>(
+    budget: Budget,
+    mut operation: impl FnMut() -> Result<(), E>,
+) -> Result<Vec<f64>, E> {
     let first = Instant::now();
     operation()?;
     // What takes longer than all the samples may take needs no second look.
@@ -98,12 +101,19 @@ pub fn time<E>(budget: Budget, mut operation: impl FnMut() -> Result<(), E>) -> 
 
 /// The same, one run a sample, for what may overlap with the next run: the clock waits until every load before it is
 /// answered (Linux reads the time stamp counter so). Its 25 ns are in each sample.
-pub fn time_singly<E>(budget: Budget, mut operation: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
+pub fn time_singly<E>(
+    budget: Budget,
+    mut operation: impl FnMut() -> Result<(), E>,
+) -> Result<Vec<f64>, E> {
     operation()?;
     sample(budget, 1, operation)
 }
 
-fn sample<E>(budget: Budget, batch: u32, mut operation: impl FnMut() -> Result<(), E>) -> Result<Vec<f64>, E> {
+fn sample<E>(
+    budget: Budget,
+    batch: u32,
+    mut operation: impl FnMut() -> Result<(), E>,
+) -> Result<Vec<f64>, E> {
     let mut sampler = Sampler::new(budget);
     while sampler.wants_more() {
         let begun = Instant::now();
@@ -167,7 +177,10 @@ mod tests {
         assert_eq!(taken(Duration::ZERO, millisecond), (3, 4), "one warms up");
         // A tenth of a second, of which a busy machine may take ten: nine samples of a millisecond fit in.
         let (samples, runs) = taken(100 * millisecond, millisecond);
-        assert!(samples >= 9 && (1..=2).contains(&(runs - samples)), "{samples} {runs}");
+        assert!(
+            samples >= 9 && (1..=2).contains(&(runs - samples)),
+            "{samples} {runs}"
+        );
         let single = time_singly(GENEROUS, || Ok::<(), ()>(())).expect("samples");
         assert!(single.len() >= 6);
     }

@@ -53,7 +53,10 @@ pub fn uncertainty(samples: &[f64]) -> Option<f64> {
     let reach = 0.98 * n.sqrt();
     let low = (n / 2.0 - reach).floor().max(1.0) as usize;
     let high = (n / 2.0 + reach).ceil() as usize + 1;
-    let (low, high) = (sorted.get(low - 1)?, sorted.get(high.min(sorted.len()) - 1)?);
+    let (low, high) = (
+        sorted.get(low - 1)?,
+        sorted.get(high.min(sorted.len()) - 1)?,
+    );
     let median = percentile(&sorted, 0.5)?;
     (median > 0.0).then(|| (high - low) / median)
 }
@@ -63,7 +66,9 @@ pub fn histogram(samples: &[f64]) -> Vec<Bucket> {
     const A_OCTAVE: f64 = 4.0;
     let mut counts: BTreeMap<i32, u64> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| **sample > 0.0) {
-        *counts.entry((sample.log2() * A_OCTAVE).floor() as i32).or_default() += 1;
+        *counts
+            .entry((sample.log2() * A_OCTAVE).floor() as i32)
+            .or_default() += 1;
     }
     let edge = |at: i32| (f64::from(at) / A_OCTAVE).exp2();
     counts
@@ -85,7 +90,9 @@ fn sorted(samples: &[f64]) -> Vec<f64> {
 /// What one sample in so many is above; fewer samples than that have none.
 fn rare(sorted: &[f64], one_in: usize) -> Option<f64> {
     let share = 1.0 - 1.0 / one_in as f64;
-    (sorted.len() >= one_in).then(|| percentile(sorted, share)).flatten()
+    (sorted.len() >= one_in)
+        .then(|| percentile(sorted, share))
+        .flatten()
 }
 
 /// Linear between the two nearest ranks (Hyndman and Fan's type 7, the default of R and NumPy).
@@ -116,7 +123,10 @@ mod tests {
     #[test]
     fn a_histogram_has_four_ranges_an_octave_and_every_sample() {
         let buckets = histogram(&[1.0, 1.1, 1.2, 2.0, 0.5, 0.0, 1000.0]);
-        let told: Vec<(f64, u64)> = buckets.iter().map(|bucket| (bucket.from, bucket.samples)).collect();
+        let told: Vec<(f64, u64)> = buckets
+            .iter()
+            .map(|bucket| (bucket.from, bucket.samples))
+            .collect();
         // 1.2 is above 2^(1/4) = 1.189, and 1000 above 2^(39/4) = 861.
         assert_eq!(told[..2], [(0.5, 1), (1.0, 2)]);
         assert!((told[2].0 - 1.189_207).abs() < 1e-6 && told[2].1 == 1);

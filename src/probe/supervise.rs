@@ -52,7 +52,7 @@ pub struct Machine {
     /// The ways from one GPU to another, as the topology and NVML have them.
     pub ways: BTreeMap<(Bdf, Bdf), Between>,
     /// Its RDMA devices.
-    pub cards: Vec<Card>,
+    pub nics: Vec<ProbedNic>,
 }
 
 impl Machine {
@@ -93,7 +93,7 @@ pub struct Place {
 
 /// An RDMA device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Card {
+pub struct ProbedNic {
     /// As in `mlx5_0`.
     pub name: String,
     /// Its address; none of software over no function.
@@ -158,7 +158,7 @@ pub fn probe(
     let mut children = Children {
         report: &mut report,
         interrupts,
-        patience: scope.terms.patience,
+        timeout: scope.terms.timeout,
         progress,
     };
     if let Some(listed) = children.list(if scope.sim { sim } else { 0 })? {
@@ -190,7 +190,7 @@ pub struct Children<'a> {
     /// What ends it early.
     pub interrupts: &'a Interrupts,
     /// How long a step may take beyond its own time.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Told of each step.
     pub progress: &'a mut dyn Watcher,
 }
@@ -201,7 +201,7 @@ pub struct Ran {
     /// The GPUs it listed.
     pub listed: Vec<Listed>,
     /// The RDMA devices it listed.
-    pub cards: Vec<String>,
+    pub nics: Vec<String>,
     /// How many units of its task it began.
     pub units: usize,
     /// It did all of its task.
@@ -209,7 +209,7 @@ pub struct Ran {
     /// Nobody asked to stop.
     pub go_on: bool,
     /// Why it did not come to its end.
-    pub trouble: Option<String>,
+    pub failure: Option<String>,
 }
 
 impl Children<'_> {
@@ -222,7 +222,7 @@ impl Children<'_> {
     pub fn list_if(&mut self, sim: u32, required: bool) -> Result<Option<Vec<Listed>>, ProbeError> {
         let list = Request::List {
             sim,
-            patience: self.patience,
+            timeout: self.timeout,
             required,
         };
         let ran = self.run("GPUs", &list, &[])?;
@@ -230,21 +230,28 @@ impl Children<'_> {
     }
 
     /// The RDMA devices that libibverbs serves; none where there is no use in going on.
-    pub fn cards(&mut self) -> Result<Option<Vec<String>>, ProbeError> {
-        let cards = Request::Cards {
-            patience: self.patience,
+    pub fn nics(&mut self) -> Result<Option<Vec<String>>, ProbeError> {
+        let nics = Request::Nics {
+            timeout: self.timeout,
         };
-        let ran = self.run("RDMA devices", &cards, &[])?;
-        Ok(self.may_go_on(&ran).then_some(ran.cards))
+        let ran = self.run("RDMA devices", &nics, &[])?;
+        Ok(self.may_go_on(&ran).then_some(ran.nics))
     }
 
     /// Where a list did not come to its end, what is not in it may be there all the same.
     fn may_go_on(&self, ran: &Ran) -> bool {
-        ran.go_on && self.report.complete && !self.report.results.iter().any(|result| result.required)
+        ran.go_on
+            && self.report.complete
+            && !self.report.results.iter().any(|result| result.required)
     }
 
     /// Runs one child to its end.
-    pub fn run(&mut self, subject: &str, request: &Request, environment: &[(&str, &str)]) -> Result<Ran, ProbeError> {
+    pub fn run(
+        &mut self,
+        subject: &str,
+        request: &Request,
+        environment: &[(&str, &str)],
+    ) -> Result<Ran, ProbeError> {
         self.run_with(subject, request, environment, None, &mut |_| {})
     }
 
@@ -269,49 +276,67 @@ impl Children<'_> {
         command.env_remove(SECRET_VARIABLE);
         let mut ran = Ran::default();
         let (mut lost, mut unit) = (false, None);
-        let ended = watch(&mut command, self.interrupts, wire, self.patience, &mut |output| {
-            let event = match output {
-                Output::Event(event) => event,
-                Output::Message(line) => return self.progress.word(&format!("{subject}: {line}")),
-            };
-            match event {
-                Event::Doing(step) => self.progress.step(subject, &step),
-                Event::Listed(gpus) => ran.listed.extend(gpus),
-                Event::Unit(next) => {
-                    ran.units += 1;
-                    unit = Some(next);
-                }
-                Event::Lost => lost = true,
-                Event::Cards(names) => ran.cards = names,
-                Event::Joined(end) => {
-                    let known = |known: &ProbedEnd| (&known.subject, known.far) == (&end.subject, end.far);
-                    if !self.report.ends.iter().any(known) {
-                        self.report.ends.push(*end);
+        let ended = watch(
+            &mut command,
+            self.interrupts,
+            wire,
+            self.timeout,
+            &mut |output| {
+                let event = match output {
+                    Output::Event(event) => event,
+                    Output::Message(line) => {
+                        return self.progress.word(&format!("{subject}: {line}"));
                     }
-                }
-                Event::Say(message) => said(message),
-                Event::Lacking(what) => {
-                    self.report.complete = false;
-                    self.report.notes.push(what);
-                }
-                Event::Gpu(gpu) => {
-                    if self.report.gpus.iter().all(|known| known.subject != gpu.subject) {
-                        self.report.gpus.push(*gpu);
+                };
+                match event {
+                    Event::Doing(step) => self.progress.step(subject, &step),
+                    Event::Listed(gpus) => ran.listed.extend(gpus),
+                    Event::Unit(next) => {
+                        ran.units += 1;
+                        unit = Some(next);
                     }
+                    Event::Lost => lost = true,
+                    Event::Nics(names) => ran.nics = names,
+                    Event::Connected(end) => {
+                        let known = |known: &ProbedEnd| {
+                            (&known.subject, known.remote) == (&end.subject, end.remote)
+                        };
+                        if !self.report.ends.iter().any(known) {
+                            self.report.ends.push(*end);
+                        }
+                    }
+                    Event::Say(message) => said(message),
+                    Event::Lacking(what) => {
+                        self.report.complete = false;
+                        self.report.notes.push(what);
+                    }
+                    Event::Gpu(gpu) => {
+                        if self
+                            .report
+                            .gpus
+                            .iter()
+                            .all(|known| known.subject != gpu.subject)
+                        {
+                            self.report.gpus.push(*gpu);
+                        }
+                    }
+                    Event::Pair(pair) => self.report.pairs.push(*pair),
+                    Event::Result(result) => self.report.results.push(*result),
+                    Event::Note(note) => self.note(format!("{subject}: {note}")),
+                    Event::End => {}
                 }
-                Event::Pair(pair) => self.report.pairs.push(*pair),
-                Event::Result(result) => self.report.results.push(*result),
-                Event::Note(note) => self.note(format!("{subject}: {note}")),
-                Event::End => {}
-            }
-        })?;
-        ran.whole = ended == Ended::Done && !lost;
-        ran.trouble = match &ended {
-            Ended::Done => None,
+            },
+        )?;
+        ran.whole = ended == Ended::WorkCompletion && !lost;
+        ran.failure = match &ended {
+            Ended::WorkCompletion => None,
             Ended::Interrupted => Some("it was interrupted".to_owned()),
             Ended::Stopped => Some("it was stopped".to_owned()),
             Ended::Hung(step) => Some(format!("it hangs while waiting for {}", step.what)),
-            Ended::Crashed(step, status) => Some(format!("it ended ({status}) while waiting for {}", step.what)),
+            Ended::Crashed(step, status) => Some(format!(
+                "it ended ({status}) while waiting for {}",
+                step.what
+            )),
             Ended::Garbled(error) => Some(format!("a library wrote into its output: {error}")),
         };
         ran.go_on = self.go_on(unit.as_deref().unwrap_or(subject), ended);
@@ -323,15 +348,19 @@ impl Children<'_> {
         let failed = |reason: String| -> ProbeResult {
             let about = Subject {
                 subject: subject.to_owned(),
-                backend: if simulated { "sim".to_owned() } else { String::new() },
+                backend: if simulated {
+                    "sim".to_owned()
+                } else {
+                    String::new()
+                },
                 numa: None,
             };
             about.impossible("run", None, true, reason)
         };
-        self.report.complete &= ended == Ended::Done;
+        self.report.complete &= ended == Ended::WorkCompletion;
         match ended {
             // Who stopped it says why.
-            Ended::Done | Ended::Stopped => true,
+            Ended::WorkCompletion | Ended::Stopped => true,
             Ended::Interrupted => {
                 self.note("Interrupted: this is what was done until then.".to_owned());
                 false
@@ -340,7 +369,7 @@ impl Children<'_> {
                 self.note(format!(
                     "{subject}: gave up after waiting {:.0} s for {}. The driver or the GPU hangs: look for Xid lines in \
                      dmesg, or give it longer with --library-timeout.",
-                    step.patience.as_secs_f64(),
+                    step.timeout.as_secs_f64(),
                     step.what
                 ));
                 true
@@ -354,7 +383,9 @@ impl Children<'_> {
                 true
             }
             Ended::Garbled(error) => {
-                let reason = format!("a library wrote into the output of the process that probed it: {error}");
+                let reason = format!(
+                    "a library wrote into the output of the process that probed it: {error}"
+                );
                 self.report.results.push(failed(reason));
                 true
             }
@@ -399,10 +430,13 @@ impl Chosen<'_> {
     }
 
     fn goes_by(&self, wanted: &str) -> bool {
-        let name = self
-            .place
-            .map_or_else(|| format!("GPU{}", self.listed.ordinal), |place| place.name.clone());
-        let address = wanted.parse::<Bdf>().is_ok_and(|bdf| self.listed.bdf == Some(bdf));
+        let name = self.place.map_or_else(
+            || format!("GPU{}", self.listed.ordinal),
+            |place| place.name.clone(),
+        );
+        let address = wanted
+            .parse::<Bdf>()
+            .is_ok_and(|bdf| self.listed.bdf == Some(bdf));
         address
             || name.eq_ignore_ascii_case(wanted)
             || name.strip_prefix("GPU") == Some(wanted)
@@ -411,8 +445,17 @@ impl Chosen<'_> {
 }
 
 /// The GPUs that were asked for, each once.
-pub fn chosen<'a>(scope: &Scope, machine: &'a Machine, listed: &'a [Listed]) -> Result<Vec<Chosen<'a>>, ProbeError> {
-    let place = |listed: &Listed| machine.gpus.iter().find(|place| Some(place.bdf) == listed.bdf);
+pub fn chosen<'a>(
+    scope: &Scope,
+    machine: &'a Machine,
+    listed: &'a [Listed],
+) -> Result<Vec<Chosen<'a>>, ProbeError> {
+    let place = |listed: &Listed| {
+        machine
+            .gpus
+            .iter()
+            .find(|place| Some(place.bdf) == listed.bdf)
+    };
     let all = || {
         listed.iter().map(|listed| Chosen {
             listed,
@@ -439,8 +482,16 @@ pub fn chosen<'a>(scope: &Scope, machine: &'a Machine, listed: &'a [Listed]) -> 
 }
 
 /// The NUMA nodes to probe a GPU from, its own first; none where there is nothing to choose.
-pub fn nodes(wanted: Nodes, machine: &Machine, home: Option<u32>) -> Result<Vec<&NumaNode>, ProbeError> {
-    let mut nodes: Vec<&NumaNode> = machine.nodes.iter().filter(|node| !node.cpus.is_empty()).collect();
+pub fn nodes(
+    wanted: Nodes,
+    machine: &Machine,
+    home: Option<u32>,
+) -> Result<Vec<&NumaNode>, ProbeError> {
+    let mut nodes: Vec<&NumaNode> = machine
+        .nodes
+        .iter()
+        .filter(|node| !node.cpus.is_empty())
+        .collect();
     nodes.sort_by_key(|node| (Some(node.id) != home, node.id));
     match wanted {
         Nodes::One(number) => {
@@ -452,11 +503,16 @@ pub fn nodes(wanted: Nodes, machine: &Machine, home: Option<u32>) -> Result<Vec<
                 } else {
                     there.join(", ")
                 };
-                return Err(ProbeError::NoSuchNode { wanted: number, there });
+                return Err(ProbeError::NoSuchNode {
+                    wanted: number,
+                    there,
+                });
             }
         }
         // Where there is one, or the GPU's is not known, there is nothing to bind to.
-        Nodes::Near if nodes.len() < 2 || nodes.first().map(|node| node.id) != home => nodes.clear(),
+        Nodes::Near if nodes.len() < 2 || nodes.first().map(|node| node.id) != home => {
+            nodes.clear()
+        }
         Nodes::Near => nodes.truncate(1),
         Nodes::All if nodes.len() < 2 => nodes.clear(),
         Nodes::All => {}

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::statistics::{Figures, histogram};
-use crate::model::{GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict};
+use crate::model::{
+    GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict,
+};
 
 /// What the link carries, and how much less is too little.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -70,7 +72,13 @@ impl Subject {
     }
 
     /// It could not be done; where it is required, the probe has failed.
-    pub fn impossible(&self, name: &str, bytes: Option<usize>, required: bool, reason: String) -> ProbeResult {
+    pub fn impossible(
+        &self,
+        name: &str,
+        bytes: Option<usize>,
+        required: bool,
+        reason: String,
+    ) -> ProbeResult {
         ProbeResult {
             verdict: ProbeVerdict::Impossible,
             reason: Some(reason),
@@ -80,7 +88,13 @@ impl Subject {
     }
 
     /// How long it takes: samples in seconds.
-    pub fn latency(&self, name: &str, bytes: Option<usize>, verified: usize, seconds: &[f64]) -> ProbeResult {
+    pub fn latency(
+        &self,
+        name: &str,
+        bytes: Option<usize>,
+        verified: usize,
+        seconds: &[f64],
+    ) -> ProbeResult {
         let samples: Vec<f64> = seconds.iter().map(|seconds| seconds * 1e6).collect();
         let bare = ProbeResult {
             verified: verified as u64,
@@ -95,7 +109,13 @@ impl Subject {
     }
 
     /// How long it takes, and how that is spread: samples in seconds.
-    pub fn spread(&self, name: &str, bytes: Option<usize>, verified: usize, seconds: &[f64]) -> ProbeResult {
+    pub fn spread(
+        &self,
+        name: &str,
+        bytes: Option<usize>,
+        verified: usize,
+        seconds: &[f64],
+    ) -> ProbeResult {
         let samples: Vec<f64> = seconds.iter().map(|seconds| seconds * 1e6).collect();
         ProbeResult {
             histogram: histogram(&samples),
@@ -120,7 +140,9 @@ impl Subject {
         promise: Option<Promise>,
     ) -> ProbeResult {
         let measurable = seconds.iter().filter(|seconds| **seconds > 0.0);
-        let samples: Vec<f64> = measurable.map(|seconds| bytes as f64 / seconds / 1e9).collect();
+        let samples: Vec<f64> = measurable
+            .map(|seconds| bytes as f64 / seconds / 1e9)
+            .collect();
         let bare = ProbeResult {
             verified: verified as u64,
             ..self.bare(name, Some(bytes))
@@ -131,9 +153,15 @@ impl Subject {
     /// What a figure would be held against, where nothing is measured.
     pub fn promised(&self, name: &str, bytes: usize, unit: &str, promise: Promise) -> ProbeResult {
         let slow = promise.share.map_or_else(String::new, |share| {
-            format!("less than {:.1} {unit} would be slow, ", promise.value * share)
+            format!(
+                "less than {:.1} {unit} would be slow, ",
+                promise.value * share
+            )
         });
-        let reason = format!("not measured; {slow}more than {:.1} {unit} impossible", promise.value);
+        let reason = format!(
+            "not measured; {slow}more than {:.1} {unit} impossible",
+            promise.value
+        );
         ProbeResult {
             unit: unit.to_owned(),
             expected: Some(promise.value),
@@ -244,8 +272,14 @@ mod tests {
         let fast = subject().bandwidth("copy.write.bandwidth", 1 << 20, 7, &seconds, promise(0.2));
         let median = fast.median.expect("a median");
         assert!((median - 34.9525).abs() < 0.001, "{median}");
-        assert_eq!((fast.verdict, fast.expected), (ProbeVerdict::Ok, Some(63.0)));
-        assert_eq!((fast.unit.as_str(), fast.samples, fast.verified), ("GB/s", 8, 7));
+        assert_eq!(
+            (fast.verdict, fast.expected),
+            (ProbeVerdict::Ok, Some(63.0))
+        );
+        assert_eq!(
+            (fast.unit.as_str(), fast.samples, fast.verified),
+            ("GB/s", 8, 7)
+        );
         let slow = subject().bandwidth("copy.write.bandwidth", 1 << 20, 7, &seconds, promise(0.6));
         assert_eq!(slow.verdict, ProbeVerdict::Slow);
         assert_eq!(
@@ -254,9 +288,15 @@ mod tests {
         );
         let limit = |value| Some(Promise { value, share: None });
         let bounded = subject().bandwidth("copy.read.bandwidth", 1 << 20, 7, &seconds, limit(63.0));
-        assert_eq!((bounded.verdict, bounded.expected), (ProbeVerdict::Ok, None));
+        assert_eq!(
+            (bounded.verdict, bounded.expected),
+            (ProbeVerdict::Ok, None)
+        );
         let untrue = subject().bandwidth("copy.read.bandwidth", 1 << 20, 7, &seconds, limit(0.25));
-        assert_eq!((untrue.verdict, untrue.required), (ProbeVerdict::Impossible, false));
+        assert_eq!(
+            (untrue.verdict, untrue.required),
+            (ProbeVerdict::Impossible, false)
+        );
         assert!(
             untrue
                 .reason
@@ -282,7 +322,8 @@ mod tests {
         };
         let fine = || subject().right("validate.malloc.stores", Some(4), 4);
         let wrong = || subject().wrong("validate.malloc.stores", Some(4), "no".to_owned());
-        let impossible = |required| subject().impossible("validate.pool", None, required, "no".to_owned());
+        let impossible =
+            |required| subject().impossible("validate.pool", None, required, "no".to_owned());
         assert_eq!(exit_code(&report(true, vec![fine(), impossible(false)])), 0);
         assert_eq!(exit_code(&report(false, vec![fine()])), 3);
         assert_eq!(exit_code(&report(false, vec![wrong()])), 1);

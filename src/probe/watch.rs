@@ -1,6 +1,6 @@
 //! The child that touches the hardware, and the deadline of each of its steps: a driver that hangs ends with a message.
 //!
-//! The child is this binary again. It is killed where a step outlasts its patience or a person presses Ctrl-C; what it
+//! The child is this binary again. It is killed where a step outlasts its timeout or a person presses Ctrl-C; what it
 //! reported until then is kept. It may be stuck in the kernel: then nobody waits for it.
 
 use std::io;
@@ -39,12 +39,12 @@ pub enum Output {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ended {
     /// It did all it had to do.
-    Done,
+    WorkCompletion,
     /// Somebody asked to stop.
     Interrupted,
     /// What it works with elsewhere is gone.
     Stopped,
-    /// A step outlasted its patience.
+    /// A step outlasted its timeout.
     Hung(Step),
     /// It ended in the middle of a step.
     Crashed(Step, ExitStatus),
@@ -56,7 +56,7 @@ pub enum Ended {
 pub struct Interrupts(UnixStream);
 
 impl Interrupts {
-    /// From now on they no longer end this process, but each watch under way.
+    /// From now on they no longer end this process, but each watch in progress.
     pub fn catch() -> io::Result<Self> {
         let (reading, writing) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -80,12 +80,12 @@ pub struct Wire {
     pub stop: UnixStream,
 }
 
-/// Runs a child and hands on what it tells. The first step may take as long as `patience`.
+/// Runs a child and hands on what it tells. The first step may take as long as `timeout`.
 pub fn watch(
     command: &mut Command,
     interrupts: &Interrupts,
     wire: Option<Wire>,
-    patience: Duration,
+    timeout: Duration,
     report: &mut dyn FnMut(Output),
 ) -> io::Result<Ended> {
     let (hears, stop) = match wire {
@@ -117,7 +117,7 @@ pub fn watch(
         &mut messages,
         interrupts,
         stop.as_ref(),
-        patience,
+        timeout,
         report,
     );
     // What it wrote before: as much as a pipe holds, because a child that hangs may go on writing.
@@ -134,13 +134,13 @@ fn hear(
     messages: &mut Messages,
     interrupts: &Interrupts,
     stop: Option<&UnixStream>,
-    patience: Duration,
+    timeout: Duration,
     report: &mut dyn FnMut(Output),
 ) -> io::Result<Ended> {
     let mut lines = Lines::default();
     let mut step = Step {
         what: "this program to start a second time".to_owned(),
-        patience,
+        timeout,
         done: 0,
         of: 1,
     };
@@ -152,24 +152,26 @@ fn hear(
             messages,
             interrupts,
             stop,
-            (since + step.patience).saturating_duration_since(Instant::now()),
+            (since + step.timeout).saturating_duration_since(Instant::now()),
         )? {
             Heard::Interrupt => return Ok(Ended::Interrupted),
             Heard::Stop => return Ok(Ended::Stopped),
-            Heard::Nothing if since.elapsed() >= step.patience => return Ok(Ended::Hung(step)),
+            Heard::Nothing if since.elapsed() >= step.timeout => return Ok(Ended::Hung(step)),
             Heard::Nothing => continue,
             Heard::Child => {}
         }
         if !lines.read(pipe)? {
             // A child that ends may have more to write than a pipe holds.
-            return Ok(match child.status(patience, &mut || messages.read(report))? {
-                Some(status) => Ended::Crashed(step, status),
-                None => Ended::Hung(step),
-            });
+            return Ok(
+                match child.status(timeout, &mut || messages.read(report))? {
+                    Some(status) => Ended::Crashed(step, status),
+                    None => Ended::Hung(step),
+                },
+            );
         }
         while let Some(line) = lines.next() {
             match serde_json::from_slice(&line) {
-                Ok(Event::End) => return Ok(Ended::Done),
+                Ok(Event::End) => return Ok(Ended::WorkCompletion),
                 Ok(event) => {
                     if let Event::Doing(next) = &event {
                         step = next.clone();
@@ -221,7 +223,13 @@ fn wait(
         Ok(_) if !waiting[0].revents().is_empty() => Ok(Heard::Interrupt),
         // What the child has said until then is heard first.
         Ok(_) if !waiting[1].revents().is_empty() => Ok(Heard::Child),
-        Ok(_) if waiting[2..others].iter().any(|stop| !stop.revents().is_empty()) => Ok(Heard::Stop),
+        Ok(_)
+            if waiting[2..others]
+                .iter()
+                .any(|stop| !stop.revents().is_empty()) =>
+        {
+            Ok(Heard::Stop)
+        }
         // A message is no sign that the work goes on.
         Ok(_) => Ok(Heard::Nothing),
         Err(errno) => Err(errno.into()),
@@ -304,13 +312,17 @@ struct Killed(Child);
 
 impl Killed {
     /// Its exit status, once it has one; none where it does not end. `meanwhile` is called until then.
-    fn status(&mut self, patience: Duration, meanwhile: &mut dyn FnMut()) -> io::Result<Option<ExitStatus>> {
+    fn status(
+        &mut self,
+        timeout: Duration,
+        meanwhile: &mut dyn FnMut(),
+    ) -> io::Result<Option<ExitStatus>> {
         let begun = Instant::now();
         loop {
             meanwhile();
             match self.0.try_wait()? {
                 Some(status) => return Ok(Some(status)),
-                None if begun.elapsed() >= patience => return Ok(None),
+                None if begun.elapsed() >= timeout => return Ok(None),
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
         }
@@ -332,19 +344,19 @@ impl Drop for Killed {
 mod tests {
     use super::*;
 
-    fn run(script: &str, patience: Duration) -> (Ended, Vec<Event>) {
+    fn run(script: &str, timeout: Duration) -> (Ended, Vec<Event>) {
         let interrupts = Interrupts(UnixStream::pair().expect("a pair").0);
-        run_with(script, patience, &interrupts)
+        run_with(script, timeout, &interrupts)
     }
 
-    fn run_with(script: &str, patience: Duration, interrupts: &Interrupts) -> (Ended, Vec<Event>) {
+    fn run_with(script: &str, timeout: Duration, interrupts: &Interrupts) -> (Ended, Vec<Event>) {
         let mut events = Vec::new();
         let mut command = Command::new("/bin/sh");
         let ended = watch(
             command.args(["-c", script]),
             interrupts,
             None,
-            patience,
+            timeout,
             &mut |output| match output {
                 Output::Event(event) => events.push(event),
                 Output::Message(message) => events.push(Event::Note(format!("stderr: {message}"))),
@@ -359,7 +371,7 @@ mod tests {
         let script = r#"printf 'one\ntw' >&2; sleep 0.05; printf 'o\n\nx\033[2J' >&2
             head -c 100000 /dev/zero | tr '\0' a >&2; echo '"end"'; exec sleep 60"#;
         let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
-        assert_eq!(ended, Ended::Done);
+        assert_eq!(ended, Ended::WorkCompletion);
         let messages: Vec<&str> = events
             .iter()
             .filter_map(|event| match event {
@@ -368,8 +380,16 @@ mod tests {
             })
             .collect();
         assert_eq!(messages[..2], ["one", "two"]);
-        assert!(messages[2].starts_with("x\u{1b}[2Jaaa"), "{:?}", &messages[2][..10]);
-        assert!(messages.iter().all(|message| message.len() <= LONGEST_MESSAGE));
+        assert!(
+            messages[2].starts_with("x\u{1b}[2Jaaa"),
+            "{:?}",
+            &messages[2][..10]
+        );
+        assert!(
+            messages
+                .iter()
+                .all(|message| message.len() <= LONGEST_MESSAGE)
+        );
     }
 
     const GENEROUS: Duration = Duration::from_secs(60);
@@ -378,12 +398,14 @@ mod tests {
     fn a_child_that_says_it_is_done_is_done() {
         // The writing end must live: its end would be an interrupt.
         let (reading, _writing) = UnixStream::pair().expect("a pair");
-        let script =
-            r#"echo '{"note":"one"}'; printf '{"no'; sleep 0.05; echo 'te":"two"}'; echo '"end"'; exec sleep 60"#;
+        let script = r#"echo '{"note":"one"}'; printf '{"no'; sleep 0.05; echo 'te":"two"}'; echo '"end"'; exec sleep 60"#;
         let begun = Instant::now();
         let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
-        assert_eq!(ended, Ended::Done);
-        assert_eq!(events, [Event::Note("one".to_owned()), Event::Note("two".to_owned())]);
+        assert_eq!(ended, Ended::WorkCompletion);
+        assert_eq!(
+            events,
+            [Event::Note("one".to_owned()), Event::Note("two".to_owned())]
+        );
         assert!(begun.elapsed() < GENEROUS / 2, "it was waited for");
     }
 
@@ -391,7 +413,11 @@ mod tests {
     fn a_child_that_writes_messages_without_end_is_given_up_all_the_same() {
         let (reading, _writing) = UnixStream::pair().expect("a pair");
         let begun = Instant::now();
-        let (ended, _) = run_with("exec yes >&2", Duration::from_millis(200), &Interrupts(reading));
+        let (ended, _) = run_with(
+            "exec yes >&2",
+            Duration::from_millis(200),
+            &Interrupts(reading),
+        );
         assert!(matches!(ended, Ended::Hung(_)), "{ended:?}");
         assert!(begun.elapsed() < GENEROUS / 2);
     }
@@ -399,7 +425,7 @@ mod tests {
     #[test]
     fn a_step_that_outlasts_its_patience_is_named() {
         let (reading, _writing) = UnixStream::pair().expect("a pair");
-        let script = r#"echo '{"doing":{"what":"the moon","patience":{"secs":0,"nanos":50000000},"done":3,"of":4}}'
+        let script = r#"echo '{"doing":{"what":"the moon","timeout":{"secs":0,"nanos":50000000},"done":3,"of":4}}'
             exec sleep 60"#;
         let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
         let Ended::Hung(step) = ended else {
@@ -412,7 +438,11 @@ mod tests {
     fn a_crash_and_nonsense_are_told_apart() {
         let (reading, _writing) = UnixStream::pair().expect("a pair");
         let interrupts = Interrupts(reading);
-        let (ended, _) = run_with("echo '{\"note\":\"one\"}'; kill -SEGV $$", GENEROUS, &interrupts);
+        let (ended, _) = run_with(
+            "echo '{\"note\":\"one\"}'; kill -SEGV $$",
+            GENEROUS,
+            &interrupts,
+        );
         let Ended::Crashed(_, status) = ended else {
             panic!("{ended:?}");
         };

@@ -104,7 +104,11 @@ pub enum ProfileError {
 
 impl Profile {
     /// Reads a profile. `known` tells whether a check of that id, or a family of that name, exists.
-    pub fn parse(name: &str, text: &str, known: impl Fn(&str) -> bool) -> Result<Self, ProfileError> {
+    pub fn parse(
+        name: &str,
+        text: &str,
+        known: impl Fn(&str) -> bool,
+    ) -> Result<Self, ProfileError> {
         let profile: Self = toml::from_str(text).map_err(|error| ProfileError::Text {
             name: name.to_owned(),
             what: toml_error(&error, text),
@@ -127,7 +131,9 @@ impl Profile {
 
     /// What it is about, in a word or two.
     pub fn title(&self) -> &str {
-        self.about.split_once(':').map_or(&self.about, |(title, _)| title)
+        self.about
+            .split_once(':')
+            .map_or(&self.about, |(title, _)| title)
     }
 
     /// What it asks of a check; none where it says nothing of it.
@@ -152,7 +158,10 @@ impl Expectations {
     /// Puts profiles together.
     pub fn of(profiles: &[Profile]) -> Self {
         Self {
-            names: profiles.iter().map(|profile| profile.name.clone()).collect(),
+            names: profiles
+                .iter()
+                .map(|profile| profile.name.clone())
+                .collect(),
             profiles: profiles.to_vec(),
         }
     }
@@ -228,7 +237,10 @@ mod tests {
     #[test]
     fn a_profile_says_what_is_slow_and_the_strictest_counts() {
         let of = |text: &str| parse(&format!("name='a'\nabout=''\n[probe]\n{text}"));
-        let (one, two) = (of("nvlink = 0.6\nmapping = 0.2"), of("nvlink = 0.7\npci-express = 0.5"));
+        let (one, two) = (
+            of("nvlink = 0.6\nmapping = 0.2"),
+            of("nvlink = 0.7\npci-express = 0.5"),
+        );
         let both = Expectations::of(&[one.expect("one"), two.expect("two")]).shares();
         assert_eq!(
             (both.mapping, both.pci_express, both.nvlink),
@@ -240,23 +252,38 @@ mod tests {
         }
         assert!(of("nvlnk = 0.6").is_err());
         for (name, text) in SHIPPED {
-            let shares = Profile::parse(name, text, |_| true).expect("a profile").probe;
+            let shares = Profile::parse(name, text, |_| true)
+                .expect("a profile")
+                .probe;
             let says = shares != Shares::default();
-            assert_eq!(says, ["gdrcopy", "mpi", "p2p", "rdma"].contains(&name), "{name}");
+            assert_eq!(
+                says,
+                ["gdrcopy", "mpi", "p2p", "rdma"].contains(&name),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn together_profiles_ask_the_most_that_any_asks() {
-        let one = parse("name='a'\nabout=''\n[checks.\"gpu.bar1\"]\nseverity='info'\nrequired=true\n").expect("one");
-        let two = parse("name='b'\nabout=''\n[checks.\"gpu.bar1\"]\nseverity='warn'\n").expect("two");
+        let one =
+            parse("name='a'\nabout=''\n[checks.\"gpu.bar1\"]\nseverity='info'\nrequired=true\n")
+                .expect("one");
+        let two =
+            parse("name='b'\nabout=''\n[checks.\"gpu.bar1\"]\nseverity='warn'\n").expect("two");
         let both = Expectations::of(&[one.clone(), two]);
-        assert_eq!(both.weight("gpu.bar1", Severity::Error, None), Severity::Warn);
+        assert_eq!(
+            both.weight("gpu.bar1", Severity::Error, None),
+            Severity::Warn
+        );
         assert!(both.requires("gpu.bar1") && both.names("b") && !both.names("c"));
         // A profile that says nothing of a check leaves it its own weight, whatever another makes of it.
         let three = parse("name='c'\nabout=''\n").expect("three");
         let both = Expectations::of(&[one, three]);
-        assert_eq!(both.weight("gpu.bar1", Severity::Error, None), Severity::Error);
+        assert_eq!(
+            both.weight("gpu.bar1", Severity::Error, None),
+            Severity::Error
+        );
         assert_eq!(
             both.weight("gpu.bar1", Severity::Info, Some(Severity::Warn)),
             Severity::Warn
@@ -265,13 +292,18 @@ mod tests {
 
     #[test]
     fn an_id_goes_before_its_family_and_a_case_may_only_be_lowered() {
-        let text =
-            "name='a'\nabout='Title: words'\n[checks]\n'gpu.*'={severity='info'}\n'gpu.bar1'={severity='warn'}\n";
+        let text = "name='a'\nabout='Title: words'\n[checks]\n'gpu.*'={severity='info'}\n'gpu.bar1'={severity='warn'}\n";
         let profile = parse(text).expect("a profile");
         assert_eq!(profile.title(), "Title");
         let asked = Expectations::of(&[profile]);
-        assert_eq!(asked.weight("gpu.mig", Severity::Error, None), Severity::Info);
-        assert_eq!(asked.weight("gpu.bar1", Severity::Error, None), Severity::Warn);
+        assert_eq!(
+            asked.weight("gpu.mig", Severity::Error, None),
+            Severity::Info
+        );
+        assert_eq!(
+            asked.weight("gpu.bar1", Severity::Error, None),
+            Severity::Warn
+        );
         assert_eq!(
             asked.weight("gpu.bar1", Severity::Error, Some(Severity::Error)),
             Severity::Warn
@@ -280,6 +312,9 @@ mod tests {
             asked.weight("gpu.bar1", Severity::Error, Some(Severity::Info)),
             Severity::Info
         );
-        assert_eq!(asked.weight("rdma.port", Severity::Warn, None), Severity::Warn);
+        assert_eq!(
+            asked.weight("rdma.port", Severity::Warn, None),
+            Severity::Warn
+        );
     }
 }

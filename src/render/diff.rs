@@ -6,7 +6,11 @@ use crate::model::{Change, ChangeKind, DiffReport, Side};
 
 /// The report for people, grouped by area.
 pub fn table(diff: &DiffReport, style: Style) -> String {
-    let mut page = format!("{}{}\n", side("A", &diff.a, style), side("B", &diff.b, style));
+    let mut page = format!(
+        "{}{}\n",
+        side("A", &diff.a, style),
+        side("B", &diff.b, style)
+    );
     if diff.changes.is_empty() {
         page.push_str("no fact differs\n");
     }
@@ -42,9 +46,16 @@ fn left_out(count: usize, width: usize) -> String {
 
 fn side(letter: &str, side: &Side, style: Style) -> String {
     let parts = [Some(&side.source), side.host.as_ref(), side.taken.as_ref()];
-    let parts: Vec<String> = parts.into_iter().flatten().map(|part| printable(part)).collect();
+    let parts: Vec<String> = parts
+        .into_iter()
+        .flatten()
+        .map(|part| printable(part))
+        .collect();
     let line = format!("{letter}: {}", parts.join(", "));
-    format!("{}\n", style.paint(Tone::Strong, &wrap(&line, style.width, 0, "   ")))
+    format!(
+        "{}\n",
+        style.paint(Tone::Strong, &wrap(&line, style.width, 0, "   "))
+    )
 }
 
 /// A thing that one side alone has: one line, whatever is known of it.
@@ -109,7 +120,13 @@ mod tests {
         width: 72,
     };
 
-    fn change(area: &str, fact: &str, a: Option<&str>, b: Option<&str>, kind: ChangeKind) -> Change {
+    fn change(
+        area: &str,
+        fact: &str,
+        a: Option<&str>,
+        b: Option<&str>,
+        kind: ChangeKind,
+    ) -> Change {
         Change {
             area: area.to_owned(),
             fact: fact.to_owned(),
@@ -140,7 +157,13 @@ mod tests {
     fn groups_by_area_and_names_what_one_side_alone_has() {
         use ChangeKind::*;
         let changes = vec![
-            change("process", "memlock soft", Some("unlimited"), Some("64 KiB"), Changed),
+            change(
+                "process",
+                "memlock soft",
+                Some("unlimited"),
+                Some("64 KiB"),
+                Changed,
+            ),
             change(
                 "PCI 0000:02:00.0",
                 "ACS control",
@@ -188,9 +211,13 @@ such; --all shows them
 
     #[test]
     fn says_so_where_nothing_differs() {
-        let want = "A: before.json, node17, 2026-11-21T10:15:00Z\nB: live, node17\n\nno fact differs\n";
+        let want =
+            "A: before.json, node17, 2026-11-21T10:15:00Z\nB: live, node17\n\nno fact differs\n";
         assert_eq!(table(&report(Vec::new(), 0), PLAIN), want);
-        let colour = Style { color: true, ..PLAIN };
+        let colour = Style {
+            color: true,
+            ..PLAIN
+        };
         let shown = crate::output::filtered(&table(&report(Vec::new(), 0), colour));
         assert!(shown.contains("\u{1b}[1mA: before.json"), "{shown:?}");
     }

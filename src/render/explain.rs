@@ -16,7 +16,11 @@ const INDENT: usize = 4;
 /// The report.
 pub fn table(report: &ExplainReport, style: Style) -> String {
     if !report.checks.is_empty() {
-        let pages: Vec<String> = report.checks.iter().map(|check| explained(check, style)).collect();
+        let pages: Vec<String> = report
+            .checks
+            .iter()
+            .map(|check| explained(check, style))
+            .collect();
         return pages.join("\n");
     }
     let mut page = String::new();
@@ -81,20 +85,33 @@ fn header(report: &ExplainReport, style: Style) -> String {
 /// A match: its cause, where it was said, and where it was met.
 fn one(found: &SymptomMatch, style: Style) -> String {
     let cause = printable(&found.cause);
-    let head = format!("{:>3} {}", found.score, wrap(&cause, style.width, INDENT, "    "));
+    let head = format!(
+        "{:>3} {}",
+        found.score,
+        wrap(&cause, style.width, INDENT, "    ")
+    );
     let mut text = style.paint(Tone::Strong, &head) + "\n";
     let times = match found.count {
         1 => String::new(),
         count => format!(" and {} more", counted(count - 1, "line")),
     };
-    let said = format!("line {}{times}: {}", found.line.number, printable(&found.line.text));
+    let said = format!(
+        "line {}{times}: {}",
+        found.line.number,
+        printable(&found.line.text)
+    );
     text.push_str(&labelled("said:", &said, style));
     text.push_str(&labelled("source:", &printable(&found.source), style));
     text
 }
 
 /// What the checks of a match find on the machine. A check that an earlier match told of is named only.
-fn here<'a>(found: &'a SymptomMatch, report: &ExplainReport, told: &mut Vec<&'a str>, style: Style) -> String {
+fn here<'a>(
+    found: &'a SymptomMatch,
+    report: &ExplainReport,
+    told: &mut Vec<&'a str>,
+    style: Style,
+) -> String {
     let mut text = String::new();
     let (mut fine, mut skipped, mut above) = (Vec::new(), Vec::new(), Vec::new());
     for id in &found.checks {
@@ -103,17 +120,27 @@ fn here<'a>(found: &'a SymptomMatch, report: &ExplainReport, told: &mut Vec<&'a 
             continue;
         }
         told.push(id);
-        let findings: Vec<&Finding> = report.findings.iter().filter(|finding| finding.id == *id).collect();
+        let findings: Vec<&Finding> = report
+            .findings
+            .iter()
+            .filter(|finding| finding.id == *id)
+            .collect();
         let bad: Vec<&&Finding> = findings.iter().filter(|finding| is_told(finding)).collect();
         for finding in bad.iter().take(FINDINGS) {
             text.push_str(&entry(finding, style));
         }
         if bad.len() > FINDINGS {
-            let more = format!("and {} more of {id}: gdr doctor shows them", bad.len() - FINDINGS);
+            let more = format!(
+                "and {} more of {id}: gdr doctor shows them",
+                bad.len() - FINDINGS
+            );
             text.push_str(&labelled("", &more, style));
         }
         if bad.is_empty() && !findings.is_empty() {
-            match findings.iter().all(|finding| finding.outcome == Outcome::Skip) {
+            match findings
+                .iter()
+                .all(|finding| finding.outcome == Outcome::Skip)
+            {
                 true => skipped.push(id.as_str()),
                 false => fine.push(id.as_str()),
             }
@@ -143,7 +170,10 @@ fn entry(finding: &Finding, style: Style) -> String {
     };
     let mark = style.paint(Tone::of_outcome(finding.outcome), &format!("{word:<7}"));
     let subject = format!("{}  {}", finding.id, printable(&finding.subject));
-    let mut text = format!("    {mark} {}\n", wrap(&subject, style.width, 12, &" ".repeat(12)));
+    let mut text = format!(
+        "    {mark} {}\n",
+        wrap(&subject, style.width, 12, &" ".repeat(12))
+    );
     text.push_str(&labelled("", &printable(&finding.message), style));
     for evidence in &finding.evidence {
         let seen = format!("{}: {}", evidence.source, evidence.value);
@@ -199,7 +229,7 @@ fn explained(check: &ExplainedCheck, style: Style) -> String {
         ("rule:", &check.rule),
         ("why:", &check.why),
         ("read:", &check.sources),
-        ("cure:", &check.cure),
+        ("cure:", &check.remedy),
     ] {
         if !body.is_empty() {
             text.push_str(&labelled(label, &printable(body), style));
@@ -215,12 +245,16 @@ fn explained(check: &ExplainedCheck, style: Style) -> String {
 fn labelled(label: &str, body: &str, style: Style) -> String {
     const WIDE: usize = 8;
     let start = match label {
-        "said:" | "source:" | "checks:" | "well:" | "n/a:" | "above:" | "rule:" | "why:" | "read:" | "cure:"
-        | "see:" => INDENT,
+        "said:" | "source:" | "checks:" | "well:" | "n/a:" | "above:" | "rule:" | "why:"
+        | "read:" | "cure:" | "see:" => INDENT,
         _ => INDENT + 8,
     };
     // What stands alone begins where the others begin.
-    let column = if label.is_empty() { start } else { start + WIDE + 1 };
+    let column = if label.is_empty() {
+        start
+    } else {
+        start + WIDE + 1
+    };
     let hang = " ".repeat(column);
     let lead = match label {
         "" => hang.clone(),

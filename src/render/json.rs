@@ -127,7 +127,9 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let topology = view.topology;
     let rows = &topology.rows;
     let name = |at: usize| rows[at].name.as_str();
-    let mut by_name: Vec<usize> = (0..rows.len()).filter(|_| topology.has_all_pairs()).collect();
+    let mut by_name: Vec<usize> = (0..rows.len())
+        .filter(|_| topology.has_all_pairs())
+        .collect();
     by_name.sort_by_key(|at| name(*at));
     let gpus: Vec<usize> = topology
         .rows_of(Kind::Gpu)
@@ -147,7 +149,9 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
         }),
         pairs: Items(|| topology.matches.iter().map(|m| pair(view, m))),
         paths: Items(|| {
-            let pairs = gpus.iter().flat_map(|a| (a + 1..rows.len()).map(move |b| (*a, b)));
+            let pairs = gpus
+                .iter()
+                .flat_map(|a| (a + 1..rows.len()).map(move |b| (*a, b)));
             pairs.filter_map(|(a, b)| path(view, a, b))
         }),
         omitted: topology.omission().map(|reason| omitted(view, reason)),
@@ -175,7 +179,11 @@ fn device(view: &View<'_>, row: &Row) -> Device {
 }
 
 fn cell(view: &View<'_>, a: usize, b: usize) -> Option<Cell> {
-    if a == b { Some(Cell::Same) } else { view.cell(a, b) }
+    if a == b {
+        Some(Cell::Same)
+    } else {
+        view.cell(a, b)
+    }
 }
 
 fn pair(view: &View<'_>, m: &Match) -> PairOut {

@@ -33,7 +33,9 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
 fn paragraph(view: &View<'_>, devices: &Devices<'_>, m: &Match) -> String {
     let rows = &view.topology.rows;
     let gpu = &rows[m.row];
-    let verdict = view.style.paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
+    let verdict = view
+        .style
+        .paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
     let mut text = format!("# {}: {verdict}: {}\n", gpu.name, printable(&m.reason));
     let nic = m.pick.map(|pick| &rows[pick]);
     if let Some(nic) = nic.filter(|nic| nic.active == Some(false)) {
@@ -64,15 +66,24 @@ fn line(devices: &Devices<'_>, gpu: &Row, nic: Option<&Row>) -> String {
         None => {
             // By default CUDA counts the fastest first.
             parts.push("CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
-            parts.push(format!("CUDA_VISIBLE_DEVICES={}", gpu.name.trim_start_matches("GPU")));
+            parts.push(format!(
+                "CUDA_VISIBLE_DEVICES={}",
+                gpu.name.trim_start_matches("GPU")
+            ));
         }
     }
     if let Some(nic) = nic {
         let port = port(devices, &nic.label);
         let name = &nic.label;
         // The second equals sign asks NCCL for this very name; without it mlx5_1 would also mean mlx5_10.
-        parts.push(format!("NCCL_IB_HCA={}", shell_word(&format!("={name}:{port}"))));
-        parts.push(format!("UCX_NET_DEVICES={}", shell_word(&format!("{name}:{port}"))));
+        parts.push(format!(
+            "NCCL_IB_HCA={}",
+            shell_word(&format!("={name}:{port}"))
+        ));
+        parts.push(format!(
+            "UCX_NET_DEVICES={}",
+            shell_word(&format!("{name}:{port}"))
+        ));
     }
     if let Fact::Known(nodes) = &gpu.nodes
         && !nodes.is_empty()

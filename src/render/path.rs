@@ -10,7 +10,9 @@ pub fn text(view: &View<'_>, path: &Path) -> String {
     let rows = [&path.from, &path.to].map(|name| view.topology.find(name));
     let ends = [(&path.from, rows[0]), (&path.to, rows[1])].map(|(name, row)| {
         let row = row.and_then(|row| view.topology.rows.get(row));
-        let label = row.map(|row| printable(&view.label(row))).unwrap_or_default();
+        let label = row
+            .map(|row| printable(&view.label(row)))
+            .unwrap_or_default();
         format!("{name} ({label})")
     });
     let mut text = format!("{} to {}: {}", ends[0], ends[1], class(&path.class));

@@ -146,14 +146,20 @@ const LEGEND: &str = "  X    = Self
 
 /// `nvidia-smi topo -p2p`.
 pub fn p2p(nvml: &Nvml, capability: P2pCapability, out: &mut dyn Write) -> io::Result<()> {
-    let names: String = nvml.gpus.iter().map(|gpu| format!("GPU{}\t", gpu.index)).collect();
+    let names: String = nvml
+        .gpus
+        .iter()
+        .map(|gpu| format!("GPU{}\t", gpu.index))
+        .collect();
     writeln!(out, " \t{}", paint(Style::new().underline(), &names))?;
     let mut pairs = BTreeMap::new();
     for pair in &nvml.pairs {
         pairs.entry((pair.from, pair.to)).or_insert(pair);
     }
     let status = |from, to| {
-        let pair = pairs.get(&(from, to)).and_then(|pair| pair.p2p.get(&capability));
+        let pair = pairs
+            .get(&(from, to))
+            .and_then(|pair| pair.p2p.get(&capability));
         pair.and_then(|status| status.known().copied())
             .unwrap_or(P2pStatus::Unknown)
     };

@@ -41,10 +41,16 @@ const ENDS: [&str; 4] = ["CPUs", "NUMA", "Address", "Device"];
 /// Rows and columns, left aligned, two blanks between columns. Where there are too many rows, the devices without cells.
 fn matrix(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = &view.topology.rows;
-    let cells = if view.topology.has_all_pairs() { rows.len() } else { 0 };
+    let cells = if view.topology.has_all_pairs() {
+        rows.len()
+    } else {
+        0
+    };
     let text = |a: usize, b: usize| match a == b {
         true => "X".to_owned(),
-        false => view.cell(a, b).map_or_else(|| "?".to_owned(), |cell| cell.to_string()),
+        false => view
+            .cell(a, b)
+            .map_or_else(|| "?".to_owned(), |cell| cell.to_string()),
     };
     // Every column is as wide as its widest text. No text is kept: a matrix has a million.
     let name = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
@@ -70,7 +76,11 @@ fn matrix(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     for (text, width) in ENDS.iter().zip(ends) {
         put(&mut line, text, width);
     }
-    writeln!(out, "{}", paint_line(view.style, true, line.trim_end(), cells))?;
+    writeln!(
+        out,
+        "{}",
+        paint_line(view.style, true, line.trim_end(), cells)
+    )?;
     for (at, row) in rows.iter().enumerate() {
         line.clear();
         put(&mut line, &row.name, name);
@@ -80,7 +90,11 @@ fn matrix(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
         for (text, width) in end(view, row).iter().zip(ends) {
             put(&mut line, text, width);
         }
-        writeln!(out, "{}", paint_line(view.style, false, line.trim_end(), cells))?;
+        writeln!(
+            out,
+            "{}",
+            paint_line(view.style, false, line.trim_end(), cells)
+        )?;
     }
     Ok(())
 }
@@ -93,9 +107,12 @@ fn end(view: &View<'_>, row: &Row) -> [String; 4] {
         Fact::Unknown(_) => "?".to_owned(),
     };
     [
-        row.cpus.known().map_or_else(|| "?".to_owned(), ToString::to_string),
+        row.cpus
+            .known()
+            .map_or_else(|| "?".to_owned(), ToString::to_string),
         numa,
-        row.bdf.map_or_else(|| "-".to_owned(), |bdf| bdf.to_string()),
+        row.bdf
+            .map_or_else(|| "-".to_owned(), |bdf| bdf.to_string()),
         device(view, row),
     ]
 }
@@ -162,10 +179,22 @@ fn legend(view: &View<'_>) -> String {
     [
         (("NV#", seen.nvlinks), "that many NVLinks"),
         (class(PciClass::Pix), "at most one PCIe bridge between them"),
-        (class(PciClass::Pxb), "several PCIe bridges, but not the host bridge"),
-        (class(PciClass::Phb), "through one PCIe host bridge (the CPU)"),
-        (class(PciClass::Node), "between host bridges of one NUMA node"),
-        (class(PciClass::Sys), "across the interconnect between NUMA nodes"),
+        (
+            class(PciClass::Pxb),
+            "several PCIe bridges, but not the host bridge",
+        ),
+        (
+            class(PciClass::Phb),
+            "through one PCIe host bridge (the CPU)",
+        ),
+        (
+            class(PciClass::Node),
+            "between host bridges of one NUMA node",
+        ),
+        (
+            class(PciClass::Sys),
+            "across the interconnect between NUMA nodes",
+        ),
         (("?", seen.unknown), not_known),
     ]
     .iter()
@@ -209,7 +238,12 @@ impl Seen {
 
 fn pairing(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let rows = &view.topology.rows;
-    let of = |kind: Kind| view.topology.matches.iter().filter(move |m| rows[m.row].kind == kind);
+    let of = |kind: Kind| {
+        view.topology
+            .matches
+            .iter()
+            .filter(move |m| rows[m.row].kind == kind)
+    };
     for m in of(Kind::Gpu) {
         out.write_all(one(view, m).as_bytes())?;
     }
@@ -224,7 +258,9 @@ fn pairing(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
 fn one(view: &View<'_>, m: &Match) -> String {
     let rows = &view.topology.rows;
     let row = &rows[m.row];
-    let verdict = view.style.paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
+    let verdict = view
+        .style
+        .paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
     let Some(pick) = m.pick else {
         return format!("{}: {verdict}: {}\n", row.name, printable(&m.reason));
     };
@@ -246,12 +282,21 @@ fn one(view: &View<'_>, m: &Match) -> String {
     );
     if let Ok(path) = view.topology.route(m.row, pick) {
         if let Fact::Known(narrow) = narrowest(&path) {
-            text.push_str(&format!("; {} at {}", bandwidth(narrow.bytes_per_second), narrow.below));
+            text.push_str(&format!(
+                "; {} at {}",
+                bandwidth(narrow.bytes_per_second),
+                narrow.below
+            ));
             text.push_str(&shared(view, narrow.below, [m.row, pick]));
         }
         for redirect in redirects(view.forest, &path) {
             if let Some(bits) = redirect.bits.known().filter(|bits| !bits.is_empty()) {
-                let what = format!("ACS at {} {} it: {}", redirect.port, verb(bits), bits.join(" "));
+                let what = format!(
+                    "ACS at {} {} it: {}",
+                    redirect.port,
+                    verb(bits),
+                    bits.join(" ")
+                );
                 text.push_str(&format!("\n  {}", view.style.paint(Tone::Bad, &what)));
             }
         }
@@ -297,7 +342,10 @@ fn remarks(view: &View<'_>) -> Vec<String> {
             .notes
             .iter()
             .find(|note| note.source == "NVML")
-            .map_or_else(|| "NVML was not read".to_owned(), |note| note.message.clone());
+            .map_or_else(
+                || "NVML was not read".to_owned(),
+                |note| note.message.clone(),
+            );
         remarks.push(format!(
             "NVLinks are not known ({why}): GPU pairs show their PCI class."
         ));
@@ -312,8 +360,15 @@ fn remarks(view: &View<'_>) -> Vec<String> {
         .gpus()
         .filter(|device| !managed.contains(&device.bdf))
         .map(|device| {
-            let driver = device.attributes.as_ref().and_then(|a| a.driver.present().cloned());
-            format!("{} ({})", device.bdf, driver.unwrap_or_else(|| "no driver".to_owned()))
+            let driver = device
+                .attributes
+                .as_ref()
+                .and_then(|a| a.driver.present().cloned());
+            format!(
+                "{} ({})",
+                device.bdf,
+                driver.unwrap_or_else(|| "no driver".to_owned())
+            )
         })
         .collect();
     if !others.is_empty() {

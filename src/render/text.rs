@@ -46,7 +46,12 @@ impl Tone {
             "PHB" => Some(Self::Fair),
             "NODE" | "SYS" => Some(Self::Bad),
             "?" => Some(Self::Dim),
-            _ if cell.strip_prefix("NV").is_some_and(|n| n.parse::<u32>().is_ok()) => Some(Self::Special),
+            _ if cell
+                .strip_prefix("NV")
+                .is_some_and(|n| n.parse::<u32>().is_ok()) =>
+            {
+                Some(Self::Special)
+            }
             _ => None,
         }
     }

@@ -24,14 +24,19 @@ pub struct Redirect {
 
 /// The ports on both legs of a path, judged.
 pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
-    let ends = [path.hops.first(), path.hops.last()].map(|hop| hop.and_then(|hop| forest.device(hop.bdf)));
+    let ends =
+        [path.hops.first(), path.hops.last()].map(|hop| hop.and_then(|hop| forest.device(hop.bdf)));
     let translated = ends
         .iter()
         .flatten()
         .any(|device| device.config.ats.present().is_some_and(|ats| ats.enabled));
     let legs = || {
         let turn = |bdf| path.meeting == Meeting::Bridge(bdf);
-        let inner = path.hops.iter().skip(1).take(path.hops.len().saturating_sub(2));
+        let inner = path
+            .hops
+            .iter()
+            .skip(1)
+            .take(path.hops.len().saturating_sub(2));
         inner.filter(move |hop| !turn(hop.bdf))
     };
     let ports: Vec<(&PciDevice, Role)> = legs()
@@ -39,7 +44,10 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
         .map(|device| (device, forest.role(device)))
         .filter(|(_, role)| matches!(role, Role::DownstreamPort | Role::RootPort | Role::Unplaced))
         .collect();
-    let beside: Vec<Beside<'_>> = ports.iter().map(|(device, _)| beside(forest, device)).collect();
+    let beside: Vec<Beside<'_>> = ports
+        .iter()
+        .map(|(device, _)| beside(forest, device))
+        .collect();
     let judged = ports.iter().zip(&beside).map(|((port, role), own)| {
         let redirect = judge(port, sibling(own, &beside), translated);
         match (role, &redirect.bits) {

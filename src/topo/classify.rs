@@ -20,8 +20,12 @@ pub struct End<'a> {
 pub fn class(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
     match (&a.place, &b.place) {
         (Fact::Known(_), Fact::Known(_)) if a.bdf == b.bdf => Fact::Known(PciClass::Pix),
-        (Fact::Known(here), Fact::Known(there)) if here.root == there.root => below_one_root(here, there),
-        (Fact::Known(here), Fact::Known(there)) if here.rooted && there.rooted => across_roots(facts, a, b),
+        (Fact::Known(here), Fact::Known(there)) if here.root == there.root => {
+            below_one_root(here, there)
+        }
+        (Fact::Known(here), Fact::Known(there)) if here.rooted && there.rooted => {
+            across_roots(facts, a, b)
+        }
         // A bridge that the source does not tell of may be above both.
         (Fact::Known(_), Fact::Known(_)) => Fact::Unknown(Why::NotCovered),
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
@@ -31,7 +35,12 @@ pub fn class(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
 /// How many bridges, from the root on, are above both places.
 pub fn bridges_in_common(a: &Place, b: &Place) -> usize {
     match a.root == b.root {
-        true => a.bridges.iter().zip(&b.bridges).take_while(|(a, b)| a == b).count(),
+        true => a
+            .bridges
+            .iter()
+            .zip(&b.bridges)
+            .take_while(|(a, b)| a == b)
+            .count(),
         false => 0,
     }
 }
@@ -54,7 +63,9 @@ fn across_roots(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
     }
     match (&a.numa, &b.numa) {
         // Where there is one node, its number and none are the same.
-        (Fact::Known(a), Fact::Known(b)) if a.is_some() != b.is_some() && facts.numa.known().is_none() => {
+        (Fact::Known(a), Fact::Known(b))
+            if a.is_some() != b.is_some() && facts.numa.known().is_none() =>
+        {
             Fact::Unknown(Why::NotCovered)
         }
         (Fact::Known(a), Fact::Known(b)) if a == b => Fact::Known(PciClass::Node),
@@ -73,7 +84,10 @@ mod tests {
         Place {
             root: RootBus { domain: 0, bus: 0 },
             rooted: true,
-            bridges: bridges.iter().map(|b| b.parse().expect("an address")).collect(),
+            bridges: bridges
+                .iter()
+                .map(|b| b.parse().expect("an address"))
+                .collect(),
         }
     }
 
@@ -85,7 +99,7 @@ mod tests {
             // On the root bus, and below different root ports.
             (&[], &[], PciClass::Phb),
             (&[RP], &["00:02.0"], PciClass::Phb),
-            // Two functions of one card; two downstream ports of one switch.
+            // Two functions of one NIC; two downstream ports of one switch.
             (&[RP], &[RP], PciClass::Pix),
             (&[RP, UP, "02:00.0"], &[RP, UP, "02:01.0"], PciClass::Pix),
             // A cascaded switch on one side (IGX Orin: three bridges against one).
@@ -101,8 +115,16 @@ mod tests {
             ),
         ];
         for (a, b, class) in rows {
-            assert_eq!(below_one_root(&place(a), &place(b)), Fact::Known(class), "{a:?} {b:?}");
-            assert_eq!(below_one_root(&place(b), &place(a)), Fact::Known(class), "{b:?} {a:?}");
+            assert_eq!(
+                below_one_root(&place(a), &place(b)),
+                Fact::Known(class),
+                "{a:?} {b:?}"
+            );
+            assert_eq!(
+                below_one_root(&place(b), &place(a)),
+                Fact::Known(class),
+                "{b:?} {a:?}"
+            );
         }
     }
 

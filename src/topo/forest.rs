@@ -68,20 +68,25 @@ impl<'a> Forest<'a> {
 
     /// The role of every function: what is nearer to the root comes first, because a role follows from the parent's.
     fn roles(&self) -> Vec<Role> {
-        let depth = |device: &PciDevice| device.place.known().map_or(0, |place| place.bridges.len());
+        let depth =
+            |device: &PciDevice| device.place.known().map_or(0, |place| place.bridges.len());
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
         order.sort_by_key(|at| depth(&self.devices[*at]));
         let mut roles = vec![Role::Endpoint; self.devices.len()];
         for at in order {
             let device = &self.devices[at];
-            let parent = self.parent(device).and_then(|parent| self.position(parent.bdf));
+            let parent = self
+                .parent(device)
+                .and_then(|parent| self.position(parent.bdf));
             roles[at] = self.judge(device, parent.map(|parent| roles[parent]));
         }
         roles
     }
 
     fn position(&self, bdf: Bdf) -> Option<usize> {
-        self.devices.binary_search_by_key(&bdf, |device| device.bdf).ok()
+        self.devices
+            .binary_search_by_key(&bdf, |device| device.bdf)
+            .ok()
     }
 
     /// A function by its address.
@@ -130,18 +135,22 @@ impl<'a> Forest<'a> {
         if !has_children && !device.ids.known().is_some_and(|ids| ids.is_bridge()) {
             return Role::Endpoint;
         }
-        if let Some(PortType::PcieToPci | PortType::PciToPcie) = device.config.express.present().map(|e| e.port) {
+        if let Some(PortType::PcieToPci | PortType::PciToPcie) =
+            device.config.express.present().map(|e| e.port)
+        {
             return Role::Bridge;
         }
         match parent {
             None if is_on_a_root_bus(device) => Role::RootPort,
             // Above it is something that the source does not tell of: then it is what it says of itself.
-            None | Some(Role::Unplaced) => match device.config.express.present().map(|express| express.port) {
-                Some(PortType::RootPort) => Role::RootPort,
-                Some(PortType::UpstreamPort) => Role::UpstreamPort,
-                Some(PortType::DownstreamPort) => Role::DownstreamPort,
-                _ => Role::Unplaced,
-            },
+            None | Some(Role::Unplaced) => {
+                match device.config.express.present().map(|express| express.port) {
+                    Some(PortType::RootPort) => Role::RootPort,
+                    Some(PortType::UpstreamPort) => Role::UpstreamPort,
+                    Some(PortType::DownstreamPort) => Role::DownstreamPort,
+                    _ => Role::Unplaced,
+                }
+            }
             Some(Role::RootPort | Role::DownstreamPort) => Role::UpstreamPort,
             Some(Role::UpstreamPort) => Role::DownstreamPort,
             Some(Role::Bridge | Role::Endpoint) => Role::Bridge,
@@ -150,7 +159,9 @@ impl<'a> Forest<'a> {
 
     /// Why the capabilities of one end of the link above a function are unknown: then the link may be all that end can do.
     pub fn one_end_unknown(&self, device: &PciDevice) -> Option<Why> {
-        own_link(device).why().or_else(|| own_link(self.parent(device)?).why())
+        own_link(device)
+            .why()
+            .or_else(|| own_link(self.parent(device)?).why())
     }
 
     /// The link above a function; none for what has no link of its own above it: ports of the root complex, the inner
@@ -205,7 +216,11 @@ fn own_link(device: &PciDevice) -> Fact<Option<LinkState>> {
 }
 
 fn from_attributes(device: &PciDevice, why: Why) -> Fact<Option<LinkState>> {
-    match device.attributes.as_ref().map(|attributes| &attributes.link) {
+    match device
+        .attributes
+        .as_ref()
+        .map(|attributes| &attributes.link)
+    {
         Some(Fact::Known(link)) => Fact::Known(*link),
         _ => Fact::Unknown(why),
     }

@@ -71,12 +71,21 @@ impl<'t> Partners<'t> {
             }
         }
         let bridges = place.bridges.as_slice();
-        self.below.entry((place.root, bridges)).or_default().push(row);
+        self.below
+            .entry((place.root, bridges))
+            .or_default()
+            .push(row);
         if let Some((_, above)) = bridges.split_last() {
-            self.below_a_child.entry((place.root, above)).or_default().push(row);
+            self.below_a_child
+                .entry((place.root, above))
+                .or_default()
+                .push(row);
         }
         if let Some(first) = bridges.first() {
-            self.below_the_root.entry((place.root, *first)).or_default().push(row);
+            self.below_the_root
+                .entry((place.root, *first))
+                .or_default()
+                .push(row);
         }
         if place.rooted {
             self.rooted.entry(place.root).or_default().push(row);
@@ -107,7 +116,11 @@ impl<'t> Partners<'t> {
                 // The same function; a coherent GPU and the NICs of its socket; at most one bridge between.
                 let mut found = vec![end.bdf.and_then(|bdf| self.by_function.get(&bdf))];
                 if let Fact::Known(Some(node)) = end.numa {
-                    let by_socket = if coherent { &self.by_node } else { &self.coherent };
+                    let by_socket = if coherent {
+                        &self.by_node
+                    } else {
+                        &self.coherent
+                    };
                     found.push(by_socket.get(&node));
                 }
                 for chain in (1..=bridges.len()).rev().take(2) {
@@ -122,10 +135,18 @@ impl<'t> Partners<'t> {
                 found.into_iter().map(Vec::as_slice).collect()
             }
             _ if !place.rooted => Vec::new(),
-            2 => self.rooted.get(&place.root).into_iter().map(Vec::as_slice).collect(),
+            2 => self
+                .rooted
+                .get(&place.root)
+                .into_iter()
+                .map(Vec::as_slice)
+                .collect(),
             3 if self.has_one_node() => vec![self.all_rooted.as_slice()],
             3 => {
-                let found = end.numa.known().and_then(|node| self.rooted_by_node.get(node));
+                let found = end
+                    .numa
+                    .known()
+                    .and_then(|node| self.rooted_by_node.get(node));
                 found.into_iter().map(Vec::as_slice).collect()
             }
             _ => {
@@ -133,7 +154,9 @@ impl<'t> Partners<'t> {
                 let numbered = self.topology.facts.numa.known().is_some();
                 let far = |node: &Option<u32>| {
                     let near = end.numa.known();
-                    near.is_some_and(|near| near != node && (numbered || near.is_some() == node.is_some()))
+                    near.is_some_and(|near| {
+                        near != node && (numbered || near.is_some() == node.is_some())
+                    })
                 };
                 let nodes = self.rooted_by_node.iter().filter(|(node, _)| far(node));
                 nodes.map(|(_, rows)| rows.as_slice()).collect()
@@ -142,6 +165,10 @@ impl<'t> Partners<'t> {
     }
 
     fn has_one_node(&self) -> bool {
-        self.topology.facts.numa.known().is_some_and(|nodes| nodes.len() == 1)
+        self.topology
+            .facts
+            .numa
+            .known()
+            .is_some_and(|nodes| nodes.len() == 1)
     }
 }

@@ -22,7 +22,12 @@ impl NvLinks {
         let nvml = match (&facts.nvml, facts.nvml()) {
             (_, Some(nvml)) => nvml,
             (Fact::Unknown(why), _) => return Self(Fact::Unknown(*why)),
-            (Fact::Known(NvmlOutcome::Read(_) | NvmlOutcome::Absent { .. } | NvmlOutcome::Failed { .. }), None) => {
+            (
+                Fact::Known(
+                    NvmlOutcome::Read(_) | NvmlOutcome::Absent { .. } | NvmlOutcome::Failed { .. },
+                ),
+                None,
+            ) => {
                 return Self(Fact::Unknown(Why::NotCovered));
             }
         };
@@ -35,7 +40,8 @@ impl NvLinks {
                         if let Fact::Known(remote) = link.remote_bdf {
                             *ends.direct.entry(remote).or_default() += 1;
                         }
-                        ends.switched += u32::from(link.remote.known().is_some_and(|remote| remote == "switch"));
+                        ends.switched +=
+                            u32::from(link.remote.known().is_some_and(|remote| remote == "switch"));
                     }
                     ends
                 })

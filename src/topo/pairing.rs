@@ -30,7 +30,9 @@ impl Candidate {
 
 /// The matches of all GPUs, then of all NICs.
 pub fn matches(topology: &Topology<'_>) -> Vec<Match> {
-    let legs: Vec<Leg> = (0..topology.rows.len()).map(|row| leg(topology, row)).collect();
+    let legs: Vec<Leg> = (0..topology.rows.len())
+        .map(|row| leg(topology, row))
+        .collect();
     let of = |mine: Kind, theirs: Kind| {
         let partners = Partners::new(topology, theirs);
         let mut taken = vec![0_usize; topology.rows.len()];
@@ -67,7 +69,11 @@ fn one(
         return nobody(topology, row, theirs);
     };
     let partner = &topology.rows[pick.row];
-    let (verdict, reason) = judge(me, partner, best.first().map_or(pick.class, |first| first.class));
+    let (verdict, reason) = judge(
+        me,
+        partner,
+        best.first().map_or(pick.class, |first| first.class),
+    );
     Match {
         row,
         best: match topology.has_all_pairs() {
@@ -82,7 +88,12 @@ fn one(
 }
 
 /// The candidates of the first level that has any, in the order of their rows.
-fn nearest(topology: &Topology<'_>, legs: &[Leg], partners: &Partners<'_>, row: usize) -> Vec<Candidate> {
+fn nearest(
+    topology: &Topology<'_>,
+    legs: &[Leg],
+    partners: &Partners<'_>,
+    row: usize,
+) -> Vec<Candidate> {
     let most = match topology.has_all_pairs() {
         true => usize::MAX,
         false => MAX_CANDIDATES,
@@ -107,7 +118,9 @@ fn nobody(topology: &Topology<'_>, row: usize, theirs: Kind) -> Match {
     let name = &topology.rows[row].name;
     let others = topology.rows_of(theirs).count();
     let reason = match (theirs, others, topology.rows[row].software) {
-        (_, _, true) => format!("{name} is software over a network device: GPUDirect RDMA needs a card"),
+        (_, _, true) => {
+            format!("{name} is software over a network device: GPUDirect RDMA needs a NIC")
+        }
         (Kind::Gpu, 0, _) => "there is no GPU".to_owned(),
         (_, 0, _) => "there is no RDMA device".to_owned(),
         _ => format!("{name} has no partner whose place in the PCI tree is known"),
@@ -173,7 +186,11 @@ fn leg(topology: &Topology<'_>, row: usize) -> Leg {
 
 /// What the narrowest link between two rows carries; 0 where that is not known.
 fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
-    let ends = [a, b].map(|row| topology.end(row).and_then(|end| Some((end.bdf?, end.place.known()?))));
+    let ends = [a, b].map(|row| {
+        topology
+            .end(row)
+            .and_then(|end| Some((end.bdf?, end.place.known()?)))
+    });
     let [Some((first, here)), Some((last, there))] = ends else {
         return 0;
     };
@@ -186,7 +203,8 @@ fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
 
 /// A coherent GPU reaches the NICs of its own socket over NVLink-C2C, whatever class the PCI tree gives.
 fn by_socket(a: &Row, b: &Row) -> bool {
-    (a.coherent || b.coherent) && matches!((&a.numa, &b.numa), (Fact::Known(Some(a)), Fact::Known(Some(b))) if a == b)
+    (a.coherent || b.coherent)
+        && matches!((&a.numa, &b.numa), (Fact::Known(Some(a)), Fact::Known(Some(b))) if a == b)
 }
 
 fn judge(me: &Row, partner: &Row, class: PciClass) -> (Verdict, String) {
@@ -197,7 +215,10 @@ fn judge(me: &Row, partner: &Row, class: PciClass) -> (Verdict, String) {
     }
     let (verdict, reason) = match class {
         PciClass::Pix => (Verdict::Good, "below one switch"),
-        PciClass::Pxb => (Verdict::Good, "below one root port, through several switches"),
+        PciClass::Pxb => (
+            Verdict::Good,
+            "below one root port, through several switches",
+        ),
         PciClass::Phb => (
             Verdict::LikelyGood,
             "through one host bridge; what that carries depends on the CPU",
@@ -214,7 +235,11 @@ fn advice(facts: &Facts, me: &Row, partner: &Row) -> String {
         Kind::Gpu => (me, partner),
         Kind::Nic | Kind::Nvme => (partner, me),
     };
-    let place = |row: &Row| row.bdf.and_then(|bdf| facts.device(bdf)).and_then(|d| d.place.known());
+    let place = |row: &Row| {
+        row.bdf
+            .and_then(|bdf| facts.device(bdf))
+            .and_then(|d| d.place.known())
+    };
     let bus = place(gpu).map_or_else(|| "its root bus".to_owned(), |place| place.root.to_string());
     let node = match &gpu.numa {
         Fact::Known(Some(node)) => format!(", NUMA node {node}"),

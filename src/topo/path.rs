@@ -23,7 +23,10 @@ impl Topology<'_> {
         path.bottleneck = narrowest(&path).map(|narrow| Bottleneck {
             below: narrow.below,
             bytes_per_second: narrow.bytes_per_second,
-            shared_with: self.sharers(narrow.below, [a, b]).map(|row| row.name.clone()).collect(),
+            shared_with: self
+                .sharers(narrow.below, [a, b])
+                .map(|row| row.name.clone())
+                .collect(),
         });
         Ok(path)
     }
@@ -37,7 +40,9 @@ impl Topology<'_> {
             return Err(format!("{} and {} are the same device", from.name, to.name));
         }
         let (first, last) = (self.located(a, from)?, self.located(b, to)?);
-        let class = self.pair(a, b).map_or(Fact::Unknown(Why::NotCovered), |pair| pair.pci);
+        let class = self
+            .pair(a, b)
+            .map_or(Fact::Unknown(Why::NotCovered), |pair| pair.pci);
         if first.bdf == last.bdf {
             return Err(format!(
                 "{} and {} are the same PCI function {}",
@@ -48,12 +53,19 @@ impl Topology<'_> {
             return Err("their places in the PCI tree are not known".to_owned());
         };
         let common = bridges_in_common(here, there);
-        let meeting = meeting(here, there)
-            .ok_or_else(|| "this source lacks the bridges above one of them, where they may meet".to_owned())?;
+        let meeting = meeting(here, there).ok_or_else(|| {
+            "this source lacks the bridges above one of them, where they may meet".to_owned()
+        })?;
         let forest = &self.forest;
         let up = std::iter::once(&first.bdf).chain(here.bridges[common..].iter().rev());
-        let down = there.bridges[common..].iter().chain(std::iter::once(&last.bdf));
-        let mut hops: Vec<Hop> = up.clone().chain(down).map(|bdf| hop(forest, *bdf)).collect();
+        let down = there.bridges[common..]
+            .iter()
+            .chain(std::iter::once(&last.bdf));
+        let mut hops: Vec<Hop> = up
+            .clone()
+            .chain(down)
+            .map(|bdf| hop(forest, *bdf))
+            .collect();
         if let Meeting::Bridge(bridge) = meeting {
             // The link above the bridge where the legs meet is not on the way.
             let turn = Hop {
@@ -84,7 +96,10 @@ impl Topology<'_> {
     /// The rows whose traffic to the root goes over the link above a function, but for two.
     pub fn sharers(&self, below: Bdf, ends: [usize; 2]) -> impl Iterator<Item = &Row> {
         let rows = self.below.get_or_init(|| self.rows_below()).get(&below);
-        let others = rows.into_iter().flatten().filter(move |row| !ends.contains(row));
+        let others = rows
+            .into_iter()
+            .flatten()
+            .filter(move |row| !ends.contains(row));
         others.filter_map(|row| self.rows.get(*row))
     }
 
@@ -92,7 +107,11 @@ impl Topology<'_> {
     pub fn sharer_count(&self, below: Bdf, ends: [usize; 2]) -> usize {
         let rows = self.below.get_or_init(|| self.rows_below()).get(&below);
         let rows = rows.map_or(&[][..], Vec::as_slice);
-        rows.len() - ends.iter().filter(|end| rows.binary_search(end).is_ok()).count()
+        rows.len()
+            - ends
+                .iter()
+                .filter(|end| rows.binary_search(end).is_ok())
+                .count()
     }
 
     /// The rows that are a function or sit below it, by that function and in their order.
@@ -102,7 +121,11 @@ impl Topology<'_> {
             let Some(device) = self.device(row) else {
                 continue;
             };
-            let bridges = device.place.known().into_iter().flat_map(|place| &place.bridges);
+            let bridges = device
+                .place
+                .known()
+                .into_iter()
+                .flat_map(|place| &place.bridges);
             for bdf in bridges.chain([&device.bdf]) {
                 let rows = below.entry(*bdf).or_default();
                 // Links written by hand may name a bridge twice.
@@ -124,7 +147,11 @@ impl Topology<'_> {
 
 /// Where two places meet; none where that is above all that the source tells of.
 fn meeting(a: &Place, b: &Place) -> Option<Meeting> {
-    match a.bridges.get(..bridges_in_common(a, b)).and_then(<[Bdf]>::last) {
+    match a
+        .bridges
+        .get(..bridges_in_common(a, b))
+        .and_then(<[Bdf]>::last)
+    {
         Some(bridge) => Some(Meeting::Bridge(*bridge)),
         None if !(a.rooted && b.rooted) => None,
         None if a.root == b.root => Some(Meeting::HostBridge(a.root)),
@@ -156,7 +183,11 @@ fn hop(forest: &Forest<'_>, bdf: Bdf) -> Hop {
 /// The narrowest link of a path; unknown where a link on the way is.
 pub fn narrowest(path: &Path) -> Fact<Narrowest> {
     let mut narrowest: Option<Narrowest> = None;
-    for hop in path.hops.iter().filter(|hop| path.meeting != Meeting::Bridge(hop.bdf)) {
+    for hop in path
+        .hops
+        .iter()
+        .filter(|hop| path.meeting != Meeting::Bridge(hop.bdf))
+    {
         let bandwidth = match hop.link {
             Fact::Known(Some(link)) => link.bandwidth(),
             Fact::Known(None) => continue,

@@ -19,7 +19,13 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
     let unnamed = facts.unnamed_nics.iter().enumerate().map(|(n, bdf)| Row {
         label: bdf.to_string(),
         named: false,
-        ..row(facts, format!("NIC{n}"), Kind::Nic, Some(*bdf), facts.device(*bdf))
+        ..row(
+            facts,
+            format!("NIC{n}"),
+            Kind::Nic,
+            Some(*bdf),
+            facts.device(*bdf),
+        )
     });
     let nvme = facts
         .nvme
@@ -53,7 +59,11 @@ fn gpu(facts: &Facts, number: usize, device: &PciDevice) -> Row {
     let nvml = facts
         .nvml()
         .and_then(|nvml| nvml.gpus.iter().find(|gpu| gpu.bdf == device.bdf));
-    let driver = facts.driver.gpus.known().and_then(|gpus| gpus.get(&device.bdf));
+    let driver = facts
+        .driver
+        .gpus
+        .known()
+        .and_then(|gpus| gpus.get(&device.bdf));
     let from_driver = |of: fn(&DriverGpu) -> Option<String>| driver.and_then(of);
     let name = nvml.and_then(|gpu| gpu.name.known().cloned());
     let uuid = nvml.and_then(|gpu| gpu.uuid.known().cloned());
@@ -71,7 +81,13 @@ fn gpu(facts: &Facts, number: usize, device: &PciDevice) -> Row {
                 .map(|links| u32::try_from(links.len()).unwrap_or(u32::MAX)),
             None => Fact::Unknown(facts.nvml.why().unwrap_or(Why::NotCovered)),
         },
-        ..row(facts, format!("GPU{number}"), Kind::Gpu, Some(device.bdf), Some(device))
+        ..row(
+            facts,
+            format!("GPU{number}"),
+            Kind::Gpu,
+            Some(device.bdf),
+            Some(device),
+        )
     }
 }
 
@@ -103,7 +119,13 @@ fn nic(facts: &Facts, number: usize, rdma: &RdmaDevice) -> Row {
     }
 }
 
-fn row(facts: &Facts, name: String, kind: Kind, bdf: Option<Bdf>, device: Option<&PciDevice>) -> Row {
+fn row(
+    facts: &Facts,
+    name: String,
+    kind: Kind,
+    bdf: Option<Bdf>,
+    device: Option<&PciDevice>,
+) -> Row {
     let cpus = device
         .and_then(|device| device.attributes.as_ref())
         .map_or(Fact::Unknown(Why::NotCovered), |attributes| {
@@ -116,7 +138,9 @@ fn row(facts: &Facts, name: String, kind: Kind, bdf: Option<Bdf>, device: Option
         label: String::new(),
         named: true,
         uuid: None,
-        numa: device.map_or(Fact::Unknown(Why::NotCovered), |device| device.numa_node.clone()),
+        numa: device.map_or(Fact::Unknown(Why::NotCovered), |device| {
+            device.numa_node.clone()
+        }),
         nodes: nodes(facts, &cpus),
         cpus,
         memory_node: None,

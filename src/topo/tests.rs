@@ -25,7 +25,11 @@ struct Spot {
 }
 
 fn spot() -> impl Strategy<Value = Spot> {
-    let tree = (0..3_u8, prop::bool::weighted(0.9), prop::collection::vec(0..2_u8, 0..4));
+    let tree = (
+        0..3_u8,
+        prop::bool::weighted(0.9),
+        prop::collection::vec(0..2_u8, 0..4),
+    );
     let flags = (
         any::<bool>(),
         prop::bool::weighted(0.1),
@@ -60,7 +64,11 @@ fn address(domain: u32, bus: u8, device: u8) -> Bdf {
 
 /// The addresses of the bridges above: a bridge is known by the way that leads to it.
 fn bridges(spot: &Spot) -> Vec<Bdf> {
-    let way = |length: usize| spot.bridges[..length].iter().fold(1_u8, |way, turn| way * 2 + turn);
+    let way = |length: usize| {
+        spot.bridges[..length]
+            .iter()
+            .fold(1_u8, |way, turn| way * 2 + turn)
+    };
     (1..=spot.bridges.len())
         .map(|length| address(u32::from(spot.root), way(length), 1))
         .collect()
@@ -162,7 +170,11 @@ fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, bool, u
     let by_socket = (a.coherent || b.coherent)
         && matches!((&a.numa, &b.numa), (Fact::Known(Some(a)), Fact::Known(Some(b))) if a == b);
     let path = topology.route(me, other).ok();
-    let narrow = path.and_then(|path| narrowest(&path).known().map(|narrow| narrow.bytes_per_second));
+    let narrow = path.and_then(|path| {
+        narrowest(&path)
+            .known()
+            .map(|narrow| narrow.bytes_per_second)
+    });
     let distance = match class {
         PciClass::Pix => 0,
         _ if by_socket => 0,
@@ -171,7 +183,11 @@ fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, bool, u
         PciClass::Node => 3,
         PciClass::Sys => 4,
     };
-    Some((distance, b.active == Some(false), u64::MAX - narrow.unwrap_or(0)))
+    Some((
+        distance,
+        b.active == Some(false),
+        u64::MAX - narrow.unwrap_or(0),
+    ))
 }
 
 /// The partners of the least rank, found by looking at all of them.
@@ -191,7 +207,11 @@ fn nearest(topology: &Topology<'_>, me: usize, theirs: Kind) -> Vec<usize> {
 }
 
 fn other(kind: Kind) -> Kind {
-    if kind == Kind::Gpu { Kind::Nic } else { Kind::Gpu }
+    if kind == Kind::Gpu {
+        Kind::Nic
+    } else {
+        Kind::Gpu
+    }
 }
 
 proptest! {
@@ -235,7 +255,11 @@ fn beyond_the_limit_each_row_has_one_partner_of_the_nearest() {
     let facts = large(MAX_ROWS, 64);
     let topology = topology(&facts);
     assert!(!topology.has_all_pairs() && !topology.has_all_paths());
-    assert!(topology.omission().is_some_and(|why| why.contains("1088 GPUs, NICs")));
+    assert!(
+        topology
+            .omission()
+            .is_some_and(|why| why.contains("1088 GPUs, NICs"))
+    );
     for found in topology.matches.iter().step_by(7) {
         let best = nearest(&topology, found.row, other(topology.rows[found.row].kind));
         let pick = found.pick.expect("a partner");
@@ -252,8 +276,13 @@ fn beyond_the_limit_each_row_has_one_partner_of_the_nearest() {
         .iter()
         .filter(|found| topology.rows[found.row].kind == Kind::Gpu);
     let mut taken = vec![0; topology.rows.len()];
-    of_gpus.filter_map(|found| found.pick).for_each(|pick| taken[pick] += 1);
-    assert!(taken.iter().all(|count| *count <= 2 * MAX_ROWS / 64 + 2), "{taken:?}");
+    of_gpus
+        .filter_map(|found| found.pick)
+        .for_each(|pick| taken[pick] += 1);
+    assert!(
+        taken.iter().all(|count| *count <= 2 * MAX_ROWS / 64 + 2),
+        "{taken:?}"
+    );
 }
 
 #[test]

@@ -64,7 +64,9 @@ fn end<'a>(facts: &'a Facts, row: &Row) -> End<'a> {
     let device = row.bdf.and_then(|bdf| facts.device(bdf));
     End {
         bdf: row.bdf,
-        place: device.map_or(Fact::Unknown(Why::NotCovered), |device| device.place.as_ref()),
+        place: device.map_or(Fact::Unknown(Why::NotCovered), |device| {
+            device.place.as_ref()
+        }),
         numa: row.numa.clone(),
     }
 }
@@ -72,13 +74,19 @@ fn end<'a>(facts: &'a Facts, row: &Row) -> End<'a> {
 impl<'a> Topology<'a> {
     /// The rows of one kind, with their numbers.
     pub fn rows_of(&self, kind: Kind) -> impl Iterator<Item = (usize, &Row)> {
-        self.rows.iter().enumerate().filter(move |(_, row)| row.kind == kind)
+        self.rows
+            .iter()
+            .enumerate()
+            .filter(move |(_, row)| row.kind == kind)
     }
 
     /// The pair of two different rows, in either order.
     pub fn pair(&self, a: usize, b: usize) -> Option<Pair> {
         // Both ways are the same, but for links that only one end tells of.
-        let (low, high) = (self.ends.get(a.min(b))?, self.ends.get(a.max(b)).filter(|_| a != b)?);
+        let (low, high) = (
+            self.ends.get(a.min(b))?,
+            self.ends.get(a.max(b)).filter(|_| a != b)?,
+        );
         Some(Pair {
             pci: class(self.facts, low, high),
             nvlinks: self.nvlinks.between(low.bdf, high.bdf),
@@ -87,7 +95,10 @@ impl<'a> Topology<'a> {
 
     /// How two different rows meet over PCI; none where that is not known.
     pub fn class(&self, a: usize, b: usize) -> Option<PciClass> {
-        let (low, high) = (self.ends.get(a.min(b))?, self.ends.get(a.max(b)).filter(|_| a != b)?);
+        let (low, high) = (
+            self.ends.get(a.min(b))?,
+            self.ends.get(a.max(b)).filter(|_| a != b)?,
+        );
         class(self.facts, low, high).known().copied()
     }
 

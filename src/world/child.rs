@@ -22,13 +22,16 @@ pub struct Running {
 
 impl Running {
     /// Starts a command without input; its standard error goes nowhere.
-    pub fn start(command: &mut Command, patience: Duration) -> io::Result<Self> {
-        Self::spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()), patience)
+    pub fn start(command: &mut Command, allowed: Duration) -> io::Result<Self> {
+        Self::spawn(
+            command.stdout(Stdio::piped()).stderr(Stdio::null()),
+            allowed,
+        )
     }
 
     /// Starts a command without input, whose output goes where the caller put it.
-    pub fn spawn(command: &mut Command, patience: Duration) -> io::Result<Self> {
-        Self::begin(command, patience, false)
+    pub fn spawn(command: &mut Command, allowed: Duration) -> io::Result<Self> {
+        Self::begin(command, allowed, false)
     }
 
     /// The same in a process group of its own: what the command starts is killed with it. An interrupt from the terminal
@@ -98,7 +101,10 @@ impl Running {
 impl Running {
     fn kill(&mut self) -> io::Result<()> {
         match self.group {
-            true => Ok(kill_process_group(Pid::from_child(&self.child), Signal::KILL)?),
+            true => Ok(kill_process_group(
+                Pid::from_child(&self.child),
+                Signal::KILL,
+            )?),
             false => self.child.kill(),
         }
     }
@@ -119,9 +125,10 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    fn run(script: &str, patience: u64) -> io::Result<(Vec<u8>, ExitStatus)> {
+    fn run(script: &str, allowed: u64) -> io::Result<(Vec<u8>, ExitStatus)> {
         let mut command = Command::new("/bin/sh");
-        let mut running = Running::start(command.args(["-c", script]), Duration::from_millis(patience))?;
+        let mut running =
+            Running::start(command.args(["-c", script]), Duration::from_millis(allowed))?;
         Ok((running.output()?, running.status()?))
     }
 
@@ -135,10 +142,11 @@ mod tests {
     #[test]
     fn an_answer_in_time_is_read_after_the_deadline() {
         let mut command = Command::new("/bin/sh");
-        let patience = Duration::from_millis(10);
-        let mut running = Running::start(command.args(["-c", "printf hello"]), patience).expect("a child");
+        let allowed = Duration::from_millis(10);
+        let mut running =
+            Running::start(command.args(["-c", "printf hello"]), allowed).expect("a child");
         running.child.wait().expect("its end");
-        std::thread::sleep(2 * patience);
+        std::thread::sleep(2 * allowed);
         assert_eq!(running.output().expect("an answer"), b"hello");
     }
 
@@ -151,8 +159,12 @@ mod tests {
             .args(["-c", &script])
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let mut running = Running::spawn_group(&mut command, Duration::from_millis(300)).expect("a child");
-        assert_eq!(running.status().expect_err("it hangs").kind(), io::ErrorKind::TimedOut);
+        let mut running =
+            Running::spawn_group(&mut command, Duration::from_millis(300)).expect("a child");
+        assert_eq!(
+            running.status().expect_err("it hangs").kind(),
+            io::ErrorKind::TimedOut
+        );
         drop(running);
         let pid = std::fs::read_to_string(pid.path()).expect("its number");
         let stat = format!("/proc/{}/stat", pid.trim());

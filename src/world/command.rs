@@ -30,7 +30,10 @@ mod tests {
         let said = with_clean_environment(Path::new("/usr/bin/env"))
             .output()
             .expect("env runs");
-        let mut lines: Vec<&str> = std::str::from_utf8(&said.stdout).expect("text").lines().collect();
+        let mut lines: Vec<&str> = std::str::from_utf8(&said.stdout)
+            .expect("text")
+            .lines()
+            .collect();
         lines.sort_unstable();
         let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         assert_eq!(lines, ["LC_ALL=C", path]);

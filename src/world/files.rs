@@ -17,7 +17,11 @@ pub trait Files: Send + Sync {
     fn list(&self, path: &Path) -> Result<Vec<String>, FileError>;
 
     /// Those names in a directory that `keep` keeps, in a world that records too: the others may be private.
-    fn list_kept(&self, path: &Path, keep: &dyn Fn(&str) -> bool) -> Result<Vec<String>, FileError> {
+    fn list_kept(
+        &self,
+        path: &Path,
+        keep: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<String>, FileError> {
         let mut names = self.list(path)?;
         names.retain(|name| keep(name));
         Ok(names)
@@ -45,7 +49,11 @@ pub trait Files: Send + Sync {
             }
             if filled == bytes.len() {
                 if filled >= MOST {
-                    return Err(FileError::new(Question::Read, path, io::ErrorKind::FileTooLarge.into()));
+                    return Err(FileError::new(
+                        Question::Read,
+                        path,
+                        io::ErrorKind::FileTooLarge.into(),
+                    ));
                 }
                 bytes.resize(filled * 2, 0);
             }
@@ -54,7 +62,12 @@ pub trait Files: Send + Sync {
 
     /// What `keep` keeps of the first `most` bytes of a file, in a world that records too: large and private files are
     /// reduced where they are read. What is kept, kept again, is the same.
-    fn reduced(&self, path: &Path, most: usize, keep: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<Vec<u8>, FileError> {
+    fn reduced(
+        &self,
+        path: &Path,
+        most: usize,
+        keep: &dyn Fn(Vec<u8>) -> Vec<u8>,
+    ) -> Result<Vec<u8>, FileError> {
         let bytes = match most {
             MOST => self.read(path),
             most => self.read_range(path, 0, most),
@@ -66,7 +79,8 @@ pub trait Files: Send + Sync {
     /// writes down what it made, and a replay answers with that.
     fn streamed(&self, path: &Path, reduce: &Reduce<'_>) -> Result<String, FileError> {
         let file = self.open(path)?;
-        reduce(&mut Stream { file, at: 0 }).map_err(|source| FileError::new(Question::Read, path, source))
+        reduce(&mut Stream { file, at: 0 })
+            .map_err(|source| FileError::new(Question::Read, path, source))
     }
 
     /// A part of a file; shorter where the file ends.
@@ -179,7 +193,9 @@ impl FileError {
     /// Why a fact from this file is unknown.
     pub fn why(&self) -> Why {
         match self.source.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::Unsupported => Why::NotCovered,
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::Unsupported => {
+                Why::NotCovered
+            }
             io::ErrorKind::PermissionDenied => Why::Denied,
             io::ErrorKind::TimedOut => Why::TimedOut,
             _ => Why::Broken,

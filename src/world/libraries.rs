@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::child::Running;
 use crate::input::{json_error, pass_environment};
 use crate::model::{
-    CudaOutcome, Fact, LibraryAnswer, MappingOutcome, NvmlOutcome, P2pCapability, RecordedLibraries,
-    RegistrationOutcome, VerbsOutcome, Why,
+    CudaOutcome, Fact, LibraryAnswer, MappingOutcome, NvmlOutcome, P2pCapability,
+    RecordedLibraries, RegistrationOutcome, VerbsOutcome, Why,
 };
 
 mod cuda;
@@ -127,7 +127,7 @@ answers! {
 /// What to ask NVML. Each part costs time: a P2P status 1.7 ms a pair and capability, the details about 15 ms (H200,
 /// driver 580).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NvmlWant {
+pub struct NvmlQuery {
     /// NVLinks and their remote ends.
     pub links: bool,
     /// Peer-to-peer status and common ancestor of each pair.
@@ -140,7 +140,7 @@ pub struct NvmlWant {
     pub from_gpus: usize,
 }
 
-impl NvmlWant {
+impl NvmlQuery {
     /// All there is to ask, however few GPUs there are.
     pub const EVERYTHING: Self = Self {
         links: true,
@@ -158,13 +158,13 @@ impl NvmlWant {
 
 /// What to ask libibverbs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VerbsWant {
+pub struct VerbsQuery {
     /// Each device is opened and asked; else the library is only asked which devices it serves.
     pub trials: bool,
 }
 
 /// Why a library gave no answer, and a sentence about it.
-type Trouble = (Why, String);
+type LibraryFailure = (Why, String);
 
 /// Writes an answer down.
 type Write<T> = Box<dyn FnOnce(&LibraryAnswer<T>)>;
@@ -189,8 +189,8 @@ enum State<T> {
 
 impl Libraries {
     /// Those of the machine gdr runs on; each may take so long.
-    pub fn live(patience: Duration) -> Self {
-        Self::of(Source::Live(patience))
+    pub fn live(timeout: Duration) -> Self {
+        Self::of(Source::Live(timeout))
     }
 
     /// Those of a laid-out machine: what they answered there, where `read` has it.
@@ -207,7 +207,10 @@ impl Libraries {
     }
 
     fn of(source: Source) -> Self {
-        Self { source, record: None }
+        Self {
+            source,
+            record: None,
+        }
     }
 
     /// The same, writing down what they answer.
@@ -225,12 +228,14 @@ impl Libraries {
             Source::Directory(laid) => [MAPPING, REGISTRATION]
                 .iter()
                 .any(|trial| laid.contains_key(trial.laid)),
-            Source::Snapshot(answers) => answers.mapping.is_some() || answers.registration.is_some(),
+            Source::Snapshot(answers) => {
+                answers.mapping.is_some() || answers.registration.is_some()
+            }
         }
     }
 
     /// Starts to read NVML; the answer is fetched with [`Reading::finish`].
-    pub fn nvml(&self, want: NvmlWant) -> Reading<NvmlOutcome> {
+    pub fn nvml(&self, want: NvmlQuery) -> Reading<NvmlOutcome> {
         Reading {
             reduce: Box::new(move |outcome| nvml::reduce(outcome, want)),
             ..self.ask(&want)
@@ -245,7 +250,7 @@ impl Libraries {
     }
 
     /// Starts to read libibverbs.
-    pub fn verbs(&self, want: VerbsWant) -> Reading<VerbsOutcome> {
+    pub fn verbs(&self, want: VerbsQuery) -> Reading<VerbsOutcome> {
         Reading {
             reduce: Box::new(move |outcome| verbs::reduce(outcome, want)),
             ..self.ask(&want)
@@ -270,9 +275,14 @@ impl Libraries {
     fn ask_showing<T: Answer>(&self, want: &impl Serialize, shown: Option<&str>) -> Reading<T> {
         let library = T::LIBRARY;
         let state = match &self.source {
-            Source::Live(patience) => start(library, want, shown, *patience),
-            Source::Directory(laid) => laid.get(library.laid).cloned().map_or(State::NotCovered, State::Laid),
-            Source::Snapshot(answers) => T::held(answers).clone().map_or(State::NotCovered, State::Recorded),
+            Source::Live(timeout) => start(library, want, shown, *timeout),
+            Source::Directory(laid) => laid
+                .get(library.laid)
+                .cloned()
+                .map_or(State::NotCovered, State::Laid),
+            Source::Snapshot(answers) => T::held(answers)
+                .clone()
+                .map_or(State::NotCovered, State::Recorded),
         };
         let record = self.record.clone();
         Reading {
@@ -288,7 +298,12 @@ impl Libraries {
     }
 }
 
-fn start<T>(library: Library, want: &impl Serialize, shown: Option<&str>, patience: Duration) -> State<T> {
+fn start<T>(
+    library: Library,
+    want: &impl Serialize,
+    shown: Option<&str>,
+    timeout: Duration,
+) -> State<T> {
     let start = || {
         let want = serde_json::to_string(want)?;
         // The file this process runs from, even where it has been replaced or its path is out of reach.
@@ -301,17 +316,17 @@ fn start<T>(library: Library, want: &impl Serialize, shown: Option<&str>, patien
                 None => command.env_remove("CUDA_VISIBLE_DEVICES"),
             };
         }
-        Running::start(command.arg(library.child).arg(want), patience)
+        Running::start(command.arg(library.child).arg(want), timeout)
     };
     match start() {
-        Ok(running) => State::Running(running, patience),
+        Ok(running) => State::Running(running, timeout),
         Err(error) => State::Failed(error),
     }
 }
 
 impl<T: DeserializeOwned> Reading<T> {
     /// Waits for the answer, until the deadline at most. An error is why there is none, and a sentence about it.
-    pub fn finish(self) -> Result<Fact<T>, Trouble> {
+    pub fn finish(self) -> Result<Fact<T>, LibraryFailure> {
         let answer = match self.state {
             State::NotCovered => return Ok(Fact::Unknown(Why::NotCovered)),
             State::Laid(bytes) => answered(serde_json::from_slice(&bytes).map_err(|error| {
@@ -322,8 +337,11 @@ impl<T: DeserializeOwned> Reading<T> {
                 )
             })),
             State::Recorded(answer) => answer,
-            State::Failed(error) => answered(Err((Why::Broken, format!("its reader could not be started: {error}")))),
-            State::Running(running, patience) => answered(wait(running, patience, self.library.name)),
+            State::Failed(error) => answered(Err((
+                Why::Broken,
+                format!("its reader could not be started: {error}"),
+            ))),
+            State::Running(running, timeout) => answered(wait(running, timeout, self.library.name)),
         };
         (self.record)(&answer);
         match answer {
@@ -333,30 +351,37 @@ impl<T: DeserializeOwned> Reading<T> {
     }
 }
 
-fn answered<T>(result: Result<T, Trouble>) -> LibraryAnswer<T> {
+fn answered<T>(result: Result<T, LibraryFailure>) -> LibraryAnswer<T> {
     match result {
         Ok(outcome) => LibraryAnswer::Answered(outcome),
         Err((why, message)) => LibraryAnswer::Failed { why, message },
     }
 }
 
-fn wait<T: DeserializeOwned>(mut running: Running, patience: Duration, library: &str) -> Result<T, Trouble> {
-    let trouble = |error: io::Error| match error.kind() {
+fn wait<T: DeserializeOwned>(
+    mut running: Running,
+    timeout: Duration,
+    library: &str,
+) -> Result<T, LibraryFailure> {
+    let failure = |error: io::Error| match error.kind() {
         io::ErrorKind::TimedOut => (
             Why::TimedOut,
             format!(
                 "{library} did not answer within {} s and was stopped; a GPU that hangs shows so: see dmesg for Xid \
                  lines, or give it longer with --library-timeout",
-                patience.as_secs_f64()
+                timeout.as_secs_f64()
             ),
         ),
-        _ => (Why::Broken, format!("its reader's answer could not be read: {error}")),
+        _ => (
+            Why::Broken,
+            format!("its reader's answer could not be read: {error}"),
+        ),
     };
-    let output = running.output().map_err(trouble)?;
+    let output = running.output().map_err(failure)?;
     match serde_json::from_slice(&output) {
         Ok(outcome) => Ok(outcome),
         Err(error) => {
-            let status = running.status().map_err(trouble)?;
+            let status = running.status().map_err(failure)?;
             Err((
                 Why::Broken,
                 format!(
@@ -376,9 +401,15 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn io::Write) -> Optio
         return None;
     };
     let read: fn(&str) -> serde_json::Result<Vec<u8>> = match name.as_str() {
-        name if name == NVML.child => |want| serde_json::to_vec(&nvml::read(serde_json::from_str(want)?)),
-        name if name == CUDA.child => |want| serde_json::to_vec(&cuda::read(serde_json::from_str(want)?)),
-        name if name == VERBS.child => |want| serde_json::to_vec(&verbs::read(serde_json::from_str(want)?)),
+        name if name == NVML.child => {
+            |want| serde_json::to_vec(&nvml::read(serde_json::from_str(want)?))
+        }
+        name if name == CUDA.child => {
+            |want| serde_json::to_vec(&cuda::read(serde_json::from_str(want)?))
+        }
+        name if name == VERBS.child => {
+            |want| serde_json::to_vec(&verbs::read(serde_json::from_str(want)?))
+        }
         name if name == MAPPING.child => |_| serde_json::to_vec(&mapping::try_each()),
         name if name == REGISTRATION.child => |_| serde_json::to_vec(&registration::try_each()),
         _ => return None,

@@ -18,9 +18,11 @@ mod walk;
 use std::path::Path;
 use std::time::Duration;
 
-pub use executor::{CommandLine, Executor, FileImage, Holder, LARGEST, Lock, Locked, PrivateDirectory, Program, Ran};
+pub use executor::{
+    CommandLine, Executor, FileImage, Holder, LARGEST, Lock, Locked, PrivateDirectory, Program, Ran,
+};
 pub use files::{FileError, Files, MOST, OpenFile, Reduce, as_text};
-pub use libraries::{Libraries, NvmlWant, Reading, VerbsWant, answer_for_parent};
+pub use libraries::{Libraries, NvmlQuery, Reading, VerbsQuery, answer_for_parent};
 pub use tools::Tools;
 
 use crate::model::{Host, SNAPSHOT_SCHEMA, Snapshot};

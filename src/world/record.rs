@@ -75,18 +75,24 @@ impl Files for Recorder {
     }
 
     fn read_link(&self, path: &Path) -> Result<PathBuf, FileError> {
-        self.log.keep(path, self.files.read_link(path), |recorded, target| {
-            recorded.link = Some(target.display().to_string());
-        })
+        self.log
+            .keep(path, self.files.read_link(path), |recorded, target| {
+                recorded.link = Some(target.display().to_string());
+            })
     }
 
     fn list(&self, path: &Path) -> Result<Vec<String>, FileError> {
-        self.log.keep(path, self.files.list(path), |recorded, names| {
-            recorded.names = Some(names.clone());
-        })
+        self.log
+            .keep(path, self.files.list(path), |recorded, names| {
+                recorded.names = Some(names.clone());
+            })
     }
 
-    fn list_kept(&self, path: &Path, keep: &dyn Fn(&str) -> bool) -> Result<Vec<String>, FileError> {
+    fn list_kept(
+        &self,
+        path: &Path,
+        keep: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<String>, FileError> {
         let kept = self.files.list_kept(path, keep);
         self.log.keep(path, kept, |recorded, names| {
             // What was asked before stays answered.
@@ -98,31 +104,42 @@ impl Files for Recorder {
     }
 
     fn state(&self, path: &Path) -> Result<FileState, FileError> {
-        self.log.keep(path, self.files.state(path), |recorded, state| {
-            recorded.state = Some(*state);
-        })
+        self.log
+            .keep(path, self.files.state(path), |recorded, state| {
+                recorded.state = Some(*state);
+            })
     }
 
     fn usable(&self, path: &Path) -> Fact<bool> {
         let usable = self.files.usable(path);
-        self.log.note(path, |recorded| recorded.usable = Some(usable.clone()));
+        self.log
+            .note(path, |recorded| recorded.usable = Some(usable.clone()));
         usable
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
         self.log
-            .keep(path, self.files.read(path), |recorded, bytes| whole(recorded, bytes))
+            .keep(path, self.files.read(path), |recorded, bytes| {
+                whole(recorded, bytes)
+            })
     }
 
-    fn reduced(&self, path: &Path, most: usize, keep: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<Vec<u8>, FileError> {
+    fn reduced(
+        &self,
+        path: &Path,
+        most: usize,
+        keep: &dyn Fn(Vec<u8>) -> Vec<u8>,
+    ) -> Result<Vec<u8>, FileError> {
         let kept = self.files.reduced(path, most, keep);
-        self.log.keep(path, kept, |recorded, bytes| whole(recorded, bytes))
+        self.log
+            .keep(path, kept, |recorded, bytes| whole(recorded, bytes))
     }
 
     fn streamed(&self, path: &Path, reduce: &Reduce<'_>) -> Result<String, FileError> {
         let made = self.files.streamed(path, reduce);
-        self.log
-            .keep(path, made, |recorded, text| recorded.text = Some(text.clone()))
+        self.log.keep(path, made, |recorded, text| {
+            recorded.text = Some(text.clone())
+        })
     }
 }
 
@@ -145,7 +162,11 @@ impl OpenFile for Open {
         self.log.note(&self.path, |recorded| match &answer {
             Ok(count) => {
                 let count = (*count).min(out.len());
-                add(recorded.parts.get_or_insert_default(), offset, &out[..count]);
+                add(
+                    recorded.parts.get_or_insert_default(),
+                    offset,
+                    &out[..count],
+                );
                 if count < out.len() {
                     let end = offset.saturating_add(count as u64);
                     recorded.end = Some(recorded.end.map_or(end, |known| known.min(end)));
@@ -212,15 +233,28 @@ mod tests {
         let files = Recorder::new(Box::new(tree), log.clone());
         let dev = Path::new("/dev");
         assert_eq!(
-            files.list_kept(dev, &|name| name.starts_with("nv")).expect("a list"),
+            files
+                .list_kept(dev, &|name| name.starts_with("nv"))
+                .expect("a list"),
             ["nvidia0"]
         );
         assert!(files.list_kept(dev, &|_| false).expect("a list").is_empty());
         let record = log.take();
-        assert_eq!(record["/dev"].names.as_deref(), Some(&["nvidia0".to_owned()][..]));
+        assert_eq!(
+            record["/dev"].names.as_deref(),
+            Some(&["nvidia0".to_owned()][..])
+        );
         let replay = super::super::replay::Replay::new(record);
-        assert!(replay.list_kept(dev, &|_| false).expect("a list").is_empty());
-        assert_eq!(replay.list_kept(dev, &|_| true).expect("a list"), ["nvidia0"]);
+        assert!(
+            replay
+                .list_kept(dev, &|_| false)
+                .expect("a list")
+                .is_empty()
+        );
+        assert_eq!(
+            replay.list_kept(dev, &|_| true).expect("a list"),
+            ["nvidia0"]
+        );
     }
 
     fn parts(reads: &[(u64, &[u8])]) -> Vec<(u64, Vec<u8>)> {
@@ -228,7 +262,10 @@ mod tests {
         for (at, bytes) in reads {
             add(&mut parts, *at, bytes);
         }
-        parts.into_iter().map(|part| (part.at, part.bytes.0)).collect()
+        parts
+            .into_iter()
+            .map(|part| (part.at, part.bytes.0))
+            .collect()
     }
 
     #[test]
@@ -237,9 +274,18 @@ mod tests {
             parts(&[(0, b"ab"), (4, b"ef")]),
             [(0, b"ab".to_vec()), (4, b"ef".to_vec())]
         );
-        assert_eq!(parts(&[(4, b"ef"), (0, b"ab"), (2, b"cd")]), [(0, b"abcdef".to_vec())]);
-        assert_eq!(parts(&[(0, b"abcdef"), (2, b"XY")]), [(0, b"abXYef".to_vec())]);
-        assert_eq!(parts(&[(2, b"cd"), (0, b"ABCDEF")]), [(0, b"ABCDEF".to_vec())]);
+        assert_eq!(
+            parts(&[(4, b"ef"), (0, b"ab"), (2, b"cd")]),
+            [(0, b"abcdef".to_vec())]
+        );
+        assert_eq!(
+            parts(&[(0, b"abcdef"), (2, b"XY")]),
+            [(0, b"abXYef".to_vec())]
+        );
+        assert_eq!(
+            parts(&[(2, b"cd"), (0, b"ABCDEF")]),
+            [(0, b"ABCDEF".to_vec())]
+        );
         assert_eq!(parts(&[(0, b"abc"), (2, b"CDE")]), [(0, b"abCDE".to_vec())]);
         assert_eq!(parts(&[(2, b"cde"), (0, b"ABC")]), [(0, b"ABCde".to_vec())]);
         assert_eq!(

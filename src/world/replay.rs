@@ -79,10 +79,17 @@ impl Files for Replay {
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
-        self.answer(Question::Read, path, |recorded| whole(recorded).map(<[u8]>::to_vec))
+        self.answer(Question::Read, path, |recorded| {
+            whole(recorded).map(<[u8]>::to_vec)
+        })
     }
 
-    fn reduced(&self, path: &Path, _most: usize, keep: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<Vec<u8>, FileError> {
+    fn reduced(
+        &self,
+        path: &Path,
+        _most: usize,
+        keep: &dyn Fn(Vec<u8>) -> Vec<u8>,
+    ) -> Result<Vec<u8>, FileError> {
         self.read(path).map(keep)
     }
 
@@ -129,7 +136,10 @@ impl OpenFile for Open {
 
 impl Open {
     fn lost(&self, recorded: &Recorded) -> io::Error {
-        recorded.errors.get(Question::Part).map_or_else(not_held, failed)
+        recorded
+            .errors
+            .get(Question::Part)
+            .map_or_else(not_held, failed)
     }
 }
 
@@ -151,7 +161,11 @@ mod tests {
     #[test]
     fn names_are_listed_as_the_live_machine_lists_them() {
         let directory = Recorded {
-            names: Some(["nvidia1", "nvidia0", "nvidia1"].map(str::to_owned).to_vec()),
+            names: Some(
+                ["nvidia1", "nvidia0", "nvidia1"]
+                    .map(str::to_owned)
+                    .to_vec(),
+            ),
             ..Recorded::default()
         };
         let replay = Replay::new(BTreeMap::from([("/dev".to_owned(), directory)]));

@@ -50,9 +50,9 @@ impl Tools {
     ];
 
     /// Those of the machine gdr runs on; each may take so long.
-    pub fn live(patience: Duration) -> Self {
+    pub fn live(timeout: Duration) -> Self {
         Self {
-            source: Source::Live(patience),
+            source: Source::Live(timeout),
             record: None,
         }
     }
@@ -101,12 +101,12 @@ impl Tools {
             .collect::<Vec<_>>()
             .join(" ");
         let answer = match &self.source {
-            Source::Live(patience) => match run(&path, arguments, *patience) {
+            Source::Live(timeout) => match run(&path, arguments, *timeout) {
                 Ok(output) => LibraryAnswer::Answered(ToolOutput {
                     text: keep(&output.text),
                     ..output
                 }),
-                Err(error) => failed(&line, &error, *patience),
+                Err(error) => failed(&line, &error, *timeout),
             },
             Source::Recorded(answers) => match answers.get(&line) {
                 Some(answer) => answer.clone(),
@@ -137,7 +137,9 @@ impl Tools {
             match files.exists(&path) {
                 Ok(true) => return Fact::Known(Some(path)),
                 // A record of a machine on which nobody asked for this tool.
-                Err(error) if error.why() == Why::NotCovered => return Fact::Unknown(Why::NotCovered),
+                Err(error) if error.why() == Why::NotCovered => {
+                    return Fact::Unknown(Why::NotCovered);
+                }
                 _ => {}
             }
         }
@@ -145,24 +147,26 @@ impl Tools {
     }
 }
 
-fn run(path: &Path, arguments: &[&str], patience: Duration) -> io::Result<ToolOutput> {
+fn run(path: &Path, arguments: &[&str], timeout: Duration) -> io::Result<ToolOutput> {
     let mut command = with_clean_environment(path);
-    let mut running = Running::start(command.args(arguments), patience)?;
+    let mut running = Running::start(command.args(arguments), timeout)?;
     let text = String::from_utf8_lossy(&running.output()?).into_owned();
     let code = running.status()?.code();
     Ok(ToolOutput { code, text })
 }
 
-fn failed(line: &str, error: &io::Error, patience: Duration) -> LibraryAnswer<ToolOutput> {
+fn failed(line: &str, error: &io::Error, timeout: Duration) -> LibraryAnswer<ToolOutput> {
     let (why, message) = match error.kind() {
         io::ErrorKind::TimedOut => (
             Why::TimedOut,
             format!(
                 "'{line}' did not end within {} s and was stopped",
-                patience.as_secs_f64()
+                timeout.as_secs_f64()
             ),
         ),
-        io::ErrorKind::PermissionDenied => (Why::Denied, format!("'{line}' could not be run: {error}")),
+        io::ErrorKind::PermissionDenied => {
+            (Why::Denied, format!("'{line}' could not be run: {error}"))
+        }
         _ => (Why::Broken, format!("'{line}' could not be run: {error}")),
     };
     LibraryAnswer::Failed { why, message }
@@ -173,9 +177,9 @@ mod tests {
     use super::*;
     use crate::world::World;
 
-    fn live(patience: u64) -> (World, Tools) {
+    fn live(timeout: u64) -> (World, Tools) {
         let world = World::live(Duration::from_secs(1)).expect("this machine");
-        (world, Tools::live(Duration::from_millis(patience)))
+        (world, Tools::live(Duration::from_millis(timeout)))
     }
 
     #[test]
@@ -184,14 +188,24 @@ mod tests {
         let answers = ToolAnswers::default();
         let tools = tools.recording(answers.clone());
         let upper = |text: &str| text.to_uppercase();
-        let output = tools.output(world.files.as_ref(), "sh", &["-c", "echo x; exit 3"], &upper);
+        let output = tools.output(
+            world.files.as_ref(),
+            "sh",
+            &["-c", "echo x; exit 3"],
+            &upper,
+        );
         let wanted = ToolOutput {
             code: Some(3),
             text: "X\n".to_owned(),
         };
         assert_eq!(output, Ok(Fact::Known(Some(wanted.clone()))));
         let replayed = Tools::recorded(answers.take());
-        let output = replayed.output(world.files.as_ref(), "sh", &["-c", "echo x; exit 3"], &upper);
+        let output = replayed.output(
+            world.files.as_ref(),
+            "sh",
+            &["-c", "echo x; exit 3"],
+            &upper,
+        );
         assert_eq!(output, Ok(Fact::Known(Some(wanted))));
         let other = replayed.output(world.files.as_ref(), "sh", &["-c", "true"], &upper);
         assert_eq!(other, Ok(Fact::Unknown(Why::NotCovered)));
@@ -209,7 +223,11 @@ mod tests {
         let Ok(Fact::Known(Some(printed))) = printed else {
             panic!("{printed:?}");
         };
-        let mut names: Vec<&str> = printed.text.lines().filter_map(|line| line.split('=').next()).collect();
+        let mut names: Vec<&str> = printed
+            .text
+            .lines()
+            .filter_map(|line| line.split('=').next())
+            .collect();
         names.sort_unstable();
         assert_eq!(names, ["LC_ALL", "PATH"]);
     }

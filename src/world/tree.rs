@@ -62,7 +62,12 @@ impl Tree {
         })
     }
 
-    pub(super) fn open_at(&self, asked: Question, path: &Path, flags: OFlags) -> Result<OwnedFd, FileError> {
+    pub(super) fn open_at(
+        &self,
+        asked: Question,
+        path: &Path,
+        flags: OFlags,
+    ) -> Result<OwnedFd, FileError> {
         let relative = relative(path);
         // openat2 refuses flags that mean nothing together: a path descriptor opens no terminal.
         let flags = match flags.contains(OFlags::PATH) {
@@ -139,7 +144,8 @@ impl Files for Tree {
 
     fn state(&self, path: &Path) -> Result<FileState, FileError> {
         let file = self.open_at(Question::State, path, OFlags::PATH)?;
-        let stat = sys::fstat(&file).map_err(|errno| FileError::new(Question::State, path, errno.into()))?;
+        let stat = sys::fstat(&file)
+            .map_err(|errno| FileError::new(Question::State, path, errno.into()))?;
         Ok(FileState {
             kind: match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => FileKind::Regular,
@@ -188,8 +194,12 @@ impl OpenFile for Open {
 }
 
 fn open_root(path: &Path) -> Result<OwnedFd, FileError> {
-    sys::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| FileError::new(Question::Root, path, errno.into()))
+    sys::open(
+        path,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(|errno| FileError::new(Question::Root, path, errno.into()))
 }
 
 /// The path as seen from the root directory's descriptor.
@@ -251,9 +261,21 @@ mod tests {
             assert_eq!(text("/../secret").expect("clamped"), "the root's own");
             assert!(text("/sys/dangling").expect_err("dangles").is_absent());
             assert_eq!(text("/sys/loop").expect_err("loops").why(), Why::Broken);
-            assert_eq!(tree.read_link(Path::new("/sys/dir")).expect("a link"), Path::new("a"));
-            assert!(!tree.read_link(Path::new("/sys/a")).expect_err("no link").is_absent());
-            assert!(tree.read_link(Path::new("/sys/none")).expect_err("nothing").is_absent());
+            assert_eq!(
+                tree.read_link(Path::new("/sys/dir")).expect("a link"),
+                Path::new("a")
+            );
+            assert!(
+                !tree
+                    .read_link(Path::new("/sys/a"))
+                    .expect_err("no link")
+                    .is_absent()
+            );
+            assert!(
+                tree.read_link(Path::new("/sys/none"))
+                    .expect_err("nothing")
+                    .is_absent()
+            );
         }
     }
 
@@ -261,12 +283,18 @@ mod tests {
     fn lists_and_looks() {
         let dir = laid_out();
         for tree in both(&dir) {
-            assert_eq!(tree.list(Path::new("/sys/dir")).expect("a list"), ["b", "file"]);
+            assert_eq!(
+                tree.list(Path::new("/sys/dir")).expect("a list"),
+                ["b", "file"]
+            );
             let kind = |path: &str| tree.state(Path::new(path)).map(|state| state.kind);
             assert_eq!(kind("/sys/a").expect("there"), FileKind::Directory);
             assert_eq!(kind("/sys/absolute").expect("there"), FileKind::Regular);
             assert!(!tree.exists(Path::new("/sys/dangling")).expect("told"));
-            assert_eq!(tree.usable(Path::new("/sys/a/file")), Fact::Unknown(Why::NotCovered));
+            assert_eq!(
+                tree.usable(Path::new("/sys/a/file")),
+                Fact::Unknown(Why::NotCovered)
+            );
         }
     }
 
@@ -298,7 +326,10 @@ mod tests {
             return;
         }
         for tree in both(&dir) {
-            let error = tree.read(Path::new("/sys/device")).expect_err("no file").sentence();
+            let error = tree
+                .read(Path::new("/sys/device"))
+                .expect_err("no file")
+                .sentence();
             assert_eq!(error, "cannot open /sys/device: it is not a regular file");
         }
     }
@@ -316,7 +347,9 @@ mod tests {
 
     #[test]
     fn says_what_where_and_why() {
-        let error = Tree::directory(Path::new("/no/such/root")).err().expect("absent");
+        let error = Tree::directory(Path::new("/no/such/root"))
+            .err()
+            .expect("absent");
         assert_eq!(
             error.sentence(),
             "cannot use as a root /no/such/root: No such file or directory"

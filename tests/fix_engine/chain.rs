@@ -5,9 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use gdr::fix::{Back, Error};
-use gdr::model::{Action, AttributeWrite, Capability, ConfigWrite, Journal, JournalState, Progress};
+use gdr::model::{
+    Action, AttributeWrite, Capability, ConfigWrite, Journal, JournalState, Progress,
+};
 
-use crate::plans::{ATTRIBUTE, PORT, apply, executor, laid_out, path, sha256sum, tree, undo, undo_in, write};
+use crate::plans::{
+    ATTRIBUTE, PORT, apply, executor, laid_out, path, sha256sum, tree, undo, undo_in, write,
+};
 
 const CONF: &str = "/etc/modprobe.d/zz-gdr.conf";
 
@@ -72,7 +76,10 @@ fn each_undone_step_is_on_the_disk_before_the_next_is_undone() {
     apply(root, twice()).expect("it is made");
     // The first step's directory cannot be removed from: the undo fails at its file.
     let saved = root.join("var/lib/gdr/saved");
-    let [blob] = &fs::read_dir(&saved).expect("a directory").collect::<Vec<_>>()[..] else {
+    let [blob] = &fs::read_dir(&saved)
+        .expect("a directory")
+        .collect::<Vec<_>>()[..]
+    else {
         panic!("one file was replaced");
     };
     let blob = blob.as_ref().expect("an entry").path();
@@ -101,7 +108,10 @@ fn a_change_between_two_undos_is_nobodys_to_lose() {
     let undone = undo(root).expect("an undo");
     assert!(!undone.whole);
     assert!(
-        undone.steps.iter().all(|(_, back)| matches!(back, Back::Refused(_))),
+        undone
+            .steps
+            .iter()
+            .all(|(_, back)| matches!(back, Back::Refused(_))),
         "{:?}",
         undone.steps
     );

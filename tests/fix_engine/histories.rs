@@ -31,7 +31,8 @@ enum Event {
 fn number(name: &str, usual: u64) -> u64 {
     let text = std::env::var(name).ok();
     text.map_or(usual, |text| {
-        text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number"))
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is not a number"))
     })
 }
 
@@ -63,7 +64,11 @@ fn steps() -> impl Strategy<Value = Vec<Draw>> {
 /// Starts a repair or an undo in a process of its own.
 fn start(root: &Path, part: &str, actions: &[Action]) -> Child {
     fs::create_dir_all(root.join("var")).expect("a directory");
-    fs::write(root.join("var/plan.json"), serde_json::to_vec(actions).expect("JSON")).expect("the plan");
+    fs::write(
+        root.join("var/plan.json"),
+        serde_json::to_vec(actions).expect("JSON"),
+    )
+    .expect("the plan");
     Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "histories::wrapped_event", "--test-threads", "1"])
         .env("GDR_HISTORY_PART", part)
@@ -91,7 +96,12 @@ fn duration() -> u64 {
     };
     let actions = drawn(dir.path(), &[0, 1, 2, 3, 0, 1, 2, 3].map(write));
     let begin = Instant::now();
-    assert!(start(dir.path(), "fix", &actions).wait().expect("its end").success());
+    assert!(
+        start(dir.path(), "fix", &actions)
+            .wait()
+            .expect("its end")
+            .success()
+    );
     u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
@@ -101,11 +111,15 @@ fn every_history_comes_back_to_the_first_state_or_on_to_the_last() {
     let seed = number("GDR_SEED", 1);
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let mut runner = TestRunner::new_with_rng(
+        Config::default(),
+        TestRng::from_seed(RngAlgorithm::ChaCha, &bytes),
+    );
     let longest = duration();
     let (mut cut, mut ended, mut finished) = (0, 0, 0);
     for history in 0..histories {
-        let drawn_history = (steps(), prop::collection::vec(event(longest), 1..=6)).new_tree(&mut runner);
+        let drawn_history =
+            (steps(), prop::collection::vec(event(longest), 1..=6)).new_tree(&mut runner);
         let (draws, events) = drawn_history.expect("a history").current();
         let dir = laid_out_in_memory(&[0x10, 0x22]);
         let root = dir.path();
@@ -155,7 +169,10 @@ fn every_history_comes_back_to_the_first_state_or_on_to_the_last() {
         }
         assert_eq!(tree(root), first, "{about}");
     }
-    assert!(cut > histories / 4, "only {cut} processes were killed in time");
+    assert!(
+        cut > histories / 4,
+        "only {cut} processes were killed in time"
+    );
     say(&format!(
         "{histories} histories: {cut} processes killed, {ended} ended before that, {finished} repairs finished"
     ));
@@ -164,7 +181,10 @@ fn every_history_comes_back_to_the_first_state_or_on_to_the_last() {
 /// A repair or an undo of the test above that is killed; nothing on its own.
 #[test]
 fn wrapped_event() {
-    let (Some(root), Ok(part)) = (std::env::var_os("GDR_HISTORY_ROOT"), std::env::var("GDR_HISTORY_PART")) else {
+    let (Some(root), Ok(part)) = (
+        std::env::var_os("GDR_HISTORY_ROOT"),
+        std::env::var("GDR_HISTORY_PART"),
+    ) else {
         return;
     };
     let root = Path::new(&root);

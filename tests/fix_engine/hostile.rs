@@ -25,7 +25,11 @@ fn a_hostile_root_is_neither_left_nor_half_changed() {
             Some(theirs),
             |etc, outside| {
                 fs::create_dir(etc.join("modprobe.d")).expect("a directory");
-                symlink(outside.join("victim.conf"), etc.join("modprobe.d/victim.conf")).expect("a link");
+                symlink(
+                    outside.join("victim.conf"),
+                    etc.join("modprobe.d/victim.conf"),
+                )
+                .expect("a link");
             },
             "symbolic link",
         ),
@@ -131,8 +135,14 @@ fn what_cannot_be_written_changes_nothing() {
             "full",
             "mount -t tmpfs -o size=16k none etc && head -c 12k /dev/zero > etc/filler",
         ),
-        ("read-only", "mount -t tmpfs none etc && mount -o remount,ro etc"),
-        ("immutable", "mkdir -p etc/modprobe.d && chattr +i etc/modprobe.d"),
+        (
+            "read-only",
+            "mount -t tmpfs none etc && mount -o remount,ro etc",
+        ),
+        (
+            "immutable",
+            "mkdir -p etc/modprobe.d && chattr +i etc/modprobe.d",
+        ),
     ] {
         let dir = laid_out(&[3]);
         let script = format!(
@@ -146,7 +156,8 @@ fn what_cannot_be_written_changes_nothing() {
             .args(["-m", "sh", "-c", &script])
             .env("GDR_WRAPPED_ROOT", dir.path());
         let output = command.output().expect("unshare of util-linux");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{about}: {said}");
         assert!(said.contains("WRAPPED"), "{about}: {said}");
     }
@@ -160,7 +171,11 @@ fn wrapped() {
     };
     let root = Path::new(&root);
     let long = "x".repeat(9000);
-    let error = apply(root, vec![write("/etc/modprobe.d/zz-gdr.conf", None, &long)]).expect_err("it cannot be written");
+    let error = apply(
+        root,
+        vec![write("/etc/modprobe.d/zz-gdr.conf", None, &long)],
+    )
+    .expect_err("it cannot be written");
     say(&format!("WRAPPED {error}"));
     assert!(error.to_string().contains("/etc/modprobe.d"), "{error}");
     assert!(matches!(undo(root), Err(Error::NothingToUndo)));

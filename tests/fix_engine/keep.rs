@@ -68,21 +68,36 @@ fn owner_permissions_and_attributes_stay_and_come_back() {
     );
     let same = |when: &str| {
         let meta = fs::metadata(&file).expect("the file");
-        assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o7777), (7, 8, 0o640), "{when}");
+        assert_eq!(
+            (meta.uid(), meta.gid(), meta.mode() & 0o7777),
+            (7, 8, 0o640),
+            "{when}"
+        );
         for (name, value) in &wanted {
-            assert_eq!(attribute(&file, name).as_ref(), Some(value), "{when}: {name}");
+            assert_eq!(
+                attribute(&file, name).as_ref(),
+                Some(value),
+                "{when}: {name}"
+            );
         }
     };
     same("before");
     apply(
         dir.path(),
-        vec![write("/etc/default/grub", Some(b"GRUB_TIMEOUT=5\n"), "ours\n")],
+        vec![write(
+            "/etc/default/grub",
+            Some(b"GRUB_TIMEOUT=5\n"),
+            "ours\n",
+        )],
     )
     .expect("it is made");
     assert_eq!(fs::read_to_string(&file).expect("the file"), "ours\n");
     same("made");
     assert!(undo(dir.path()).expect("an undo").whole);
-    assert_eq!(fs::read_to_string(&file).expect("the file"), "GRUB_TIMEOUT=5\n");
+    assert_eq!(
+        fs::read_to_string(&file).expect("the file"),
+        "GRUB_TIMEOUT=5\n"
+    );
     same("undone");
     // Also of a file that is removed.
     let removed = gdr::model::Action::RemoveFile {
@@ -101,21 +116,33 @@ fn what_cannot_be_kept_is_refused_before_anything_is_changed() {
     let cases: [(&str, Make, &str); 3] = [
         (
             "a hard link",
-            |root| fs::hard_link(root.join(GRUB), root.join("etc/default/grub.other")).expect("a link"),
+            |root| {
+                fs::hard_link(root.join(GRUB), root.join("etc/default/grub.other")).expect("a link")
+            },
             "2 hard links",
         ),
         (
             "a set-user-id bit",
-            |root| fs::set_permissions(root.join(GRUB), fs::Permissions::from_mode(0o4755)).expect("permissions"),
+            |root| {
+                fs::set_permissions(root.join(GRUB), fs::Permissions::from_mode(0o4755))
+                    .expect("permissions")
+            },
             "mode 4755",
         ),
         (
             "a signature",
             |root| {
                 if need(Need::Root) {
-                    setxattr(root.join(GRUB), "security.ima", &[4, 4], XattrFlags::empty()).expect("an attribute");
+                    setxattr(
+                        root.join(GRUB),
+                        "security.ima",
+                        &[4, 4],
+                        XattrFlags::empty(),
+                    )
+                    .expect("an attribute");
                 } else {
-                    fs::set_permissions(root.join(GRUB), fs::Permissions::from_mode(0o1755)).expect("permissions");
+                    fs::set_permissions(root.join(GRUB), fs::Permissions::from_mode(0o1755))
+                        .expect("permissions");
                 }
             },
             "",
@@ -140,10 +167,15 @@ fn a_change_of_permissions_since_is_somebodys() {
     let dir = laid_out(&[3]);
     apply(
         dir.path(),
-        vec![write("/etc/default/grub", Some(b"GRUB_TIMEOUT=5\n"), "ours\n")],
+        vec![write(
+            "/etc/default/grub",
+            Some(b"GRUB_TIMEOUT=5\n"),
+            "ours\n",
+        )],
     )
     .expect("it is made");
-    fs::set_permissions(dir.path().join(GRUB), fs::Permissions::from_mode(0o644)).expect("permissions");
+    fs::set_permissions(dir.path().join(GRUB), fs::Permissions::from_mode(0o644))
+        .expect("permissions");
     let undone = undo(dir.path()).expect("an undo");
     assert!(!undone.whole, "{:?}", undone.steps);
 }

@@ -97,7 +97,14 @@ const PLANS: [(&str, Plan); 2] = [("every kind", every_kind), ("repeated", repea
 fn with_fault(root: &Path, part: &str, plan: &str, call: &str, fault: &str, nth: usize) -> Output {
     let mut command = Command::new("strace");
     command
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")])
+        .args([
+            "-f",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            &format!("trace={call}"),
+        ])
         .args(["-e", &format!("inject={call}:{fault}:when={nth}")])
         .arg(std::env::current_exe().expect("this test"))
         .args(["--exact", "killed::wrapped_part", "--test-threads", "1"])
@@ -108,7 +115,11 @@ fn with_fault(root: &Path, part: &str, plan: &str, call: &str, fault: &str, nth:
 }
 
 /// Undoes what there is, and compares with how it began.
-fn comes_back(root: &Path, before: &std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)>, when: &str) {
+fn comes_back(
+    root: &Path,
+    before: &std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)>,
+    when: &str,
+) {
     match undo(root) {
         Ok(undone) => assert!(undone.whole, "{when}: {:?}", undone.steps),
         Err(Error::NothingToUndo) => {}
@@ -116,7 +127,9 @@ fn comes_back(root: &Path, before: &std::collections::BTreeMap<PathBuf, (u32, Ve
     }
     let now = tree(root);
     let paths = now.keys().chain(before.keys());
-    let differs: Vec<&PathBuf> = paths.filter(|path| now.get(*path) != before.get(*path)).collect();
+    let differs: Vec<&PathBuf> = paths
+        .filter(|path| now.get(*path) != before.get(*path))
+        .collect();
     assert!(differs.is_empty(), "{when}: {differs:?}");
 }
 
@@ -140,7 +153,11 @@ fn killed_anywhere_it_can_be_undone() {
                         apply(root, plan(root)).expect("it is made");
                     }
                     let output = with_fault(root, part, name, call, "signal=KILL", nth);
-                    comes_back(root, &before, &format!("{name}: {part}, killed at {call} {nth}"));
+                    comes_back(
+                        root,
+                        &before,
+                        &format!("{name}: {part}, killed at {call} {nth}"),
+                    );
                     if output.status.success() {
                         break;
                     }
@@ -177,10 +194,17 @@ fn whatever_call_fails_it_can_be_undone() {
                     apply(root, plan(root)).expect("it is made");
                 }
                 let output = with_fault(root, part, name, call, &format!("error={errno}"), nth);
-                let printed =
-                    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-                assert!(!printed.contains("panicked at src/"), "{part}, {call} {nth}: {printed}");
-                comes_back(root, &before, &format!("{part}, {call} {nth} fails with {errno}"));
+                let printed = String::from_utf8_lossy(&output.stdout).into_owned()
+                    + &String::from_utf8_lossy(&output.stderr);
+                assert!(
+                    !printed.contains("panicked at src/"),
+                    "{part}, {call} {nth}: {printed}"
+                );
+                comes_back(
+                    root,
+                    &before,
+                    &format!("{part}, {call} {nth} fails with {errno}"),
+                );
                 if printed.contains("WRAPPED whole") {
                     // This call came after the work, or there is none such.
                     break;
@@ -207,7 +231,10 @@ fn wrapped_part() {
         return;
     };
     let root = Path::new(&root);
-    let (_, plan) = PLANS.into_iter().find(|(of, _)| *of == name).expect("a plan");
+    let (_, plan) = PLANS
+        .into_iter()
+        .find(|(of, _)| *of == name)
+        .expect("a plan");
     let make = || apply(root, plan(root)).map(|journal| journal.state == JournalState::Applied);
     let whole = match part.as_str() {
         "make" => make().expect("it is made"),
@@ -216,7 +243,11 @@ fn wrapped_part() {
         _ => undo(root).is_ok_and(|undone| undone.whole),
     };
     if part.ends_with("or-fail") {
-        say(if whole { "WRAPPED whole" } else { "WRAPPED in part" });
+        say(if whole {
+            "WRAPPED whole"
+        } else {
+            "WRAPPED in part"
+        });
     } else {
         assert!(whole);
     }

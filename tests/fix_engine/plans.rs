@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use gdr::fix::{Error, Moment, UndoOptions, Undone};
 use gdr::model::{
-    Action, AttributeWrite, Capability, ConfigWrite, Digest, FilePath, FileWrite, Host, Journal, Plan, Repair, Step,
+    Action, AttributeWrite, Capability, ConfigWrite, Digest, FilePath, FileWrite, Host, Journal,
+    Plan, Repair, Step,
 };
 use gdr::world::Executor;
 use proptest::prelude::*;
@@ -162,7 +163,8 @@ pub fn draw() -> impl Strategy<Value = Draw> {
             mask: mask & 0x7f7f,
             value
         }),
-        (0..FILES.len(), "[a-z =;\n]{0,40}").prop_map(|(file, content)| Draw::Write { file, content }),
+        (0..FILES.len(), "[a-z =;\n]{0,40}")
+            .prop_map(|(file, content)| Draw::Write { file, content }),
         (0..FILES.len()).prop_map(|file| Draw::Remove { file }),
         "[a-zA-Z]{1,8}".prop_map(|value| Draw::Attribute { value }),
     ]
@@ -182,7 +184,8 @@ pub fn drawn(root: &Path, draws: &[Draw]) -> Vec<Action> {
         .iter()
         .map(|path| (*path, fs::read(root.join(&path[1..])).ok()))
         .collect();
-    let mut config = fs::read(root.join("sys/bus/pci/devices").join(PORT).join("config")).expect("a space");
+    let mut config =
+        fs::read(root.join("sys/bus/pci/devices").join(PORT).join("config")).expect("a space");
     let mut attribute = fs::read_to_string(root.join(&ATTRIBUTE[1..]))
         .expect("an attribute")
         .trim()
@@ -253,6 +256,10 @@ fn lay_out(dir: TempDir, noise: &[u8]) -> TempDir {
     fs::write(root.join(&ATTRIBUTE[1..]), "DMA-FQ\n").expect("an attribute");
     fs::create_dir_all(root.join("etc/default")).expect("directories");
     fs::write(root.join("etc/default/grub"), "GRUB_TIMEOUT=5\n").expect("a file");
-    fs::set_permissions(root.join("etc/default/grub"), fs::Permissions::from_mode(0o600)).expect("permissions");
+    fs::set_permissions(
+        root.join("etc/default/grub"),
+        fs::Permissions::from_mode(0o600),
+    )
+    .expect("permissions");
     dir
 }

@@ -42,9 +42,13 @@ fn commands_of_a_laid_out_machine_are_printed_or_run_by_stand_ins() {
     let mut reported = Vec::new();
     let mut report = |line: &str| reported.push(line.to_owned());
     let executor = with(dir.path(), tools.path());
-    let journal = gdr::fix::apply(&executor, &actions(), &moment("a"), &mut report).expect("it is made");
+    let journal =
+        gdr::fix::apply(&executor, &actions(), &moment("a"), &mut report).expect("it is made");
     assert_eq!(journal.state, JournalState::Applied);
-    assert_eq!(reported, ["runs: update-initramfs -u -k all", "runs: update-grub"]);
+    assert_eq!(
+        reported,
+        ["runs: update-initramfs -u -k all", "runs: update-grub"]
+    );
     let log = fs::read_to_string(tools.path().join("update-initramfs.log")).expect("it was run");
     assert_eq!(log, format!("{} -u -k all\n", dir.path().display()));
     // What is made again by the undo fails, and that is said.
@@ -54,7 +58,10 @@ fn commands_of_a_laid_out_machine_are_printed_or_run_by_stand_ins() {
 
     let journal = apply(
         dir.path(),
-        actions().steps().map(|(_, step)| step.action.clone()).collect(),
+        actions()
+            .steps()
+            .map(|(_, step)| step.action.clone())
+            .collect(),
     );
     assert!(journal.is_ok_and(|journal| journal.state == JournalState::Applied));
 }
@@ -78,10 +85,17 @@ fn a_program_sees_nothing_of_our_environment() {
             ("LD_PRELOAD_NOT", "x"),
             ("IFS_X", "x"),
         ])
-        .envs([("GDR_WRAPPED_ROOT", dir.path()), ("GDR_WRAPPED_TOOLS", tools.path())])
+        .envs([
+            ("GDR_WRAPPED_ROOT", dir.path()),
+            ("GDR_WRAPPED_TOOLS", tools.path()),
+        ])
         .output()
         .expect("a shell");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let names = fs::read_to_string(dir.path().join("etc/environment-names")).expect("it was run");
     // The shell adds PWD, and some shells SHLVL and _.
     let names: Vec<&str> = names
@@ -109,10 +123,16 @@ fn wrapped_environment() {
 #[test]
 fn a_program_that_outlives_gdr_holds_the_lock() {
     let dir = laid_out(&[1]);
-    let tools = tool("update-grub", "sleep 5; echo done > \"$GDR_ROOT/etc/grub-was-updated\"");
+    let tools = tool(
+        "update-grub",
+        "sleep 5; echo done > \"$GDR_ROOT/etc/grub-was-updated\"",
+    );
     let mut gdr = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "programs::wrapped_environment", "--nocapture"])
-        .envs([("GDR_WRAPPED_ROOT", dir.path()), ("GDR_WRAPPED_TOOLS", tools.path())])
+        .envs([
+            ("GDR_WRAPPED_ROOT", dir.path()),
+            ("GDR_WRAPPED_TOOLS", tools.path()),
+        ])
         .stdout(Stdio::null())
         .spawn()
         .expect("this test");
@@ -161,11 +181,22 @@ fn an_image_is_put_back_unless_somebody_built_it_since() {
         builder: InitramfsBuilder::UpdateInitramfs,
         release: Some("6.8.0-60-generic".try_into().expect("a release")),
     });
-    let tools = tool("update-initramfs", &format!("echo new > \"$GDR_ROOT{image}\""));
+    let tools = tool(
+        "update-initramfs",
+        &format!("echo new > \"$GDR_ROOT{image}\""),
+    );
     let executor = with(root, tools.path());
-    let make =
-        || gdr::fix::apply(&executor, &plan(vec![build.clone()]), &moment("a"), &mut |_| {}).expect("it is made");
-    let take_back = || gdr::fix::undo(&executor, &UndoOptions::default(), &mut |_| {}).expect("an undo");
+    let make = || {
+        gdr::fix::apply(
+            &executor,
+            &plan(vec![build.clone()]),
+            &moment("a"),
+            &mut |_| {},
+        )
+        .expect("it is made")
+    };
+    let take_back =
+        || gdr::fix::undo(&executor, &UndoOptions::default(), &mut |_| {}).expect("an undo");
     make();
     assert_eq!(fs::read_to_string(&file).expect("an image"), "new\n");
     assert_eq!(
@@ -186,7 +217,11 @@ fn an_image_is_put_back_unless_somebody_built_it_since() {
         force: true,
         ..UndoOptions::default()
     };
-    assert!(gdr::fix::undo(&executor, &forced, &mut |_| {}).expect("an undo").whole);
+    assert!(
+        gdr::fix::undo(&executor, &forced, &mut |_| {})
+            .expect("an undo")
+            .whole
+    );
     assert_eq!(tree(root), before);
 
     // The program fails: the image is as it was at once.
@@ -195,7 +230,12 @@ fn an_image_is_put_back_unless_somebody_built_it_since() {
         format!("#!/bin/sh\necho half > \"$GDR_ROOT{image}\"; exit 1\n"),
     )
     .expect("a program");
-    let failed = gdr::fix::apply(&executor, &plan(vec![build.clone()]), &moment("a"), &mut |_| {});
+    let failed = gdr::fix::apply(
+        &executor,
+        &plan(vec![build.clone()]),
+        &moment("a"),
+        &mut |_| {},
+    );
     assert!(failed.is_err(), "{failed:?}");
     assert_eq!(tree(root), before);
 
@@ -204,7 +244,10 @@ fn an_image_is_put_back_unless_somebody_built_it_since() {
     assert_eq!(printed.state, JournalState::Applied);
     assert_eq!(tree(root), before);
     let undone = undo(root).expect("an undo");
-    assert!(undone.whole && undone.steps == [(0, Back::Nothing)], "{undone:?}");
+    assert!(
+        undone.whole && undone.steps == [(0, Back::Nothing)],
+        "{undone:?}"
+    );
 }
 
 /// No program outside the closed list is ever started for a laid-out machine, whatever lies in its directories.

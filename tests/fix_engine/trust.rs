@@ -18,7 +18,11 @@ fn made() -> tempfile::TempDir {
     let dir = laid_out(&[3]);
     apply(
         dir.path(),
-        vec![write("/etc/default/grub", Some(b"GRUB_TIMEOUT=5\n"), "ours\n")],
+        vec![write(
+            "/etc/default/grub",
+            Some(b"GRUB_TIMEOUT=5\n"),
+            "ours\n",
+        )],
     )
     .expect("it is made");
     dir
@@ -31,7 +35,10 @@ fn refuses(root: &Path, words: &str) {
         undo(root).expect_err("an undo is refused"),
         apply(root, vec![write("/etc/x", None, "x")]).expect_err("a repair is refused"),
     ] {
-        assert!(error.to_string().contains(words), "'{words}' is not in: {error}");
+        assert!(
+            error.to_string().contains(words),
+            "'{words}' is not in: {error}"
+        );
     }
     assert_eq!(tree(root), before);
 }
@@ -67,7 +74,10 @@ fn journals_of_another_user_are_not_obeyed() {
     ] {
         let dir = made();
         chown(dir.path().join(path), Some(65534), None).expect("another owner");
-        refuses(dir.path(), "it belongs to user 65534, and gdr runs as user 0");
+        refuses(
+            dir.path(),
+            "it belongs to user 65534, and gdr runs as user 0",
+        );
     }
 }
 
@@ -99,8 +109,17 @@ fn permissions_do_not_depend_on_the_umask() {
         .env("GDR_WRAPPED_UMASK", dir.path())
         .output()
         .expect("a shell");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mode = |path: &str| fs::metadata(dir.path().join(path)).expect("it is there").mode() & 0o7777;
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mode = |path: &str| {
+        fs::metadata(dir.path().join(path))
+            .expect("it is there")
+            .mode()
+            & 0o7777
+    };
     assert_eq!(mode("etc/a"), 0o755);
     assert_eq!(mode("etc/a/b"), 0o755);
     assert_eq!(mode("etc/a/b/c.conf"), 0o644);
@@ -113,7 +132,11 @@ fn permissions_do_not_depend_on_the_umask() {
 #[test]
 fn wrapped_umask() {
     if let Some(root) = std::env::var_os("GDR_WRAPPED_UMASK") {
-        apply(Path::new(&root), vec![write("/etc/a/b/c.conf", None, "ours\n")]).expect("it is made");
+        apply(
+            Path::new(&root),
+            vec![write("/etc/a/b/c.conf", None, "ours\n")],
+        )
+        .expect("it is made");
     }
 }
 
@@ -129,14 +152,17 @@ fn the_last_number_is_not_written_over() {
     let dir = made();
     let last = dir.path().join("var/lib/gdr/journal/4294967295.json");
     let mut journal: Value =
-        serde_json::from_slice(&fs::read(dir.path().join(JOURNAL)).expect("a journal")).expect("JSON");
+        serde_json::from_slice(&fs::read(dir.path().join(JOURNAL)).expect("a journal"))
+            .expect("JSON");
     journal["number"] = json!(u32::MAX);
     fs::write(&last, journal.to_string()).expect("a journal");
     fs::set_permissions(&last, fs::Permissions::from_mode(0o600)).expect("permissions");
     let kept = fs::read(&last).expect("a journal");
     let error = apply(dir.path(), vec![write("/etc/x", None, "x")]).expect_err("no number is left");
     assert!(
-        error.to_string().contains("4294967295.json has the last number"),
+        error
+            .to_string()
+            .contains("4294967295.json has the last number"),
         "{error}"
     );
     assert_eq!(fs::read(&last).expect("a journal"), kept);
@@ -221,7 +247,8 @@ fn a_journal_says_nothing_but_what_gdr_writes() {
     ] {
         let dir = made();
         let journal = dir.path().join(JOURNAL);
-        let mut text: Value = serde_json::from_slice(&fs::read(&journal).expect("a journal")).expect("JSON");
+        let mut text: Value =
+            serde_json::from_slice(&fs::read(&journal).expect("a journal")).expect("JSON");
         text["entries"] = json!([entry(action.clone())]);
         fs::write(&journal, text.to_string()).expect("a journal");
         let before = tree(dir.path());
@@ -295,7 +322,12 @@ fn value() -> impl Strategy<Value = Value> {
 fn field() -> impl Strategy<Value = String> {
     let fields = "action operation path before after created sha256 mode uid gid attributes old new unit module release image \
         program device gpu on major minor builder bdf capability offset width mask progress fix about other argv undo expected";
-    prop::sample::select(fields.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    prop::sample::select(
+        fields
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn entry() -> impl Strategy<Value = Value> {
@@ -330,8 +362,9 @@ fn entry() -> impl Strategy<Value = Value> {
     ];
     let progress = ["begun", "done", "printed", "undone"];
     let record = || {
-        (text(), any::<u16>())
-            .prop_map(|(sha256, mode)| json!({"sha256": sha256, "mode": mode & 0o777, "uid": 0, "gid": 0}))
+        (text(), any::<u16>()).prop_map(
+            |(sha256, mode)| json!({"sha256": sha256, "mode": mode & 0o777, "uid": 0, "gid": 0}),
+        )
     };
     let fields = prop::collection::btree_map(field(), value(), 0..6);
     (

@@ -63,7 +63,10 @@ const COMMANDS: [&str; 34] = [
 fn check(what: &str, run: std::process::Output) {
     for (name, page) in [("stdout", &run.stdout), ("stderr", &run.stderr)] {
         if let Some(problem) = problem(page, false) {
-            panic!("{what}: {name}: {problem}\n{:?}", String::from_utf8_lossy(page));
+            panic!(
+                "{what}: {name}: {problem}\n{:?}",
+                String::from_utf8_lossy(page)
+            );
         }
     }
     let code = run.status.code();
@@ -111,7 +114,12 @@ fn arguments_are_repeated_printably() {
 
 #[test]
 fn the_name_it_was_started_by_is_repeated_printably() {
-    for args in [&["--help"][..], &["doctor", "--help"], &["doctor", "--nosuch"], &[]] {
+    for args in [
+        &["--help"][..],
+        &["doctor", "--help"],
+        &["doctor", "--nosuch"],
+        &[],
+    ] {
         let mut command = Gdr::new().args(args).command();
         command.arg0(OsStr::from_bytes(b"/bin/\x1b[2J\nFORGED"));
         check("argv[0]", command.output().expect("the built gdr starts"));
@@ -151,7 +159,11 @@ fn variables_are_repeated_printably() {
         );
         check(
             "a directory",
-            with(Gdr::new().args(["doctor", "--verbose"]).sysroot(machine.path())),
+            with(
+                Gdr::new()
+                    .args(["doctor", "--verbose"])
+                    .sysroot(machine.path()),
+            ),
         );
         check(
             "a profile",
@@ -179,9 +191,18 @@ fn names_of_files_and_profiles_are_repeated_printably() {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path().join(name);
         Machine::load("sound").lay_out(&root);
-        let file = directory.path().join(format!("{}.json", "x")).with_file_name(name);
+        let file = directory
+            .path()
+            .join(format!("{}.json", "x"))
+            .with_file_name(name);
         let snapshot = directory.path().join("s.json");
-        let run = |args: &[&OsStr]| Gdr::new().args(args).command().output().expect("the built gdr starts");
+        let run = |args: &[&OsStr]| {
+            Gdr::new()
+                .args(args)
+                .command()
+                .output()
+                .expect("the built gdr starts")
+        };
         let word = |word: &'static str| OsStr::new(word);
         for format in ["table", "markdown", "prometheus", "json"] {
             let args = [
@@ -207,13 +228,26 @@ fn names_of_files_and_profiles_are_repeated_printably() {
         fs::copy(&snapshot, &file).expect("a copy");
         check(
             "a record",
-            run(&[word("doctor"), word("--verbose"), word("--from"), file.as_os_str()]),
+            run(&[
+                word("doctor"),
+                word("--verbose"),
+                word("--from"),
+                file.as_os_str(),
+            ]),
         );
         check(
             "two",
-            run(&[word("snapshot"), word("--diff"), file.as_os_str(), snapshot.as_os_str()]),
+            run(&[
+                word("snapshot"),
+                word("--diff"),
+                file.as_os_str(),
+                snapshot.as_os_str(),
+            ]),
         );
-        check("a log", run(&[word("explain"), word("--no-run"), file.as_os_str()]));
+        check(
+            "a log",
+            run(&[word("explain"), word("--no-run"), file.as_os_str()]),
+        );
         profile(&bench, directory.path(), &String::from_utf8_lossy(hostile));
     }
 }
@@ -223,7 +257,9 @@ fn profile(bench: &Bench, directory: &Path, hostile: &str) {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let (text, path) = (quoted(hostile), directory.join("p.toml"));
     for content in [
-        format!("name = {text}\nabout = {text}\n[checks]\n\"gpu.present\" = {{ required = true }}\n"),
+        format!(
+            "name = {text}\nabout = {text}\n[checks]\n\"gpu.present\" = {{ required = true }}\n"
+        ),
         format!("name = {text}\nabout = {text}\nincludes = [{text}]\n"),
         format!("name = \"x\"\nabout = \"y\"\n[checks]\n{text} = {{ required = true }}\n"),
         format!("name = \"x\"\nabout = \"y\"\n{text} = 1\n"),
@@ -235,7 +271,10 @@ fn profile(bench: &Bench, directory: &Path, hostile: &str) {
                 .args(["doctor", "--format", format, "--profile"])
                 .args([&path]);
             let output = run.sysroot(&bench.root()).command().output();
-            check(&format!("a profile as {format}"), output.expect("the built gdr starts"));
+            check(
+                &format!("a profile as {format}"),
+                output.expect("the built gdr starts"),
+            );
         }
     }
 }
@@ -262,7 +301,11 @@ fn journals_are_listed_printably() {
         ] {
             fs::write(directory.join("1.json"), content).expect("a journal");
             for args in [&["undo", "--list"][..], &["undo"], &["undo", "--force"]] {
-                let output = Gdr::new().args(args).sysroot(&bench.root()).command().output();
+                let output = Gdr::new()
+                    .args(args)
+                    .sysroot(&bench.root())
+                    .command()
+                    .output();
                 check(&format!("{args:?}"), output.expect("the built gdr starts"));
             }
         }

@@ -21,14 +21,23 @@ use crate::text::{hostile, hostile_name};
 
 /// Snapshots of machines that differ.
 static SNAPSHOTS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    ["sound", "hgx-acs-redirect", "h200-x2", "virtual-functions", "broken"]
-        .map(snapshot)
-        .to_vec()
+    [
+        "sound",
+        "hgx-acs-redirect",
+        "h200-x2",
+        "virtual-functions",
+        "broken",
+    ]
+    .map(snapshot)
+    .to_vec()
 });
 
 fn snapshot(machine: &str) -> String {
     let root = Machine::load(machine).laid_out();
-    let run = Gdr::new().args(["snapshot", "-o", "-"]).sysroot(root.path()).run();
+    let run = Gdr::new()
+        .args(["snapshot", "-o", "-"])
+        .sysroot(root.path())
+        .run();
     ended(&run, 0);
     run.stdout
 }
@@ -78,7 +87,13 @@ fn run(command: &str, files: [&Path; 2], colour: &str) -> Page {
         word => OsString::from(word.replace('~', " ")),
     });
     let colour = ["--color", colour].map(OsString::from);
-    let cli = parse([OsString::from("gdr")].into_iter().chain(words).chain(colour)).expect(command);
+    let cli = parse(
+        [OsString::from("gdr")]
+            .into_iter()
+            .chain(words)
+            .chain(colour),
+    )
+    .expect(command);
     let (mut out, mut err) = (Filter::new(Vec::new()), Filter::new(Vec::new()));
     cmd::run(cli, &mut out, &mut err);
     Page {
@@ -95,7 +110,10 @@ fn examine(document: &str, before: &str) -> Result<(), TestCaseError> {
         std::fs::write(&path, text).expect("a file");
         path
     };
-    let files = [place("hostile.json", document), place("before.json", before)];
+    let files = [
+        place("hostile.json", document),
+        place("before.json", before),
+    ];
     let files = [files[0].as_path(), files[1].as_path()];
     for command in COMMANDS {
         let plain = run(command, files, "never");
@@ -114,7 +132,8 @@ fn examine(document: &str, before: &str) -> Result<(), TestCaseError> {
             prop_assert!(wrong.is_none(), "{command}: {wrong:?}");
         }
         if !smi && !command.contains("json") && !command.ends_with("-o -") {
-            let colour = String::from_utf8(run(command, files, "always").out).expect("checked above");
+            let colour =
+                String::from_utf8(run(command, files, "always").out).expect("checked above");
             prop_assert_eq!(
                 without_colour(&colour),
                 String::from_utf8_lossy(&plain.out),
@@ -130,7 +149,9 @@ fn examine(document: &str, before: &str) -> Result<(), TestCaseError> {
 fn strings<'a>(value: &'a mut Value, at: &str, found: &mut Vec<(String, &'a mut String)>) {
     match value {
         Value::String(text) => found.push((at.to_owned(), text)),
-        Value::Array(values) => values.iter_mut().for_each(|value| strings(value, at, found)),
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|value| strings(value, at, found)),
         Value::Object(values) => values.iter_mut().for_each(|(key, value)| {
             let key = if at == "/files" { "*" } else { key };
             strings(value, &format!("{at}/{key}"), found);

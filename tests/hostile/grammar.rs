@@ -23,8 +23,8 @@ fn picture(page: &str) -> Option<String> {
         Err(error) => return Some(error.to_string()),
     };
     let drawn = [
-        "svg", "g", "rect", "path", "text", "tspan", "title", "desc", "line", "circle", "style", "defs", "polyline",
-        "polygon",
+        "svg", "g", "rect", "path", "text", "tspan", "title", "desc", "line", "circle", "style",
+        "defs", "polyline", "polygon",
     ];
     for node in document.descendants().filter(roxmltree::Node::is_element) {
         if !drawn.contains(&node.tag_name().name()) {
@@ -46,9 +46,9 @@ fn metrics(page: &str) -> Option<String> {
             continue;
         }
         let (name, rest) = line.split_once('{')?;
-        let sample = rest
-            .rsplit_once("} ")
-            .filter(|(labels, value)| name.starts_with("gdr_") && value.parse::<u64>().is_ok() && labels_end(labels));
+        let sample = rest.rsplit_once("} ").filter(|(labels, value)| {
+            name.starts_with("gdr_") && value.parse::<u64>().is_ok() && labels_end(labels)
+        });
         match sample {
             Some((labels, _)) if seen.insert((name.to_owned(), labels.to_owned())) => {}
             Some(_) => return Some(format!("twice: {line}")),
@@ -87,7 +87,10 @@ fn labels_end(labels: &str) -> bool {
 fn lines_for_a_shell(page: &str) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
     for line in page.lines().filter(|line| !line.starts_with('#')) {
-        let Some(words) = line.strip_suffix(" COMMAND").filter(|line| line.starts_with("env ")) else {
+        let Some(words) = line
+            .strip_suffix(" COMMAND")
+            .filter(|line| line.starts_with("env "))
+        else {
             return Some(format!("no line of gdr's: {line}"));
         };
         let ran = Command::new("/bin/sh")
@@ -99,7 +102,9 @@ fn lines_for_a_shell(page: &str) -> Option<String> {
             return Some(format!("{line}: {}", String::from_utf8_lossy(&ran.stderr)));
         }
     }
-    let made = std::fs::read_dir(directory.path()).expect("a directory").count();
+    let made = std::fs::read_dir(directory.path())
+        .expect("a directory")
+        .count();
     (made > 0).then(|| "a command ran".to_owned())
 }
 
@@ -107,7 +112,11 @@ fn script(page: &str) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("script");
     std::fs::write(&path, page).expect("a file");
-    let read = Command::new("/bin/sh").arg("-n").arg(&path).output().expect("a shell");
+    let read = Command::new("/bin/sh")
+        .arg("-n")
+        .arg(&path)
+        .output()
+        .expect("a shell");
     (!read.status.success()).then(|| String::from_utf8_lossy(&read.stderr).into_owned())
 }
 
@@ -122,7 +131,10 @@ fn markdown(page: &str) -> Option<String> {
             None if ticks.len() > 2 && line == ticks => fence = Some(ticks),
             None => {
                 let text = without_code(line);
-                if let Some(mark) = ["<", "![", "](", "://", "&#"].iter().find(|mark| text.contains(**mark)) {
+                if let Some(mark) = ["<", "![", "](", "://", "&#"]
+                    .iter()
+                    .find(|mark| text.contains(**mark))
+                {
                     return Some(format!("{mark} in {line}"));
                 }
                 if line.starts_with("| ") && text.matches('|').count() != 5 {
@@ -154,7 +166,10 @@ fn without_code(line: &str) -> String {
                 let Some(next) = after[at..].find('`').map(|next| at + next) else {
                     break None;
                 };
-                let run = after[next..].bytes().take_while(|byte| *byte == b'`').count();
+                let run = after[next..]
+                    .bytes()
+                    .take_while(|byte| *byte == b'`')
+                    .count();
                 if run == open.len() {
                     break Some(next + run);
                 }

@@ -8,13 +8,16 @@ use crate::View;
 /// One view for each function of the dump.
 pub fn views(dump: &str) -> Vec<View> {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
-    file.write_all(dump.as_bytes()).expect("the dump is written");
+    file.write_all(dump.as_bytes())
+        .expect("the dump is written");
     let out = Command::new("lspci")
         .args(["-n", "-vvv", "-F"])
         .arg(file.path())
         .output();
     let text = String::from_utf8(out.expect("lspci runs").stdout).expect("lspci writes UTF-8");
-    let functions = text.split("\n\n").filter(|function| !function.trim().is_empty());
+    let functions = text
+        .split("\n\n")
+        .filter(|function| !function.trim().is_empty());
     functions.map(view).collect()
 }
 
@@ -24,11 +27,16 @@ fn view(text: &str) -> View {
     let mut lines = text.lines();
     let first = lines.next().expect("a line for the function");
     let mut words = first.split_whitespace().skip(1);
-    put("class", words.next().unwrap_or_default().trim_end_matches(':'));
+    put(
+        "class",
+        words.next().unwrap_or_default().trim_end_matches(':'),
+    );
     put("id", words.next().unwrap_or_default());
     put(
         "revision",
-        first.split_once("(rev ").map_or("00", |(_, rest)| &rest[..2]),
+        first
+            .split_once("(rev ")
+            .map_or("00", |(_, rest)| &rest[..2]),
     );
 
     let mut section = "";
@@ -101,7 +109,10 @@ fn view(text: &str) -> View {
             ("sriov", "IOVCtl") => put("sriov control", &control(rest)),
             ("sriov", "Initial VFs") => {
                 let counts = rest.split_once("Total").map_or("", |(_, rest)| rest);
-                put("sriov counts", &format!("Total{}", before(counts, ", Function")));
+                put(
+                    "sriov counts",
+                    &format!("Total{}", before(counts, ", Function")),
+                );
             }
             ("sriov", "VF offset") => put("sriov places", rest),
             _ => {}

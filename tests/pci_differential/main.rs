@@ -35,7 +35,11 @@ fn compare_with_lspci(text: &str) -> usize {
         let config = decode(&bytes.as_slice(), Depth::Full);
         let mut ours = ours::view(&config);
         // lspci shows the second set of link registers of an endpoint for device 0, function 0 alone.
-        if !slot.ends_with(":00.0") && ours.get("express").is_some_and(|it| it.contains("Endpoint")) {
+        if !slot.ends_with(":00.0")
+            && ours
+                .get("express")
+                .is_some_and(|it| it.contains("Endpoint"))
+        {
             ours.remove("link target");
         }
         assert_eq!(&ours, theirs, "{slot}, left ours, right lspci's");
@@ -79,7 +83,10 @@ fn lspci_reads_spaces_built_by_hand_as_we_do() {
 #[test]
 fn lspci_reads_this_machine_as_we_do() {
     if lspci_found() {
-        let out = Command::new("lspci").arg("-xxxx").output().expect("lspci runs");
+        let out = Command::new("lspci")
+            .arg("-xxxx")
+            .output()
+            .expect("lspci runs");
         let text = String::from_utf8(out.stdout).expect("lspci writes UTF-8");
         compare_with_lspci(&text);
     }
@@ -99,12 +106,12 @@ fn lspci_reads_a_given_dump_as_we_do() {
 fn sound_spaces_decode_without_trouble() {
     for (name, bytes) in spaces::all() {
         let config = decode(&bytes.as_slice(), Depth::Full);
-        assert_eq!(config.trouble, [""; 0], "{name}");
+        assert_eq!(config.failure, [""; 0], "{name}");
     }
     for text in [H200, VIRTIO] {
         for (slot, bytes) in dump::parse(text) {
             let config = decode(&bytes.as_slice(), Depth::Full);
-            assert_eq!(config.trouble, [""; 0], "{slot}");
+            assert_eq!(config.failure, [""; 0], "{slot}");
         }
     }
 }

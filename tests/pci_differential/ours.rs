@@ -56,7 +56,10 @@ pub fn view(config: &Config) -> View {
         let (enabled, memory) = (sign(sriov.enabled), sign(sriov.memory_enabled));
         put("sriov control", format!("Enable{enabled} MSE{memory}"));
         let (total, number) = (sriov.total_vfs, sriov.num_vfs);
-        put("sriov counts", format!("Total VFs: {total}, Number of VFs: {number}"));
+        put(
+            "sriov counts",
+            format!("Total VFs: {total}, Number of VFs: {number}"),
+        );
         let (offset, stride, device) = (sriov.first_vf_offset, sriov.vf_stride, sriov.vf_device);
         put(
             "sriov places",
@@ -85,7 +88,12 @@ fn header_view(header: &Header) -> View {
     let (io, memory, master) = (command.io(), command.memory(), command.bus_master());
     put(
         "control",
-        format!("I/O{} Mem{} BusMaster{}", sign(io), sign(memory), sign(master)),
+        format!(
+            "I/O{} Mem{} BusMaster{}",
+            sign(io),
+            sign(memory),
+            sign(master)
+        ),
     );
     let maker = match &header.kind {
         HeaderKind::Endpoint { subsystem } => Some(*subsystem),
@@ -93,7 +101,10 @@ fn header_view(header: &Header) -> View {
         HeaderKind::CardBus { .. } => None,
     };
     if let Some(maker) = maker.filter(|maker| maker.vendor != 0 && maker.vendor != 0xffff) {
-        put("subsystem", format!("{:04x}:{:04x}", maker.vendor, maker.device));
+        put(
+            "subsystem",
+            format!("{:04x}:{:04x}", maker.vendor, maker.device),
+        );
     }
     if let HeaderKind::Bridge {
         primary,
@@ -102,11 +113,16 @@ fn header_view(header: &Header) -> View {
         ..
     } = header.kind
     {
-        let buses = format!("primary={primary:02x}, secondary={secondary:02x}, subordinate={subordinate:02x}");
+        let buses = format!(
+            "primary={primary:02x}, secondary={secondary:02x}, subordinate={subordinate:02x}"
+        );
         put("buses", buses);
     }
     if header.interrupt_pin != 0 {
-        put("pin", format!("pin {}", char::from(b'A' - 1 + header.interrupt_pin)));
+        put(
+            "pin",
+            format!("pin {}", char::from(b'A' - 1 + header.interrupt_pin)),
+        );
     }
     for (name, region) in header.bars.iter().filter_map(|bar| region(bar, 0)) {
         put(&name, region);
@@ -143,7 +159,10 @@ fn express_view(express: &Express, put: &mut impl FnMut(&str, String)) {
     );
     let (order, tag) = (sign(express.relaxed_ordering), sign(express.extended_tag));
     let snoop = sign(express.no_snoop);
-    put("express flags", format!("RlxdOrd{order} ExtTag{tag} NoSnoop{snoop}"));
+    put(
+        "express flags",
+        format!("RlxdOrd{order} ExtTag{tag} NoSnoop{snoop}"),
+    );
     let (payload, read) = (express.max_payload, express.max_read_request);
     put(
         "express sizes",
@@ -160,14 +179,23 @@ fn express_view(express: &Express, put: &mut impl FnMut(&str, String)) {
     let able = aspm(link.aspm_supported).unwrap_or("not supported");
     put(
         "link",
-        format!("Port #{}, Speed {speed}, Width x{width}, ASPM {able}", link.port_number),
+        format!(
+            "Port #{}, Speed {speed}, Width x{width}, ASPM {able}",
+            link.port_number
+        ),
     );
     let enabled = aspm(link.aspm_enabled).map(|states| format!("ASPM {states} Enabled"));
-    put("link aspm", enabled.unwrap_or_else(|| "ASPM Disabled".to_owned()));
+    put(
+        "link aspm",
+        enabled.unwrap_or_else(|| "ASPM Disabled".to_owned()),
+    );
     put("link disabled", sign(link.disabled).to_owned());
     put(
         "link now",
-        format!("Speed {}, Width x{}", link.current.speed, link.current.width),
+        format!(
+            "Speed {}, Width x{}",
+            link.current.speed, link.current.width
+        ),
     );
     put("link Train", sign(link.training).to_owned());
     // lspci shows the bit also where the port does not report it.
@@ -176,7 +204,9 @@ fn express_view(express: &Express, put: &mut impl FnMut(&str, String)) {
         sign(link.data_link_layer_active == Some(true)).to_owned(),
     );
     if express.version >= 2 {
-        let target = link.target.map_or("2.5GT/s".to_owned(), |target| target.to_string());
+        let target = link
+            .target
+            .map_or("2.5GT/s".to_owned(), |target| target.to_string());
         put("link target", format!("Target Link Speed: {target}"));
     }
 }
@@ -191,7 +221,11 @@ fn region(bar: &Bar, digits: usize) -> Option<(String, String)> {
             prefetchable,
         } => {
             // lspci pads the addresses of virtual functions to the width of the register.
-            let digits = if digits == 0 { 8 } else { if bits64 { 16 } else { 8 } };
+            let digits = if digits == 0 {
+                8
+            } else {
+                if bits64 { 16 } else { 8 }
+            };
             let bits = if bits64 { 64 } else { 32 };
             let non = if prefetchable { "" } else { "non-" };
             format!("Memory at {address:0digits$x} ({bits}-bit, {non}prefetchable)")

@@ -7,16 +7,27 @@ use super::*;
 /// Exit 2, nothing on standard output, and these words on standard error.
 fn refused(file: &Path, words: &[&str]) {
     let run = limited(file);
-    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{words:?}: {}", run.stderr);
+    assert_eq!(
+        (run.code, run.stdout.as_str()),
+        (2, ""),
+        "{words:?}: {}",
+        run.stderr
+    );
     for word in words.iter().chain(&["--from"]) {
-        assert!(run.stderr.contains(word), "'{word}' is not in: {}", run.stderr);
+        assert!(
+            run.stderr.contains(word),
+            "'{word}' is not in: {}",
+            run.stderr
+        );
     }
     assert!(run.stderr.len() < 2000, "{}", run.stderr);
 }
 
 /// With no more than 256 MiB of address space.
 fn limited(file: &Path) -> Run {
-    let run = Gdr::within(MEMORY).args(["doctor", "--from", text_of(file)]).run();
+    let run = Gdr::within(MEMORY)
+        .args(["doctor", "--from", text_of(file)])
+        .run();
     assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     run
 }
@@ -38,8 +49,14 @@ fn input_that_is_no_record_is_refused() {
             b"{\"schema\":\"gdr.snapshot/2\"}",
             &["gdr.snapshot/2", "gdr.snapshot/1"],
         ),
-        (b"{\"schema\":\"gdr.topo/1\"}", &["its schema is not gdr.snapshot/1"]),
-        (b"{\"schema\":\"gdr.snapshot/1\",\"files\":7}", &["gdr.snapshot/1"]),
+        (
+            b"{\"schema\":\"gdr.topo/1\"}",
+            &["its schema is not gdr.snapshot/1"],
+        ),
+        (
+            b"{\"schema\":\"gdr.snapshot/1\",\"files\":7}",
+            &["gdr.snapshot/1"],
+        ),
         (b"\x28\xb5\x2f\xfd", &["Zstandard"]),
         (b"\x28\xb5\x2f\xfdgarbage that is no frame", &[]),
     ] {
@@ -96,7 +113,10 @@ fn a_record_cut_anywhere_is_refused() {
     let plain = run(&["--from", text_of(&file), "snapshot", "-o", "-"])
         .stdout
         .into_bytes();
-    for (whole, step) in [(&compressed, compressed.len() / 20), (&plain, plain.len() / 20)] {
+    for (whole, step) in [
+        (&compressed, compressed.len() / 20),
+        (&plain, plain.len() / 20),
+    ] {
         for cut in (1..whole.len() - 1).step_by(step.max(1)) {
             refused(&written(dir.path(), &whole[..cut]), &[]);
         }
@@ -112,21 +132,45 @@ fn a_full_record_fits_into_its_memory() {
         let head = "{\"schema\":\"gdr.snapshot/1\",\"gdr\":\"\",\"taken\":\"\",\"masked\":false,\"host\":{\"source\":\"\"},\"libraries\":{},\"files\":{";
         format!("{head}{inside}{end}}}")
     };
-    let files = |count: usize| (0..count).map(|n| format!("\"{n:x}\":{{}},")).collect::<String>();
-    let names = |count: usize| (0..count).map(|n| format!("\"{n:x}\",")).collect::<String>();
-    let directory = |names: &str| around(&format!("\"/sys/bus/pci/devices\":{{\"names\":[{names}"), "\"\"]}}");
+    let files = |count: usize| {
+        (0..count)
+            .map(|n| format!("\"{n:x}\":{{}},"))
+            .collect::<String>()
+    };
+    let names = |count: usize| {
+        (0..count)
+            .map(|n| format!("\"{n:x}\","))
+            .collect::<String>()
+    };
+    let directory = |names: &str| {
+        around(
+            &format!("\"/sys/bus/pci/devices\":{{\"names\":[{names}"),
+            "\"\"]}}",
+        )
+    };
     let parts = "{\"at\":9,\"bytes\":\"\"},".repeat((size - 250) / 22);
     for document in [
         around(&files(199_999), "\"z\":{}}"),
         directory(&names(65_535)),
-        around(&format!("\"/x\":{{\"parts\":[{parts}"), "{\"at\":9,\"bytes\":\"\"}]}}"),
+        around(
+            &format!("\"/x\":{{\"parts\":[{parts}"),
+            "{\"at\":9,\"bytes\":\"\"}]}}",
+        ),
     ] {
         assert!(document.len() <= size, "{}", document.len());
         let run = limited(&written(dir.path(), document.as_bytes()));
-        assert!((0..=3).contains(&run.code), "{}: {}", &document[..200], run.stderr);
+        assert!(
+            (0..=3).contains(&run.code),
+            "{}: {}",
+            &document[..200],
+            run.stderr
+        );
     }
     for (crowded, words) in [
-        (around(&files(500_000), "\"z\":{}}"), "more than 200000 paths"),
+        (
+            around(&files(500_000), "\"z\":{}}"),
+            "more than 200000 paths",
+        ),
         (directory(&names(900_000)), "more than 65536 names"),
         (" ".repeat(size) + "{}", "8 MiB"),
     ] {
@@ -140,7 +184,8 @@ fn a_record_that_lies_about_sizes_does_no_harm() {
     let (dir, _) = recorded("h200-x1", &[]);
     let root = dir.path().join("root");
     let honest: Value =
-        serde_json::from_str(&run(&["--sysroot", text_of(&root), "snapshot", "-o", "-"]).stdout).expect("JSON");
+        serde_json::from_str(&run(&["--sysroot", text_of(&root), "snapshot", "-o", "-"]).stdout)
+            .expect("JSON");
     let config = honest["files"]
         .as_object()
         .expect("files")
@@ -189,11 +234,18 @@ fn hostile_records_are_compared_within_their_memory() {
         fs::write(&file, document.to_string()).expect("a file");
         file
     };
-    let empty = file("empty", serde_json::json!({"/sys/bus/pci/devices": {"names": []}}));
+    let empty = file(
+        "empty",
+        serde_json::json!({"/sys/bus/pci/devices": {"names": []}}),
+    );
     for (name, files, code) in [
         ("most", functions(16_384), 1),
         ("more", functions(16_385), 1),
-        ("modules", text("/proc/modules", "a b\n".repeat(1_500_000)), 0),
+        (
+            "modules",
+            text("/proc/modules", "a b\n".repeat(1_500_000)),
+            0,
+        ),
         (
             "parameters",
             text(

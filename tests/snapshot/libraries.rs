@@ -63,7 +63,11 @@ fn a_library_is_replayed_however_it_did() {
         assert!(answer.contains(words), "{name}: {answer}");
         for question in ASKING {
             let (live, replayed) = (live(question), with(&file, question));
-            assert_eq!(replayed.code, live.code, "{name} {question:?}: {}", replayed.stderr);
+            assert_eq!(
+                replayed.code, live.code,
+                "{name} {question:?}: {}",
+                replayed.stderr
+            );
             assert_eq!(replayed.stdout, live.stdout, "{name} {question:?}");
             assert_eq!(remarks(&replayed), remarks(&live), "{name} {question:?}");
         }

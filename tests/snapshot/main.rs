@@ -19,7 +19,15 @@ use tempfile::TempDir;
 /// What a machine is asked in these tests: every format, and every part of the topology.
 const QUESTIONS: &[&[&str]] = &[
     &["doctor", "--platform", "bare-metal"],
-    &["doctor", "--profile", "rdma", "--profile", "async", "--profile", "p2p"],
+    &[
+        "doctor",
+        "--profile",
+        "rdma",
+        "--profile",
+        "async",
+        "--profile",
+        "p2p",
+    ],
     &["doctor", "--format", "json"],
     &["topo"],
     &["topo", "--pci", "--nvme"],
@@ -55,8 +63,23 @@ fn recorded(name: &str, more: &[&str]) -> (TempDir, PathBuf) {
     fs::create_dir(&root).expect("a directory");
     Machine::load(name).lay_out(&root);
     let file = dir.path().join("machine.json.zst");
-    let taken = run(&[&["--sysroot", text_of(&root), "snapshot", "-o", text_of(&file)], more].concat());
-    assert_eq!((taken.code, taken.stdout.as_str()), (0, ""), "{name}: {}", taken.stderr);
+    let taken = run(&[
+        &[
+            "--sysroot",
+            text_of(&root),
+            "snapshot",
+            "-o",
+            text_of(&file),
+        ],
+        more,
+    ]
+    .concat());
+    assert_eq!(
+        (taken.code, taken.stdout.as_str()),
+        (0, ""),
+        "{name}: {}",
+        taken.stderr
+    );
     (dir, file)
 }
 
@@ -68,7 +91,11 @@ fn a_snapshot_says_what_its_machine_says() {
         for question in QUESTIONS {
             let machine = run(&[&["--sysroot", text_of(&root)], *question].concat());
             let snapshot = with(&file, question);
-            assert_eq!(snapshot.code, machine.code, "{name} {question:?}: {}", snapshot.stderr);
+            assert_eq!(
+                snapshot.code, machine.code,
+                "{name} {question:?}: {}",
+                snapshot.stderr
+            );
             assert_eq!(snapshot.stdout, machine.stdout, "{name} {question:?}");
         }
     }
@@ -81,11 +108,18 @@ fn this_machine_says_what_its_snapshot_says() {
     assert_eq!(run(&["snapshot", "-o", text_of(&file)]).code, 0);
     for question in QUESTIONS {
         let (live, snapshot) = (run(question), with(&file, question));
-        assert_eq!(snapshot.code, live.code, "{question:?}: {}", snapshot.stderr);
+        assert_eq!(
+            snapshot.code, live.code,
+            "{question:?}: {}",
+            snapshot.stderr
+        );
         assert_eq!(snapshot.stdout, live.stdout, "{question:?}");
     }
     let said = with(&file, &["doctor"]).stderr;
-    assert!(said.contains("recorded") && said.contains("here.json"), "{said}");
+    assert!(
+        said.contains("recorded") && said.contains("here.json"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -130,7 +164,10 @@ fn it_goes_through_a_pipe_and_holds_what_its_schema_says() {
         .expect("it is read");
     drop(pipe);
     let output = child.wait_with_output().expect("gdr ends");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), with(&file, &["topo"]).stdout);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        with(&file, &["topo"]).stdout
+    );
 }
 
 /// The largest machine here, compressed.
@@ -162,7 +199,10 @@ fn large_and_private_sources_are_reduced() {
             .to_owned()
     };
     let names = held("/usr/share/misc/pci.ids");
-    assert!(names.contains("Listed NIC") && !names.contains("not here"), "{names}");
+    assert!(
+        names.contains("Listed NIC") && !names.contains("not here"),
+        "{names}"
+    );
     assert!(!held("/proc/cpuinfo").contains("secret"));
     assert!(!held("/proc/modules").contains("ffffffff"));
     let svg = run(&["--sysroot", text_of(&root), "topo", "--format", "svg"]).stdout;
@@ -177,20 +217,28 @@ fn what_a_snapshot_does_not_hold_is_unknown_and_said() {
     let (dir, _) = recorded("h200-x1", &[]);
     let root = dir.path().join("root");
     let mut document: Value =
-        serde_json::from_str(&run(&["--sysroot", text_of(&root), "snapshot", "-o", "-"]).stdout).expect("JSON");
+        serde_json::from_str(&run(&["--sysroot", text_of(&root), "snapshot", "-o", "-"]).stdout)
+            .expect("JSON");
     let files = document["files"].as_object_mut().expect("files");
     assert!(files.remove("/proc/driver/nvidia/params").is_some());
     let file = dir.path().join("older.json");
     fs::write(&file, document.to_string()).expect("a file");
     let run = with(
         &file,
-        &["--verbose", "doctor", "--profile", "async", "--format", "json"],
+        &[
+            "--verbose",
+            "doctor",
+            "--profile",
+            "async",
+            "--format",
+            "json",
+        ],
     );
     let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
     let findings = report["findings"].as_array().expect("findings");
-    let found = findings
-        .iter()
-        .find(|finding| finding["id"] == "param.stream-memops" || finding["id"] == "param.peer-mapping");
+    let found = findings.iter().find(|finding| {
+        finding["id"] == "param.stream-memops" || finding["id"] == "param.peer-mapping"
+    });
     assert_eq!(
         found.expect("a finding about parameters")["outcome"],
         "unknown",
@@ -198,7 +246,8 @@ fn what_a_snapshot_does_not_hold_is_unknown_and_said() {
         run.stdout
     );
     assert!(
-        run.stderr.contains("/proc/driver/nvidia/params") && run.stderr.contains("does not hold it"),
+        run.stderr.contains("/proc/driver/nvidia/params")
+            && run.stderr.contains("does not hold it"),
         "{}",
         run.stderr
     );
@@ -219,7 +268,11 @@ fn a_snapshot_that_cannot_be_written_leaves_what_was_there() {
     assert_eq!(run(&["snapshot", "-o", text_of(&there)]).code, 0);
     let left: Vec<_> = fs::read_dir(dir.path()).expect("the directory").collect();
     assert_eq!(left.len(), 1, "{left:?}");
-    assert!(fs::read_to_string(&there).expect("the file").contains("gdr.snapshot/1"));
+    assert!(
+        fs::read_to_string(&there)
+            .expect("the file")
+            .contains("gdr.snapshot/1")
+    );
 }
 
 #[test]
@@ -230,17 +283,36 @@ fn two_machines_are_compared_by_fact() {
     assert_eq!(same.code, 0, "{}", same.stdout);
     let differ = run(&["snapshot", "--diff", text_of(&one), text_of(&two)]);
     assert_eq!(differ.code, 1, "{}", differ.stderr);
-    assert!(differ.stdout.contains("PCI 0000:42:00.0"), "{}", differ.stdout);
+    assert!(
+        differ.stdout.contains("PCI 0000:42:00.0"),
+        "{}",
+        differ.stdout
+    );
     let line = differ
         .stdout
         .lines()
         .find(|line| line.contains("ACS"))
         .expect("a line about ACS");
-    assert!(line.contains("ReqRedir+") || line.contains("ReqRedir-"), "{line}");
-    let report = run(&["snapshot", "--diff", text_of(&one), text_of(&two), "--format", "json"]);
+    assert!(
+        line.contains("ReqRedir+") || line.contains("ReqRedir-"),
+        "{line}"
+    );
+    let report = run(&[
+        "snapshot",
+        "--diff",
+        text_of(&one),
+        text_of(&two),
+        "--format",
+        "json",
+    ]);
     let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
     assert_eq!(report["schema"], "gdr.diff/1");
-    let missing = run(&["snapshot", "--diff", text_of(&one), text_of(&dir.path().join("none"))]);
+    let missing = run(&[
+        "snapshot",
+        "--diff",
+        text_of(&one),
+        text_of(&dir.path().join("none")),
+    ]);
     assert_eq!(missing.code, 2);
     assert!(missing.stderr.contains("none"), "{}", missing.stderr);
 }
@@ -258,7 +330,10 @@ fn what_names_the_machine_is_its_owners() {
     fs::set_permissions(at("new.json"), fs::Permissions::from_mode(0o640)).expect("a mode");
     assert_eq!(run(&["snapshot", "-o", text_of(&at("new.json"))]).code, 0);
     assert_eq!(mode(&at("new.json")), 0o640, "a file keeps its mode");
-    assert_eq!(run(&["snapshot", "--mask", "-o", text_of(&at("masked.json"))]).code, 0);
+    assert_eq!(
+        run(&["snapshot", "--mask", "-o", text_of(&at("masked.json"))]).code,
+        0
+    );
     assert_eq!(mode(&at("masked.json")), 0o644);
     symlink("new.json", at("link.json")).expect("a link");
     assert_eq!(run(&["snapshot", "-o", text_of(&at("link.json"))]).code, 0);
@@ -278,13 +353,19 @@ fn what_needs_the_machine_itself_says_so() {
     for (args, words) in [
         (&["doctor", "--live"][..], "gdr snapshot --live"),
         (&["probe", "copy", "--sim"], "--from"),
-        (&["snapshot", "--mask", "--all", "-o", "-"], "cannot be used with"),
+        (
+            &["snapshot", "--mask", "--all", "-o", "-"],
+            "cannot be used with",
+        ),
     ] {
         let run = with(&file, args);
         assert_eq!(run.code, 2);
         assert!(run.stderr.contains(words), "{}", run.stderr);
     }
-    assert_eq!(run(&["--from", text_of(&file), "--sysroot", "/", "topo"]).code, 2);
+    assert_eq!(
+        run(&["--from", text_of(&file), "--sysroot", "/", "topo"]).code,
+        2
+    );
     assert_eq!(with(&file, &["snapshot", "--live", "-o", "-"]).code, 2);
 }
 

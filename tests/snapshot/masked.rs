@@ -77,7 +77,10 @@ fn a_masked_snapshot_names_nothing_and_concludes_the_same() {
             letters(&plain).contains(&letters(name)),
             "{kind} is not in the snapshot at all"
         );
-        assert!(!letters(&masked).contains(&letters(name)), "{kind} {name} is left");
+        assert!(
+            !letters(&masked).contains(&letters(name)),
+            "{kind} {name} is left"
+        );
     }
     for part in ["node17", "jdoe", "cluster", "31.7", "6f1c2a3b", "4f8:c0c"] {
         assert!(!masked.contains(part), "{part} is left");
@@ -85,7 +88,9 @@ fn a_masked_snapshot_names_nothing_and_concludes_the_same() {
     // The same findings of the same functions.
     let conclusions = |document: &str| {
         let file = written(dir.path(), document.as_bytes());
-        let report: Value = serde_json::from_str(&with(&file, &["doctor", "--format", "json"]).stdout).expect("JSON");
+        let report: Value =
+            serde_json::from_str(&with(&file, &["doctor", "--format", "json"]).stdout)
+                .expect("JSON");
         let findings = report["findings"].as_array().expect("findings").clone();
         findings
             .into_iter()

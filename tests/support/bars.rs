@@ -48,7 +48,8 @@ impl<'de> Deserialize<'de> for Bar {
         let index = parts
             .first()
             .and_then(Value::as_u64)
-            .ok_or_else(|| D::Error::custom("a BAR begins with its index"))? as usize;
+            .ok_or_else(|| D::Error::custom("a BAR begins with its index"))?
+            as usize;
         let size = text(1)
             .and_then(size)
             .ok_or_else(|| D::Error::custom("a BAR has a size such as \"16M\""))?;

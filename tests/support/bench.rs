@@ -68,7 +68,10 @@ impl Bench {
     pub fn tool(&self, name: &str, script: &str) {
         let path = self.tools().join(name);
         let log = self.tools().join("calls");
-        let text = format!("#!/bin/sh\necho \"{name} $*\" >> '{}'\n{script}\n", log.display());
+        let text = format!(
+            "#!/bin/sh\necho \"{name} $*\" >> '{}'\n{script}\n",
+            log.display()
+        );
         fs::write(&path, text).expect("a program");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its permissions");
     }
@@ -78,12 +81,17 @@ impl Bench {
         let log = self.tools().join("calls");
         let text = fs::read_to_string(&log).unwrap_or_default();
         let _ = fs::remove_file(log);
-        text.lines().map(|line| line.trim_end().to_owned()).collect()
+        text.lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect()
     }
 
     /// A run of gdr on it.
     pub fn gdr(&self, args: &[&str]) -> Run {
-        Gdr::of(self.binary()).args(args).sysroot(&self.root()).run()
+        Gdr::of(self.binary())
+            .args(args)
+            .sysroot(&self.root())
+            .run()
     }
 
     /// A repair or an undo, by the programs of [`Bench::tools`].
@@ -96,7 +104,8 @@ impl Bench {
     /// What doctor says of a check, by subject.
     pub fn outcomes(&self, check: &str, args: &[&str]) -> BTreeMap<String, String> {
         let run = self.gdr(&[&["doctor", "--format", "json", "--only", check], args].concat());
-        let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+        let report: Value =
+            serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
         let text = |finding: &Value, key: &str| finding[key].as_str().expect("a text").to_owned();
         let findings = report["findings"].as_array().expect("findings");
         findings

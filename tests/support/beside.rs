@@ -54,9 +54,15 @@ impl Bench {
             .arg("verify")
             .arg(format!("--root={}", self.root().display()))
             .arg(unit);
-        let output = analyze.env("LC_ALL", "C").output().expect("systemd-analyze");
+        let output = analyze
+            .env("LC_ALL", "C")
+            .output()
+            .expect("systemd-analyze");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() || !said.is_empty(), "it failed without a word");
+        assert!(
+            output.status.success() || !said.is_empty(),
+            "it failed without a word"
+        );
         said
     }
 
@@ -64,9 +70,13 @@ impl Bench {
     pub fn keep_beside(&self, name: &str, other: &Path, part: &str) {
         let to = self.root().with_file_name(name);
         fs::create_dir(&to).expect("a directory");
-        let script = "find . -path \"*$1*\" ! -type d -print0 | tar --null -T - -cf - | tar -xf - -C \"$2\"";
+        let script =
+            "find . -path \"*$1*\" ! -type d -print0 | tar --null -T - -cf - | tar -xf - -C \"$2\"";
         let mut shell = Command::new("sh");
-        shell.args(["-c", script, "sh", part]).arg(to).current_dir(other);
+        shell
+            .args(["-c", script, "sh", part])
+            .arg(to)
+            .current_dir(other);
         assert!(shell.status().expect("a shell").success());
     }
 }

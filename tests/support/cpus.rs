@@ -11,7 +11,10 @@ pub fn lay_out(machine: &Machine, dir: &Path) {
     let root = Root::new(dir);
     for (node, cpus) in &machine.nodes {
         let members = numbers(cpus);
-        root.line(&format!("sys/devices/system/node/node{node}/cpumap"), mask(&members));
+        root.line(
+            &format!("sys/devices/system/node/node{node}/cpumap"),
+            mask(&members),
+        );
         for cpu in &members {
             let topology = format!("sys/devices/system/cpu/cpu{cpu}/topology");
             root.line(&format!("{topology}/core_id"), cpu);
@@ -27,7 +30,10 @@ pub fn lay_out(machine: &Machine, dir: &Path) {
             .and_then(|node| machine.nodes.get(&u32::try_from(node).ok()?));
         let cpus = machine.local_cpus(device).or_else(|| node.cloned());
         let path = format!("{}/local_cpus", machine.place(device));
-        root.line(&path, mask(&numbers(&cpus.unwrap_or_else(|| machine.all_cpus()))));
+        root.line(
+            &path,
+            mask(&numbers(&cpus.unwrap_or_else(|| machine.all_cpus()))),
+        );
     }
     for device in &machine.devices {
         if let Some(name) = &device.nvme {
@@ -45,6 +51,9 @@ pub fn mask(members: &[u32]) -> String {
         let own = members.iter().filter(|member| *member / 32 == at);
         own.fold(0_u32, |bits, member| bits | 1 << (member % 32))
     };
-    let words: Vec<String> = (0..words).rev().map(|at| format!("{:08x}", word(at))).collect();
+    let words: Vec<String> = (0..words)
+        .rev()
+        .map(|at| format!("{:08x}", word(at)))
+        .collect();
     words.join(",")
 }

@@ -173,5 +173,7 @@ fn named<'de, D: Deserializer<'de>, T: DeserializeOwned>(d: D) -> Result<Option<
         Value::String(name) => serde_json::json!({ "name": name }),
         other => other,
     };
-    serde_json::from_value(value).map(Some).map_err(D::Error::custom)
+    serde_json::from_value(value)
+        .map(Some)
+        .map_err(D::Error::custom)
 }

@@ -53,7 +53,9 @@ pub struct AcsFinding {
 impl Expect {
     /// Reads `expect.json` of a machine's directory.
     pub fn load(path: &Path) -> Self {
-        let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{} cannot be read: {e}", path.display()));
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{} is no expectation: {e}", path.display()))
+        let text = std::fs::read_to_string(path)
+            .unwrap_or_else(|e| panic!("{} cannot be read: {e}", path.display()));
+        serde_json::from_str(&text)
+            .unwrap_or_else(|e| panic!("{} is no expectation: {e}", path.display()))
     }
 }

@@ -42,12 +42,17 @@ pub fn unhex(text: &str) -> Vec<u8> {
         .chars()
         .filter(|c| !c.is_whitespace())
         .map(|c| {
-            let digit = c.to_digit(16).unwrap_or_else(|| panic!("'{text}' is not hexadecimal"));
+            let digit = c
+                .to_digit(16)
+                .unwrap_or_else(|| panic!("'{text}' is not hexadecimal"));
             digit as u8
         })
         .collect();
     assert!(digits.len().is_multiple_of(2), "'{text}' has half a byte");
-    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+    digits
+        .chunks(2)
+        .map(|pair| pair[0] << 4 | pair[1])
+        .collect()
 }
 
 /// A fake root directory. Paths are relative to it, without a leading slash.
@@ -64,7 +69,8 @@ impl<'a> Root<'a> {
     /// Writes a file; replaces what stands there.
     pub fn put(&self, path: &str, bytes: impl AsRef<[u8]>) {
         let full = self.clear(path);
-        fs::write(&full, bytes).unwrap_or_else(|e| panic!("{} cannot be written: {e}", full.display()));
+        fs::write(&full, bytes)
+            .unwrap_or_else(|e| panic!("{} cannot be written: {e}", full.display()));
     }
 
     /// Writes a line, as most sysfs attributes are.
@@ -75,7 +81,8 @@ impl<'a> Root<'a> {
     /// Makes a directory.
     pub fn dir(&self, path: &str) {
         let full = self.inside(path);
-        fs::create_dir_all(&full).unwrap_or_else(|e| panic!("{} cannot be made: {e}", full.display()));
+        fs::create_dir_all(&full)
+            .unwrap_or_else(|e| panic!("{} cannot be made: {e}", full.display()));
     }
 
     /// Links to another path of this root, relatively, as sysfs does.
@@ -86,14 +93,16 @@ impl<'a> Root<'a> {
     /// Links to a text that may lead anywhere.
     pub fn raw_link(&self, path: &str, target: &str) {
         let full = self.clear(path);
-        symlink(target, &full).unwrap_or_else(|e| panic!("{} cannot be linked: {e}", full.display()));
+        symlink(target, &full)
+            .unwrap_or_else(|e| panic!("{} cannot be linked: {e}", full.display()));
     }
 
     /// Removes a file or a link, if it is there.
     pub fn remove(&self, path: &str) {
         let full = self.inside(path);
         if full.symlink_metadata().is_ok() {
-            fs::remove_file(&full).unwrap_or_else(|e| panic!("{} cannot be removed: {e}", full.display()));
+            fs::remove_file(&full)
+                .unwrap_or_else(|e| panic!("{} cannot be removed: {e}", full.display()));
         }
     }
 
@@ -101,7 +110,8 @@ impl<'a> Root<'a> {
         self.remove(path);
         let full = self.inside(path);
         if let Some(above) = full.parent() {
-            fs::create_dir_all(above).unwrap_or_else(|e| panic!("{} cannot be made: {e}", above.display()));
+            fs::create_dir_all(above)
+                .unwrap_or_else(|e| panic!("{} cannot be made: {e}", above.display()));
         }
         full
     }
@@ -123,5 +133,7 @@ fn relative(from: &str, to: &str) -> String {
     let here = &from[..from.len() - 1];
     let common = here.iter().zip(&to).take_while(|(a, b)| a == b).count();
     let up = std::iter::repeat_n("..", here.len() - common);
-    up.chain(to[common..].iter().copied()).collect::<Vec<_>>().join("/")
+    up.chain(to[common..].iter().copied())
+        .collect::<Vec<_>>()
+        .join("/")
 }

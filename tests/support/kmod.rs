@@ -43,7 +43,10 @@ impl Kmod {
     /// The lines of `modprobe --showconfig` that begin with this, the kernel's own aliases left out.
     pub fn config(&self, start: &str) -> Vec<String> {
         let text = self.run(&["--showconfig"]);
-        let own = text.split("# End of configuration files").next().unwrap_or_default();
+        let own = text
+            .split("# End of configuration files")
+            .next()
+            .unwrap_or_default();
         let lines = own.lines().filter(|line| line.starts_with(start));
         lines.map(str::to_owned).collect()
     }
@@ -60,7 +63,11 @@ impl Kmod {
 
     fn follow(&self, asked: &[&str]) -> Option<Loaded> {
         let directory = self.modules.path().display().to_string();
-        let args = [&["-d", directory.as_str(), "-S", "6.8.0", "--show-depends"], asked].concat();
+        let args = [
+            &["-d", directory.as_str(), "-S", "6.8.0", "--show-depends"],
+            asked,
+        ]
+        .concat();
         let text = self.run(&args);
         let line = text.lines().last()?.trim();
         if let Some(rest) = line.strip_prefix("insmod ") {
@@ -124,7 +131,8 @@ fn with_modules(root: &Path, names: &[&str]) {
             true => "",
             false => "\\0alias=pci:v000010DEd*sv*sd*bc03sc02i00*",
         };
-        let source = format!("__attribute__((section(\".modinfo\"))) char a[] = \"license=MIT{alias}\";");
+        let source =
+            format!("__attribute__((section(\".modinfo\"))) char a[] = \"license=MIT{alias}\";");
         let mut cc = Command::new("cc")
             .args(["-x", "c", "-c", "-", "-o"])
             .arg(directory.join(format!("{name}.ko")))
@@ -138,6 +146,10 @@ fn with_modules(root: &Path, names: &[&str]) {
     }
     fs::write(directory.join("modules.order"), "").expect("a file");
     fs::write(directory.join("modules.builtin"), "").expect("a file");
-    let depmod = Command::new("depmod").arg("-b").arg(root).arg("6.8.0").status();
+    let depmod = Command::new("depmod")
+        .arg("-b")
+        .arg(root)
+        .arg("6.8.0")
+        .status();
     assert!(depmod.expect("depmod runs").success());
 }

@@ -34,16 +34,20 @@ impl Layout<'_> {
     fn device(&self, device: &Device) {
         let here = self.machine.place(device);
         let at = |name: &str| format!("{here}/{name}");
-        self.root.put(&at("config"), config(device, self.around(device)));
-        self.attributes(device, &here);
         self.root
-            .link(&format!("sys/bus/pci/devices/{}", device.bdf), here.as_str());
+            .put(&at("config"), config(device, self.around(device)));
+        self.attributes(device, &here);
+        self.root.link(
+            &format!("sys/bus/pci/devices/{}", device.bdf),
+            here.as_str(),
+        );
         self.root.link(&at("subsystem"), "sys/bus/pci");
         if let Some(driver) = &device.driver {
             let driver = format!("sys/bus/pci/drivers/{driver}");
             self.root.dir(&driver);
             self.root.link(&at("driver"), &driver);
-            self.root.link(&format!("{driver}/{}", device.bdf), here.as_str());
+            self.root
+                .link(&format!("{driver}/{}", device.bdf), here.as_str());
         }
         if let Some(group) = device.iommu_group {
             let group = format!("sys/kernel/iommu_groups/{group}");
@@ -64,7 +68,9 @@ impl Layout<'_> {
 
     fn attributes(&self, device: &Device, here: &str) {
         let line = |name: &str, text: String| self.root.line(&format!("{here}/{name}"), text);
-        let (subvendor, subdevice) = device.subsystem.map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
+        let (subvendor, subdevice) = device
+            .subsystem
+            .map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
         line("vendor", format!("0x{:04x}", device.vendor.0));
         line("device", format!("0x{:04x}", device.device.0));
         line("class", format!("0x{:06x}", device.class.0));
@@ -100,7 +106,8 @@ impl Layout<'_> {
 
     fn virtual_functions(&self, device: &Device, here: &str) {
         if let Some(sriov) = &device.sriov {
-            self.root.line(&format!("{here}/sriov_totalvfs"), sriov.total);
+            self.root
+                .line(&format!("{here}/sriov_totalvfs"), sriov.total);
             self.root.line(&format!("{here}/sriov_numvfs"), sriov.vfs);
         }
         let own = self
@@ -117,7 +124,11 @@ impl Layout<'_> {
 
     fn around(&self, device: &Device) -> Around {
         let slot = |d: &Device| d.bdf.split('.').next().map(str::to_owned);
-        let in_slot = self.machine.devices.iter().filter(|d| slot(d) == slot(device));
+        let in_slot = self
+            .machine
+            .devices
+            .iter()
+            .filter(|d| slot(d) == slot(device));
         Around {
             buses: self.buses(device),
             multifunction: in_slot.count() > 1,
@@ -128,7 +139,9 @@ impl Layout<'_> {
     fn buses(&self, device: &Device) -> [u8; 3] {
         let own = device.bus();
         let children = self.machine.below(&device.bdf).map(Device::bus).min();
-        let given = device.buses.map(|(first, last)| (first.0 as u8, last.0 as u8));
+        let given = device
+            .buses
+            .map(|(first, last)| (first.0 as u8, last.0 as u8));
         let secondary = children.or(given.map(|(first, _)| first)).unwrap_or(own);
         let last = given.map_or(secondary, |(_, last)| last);
         [own, secondary, last.max(self.last_bus(device))]
@@ -149,10 +162,15 @@ impl Layout<'_> {
         let nodes = list(self.machine.nodes.keys().copied());
         self.root.line(&format!("{home}/online"), &nodes);
         self.root.line(&format!("{home}/possible"), &nodes);
-        let with_cpus = self.machine.nodes.iter().filter(|(_, cpus)| !cpus.is_empty());
+        let with_cpus = self
+            .machine
+            .nodes
+            .iter()
+            .filter(|(_, cpus)| !cpus.is_empty());
         self.root
             .line(&format!("{home}/has_cpu"), list(with_cpus.map(|(n, _)| *n)));
-        self.root.line("sys/devices/system/cpu/online", self.machine.all_cpus());
+        self.root
+            .line("sys/devices/system/cpu/online", self.machine.all_cpus());
         self.root
             .line("sys/devices/system/cpu/possible", self.machine.all_cpus());
     }
@@ -185,7 +203,9 @@ fn uevent(device: &Device) -> String {
 
 /// As the kernel's `modalias_show` writes it.
 pub fn modalias(device: &Device) -> String {
-    let (subvendor, subdevice) = device.subsystem.map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
+    let (subvendor, subdevice) = device
+        .subsystem
+        .map_or((0, 0), |(vendor, id)| (vendor.0, id.0));
     let [_, base, sub, interface] = device.class.0.to_be_bytes();
     format!(
         "pci:v{:08X}d{:08X}sv{subvendor:08X}sd{subdevice:08X}bc{base:02X}sc{sub:02X}i{interface:02X}",

@@ -64,7 +64,8 @@ impl Machine {
 
     /// The same, with its JSON changed before it is read.
     pub fn load_changed(name: &str, change: impl FnOnce(&mut Value)) -> Self {
-        let mut machine = serde_json::from_str(&read(&home(name).join("machine.json"))).expect("a machine's JSON");
+        let mut machine = serde_json::from_str(&read(&home(name).join("machine.json")))
+            .expect("a machine's JSON");
         change(&mut machine);
         Self::finished(tree::parse(name, &machine.to_string(), &machines()))
     }
@@ -114,7 +115,9 @@ impl Machine {
 
     /// Those that sit right below a bridge.
     pub fn below<'a>(&'a self, bdf: &'a str) -> impl Iterator<Item = &'a Device> {
-        self.devices.iter().filter(move |d| d.parent.as_deref() == Some(bdf))
+        self.devices
+            .iter()
+            .filter(move |d| d.parent.as_deref() == Some(bdf))
     }
 
     /// Where a device's directory is, from the root.
@@ -183,7 +186,10 @@ pub fn corpus() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(shared().join("corpus"))
         .expect("shared/corpus")
         .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
         .collect();
     files.sort();
     files
@@ -253,7 +259,10 @@ fn from_list(text: &str) -> Machine {
     };
     for recorded in &file.devices {
         let mut device = tree::recorded(&recorded.rest);
-        let has_children = file.devices.iter().any(|d| d.parent.as_ref() == Some(&recorded.bdf));
+        let has_children = file
+            .devices
+            .iter()
+            .any(|d| d.parent.as_ref() == Some(&recorded.bdf));
         device.bdf.clone_from(&recorded.bdf);
         device.parent.clone_from(&recorded.parent);
         device.root.clone_from(&recorded.root);
@@ -271,7 +280,9 @@ fn from_list(text: &str) -> Machine {
             ..Rdma::default()
         });
         if let Some(node) = device.numa.and_then(|n| u32::try_from(n).ok()) {
-            machine.nodes.insert(node, format!("{}-{}", 16 * node, 16 * node + 15));
+            machine
+                .nodes
+                .insert(node, format!("{}-{}", 16 * node, 16 * node + 15));
         }
         machine.devices.push(device);
     }

@@ -49,7 +49,8 @@ impl Bench {
     /// its own. It reads one directory here; the others of this machine have none of these modules.
     pub fn asked_for_at_boot(&self) -> Vec<String> {
         let lists = self.root().join("etc/modules-load.d");
-        let script = "mount --bind \"$1\" /etc/modules-load.d && exec /lib/systemd/systemd-modules-load";
+        let script =
+            "mount --bind \"$1\" /etc/modules-load.d && exec /lib/systemd/systemd-modules-load";
         let mut unshare = Command::new("unshare");
         unshare.args(["-m", "sh", "-c", script, "sh"]).arg(lists);
         let output = unshare
@@ -58,7 +59,9 @@ impl Bench {
             .output();
         let output = output.expect("unshare");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let asked = said.lines().filter_map(|line| line.split("Loading module: ").nth(1));
+        let asked = said
+            .lines()
+            .filter_map(|line| line.split("Loading module: ").nth(1));
         asked.map(|name| name.trim().to_owned()).collect()
     }
 }

@@ -82,15 +82,21 @@ impl Need {
             Self::Mmdebstrap => in_path("mmdebstrap") && Path::new("/sbin/mke2fs").exists(),
             Self::Strace => in_path("strace"),
             Self::Grub => {
-                in_path("grub-mkconfig") && in_path("grub-script-check") && Path::new("/etc/grub.d/10_linux").exists()
+                in_path("grub-mkconfig")
+                    && in_path("grub-script-check")
+                    && Path::new("/etc/grub.d/10_linux").exists()
             }
-            Self::Packers => ["cpio", "gzip", "xz", "zstd", "lz4"].into_iter().all(in_path),
+            Self::Packers => ["cpio", "gzip", "xz", "zstd", "lz4"]
+                .into_iter()
+                .all(in_path),
             Self::Systemd => {
                 ["systemctl", "systemd-analyze"].into_iter().all(in_path)
                     && Path::new("/lib/systemd/systemd-modules-load").exists()
             }
             Self::Udev => in_path("udevadm"),
-            Self::Mlx5 => ["libibverbs.so.1", "libmlx5.so.1"].into_iter().all(is_library),
+            Self::Mlx5 => ["libibverbs.so.1", "libmlx5.so.1"]
+                .into_iter()
+                .all(is_library),
             Self::SafeHome => safe_home().is_some(),
             Self::Namespace => {
                 let mut unshare = std::process::Command::new("unshare");
@@ -116,16 +122,28 @@ impl Need {
             Self::Binutils => "nm or readelf is not in PATH".to_owned(),
             Self::VerbsHeaders => "no infiniband/verbs.h (Debian's libibverbs-dev)".to_owned(),
             Self::Promtool => "promtool is not in PATH (Debian's prometheus)".to_owned(),
-            Self::JsonSchema => "python3 has no jsonschema (Debian's python3-jsonschema)".to_owned(),
+            Self::JsonSchema => {
+                "python3 has no jsonschema (Debian's python3-jsonschema)".to_owned()
+            }
             Self::Kmod => "modprobe or depmod is not in PATH".to_owned(),
-            Self::Mmdebstrap => "mmdebstrap or mke2fs is not there (Debian's mmdebstrap and e2fsprogs)".to_owned(),
+            Self::Mmdebstrap => {
+                "mmdebstrap or mke2fs is not there (Debian's mmdebstrap and e2fsprogs)".to_owned()
+            }
             Self::Strace => "strace is not in PATH".to_owned(),
-            Self::Grub => "grub-mkconfig or /etc/grub.d/10_linux is not there (Debian's grub-common)".to_owned(),
+            Self::Grub => {
+                "grub-mkconfig or /etc/grub.d/10_linux is not there (Debian's grub-common)"
+                    .to_owned()
+            }
             Self::Packers => "cpio, gzip, xz, zstd or lz4 is not in PATH".to_owned(),
             Self::Systemd => "systemd's programs are not there (Debian's systemd)".to_owned(),
             Self::Udev => "udevadm is not in PATH (Debian's udev)".to_owned(),
-            Self::Mlx5 => "libibverbs.so.1 or libmlx5.so.1 is not installed (Debian's ibverbs-providers)".to_owned(),
-            Self::SafeHome => "others may write to the home directory, or to one above it".to_owned(),
+            Self::Mlx5 => {
+                "libibverbs.so.1 or libmlx5.so.1 is not installed (Debian's ibverbs-providers)"
+                    .to_owned()
+            }
+            Self::SafeHome => {
+                "others may write to the home directory, or to one above it".to_owned()
+            }
             Self::Namespace => "unshare -m makes no mount namespace here".to_owned(),
         }
     }
@@ -167,13 +185,15 @@ pub fn safe_home() -> Option<PathBuf> {
     // Whom a process's directory belongs to is its effective user (proc(5)).
     let user = std::fs::metadata("/proc/self").ok()?.uid();
     let is_safe = |part: &Path| {
-        std::fs::metadata(part).is_ok_and(|meta| [0, user].contains(&meta.uid()) && meta.mode() & 0o022 == 0)
+        std::fs::metadata(part)
+            .is_ok_and(|meta| [0, user].contains(&meta.uid()) && meta.mode() & 0o022 == 0)
     };
     home.ancestors().all(is_safe).then_some(home)
 }
 
 fn in_path(program: &str) -> bool {
-    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).is_file()))
+    env::var_os("PATH")
+        .is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).is_file()))
 }
 
 /// Where the loader looks on Debian and on systems of RPMs.

@@ -1,4 +1,4 @@
-//! `gdr probe rdma` as one of two sides, whose cards are simulated, each in its own process.
+//! `gdr probe rdma` as one of two sides, whose NICs are simulated, each in its own process.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -12,8 +12,10 @@ use tempfile::TempDir;
 
 use super::{Gdr, merge};
 
-/// A short probe of host memory by one simulated card.
-const OPTIONS: [&str; 7] = ["--memory", "host", "--device", "mlx5_0", "--quick", "--size", "4096"];
+/// A short probe of host memory by one simulated NIC.
+const OPTIONS: [&str; 7] = [
+    "--memory", "host", "--device", "mlx5_0", "--quick", "--size", "4096",
+];
 
 /// One side, which ends with the test.
 pub struct Side {
@@ -42,7 +44,12 @@ impl Side {
     }
 
     /// The same, in this directory.
-    pub fn start_in(working: &Path, patch: &Value, environment: &[(&str, &str)], options: &[&str]) -> Self {
+    pub fn start_in(
+        working: &Path,
+        patch: &Value,
+        environment: &[(&str, &str)],
+        options: &[&str],
+    ) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = directory.path().join("verbs.json");
         let text = fs::read_to_string(verbs::machine("two")).expect("a machine");
@@ -53,8 +60,14 @@ impl Side {
         let gdr = verbs::environment(&library, &file)
             .into_iter()
             .fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value));
-        let gdr = environment.iter().fold(gdr, |gdr, (name, value)| gdr.env(name, value));
-        let mut command = gdr.args(["probe", "rdma"]).args(OPTIONS).args(options).command();
+        let gdr = environment
+            .iter()
+            .fold(gdr, |gdr, (name, value)| gdr.env(name, value));
+        let mut command = gdr
+            .args(["probe", "rdma"])
+            .args(OPTIONS)
+            .args(options)
+            .command();
         let mut child = command
             .current_dir(working)
             .stdout(Stdio::piped())
@@ -71,7 +84,11 @@ impl Side {
 
     /// One that listens, and the command that it prints for the other side.
     pub fn listening(patch: &Value, options: &[&str]) -> (Self, Invitation) {
-        let mut side = Self::start(patch, &[], &[&["--listen", "127.0.0.1:0"], options].concat());
+        let mut side = Self::start(
+            patch,
+            &[],
+            &[&["--listen", "127.0.0.1:0"], options].concat(),
+        );
         let line = side.line();
         assert!(line.starts_with("gdr: listening at 127.0.0.1:"), "{line}");
         let line = side.line();
@@ -89,7 +106,11 @@ impl Side {
     /// One that does what it was invited to.
     pub fn invited(invitation: &Invitation, patch: &Value, options: &[&str]) -> Self {
         let environment = [("GDR_PROBE_SECRET", invitation.secret.as_str())];
-        Self::start(patch, &environment, &[options, &[invitation.address.as_str()]].concat())
+        Self::start(
+            patch,
+            &environment,
+            &[options, &[invitation.address.as_str()]].concat(),
+        )
     }
 
     /// The next line of standard error.
@@ -114,7 +135,7 @@ impl Side {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
-    /// The child that touches the card.
+    /// The child that touches the NIC.
     pub fn inner(&self) -> Option<Pid> {
         let path = format!("/proc/{0}/task/{0}/children", self.child.id());
         let children = fs::read_to_string(path).expect("a process");

@@ -94,7 +94,8 @@ pub fn parse(name: &str, text: &str, machines: &Path) -> Machine {
 
 fn common<T: serde::de::DeserializeOwned>(machines: &Path, name: &str) -> T {
     let path = machines.join("common").join(format!("{name}.json"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{} cannot be read: {e}", path.display()));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("{} cannot be read: {e}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
@@ -106,7 +107,12 @@ struct Planter<'a> {
 }
 
 impl Planter<'_> {
-    fn plant(&mut self, below: &Map<String, Value>, parent: Option<&str>, above: &Map<String, Value>) {
+    fn plant(
+        &mut self,
+        below: &Map<String, Value>,
+        parent: Option<&str>,
+        above: &Map<String, Value>,
+    ) {
         for (address, written) in below {
             let bdf = self.bdf(address);
             let mut keys = self.keys(&bdf, written);
@@ -199,5 +205,8 @@ pub fn complete(device: &mut Device, has_children: bool, above: Option<PortType>
 pub fn buses(recorded: &[String]) -> Option<(Hex, Hex)> {
     let number = |text: &String| u32::from_str_radix(text, 16).ok().map(Hex);
     let secondary = number(recorded.first()?)?;
-    Some((secondary, recorded.get(1).and_then(number).unwrap_or(secondary)))
+    Some((
+        secondary,
+        recorded.get(1).and_then(number).unwrap_or(secondary),
+    ))
 }

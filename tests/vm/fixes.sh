@@ -3,8 +3,8 @@
 # mlx5_ib are Debian's.
 #
 # What these guests cannot show: QEMU's devices hold their read request size fast, so that mrrs is seen to fail and to leave
-# nothing; mlx5_ib finds no card, so that Soft-RoCE gives the RDMA device once the modules are there; no device of the kernel's
-# own is both a card and an RDMA device, so that peermem goes by the look-alikes' class. stream-memops goes the way of
+# nothing; mlx5_ib finds no NIC, so that Soft-RoCE gives the RDMA device once the modules are there; no device of the kernel's
+# own is both a NIC and an RDMA device, so that peermem goes by the look-alikes' class. stream-memops goes the way of
 # peer-mapping, for drivers before 515; persistence is a state of NVIDIA's driver; for initramfs the disk has no
 # update-initramfs, whose many processes take long under emulation. tests/fix_*.rs have these.
 nic=0000:44:00.0
@@ -88,7 +88,7 @@ make_second() {
   fix "$1" iommu peermem gdrdrv-node peer-mapping
 }
 
-# An RDMA device of the kernel's own, where mlx5_ib has no card to make one of.
+# An RDMA device of the kernel's own, where mlx5_ib has no NIC to make one of.
 soft_card() {
   modprobe e1000e && modprobe crc32_generic && modprobe rdma_rxe && udevadm settle
   rdma link add mlx5_0 type rxe netdev "$(ls /sys/bus/pci/devices/$nic/net)"

@@ -61,7 +61,11 @@ pub fn answer(function: &str, body: impl FnOnce() -> Result<(), Return>) -> Retu
 }
 
 /// A function that concerns this device; `body` gets the GPU.
-pub fn answer_of(function: &str, device: Device, body: impl FnOnce(usize) -> Result<(), Return>) -> Return {
+pub fn answer_of(
+    function: &str,
+    device: Device,
+    body: impl FnOnce(usize) -> Result<(), Return>,
+) -> Return {
     let gpu = index(device);
     answer_about(function, gpu.ok(), || body(gpu?))
 }
@@ -76,7 +80,11 @@ pub fn answer_here(function: &str, body: impl FnOnce(usize) -> Result<(), Return
     })
 }
 
-fn answer_about(function: &str, gpu: Option<usize>, body: impl FnOnce() -> Result<(), Return>) -> Return {
+fn answer_about(
+    function: &str,
+    gpu: Option<usize>,
+    body: impl FnOnce() -> Result<(), Return>,
+) -> Return {
     if let Some(log) = MACHINE["log"].as_str() {
         let file = std::fs::File::options().create(true).append(true).open(log);
         // A test that finds no line fails by itself.

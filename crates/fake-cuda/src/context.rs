@@ -92,7 +92,11 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: Device) -> Return {
 ///
 /// Both pointers are null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(device: Device, flags: *mut u32, active: *mut c_int) -> Return {
+pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
+    device: Device,
+    flags: *mut u32,
+    active: *mut c_int,
+) -> Return {
     answer_of("cuDevicePrimaryCtxGetState", device, |gpu| {
         let is_active = held(&PRIMARIES).contains_key(&gpu);
         // SAFETY: this function's own condition.

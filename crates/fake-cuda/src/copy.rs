@@ -9,7 +9,13 @@ use crate::memory::{device_range, pointer, range};
 use crate::stream::{Work, stream_of};
 
 /// A copy between two places that CUDA knows.
-fn known_to_known(to: u64, from: u64, bytes: usize, stream: usize, gpu: usize) -> Result<(), Return> {
+fn known_to_known(
+    to: u64,
+    from: u64,
+    bytes: usize,
+    stream: usize,
+    gpu: usize,
+) -> Result<(), Return> {
     let stream = stream_of(stream, gpu)?;
     if bytes == 0 {
         return Ok(());
@@ -31,7 +37,12 @@ fn known_to_known(to: u64, from: u64, bytes: usize, stream: usize, gpu: usize) -
 ///
 /// `from` is valid for reads of `bytes` bytes; pinned or registered memory until the stream is done.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: usize) -> Return {
+pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+    to: u64,
+    from: *const c_void,
+    bytes: usize,
+    stream: usize,
+) -> Return {
     answer_here("cuMemcpyHtoDAsync_v2", |gpu| {
         let source = from.expose_provenance() as u64;
         if range(source, bytes).is_some() {
@@ -65,7 +76,12 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, byte
 ///
 /// `to` is valid for writes of `bytes` bytes; pinned or registered memory until the stream is done.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: usize) -> Return {
+pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+    stream: usize,
+) -> Return {
     answer_here("cuMemcpyDtoHAsync_v2", |gpu| {
         let target = to.expose_provenance() as u64;
         if range(target, bytes).is_some() {
@@ -119,7 +135,13 @@ pub extern "C" fn cuMemcpyPeerAsync(
     })
 }
 
-fn fill(to: u64, bytes: usize, stream: usize, gpu: usize, write: impl FnOnce() + Send + 'static) -> Result<(), Return> {
+fn fill(
+    to: u64,
+    bytes: usize,
+    stream: usize,
+    gpu: usize,
+    write: impl FnOnce() + Send + 'static,
+) -> Result<(), Return> {
     let stream = stream_of(stream, gpu)?;
     if bytes == 0 {
         return Ok(());

@@ -43,7 +43,11 @@ impl Delivery {
 
     /// Of a copy to the host.
     pub fn of_download(from: &Block, bytes: usize) -> Self {
-        Self::named(MACHINE.gpu(from.gpu, "downloads").filter(|_| bytes > RESULT))
+        Self::named(
+            MACHINE
+                .gpu(from.gpu, "downloads")
+                .filter(|_| bytes > RESULT),
+        )
     }
 
     /// A GPU's own memory is sound.

@@ -11,7 +11,11 @@ use crate::machine::{self, MACHINE, integer};
 ///
 /// `out` is null or valid for writes of `length` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetName(out: *mut c_char, length: c_int, device: Device) -> Return {
+pub unsafe extern "C" fn cuDeviceGetName(
+    out: *mut c_char,
+    length: c_int,
+    device: Device,
+) -> Return {
     answer_of("cuDeviceGetName", device, |gpu| {
         let name = MACHINE.gpu(gpu, "name").and_then(|name| name.as_str());
         // SAFETY: this function's own condition.
@@ -25,7 +29,11 @@ pub unsafe extern "C" fn cuDeviceGetName(out: *mut c_char, length: c_int, device
 ///
 /// `out` is null or valid for writes of `length` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetPCIBusId(out: *mut c_char, length: c_int, device: Device) -> Return {
+pub unsafe extern "C" fn cuDeviceGetPCIBusId(
+    out: *mut c_char,
+    length: c_int,
+    device: Device,
+) -> Return {
     answer_of("cuDeviceGetPCIBusId", device, |gpu| {
         let bdf = MACHINE.gpu(gpu, "bdf").and_then(|bdf| bdf.as_str());
         // SAFETY: this function's own condition.
@@ -65,7 +73,11 @@ pub unsafe extern "C" fn cuDeviceTotalMem_v2(out: *mut usize, device: Device) ->
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetAttribute(out: *mut c_int, attribute: u32, device: Device) -> Return {
+pub unsafe extern "C" fn cuDeviceGetAttribute(
+    out: *mut c_int,
+    attribute: u32,
+    device: Device,
+) -> Return {
     answer_of("cuDeviceGetAttribute", device, |gpu| {
         let value = machine::attribute(gpu, attribute).ok_or(INVALID_VALUE)?;
         // SAFETY: this function's own condition.
@@ -79,7 +91,11 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(out: *mut c_int, attribute: u32, d
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceCanAccessPeer(out: *mut c_int, from: Device, to: Device) -> Return {
+pub unsafe extern "C" fn cuDeviceCanAccessPeer(
+    out: *mut c_int,
+    from: Device,
+    to: Device,
+) -> Return {
     answer_of("cuDeviceCanAccessPeer", from, |gpu| {
         let can = can_access(gpu, index(to)?);
         // SAFETY: this function's own condition.
@@ -89,7 +105,9 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(out: *mut c_int, from: Device, to
 
 /// The bytes of a GPU's memory.
 pub fn memory(gpu: usize) -> usize {
-    let memory = MACHINE.gpu(gpu, "memory").and_then(|memory| memory.as_u64());
+    let memory = MACHINE
+        .gpu(gpu, "memory")
+        .and_then(|memory| memory.as_u64());
     usize::try_from(memory.unwrap_or(1 << 34)).unwrap_or(usize::MAX)
 }
 
@@ -110,6 +128,12 @@ pub fn uuid(gpu: usize) -> [u8; 16] {
 pub fn uuid_text(gpu: usize) -> String {
     let digits: String = uuid(gpu).iter().map(|byte| format!("{byte:02x}")).collect();
     let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
-    let parts = [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)];
+    let parts = [
+        part(0..8),
+        part(8..12),
+        part(12..16),
+        part(16..20),
+        part(20..32),
+    ];
     format!("GPU-{}", parts.join("-"))
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::answer::{INVALID_HANDLE, INVALID_VALUE, NOT_READY, Return, answer_here, held, put, whole};
+use crate::answer::{
+    INVALID_HANDLE, INVALID_VALUE, NOT_READY, Return, answer_here, held, put, whole,
+};
 use crate::stream::{Mark, Work, fresh_handle, stream_of};
 
 #[derive(Clone)]
@@ -32,7 +34,14 @@ pub fn elapsed(from: usize, to: usize) -> Result<f32, Return> {
     if !(from.is_timed && to.is_timed) || from.gpu != to.gpu {
         return Err(INVALID_HANDLE);
     }
-    let passed = |event: &Event| event.mark.as_ref().ok_or(INVALID_HANDLE)?.passed().ok_or(NOT_READY);
+    let passed = |event: &Event| {
+        event
+            .mark
+            .as_ref()
+            .ok_or(INVALID_HANDLE)?
+            .passed()
+            .ok_or(NOT_READY)
+    };
     let (from, to) = (passed(&from)?, passed(&to)?);
     let seconds = match to.checked_duration_since(from) {
         Some(after) => after.as_secs_f64(),
@@ -81,7 +90,9 @@ pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> Return {
         let mark = Arc::new(Mark::default());
         {
             let mut events = held(&EVENTS);
-            let event = events.get_mut(&event).filter(|event| event.gpu == stream.gpu);
+            let event = events
+                .get_mut(&event)
+                .filter(|event| event.gpu == stream.gpu);
             event.ok_or(INVALID_HANDLE)?.mark = Some(Arc::clone(&mark));
         }
         stream.put(Work::Mark(mark));

@@ -15,10 +15,22 @@ const CODES: [(Return, &CStr, &CStr); 32] = [
         c"CUDA_ERROR_DEVICE_UNAVAILABLE",
         c"CUDA-capable device(s) is/are busy or unavailable",
     ),
-    (100, c"CUDA_ERROR_NO_DEVICE", c"no CUDA-capable device is detected"),
+    (
+        100,
+        c"CUDA_ERROR_NO_DEVICE",
+        c"no CUDA-capable device is detected",
+    ),
     (101, c"CUDA_ERROR_INVALID_DEVICE", c"invalid device ordinal"),
-    (200, c"CUDA_ERROR_INVALID_IMAGE", c"device kernel image is invalid"),
-    (201, c"CUDA_ERROR_INVALID_CONTEXT", c"invalid device context"),
+    (
+        200,
+        c"CUDA_ERROR_INVALID_IMAGE",
+        c"device kernel image is invalid",
+    ),
+    (
+        201,
+        c"CUDA_ERROR_INVALID_CONTEXT",
+        c"invalid device context",
+    ),
     (
         209,
         c"CUDA_ERROR_NO_BINARY_FOR_GPU",
@@ -34,7 +46,11 @@ const CODES: [(Return, &CStr, &CStr); 32] = [
         c"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
         c"peer access is not supported between these two devices",
     ),
-    (218, c"CUDA_ERROR_INVALID_PTX", c"a PTX JIT compilation failed"),
+    (
+        218,
+        c"CUDA_ERROR_INVALID_PTX",
+        c"a PTX JIT compilation failed",
+    ),
     (
         220,
         c"CUDA_ERROR_NVLINK_UNCORRECTABLE",
@@ -50,7 +66,11 @@ const CODES: [(Return, &CStr, &CStr); 32] = [
         c"CUDA_ERROR_OPERATING_SYSTEM",
         c"OS call failed or operation not supported on this OS",
     ),
-    (400, c"CUDA_ERROR_INVALID_HANDLE", c"invalid resource handle"),
+    (
+        400,
+        c"CUDA_ERROR_INVALID_HANDLE",
+        c"invalid resource handle",
+    ),
     (500, c"CUDA_ERROR_NOT_FOUND", c"named symbol not found"),
     (600, c"CUDA_ERROR_NOT_READY", c"device not ready"),
     (
@@ -73,7 +93,11 @@ const CODES: [(Return, &CStr, &CStr); 32] = [
         c"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED",
         c"peer access has not been enabled",
     ),
-    (711, c"CUDA_ERROR_TOO_MANY_PEERS", c"peer mapping resources exhausted"),
+    (
+        711,
+        c"CUDA_ERROR_TOO_MANY_PEERS",
+        c"peer mapping resources exhausted",
+    ),
     (
         712,
         c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
@@ -85,10 +109,18 @@ const CODES: [(Return, &CStr, &CStr); 32] = [
         c"pointer does not correspond to a registered memory region",
     ),
     (716, c"CUDA_ERROR_MISALIGNED_ADDRESS", c"misaligned address"),
-    (719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure"),
+    (
+        719,
+        c"CUDA_ERROR_LAUNCH_FAILED",
+        c"unspecified launch failure",
+    ),
     (800, c"CUDA_ERROR_NOT_PERMITTED", c"operation not permitted"),
     (801, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported"),
-    (802, c"CUDA_ERROR_SYSTEM_NOT_READY", c"system not yet initialized"),
+    (
+        802,
+        c"CUDA_ERROR_SYSTEM_NOT_READY",
+        c"system not yet initialized",
+    ),
     (999, c"CUDA_ERROR_UNKNOWN", c"unknown error"),
 ];
 
@@ -104,7 +136,12 @@ unsafe fn tell(
 ) -> Result<(), Return> {
     let found = CODES.iter().find(|entry| entry.0 == code);
     // SAFETY: this function's own condition.
-    unsafe { put(out, found.map_or(std::ptr::null(), |entry| text(entry).as_ptr()))? };
+    unsafe {
+        put(
+            out,
+            found.map_or(std::ptr::null(), |entry| text(entry).as_ptr()),
+        )?
+    };
     found.map(drop).ok_or(INVALID_VALUE)
 }
 
@@ -116,7 +153,9 @@ unsafe fn tell(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorName(code: Return, out: *mut *const c_char) -> Return {
     // SAFETY: this function's own condition.
-    answer("cuGetErrorName", || unsafe { tell(code, out, |entry| entry.1) })
+    answer("cuGetErrorName", || unsafe {
+        tell(code, out, |entry| entry.1)
+    })
 }
 
 /// cuda.h's function.
@@ -127,5 +166,7 @@ pub unsafe extern "C" fn cuGetErrorName(code: Return, out: *mut *const c_char) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorString(code: Return, out: *mut *const c_char) -> Return {
     // SAFETY: this function's own condition.
-    answer("cuGetErrorString", || unsafe { tell(code, out, |entry| entry.2) })
+    answer("cuGetErrorString", || unsafe {
+        tell(code, out, |entry| entry.2)
+    })
 }

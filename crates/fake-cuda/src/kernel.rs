@@ -75,9 +75,11 @@ impl Kernel {
     /// `parameters` has a pointer for each of the kernel's parameters, to a value of its type.
     pub unsafe fn read(name: &str, parameters: *const *mut c_void) -> Option<Self> {
         // SAFETY: asked for the parameters that the kernel has, by their types (this function's own condition).
-        let word = |position: usize| unsafe { parameters.add(position).read().cast::<u64>().read() };
+        let word =
+            |position: usize| unsafe { parameters.add(position).read().cast::<u64>().read() };
         // SAFETY: as above.
-        let half = |position: usize| unsafe { parameters.add(position).read().cast::<u32>().read() };
+        let half =
+            |position: usize| unsafe { parameters.add(position).read().cast::<u32>().read() };
         Some(match name {
             "ping_pong" => Self::PingPong {
                 flag: word(0),
@@ -161,7 +163,12 @@ impl Kernel {
                 }
                 Ok(())
             }
-            Self::FillPattern { to, words, key, first } => {
+            Self::FillPattern {
+                to,
+                words,
+                key,
+                first,
+            } => {
                 let _target = reached(gpu, to, words, 4)?;
                 let (mut at, mut index) = (pointer::<u32>(to), 0);
                 while index < words {
@@ -207,7 +214,9 @@ impl Kernel {
                 let target = reached(gpu, to, vectors, 16)?;
                 let source = reached(gpu, from, vectors, 16)?;
                 // SAFETY: both ranges were reached, and are held.
-                unsafe { Delivery::of_kernel(&source, &target).carry(to, from, vectors as usize * 16) };
+                unsafe {
+                    Delivery::of_kernel(&source, &target).carry(to, from, vectors as usize * 16)
+                };
                 Ok(())
             }
             Self::Chase {
@@ -248,7 +257,8 @@ fn chase(gpu: usize, list: u64, start: u32, hops: u32, mask: u32) -> Result<u64,
     let mut block: Option<Block> = None;
     for _ in 0..hops {
         let place = list.wrapping_add(at);
-        let is_known = |block: &Block| place >= block.start && place + 8 <= block.start + block.bytes as u64;
+        let is_known =
+            |block: &Block| place >= block.start && place + 8 <= block.start + block.bytes as u64;
         if !block.as_ref().is_some_and(is_known) {
             block = Some(reached(gpu, place, 1, 8)?);
         }
@@ -262,7 +272,9 @@ fn chase(gpu: usize, list: u64, start: u32, hops: u32, mask: u32) -> Result<u64,
 
 /// The block of a range of `count` times `size` bytes that a kernel of this GPU may touch, `size` at a time.
 fn reached(gpu: usize, address: u64, count: u64, size: usize) -> Result<Block, Return> {
-    let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(size));
+    let bytes = usize::try_from(count)
+        .ok()
+        .and_then(|count| count.checked_mul(size));
     let block = range(address, bytes.ok_or(ILLEGAL_ADDRESS)?).ok_or(ILLEGAL_ADDRESS)?;
     if block.kind == Kind::Device && !reaches(gpu, block.gpu) {
         return Err(ILLEGAL_ADDRESS);

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use fake_machine::number;
 
 use crate::answer::{
-    HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY, Return, answer_here,
-    held, put,
+    HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY,
+    Return, answer_here, held, put,
 };
 use crate::device;
 use crate::machine::MACHINE;
@@ -35,7 +35,10 @@ pub struct Block {
     /// The GPU whose context was current.
     pub gpu: usize,
     /// Not of registered memory, which is the caller's.
-    #[cfg_attr(feature = "old", expect(dead_code, reason = "an old driver exports nothing"))]
+    #[cfg_attr(
+        feature = "old",
+        expect(dead_code, reason = "an old driver exports nothing")
+    )]
     pub pages: Option<Arc<Pages>>,
 }
 
@@ -127,7 +130,9 @@ pub unsafe extern "C" fn cuMemAlloc_v2(out: *mut u64, bytes: usize) -> Return {
 /// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemFree_v2(address: u64) -> Return {
-    answer_here("cuMemFree_v2", |_| release(address, Kind::Device).ok_or(INVALID_VALUE))
+    answer_here("cuMemFree_v2", |_| {
+        release(address, Kind::Device).ok_or(INVALID_VALUE)
+    })
 }
 
 /// cuda.h's function.
@@ -218,7 +223,11 @@ pub extern "C" fn cuMemHostUnregister(memory: *mut c_void) -> Return {
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(out: *mut u64, memory: *mut c_void, flags: u32) -> Return {
+pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
+    out: *mut u64,
+    memory: *mut c_void,
+    flags: u32,
+) -> Return {
     answer_here("cuMemHostGetDevicePointer_v2", |_| {
         let address = memory.addr() as u64;
         let block = block_of(address).filter(|block| block.kind != Kind::Device && flags == 0);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Mutex;
 
-use crate::answer::{INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NOT_FOUND, Return, answer_here, held, put};
+use crate::answer::{
+    INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NOT_FOUND, Return, answer_here, held, put,
+};
 use crate::kernel::{Kernel, NAMES};
 use crate::stream::{Work, fresh_handle, stream_of};
 
@@ -65,7 +67,11 @@ pub extern "C" fn cuModuleUnload(module: usize) -> Return {
 ///
 /// `name` is null or a text that ends with NUL; `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuModuleGetFunction(out: *mut usize, module: usize, name: *const c_char) -> Return {
+pub unsafe extern "C" fn cuModuleGetFunction(
+    out: *mut usize,
+    module: usize,
+    name: *const c_char,
+) -> Return {
     answer_here("cuModuleGetFunction", |_| {
         if name.is_null() {
             return Err(INVALID_VALUE);
@@ -109,7 +115,10 @@ pub unsafe extern "C" fn cuLaunchKernel(
     extra: *mut *mut c_void,
 ) -> Return {
     answer_here("cuLaunchKernel", |gpu| {
-        let function = held(&FUNCTIONS).get(&function).copied().ok_or(INVALID_HANDLE)?;
+        let function = held(&FUNCTIONS)
+            .get(&function)
+            .copied()
+            .ok_or(INVALID_HANDLE)?;
         let stream = stream_of(stream, gpu)?;
         if function.gpu != gpu || stream.gpu != gpu {
             return Err(INVALID_HANDLE);
@@ -122,14 +131,19 @@ pub unsafe extern "C" fn cuLaunchKernel(
             .iter()
             .map(|count| u64::from(*count))
             .product();
-        if blocks == 0 || !(1..=1024).contains(&threads) || parameters.is_null() || !extra.is_null() {
+        if blocks == 0 || !(1..=1024).contains(&threads) || parameters.is_null() || !extra.is_null()
+        {
             return Err(INVALID_VALUE);
         }
         // SAFETY: not null, and this function's own condition.
         let kernel = unsafe { Kernel::read(function.name, parameters) }.ok_or(NOT_FOUND)?;
         let waits = kernel.waits();
         let body = Box::new(move || kernel.run(gpu, blocks));
-        stream.put(if waits { Work::Waiting(body) } else { Work::Now(body) });
+        stream.put(if waits {
+            Work::Waiting(body)
+        } else {
+            Work::Now(body)
+        });
         Ok(())
     })
 }

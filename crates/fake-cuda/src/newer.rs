@@ -9,7 +9,8 @@ use std::os::fd::{AsRawFd as _, IntoRawFd as _};
 use fake_machine::dmabuf::Part;
 
 use crate::answer::{
-    Device, INVALID_VALUE, NOT_SUPPORTED, OPERATING_SYSTEM, Return, answer, answer_here, answer_of, index, put,
+    Device, INVALID_VALUE, NOT_SUPPORTED, OPERATING_SYSTEM, Return, answer, answer_here, answer_of,
+    index, put,
 };
 use crate::machine::{self, integer};
 use crate::memory::{Block, Kind, block_of};
@@ -34,7 +35,12 @@ pub unsafe extern "C" fn cuDeviceGetUuid_v2(out: *mut [u8; 16], device: Device) 
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDeviceGetP2PAttribute(out: *mut c_int, attribute: u32, from: Device, to: Device) -> Return {
+pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
+    out: *mut c_int,
+    attribute: u32,
+    from: Device,
+    to: Device,
+) -> Return {
     answer_of("cuDeviceGetP2PAttribute", from, |from| {
         let values = machine::pair(from, index(to)?, "p2p");
         if !(1..=5).contains(&attribute) {
@@ -94,12 +100,15 @@ fn export(block: &Block, address: u64, bytes: usize) -> Result<File, Return> {
     let pages = block.pages.as_ref().and_then(|pages| pages.file());
     let (file, all) = pages.ok_or(INVALID_VALUE)?;
     let (start, bytes) = (address - block.start, bytes as u64);
-    let position = Part { start, bytes }.position().filter(|_| bytes <= all - start);
+    let position = Part { start, bytes }
+        .position()
+        .filter(|_| bytes <= all - start);
     let position = position.ok_or(INVALID_VALUE)?;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let own = File::options().read(true).write(true).open(path);
     let mut own = own.map_err(|_| OPERATING_SYSTEM)?;
-    own.seek(SeekFrom::Start(position)).map_err(|_| OPERATING_SYSTEM)?;
+    own.seek(SeekFrom::Start(position))
+        .map_err(|_| OPERATING_SYSTEM)?;
     Ok(own)
 }
 

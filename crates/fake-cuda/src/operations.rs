@@ -59,7 +59,9 @@ impl Word {
     fn of(address: u64, bytes: u64) -> Result<Self, Return> {
         let is_word = address.is_multiple_of(bytes) && address != 0;
         let block = range(address, bytes as usize).filter(|_| is_word);
-        block.map(|_block| Self { address, _block }).ok_or(INVALID_VALUE)
+        block
+            .map(|_block| Self { address, _block })
+            .ok_or(INVALID_VALUE)
     }
 
     fn half(&self) -> &AtomicU32 {
@@ -145,7 +147,13 @@ impl Operation {
             Self::Wait32(ref word, value, condition) => wait(gpu, || {
                 let seen = word.half().load(Ordering::Acquire);
                 let reached = seen.wrapping_sub(value).cast_signed() >= 0;
-                holds(condition, reached, seen.into(), value.into(), u32::MAX.into())
+                holds(
+                    condition,
+                    reached,
+                    seen.into(),
+                    value.into(),
+                    u32::MAX.into(),
+                )
             })?,
             Self::Wait64(ref word, value, condition) => wait(gpu, || {
                 let seen = word.whole().load(Ordering::Acquire);
@@ -207,7 +215,11 @@ pub unsafe fn batch(
     });
     let operations: Vec<Operation> = operations.collect::<Result<_, _>>()?;
     let waits = operations.iter().any(Operation::waits);
-    let body = Box::new(move || operations.iter().try_for_each(|operation| operation.run(gpu)));
+    let body = Box::new(move || {
+        operations
+            .iter()
+            .try_for_each(|operation| operation.run(gpu))
+    });
     stream.put(match waits {
         true => Work::Waiting(body),
         false => Work::Now(body),
@@ -221,7 +233,12 @@ pub unsafe fn batch(
 ///
 /// `list` is null or has `count` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuStreamBatchMemOp(stream: usize, count: u32, list: *const Parameters, flags: u32) -> Return {
+pub unsafe extern "C" fn cuStreamBatchMemOp(
+    stream: usize,
+    count: u32,
+    list: *const Parameters,
+    flags: u32,
+) -> Return {
     answer_here("cuStreamBatchMemOp", |gpu| {
         if machine::attribute(gpu, 92) != Some(1) {
             return Err(NOT_SUPPORTED);

@@ -32,7 +32,14 @@ impl Pages {
         let room = bytes.checked_add(ALIGNMENT)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping, wherever the kernel likes, disturbs none that is there.
-        let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), room, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        let mapped = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                room,
+                ProtFlags::READ | ProtFlags::WRITE,
+                flags,
+            )
+        };
         let mapped = mapped.ok()?;
         let lead = mapped.addr().next_multiple_of(ALIGNMENT) - mapped.addr();
         Some(Self {
@@ -48,7 +55,10 @@ impl Pages {
         let mut pages = Self::of_host(bytes)?;
         let file = memfd_create(format!("fake-cuda-gpu{gpu}"), MemfdFlags::CLOEXEC).ok()?;
         ftruncate(&file, pages.bytes as u64).ok()?;
-        let (rights, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+        let (rights, flags) = (
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::FIXED,
+        );
         // SAFETY: it takes the place of pages that were just mapped for it and that nobody knows.
         unsafe { mmap(pages.start, pages.bytes, rights, flags, &file, 0) }.ok()?;
         pages.file = Some(file.into());

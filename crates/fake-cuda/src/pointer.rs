@@ -18,7 +18,11 @@ const RDMA_SUPPORTED: u32 = 116;
 ///
 /// `out` is null or valid for a write of the attribute's type.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuPointerGetAttribute(out: *mut c_void, attribute: u32, address: u64) -> Return {
+pub unsafe extern "C" fn cuPointerGetAttribute(
+    out: *mut c_void,
+    attribute: u32,
+    address: u64,
+) -> Return {
     answer("cuPointerGetAttribute", || {
         let block = block_of(address).ok_or(INVALID_VALUE)?;
         // CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST.
@@ -32,7 +36,8 @@ pub unsafe extern "C" fn cuPointerGetAttribute(out: *mut c_void, attribute: u32,
                 11 => put(out.cast(), block.start),
                 12 => put(out.cast(), block.bytes),
                 15 if block.kind == Kind::Device => {
-                    let is_capable = machine::attribute(block.gpu, RDMA_SUPPORTED).ok_or(INVALID_VALUE)? != 0;
+                    let is_capable =
+                        machine::attribute(block.gpu, RDMA_SUPPORTED).ok_or(INVALID_VALUE)? != 0;
                     put(out.cast(), u32::from(is_capable))
                 }
                 _ => Err(INVALID_VALUE),
@@ -47,7 +52,11 @@ pub unsafe extern "C" fn cuPointerGetAttribute(out: *mut c_void, attribute: u32,
 ///
 /// Both pointers are null, for what is not wanted, or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuMemGetAddressRange_v2(base: *mut u64, bytes: *mut usize, address: u64) -> Return {
+pub unsafe extern "C" fn cuMemGetAddressRange_v2(
+    base: *mut u64,
+    bytes: *mut usize,
+    address: u64,
+) -> Return {
     answer_here("cuMemGetAddressRange_v2", |_| {
         let block = block_of(address).filter(|block| block.kind == Kind::Device);
         let block = block.ok_or(NOT_FOUND)?;
@@ -69,7 +78,11 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(base: *mut u64, bytes: *mut usi
 ///
 /// `value` is null or valid for a read of an `unsigned int`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuPointerSetAttribute(value: *const c_void, attribute: u32, address: u64) -> Return {
+pub unsafe extern "C" fn cuPointerSetAttribute(
+    value: *const c_void,
+    attribute: u32,
+    address: u64,
+) -> Return {
     answer("cuPointerSetAttribute", || {
         let block = block_of(address).filter(|block| block.kind == Kind::Device);
         let is_it = attribute == SYNC_MEMOPS && !value.is_null();

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::answer::{INVALID_HANDLE, INVALID_VALUE, NOT_READY, Return, answer_here, break_contexts, held, put, whole};
+use crate::answer::{
+    INVALID_HANDLE, INVALID_VALUE, NOT_READY, Return, answer_here, break_contexts, held, put, whole,
+};
 use crate::event;
 
 /// A place in a stream: when everything before it was done.
@@ -25,7 +27,10 @@ impl Mark {
     pub fn wait(&self) {
         let mut passed = held(&self.passed);
         while passed.is_none() {
-            passed = self.changed.wait(passed).unwrap_or_else(PoisonError::into_inner);
+            passed = self
+                .changed
+                .wait(passed)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -143,7 +148,10 @@ impl Stream {
     pub fn finish(&self) {
         let mut queue = held(&self.queue);
         while queue.busy {
-            queue = self.idle.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self
+                .idle
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -163,7 +171,9 @@ pub fn fresh_handle() -> usize {
 pub fn stream_of(handle: usize, gpu: usize) -> Result<Arc<Stream>, Return> {
     if handle <= 2 {
         let mut defaults = held(&DEFAULTS);
-        return Ok(Arc::clone(defaults.entry(gpu).or_insert_with(|| Stream::new(gpu))));
+        return Ok(Arc::clone(
+            defaults.entry(gpu).or_insert_with(|| Stream::new(gpu)),
+        ));
     }
     held(&STREAMS).get(&handle).cloned().ok_or(INVALID_HANDLE)
 }
@@ -172,7 +182,10 @@ pub fn stream_of(handle: usize, gpu: usize) -> Result<Arc<Stream>, Return> {
 pub fn finish_all(gpu: usize) {
     let named: Vec<_> = held(&STREAMS).values().cloned().collect();
     let default = held(&DEFAULTS).get(&gpu).cloned();
-    let of_gpu = named.into_iter().chain(default).filter(|stream| stream.gpu == gpu);
+    let of_gpu = named
+        .into_iter()
+        .chain(default)
+        .filter(|stream| stream.gpu == gpu);
     of_gpu.for_each(|stream| stream.finish());
 }
 
@@ -198,7 +211,10 @@ pub unsafe extern "C" fn cuStreamCreate(out: *mut usize, flags: u32) -> Return {
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamDestroy_v2(stream: usize) -> Return {
     answer_here("cuStreamDestroy_v2", |_| {
-        held(&STREAMS).remove(&stream).map(drop).ok_or(INVALID_HANDLE)
+        held(&STREAMS)
+            .remove(&stream)
+            .map(drop)
+            .ok_or(INVALID_HANDLE)
     })
 }
 

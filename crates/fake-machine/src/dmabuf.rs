@@ -24,7 +24,8 @@ impl Part {
     /// The file position that tells of it; none of a part that is none: of no bytes, not in whole pages, or not within 8 TiB.
     #[must_use]
     pub fn position(self) -> Option<u64> {
-        let is_whole = self.start.is_multiple_of(PAGE) && self.bytes.is_multiple_of(PAGE) && self.bytes > 0;
+        let is_whole =
+            self.start.is_multiple_of(PAGE) && self.bytes.is_multiple_of(PAGE) && self.bytes > 0;
         let end = self.start.checked_add(self.bytes)?;
         let is_within = end <= PAGE << FIRST;
         (is_whole && is_within).then_some(((self.bytes / PAGE) << FIRST) | (self.start / PAGE))

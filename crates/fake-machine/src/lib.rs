@@ -45,7 +45,8 @@ impl Machine {
     pub fn of(variable: &str) -> Self {
         let path = std::env::var_os(variable).unwrap_or_default();
         let text = std::fs::read_to_string(&path).map_err(|error| error.to_string());
-        let value = text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+        let value =
+            text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
         let value = value.unwrap_or_else(|error| {
             let path = path.to_string_lossy();
             // Nothing can be done about a closed standard error.
@@ -75,8 +76,12 @@ impl Machine {
     #[must_use]
     pub fn pair(&self, key: &str, is_it: impl Fn(&Value) -> bool) -> Option<&Value> {
         let pairs = self["pairs"].as_array().map_or(&[][..], Vec::as_slice);
-        let own = pairs.iter().find(|pair| is_it(pair)).and_then(|pair| pair.get(key));
-        own.or_else(|| self["pair"].get(key)).filter(|value| !value.is_null())
+        let own = pairs
+            .iter()
+            .find(|pair| is_it(pair))
+            .and_then(|pair| pair.get(key));
+        own.or_else(|| self["pair"].get(key))
+            .filter(|value| !value.is_null())
     }
 
     /// The code that a function is to return, whatever GPU it is asked of. Where it is to stall or to hang, this does.
@@ -94,8 +99,13 @@ impl Machine {
         }
         // Both are counted in any case.
         let own = gpu.and_then(|gpu| {
-            let fault = fault_of(&self["gpus"][gpu], function, || self.count_call(function, Some(gpu)));
-            fault.map(|fault| Fault { of: Some(gpu), ..fault })
+            let fault = fault_of(&self["gpus"][gpu], function, || {
+                self.count_call(function, Some(gpu))
+            });
+            fault.map(|fault| Fault {
+                of: Some(gpu),
+                ..fault
+            })
         });
         fault_of(self, function, || self.count_call(function, None)).or(own)
     }
@@ -135,7 +145,11 @@ fn fault_of(object: &Value, function: &str, before: impl FnOnce() -> u64) -> Opt
     let is_it = before() == after["calls"].as_u64().unwrap_or(0);
     let code = number(&after["code"]).filter(|_| is_it)?;
     let sticky = after["sticky"].as_bool().unwrap_or(false);
-    Some(Fault { code, sticky, of: None })
+    Some(Fault {
+        code,
+        sticky,
+        of: None,
+    })
 }
 
 impl Deref for Machine {

@@ -70,7 +70,10 @@ pub mod cuda {
     /// What to start a program with, so that it finds the library of `directory`, answering from `machine`.
     #[must_use]
     pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
-        [("LD_LIBRARY_PATH", directory.into()), ("FAKE_CUDA", machine.into())]
+        [
+            ("LD_LIBRARY_PATH", directory.into()),
+            ("FAKE_CUDA", machine.into()),
+        ]
     }
 }
 
@@ -100,7 +103,10 @@ pub mod verbs {
     /// What to start a program with, so that it finds the library of `directory`, answering from `machine`.
     #[must_use]
     pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
-        [("LD_LIBRARY_PATH", directory.into()), ("FAKE_VERBS", machine.into())]
+        [
+            ("LD_LIBRARY_PATH", directory.into()),
+            ("FAKE_VERBS", machine.into()),
+        ]
     }
 }
 
@@ -116,14 +122,22 @@ fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<Pa
     let lock = target.join("lock");
     // Both drivers come out of cargo under one name: nobody else builds until this one is in its place.
     let held = fs::File::create(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
-    held.lock().map_err(|error| format!("{}: {error}", lock.display()))?;
+    held.lock()
+        .map_err(|error| format!("{}: {error}", lock.display()))?;
 
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
         // A sanitizer is for the program under test, not for the library that it loads.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .args(["build", "--quiet", "--offline", "--package", package, "--manifest-path"])
+        .args([
+            "build",
+            "--quiet",
+            "--offline",
+            "--package",
+            package,
+            "--manifest-path",
+        ])
         .arg(workspace().join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target)
@@ -155,7 +169,10 @@ pub fn machine(name: &str) -> PathBuf {
 /// What to start a program with, so that it finds the library of `directory`, answering from `machine`.
 #[must_use]
 pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
-    [("LD_LIBRARY_PATH", directory.into()), ("FAKE_NVML", machine.into())]
+    [
+        ("LD_LIBRARY_PATH", directory.into()),
+        ("FAKE_NVML", machine.into()),
+    ]
 }
 
 /// A copy under the name, swapped in whole: a process may have the old one open, and a symbolic link would show its own

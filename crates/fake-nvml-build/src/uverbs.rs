@@ -1,5 +1,5 @@
 //! The test double of the kernel's uverbs node (crate `fake-uverbs`), for the machine's own libibverbs and libmlx5: the library,
-//! the sysfs tree in which libibverbs finds a card, and what a program is started with so that it has one.
+//! the sysfs tree in which libibverbs finds a NIC, and what a program is started with so that it has one.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +10,7 @@ use super::{Driver, library};
 /// A variable of the environment and its value.
 pub type Variable = (&'static str, OsString);
 
-/// What libibverbs reads of sysfs (rdma-core, `libibverbs/init.c` and `cmd_device.c`), for a card `mlx5_0` of two ports: port 1 is
+/// What libibverbs reads of sysfs (rdma-core, `libibverbs/init.c` and `cmd_device.c`), for a NIC `mlx5_0` of two ports: port 1 is
 /// InfiniBand, port 2 Ethernet. Below `class`.
 const TREE: [(&str, &str); 9] = [
     ("infiniband_verbs/abi_version", "6"),
@@ -32,8 +32,18 @@ const ROOM: u32 = 4;
 
 /// The GIDs that are set, by port and index: of port 2, GID 0 is of RoCE v1 and GID 1 of RoCE v2.
 const GIDS: [(u32, u32, &str, &str); 3] = [
-    (1, 0, "fe80:0000:0000:0000:0a00:00ff:fe00:0002", "IB/RoCE v1"),
-    (2, 0, "fe80:0000:0000:0000:0a00:00ff:fe00:0001", "IB/RoCE v1"),
+    (
+        1,
+        0,
+        "fe80:0000:0000:0000:0a00:00ff:fe00:0002",
+        "IB/RoCE v1",
+    ),
+    (
+        2,
+        0,
+        "fe80:0000:0000:0000:0a00:00ff:fe00:0001",
+        "IB/RoCE v1",
+    ),
     (2, 1, "0000:0000:0000:0000:0000:ffff:c0a8:0001", "RoCE v2"),
 ];
 
@@ -62,7 +72,9 @@ pub fn lay_out(root: &Path) -> Result<(), String> {
     }
     for port in [1, 2] {
         for index in 0..ROOM {
-            let set = GIDS.iter().find(|known| (known.0, known.1) == (port, index));
+            let set = GIDS
+                .iter()
+                .find(|known| (known.0, known.1) == (port, index));
             let (gid, kind) = set.map_or(UNSET, |set| (set.2, set.3));
             let ports = format!("infiniband/mlx5_0/ports/{port}");
             file(root, &format!("{ports}/gids/{index}"), gid)?;
@@ -81,7 +93,7 @@ fn file(root: &Path, path: &str, text: &str) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What to start a program with, so that its libibverbs and libmlx5 find a card that answers commands and leaves queues alone: the
+/// What to start a program with, so that its libibverbs and libmlx5 find a NIC that answers commands and leaves queues alone: the
 /// test looks at them. The library is built, and the tree laid out in the directory `root`, which must stay as long as the program
 /// runs.
 ///
@@ -98,15 +110,15 @@ pub fn node(root: &Path) -> Result<[Variable; 3], String> {
     ])
 }
 
-/// The same with a card that executes: `mlx5_0`, port 1 InfiniBand and port 2 Ethernet, both active.
+/// The same with a NIC that executes: `mlx5_0`, port 1 InfiniBand and port 2 Ethernet, both active.
 ///
-/// The machine must have Debian's `ibverbs-providers`, or another libmlx5. The card's other switches are variables, too: the
+/// The machine must have Debian's `ibverbs-providers`, or another libmlx5. The NIC's other switches are variables, too: the
 /// documentation of crate `fake-uverbs` lists them.
 ///
 /// # Errors
 ///
 /// What cargo or the file system says, in words for a failing test.
-pub fn card(root: &Path) -> Result<[Variable; 4], String> {
+pub fn nic(root: &Path) -> Result<[Variable; 4], String> {
     let [library, tree, quiet] = node(root)?;
     Ok([library, tree, quiet, ("FAKE_UVERBS_CARD", "1".into())])
 }

@@ -23,7 +23,11 @@ numbers! {
 ///
 /// `out` is null or valid for writes of `length` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetName(device: Device, out: *mut c_char, length: c_uint) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetName(
+    device: Device,
+    out: *mut c_char,
+    length: c_uint,
+) -> Return {
     // SAFETY: this function's own condition.
     answer("nvmlDeviceGetName", || unsafe {
         put_text(out, length, gpu(device, "name")?)
@@ -36,7 +40,11 @@ pub unsafe extern "C" fn nvmlDeviceGetName(device: Device, out: *mut c_char, len
 ///
 /// `out` is null or valid for writes of `length` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetUUID(device: Device, out: *mut c_char, length: c_uint) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetUUID(
+    device: Device,
+    out: *mut c_char,
+    length: c_uint,
+) -> Return {
     // SAFETY: this function's own condition.
     answer("nvmlDeviceGetUUID", || unsafe {
         put_text(out, length, gpu(device, "uuid")?)
@@ -127,7 +135,11 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: Device, out: *mut Memor
 ///
 /// `out` is null or valid for writes of `length` words.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetCpuAffinity(device: Device, length: c_uint, out: *mut c_ulong) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetCpuAffinity(
+    device: Device,
+    length: c_uint,
+    out: *mut c_ulong,
+) -> Return {
     // SAFETY: this function's own condition.
     answer("nvmlDeviceGetCpuAffinity", || unsafe {
         put_set(out, length, gpu(device, "cpus")?)
@@ -140,7 +152,11 @@ pub unsafe extern "C" fn nvmlDeviceGetCpuAffinity(device: Device, length: c_uint
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(a: Device, b: Device, out: *mut c_uint) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(
+    a: Device,
+    b: Device,
+    out: *mut c_uint,
+) -> Return {
     answer("nvmlDeviceGetTopologyCommonAncestor", || {
         let level = machine::pair(index(a)?, index(b)?, "common_ancestor").ok_or(NOT_SUPPORTED)?;
         // SAFETY: this function's own condition.
@@ -155,7 +171,12 @@ pub unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(a: Device, b: Devic
 /// `out` is null or valid for a write.
 #[cfg(not(feature = "old"))]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetP2PStatus(a: Device, b: Device, kind: c_uint, out: *mut c_uint) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetP2PStatus(
+    a: Device,
+    b: Device,
+    kind: c_uint,
+    out: *mut c_uint,
+) -> Return {
     answer("nvmlDeviceGetP2PStatus", || {
         let statuses = machine::pair(index(a)?, index(b)?, "p2p").ok_or(NOT_SUPPORTED)?;
         let status = statuses.get(kind as usize).ok_or(INVALID_ARGUMENT)?;

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::answer::{answer, gpu, number, numbers, put, put_set};
 use crate::layout::{
-    ARGUMENT_VERSION_MISMATCH, ConfidentialCaps, ConfidentialSettings, ConfidentialState, Device, FabricInfo,
-    FabricInfoV2, FabricInfoV3, NOT_SUPPORTED, Return,
+    ARGUMENT_VERSION_MISMATCH, ConfidentialCaps, ConfidentialSettings, ConfidentialState, Device,
+    FabricInfo, FabricInfoV2, FabricInfoV3, NOT_SUPPORTED, Return,
 };
 use crate::machine::MACHINE;
 
@@ -24,7 +24,11 @@ numbers! {
 ///
 /// Both pointers are null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMigMode(device: Device, current: *mut c_uint, pending: *mut c_uint) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetMigMode(
+    device: Device,
+    current: *mut c_uint,
+    pending: *mut c_uint,
+) -> Return {
     answer("nvmlDeviceGetMigMode", || {
         let mig = gpu(device, "mig")?;
         // SAFETY: this function's own condition.
@@ -59,7 +63,10 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryAffinity(
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfo(device: Device, out: *mut FabricInfo) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfo(
+    device: Device,
+    out: *mut FabricInfo,
+) -> Return {
     answer("nvmlDeviceGetGpuFabricInfo", || {
         let fabric = gpu(device, "fabric")?;
         let info = FabricInfo {
@@ -79,7 +86,10 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfo(device: Device, out: *mut Fa
 ///
 /// `out` is null or points to one of the versioned structures, its version filled in.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(device: Device, out: *mut FabricInfoV2) -> Return {
+pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
+    device: Device,
+    out: *mut FabricInfoV2,
+) -> Return {
     answer("nvmlDeviceGetGpuFabricInfoV", || {
         let fabric = gpu(device, "fabric")?;
         let newest = number(&fabric["version"]).unwrap_or(3);
@@ -115,8 +125,13 @@ fn small(value: &Value) -> Result<c_uchar, Return> {
 
 /// The digits of `cluster_uuid`, dashes left out; all zero without one.
 fn uuid(fabric: &Value) -> [c_uchar; 16] {
-    let digits: String = fabric["cluster_uuid"].as_str().unwrap_or_default().replace('-', "");
-    u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes()
+    let digits: String = fabric["cluster_uuid"]
+        .as_str()
+        .unwrap_or_default()
+        .replace('-', "");
+    u128::from_str_radix(&digits, 16)
+        .unwrap_or_default()
+        .to_be_bytes()
 }
 
 /// nvml.h's function.
@@ -125,7 +140,9 @@ fn uuid(fabric: &Value) -> [c_uchar; 16] {
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlSystemGetConfComputeCapabilities(out: *mut ConfidentialCaps) -> Return {
+pub unsafe extern "C" fn nvmlSystemGetConfComputeCapabilities(
+    out: *mut ConfidentialCaps,
+) -> Return {
     answer("nvmlSystemGetConfComputeCapabilities", || {
         let caps = ConfidentialCaps {
             cpu_caps: confidential("cpu")?,
@@ -160,7 +177,9 @@ pub unsafe extern "C" fn nvmlSystemGetConfComputeState(out: *mut ConfidentialSta
 ///
 /// `out` is null or points to a structure whose version is filled in.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlSystemGetConfComputeSettings(out: *mut ConfidentialSettings) -> Return {
+pub unsafe extern "C" fn nvmlSystemGetConfComputeSettings(
+    out: *mut ConfidentialSettings,
+) -> Return {
     answer("nvmlSystemGetConfComputeSettings", || {
         // SAFETY: this function's own condition.
         let version = unsafe { out.as_ref() }.map(|settings| settings.version);

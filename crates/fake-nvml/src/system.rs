@@ -62,7 +62,9 @@ pub unsafe extern "C" fn nvmlSystemGetNVMLVersion(out: *mut c_char, length: c_ui
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(out: *mut c_int) -> Return {
     // SAFETY: this function's own condition.
-    answer("nvmlSystemGetCudaDriverVersion", || unsafe { put(out, cuda()?) })
+    answer("nvmlSystemGetCudaDriverVersion", || unsafe {
+        put(out, cuda()?)
+    })
 }
 
 /// nvml.h's function.
@@ -74,7 +76,9 @@ pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(out: *mut c_int) -> Retu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion_v2(out: *mut c_int) -> Return {
     // SAFETY: this function's own condition.
-    answer("nvmlSystemGetCudaDriverVersion_v2", || unsafe { put(out, cuda()?) })
+    answer("nvmlSystemGetCudaDriverVersion_v2", || unsafe {
+        put(out, cuda()?)
+    })
 }
 
 fn cuda() -> Result<c_int, Return> {

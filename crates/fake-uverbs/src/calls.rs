@@ -47,7 +47,12 @@ pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -
 ///
 /// As `openat(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+pub unsafe extern "C" fn openat(
+    directory: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: c_uint,
+) -> c_int {
     // SAFETY: the caller's path.
     if unsafe { is_node(path) } {
         return node::open().unwrap_or_else(fail);
@@ -152,7 +157,9 @@ pub unsafe extern "C" fn mmap(
         (protection, offset)
     };
     // SAFETY: the caller's arguments, or a place within the node's file.
-    unsafe { libc::syscall(libc::SYS_mmap, at, length, protection, flags, fd, offset) as *mut c_void }
+    unsafe {
+        libc::syscall(libc::SYS_mmap, at, length, protection, flags, fd, offset) as *mut c_void
+    }
 }
 
 /// `close`.

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use crate::bytes::{Answer, Request};
-use crate::card::world;
 use crate::device;
+use crate::nic::world;
 use crate::switches::switches;
 
 /// More bytes than any command has.
@@ -61,7 +61,13 @@ pub unsafe fn execute(context: c_int, from: *const u8, length: usize) -> Result<
     let length = room.min(answer.bytes().len());
     if length > 0 {
         // SAFETY: this function's condition: the address has room for what the header says, and no more is written.
-        unsafe { std::ptr::copy_nonoverlapping(answer.bytes().as_ptr(), request.u64(0) as *mut u8, length) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                answer.bytes().as_ptr(),
+                request.u64(0) as *mut u8,
+                length,
+            )
+        };
     }
     Ok(())
 }
@@ -94,5 +100,7 @@ fn trace(command: u32, length: usize, error: Option<c_int>) {
         return;
     }
     let outcome = error.map_or_else(|| "done".to_owned(), |error| format!("error {error}"));
-    crate::say(&format!("command {command:#x} of {length} bytes: {outcome}"));
+    crate::say(&format!(
+        "command {command:#x} of {length} bytes: {outcome}"
+    ));
 }

@@ -1,4 +1,4 @@
-//! What the device is: a card with an InfiniBand port and an Ethernet port, which no real one has at once, so that a
+//! What the device is: a NIC with an InfiniBand port and an Ethernet port, which no real one has at once, so that a
 //! single context has addresses of both kinds.
 
 use std::ffi::c_int;
@@ -7,7 +7,7 @@ use crate::bytes::{Answer, Request};
 use crate::node;
 use crate::switches::switches;
 
-/// The size of a card's own register page, 4 KiB (`MLX5_ADAPTER_PAGE_SIZE`), as a power of two.
+/// The size of a NIC's own register page, 4 KiB (`MLX5_ADAPTER_PAGE_SIZE`), as a power of two.
 const LOG_UAR: u32 = 12;
 
 /// The InfiniBand port's number; [`ETHERNET`] is the other one.
@@ -89,7 +89,11 @@ pub fn port(request: Request) -> Result<Answer, c_int> {
     answer.u32(16, GIDS.into()); // gid_tbl_len
     answer.u16(20, 1); // pkey_tbl_len
     // state: active, or down; phys_state: link up, or polling
-    let (state, physical) = if switches().is_down(number) { (1, 2) } else { (4, 5) };
+    let (state, physical) = if switches().is_down(number) {
+        (1, 2)
+    } else {
+        (4, 5)
+    };
     answer.u8(26, state);
     answer.u8(36, physical);
     answer.u8(34, 2); // active_width: 4 lanes

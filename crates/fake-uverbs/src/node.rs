@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use crate::card::registers::Registers;
-use crate::card::world;
+use crate::nic::registers::Registers;
+use crate::nic::world;
 use crate::switches::{Refused, switches};
 
 /// Where libibverbs looks for the device that sysfs calls `uverbs0`.
@@ -17,7 +17,7 @@ const NUMBER: (u32, u32) = (231, 192);
 /// `MLX5_MAX_UARS` of libmlx5: more pages than these it never maps when it opens a device.
 pub const STATIC_PAGES: usize = 256;
 
-/// Doorbell registers that thread domains may have, `MLX5_MAX_DYN_BFREGS` of Linux' `mlx5_ib.h`: two to a card's page.
+/// Doorbell registers that thread domains may have, `MLX5_MAX_DYN_BFREGS` of Linux' `mlx5_ib.h`: two to a NIC's page.
 pub const DYNAMIC_REGISTERS: u32 = 1024;
 
 /// The pages that hold them, where a page is 4 KiB; where it is larger, fewer hold them and the others are not mapped.

@@ -54,7 +54,9 @@ impl Switches {
             Side::Send => &self.sends,
             Side::Receive => &self.receives,
         };
-        let rule = rules.iter().find(|rule| (rule.pair, rule.request) == (pair, request));
+        let rule = rules
+            .iter()
+            .find(|rule| (rule.pair, rule.request) == (pair, request));
         match rule.map(|rule| rule.error) {
             None => Fate::Works,
             Some(None) => Fate::Vanishes,
@@ -81,7 +83,10 @@ pub fn switches() -> &'static Switches {
                 _ => Refused::None,
             },
             sends: rules(&value("FAKE_UVERBS_FAIL"), &value("FAKE_UVERBS_DROP")),
-            receives: rules(&value("FAKE_UVERBS_FAIL_RECEIVE"), &value("FAKE_UVERBS_DROP_RECEIVE")),
+            receives: rules(
+                &value("FAKE_UVERBS_FAIL_RECEIVE"),
+                &value("FAKE_UVERBS_DROP_RECEIVE"),
+            ),
             ports_down: numbers(&value("FAKE_UVERBS_PORT_DOWN"), ','),
         }
     })
@@ -120,5 +125,7 @@ fn numbers(list: &str, between: char) -> Vec<u64> {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => word.parse().ok(),
     };
-    list.split(between).filter_map(|word| number(word.trim())).collect()
+    list.split(between)
+        .filter_map(|word| number(word.trim()))
+        .collect()
 }

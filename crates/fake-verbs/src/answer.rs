@@ -14,7 +14,10 @@ pub type Errno = c_int;
 /// Writes a line to the file that the machine names for keys, if it does.
 pub fn note(line: &serde_json::Value) {
     if let Some(file) = MACHINE["keys"].as_str() {
-        let file = std::fs::File::options().create(true).append(true).open(file);
+        let file = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(file);
         // A test that reads it sees what is missing.
         let _ = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
     }
@@ -51,7 +54,10 @@ pub fn told<T>(function: &str, otherwise: T, body: impl FnOnce() -> Result<T, Er
 /// What a function does, or how the machine file has it fail.
 pub fn run<T>(function: &str, body: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let whole = || {
-        if let Some(log) = MACHINE["log"].as_str().filter(|_| function != "ibv_poll_cq") {
+        if let Some(log) = MACHINE["log"]
+            .as_str()
+            .filter(|_| function != "ibv_poll_cq")
+        {
             let file = std::fs::File::options().create(true).append(true).open(log);
             // A test that finds no line fails by itself.
             let _ = file.and_then(|mut file| file.write_all(format!("{function}\n").as_bytes()));

@@ -78,8 +78,10 @@ pub unsafe fn carry(from: &[Segment], to: &[Segment], how: Delivery) {
     let total = length(to);
     let mut done = 0;
     while done < total {
-        let (Some(source), Some(target)) = (after(from, done).first().copied(), after(to, done).first().copied())
-        else {
+        let (Some(source), Some(target)) = (
+            after(from, done).first().copied(),
+            after(to, done).first().copied(),
+        ) else {
             return;
         };
         let bytes = source.bytes.min(target.bytes);
@@ -117,7 +119,8 @@ unsafe fn copy(from: usize, to: usize, bytes: usize) {
     // SAFETY: the end of the target, aligned for a word of this size.
     unsafe {
         match last {
-            8 => AtomicU64::from_ptr(pointer(end - 8)).store(u64::from_ne_bytes(word), Ordering::Release),
+            8 => AtomicU64::from_ptr(pointer(end - 8))
+                .store(u64::from_ne_bytes(word), Ordering::Release),
             4 => AtomicU32::from_ptr(pointer(end - 4)).store(
                 u32::from_ne_bytes([word[0], word[1], word[2], word[3]]),
                 Ordering::Release,
@@ -136,7 +139,8 @@ pub unsafe fn change(address: usize, change: impl Fn(u64) -> u64) -> u64 {
     // SAFETY: this function's own condition.
     let word = unsafe { AtomicU64::from_ptr(pointer(address)) };
     let order = Ordering::SeqCst;
-    word.fetch_update(order, order, |old| Some(change(old))).unwrap_or(0)
+    word.fetch_update(order, order, |old| Some(change(old)))
+        .unwrap_or(0)
 }
 
 fn pointer<T>(address: usize) -> *mut T {

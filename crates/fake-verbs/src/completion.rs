@@ -7,7 +7,10 @@ use ibverbs_sys::{ibv_comp_channel, ibv_context, ibv_cq, ibv_wc, ibv_wc_status};
 use crate::abi::{Completion, EVENT_CQ_ERR, Element};
 use crate::answer::{count, made, minus_one, put, status, told};
 use crate::device::attributes;
-use crate::world::{ACKNOWLEDGED, Armed, Bell, Channel, Entry, Queue, Shared, Side, World, until_acknowledged, world};
+use crate::world::{
+    ACKNOWLEDGED, Armed, Bell, Channel, Entry, Queue, Shared, Side, World, until_acknowledged,
+    world,
+};
 
 /// verbs.h's function.
 #[unsafe(no_mangle)]
@@ -39,10 +42,18 @@ pub extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_
     status("ibv_destroy_comp_channel", || {
         let mut world = world();
         let address = channel.addr();
-        if world.queues.values().any(|queue| queue.channel == Some(address)) {
+        if world
+            .queues
+            .values()
+            .any(|queue| queue.channel == Some(address))
+        {
             return Err(libc::EBUSY);
         }
-        world.channels.remove(&address).map(drop).ok_or(libc::EINVAL)
+        world
+            .channels
+            .remove(&address)
+            .map(drop)
+            .ok_or(libc::EINVAL)
     })
 }
 
@@ -65,10 +76,17 @@ pub extern "C" fn ibv_create_cq(
         let owner = context.addr();
         let channel_address = (!channel.is_null()).then(|| channel.addr());
         if let Some(address) = channel_address {
-            let known = world.channels.get(&address).filter(|channel| channel.context == owner);
+            let known = world
+                .channels
+                .get(&address)
+                .filter(|channel| channel.context == owner);
             known.ok_or(libc::EINVAL)?;
         }
-        let of_it = world.queues.values().filter(|queue| queue.context == owner).count();
+        let of_it = world
+            .queues
+            .values()
+            .filter(|queue| queue.context == owner)
+            .count();
         if of_it >= usize::try_from(limits.max_cq).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
@@ -106,7 +124,9 @@ pub extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         loop {
             let queue = world.queue(cq)?;
             let is_waited_for = queue.taken != queue.acknowledged;
-            let is_used = |pair: &crate::world::Pair| pair.send_queue == address || pair.receive_queue == address;
+            let is_used = |pair: &crate::world::Pair| {
+                pair.send_queue == address || pair.receive_queue == address
+            };
             if world.pairs.values().any(is_used) {
                 return Err(libc::EBUSY);
             }
@@ -115,7 +135,10 @@ pub extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
             }
             world = until_acknowledged(world);
         }
-        let channel = world.queues.remove(&address).and_then(|queue| queue.channel);
+        let channel = world
+            .queues
+            .remove(&address)
+            .and_then(|queue| queue.channel);
         if let Some(channel) = channel.and_then(|channel| world.channels.get_mut(&channel)) {
             let before = channel.events.len();
             channel.events.retain(|queue| *queue != address);
@@ -145,7 +168,10 @@ pub unsafe extern "C" fn ibv_get_cq_event(
                 .map(|channel| channel.bell.clone());
             bell.ok_or(libc::EINVAL)?.wait()?;
             let mut world = world();
-            let channel = world.channels.get_mut(&channel.addr()).ok_or(libc::EINVAL)?;
+            let channel = world
+                .channels
+                .get_mut(&channel.addr())
+                .ok_or(libc::EINVAL)?;
             // The queue may have gone meanwhile, and its event with it.
             let Some(queue) = channel.events.pop_front() else {
                 continue;
@@ -202,10 +228,18 @@ pub unsafe extern "C" fn poll(cq: *mut ibv_cq, most: c_int, out: *mut ibv_wc) ->
         let mut world = world();
         let most = usize::try_from(most).map_err(|_| libc::EINVAL)?;
         let queue = world.queue(cq)?;
-        let some: Vec<Entry> = queue.entries.drain(..most.min(queue.entries.len())).collect();
+        let some: Vec<Entry> = queue
+            .entries
+            .drain(..most.min(queue.entries.len()))
+            .collect();
         for (place, entry) in some.iter().enumerate() {
             // SAFETY: this function's own condition; the two structures are one.
-            unsafe { put(out.cast::<Completion>().wrapping_add(place), entry.completion)? };
+            unsafe {
+                put(
+                    out.cast::<Completion>().wrapping_add(place),
+                    entry.completion,
+                )?
+            };
             world.free(entry);
         }
         Ok(c_int::try_from(some.len()).unwrap_or(c_int::MAX))
@@ -249,7 +283,10 @@ impl World {
         }
         queue.armed = None;
         let address = queue.raw.address();
-        if let Some(channel) = queue.channel.and_then(|channel| self.channels.get_mut(&channel)) {
+        if let Some(channel) = queue
+            .channel
+            .and_then(|channel| self.channels.get_mut(&channel))
+        {
             channel.events.push_back(address);
             channel.bell.ring();
         }

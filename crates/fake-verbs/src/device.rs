@@ -11,8 +11,11 @@ use crate::machine::{device, devices, guid, limit, of_device, ports};
 use crate::world::{Bell, Context, Shared, world};
 use crate::{completion, post};
 
-static DEVICES: LazyLock<Vec<Shared<ibv_device>>> =
-    LazyLock::new(|| (0..devices()).map(|index| Shared::new(described(index))).collect());
+static DEVICES: LazyLock<Vec<Shared<ibv_device>>> = LazyLock::new(|| {
+    (0..devices())
+        .map(|index| Shared::new(described(index)))
+        .collect()
+});
 
 /// A device's name.
 pub fn name(index: usize) -> String {
@@ -33,7 +36,10 @@ fn described(index: usize) -> ibv_device {
         &mut device.dev_path,
         &format!("/sys/class/infiniband_verbs/uverbs{index}"),
     );
-    text(&mut device.ibdev_path, &format!("/sys/class/infiniband/{name}"));
+    text(
+        &mut device.ibdev_path,
+        &format!("/sys/class/infiniband/{name}"),
+    );
     device
 }
 
@@ -111,7 +117,11 @@ pub extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
 /// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 {
-    told("ibv_get_device_guid", 0, || Ok(guid(index(device)?).to_be()))
+    told(
+        "ibv_get_device_guid",
+        0,
+        || Ok(guid(index(device)?).to_be()),
+    )
 }
 
 /// verbs.h's function.
@@ -157,15 +167,21 @@ pub extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
         world.contexts.remove(&context).ok_or(libc::EINVAL)?;
         world.pairs.retain(|_, pair| pair.context != context);
         world.queues.retain(|_, queue| queue.context != context);
-        world.channels.retain(|_, channel| channel.context != context);
+        world
+            .channels
+            .retain(|_, channel| channel.context != context);
         let gone: Vec<usize> = world
             .domains
             .values()
             .filter(|domain| domain.context == context)
             .map(|domain| domain.raw.address())
             .collect();
-        world.handles.retain(|_, handle| !gone.contains(&handle.domain));
-        world.regions.retain(|_, region| !gone.contains(&region.domain));
+        world
+            .handles
+            .retain(|_, handle| !gone.contains(&handle.domain));
+        world
+            .regions
+            .retain(|_, region| !gone.contains(&region.domain));
         world.domains.retain(|domain, _| !gone.contains(domain));
         let left: Vec<usize> = world.regions.keys().copied().collect();
         world.keys.retain(|_, region| left.contains(region));
@@ -179,7 +195,10 @@ pub extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_device(context: *mut ibv_context, out: *mut ibv_device_attr) -> c_int {
+pub unsafe extern "C" fn ibv_query_device(
+    context: *mut ibv_context,
+    out: *mut ibv_device_attr,
+) -> c_int {
     status("ibv_query_device", || {
         let device = world().context(context)?.device;
         // SAFETY: this function's own condition.
@@ -190,7 +209,10 @@ pub unsafe extern "C" fn ibv_query_device(context: *mut ibv_context, out: *mut i
 /// What a device holds; those that are not said and have no default here are 0.
 pub fn attributes(device: usize) -> ibv_device_attr {
     let mut all = ibv_device_attr::default();
-    text(&mut all.fw_ver, of_device(device, "fw_ver").as_str().unwrap_or("0.0.0"));
+    text(
+        &mut all.fw_ver,
+        of_device(device, "fw_ver").as_str().unwrap_or("0.0.0"),
+    );
     all.node_guid = guid(device).to_be();
     all.sys_image_guid = all.node_guid;
     all.phys_port_cnt = ports(device);

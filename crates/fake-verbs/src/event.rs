@@ -4,7 +4,9 @@ use std::ffi::{c_int, c_uint};
 
 use ibverbs_sys::ibv_context;
 
-use crate::abi::{AsyncEvent, EVENT_CQ_ERR, EVENT_PORT_ERR, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element};
+use crate::abi::{
+    AsyncEvent, EVENT_CQ_ERR, EVENT_PORT_ERR, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element,
+};
 use crate::answer::{minus_one, put, told};
 use crate::world::{ACKNOWLEDGED, Told, World, world};
 
@@ -14,13 +16,19 @@ use crate::world::{ACKNOWLEDGED, Told, World, world};
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_get_async_event(context: *mut ibv_context, out: *mut AsyncEvent) -> c_int {
+pub unsafe extern "C" fn ibv_get_async_event(
+    context: *mut ibv_context,
+    out: *mut AsyncEvent,
+) -> c_int {
     minus_one("ibv_get_async_event", || {
         loop {
             let bell = world().context(context)?.bell.clone();
             bell.wait()?;
             let mut world = world();
-            let context = world.contexts.get_mut(&context.addr()).ok_or(libc::EINVAL)?;
+            let context = world
+                .contexts
+                .get_mut(&context.addr())
+                .ok_or(libc::EINVAL)?;
             // What it was about may have gone meanwhile, and the event with it.
             let Some(told) = context.events.pop_front() else {
                 continue;
@@ -28,7 +36,10 @@ pub unsafe extern "C" fn ibv_get_async_event(context: *mut ibv_context, out: *mu
             if let Some(about) = told.about {
                 match told.event.event_type {
                     EVENT_CQ_ERR => world.queues.get_mut(&about).map(|queue| queue.taken += 1),
-                    _ => world.pairs.get_mut(&about).map(|pair| pair.unacknowledged += 1),
+                    _ => world
+                        .pairs
+                        .get_mut(&about)
+                        .map(|pair| pair.unacknowledged += 1),
                 };
             }
             // SAFETY: this function's own condition.
@@ -71,9 +82,18 @@ pub unsafe extern "C" fn ibv_ack_async_event(event: *mut AsyncEvent) {
 
 impl World {
     /// Tells a context of an event.
-    pub fn tell(&mut self, context: usize, event_type: c_uint, element: Element, about: Option<usize>) {
+    pub fn tell(
+        &mut self,
+        context: usize,
+        event_type: c_uint,
+        element: Element,
+        about: Option<usize>,
+    ) {
         if let Some(context) = self.contexts.get_mut(&context) {
-            let event = AsyncEvent { element, event_type };
+            let event = AsyncEvent {
+                element,
+                event_type,
+            };
             context.events.push_back(Told { event, about });
             context.bell.ring();
         }
@@ -81,7 +101,10 @@ impl World {
 
     /// Tells all who have opened a device that its port has gone down.
     pub fn tell_of_port(&mut self, device: usize, port: u8) {
-        let open = self.contexts.values().filter(|context| context.device == device);
+        let open = self
+            .contexts
+            .values()
+            .filter(|context| context.device == device);
         let open: Vec<usize> = open.map(|context| context.raw.address()).collect();
         for context in open {
             let port_num = port.into();

@@ -44,9 +44,12 @@ impl World {
         let mut fate = Fate::Works;
         for (of, object) in scopes(device) {
             for (place, rule) in rules(&object["fail"]).iter().enumerate() {
-                if means(rule, opcode) && Some(self.counted(of, "fail", place)) == rule["nth"].as_u64() {
+                if means(rule, opcode)
+                    && Some(self.counted(of, "fail", place)) == rule["nth"].as_u64()
+                {
                     let status = number(&rule["status"]).unwrap_or(21);
-                    let vendor = number(&rule["vendor_err"]).unwrap_or_else(|| vendor_error(status));
+                    let vendor =
+                        number(&rule["vendor_err"]).unwrap_or_else(|| vendor_error(status));
                     fate = Fate::Fails { status, vendor };
                 }
             }
@@ -60,7 +63,13 @@ impl World {
     }
 
     /// How one more transfer of a device arrives.
-    pub fn delivery(&mut self, device: usize, opcode: &str, bytes: usize, touches_device: bool) -> Delivery {
+    pub fn delivery(
+        &mut self,
+        device: usize,
+        opcode: &str,
+        bytes: usize,
+        touches_device: bool,
+    ) -> Delivery {
         let memory = if touches_device { "device" } else { "host" };
         let mut delivery = Delivery::Bytes;
         for (of, object) in scopes(device) {

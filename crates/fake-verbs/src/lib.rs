@@ -1,11 +1,11 @@
-//! A SIMULATION of `libibverbs.so.1`, for tests: no driver, no card, every answer out of the section `verbs` of the JSON file
+//! A SIMULATION of `libibverbs.so.1`, for tests: no driver, no NIC, every answer out of the section `verbs` of the JSON file
 //! that the environment variable `FAKE_VERBS` names. `src/machine.rs` says what it may hold.
 //!
 //! Queue pairs of one process are connected by their numbers and their ports' addresses, and work requests really move
 //! bytes between registered memory: within `post_send`, by the CPU, under one lock. So figures of it say nothing of any
-//! card. Keys, bounds and rights are checked as a card checks them, and statuses are those of the InfiniBand specification.
+//! NIC. Keys, bounds and rights are checked as a NIC checks them, and statuses are those of the InfiniBand specification.
 //!
-//! Registered memory must stay mapped: a card has pinned it, the CPU has not. What is tried again (no receiver, no answer) is
+//! Registered memory must stay mapped: a NIC has pinned it, the CPU has not. What is tried again (no receiver, no answer) is
 //! given up at once, or waits where it is to be tried without end. Not there at all: shared receive queues, memory windows,
 //! multicast, drained send queues (`SQD`, `SQE`), other paths, extended contexts, and numbers of packets after the first.
 //!

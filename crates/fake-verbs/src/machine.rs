@@ -108,12 +108,17 @@ pub fn of_port(device: usize, port: u8, key: &str) -> &'static Value {
 /// The same, where it is a number that fits.
 pub fn port_number<T: TryFrom<u64>>(device: usize, port: u8, key: &str, default: T) -> T {
     let value = of_port(device, port, key).as_u64();
-    value.and_then(|value| T::try_from(value).ok()).unwrap_or(default)
+    value
+        .and_then(|value| T::try_from(value).ok())
+        .unwrap_or(default)
 }
 
 /// One of a device's limits.
 pub fn limit<T: TryFrom<u64>>(device: usize, key: &str, default: T) -> T {
-    let value = said([&self::device(device)["limits"][key], &verbs()["limits"][key]]);
+    let value = said([
+        &self::device(device)["limits"][key],
+        &verbs()["limits"][key],
+    ]);
     let value = value.as_u64().and_then(|value| T::try_from(value).ok());
     value.unwrap_or(default)
 }
@@ -152,7 +157,11 @@ pub fn gids(device: usize, port: u8) -> Vec<Option<Gid>> {
     raw[..2].copy_from_slice(&[0xfe, 0x80]);
     raw[8..].copy_from_slice(&(guid(device) + u64::from(port) - 1).to_be_bytes());
     let kind = IBV_GID_TYPE_IB;
-    vec![Some(Gid { raw, kind, ifindex: 0 })]
+    vec![Some(Gid {
+        raw,
+        kind,
+        ifindex: 0,
+    })]
 }
 
 /// The entry of this index, unless it is empty.

@@ -28,7 +28,11 @@ pub fn check(start: u64, bytes: u64, writes: bool) -> Result<(), Errno> {
         }
         known = map.end;
     }
-    if known >= end { Ok(()) } else { Err(libc::EFAULT) }
+    if known >= end {
+        Ok(())
+    } else {
+        Err(libc::EFAULT)
+    }
 }
 
 struct Map<'text> {
@@ -54,7 +58,9 @@ impl<'text> Map<'text> {
 
 /// Whether an address is a GPU's, by the name of its mapping or by the process's libcuda.
 pub fn is_device_memory(device: usize, address: u64) -> bool {
-    let part = of_device(device, "device_memory").as_str().unwrap_or("memfd:fake-cuda");
+    let part = of_device(device, "device_memory")
+        .as_str()
+        .unwrap_or("memfd:fake-cuda");
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut maps = maps.lines().filter_map(Map::of);
     let named = maps.any(|map| (map.start..map.end).contains(&address) && map.name.contains(part));
@@ -71,7 +77,8 @@ pub fn is_out_of_reach(address: u64) -> bool {
 /// What the process's libcuda answers, where one is open, when it is asked for an attribute of an address.
 fn cuda_says(attribute: u32, address: u64) -> Option<u32> {
     // SAFETY: only a library that the process has open already is found, so no constructor runs.
-    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    let library =
+        unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if library.is_null() {
         return None;
     }
@@ -83,7 +90,9 @@ fn cuda_says(attribute: u32, address: u64) -> Option<u32> {
         false => {
             // SAFETY: cuda.h's signature of the function of this name.
             let ask = unsafe {
-                std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, u32, u64) -> u32>(function)
+                std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, u32, u64) -> u32>(
+                    function,
+                )
             };
             // SAFETY: both that are asked for are as large as an unsigned int.
             unsafe { ask((&raw mut value).cast(), attribute, address) }

@@ -27,7 +27,11 @@ pub extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     made("ibv_alloc_pd", || {
         let mut world = world();
         let device = world.context(context)?.device;
-        let count = world.domains.values().filter(|domain| domain.device == device).count();
+        let count = world
+            .domains
+            .values()
+            .filter(|domain| domain.device == device)
+            .count();
         if count >= usize::try_from(attributes(device).max_pd).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
@@ -51,9 +55,15 @@ pub extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
         let mut world = world();
         world.domain(pd)?;
         let address = pd.addr();
-        let is_used = world.regions.values().any(|region| region.domain == address)
+        let is_used = world
+            .regions
+            .values()
+            .any(|region| region.domain == address)
             || world.pairs.values().any(|pair| pair.domain == address)
-            || world.handles.values().any(|handle| handle.domain == address);
+            || world
+                .handles
+                .values()
+                .any(|handle| handle.domain == address);
         if is_used {
             return Err(libc::EBUSY);
         }
@@ -64,7 +74,12 @@ pub extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
 
 /// verbs.h's function.
 #[unsafe(no_mangle)]
-pub extern "C" fn ibv_reg_mr(pd: *mut ibv_pd, start: *mut c_void, bytes: usize, access: c_int) -> *mut ibv_mr {
+pub extern "C" fn ibv_reg_mr(
+    pd: *mut ibv_pd,
+    start: *mut c_void,
+    bytes: usize,
+    access: c_int,
+) -> *mut ibv_mr {
     made("ibv_reg_mr", || {
         // Bits, whatever the sign.
         register(pd, start, bytes, start.addr() as u64, access as c_uint)
@@ -80,10 +95,18 @@ pub extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     access: c_uint,
 ) -> *mut ibv_mr {
-    made("ibv_reg_mr_iova2", || register(pd, start, bytes, iova, access))
+    made("ibv_reg_mr_iova2", || {
+        register(pd, start, bytes, iova, access)
+    })
 }
 
-fn register(pd: *mut ibv_pd, start: *mut c_void, bytes: usize, iova: u64, access: u32) -> Result<*mut ibv_mr, Errno> {
+fn register(
+    pd: *mut ibv_pd,
+    start: *mut c_void,
+    bytes: usize,
+    iova: u64,
+    access: u32,
+) -> Result<*mut ibv_mr, Errno> {
     let device = world().domain(pd)?.device;
     let address = start.expose_provenance();
     allow(device, bytes, access)?;
@@ -91,7 +114,8 @@ fn register(pd: *mut ibv_pd, start: *mut c_void, bytes: usize, iova: u64, access
     check(address as u64, bytes as u64, access & LOCAL_WRITE != 0)?;
     let ends = [address as u64, end - 1];
     let is_device_memory = ends.iter().any(|at| is_device_memory(device, *at));
-    let has_peer = || of_device(device, "peermem") != false && !ends.iter().any(|at| is_out_of_reach(*at));
+    let has_peer =
+        || of_device(device, "peermem") != false && !ends.iter().any(|at| is_out_of_reach(*at));
     if is_device_memory && !has_peer() {
         return Err(libc::EFAULT);
     }
@@ -176,15 +200,27 @@ impl World {
     ) -> Result<*mut ibv_mr, Errno> {
         let domain = self.domain(pd)?;
         let (context, device) = (domain.context, domain.device);
-        let context = self.contexts.get(&context).ok_or(libc::EINVAL)?.raw.pointer();
+        let context = self
+            .contexts
+            .get(&context)
+            .ok_or(libc::EINVAL)?
+            .raw
+            .pointer();
         let all: u64 = self.regions.values().map(|region| region.locked).sum();
-        let of_it = self.regions.values().filter(|region| region.device == device).count();
-        let is_too_much = locked > 0 && verbs()["memlock"].as_u64().is_some_and(|most| all + locked > most);
+        let of_it = self
+            .regions
+            .values()
+            .filter(|region| region.device == device)
+            .count();
+        let is_too_much = locked > 0
+            && verbs()["memlock"]
+                .as_u64()
+                .is_some_and(|most| all + locked > most);
         if is_too_much || of_it >= usize::try_from(attributes(device).max_mr).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
         let handle = self.handle();
-        // Cards that give one key for both uses hide it when a program exchanges them.
+        // NICs that give one key for both uses hide it when a program exchanges them.
         let (lkey, rkey) = (handle << 8 | 1, handle << 8 | 2);
         let raw = Shared::new(ibv_mr {
             context,
@@ -222,14 +258,23 @@ impl World {
         let rights = if writes { LOCAL_WRITE } else { 0 };
         let pieces = pieces.iter().filter(|piece| piece.bytes > 0);
         let segment = |piece: &Piece| {
-            let region = self.region(piece.lkey).filter(|region| region.lkey == piece.lkey)?;
+            let region = self
+                .region(piece.lkey)
+                .filter(|region| region.lkey == piece.lkey)?;
             region.segment(domain, piece.address, piece.bytes, rights)
         };
         pieces.map(segment).collect()
     }
 
-    /// The memory that a remote key opens for these rights. Of nothing no key is asked for.
-    pub fn remote(&self, domain: usize, address: u64, bytes: u32, rkey: u32, rights: u32) -> Option<Vec<Segment>> {
+    /// The memory that a rkey opens for these rights. Of nothing no key is asked for.
+    pub fn remote(
+        &self,
+        domain: usize,
+        address: u64,
+        bytes: u32,
+        rkey: u32,
+        rights: u32,
+    ) -> Option<Vec<Segment>> {
         if bytes == 0 {
             return Some(Vec::new());
         }

@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 
 use ibverbs_sys::{
-    ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as bits, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type, ibv_wc_status,
+    ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as bits, ibv_qp_init_attr, ibv_qp_state,
+    ibv_qp_type, ibv_wc_status,
 };
 use serde_json::json;
 
@@ -25,7 +26,10 @@ const NUMBER: u32 = 0xff_ffff;
 ///
 /// `wanted` is null or leads to what the queue pair is to be; how much it holds is written there.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, wanted: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+pub unsafe extern "C" fn ibv_create_qp(
+    pd: *mut ibv_pd,
+    wanted: *mut ibv_qp_init_attr,
+) -> *mut ibv_qp {
     made("ibv_create_qp", || {
         // SAFETY: this function's own condition.
         let wanted = *unsafe { wanted.as_ref() }.ok_or(libc::EINVAL)?;
@@ -52,7 +56,11 @@ pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, wanted: *mut ibv_qp_init
                 return Err(libc::EINVAL);
             }
         }
-        let of_it = world.pairs.values().filter(|pair| pair.device == device).count();
+        let of_it = world
+            .pairs
+            .values()
+            .filter(|pair| pair.device == device)
+            .count();
         if of_it >= usize::try_from(limits.max_qp).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
@@ -62,7 +70,12 @@ pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, wanted: *mut ibv_qp_init
         let number = *number;
         let handle = world.handle();
         let raw = Shared::new(ibv_qp {
-            context: world.contexts.get(&context).ok_or(libc::EINVAL)?.raw.pointer(),
+            context: world
+                .contexts
+                .get(&context)
+                .ok_or(libc::EINVAL)?
+                .raw
+                .pointer(),
             qp_context: wanted.qp_context,
             pd,
             send_cq: wanted.send_cq,
@@ -171,7 +184,11 @@ pub unsafe extern "C" fn ibv_query_qp(
 ///
 /// `wanted` is null or leads to what the mask names.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, wanted: *mut ibv_qp_attr, mask: c_int) -> c_int {
+pub unsafe extern "C" fn ibv_modify_qp(
+    qp: *mut ibv_qp,
+    wanted: *mut ibv_qp_attr,
+    mask: c_int,
+) -> c_int {
     status("ibv_modify_qp", || {
         // SAFETY: this function's own condition.
         let wanted = *unsafe { wanted.as_ref() }.ok_or(libc::EINVAL)?;
@@ -180,7 +197,11 @@ pub unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, wanted: *mut ibv_qp_attr
         let pair = world.pair(qp)?;
         let has = |bit: bits| mask & bit.0 != 0;
         let from = pair.now.qp_state;
-        let to = if has(bits::IBV_QP_STATE) { wanted.qp_state } else { from };
+        let to = if has(bits::IBV_QP_STATE) {
+            wanted.qp_state
+        } else {
+            from
+        };
         if has(bits::IBV_QP_CUR_STATE) && wanted.cur_qp_state != from {
             return Err(libc::EINVAL);
         }
@@ -255,7 +276,12 @@ impl World {
             pair.now = fresh(pair.room);
             pair.sends.clear();
             pair.receives.clear();
-            (pair.sent, pair.send_freed, pair.received, pair.receive_freed) = (0, 0, 0, 0);
+            (
+                pair.sent,
+                pair.send_freed,
+                pair.received,
+                pair.receive_freed,
+            ) = (0, 0, 0, 0);
         }
     }
 
@@ -269,7 +295,11 @@ impl World {
         let sends = std::mem::take(&mut pair.sends);
         let receives = std::mem::take(&mut pair.receives);
         for work in sends.iter().filter(|work| work.fate != Fate::Vanishes) {
-            self.end_send(address, work, Err((ibv_wc_status::IBV_WC_WR_FLUSH_ERR, None)));
+            self.end_send(
+                address,
+                work,
+                Err((ibv_wc_status::IBV_WC_WR_FLUSH_ERR, None)),
+            );
         }
         for receive in receives {
             self.flush_receive(address, &receive);

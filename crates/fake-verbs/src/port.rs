@@ -4,8 +4,8 @@ use std::ffi::c_int;
 use std::mem::offset_of;
 
 use ibverbs_sys::{
-    __be16, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, ibv_context, ibv_gid, ibv_gid_entry, ibv_mtu,
-    ibv_port_attr, ibv_port_state,
+    __be16, IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, ibv_context, ibv_gid,
+    ibv_gid_entry, ibv_mtu, ibv_port_attr, ibv_port_state,
 };
 
 use crate::answer::{Errno, minus_one, put, run, status};
@@ -14,7 +14,11 @@ use crate::world::{World, world};
 
 /// A port's state, as the machine file or an accident has it.
 pub fn state(world: &World, device: usize, port: u8) -> ibv_port_state::Type {
-    if world.ports.get(&(device, port)).is_some_and(|port| port.is_down) {
+    if world
+        .ports
+        .get(&(device, port))
+        .is_some_and(|port| port.is_down)
+    {
         return ibv_port_state::IBV_PORT_DOWN;
     }
     match of_port(device, port, "state").as_str() {
@@ -43,7 +47,11 @@ pub fn longest(device: usize, port: u8) -> u32 {
 /// A port's partition keys.
 pub fn pkeys(device: usize, port: u8) -> Vec<u16> {
     let keys = of_port(device, port, "pkeys").as_array();
-    let key = |key: &serde_json::Value| key.as_u64().and_then(|key| u16::try_from(key).ok()).unwrap_or(0);
+    let key = |key: &serde_json::Value| {
+        key.as_u64()
+            .and_then(|key| u16::try_from(key).ok())
+            .unwrap_or(0)
+    };
     keys.map_or_else(|| vec![0xffff], |keys| keys.iter().map(key).collect())
 }
 
@@ -92,7 +100,11 @@ fn attributes(world: &World, device: usize, port: u8) -> ibv_port_attr {
 ///
 /// `out` is null or valid for a write of these.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_port(context: *mut ibv_context, port: u8, out: *mut ibv_port_attr) -> c_int {
+pub unsafe extern "C" fn ibv_query_port(
+    context: *mut ibv_context,
+    port: u8,
+    out: *mut ibv_port_attr,
+) -> c_int {
     status("ibv_query_port", || {
         let world = world();
         let (device, port) = device_of(&world, context, port.into())?;
@@ -102,7 +114,11 @@ pub unsafe extern "C" fn ibv_query_port(context: *mut ibv_context, port: u8, out
         }
         let known = offset_of!(ibv_port_attr, flags) + 1;
         // SAFETY: `all` is that long, and so is what the caller's pointer leads to (this function's own condition).
-        unsafe { (&raw const all).cast::<u8>().copy_to_nonoverlapping(out.cast(), known) };
+        unsafe {
+            (&raw const all)
+                .cast::<u8>()
+                .copy_to_nonoverlapping(out.cast(), known)
+        };
         Ok(())
     })
 }
@@ -113,11 +129,18 @@ pub unsafe extern "C" fn ibv_query_port(context: *mut ibv_context, port: u8, out
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_gid(context: *mut ibv_context, port: u8, index: c_int, out: *mut ibv_gid) -> c_int {
+pub unsafe extern "C" fn ibv_query_gid(
+    context: *mut ibv_context,
+    port: u8,
+    index: c_int,
+    out: *mut ibv_gid,
+) -> c_int {
     minus_one("ibv_query_gid", || {
         let (device, port) = device_of(&world(), context, port.into())?;
         let table = gids(device, port);
-        let entry = usize::try_from(index).ok().and_then(|index| table.get(index));
+        let entry = usize::try_from(index)
+            .ok()
+            .and_then(|index| table.get(index));
         let raw = entry.ok_or(libc::EINVAL)?.map_or([0; 16], |gid| gid.raw);
         // SAFETY: this function's own condition.
         unsafe { put(out, ibv_gid { raw }) }
@@ -130,11 +153,18 @@ pub unsafe extern "C" fn ibv_query_gid(context: *mut ibv_context, port: u8, inde
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mut __be16) -> c_int {
+pub unsafe extern "C" fn ibv_query_pkey(
+    context: *mut ibv_context,
+    port: u8,
+    index: c_int,
+    out: *mut __be16,
+) -> c_int {
     minus_one("ibv_query_pkey", || {
         let (device, port) = device_of(&world(), context, port.into())?;
         let table = pkeys(device, port);
-        let key = usize::try_from(index).ok().and_then(|index| table.get(index));
+        let key = usize::try_from(index)
+            .ok()
+            .and_then(|index| table.get(index));
         // SAFETY: this function's own condition.
         unsafe { put(out, key.ok_or(libc::EINVAL)?.to_be()) }
     })
@@ -206,5 +236,8 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
         }
         Ok(found.len())
     });
-    found.map_or_else(|code| -(code as isize), |count| count.try_into().unwrap_or(0))
+    found.map_or_else(
+        |code| -(code as isize),
+        |count| count.try_into().unwrap_or(0),
+    )
 }

@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 
 use ibverbs_sys::{
-    ibv_qp, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge, ibv_wr_opcode,
+    ibv_qp, ibv_qp_state, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_sge,
+    ibv_wr_opcode,
 };
 
 use crate::answer::{Errno, put, status};
@@ -15,7 +16,11 @@ use crate::world::{Piece, Receive, World, world};
 /// # Safety
 ///
 /// The requests and what they lead to are those of the manual page; `bad` is null or valid for a write.
-pub unsafe extern "C" fn send(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
+pub unsafe extern "C" fn send(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
     let mut next = first;
     let code = status("ibv_post_send", || {
         let mut world = world();
@@ -40,7 +45,11 @@ pub unsafe extern "C" fn send(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mu
 /// # Safety
 ///
 /// The requests and what they lead to are those of the manual page; `bad` is null or valid for a write.
-pub unsafe extern "C" fn receive(qp: *mut ibv_qp, first: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int {
+pub unsafe extern "C" fn receive(
+    qp: *mut ibv_qp,
+    first: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
     let mut next = first;
     let code = status("ibv_post_recv", || {
         let mut world = world();
@@ -91,7 +100,9 @@ fn is_known(kind: u32, opcode: u32) -> bool {
     match opcode {
         IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => true,
         IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => kind != ibv_qp_type::IBV_QPT_UD,
-        IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => kind == ibv_qp_type::IBV_QPT_RC,
+        IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
+            kind == ibv_qp_type::IBV_QPT_RC
+        }
         _ => false,
     }
 }

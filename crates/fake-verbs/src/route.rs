@@ -30,13 +30,25 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, to: *mut ibv_ah_attr) ->
         }
         let handle = world.handle();
         let raw = Shared::new(Address {
-            context: world.contexts.get(&context).ok_or(libc::EINVAL)?.raw.pointer(),
+            context: world
+                .contexts
+                .get(&context)
+                .ok_or(libc::EINVAL)?
+                .raw
+                .pointer(),
             pd,
             handle,
         });
         let pointer = raw.pointer();
         let domain = pd.addr();
-        world.handles.insert(raw.address(), Handle { _raw: raw, domain, to });
+        world.handles.insert(
+            raw.address(),
+            Handle {
+                _raw: raw,
+                domain,
+                to,
+            },
+        );
         Ok(pointer)
     })
 }
@@ -45,7 +57,11 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, to: *mut ibv_ah_attr) ->
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_destroy_ah(handle: *mut Address) -> c_int {
     status("ibv_destroy_ah", || {
-        world().handles.remove(&handle.addr()).map(drop).ok_or(libc::EINVAL)
+        world()
+            .handles
+            .remove(&handle.addr())
+            .map(drop)
+            .ok_or(libc::EINVAL)
     })
 }
 
@@ -65,7 +81,7 @@ pub fn is_sound(device: usize, to: &ibv_ah_attr) -> Result<(), Errno> {
 }
 
 /// The port that an address leads to from this one: by GID, of the same type, on Ethernet, and by LID on InfiniBand.
-fn far_port(device: usize, port: u8, to: &ibv_ah_attr) -> Option<(usize, u8)> {
+fn peer_port(device: usize, port: u8, to: &ibv_ah_attr) -> Option<(usize, u8)> {
     let ethernet = is_ethernet(device, port);
     let own = gid_at(device, port, to.grh.sgid_index.into());
     let wanted = raw(&to.grh.dgid);
@@ -85,27 +101,30 @@ impl World {
     /// The queue pair of this number behind an address, ready to receive, if the link is up on both sides.
     pub fn reached(&self, from: &Pair, to: &ibv_ah_attr, number: u32) -> Option<usize> {
         let port = from.now.port_num;
-        let far = far_port(from.device, port, to)?;
+        let peer = peer_port(from.device, port, to)?;
         let is_up = |(device, port)| state(self, device, port) == ibv_port_state::IBV_PORT_ACTIVE;
-        if !is_up((from.device, port)) || !is_up(far) {
+        if !is_up((from.device, port)) || !is_up(peer) {
             return None;
         }
         let mut pairs = self.pairs.values();
-        let pair = pairs.find(|pair| (pair.device, pair.now.port_num) == far && pair.number == number)?;
-        let is_ready = [ibv_qp_state::IBV_QPS_RTR, ibv_qp_state::IBV_QPS_RTS].contains(&pair.now.qp_state);
+        let pair =
+            pairs.find(|pair| (pair.device, pair.now.port_num) == peer && pair.number == number)?;
+        let is_ready =
+            [ibv_qp_state::IBV_QPS_RTR, ibv_qp_state::IBV_QPS_RTS].contains(&pair.now.qp_state);
         (is_ready && pair.kind == from.kind).then(|| pair.raw.address())
     }
 
-    /// The queue pair at the far end of a connection, if that one's connection leads back.
-    pub fn far_end(&self, from: &Pair) -> Option<usize> {
-        let far = self.reached(from, &from.now.ah_attr, from.now.dest_qp_num)?;
-        let end = &self.pairs[&far];
-        // The far end answers to where its own address leads; without an answer nothing is known to have arrived.
-        let back = far_port(end.device, end.now.port_num, &end.now.ah_attr);
-        let leads_back = back == Some((from.device, from.now.port_num)) && end.now.dest_qp_num == from.number;
+    /// The queue pair at the remote end of a connection, if that one's connection leads back.
+    pub fn peer_end(&self, from: &Pair) -> Option<usize> {
+        let peer = self.reached(from, &from.now.ah_attr, from.now.dest_qp_num)?;
+        let end = &self.pairs[&peer];
+        // The remote end answers to where its own address leads; without an answer nothing is known to have arrived.
+        let back = peer_port(end.device, end.now.port_num, &end.now.ah_attr);
+        let leads_back =
+            back == Some((from.device, from.now.port_num)) && end.now.dest_qp_num == from.number;
         let is_in_step = end.now.rq_psn == from.now.sq_psn && end.now.path_mtu >= from.now.path_mtu;
         // Without acknowledgements nobody has to answer, and a first packet is taken whatever its number.
         let unreliable = from.kind == ibv_qp_type::IBV_QPT_UC;
-        (unreliable || (leads_back && is_in_step)).then_some(far)
+        (unreliable || (leads_back && is_in_step)).then_some(peer)
     }
 }

@@ -1,8 +1,8 @@
 //! What a work request does: bytes move, or it fails as the InfiniBand specification has it.
 
 use ibverbs_sys::{
-    ibv_access_flags, ibv_ah_attr, ibv_qp_state, ibv_qp_type, ibv_wc_flags, ibv_wc_opcode, ibv_wc_status as status,
-    ibv_wr_opcode,
+    ibv_access_flags, ibv_ah_attr, ibv_qp_state, ibv_qp_type, ibv_wc_flags, ibv_wc_opcode,
+    ibv_wc_status as status, ibv_wr_opcode,
 };
 
 use crate::abi::{Completion, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element};
@@ -120,7 +120,10 @@ impl World {
         loop {
             let waiting = self.pairs.values().filter(|pair| !pair.sends.is_empty());
             let waiting: Vec<usize> = waiting.map(|pair| pair.raw.address()).collect();
-            let moved = waiting.into_iter().filter(|pair| self.advance(*pair)).count();
+            let moved = waiting
+                .into_iter()
+                .filter(|pair| self.advance(*pair))
+                .count();
             if moved == 0 {
                 return;
             }
@@ -157,7 +160,9 @@ impl World {
         let port = self.ports.entry((device, number)).or_default();
         port.requests += 1;
         let last = of_port(device, number, "port_down_after").as_u64();
-        if last.is_some_and(|last| port.requests >= last) && !std::mem::replace(&mut port.is_down, true) {
+        if last.is_some_and(|last| port.requests >= last)
+            && !std::mem::replace(&mut port.is_down, true)
+        {
             self.tell_of_port(device, number);
         }
     }
@@ -188,7 +193,7 @@ impl World {
         if let Target::Datagram { .. } = work.target {
             return self.datagram(address, work, &local);
         }
-        let Some(far) = self.far_end(pair) else {
+        let Some(peer) = self.peer_end(pair) else {
             return match (pair.kind, pair.now.timeout) {
                 (ibv_qp_type::IBV_QPT_UC, _) => Outcome::Ended(Ok(bytes)),
                 // It is to be sent again for ever.
@@ -197,27 +202,29 @@ impl World {
             };
         };
         match work.target {
-            Target::Queue => self.message(address, far, work, &local),
-            Target::Memory { address: at, rkey } => self.memory(address, far, work, &local, (at, rkey)),
+            Target::Queue => self.message(address, peer, work, &local),
+            Target::Memory { address: at, rkey } => {
+                self.memory(address, peer, work, &local, (at, rkey))
+            }
             Target::Word {
                 address: at,
                 rkey,
                 compare_add,
                 swap,
-            } => self.word(far, work, &local, (at, rkey), (compare_add, swap)),
+            } => self.word(peer, work, &local, (at, rkey), (compare_add, swap)),
             Target::Datagram { .. } => Outcome::Ended(Ok(bytes)),
         }
     }
 
     /// A send of a connection.
-    fn message(&mut self, address: usize, far: usize, work: &Work, local: &[Segment]) -> Outcome {
-        let completion = self.arrival(far, work, length(local));
+    fn message(&mut self, address: usize, peer: usize, work: &Work, local: &[Segment]) -> Outcome {
+        let completion = self.arrival(peer, work, length(local));
         let message = Message {
             payload: local,
             header: None,
             completion,
         };
-        let received = self.receive_message(far, self.pairs[&address].device, work, &message);
+        let received = self.receive_message(peer, self.pairs[&address].device, work, &message);
         self.answered(address, received, length(local))
     }
 
@@ -237,17 +244,24 @@ impl World {
         }
     }
 
-    /// A read or a write of the far end's memory.
-    fn memory(&mut self, address: usize, far: usize, work: &Work, local: &[Segment], at: (u64, u32)) -> Outcome {
+    /// A read or a write of the remote end's memory.
+    fn memory(
+        &mut self,
+        address: usize,
+        peer: usize,
+        work: &Work,
+        local: &[Segment],
+        at: (u64, u32),
+    ) -> Outcome {
         let is_read = work.opcode == ibv_wr_opcode::IBV_WR_RDMA_READ;
         let rights = if is_read { REMOTE_READ } else { REMOTE_WRITE };
-        let end = &self.pairs[&far];
+        let end = &self.pairs[&peer];
         if end.now.qp_access_flags & rights == 0 || (is_read && end.now.max_dest_rd_atomic == 0) {
-            return self.refuse(address, far, status::IBV_WC_REM_INV_REQ_ERR, length(local));
+            return self.refuse(address, peer, status::IBV_WC_REM_INV_REQ_ERR, length(local));
         }
         let bytes = u32::try_from(length(local)).unwrap_or(u32::MAX);
         let Some(remote) = self.remote(end.domain, at.0, bytes, at.1, rights) else {
-            return self.refuse(address, far, status::IBV_WC_REM_ACCESS_ERR, length(local));
+            return self.refuse(address, peer, status::IBV_WC_REM_ACCESS_ERR, length(local));
         };
         let waits_for_request = has_immediate(work.opcode) && end.receives.is_empty();
         if waits_for_request {
@@ -262,31 +276,38 @@ impl World {
         if !has_immediate(work.opcode) {
             return Outcome::Ended(Ok(length(local)));
         }
-        let mut completion = self.arrival(far, work, length(local));
+        let mut completion = self.arrival(peer, work, length(local));
         completion.opcode = ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
         let message = Message {
             payload: &[],
             header: None,
             completion,
         };
-        let received = self.receive_message(far, self.pairs[&address].device, work, &message);
+        let received = self.receive_message(peer, self.pairs[&address].device, work, &message);
         self.answered(address, received, length(local))
     }
 
-    /// An atomic operation on a word of the far end's memory; what was there comes back.
-    fn word(&mut self, far: usize, work: &Work, local: &[Segment], at: (u64, u32), operands: (u64, u64)) -> Outcome {
-        let end = &self.pairs[&far];
+    /// An atomic operation on a word of the remote end's memory; what was there comes back.
+    fn word(
+        &mut self,
+        peer: usize,
+        work: &Work,
+        local: &[Segment],
+        at: (u64, u32),
+        operands: (u64, u64),
+    ) -> Outcome {
+        let end = &self.pairs[&peer];
         let is_able = end.now.qp_access_flags & REMOTE_ATOMIC != 0
             && end.now.max_dest_rd_atomic > 0
             && attributes(end.device).atomic_cap != 0;
         if !is_able || !at.0.is_multiple_of(8) {
-            return self.refused(far, status::IBV_WC_REM_INV_REQ_ERR);
+            return self.refused(peer, status::IBV_WC_REM_INV_REQ_ERR);
         }
         let Some(remote) = self.remote(end.domain, at.0, 8, at.1, REMOTE_ATOMIC) else {
-            return self.refused(far, status::IBV_WC_REM_ACCESS_ERR);
+            return self.refused(peer, status::IBV_WC_REM_ACCESS_ERR);
         };
         let Some(word) = remote.first().filter(|word| word.address.is_multiple_of(8)) else {
-            return self.refused(far, status::IBV_WC_REM_INV_REQ_ERR);
+            return self.refused(peer, status::IBV_WC_REM_INV_REQ_ERR);
         };
         let (address, is_device_memory, device) = (word.address, word.is_device_memory, end.device);
         // What is lost on the way there changes nothing; what is spoilt is what comes back.
@@ -305,24 +326,24 @@ impl World {
         Outcome::Ended(Ok(8))
     }
 
-    /// The far end refuses: it goes out of service, and tells its program. Without acknowledgements the sender learns nothing
-    /// and the far end drops it.
-    fn refuse(&mut self, address: usize, far: usize, status: u32, bytes: usize) -> Outcome {
+    /// The remote end refuses: it goes out of service, and tells its program. Without acknowledgements the sender learns nothing
+    /// and the remote end drops it.
+    fn refuse(&mut self, address: usize, peer: usize, status: u32, bytes: usize) -> Outcome {
         match self.pairs[&address].kind {
-            ibv_qp_type::IBV_QPT_RC => self.refused(far, status),
+            ibv_qp_type::IBV_QPT_RC => self.refused(peer, status),
             _ => Outcome::Ended(Ok(bytes)),
         }
     }
 
-    fn refused(&mut self, far: usize, status: u32) -> Outcome {
+    fn refused(&mut self, peer: usize, status: u32) -> Outcome {
         let event = match status {
             status::IBV_WC_REM_ACCESS_ERR => EVENT_QP_ACCESS_ERR,
             _ => EVENT_QP_REQ_ERR,
         };
-        let end = &self.pairs[&far];
+        let end = &self.pairs[&peer];
         let qp = end.raw.pointer();
-        self.tell(end.context, event, Element { qp }, Some(far));
-        self.fail(far);
+        self.tell(end.context, event, Element { qp }, Some(peer));
+        self.fail(peer);
         failed(status)
     }
 
@@ -346,12 +367,16 @@ impl World {
             return failed(status::IBV_WC_LOC_LEN_ERR);
         }
         // The highest bit asks for the queue pair's own.
-        let qkey = if qkey >> 31 == 1 { pair.now.qkey } else { *qkey };
-        let far = self.reached(pair, to, *number);
-        let Some(far) = far.filter(|far| self.pairs[far].now.qkey == qkey) else {
+        let qkey = if qkey >> 31 == 1 {
+            pair.now.qkey
+        } else {
+            *qkey
+        };
+        let peer = self.reached(pair, to, *number);
+        let Some(peer) = peer.filter(|peer| self.pairs[peer].now.qkey == qkey) else {
             return Outcome::Ended(Ok(bytes));
         };
-        let mut completion = self.arrival(far, work, bytes + HEADER);
+        let mut completion = self.arrival(peer, work, bytes + HEADER);
         completion.src_qp = pair.number;
         completion.slid = lid(device, port);
         completion.sl = to.sl;
@@ -366,26 +391,36 @@ impl World {
             header: Some(header),
             completion,
         };
-        let received = self.receive_message(far, device, work, &message);
+        let received = self.receive_message(peer, device, work, &message);
         self.answered(address, received, bytes)
     }
 
     /// What a receiver is told of a message.
-    fn arrival(&self, far: usize, work: &Work, bytes: usize) -> Completion {
+    fn arrival(&self, peer: usize, work: &Work, bytes: usize) -> Completion {
         let immediate = has_immediate(work.opcode);
         Completion {
             opcode: ibv_wc_opcode::IBV_WC_RECV,
             byte_len: u32::try_from(bytes).unwrap_or(u32::MAX),
             imm_data: if immediate { work.immediate } else { 0 },
-            wc_flags: if immediate { ibv_wc_flags::IBV_WC_WITH_IMM.0 } else { 0 },
-            qp_num: self.pairs[&far].number,
+            wc_flags: if immediate {
+                ibv_wc_flags::IBV_WC_WITH_IMM.0
+            } else {
+                0
+            },
+            qp_num: self.pairs[&peer].number,
             ..Completion::default()
         }
     }
 
-    /// Gives a message to the far end's next request to receive.
-    fn receive_message(&mut self, far: usize, from: usize, work: &Work, message: &Message<'_>) -> Received {
-        let Some(end) = self.pairs.get_mut(&far) else {
+    /// Gives a message to the remote end's next request to receive.
+    fn receive_message(
+        &mut self,
+        peer: usize,
+        from: usize,
+        work: &Work,
+        message: &Message<'_>,
+    ) -> Received {
+        let Some(end) = self.pairs.get_mut(&peer) else {
             return Received::Broken;
         };
         let (device, domain) = (end.device, end.domain);
@@ -393,29 +428,34 @@ impl World {
             return Received::NoRequest;
         };
         if let Fate::Fails { status, vendor } = self.fate(device, "recv") {
-            self.break_receive(far, &receive, status, Some(vendor));
+            self.break_receive(peer, &receive, status, Some(vendor));
             return Received::Broken;
         }
         let before = if message.header.is_some() { HEADER } else { 0 };
         let bytes = length(message.payload);
         let Some(room) = self.local(domain, &receive.pieces, true) else {
-            self.break_receive(far, &receive, status::IBV_WC_LOC_PROT_ERR, None);
+            self.break_receive(peer, &receive, status::IBV_WC_LOC_PROT_ERR, None);
             return Received::Broken;
         };
         if length(&room) < before + bytes {
-            self.break_receive(far, &receive, status::IBV_WC_LOC_LEN_ERR, None);
+            self.break_receive(peer, &receive, status::IBV_WC_LOC_LEN_ERR, None);
             return Received::TooLong;
         }
         if let Some(header) = &message.header {
             // SAFETY: the header is ours, and the room registered memory, which stays mapped for as long as it is so.
             unsafe { carry(&[own(header)], &first(&room, HEADER), Delivery::Bytes) };
         }
-        self.carry(from, work, message.payload, &first(&after(&room, before), bytes));
+        self.carry(
+            from,
+            work,
+            message.payload,
+            &first(&after(&room, before), bytes),
+        );
         let completion = Completion {
             wr_id: receive.wr_id,
             ..message.completion
         };
-        self.end_receive(far, &receive, completion, work.is_solicited);
+        self.end_receive(peer, &receive, completion, work.is_solicited);
         Received::Taken
     }
 
@@ -425,7 +465,10 @@ impl World {
         if bytes == 0 {
             return;
         }
-        let touches_device = from.iter().chain(to).any(|segment| segment.is_device_memory);
+        let touches_device = from
+            .iter()
+            .chain(to)
+            .any(|segment| segment.is_device_memory);
         let how = self.delivery(device, name_of(work.opcode), bytes, touches_device);
         // SAFETY: registered memory, which stays mapped for as long as it is registered, or the request's own; of it the
         // program has said that it may be written.
@@ -465,7 +508,13 @@ impl World {
         }
     }
 
-    fn end_receive(&mut self, address: usize, receive: &Receive, completion: Completion, is_solicited: bool) {
+    fn end_receive(
+        &mut self,
+        address: usize,
+        receive: &Receive,
+        completion: Completion,
+        is_solicited: bool,
+    ) {
         let Some(pair) = self.pairs.get(&address) else {
             return;
         };
@@ -483,14 +532,25 @@ impl World {
     }
 
     /// A request to receive fails, and its queue pair with it.
-    fn break_receive(&mut self, address: usize, receive: &Receive, status: u32, vendor: Option<u32>) {
+    fn break_receive(
+        &mut self,
+        address: usize,
+        receive: &Receive,
+        status: u32,
+        vendor: Option<u32>,
+    ) {
         self.end_receive(address, receive, broken(status, vendor), false);
         self.fail(address);
     }
 
     /// A request to receive that nothing has arrived for.
     pub fn flush_receive(&mut self, address: usize, receive: &Receive) {
-        self.end_receive(address, receive, broken(status::IBV_WC_WR_FLUSH_ERR, None), false);
+        self.end_receive(
+            address,
+            receive,
+            broken(status::IBV_WC_WR_FLUSH_ERR, None),
+            false,
+        );
     }
 }
 

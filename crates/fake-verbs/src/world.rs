@@ -7,7 +7,8 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use ibverbs_sys::{
-    ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_mr, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_cap,
+    ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_mr, ibv_pd, ibv_qp,
+    ibv_qp_attr, ibv_qp_cap,
 };
 use rustix::event::EventfdFlags;
 
@@ -63,13 +64,21 @@ impl Bell {
 
     /// Waits for a ring, unless the program has made the file one that does not wait.
     pub fn wait(&self) -> Result<(), Errno> {
-        rustix::io::read(&*self.0, &mut [0; 8]).map(drop).map_err(errno)
+        rustix::io::read(&*self.0, &mut [0; 8])
+            .map(drop)
+            .map_err(errno)
     }
 
     /// Takes a ring back, if it was not heard yet.
     pub fn unring(&self) {
-        let mut files = [rustix::event::PollFd::new(&*self.0, rustix::event::PollFlags::IN)];
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut files = [rustix::event::PollFd::new(
+            &*self.0,
+            rustix::event::PollFlags::IN,
+        )];
+        let now = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
         if rustix::event::poll(&mut files, Some(&now)) == Ok(1) {
             let _ = self.wait();
         }
@@ -266,7 +275,9 @@ pub fn world() -> MutexGuard<'static, World> {
 
 /// Waits for the next acknowledgement.
 pub fn until_acknowledged(world: MutexGuard<'static, World>) -> MutexGuard<'static, World> {
-    ACKNOWLEDGED.wait(world).unwrap_or_else(PoisonError::into_inner)
+    ACKNOWLEDGED
+        .wait(world)
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {

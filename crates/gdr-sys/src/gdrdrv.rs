@@ -180,7 +180,13 @@ pub struct Version {
 pub unsafe fn ioctl<T>(file: BorrowedFd<'_>, request: u32, argument: &mut T) -> io::Result<()> {
     loop {
         // SAFETY: the caller promises that `request` reads and writes a `T`, which `argument` borrows for the call.
-        let answer = unsafe { libc::ioctl(file.as_raw_fd(), request as libc::Ioctl, std::ptr::from_mut(argument)) };
+        let answer = unsafe {
+            libc::ioctl(
+                file.as_raw_fd(),
+                request as libc::Ioctl,
+                std::ptr::from_mut(argument),
+            )
+        };
         if answer >= 0 {
             return Ok(());
         }
@@ -193,9 +199,17 @@ pub unsafe fn ioctl<T>(file: BorrowedFd<'_>, request: u32, argument: &mut T) -> 
 
 const _: () = {
     use std::mem::offset_of;
-    assert!(PIN_BUFFER == 0xC028_DA01 && UNPIN_BUFFER == 0xC008_DA02 && CALLBACK_FLAG == 0xC008_DA03);
-    assert!(INFORMATION == 0xC008_DA04 && INFORMATION_V2 == 0xC008_DA05 && ATTRIBUTE == 0xC008_DA06);
-    assert!(PIN_BUFFER_V2 == 0xC020_DA07 && REQUEST_MAPPING_TYPE == 0xC008_DA08 && VERSION == 0xC008_DAFF);
+    assert!(
+        PIN_BUFFER == 0xC028_DA01 && UNPIN_BUFFER == 0xC008_DA02 && CALLBACK_FLAG == 0xC008_DA03
+    );
+    assert!(
+        INFORMATION == 0xC008_DA04 && INFORMATION_V2 == 0xC008_DA05 && ATTRIBUTE == 0xC008_DA06
+    );
+    assert!(
+        PIN_BUFFER_V2 == 0xC020_DA07
+            && REQUEST_MAPPING_TYPE == 0xC008_DA08
+            && VERSION == 0xC008_DAFF
+    );
     assert!(size_of::<PinBuffer>() == 40 && offset_of!(PinBuffer, address_space) == 24);
     assert!(offset_of!(PinBuffer, handle) == 32);
     assert!(size_of::<PinBufferV2>() == 32 && offset_of!(PinBufferV2, flags) == 16);
@@ -204,9 +218,13 @@ const _: () = {
     assert!(size_of::<CallbackFlag>() == 16 && offset_of!(CallbackFlag, flag) == 8);
     assert!(size_of::<Information>() == 48 && offset_of!(Information, page_size) == 24);
     assert!(offset_of!(Information, khz) == 28 && offset_of!(Information, cycles) == 32);
-    assert!(offset_of!(Information, mapped) == 40 && offset_of!(Information, write_combining) == 44);
+    assert!(
+        offset_of!(Information, mapped) == 40 && offset_of!(Information, write_combining) == 44
+    );
     assert!(size_of::<InformationV2>() == 48 && offset_of!(InformationV2, mapping_type) == 40);
     assert!(size_of::<Attribute>() == 8 && offset_of!(Attribute, value) == 4);
-    assert!(size_of::<RequestMappingType>() == 16 && offset_of!(RequestMappingType, mapping_type) == 8);
+    assert!(
+        size_of::<RequestMappingType>() == 16 && offset_of!(RequestMappingType, mapping_type) == 8
+    );
     assert!(size_of::<Version>() == 8 && offset_of!(Version, minimum_library) == 4);
 };

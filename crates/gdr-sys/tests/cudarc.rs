@@ -286,9 +286,11 @@ fn layouts() {
 fn functions_of_peers() {
     let functions = ours::Functions::default();
     let _: unsafe fn(theirs::CUcontext, c_uint) -> theirs::CUresult = theirs::cuCtxEnablePeerAccess;
-    let _: Option<unsafe extern "C" fn(ours::Context, u32) -> ours::CuResult> = functions.cuCtxEnablePeerAccess;
+    let _: Option<unsafe extern "C" fn(ours::Context, u32) -> ours::CuResult> =
+        functions.cuCtxEnablePeerAccess;
     let _: unsafe fn(theirs::CUcontext) -> theirs::CUresult = theirs::cuCtxDisablePeerAccess;
-    let _: Option<unsafe extern "C" fn(ours::Context) -> ours::CuResult> = functions.cuCtxDisablePeerAccess;
+    let _: Option<unsafe extern "C" fn(ours::Context) -> ours::CuResult> =
+        functions.cuCtxDisablePeerAccess;
     let _: unsafe fn(
         theirs::CUdeviceptr,
         theirs::CUcontext,
@@ -297,9 +299,18 @@ fn functions_of_peers() {
         usize,
         theirs::CUstream,
     ) -> theirs::CUresult = theirs::cuMemcpyPeerAsync;
-    let _: Option<unsafe extern "C" fn(u64, ours::Context, u64, ours::Context, usize, ours::Stream) -> ours::CuResult> =
-        functions.cuMemcpyPeerAsync;
-    let _: unsafe fn(*mut i32, theirs::CUdevice, theirs::CUdevice) -> theirs::CUresult = theirs::cuDeviceCanAccessPeer;
+    let _: Option<
+        unsafe extern "C" fn(
+            u64,
+            ours::Context,
+            u64,
+            ours::Context,
+            usize,
+            ours::Stream,
+        ) -> ours::CuResult,
+    > = functions.cuMemcpyPeerAsync;
+    let _: unsafe fn(*mut i32, theirs::CUdevice, theirs::CUdevice) -> theirs::CUresult =
+        theirs::cuDeviceCanAccessPeer;
     let _: Option<unsafe extern "C" fn(*mut i32, ours::Device, ours::Device) -> ours::CuResult> =
         functions.cuDeviceCanAccessPeer;
     same! {

@@ -33,20 +33,37 @@ fn main() {
     let mut host = vec![1_u8; BYTES];
     // SAFETY: the places written to are the variables above.
     unsafe {
-        assert_eq!(gdrapi::gdr_pin_buffer(g, address, BYTES, 0, 0, &raw mut handle), 0);
+        assert_eq!(
+            gdrapi::gdr_pin_buffer(g, address, BYTES, 0, 0, &raw mut handle),
+            0
+        );
         assert_eq!(gdrapi::gdr_map(g, handle, &raw mut mapped, BYTES), 0);
     }
-    let copier =
-        Copier::for_caching(Caching::WriteCombining).expect("GDR_COPY_KERNEL and GDR_COPY_THREADS are as they must be");
+    let copier = Copier::for_caching(Caching::WriteCombining)
+        .expect("GDR_COPY_KERNEL and GDR_COPY_THREADS are as they must be");
     println!("bytes  gdr_copy_to_mapping  direct   gdr_copy_from_mapping  direct   (ns a call)");
     for bytes in [1, 8, 64, 256, 1024] {
         let host = host.as_mut_ptr();
         // SAFETY: `bytes` bytes are mapped at `mapped` and owned at `host`, and neither moves.
         let [to, to_direct, from, from_direct] = unsafe {
             [
-                median(|| black_box(gdrapi::gdr_copy_to_mapping(handle, mapped, host.cast(), bytes))),
+                median(|| {
+                    black_box(gdrapi::gdr_copy_to_mapping(
+                        handle,
+                        mapped,
+                        host.cast(),
+                        bytes,
+                    ))
+                }),
                 median(|| copier.to_device(black_box(mapped.cast()), host, bytes)),
-                median(|| black_box(gdrapi::gdr_copy_from_mapping(handle, host.cast(), mapped, bytes))),
+                median(|| {
+                    black_box(gdrapi::gdr_copy_from_mapping(
+                        handle,
+                        host.cast(),
+                        mapped,
+                        bytes,
+                    ))
+                }),
                 median(|| copier.from_device(black_box(host), mapped.cast(), bytes)),
             ]
         };

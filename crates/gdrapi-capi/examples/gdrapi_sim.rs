@@ -21,7 +21,9 @@ pub extern "C" fn gdr_sim_allocate(bytes: usize) -> c_ulong {
         return 0;
     };
     let address = memory.address().get();
-    let mut allocations = ALLOCATIONS.lock().expect("nothing panics while it holds the lock");
+    let mut allocations = ALLOCATIONS
+        .lock()
+        .expect("nothing panics while it holds the lock");
     allocations.get_or_insert_default().insert(address, memory);
     address
 }
@@ -29,7 +31,9 @@ pub extern "C" fn gdr_sim_allocate(bytes: usize) -> c_ulong {
 /// Frees it, whatever is pinned or mapped of it.
 #[unsafe(no_mangle)]
 pub extern "C" fn gdr_sim_free(address: c_ulong) {
-    let mut allocations = ALLOCATIONS.lock().expect("nothing panics while it holds the lock");
+    let mut allocations = ALLOCATIONS
+        .lock()
+        .expect("nothing panics while it holds the lock");
     drop(allocations.get_or_insert_default().remove(&address));
 }
 

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gdrcopy::{Gdr, Info, MapRequest, Mapping, Pin, PinFlags};
 use gpu::DevicePtr;
 
+use crate::call_error::CallError;
 use crate::copies;
-use crate::refusal::Refusal;
 use crate::slots;
 
 /// Device memory is pinned in pages of this many bytes (`GPU_PAGE_SIZE`), and mapped from their boundaries only: programs
@@ -51,18 +51,27 @@ impl Buffer {
     }
 
     /// Maps the first `bytes` bytes, or more.
-    pub(crate) fn map(&self, gdr: &Gdr, bytes: usize, request: MapRequest) -> Result<NonNull<u8>, Refusal> {
+    pub(crate) fn map(
+        &self,
+        gdr: &Gdr,
+        bytes: usize,
+        request: MapRequest,
+    ) -> Result<NonNull<u8>, CallError> {
         let handle = self.handle;
         let mut state = self.state();
         if state.mapping.is_some() {
-            return Err(Refusal::AlreadyMapped { handle });
+            return Err(CallError::AlreadyMapped { handle });
         }
         if !self.address.is_multiple_of(GPU_PAGE) {
-            return Err(Refusal::Unaligned { address: self.address });
+            return Err(CallError::Unaligned {
+                address: self.address,
+            });
         }
         self.reach(gdr, &mut state, bytes)?;
-        let pin = state.pin.as_ref().ok_or(Refusal::NoHandle { handle })?;
-        let mapping = pin.map(request).map_err(|source| Refusal::Map { handle, source })?;
+        let pin = state.pin.as_ref().ok_or(CallError::NoHandle { handle })?;
+        let mapping = pin
+            .map(request)
+            .map_err(|source| CallError::Map { handle, source })?;
         let start = mapping.as_ptr();
         // gdrdrv maps whole pages and looks at no bounds, so programs copy past what they asked for: gdrcopy's own gdrcopy_pplat
         // maps 4 bytes and writes 8.
@@ -76,16 +85,23 @@ impl Buffer {
     }
 
     /// Takes away the mapping that begins at `address` and holds at least `bytes` bytes.
-    pub(crate) fn unmap(&self, address: usize, bytes: usize) -> Result<(), Refusal> {
+    pub(crate) fn unmap(&self, address: usize, bytes: usize) -> Result<(), CallError> {
         let handle = self.handle;
         let mut state = self.state();
-        let mapping = state.mapping.as_ref().ok_or(Refusal::NotMapped { handle })?;
+        let mapping = state
+            .mapping
+            .as_ref()
+            .ok_or(CallError::NotMapped { handle })?;
         let start = mapping.as_ptr().addr().get();
         if start != address {
-            return Err(Refusal::OtherMapping { handle, start, address });
+            return Err(CallError::OtherMapping {
+                handle,
+                start,
+                address,
+            });
         }
         if bytes == 0 || bytes as u64 > whole_pages(state.bytes) {
-            return Err(Refusal::Size {
+            return Err(CallError::Size {
                 asked: bytes,
                 pinned: state.bytes,
             });
@@ -94,22 +110,24 @@ impl Buffer {
         Ok(())
     }
 
-    pub(crate) fn info(&self) -> Result<Info, Refusal> {
+    pub(crate) fn info(&self) -> Result<Info, CallError> {
         let handle = self.handle;
         let state = self.state();
-        let pin = state.pin.as_ref().ok_or(Refusal::NoHandle { handle })?;
-        pin.info().map_err(|source| Refusal::Ask { handle, source })
+        let pin = state.pin.as_ref().ok_or(CallError::NoHandle { handle })?;
+        pin.info()
+            .map_err(|source| CallError::Ask { handle, source })
     }
 
-    pub(crate) fn revoked(&self) -> Result<bool, Refusal> {
+    pub(crate) fn revoked(&self) -> Result<bool, CallError> {
         let handle = self.handle;
         let state = self.state();
-        let pin = state.pin.as_ref().ok_or(Refusal::NoHandle { handle })?;
-        pin.revoked().map_err(|source| Refusal::Ask { handle, source })
+        let pin = state.pin.as_ref().ok_or(CallError::NoHandle { handle })?;
+        pin.revoked()
+            .map_err(|source| CallError::Ask { handle, source })
     }
 
     /// Unmaps and unpins what is left.
-    pub(crate) fn release(&self) -> Result<(), Refusal> {
+    pub(crate) fn release(&self) -> Result<(), CallError> {
         let mut state = self.state();
         self.end_mapping(&mut state);
         state.pin.take();
@@ -118,20 +136,20 @@ impl Buffer {
 
     /// Sees to it that `bytes` bytes are pinned. gdrdrv pins and maps whole pages, so programs may map up to the end of the
     /// last page; the backends pin what they are asked for.
-    fn reach(&self, gdr: &Gdr, state: &mut State, bytes: usize) -> Result<(), Refusal> {
+    fn reach(&self, gdr: &Gdr, state: &mut State, bytes: usize) -> Result<(), CallError> {
         if (1..=state.bytes).contains(&bytes) {
             return Ok(());
         }
-        let refusal = Refusal::Size {
+        let call_error = CallError::Size {
             asked: bytes,
             pinned: state.bytes,
         };
         if bytes == 0 || bytes as u64 > whole_pages(state.bytes) || state.pin.is_none() {
-            return Err(refusal);
+            return Err(call_error);
         }
         // SAFETY: as for the pin that this one replaces.
         let longer = unsafe { gdr.pin_raw(DevicePtr::new(self.address), bytes, self.flags) };
-        state.pin = Some(longer.map_err(|source| Refusal::Pin {
+        state.pin = Some(longer.map_err(|source| CallError::Pin {
             address: self.address,
             bytes,
             source,
@@ -154,5 +172,7 @@ impl Buffer {
 
 /// `bytes` bytes from the start of a page on, rounded up to pages.
 fn whole_pages(bytes: usize) -> u64 {
-    (bytes as u64).checked_next_multiple_of(GPU_PAGE).unwrap_or(u64::MAX)
+    (bytes as u64)
+        .checked_next_multiple_of(GPU_PAGE)
+        .unwrap_or(u64::MAX)
 }

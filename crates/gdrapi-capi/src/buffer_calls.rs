@@ -6,8 +6,8 @@ use gdrcopy::{Info, MapRequest, MappingType, PinFlags};
 use gpu::DevicePtr;
 
 use crate::abi::{self, Handle, InfoV1, InfoV2};
+use crate::call_error::CallError;
 use crate::log::{self, Level};
-use crate::refusal::Refusal;
 use crate::{guard, sessions};
 
 /// `gdr_pin_buffer_v2` with the default flags; `p2p_token` and `va_space` are ignored.
@@ -25,7 +25,9 @@ pub unsafe extern "C" fn gdr_pin_buffer(
     handle: *mut Handle,
 ) -> c_int {
     // SAFETY: the caller promises of `handle` what `pin` wants.
-    guard::call("gdr_pin_buffer", || unsafe { pin(g, addr, size, 0, handle) })
+    guard::call("gdr_pin_buffer", || unsafe {
+        pin(g, addr, size, 0, handle)
+    })
 }
 
 /// Pins the pages of 64 KiB that hold `size` bytes of device memory at `addr`, and writes the handle.
@@ -45,32 +47,42 @@ pub unsafe extern "C" fn gdr_pin_buffer_v2(
     handle: *mut Handle,
 ) -> c_int {
     // SAFETY: the caller promises of `handle` what `pin` wants.
-    guard::call("gdr_pin_buffer_v2", || unsafe { pin(g, addr, size, flags, handle) })
+    guard::call("gdr_pin_buffer_v2", || unsafe {
+        pin(g, addr, size, flags, handle)
+    })
 }
 
 /// # Safety
 ///
 /// `handle` is NULL or can be written to.
-unsafe fn pin(g: *mut abi::Gdr, addr: c_ulong, size: usize, flags: u32, handle: *mut Handle) -> Result<(), Refusal> {
+unsafe fn pin(
+    g: *mut abi::Gdr,
+    addr: c_ulong,
+    size: usize,
+    flags: u32,
+    handle: *mut Handle,
+) -> Result<(), CallError> {
     let session = sessions::find(g)?;
     if handle.is_null() {
-        return Err(Refusal::Null { what: "handle" });
+        return Err(CallError::Null { what: "handle" });
     }
     let flags = PinFlags {
         force_pcie: match flags {
             0 => false,
             1 => true,
             other => {
-                return Err(Refusal::Value {
+                return Err(CallError::Value {
                     of: "gdr_pin_flags_t",
                     value: other.into(),
                 });
             }
         },
     };
-    let end = u64::try_from(size).ok().and_then(|size| addr.checked_add(size));
+    let end = u64::try_from(size)
+        .ok()
+        .and_then(|size| addr.checked_add(size));
     if addr == 0 || size == 0 || end.is_none() {
-        return Err(Refusal::Range {
+        return Err(CallError::Range {
             address: addr,
             bytes: size,
         });
@@ -78,7 +90,7 @@ unsafe fn pin(g: *mut abi::Gdr, addr: c_ulong, size: usize, flags: u32, handle: 
     // SAFETY: whoever calls keeps to the rule of the interface that memory is not freed while it is pinned; the backends
     // themselves stay memory-safe for this process if it is not (docs/gdrcopy.md).
     let pin = unsafe { session.gdr().pin_raw(DevicePtr::new(addr), size, flags) };
-    let pin = pin.map_err(|source| Refusal::Pin {
+    let pin = pin.map_err(|source| CallError::Pin {
         address: addr,
         bytes: size,
         source,
@@ -105,11 +117,15 @@ pub extern "C" fn gdr_unpin_buffer(g: *mut abi::Gdr, handle: Handle) -> c_int {
 ///
 /// `flag` is NULL (`EINVAL`) or can be written to.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gdr_get_callback_flag(g: *mut abi::Gdr, handle: Handle, flag: *mut c_int) -> c_int {
+pub unsafe extern "C" fn gdr_get_callback_flag(
+    g: *mut abi::Gdr,
+    handle: Handle,
+    flag: *mut c_int,
+) -> c_int {
     guard::call("gdr_get_callback_flag", || {
         let buffer = sessions::find(g)?.buffer(handle.h)?;
         if flag.is_null() {
-            return Err(Refusal::Null { what: "flag" });
+            return Err(CallError::Null { what: "flag" });
         }
         let revoked = buffer.revoked()?;
         // SAFETY: not NULL, and so the caller promises that it can be written to.
@@ -124,7 +140,11 @@ pub unsafe extern "C" fn gdr_get_callback_flag(g: *mut abi::Gdr, handle: Handle,
 ///
 /// `info` is NULL (`EINVAL`) or 40 bytes that can be written to.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gdr_get_info(g: *mut abi::Gdr, handle: Handle, info: *mut InfoV1) -> c_int {
+pub unsafe extern "C" fn gdr_get_info(
+    g: *mut abi::Gdr,
+    handle: Handle,
+    info: *mut InfoV1,
+) -> c_int {
     guard::call("gdr_get_info", || {
         let described = describe(g, handle, info.is_null())?;
         // SAFETY: not NULL, and so the caller promises that it can be written to.
@@ -139,7 +159,11 @@ pub unsafe extern "C" fn gdr_get_info(g: *mut abi::Gdr, handle: Handle, info: *m
 ///
 /// `info` is NULL (`EINVAL`) or can be written to.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gdr_get_info_v2(g: *mut abi::Gdr, handle: Handle, info: *mut InfoV2) -> c_int {
+pub unsafe extern "C" fn gdr_get_info_v2(
+    g: *mut abi::Gdr,
+    handle: Handle,
+    info: *mut InfoV2,
+) -> c_int {
     guard::call("gdr_get_info_v2", || {
         let described = describe(g, handle, info.is_null())?;
         // SAFETY: not NULL, and so the caller promises that it can be written to.
@@ -148,10 +172,10 @@ pub unsafe extern "C" fn gdr_get_info_v2(g: *mut abi::Gdr, handle: Handle, info:
     })
 }
 
-fn describe(g: *mut abi::Gdr, handle: Handle, nowhere: bool) -> Result<InfoV2, Refusal> {
+fn describe(g: *mut abi::Gdr, handle: Handle, nowhere: bool) -> Result<InfoV2, CallError> {
     let buffer = sessions::find(g)?.buffer(handle.h)?;
     if nowhere {
-        return Err(Refusal::Null { what: "info" });
+        return Err(CallError::Null { what: "info" });
     }
     Ok(info(&buffer.info()?))
 }
@@ -183,7 +207,12 @@ fn info(info: &Info) -> InfoV2 {
 ///
 /// As [`gdr_map_v2`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gdr_map(g: *mut abi::Gdr, handle: Handle, va: *mut *mut c_void, size: usize) -> c_int {
+pub unsafe extern "C" fn gdr_map(
+    g: *mut abi::Gdr,
+    handle: Handle,
+    va: *mut *mut c_void,
+    size: usize,
+) -> c_int {
     // SAFETY: the caller promises of `va` what `map` wants.
     guard::call("gdr_map", || unsafe { map(g, handle, va, size, 0) })
 }
@@ -205,7 +234,9 @@ pub unsafe extern "C" fn gdr_map_v2(
     flags: c_int,
 ) -> c_int {
     // SAFETY: the caller promises of `ptr_va` what `map` wants.
-    guard::call("gdr_map_v2", || unsafe { map(g, handle, ptr_va, size, flags) })
+    guard::call("gdr_map_v2", || unsafe {
+        map(g, handle, ptr_va, size, flags)
+    })
 }
 
 /// # Safety
@@ -217,11 +248,11 @@ unsafe fn map(
     va: *mut *mut c_void,
     size: usize,
     flags: c_int,
-) -> Result<(), Refusal> {
+) -> Result<(), CallError> {
     let session = sessions::find(g)?;
     let buffer = session.buffer(handle.h)?;
     if va.is_null() {
-        return Err(Refusal::Null { what: "va" });
+        return Err(CallError::Null { what: "va" });
     }
     let request = match flags {
         0 => MapRequest::Default,
@@ -229,7 +260,7 @@ unsafe fn map(
         2 => MapRequest::Cached,
         3 => MapRequest::Device,
         other => {
-            return Err(Refusal::Value {
+            return Err(CallError::Value {
                 of: "gdr_map_flags_t",
                 value: other.into(),
             });
@@ -247,7 +278,12 @@ unsafe fn map(
 
 /// Takes a mapping away; `va` is what [`gdr_map`] wrote and `size` no more than was pinned, else `EINVAL`.
 #[unsafe(no_mangle)]
-pub extern "C" fn gdr_unmap(g: *mut abi::Gdr, handle: Handle, va: *mut c_void, size: usize) -> c_int {
+pub extern "C" fn gdr_unmap(
+    g: *mut abi::Gdr,
+    handle: Handle,
+    va: *mut c_void,
+    size: usize,
+) -> c_int {
     guard::call("gdr_unmap", || {
         let buffer = sessions::find(g)?.buffer(handle.h)?;
         buffer.unmap(va.addr(), size)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gdrcopy::MappingType;
 use gdrcopy::copy::Copier;
 
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 use crate::slots;
 
 /// The mappings that are alive. A forked child begins with its parent's numbers: at worst a fence too many. No lock, which a child
@@ -37,16 +37,27 @@ impl Alive {
 
     /// With the highest bit as the numbers have it.
     fn marked(self) -> u64 {
-        let types = (0..Self::TYPES).filter(|&place| self.count(place) > 0).count();
+        let types = (0..Self::TYPES)
+            .filter(|&place| self.count(place) > 0)
+            .count();
         let numbers = self.0 & !Self::MIXED;
-        if types > 1 { numbers | Self::MIXED } else { numbers }
+        if types > 1 {
+            numbers | Self::MIXED
+        } else {
+            numbers
+        }
     }
 }
 
 /// What copies `bytes` bytes at `device` through `handle`; `None` if that may not be (see [`refused`]) or there is nothing
 /// to copy. It is there for as long as the handle stays mapped.
 #[inline]
-pub(crate) fn admit(handle: u64, device: usize, host: usize, bytes: usize) -> Option<NonNull<Copier>> {
+pub(crate) fn admit(
+    handle: u64,
+    device: usize,
+    host: usize,
+    bytes: usize,
+) -> Option<NonNull<Copier>> {
     let window = slots::window(handle)?;
     let offset = device.wrapping_sub(window.start);
     // With no bytes to copy the difference wraps and is out of every range.
@@ -56,14 +67,19 @@ pub(crate) fn admit(handle: u64, device: usize, host: usize, bytes: usize) -> Op
 
 /// Why [`admit`] gave nothing; `Ok` if a mapped handle has nothing to copy.
 #[cold]
-pub(crate) fn refused(handle: u64, device: usize, host: usize, bytes: usize) -> Result<(), Refusal> {
+pub(crate) fn refused(
+    handle: u64,
+    device: usize,
+    host: usize,
+    bytes: usize,
+) -> Result<(), CallError> {
     if slots::window(handle).is_none() {
-        return Err(slots::refusal(handle));
+        return Err(slots::call_error(handle));
     }
     match (bytes, host) {
         (0, _) => Ok(()),
-        (_, 0) => Err(Refusal::Null { what: "h_ptr" }),
-        _ => Err(Refusal::Outside {
+        (_, 0) => Err(CallError::Null { what: "h_ptr" }),
+        _ => Err(CallError::Outside {
             handle,
             address: device,
             bytes,
@@ -91,9 +107,12 @@ pub(crate) fn ended(mapping: MappingType) {
 
 fn change(to: impl Fn(u64) -> u64) {
     let mut alive = ALIVE.load(Ordering::Relaxed);
-    while let Err(other) =
-        ALIVE.compare_exchange_weak(alive, Alive(to(alive)).marked(), Ordering::SeqCst, Ordering::Relaxed)
-    {
+    while let Err(other) = ALIVE.compare_exchange_weak(
+        alive,
+        Alive(to(alive)).marked(),
+        Ordering::SeqCst,
+        Ordering::Relaxed,
+    ) {
         alive = other;
     }
 }

@@ -95,7 +95,12 @@ pub unsafe extern "C" fn gdr_copy_from_mapping(
 ///
 /// As [`Copier::to_device`], and of the copier that it is there.
 #[inline(never)]
-unsafe fn long_write(copier: NonNull<Copier>, device: *mut u8, host: *const u8, bytes: usize) -> c_int {
+unsafe fn long_write(
+    copier: NonNull<Copier>,
+    device: *mut u8,
+    host: *const u8,
+    bytes: usize,
+) -> c_int {
     // SAFETY: the caller's promise.
     settled("gdr_copy_to_mapping", || unsafe {
         copier.as_ref().to_device(device, host, bytes);
@@ -106,7 +111,12 @@ unsafe fn long_write(copier: NonNull<Copier>, device: *mut u8, host: *const u8, 
 ///
 /// As [`Copier::from_device`], and of the copier that it is there.
 #[inline(never)]
-unsafe fn long_read(copier: NonNull<Copier>, host: *mut u8, device: *const u8, bytes: usize) -> c_int {
+unsafe fn long_read(
+    copier: NonNull<Copier>,
+    host: *mut u8,
+    device: *const u8,
+    bytes: usize,
+) -> c_int {
     // SAFETY: the caller's promise.
     settled("gdr_copy_from_mapping", || unsafe {
         copier.as_ref().from_device(host, device, bytes);
@@ -125,6 +135,12 @@ fn settled(function: &'static str, copy: impl FnOnce()) -> c_int {
 
 #[cold]
 #[inline(never)]
-fn refused(function: &'static str, handle: Handle, device: usize, host: usize, bytes: usize) -> c_int {
+fn refused(
+    function: &'static str,
+    handle: Handle,
+    device: usize,
+    host: usize,
+    bytes: usize,
+) -> c_int {
     guard::call(function, || copies::refused(handle.h, device, host, bytes))
 }

@@ -15,10 +15,10 @@
 
 pub mod abi;
 mod buffer;
+mod call_error;
 mod copies;
 mod guard;
 mod log;
-mod refusal;
 mod sessions;
 mod slots;
 
@@ -27,8 +27,8 @@ mod copy_calls;
 mod session_calls;
 
 pub use buffer_calls::{
-    gdr_get_callback_flag, gdr_get_info, gdr_get_info_v2, gdr_map, gdr_map_v2, gdr_pin_buffer, gdr_pin_buffer_v2,
-    gdr_unmap, gdr_unpin_buffer,
+    gdr_get_callback_flag, gdr_get_info, gdr_get_info_v2, gdr_map, gdr_map_v2, gdr_pin_buffer,
+    gdr_pin_buffer_v2, gdr_unmap, gdr_unpin_buffer,
 };
 pub use copy_calls::{gdr_copy_from_mapping, gdr_copy_to_mapping};
 pub use session_calls::{

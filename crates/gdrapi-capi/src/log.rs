@@ -58,12 +58,15 @@ fn number(text: &[u8]) -> i64 {
         [b'+', rest @ ..] => (1, rest),
         rest => (1, rest),
     };
-    let value = digits
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .fold(0_i64, |value, digit| {
-            value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
-        });
+    let value =
+        digits
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .fold(0_i64, |value, digit| {
+                value
+                    .saturating_mul(10)
+                    .saturating_add(i64::from(digit - b'0'))
+            });
     sign * value
 }
 
@@ -73,7 +76,14 @@ mod tests {
 
     #[test]
     fn levels_are_read_as_c_reads_them() {
-        for (text, value) in [("1", 1), (" 3x", 3), ("", 0), ("debug", 0), ("-2", -2), ("+4", 4)] {
+        for (text, value) in [
+            ("1", 1),
+            (" 3x", 3),
+            ("", 0),
+            ("debug", 0),
+            ("-2", -2),
+            ("+4", 4),
+        ] {
             assert_eq!(number(text.as_bytes()), value, "{text:?}");
         }
     }

@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd as _;
 
 use gdrcopy::{Attribute, BackendKind, Gdr};
 
+use crate::call_error::CallError;
 use crate::log::{self, Level};
-use crate::refusal::Refusal;
 use crate::{abi, guard, sessions};
 
 /// `GDR_API_MAJOR_VERSION` and `GDR_API_MINOR_VERSION` of `gdrapi.h`.
@@ -19,24 +19,27 @@ const VERSION: (c_int, c_int) = (2, 6);
 pub extern "C" fn gdr_open() -> *mut abi::Gdr {
     match guard::attempt(open) {
         Ok(session) => session,
-        Err(refusal) => {
-            guard::report("gdr_open", &refusal);
+        Err(call_error) => {
+            guard::report("gdr_open", &call_error);
             // SAFETY: the C library gives every thread a place for its errno, which lives as long as the thread.
-            unsafe { *libc::__errno_location() = refusal.errno() };
+            unsafe { *libc::__errno_location() = call_error.errno() };
             std::ptr::null_mut()
         }
     }
 }
 
-fn open() -> Result<*mut abi::Gdr, Refusal> {
+fn open() -> Result<*mut abi::Gdr, CallError> {
     let dmabuf = std::env::var_os("GDRCOPY_USE_DMABUF_MMAP").is_some_and(|value| value == "1");
     let gdr = if dmabuf && std::env::var_os("GDR_BACKEND").is_none() {
         Gdr::open_with(BackendKind::DmaBuf)
     } else {
         Gdr::open()
     };
-    let gdr = gdr.map_err(|source| Refusal::Open { source })?;
-    log::say(Level::Info, format_args!("using backend {:?}", gdr.backend()));
+    let gdr = gdr.map_err(|source| CallError::Open { source })?;
+    log::say(
+        Level::Info,
+        format_args!("using backend {:?}", gdr.backend()),
+    );
     let descriptor = gdr.descriptor().map_or(-1, |file| file.as_raw_fd());
     Ok(sessions::admit(gdr, descriptor))
 }
@@ -49,8 +52,8 @@ pub extern "C" fn gdr_close(g: *mut abi::Gdr) -> c_int {
     guard::call("gdr_close", || {
         let mut failed = sessions::close(g)?.into_iter();
         let first = failed.next();
-        for refusal in failed {
-            guard::report("gdr_close", &refusal);
+        for call_error in failed {
+            guard::report("gdr_close", &call_error);
         }
         first.map_or(Ok(()), Err)
     })
@@ -77,11 +80,17 @@ pub unsafe extern "C" fn gdr_runtime_get_version(major: *mut c_int, minor: *mut 
 ///
 /// Each pointer is NULL (`EINVAL`) or can be written to.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gdr_driver_get_version(g: *mut abi::Gdr, major: *mut c_int, minor: *mut c_int) -> c_int {
+pub unsafe extern "C" fn gdr_driver_get_version(
+    g: *mut abi::Gdr,
+    major: *mut c_int,
+    minor: *mut c_int,
+) -> c_int {
     guard::call("gdr_driver_get_version", || {
         let session = sessions::find(g)?;
         if major.is_null() || minor.is_null() {
-            return Err(Refusal::Null { what: "major or minor" });
+            return Err(CallError::Null {
+                what: "major or minor",
+            });
         }
         let version = session.gdr().driver_version();
         // SAFETY: neither is NULL, and so the caller promises that both can be written to.
@@ -103,7 +112,7 @@ pub unsafe extern "C" fn gdr_get_attribute(g: *mut abi::Gdr, attr: c_uint, v: *m
     guard::call("gdr_get_attribute", || {
         let session = sessions::find(g)?;
         if v.is_null() {
-            return Err(Refusal::Null { what: "v" });
+            return Err(CallError::Null { what: "v" });
         }
         let value = match attr {
             1 => session.gdr().attribute(Attribute::PersistentMapping),
@@ -112,7 +121,7 @@ pub unsafe extern "C" fn gdr_get_attribute(g: *mut abi::Gdr, attr: c_uint, v: *m
             // among them, leave out what only gdrdrv can do.
             3 => (session.gdr().backend() != BackendKind::Gdrdrv).into(),
             other => {
-                return Err(Refusal::Value {
+                return Err(CallError::Value {
                     of: "gdr_attr_t",
                     value: other.into(),
                 });
@@ -130,13 +139,16 @@ pub unsafe extern "C" fn gdr_get_attribute(g: *mut abi::Gdr, attr: c_uint, v: *m
 ///
 /// `pstr` is NULL (`EINVAL`) or can be written to.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gdr_get_mapping_type_string(mapping_type: c_uint, pstr: *mut *const c_char) -> c_int {
+pub unsafe extern "C" fn gdr_get_mapping_type_string(
+    mapping_type: c_uint,
+    pstr: *mut *const c_char,
+) -> c_int {
     const NAMES: [&CStr; 4] = [c"None", c"Write Combining", c"Caching", c"Device"];
     guard::call("gdr_get_mapping_type_string", || {
         if pstr.is_null() {
-            return Err(Refusal::Null { what: "pstr" });
+            return Err(CallError::Null { what: "pstr" });
         }
-        let name = NAMES.get(mapping_type as usize).ok_or(Refusal::Value {
+        let name = NAMES.get(mapping_type as usize).ok_or(CallError::Value {
             of: "gdr_mapping_type_t",
             value: mapping_type.into(),
         })?;

@@ -12,7 +12,7 @@ use process::{PerProcess, Process};
 
 use crate::abi;
 use crate::buffer::Buffer;
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 use crate::slots::Allocator;
 
 /// What a `gdr_t` points to is never freed, because programs may still hold it. After this many further sessions were
@@ -53,16 +53,16 @@ pub(crate) fn admit(gdr: gdrcopy::Gdr, descriptor: i32) -> *mut abi::Gdr {
 }
 
 /// The open session that `g` stands for.
-pub(crate) fn find(g: *mut abi::Gdr) -> Result<Arc<Session>, Refusal> {
+pub(crate) fn find(g: *mut abi::Gdr) -> Result<Arc<Session>, CallError> {
     let found = lock(&REGISTRY.get().sessions).get(&g.addr()).cloned();
-    found.ok_or_else(|| Outside::refusal(g.addr()))
+    found.ok_or_else(|| Outside::call_error(g.addr()))
 }
 
 /// Ends the session that `g` stands for; gives what of it could not be undone, in order.
-pub(crate) fn close(g: *mut abi::Gdr) -> Result<Vec<Refusal>, Refusal> {
+pub(crate) fn close(g: *mut abi::Gdr) -> Result<Vec<CallError>, CallError> {
     let registry = REGISTRY.get();
     let session = lock(&registry.sessions).remove(&g.addr());
-    let session = session.ok_or_else(|| Outside::refusal(g.addr()))?;
+    let session = session.ok_or_else(|| Outside::call_error(g.addr()))?;
     let buffers = lock(&session.buffers).take().unwrap_or_default();
     let mut failed = Vec::new();
     for buffer in buffers.into_values() {
@@ -89,30 +89,35 @@ impl Session {
         bytes: usize,
         flags: gdrcopy::PinFlags,
         pin: gdrcopy::Pin,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<u64, CallError> {
         let handle = lock(&self.registry.slots).take()?;
         let mut buffers = lock(&self.buffers);
         let Some(open) = buffers.as_mut() else {
             drop(buffers);
             lock(&self.registry.slots).give_back(handle);
-            return Err(Refusal::NoSession {
+            return Err(CallError::NoSession {
                 address: self.outside.address(),
             });
         };
-        open.insert(handle, Arc::new(Buffer::new(handle, address, bytes, flags, pin)));
+        open.insert(
+            handle,
+            Arc::new(Buffer::new(handle, address, bytes, flags, pin)),
+        );
         Ok(handle)
     }
 
-    pub(crate) fn buffer(&self, handle: u64) -> Result<Arc<Buffer>, Refusal> {
+    pub(crate) fn buffer(&self, handle: u64) -> Result<Arc<Buffer>, CallError> {
         let buffers = lock(&self.buffers);
         let found = buffers.as_ref().and_then(|open| open.get(&handle)).cloned();
-        found.ok_or(Refusal::NoHandle { handle })
+        found.ok_or(CallError::NoHandle { handle })
     }
 
     /// Ends a handle, whatever is left of it.
-    pub(crate) fn forget(&self, handle: u64) -> Result<(), Refusal> {
-        let removed = lock(&self.buffers).as_mut().and_then(|open| open.remove(&handle));
-        let buffer = removed.ok_or(Refusal::NoHandle { handle })?;
+    pub(crate) fn forget(&self, handle: u64) -> Result<(), CallError> {
+        let removed = lock(&self.buffers)
+            .as_mut()
+            .and_then(|open| open.remove(&handle));
+        let buffer = removed.ok_or(CallError::NoHandle { handle })?;
         let released = buffer.release();
         lock(&self.registry.slots).give_back(handle);
         released
@@ -131,11 +136,15 @@ impl Registry {
     /// What a new `gdr_t` points to.
     fn outside(&self, descriptor: i32) -> &'static Outside {
         let mut closed = lock(&self.closed);
-        let old = (closed.len() > CLOSED_KEPT).then(|| closed.pop_front()).flatten();
+        let old = (closed.len() > CLOSED_KEPT)
+            .then(|| closed.pop_front())
+            .flatten();
         drop(closed);
         let outside = old.unwrap_or_else(Outside::make);
         outside.shown.fd.store(descriptor, Ordering::Relaxed);
-        outside.owner.store(Process::current().number(), Ordering::Release);
+        outside
+            .owner
+            .store(Process::current().number(), Ordering::Release);
         outside
     }
 }
@@ -167,7 +176,8 @@ impl Outside {
             let latest = OUTSIDES.load(Ordering::Acquire);
             // SAFETY: nobody else knows it yet.
             unsafe { (*fresh).next = latest };
-            let shown = OUTSIDES.compare_exchange(latest, fresh, Ordering::AcqRel, Ordering::Relaxed);
+            let shown =
+                OUTSIDES.compare_exchange(latest, fresh, Ordering::AcqRel, Ordering::Relaxed);
             if shown.is_ok() {
                 // SAFETY: it is never freed, and from now on only shared.
                 return unsafe { &*fresh };
@@ -176,7 +186,7 @@ impl Outside {
     }
 
     /// Why there is no session at `address`.
-    fn refusal(address: usize) -> Refusal {
+    fn call_error(address: usize) -> CallError {
         // SAFETY: what is in the list is never freed.
         let latest = unsafe { OUTSIDES.load(Ordering::Acquire).as_ref() };
         // SAFETY: as above.
@@ -184,9 +194,9 @@ impl Outside {
         let found = all.find(|outside| outside.address() == address);
         let owner = found.map_or(0, |outside| outside.owner.load(Ordering::Acquire));
         match owner {
-            0 => Refusal::NoSession { address },
-            owner if owner == Process::current().number() => Refusal::NoSession { address },
-            _ => Refusal::Inherited { address },
+            0 => CallError::NoSession { address },
+            owner if owner == Process::current().number() => CallError::NoSession { address },
+            _ => CallError::Inherited { address },
         }
     }
 

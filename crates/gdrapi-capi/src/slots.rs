@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 use gdrcopy::copy::Copier;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::call_error::CallError;
 use crate::log::{self, Level};
-use crate::refusal::Refusal;
 
 /// The process may hold this many handles at a time; `vm.max_map_count`, 65530 as it comes, lets it map no more. 8 MiB of
 /// addresses, which programs that lock all their memory get as memory.
@@ -65,10 +65,10 @@ pub(crate) fn window(handle: u64) -> Option<Window> {
 
 /// Why [`window`] found nothing.
 #[cold]
-pub(crate) fn refusal(handle: u64) -> Refusal {
+pub(crate) fn call_error(handle: u64) -> CallError {
     match slot(handle) {
-        None => Refusal::NoHandle { handle },
-        Some(_) => Refusal::NotMapped { handle },
+        None => CallError::NoHandle { handle },
+        Some(_) => CallError::NotMapped { handle },
     }
 }
 
@@ -77,8 +77,13 @@ pub(crate) fn refusal(handle: u64) -> Refusal {
 /// # Safety
 ///
 /// No window of the handle is open, and no copy that found one still runs.
-pub(crate) unsafe fn open(handle: u64, start: usize, bytes: usize, copier: Copier) -> Result<(), Refusal> {
-    let slot = slot(handle).ok_or(Refusal::NoHandle { handle })?;
+pub(crate) unsafe fn open(
+    handle: u64,
+    start: usize,
+    bytes: usize,
+    copier: Copier,
+) -> Result<(), CallError> {
+    let slot = slot(handle).ok_or(CallError::NoHandle { handle })?;
     // SAFETY: nobody reads the copier while `start` is 0, and nobody else writes it: the caller's promise.
     unsafe { slot.copier.get().write(MaybeUninit::new(copier)) };
     slot.bytes.store(bytes, Ordering::Relaxed);
@@ -117,15 +122,15 @@ impl Allocator {
     }
 
     /// A handle that no one has had before.
-    pub(crate) fn take(&mut self) -> Result<u64, Refusal> {
-        let table = table().map_err(|source| Refusal::Table { source })?;
+    pub(crate) fn take(&mut self) -> Result<u64, CallError> {
+        let table = table().map_err(|source| CallError::Table { source })?;
         let index = match self.free.pop_front() {
             Some(index) => index,
             None if (self.used as usize) < SLOTS => {
                 self.used += 1;
                 self.used - 1
             }
-            None => return Err(Refusal::TooMany { handles: SLOTS }),
+            None => return Err(CallError::TooMany { handles: SLOTS }),
         };
         let generation = GENERATION.fetch_add(1, Ordering::AcqRel) + 1;
         let handle = generation << SLOT_BITS | u64::from(index);
@@ -174,8 +179,14 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
         false => &[Advice::LinuxWipeOnFork, Advice::LinuxNoHugepage],
     };
     // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of anybody's.
-    let fresh =
-        unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+    let fresh = unsafe {
+        rustix::mm::mmap_anonymous(
+            std::ptr::null_mut(),
+            bytes,
+            ProtFlags::READ | ProtFlags::WRITE,
+            flags,
+        )?
+    };
     for &advice in advices {
         // SAFETY: the range is the mapping just made, that nobody else knows yet, and neither advice changes in this process
         // what is in it.
@@ -187,7 +198,12 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
             );
         }
     }
-    match TABLE.compare_exchange(std::ptr::null_mut(), fresh.cast(), Ordering::AcqRel, Ordering::Acquire) {
+    match TABLE.compare_exchange(
+        std::ptr::null_mut(),
+        fresh.cast(),
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    ) {
         Ok(_) => NonNull::new(fresh.cast()).ok_or(rustix::io::Errno::NOMEM),
         Err(other) => {
             // SAFETY: somebody else's table is in place; this mapping was never shown to anybody.
@@ -208,21 +224,21 @@ mod tests {
         // Above 7 << 26, then 16 bits of slot number.
         assert!(first >> 16 > 7 << 26);
         assert_eq!(window(first), None);
-        assert!(matches!(refusal(first), Refusal::NotMapped { .. }));
+        assert!(matches!(call_error(first), CallError::NotMapped { .. }));
         let copier = Copier::for_caching(gdrcopy::copy::Caching::Cached).unwrap();
         // SAFETY: this test alone has the handle.
         unsafe { open(first, 0x1000, 64, copier).unwrap() };
         let seen = window(first).unwrap();
         assert_eq!((seen.start, seen.bytes), (0x1000, 64));
         shut(first);
-        assert!(matches!(refusal(first), Refusal::NotMapped { .. }));
+        assert!(matches!(call_error(first), CallError::NotMapped { .. }));
         slots.give_back(first);
         assert_eq!(window(first), None);
-        assert!(matches!(refusal(first), Refusal::NoHandle { .. }));
+        assert!(matches!(call_error(first), CallError::NoHandle { .. }));
         let second = slots.take().unwrap();
         assert_eq!(first & INDEX, second & INDEX, "the slot is used again");
         assert_ne!(first, second);
-        assert!(matches!(refusal(first), Refusal::NoHandle { .. }));
+        assert!(matches!(call_error(first), CallError::NoHandle { .. }));
         slots.give_back(second);
         slots.give_back(second);
         assert_eq!(slots.free.len(), 1, "a slot given back twice is free once");
@@ -255,7 +271,10 @@ mod tests {
         };
         let live = slots.take().unwrap();
         for handle in [0, 1, u64::MAX, live ^ 1, live ^ (1 << 63), INDEX, !INDEX] {
-            assert!(matches!(refusal(handle), Refusal::NoHandle { .. }), "{handle:#x}");
+            assert!(
+                matches!(call_error(handle), CallError::NoHandle { .. }),
+                "{handle:#x}"
+            );
         }
         slots.give_back(live);
     }

@@ -34,9 +34,14 @@ const BUDGET: Duration = Duration::from_secs(2);
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [json, quick, fresh, ordinary, single] = ["--json", "--quick", "--fresh", "--ordinary", "--single"]
-        .map(|flag| arguments.iter().any(|argument| argument == flag));
-    let device = if ordinary { Device::ordinary() } else { Device::gpu() };
+    let [json, quick, fresh, ordinary, single] =
+        ["--json", "--quick", "--fresh", "--ordinary", "--single"]
+            .map(|flag| arguments.iter().any(|argument| argument == flag));
+    let device = if ordinary {
+        Device::ordinary()
+    } else {
+        Device::gpu()
+    };
     let peer = env::var("GDRAPI_PEER").ok().map(|path| Peer::open(&path));
     let host = Host {
         start: Box::leak(vec![1_u8; HOST].into_boxed_slice()).as_mut_ptr(),
@@ -54,30 +59,53 @@ fn main() {
     }
     let sizes: Vec<usize> = match quick {
         true => vec![1, 4, 64, 1 << 10, 4 << 10, 64 << 10, 256 << 10, 1 << 20],
-        false => (0..=24).map(|power| 1 << power).chain([3, 24, 100, 3000]).collect(),
+        false => (0..=24)
+            .map(|power| 1 << power)
+            .chain([3, 24, 100, 3000])
+            .collect(),
     };
     for size in sizes {
-        let [write, read] = measure(&device, peer.as_ref(), &host, size, if single { 1 } else { BATCHED });
+        let [write, read] = measure(
+            &device,
+            peer.as_ref(),
+            &host,
+            size,
+            if single { 1 } else { BATCHED },
+        );
         say(match json {
-            true => format!(r#"{{"bytes":{size},"write":{},"read":{}}}"#, write.json(), read.json()),
+            true => format!(
+                r#"{{"bytes":{size},"write":{},"read":{}}}"#,
+                write.json(),
+                read.json()
+            ),
             false => format!("{size:>9}  {write}  {read}"),
         });
     }
 }
 
-fn measure(device: &Device, peer: Option<&Peer>, host: &Host, size: usize, most: u32) -> [Figures; 2] {
+fn measure(
+    device: &Device,
+    peer: Option<&Peer>,
+    host: &Host,
+    size: usize,
+    most: u32,
+) -> [Figures; 2] {
     let (copier, at) = (device.copier, device.start);
     // SAFETY: both sides hold the largest size, and nobody else uses them; the peer's functions take the same.
     let write = pairs(
         most,
         || unsafe { copier.to_device(at, host.next(size), size) },
-        peer.map(|peer| move || unsafe { (peer.to)(peer.handle, at.cast(), host.next(size).cast(), size) }),
+        peer.map(|peer| {
+            move || unsafe { (peer.to)(peer.handle, at.cast(), host.next(size).cast(), size) }
+        }),
     );
     // SAFETY: as above.
     let read = pairs(
         most,
         || unsafe { copier.from_device(host.next(size), at, size) },
-        peer.map(|peer| move || unsafe { (peer.from)(peer.handle, host.next(size).cast(), at.cast(), size) }),
+        peer.map(|peer| {
+            move || unsafe { (peer.from)(peer.handle, host.next(size).cast(), at.cast(), size) }
+        }),
     );
     [write, read]
 }
@@ -91,7 +119,12 @@ fn batch(copy: &dyn Fn(), times: u32) -> f64 {
     };
     let first = once();
     if first > TIMED_ALONE {
-        return median([first].into_iter().chain((1..times).map(|_| once())).collect());
+        return median(
+            [first]
+                .into_iter()
+                .chain((1..times).map(|_| once()))
+                .collect(),
+        );
     }
     let begun = Instant::now();
     (0..times).for_each(|_| copy());
@@ -115,7 +148,11 @@ fn pairs(most: u32, ours: impl Fn(), peer: Option<impl Fn() -> c_int>) -> Figure
             mine.push(batch(&ours, times));
         }
     }
-    let ratios = mine.iter().zip(&theirs).map(|(mine, theirs)| theirs / mine).collect();
+    let ratios = mine
+        .iter()
+        .zip(&theirs)
+        .map(|(mine, theirs)| theirs / mine)
+        .collect();
     Figures {
         ours: median(mine),
         peer: median(theirs),
@@ -152,7 +189,11 @@ impl Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>10.0} {:>10.0} {:>11.3}x", self.ours, self.peer, self.ratio)
+        write!(
+            f,
+            "{:>10.0} {:>10.0} {:>11.3}x",
+            self.ours, self.peer, self.ratio
+        )
     }
 }
 
@@ -188,7 +229,9 @@ impl Device {
         let gdr = Gdr::open().expect("a backend");
         let gpu = Gpu::open(0).expect("a GPU");
         let memory = gpu.allocate(Allocation::Malloc, LARGEST).expect("memory");
-        let pin = gdr.pin(&memory, 0..LARGEST, PinFlags::default()).expect("a pin");
+        let pin = gdr
+            .pin(&memory, 0..LARGEST, PinFlags::default())
+            .expect("a pin");
         let mapping = pin.map(MapRequest::Default).expect("a mapping");
         Device {
             name: format!("{} by {}", gpu.device().name, gdr.backend()),
@@ -229,10 +272,15 @@ impl Peer {
             assert!(!library.is_null(), "cannot open the library of GDRAPI_PEER");
             let symbol = |name: &CStr| {
                 let found = libc::dlsym(library, name.as_ptr());
-                assert!(!found.is_null(), "the library of GDRAPI_PEER has no {name:?}");
+                assert!(
+                    !found.is_null(),
+                    "the library of GDRAPI_PEER has no {name:?}"
+                );
                 found
             };
-            let open = mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(symbol(c"gdr_open"));
+            let open = mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(
+                symbol(c"gdr_open"),
+            );
             assert!(
                 !open().is_null(),
                 "the peer's gdr_open failed: it needs its driver to detect the CPU"

@@ -21,7 +21,10 @@ fn main() -> Outcome {
     };
     let address = u64::from_str_radix(address.trim_start_matches("0x"), 16)?;
     for found in Gdr::explain() {
-        say(&format!("{} {:?}: {}", found.backend, found.outcome, found.why))?;
+        say(&format!(
+            "{} {:?}: {}",
+            found.backend, found.outcome, found.why
+        ))?;
     }
     match what.as_str() {
         "basic" => basic(address),
@@ -46,7 +49,9 @@ fn basic(address: u64) -> Outcome {
         Attribute::UsingDmaBuf,
     ]
     .map(|which| gdr.attribute(which));
-    say(&format!("version {major}.{minor} attributes {attributes:?}"))?;
+    say(&format!(
+        "version {major}.{minor} attributes {attributes:?}"
+    ))?;
     let pin = pin(&gdr, address + LEAD, LENGTH)?;
     let info = pin.info()?;
     claim(
@@ -141,9 +146,18 @@ fn words(mapping: &mut Mapping) -> Outcome {
         "a word is stored whole",
         seen == 0x0123_4567_89AB_CDEF_u64.to_le_bytes(),
     )?;
-    claim("and loaded whole", mapping.load::<u64>(3)? == 0x0123_4567_89AB_CDEF)?;
-    claim("an unaligned one is refused", mapping.load::<u64>(4).is_err())?;
-    claim("and one beyond the end", mapping.load::<u8>(LENGTH).is_err())
+    claim(
+        "and loaded whole",
+        mapping.load::<u64>(3)? == 0x0123_4567_89AB_CDEF,
+    )?;
+    claim(
+        "an unaligned one is refused",
+        mapping.load::<u64>(4).is_err(),
+    )?;
+    claim(
+        "and one beyond the end",
+        mapping.load::<u8>(LENGTH).is_err(),
+    )
 }
 
 fn child(mapping: &Mapping, pin: &Pin) -> Outcome {
@@ -178,13 +192,19 @@ fn fork(work: impl FnOnce() -> i32) -> Result<i32, Box<dyn Error>> {
 /// The memory is freed under the pin; the double is not persistent.
 fn revoked(address: u64) -> Outcome {
     let gdr = Gdr::open_with(BackendKind::Gdrdrv)?;
-    claim("not persistent", gdr.attribute(Attribute::PersistentMapping) == 0)?;
+    claim(
+        "not persistent",
+        gdr.attribute(Attribute::PersistentMapping) == 0,
+    )?;
     let pin = pin(&gdr, address, 65536)?;
     let other = self::pin(&gdr, address + 0x2_0000, 65536)?;
     let mapping = pin.map(MapRequest::Default)?;
     let mut theirs = other.map(MapRequest::Default)?;
     claim("not revoked at first", !pin.revoked()?)?;
-    std::fs::write("/proc/gdrdrv-double/revoke", format!("address {address:#x}"))?;
+    std::fs::write(
+        "/proc/gdrdrv-double/revoke",
+        format!("address {address:#x}"),
+    )?;
     claim("revoked", pin.revoked()?)?;
     claim("the other one is not", !other.revoked()?)?;
     theirs.write(0, b"still here")?;
@@ -216,7 +236,10 @@ fn eagain(address: u64) -> Outcome {
     let pin = pin(&gdr, address, 65536)?;
     std::fs::write("/sys/module/gdrdrv_double/parameters/eagain", "1")?;
     let first = pin.map(MapRequest::Default);
-    claim("EAGAIN", first.is_err_and(|error| error.errno() == libc::EAGAIN))?;
+    claim(
+        "EAGAIN",
+        first.is_err_and(|error| error.errno() == libc::EAGAIN),
+    )?;
     drop(pin.map(MapRequest::Default)?);
     say("well")
 }

@@ -50,7 +50,9 @@ impl Crossover {
         let mut host = vec![0x5A; largest];
         let (mut writes, mut reads) = (Vec::new(), Vec::new());
         for size in SIZES.map(|shift| 1 << shift) {
-            let Some(host) = host.get_mut(..size) else { break };
+            let Some(host) = host.get_mut(..size) else {
+                break;
+            };
             let cpu = fastest(|| mapping.write(0, host))?;
             let engine = fastest(|| stream.write(&memory, 0, host).map_err(failed))?;
             writes.push((size, cpu, engine));
@@ -70,7 +72,10 @@ type Measured = (usize, Duration, Duration);
 
 /// The size from which on the engine wins at every larger one too.
 fn crossing(measured: &[Measured]) -> usize {
-    let won = measured.iter().rev().take_while(|(_, cpu, engine)| engine < cpu);
+    let won = measured
+        .iter()
+        .rev()
+        .take_while(|(_, cpu, engine)| engine < cpu);
     won.last().map_or(usize::MAX, |&(size, ..)| size)
 }
 
@@ -103,7 +108,9 @@ impl Mapping {
         {
             // What the CPU stored before comes first.
             self.fence();
-            stream.write(memory, start + offset, bytes).map_err(failed)?;
+            stream
+                .write(memory, start + offset, bytes)
+                .map_err(failed)?;
             return Ok(Copied::ByEngine);
         }
         self.write(offset, bytes).map(|()| Copied::ByCpu)
@@ -163,7 +170,13 @@ mod tests {
         let of = |pairs: &[(usize, u64, u64)]| {
             let measured: Vec<Measured> = pairs
                 .iter()
-                .map(|&(size, cpu, engine)| (size, Duration::from_micros(cpu), Duration::from_micros(engine)))
+                .map(|&(size, cpu, engine)| {
+                    (
+                        size,
+                        Duration::from_micros(cpu),
+                        Duration::from_micros(engine),
+                    )
+                })
                 .collect();
             crossing(&measured)
         };

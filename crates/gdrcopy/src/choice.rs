@@ -46,7 +46,9 @@ pub(crate) fn explain() -> Vec<Explanation> {
 }
 
 pub(crate) fn explain_with(memory: &DeviceMemory) -> Vec<Explanation> {
-    explained(named(std::env::var_os(VARIABLE)), |found| try_on(found, memory).err())
+    explained(named(std::env::var_os(VARIABLE)), |found| {
+        try_on(found, memory).err()
+    })
 }
 
 /// The backend the variable names; `None` where it is unset or empty.
@@ -55,7 +57,9 @@ fn named(value: Option<std::ffi::OsString>) -> Result<Option<BackendKind>, Error
         return Ok(None);
     };
     let name = value.to_string_lossy().into_owned();
-    BackendKind::named(&name).map(Some).ok_or(Error::BackendName { name })
+    BackendKind::named(&name)
+        .map(Some)
+        .ok_or(Error::BackendName { name })
 }
 
 fn find(kind: BackendKind) -> Result<Found, Error> {
@@ -79,22 +83,23 @@ fn explained(
             Some(forced) => forced == kind,
             None => kind != BackendKind::Sim,
         };
-        let explanation = match find(kind).and_then(|found| objection(&found).map_or(Ok(found), Err)) {
-            Ok(found) => {
-                let outcome = if allowed && !taken {
-                    Outcome::Chosen
-                } else {
-                    Outcome::Usable
-                };
-                Explanation {
-                    backend: kind,
-                    outcome,
-                    why: found.why,
-                    denied: false,
+        let explanation =
+            match find(kind).and_then(|found| objection(&found).map_or(Ok(found), Err)) {
+                Ok(found) => {
+                    let outcome = if allowed && !taken {
+                        Outcome::Chosen
+                    } else {
+                        Outcome::Usable
+                    };
+                    Explanation {
+                        backend: kind,
+                        outcome,
+                        why: found.why,
+                        denied: false,
+                    }
                 }
-            }
-            Err(error) => refused(kind, &error),
-        };
+                Err(error) => refused(kind, &error),
+            };
         taken |= explanation.outcome == Outcome::Chosen;
         explanations.push(explanation);
     }
@@ -129,7 +134,10 @@ mod tests {
         assert_eq!(named(None).unwrap(), None);
         assert_eq!(named(Some("".into())).unwrap(), None);
         assert_eq!(named(Some("rm".into())).unwrap(), Some(BackendKind::Rm));
-        assert_eq!(named(Some("dmabuf".into())).unwrap(), Some(BackendKind::DmaBuf));
+        assert_eq!(
+            named(Some("dmabuf".into())).unwrap(),
+            Some(BackendKind::DmaBuf)
+        );
         let error = named(Some("RM".into())).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -114,7 +114,9 @@ pub enum Error {
         source: io::Error,
     },
     /// More memory mapped than BAR1, the window of the GPU, should hold.
-    #[error("{wanted} bytes do not fit the GPU's BAR1: {mapped} of {limit} usable bytes are mapped by this process")]
+    #[error(
+        "{wanted} bytes do not fit the GPU's BAR1: {mapped} of {limit} usable bytes are mapped by this process"
+    )]
     Bar1 {
         /// Bytes asked for.
         wanted: u64,
@@ -142,7 +144,9 @@ pub enum Error {
         sign: &'static str,
     },
     /// Used in a forked child: pins and mappings belong to the process that made them.
-    #[error("this belongs to the parent process: after fork a child opens, pins and maps for itself")]
+    #[error(
+        "this belongs to the parent process: after fork a child opens, pins and maps for itself"
+    )]
     Forked,
     /// The copy functions cannot be chosen as the environment asks.
     #[error(transparent)]
@@ -217,9 +221,11 @@ impl Error {
 }
 
 fn listed(explanations: &[Explanation]) -> String {
-    explanations.iter().fold(String::new(), |text, explanation| {
-        text + &format!("\n  {}: {}", explanation.backend, explanation.why)
-    })
+    explanations
+        .iter()
+        .fold(String::new(), |text, explanation| {
+            text + &format!("\n  {}: {}", explanation.backend, explanation.why)
+        })
 }
 
 fn meaning(advice: &str) -> String {
@@ -255,8 +261,12 @@ fn of_status(status: Status) -> Kind {
     match status {
         Status::INSUFFICIENT_PERMISSIONS | Status::INVALID_CLIENT => Kind::Denied,
         Status::NO_MEMORY | Status::INSUFFICIENT_RESOURCES => Kind::OutOfMemory,
-        Status::NOT_SUPPORTED | Status::INVALID_PARAMETERS_SIZE | Status::INVALID_OBJECT_PARENT => Kind::Unsupported,
-        Status::OBJECT_NOT_FOUND | Status::INVALID_OBJECT_HANDLE | Status::RESOURCE_LOST => Kind::Invalid,
+        Status::NOT_SUPPORTED | Status::INVALID_PARAMETERS_SIZE | Status::INVALID_OBJECT_PARENT => {
+            Kind::Unsupported
+        }
+        Status::OBJECT_NOT_FOUND | Status::INVALID_OBJECT_HANDLE | Status::RESOURCE_LOST => {
+            Kind::Invalid
+        }
         Status::IN_USE | Status::STATE_IN_USE => Kind::Busy,
         _ => Kind::Broken,
     }

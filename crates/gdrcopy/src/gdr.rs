@@ -142,7 +142,12 @@ impl Gdr {
     /// # Errors
     /// [`Error::Range`]; [`Error::Memory`] for a sort of memory that cannot be mapped; [`Error::Flag`]; [`Error::Address`];
     /// [`Error::Forked`]; and what CUDA, the driver and the system answer.
-    pub fn pin(&self, memory: &DeviceMemory, range: Range<usize>, flags: PinFlags) -> Result<Pin, Error> {
+    pub fn pin(
+        &self,
+        memory: &DeviceMemory,
+        range: Range<usize>,
+        flags: PinFlags,
+    ) -> Result<Pin, Error> {
         let length = range
             .end
             .checked_sub(range.start)
@@ -173,7 +178,12 @@ impl Gdr {
     ///
     /// # Errors
     /// As [`Gdr::pin`].
-    pub unsafe fn pin_raw(&self, address: DevicePtr, length: usize, flags: PinFlags) -> Result<Pin, Error> {
+    pub unsafe fn pin_raw(
+        &self,
+        address: DevicePtr,
+        length: usize,
+        flags: PinFlags,
+    ) -> Result<Pin, Error> {
         let pinned = self.0.pin(address, length, flags)?;
         Ok(Pin::new(pinned, length, None, Arc::clone(&self.0)))
     }

@@ -68,7 +68,10 @@ impl MapRequest {
         if wanted == offered {
             Ok(())
         } else {
-            Err(Error::MappingType { asked: self, offered })
+            Err(Error::MappingType {
+                asked: self,
+                offered,
+            })
         }
     }
 }
@@ -199,7 +202,12 @@ impl Mapping {
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Alignment`].
-    pub fn read_after<T: Unit>(&self, flag: usize, offset: usize, bytes: &mut [u8]) -> Result<T, Error> {
+    pub fn read_after<T: Unit>(
+        &self,
+        flag: usize,
+        offset: usize,
+        bytes: &mut [u8],
+    ) -> Result<T, Error> {
         self.shared().read_after(flag, offset, bytes)
     }
 

@@ -86,7 +86,9 @@ impl Pin {
         inner.check_process()?;
         let claim = Claim::take(inner)?;
         let area = inner.pinned.map(request)?;
-        inner.mapping_type.store(area.mapping_type as u32, Ordering::Release);
+        inner
+            .mapping_type
+            .store(area.mapping_type as u32, Ordering::Release);
         Mapping::new(area, claim)
     }
 
@@ -168,7 +170,10 @@ impl Claim {
     }
 
     pub(crate) fn memory(&self) -> Option<(&DeviceMemory, usize)> {
-        self.0.memory.as_ref().map(|(memory, start)| (memory, *start))
+        self.0
+            .memory
+            .as_ref()
+            .map(|(memory, start)| (memory, *start))
     }
 }
 

@@ -41,7 +41,9 @@ fn seed(process: Process) -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u64(process.number());
     hasher.write_u32(std::process::id());
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let time = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     hasher.write_u128(time.as_nanos());
     // The sequence never leaves 0.
     hasher.finish() | 1

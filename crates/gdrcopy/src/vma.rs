@@ -35,7 +35,8 @@ impl Vma {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))?;
+        let base =
+            NonNull::new(base.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::EIO))?;
         Ok(Self {
             base,
             length,
@@ -63,7 +64,16 @@ impl Vma {
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
         let file_offset = file_offset as libc::off_t;
         // SAFETY: the addresses replaced lie within the range this `Vma` reserved, and nobody else was given them.
-        let got = unsafe { libc::mmap(address.cast(), length, protection, flags, file.as_raw_fd(), file_offset) };
+        let got = unsafe {
+            libc::mmap(
+                address.cast(),
+                length,
+                protection,
+                flags,
+                file.as_raw_fd(),
+                file_offset,
+            )
+        };
         if got == libc::MAP_FAILED {
             let error = io::Error::last_os_error();
             self.close_gap(at, length);
@@ -86,7 +96,10 @@ impl Vma {
     /// The kernel takes away what lay there before it asks the driver: after a refusal another thread may be given the addresses.
     fn close_gap(&mut self, at: usize, length: usize) {
         let address = self.base.as_ptr().wrapping_add(at);
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+        let flags = libc::MAP_PRIVATE
+            | libc::MAP_ANONYMOUS
+            | libc::MAP_NORESERVE
+            | libc::MAP_FIXED_NOREPLACE;
         // SAFETY: replaces nothing: where something lies there, it is refused or, before Linux 4.17, put elsewhere.
         let got = unsafe { libc::mmap(address.cast(), length, libc::PROT_NONE, flags, -1, 0) };
         if got.addr() == address.addr() {
@@ -110,7 +123,8 @@ impl Vma {
     /// be split.
     pub(crate) fn keep_from_children(&self) -> io::Result<()> {
         // SAFETY: the range is ours and stays mapped; the advice changes nothing in this process.
-        let answer = unsafe { libc::madvise(self.base.as_ptr().cast(), self.length, libc::MADV_DONTFORK) };
+        let answer =
+            unsafe { libc::madvise(self.base.as_ptr().cast(), self.length, libc::MADV_DONTFORK) };
         if answer == 0 {
             Ok(())
         } else {
@@ -177,11 +191,15 @@ mod tests {
         let file = file(&[0; 8192]);
         let mut vma = Vma::reserve(4096).unwrap();
         assert_eq!(
-            vma.place(4096, 4096, file.as_fd(), 0).unwrap_err().raw_os_error(),
+            vma.place(4096, 4096, file.as_fd(), 0)
+                .unwrap_err()
+                .raw_os_error(),
             Some(libc::EINVAL)
         );
         assert_eq!(
-            vma.place(usize::MAX, 4096, file.as_fd(), 0).unwrap_err().raw_os_error(),
+            vma.place(usize::MAX, 4096, file.as_fd(), 0)
+                .unwrap_err()
+                .raw_os_error(),
             Some(libc::EINVAL)
         );
     }
@@ -225,7 +243,8 @@ mod tests {
         let gap = refused_at(&vma, 4096, 4096);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         // SAFETY: the gap is free; this is the other thread's allocation.
-        let theirs = unsafe { libc::mmap(gap, 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        let theirs =
+            unsafe { libc::mmap(gap, 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         assert_eq!(theirs, gap);
         // SAFETY: a page of their own.
         unsafe { theirs.cast::<u8>().write_volatile(9) };

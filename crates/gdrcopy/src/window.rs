@@ -81,7 +81,10 @@ impl<'a> Window<'a> {
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
         let device = self.place(offset, bytes.len())?;
         // SAFETY: as in `write`, with the directions exchanged.
-        unsafe { self.copier.from_device(bytes.as_mut_ptr(), device, bytes.len()) };
+        unsafe {
+            self.copier
+                .from_device(bytes.as_mut_ptr(), device, bytes.len())
+        };
         Ok(())
     }
 
@@ -110,11 +113,19 @@ impl<'a> Window<'a> {
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Alignment`].
-    pub fn read_after<T: Unit>(&self, flag: usize, offset: usize, bytes: &mut [u8]) -> Result<T, Error> {
+    pub fn read_after<T: Unit>(
+        &self,
+        flag: usize,
+        offset: usize,
+        bytes: &mut [u8],
+    ) -> Result<T, Error> {
         let value = self.load(flag)?;
         let device = self.place(offset, bytes.len())?;
         // SAFETY: as in `read`.
-        unsafe { self.copier.from_device_ordered(bytes.as_mut_ptr(), device, bytes.len()) };
+        unsafe {
+            self.copier
+                .from_device_ordered(bytes.as_mut_ptr(), device, bytes.len())
+        };
         Ok(value)
     }
 

@@ -23,7 +23,11 @@ fn copier() -> Copier {
 /// Copies there and back, and compares.
 fn round_trip(copier: &Copier, len: usize, gap: usize, seed: u8) {
     let pages = (len + gap).div_ceil(4096) + 1;
-    let (mut host, mut device, mut back) = (Guarded::new(pages), Guarded::new(pages), Guarded::new(pages));
+    let (mut host, mut device, mut back) = (
+        Guarded::new(pages),
+        Guarded::new(pages),
+        Guarded::new(pages),
+    );
     host.fill(seed);
     back.fill(!seed);
     let device_at = device.place(len, gap, true);
@@ -35,7 +39,10 @@ fn round_trip(copier: &Copier, len: usize, gap: usize, seed: u8) {
             "written, {len} at {gap}"
         );
         copier.from_device(back.start(), device.start().add(device_at), len);
-        assert!(back.bytes()[..len] == host.bytes()[..len], "read, {len} at {gap}");
+        assert!(
+            back.bytes()[..len] == host.bytes()[..len],
+            "read, {len} at {gap}"
+        );
         back.fill(!seed);
         copier.from_device_ordered(back.start(), device.start().add(device_at), len);
     }
@@ -82,7 +89,10 @@ fn threads_of_the_caller_copy_parts() {
     let copier = copier();
     let (mut host, mut device) = (Guarded::new(80), Guarded::new(80));
     host.fill(7);
-    let (from, to) = (host.start().expose_provenance(), device.start().expose_provenance());
+    let (from, to) = (
+        host.start().expose_provenance(),
+        device.start().expose_provenance(),
+    );
     thread::scope(|scope| {
         for part in split(to + 13, 300_000, 4) {
             scope.spawn(move || {
@@ -96,7 +106,12 @@ fn threads_of_the_caller_copy_parts() {
     });
     let bytes = device.bytes();
     assert!(bytes[13..300_013] == host.bytes()[..300_000]);
-    assert!(bytes[..13].iter().chain(&bytes[300_013..]).all(|byte| *byte == 0));
+    assert!(
+        bytes[..13]
+            .iter()
+            .chain(&bytes[300_013..])
+            .all(|byte| *byte == 0)
+    );
 }
 
 #[test]
@@ -210,7 +225,8 @@ fn child_waits_for_its_helpers_to_sleep() {
     round_trip(&copier(), LARGE, 0, 3);
     until(|| {
         let helpers = helpers();
-        (!helpers.is_empty() && helpers.iter().all(|status| status.contains("State:\tS"))).then_some(())
+        (!helpers.is_empty() && helpers.iter().all(|status| status.contains("State:\tS")))
+            .then_some(())
     });
     let ticks = || {
         // Fields 14 and 15 of the process: ticks in user and in kernel mode.
@@ -276,7 +292,10 @@ fn child_may_have_no_threads() {
             assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
         }
     }
-    assert!(thread::Builder::new().spawn(|| ()).is_err(), "the limit holds");
+    assert!(
+        thread::Builder::new().spawn(|| ()).is_err(),
+        "the limit holds"
+    );
     round_trip(&copier(), LARGE, 5, 3);
     round_trip(&copier(), LARGE, 6, 4);
     assert!(helpers().is_empty());
@@ -314,7 +333,9 @@ fn variables_choose_and_wrong_ones_are_errors() {
         wrong.contains(r#"<GDR_COPY_KERNEL="fast" names no copy kernel; take one of portable, "#),
         "{wrong}"
     );
-    assert!(of("GDR_COPY_THREADS", "0").contains(r#"<GDR_COPY_THREADS="0" is no number from 1 to 16>"#));
+    assert!(
+        of("GDR_COPY_THREADS", "0").contains(r#"<GDR_COPY_THREADS="0" is no number from 1 to 16>"#)
+    );
     assert!(of("GDR_COPY_THREADS", "1").contains("> helpers 0"));
 }
 
@@ -346,7 +367,10 @@ fn child_says_what_it_copies_with() {
 #[test]
 fn each_caching_has_its_own_rules() {
     let cached = Copier::for_caching(Caching::Cached).expect("a copier");
-    assert_eq!((cached.write_kernel(), cached.read_kernel()), ("memcpy", "memcpy"));
+    assert_eq!(
+        (cached.write_kernel(), cached.read_kernel()),
+        ("memcpy", "memcpy")
+    );
     let uncached = Copier::for_caching(Caching::Uncached).expect("a copier");
     assert_eq!(
         (uncached.write_kernel(), uncached.read_kernel()),
@@ -366,7 +390,8 @@ fn cpus() -> usize {
 /// /proc's status of each helper thread of this process.
 fn helpers() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").expect("tasks");
-    let statuses = tasks.filter_map(|task| fs::read_to_string(task.expect("a task").path().join("status")).ok());
+    let statuses = tasks
+        .filter_map(|task| fs::read_to_string(task.expect("a task").path().join("status")).ok());
     statuses
         .filter(|status| status.starts_with("Name:\tgdr-copy\n"))
         .collect()

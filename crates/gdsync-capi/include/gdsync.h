@@ -21,7 +21,7 @@
  *   GDS_DISABLE_REMOTE_FLUSH  GDS_WAIT_POST_FLUSH_REMOTE is ignored
  *   GDS_DISABLE_WRITEMEMORY   accepted; memory is always written in words, for want of a public CUDA operation
  *   GDS_HCA=proxy|mlx5        who is behind queue pairs; without it, who fits the device. The proxy is a thread of this process, and any
- *                             verbs device behind it; with mlx5 the GPU rings the card itself (EOPNOTSUPP so far)
+ *                             verbs device behind it; with mlx5 the GPU rings the NIC itself (EOPNOTSUPP so far)
  *   GDR_BACKEND               how GPU memory is mapped for the CPU: see gdrapi.h
  */
 #ifndef __GDSYNC_H__

@@ -8,13 +8,13 @@ use std::ptr::NonNull;
 
 use engine::hca::{QueuePair, Request};
 use engine::wire::{self, AddressVector};
-use engine::{Home, Supply};
+use engine::{Allocator, MemoryLocation};
 use verbs::raw::{ibv_ah, ibv_cq, ibv_qp};
-use verbs::{Domain, QueuePairOptions, Transport};
+use verbs::{ProtectionDomain, QueuePairOptions, Transport};
 
+use crate::call_error::CallError;
 use crate::environment::{Hca, environment};
 use crate::log::{self, Level};
-use crate::refusal::Refusal;
 
 /// What a queue pair's owner may ask of who is behind it.
 pub(crate) trait Behind: Debug + Send + Sync {
@@ -28,7 +28,7 @@ pub(crate) trait Behind: Debug + Send + Sync {
     /// # Safety
     ///
     /// The handle is alive during the call, of the device that the queue pair is of.
-    unsafe fn address(&self, handle: NonNull<ibv_ah>) -> Result<AddressVector, Refusal>;
+    unsafe fn address(&self, handle: NonNull<ibv_ah>) -> Result<AddressVector, CallError>;
 }
 
 /// A queue pair as a backend made it.
@@ -60,21 +60,25 @@ impl Wanted {
     }
 }
 
-/// What only a card does, whose doorbells the GPU rings itself.
-const NO_DATAGRAMS: Refusal = Refusal::Unsupported {
+/// What only a NIC does, whose doorbells the GPU rings itself.
+const NO_DATAGRAMS: CallError = CallError::Unsupported {
     what: "IBV_QPT_UD",
-    why: "the proxy sends no datagrams: take an mlx5 card without GDS_HCA=proxy, or connect queue pairs (IBV_QPT_RC)",
+    why: "the proxy sends no datagrams: take an mlx5 NIC without GDS_HCA=proxy, or connect queue pairs (IBV_QPT_RC)",
 };
 
-/// Makes a queue pair with who fits the device, or who was asked for. Datagrams are a card's alone.
+/// Makes a queue pair with who fits the device, or who was asked for. Datagrams are a NIC's alone.
 ///
 /// # Safety
 ///
 /// The program has the result's keys: it sees to the memory that it names by them, and destroys none of the verbs objects itself.
-pub(crate) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -> Result<Made, Refusal> {
+pub(crate) unsafe fn create(
+    domain: &ProtectionDomain,
+    allocator: &Allocator,
+    wanted: &Wanted,
+) -> Result<Made, CallError> {
     debug_assert_eq!(
         wanted.request.queues,
-        Home::Host,
+        MemoryLocation::Host,
         "queues in GPU memory are refused before"
     );
     let hca = chosen(environment().hca, domain.context().is_mlx5());
@@ -84,21 +88,25 @@ pub(crate) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -
     }
     if hca == Hca::Proxy {
         // SAFETY: the caller's promise.
-        return unsafe { proxy::create(domain, supply, wanted) };
+        return unsafe { proxy::create(domain, allocator, wanted) };
     }
     // SAFETY: the caller's promise.
-    match unsafe { mlx5::create(domain, supply, wanted) } {
-        Err(refused) if is_connected && environment().hca == Hca::Fitting && refused.is_of_the_register() => {
+    match unsafe { mlx5::create(domain, allocator, wanted) } {
+        Err(refused)
+            if is_connected
+                && environment().hca == Hca::Fitting
+                && refused.is_of_the_register() =>
+        {
             let words = format_args!("{}; a proxy rings for it", gpu::sentence(&refused));
             log::say(Level::Warning, "gds_create_qp", words);
             // SAFETY: the caller's promise.
-            unsafe { proxy::create(domain, supply, wanted) }
+            unsafe { proxy::create(domain, allocator, wanted) }
         }
         made => made,
     }
 }
 
-/// The card itself, or a proxy.
+/// The NIC itself, or a proxy.
 fn chosen(asked: Hca, is_mlx5: bool) -> Hca {
     match asked {
         Hca::Fitting if is_mlx5 => Hca::Mlx5,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use engine::queue::{Step, Wait};
 
 use crate::abi::Request;
+use crate::call_error::CallError;
 use crate::pair::Pair;
 use crate::pairs;
-use crate::refusal::Refusal;
 use crate::request::{self, Meaning};
 
 /// What was given away. Dropped without [`Claims::keep`], it is given back.
@@ -54,11 +54,11 @@ impl Claims {
     /// # Safety
     ///
     /// `request` is NULL or can be read.
-    pub(crate) unsafe fn send(&mut self, request: *const Request) -> Result<[Step; 3], Refusal> {
+    pub(crate) unsafe fn send(&mut self, request: *const Request) -> Result<[Step; 3], CallError> {
         // SAFETY: the caller's promise.
         let meaning = unsafe { request::read(request) }?;
         let Meaning::Send { pair, entry } = meaning else {
-            return Err(Refusal::Request);
+            return Err(CallError::Request);
         };
         let pair = pairs::numbered(pair)?;
         let steps = pair.give_send(entry)?;
@@ -71,11 +71,14 @@ impl Claims {
     /// # Safety
     ///
     /// As [`Self::send`].
-    pub(crate) unsafe fn wait(&mut self, request: *const Request) -> Result<(Wait, Vec<(usize, u32)>), Refusal> {
+    pub(crate) unsafe fn wait(
+        &mut self,
+        request: *const Request,
+    ) -> Result<(Wait, Vec<(usize, u32)>), CallError> {
         // SAFETY: the caller's promise.
         let meaning = unsafe { request::read(request) }?;
         let Meaning::Wait { pair, side, index } = meaning else {
-            return Err(Refusal::Request);
+            return Err(CallError::Request);
         };
         let pair = pairs::numbered(pair)?;
         let wait = pair.give_wait(side, index)?;
@@ -101,7 +104,10 @@ impl Claims {
 impl Drop for Claims {
     fn drop(&mut self) {
         for Given {
-            pair, meaning, wait, ..
+            pair,
+            meaning,
+            wait,
+            ..
         } in self.given.drain(..)
         {
             match meaning {

@@ -22,7 +22,9 @@ pub(crate) fn told(wr_id: u64, completion: &Completion) -> WorkCompletion {
     let (opcode, immediate) = match completion.event {
         Event::Sent { opcode } => (operation(opcode), None),
         Event::SendFailed(failed) => (operation(failed.opcode), None),
-        Event::Received | Event::ReceivedInvalidate { .. } | Event::ReceiveFailed(_) => (RECEIVE, None),
+        Event::Received | Event::ReceivedInvalidate { .. } | Event::ReceiveFailed(_) => {
+            (RECEIVE, None)
+        }
         Event::ReceivedImmediate { immediate } => (RECEIVE, Some(immediate)),
         Event::Written { immediate } => (RECEIVE_WRITE, Some(immediate)),
     };

@@ -11,7 +11,7 @@ pub(crate) struct Place {
     /// Where, for the CPU.
     pub(crate) address: usize,
     /// Whether it is a device's, over the bus.
-    pub(crate) is_far: bool,
+    pub(crate) is_peer: bool,
 }
 
 impl Further for Place {
@@ -50,7 +50,7 @@ fn pointer(place: Place) -> *mut u8 {
 
 /// A load over the bus may be passed by later ones.
 fn seen(place: Place) {
-    if place.is_far {
+    if place.is_peer {
         fence::all();
     }
 }

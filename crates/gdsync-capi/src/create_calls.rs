@@ -5,18 +5,19 @@ use std::ptr::NonNull;
 
 use engine::hca::Request;
 use engine::queue::Waiting;
-use engine::{Pages, Supply};
+use engine::{Allocator, Pages};
 use process::PerProcess;
 use verbs::raw::{
-    ibv_context, ibv_modify_qp, ibv_pd, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr, ibv_qp_state, ibv_qp_type,
+    ibv_context, ibv_modify_qp, ibv_pd, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_init_attr,
+    ibv_qp_state, ibv_qp_type,
 };
-use verbs::{Context, Domain, QueuePairOptions, Transport};
+use verbs::{Context, ProtectionDomain, QueuePairOptions, Transport};
 
 use crate::abi::{self, Qp};
 use crate::behind::{self, Wanted};
+use crate::call_error::CallError;
 use crate::log::{self, Level};
 use crate::pair::{Limits, Pair};
-use crate::refusal::Refusal;
 use crate::{device, guard, pairs};
 
 /// Blocks and entries of a queue at most: an mlx5 counter has 16 bits.
@@ -37,7 +38,7 @@ static PAGES: PerProcess<Pages> = PerProcess::new(Pages::default);
 ///
 /// Returns NULL with `errno`: `EINVAL` for NULL, sizes that cannot be, a shared receive queue, no current CUDA context or one of a
 /// device other than `gpu_id` where that is none; `EOPNOTSUPP` for datagrams (`IBV_QPT_UD`) where the device is no mlx5
-/// card or `GDS_HCA=proxy` is set, for queues in GPU memory and for what is not there yet;
+/// NIC or `GDS_HCA=proxy` is set, for queues in GPU memory and for what is not there yet;
 /// otherwise what verbs or CUDA refuse with.
 ///
 /// # Safety
@@ -54,19 +55,29 @@ pub unsafe extern "C" fn gds_create_qp(
     flags: c_int,
 ) -> *mut Qp {
     guard::made("gds_create_qp", || {
-        home(flags)?;
-        let named = |what, pointer: *mut ibv_context| NonNull::new(pointer).ok_or(Refusal::Null { what });
-        let (raw, domain) = (named("context", context)?, named("pd", pd.cast())?.cast::<ibv_pd>());
+        location(flags)?;
+        let named =
+            |what, pointer: *mut ibv_context| NonNull::new(pointer).ok_or(CallError::Null { what });
+        let (raw, domain) = (
+            named("context", context)?,
+            named("pd", pd.cast())?.cast::<ibv_pd>(),
+        );
         let Some(attributes) = NonNull::new(qp_init_attr) else {
-            return Err(Refusal::Null { what: "qp_init_attr" });
+            return Err(CallError::Null {
+                what: "qp_init_attr",
+            });
         };
         for (what, address, alignment) in [
             ("context", context.addr(), align_of::<ibv_context>()),
             ("pd", pd.addr(), align_of::<ibv_pd>()),
-            ("qp_init_attr", qp_init_attr.addr(), align_of::<ibv_qp_init_attr>()),
+            (
+                "qp_init_attr",
+                qp_init_attr.addr(),
+                align_of::<ibv_qp_init_attr>(),
+            ),
         ] {
             if !address.is_multiple_of(alignment) {
-                return Err(Refusal::Misaligned {
+                return Err(CallError::Misaligned {
                     what,
                     address,
                     alignment,
@@ -79,15 +90,16 @@ pub unsafe extern "C" fn gds_create_qp(
         // SAFETY: as above, of a protection domain.
         if unsafe { (*domain.as_ptr()).context } != context {
             let what = "the protection domain";
-            return Err(Refusal::OtherDevice { what });
+            return Err(CallError::OtherDevice { what });
         }
-        let supply = Supply::own_pages(gpu(gpu_id)?, PAGES.get());
+        let allocator = Allocator::own_pages(gpu(gpu_id)?, PAGES.get());
         // SAFETY: the caller promises that the device stays open, and the domain there.
-        let device = unsafe { Context::foreign(raw) }.map_err(Refusal::verbs("use the program's device"))?;
+        let device = unsafe { Context::foreign(raw) }
+            .map_err(CallError::verbs("use the program's device"))?;
         // SAFETY: as above.
-        let domain = unsafe { Domain::foreign(&device, domain) };
+        let domain = unsafe { ProtectionDomain::foreign(&device, domain) };
         // SAFETY: the caller's promise.
-        let made = unsafe { behind::create(&domain, &supply, &wanted) }?;
+        let made = unsafe { behind::create(&domain, &allocator, &wanted) }?;
         let (number, [sent, received]) = (made.queues.endpoint.qpn, made.completions);
         // SAFETY: it was just made; this member is the program's alone.
         unsafe { (&raw mut (*made.raw).qp_context).write(given.qp_context) };
@@ -95,7 +107,8 @@ pub unsafe extern "C" fn gds_create_qp(
         let mut told = given;
         (told.send_cq, told.recv_cq) = (sent, received);
         (told.cap.max_send_wr, told.cap.max_recv_wr) = (limits.sends, limits.receives);
-        (told.cap.max_send_sge, told.cap.max_recv_sge) = (limits.send_pieces, limits.receive_pieces);
+        (told.cap.max_send_sge, told.cap.max_recv_sge) =
+            (limits.send_pieces, limits.receive_pieces);
         // SAFETY: as above; the caller promises that it can be written.
         unsafe { attributes.write(told) };
         let shown = pairs::add(pair);
@@ -105,8 +118,8 @@ pub unsafe extern "C" fn gds_create_qp(
     })
 }
 
-/// Destroys a queue pair and its completion queues. What is under way is given up; streams that wait for its completions go on. Where
-/// a stream may still ring the doorbell of an mlx5 card, that card's objects stay until the process ends, and `ibv_dealloc_pd` is refused
+/// Destroys a queue pair and its completion queues. What is in progress is given up; streams that wait for its completions go on. Where
+/// a stream may still ring the doorbell of an mlx5 NIC, that NIC's objects stay until the process ends, and `ibv_dealloc_pd` is refused
 /// with `EBUSY`.
 ///
 /// Returns 0, also for NULL, as libgdsync does; `EINVAL` for what is no queue pair, or no more.
@@ -122,7 +135,7 @@ pub unsafe extern "C" fn gds_destroy_qp(qp: *mut Qp) -> c_int {
         }
         match pairs::remove(qp)?.end() {
             true => Ok(()),
-            false => Err(Refusal::Gone { what: "queue pair" }),
+            false => Err(CallError::Gone { what: "queue pair" }),
         }
     })
 }
@@ -136,15 +149,19 @@ pub unsafe extern "C" fn gds_destroy_qp(qp: *mut Qp) -> c_int {
 ///
 /// `attr` is NULL or can be read.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_modify_qp(qp: *mut Qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int {
+pub unsafe extern "C" fn gds_modify_qp(
+    qp: *mut Qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+) -> c_int {
     guard::call("gds_modify_qp", || {
         let pair = pairs::of(qp)?;
         if attr.is_null() {
-            return Err(Refusal::Null { what: "attr" });
+            return Err(CallError::Null { what: "attr" });
         }
         if !attr.is_aligned() {
             let (address, alignment) = (attr.addr(), align_of::<ibv_qp_attr>());
-            return Err(Refusal::Misaligned {
+            return Err(CallError::Misaligned {
                 what: "attr",
                 address,
                 alignment,
@@ -154,18 +171,18 @@ pub unsafe extern "C" fn gds_modify_qp(qp: *mut Qp, attr: *mut ibv_qp_attr, attr
         // SAFETY: not NULL, aligned, and so the caller promises that it can be read.
         if changes_state && unsafe { (*attr).qp_state } == ibv_qp_state::IBV_QPS_RESET {
             let (what, why) = ("the state RESET", "destroy the queue pair and make another");
-            return Err(Refusal::Unsupported { what, why });
+            return Err(CallError::Unsupported { what, why });
         }
         // SAFETY: the queue pair is alive meanwhile, and the attributes are as above.
         match pair.with_raw(|raw| unsafe { ibv_modify_qp(raw, attr, attr_mask) })? {
             0 => pair.serve(),
             -1 => {
-                return Err(Refusal::Change {
+                return Err(CallError::Change {
                     source: std::io::Error::last_os_error(),
                 });
             }
             errno => {
-                return Err(Refusal::Change {
+                return Err(CallError::Change {
                     source: std::io::Error::from_raw_os_error(errno),
                 });
             }
@@ -175,13 +192,15 @@ pub unsafe extern "C" fn gds_modify_qp(qp: *mut Qp, attr: *mut ibv_qp_attr, attr
 }
 
 /// Queues lie in host memory alone.
-fn home(flags: c_int) -> Result<(), Refusal> {
-    let allowed =
-        abi::CREATE_WQ_ON_GPU | abi::CREATE_TX_CQ_ON_GPU | abi::CREATE_RX_CQ_ON_GPU | abi::CREATE_WQ_DBREC_ON_GPU;
+fn location(flags: c_int) -> Result<(), CallError> {
+    let allowed = abi::CREATE_WQ_ON_GPU
+        | abi::CREATE_TX_CQ_ON_GPU
+        | abi::CREATE_RX_CQ_ON_GPU
+        | abi::CREATE_WQ_DBREC_ON_GPU;
     match flags {
         0 => Ok(()),
-        flags if flags & !allowed != 0 => Err(Refusal::Flags { flags, allowed }),
-        _ => Err(Refusal::Unsupported {
+        flags if flags & !allowed != 0 => Err(CallError::Flags { flags, allowed }),
+        _ => Err(CallError::Unsupported {
             what: "a queue in GPU memory",
             why: "flags are GDS_CREATE_QP_DEFAULT",
         }),
@@ -189,18 +208,23 @@ fn home(flags: c_int) -> Result<(), Refusal> {
 }
 
 /// The GPU of the current context. The queues are registered for all GPUs of the process, so another number is no obstacle.
-fn gpu(gpu_id: c_int) -> Result<gpu::Gpu, Refusal> {
-    let current = gpu::Gpu::current().map_err(Refusal::cuda("tell the GPU of the current context"))?;
+fn gpu(gpu_id: c_int) -> Result<gpu::Gpu, CallError> {
+    let current =
+        gpu::Gpu::current().map_err(CallError::cuda("tell the GPU of the current context"))?;
     let ordinal = current.device().ordinal;
     match u32::try_from(gpu_id) {
         Ok(wanted) if wanted == ordinal => Ok(current),
-        Ok(wanted) if gpu::devices().is_ok_and(|devices| devices.iter().any(|device| device.ordinal == wanted)) => {
-            let words =
-                format_args!("GPU {gpu_id} is asked for, and the current context is of GPU {ordinal}: that is used");
+        Ok(wanted)
+            if gpu::devices()
+                .is_ok_and(|devices| devices.iter().any(|device| device.ordinal == wanted)) =>
+        {
+            let words = format_args!(
+                "GPU {gpu_id} is asked for, and the current context is of GPU {ordinal}: that is used"
+            );
             log::say(Level::Warning, "gds_create_qp", words);
             Ok(current)
         }
-        _ => Err(Refusal::Bounds {
+        _ => Err(CallError::Bounds {
             what: "gpu_id",
             value: gpu_id.into(),
             bounds: "there is no such GPU",
@@ -208,10 +232,10 @@ fn gpu(gpu_id: c_int) -> Result<gpu::Gpu, Refusal> {
     }
 }
 
-fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), Refusal> {
+fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), CallError> {
     if !given.srq.is_null() {
         let (what, why) = ("a shared receive queue", "each queue pair has its own");
-        return Err(Refusal::Unsupported { what, why });
+        return Err(CallError::Unsupported { what, why });
     }
     let transport = match given.qp_type {
         ibv_qp_type::IBV_QPT_RC => Transport::Rc,
@@ -219,7 +243,7 @@ fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), Refusal> {
         ibv_qp_type::IBV_QPT_UD => Transport::Ud,
         other => {
             let of = "IBV_QPT_RC, IBV_QPT_UC and IBV_QPT_UD";
-            return Err(Refusal::Value {
+            return Err(CallError::Value {
                 of,
                 value: other.into(),
             });
@@ -228,16 +252,32 @@ fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), Refusal> {
     let cap = given.cap;
     let bounded = |what, value: u32, most: u32, bounds| match value <= most {
         true => Ok(value),
-        false => Err(Refusal::Bounds {
+        false => Err(CallError::Bounds {
             what,
             value: value.into(),
             bounds,
         }),
     };
-    let sends = bounded("max_send_wr", cap.max_send_wr, MOST_WORK, "it is 32768 at most")?.max(1);
-    let receives = bounded("max_recv_wr", cap.max_recv_wr, MOST_WORK, "it is 32768 at most")?.max(1);
+    let sends = bounded(
+        "max_send_wr",
+        cap.max_send_wr,
+        MOST_WORK,
+        "it is 32768 at most",
+    )?
+    .max(1);
+    let receives = bounded(
+        "max_recv_wr",
+        cap.max_recv_wr,
+        MOST_WORK,
+        "it is 32768 at most",
+    )?
+    .max(1);
     let (besides, most_pieces, most_inline) = match transport {
-        Transport::Ud => (BESIDES_OF_DATAGRAMS, "it is 59 at most", "it is 940 at most"),
+        Transport::Ud => (
+            BESIDES_OF_DATAGRAMS,
+            "it is 59 at most",
+            "it is 940 at most",
+        ),
         Transport::Rc | Transport::Uc => (BESIDES, "it is 60 at most", "it is 956 at most"),
     };
     let room = MOST_SEGMENTS - besides;
@@ -249,9 +289,16 @@ fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), Refusal> {
         "it is 60 at most",
     )?
     .max(1);
-    let inline = bounded("max_inline_data", cap.max_inline_data, room * 16 - 4, most_inline)?;
+    let inline = bounded(
+        "max_inline_data",
+        cap.max_inline_data,
+        room * 16 - 4,
+        most_inline,
+    )?;
     let segments = besides + send_pieces.max((4 + inline).div_ceil(16));
-    let blocks = sends.saturating_mul(segments.div_ceil(4)).next_power_of_two();
+    let blocks = sends
+        .saturating_mul(segments.div_ceil(4))
+        .next_power_of_two();
     let send_blocks = bounded(
         "max_send_wr",
         blocks,

@@ -7,22 +7,29 @@ use engine::descriptor::Capabilities;
 use gpu::foreign::{self, StreamCapabilities};
 use process::PerProcess;
 
+use crate::call_error::CallError;
 use crate::environment::environment;
 use crate::log::{self, Level};
-use crate::refusal::Refusal;
 
 /// By CUDA's number of the device. They do not change while the process lives.
-static KNOWN: PerProcess<Mutex<BTreeMap<i32, StreamCapabilities>>> = PerProcess::new(Mutex::default);
+static KNOWN: PerProcess<Mutex<BTreeMap<i32, StreamCapabilities>>> =
+    PerProcess::new(Mutex::default);
 
 /// Of the calling thread's context.
-pub(crate) fn capabilities() -> Result<Capabilities, Refusal> {
-    let device = foreign::current_device().map_err(Refusal::cuda("tell the GPU of the current context"))?;
+pub(crate) fn capabilities() -> Result<Capabilities, CallError> {
+    let device = foreign::current_device()
+        .map_err(CallError::cuda("tell the GPU of the current context"))?;
     let mut known = KNOWN.get().lock().unwrap_or_else(PoisonError::into_inner);
     let has = match known.get(&device) {
         Some(has) => *has,
         None => {
-            let has = foreign::stream_capabilities(device).map_err(Refusal::cuda("ask the GPU what it can do"))?;
-            log::say(Level::Debug, "capabilities", format_args!("device {device}: {has:?}"));
+            let has = foreign::stream_capabilities(device)
+                .map_err(CallError::cuda("ask the GPU what it can do"))?;
+            log::say(
+                Level::Debug,
+                "capabilities",
+                format_args!("device {device}: {has:?}"),
+            );
             if environment().no_write_memory {
                 let words = "GDS_DISABLE_WRITEMEMORY is set: memory is written in words anyway";
                 log::say(Level::Debug, "capabilities", format_args!("{words}"));

@@ -40,7 +40,7 @@ pub(crate) enum Hca {
     Fitting,
     /// `proxy`: a thread, with any device.
     Proxy,
-    /// `mlx5`: the card itself.
+    /// `mlx5`: the NIC itself.
     Mlx5,
 }
 
@@ -48,7 +48,9 @@ pub(crate) enum Hca {
 pub(crate) fn environment() -> &'static Environment {
     static ENVIRONMENT: SetOnce<Environment> = SetOnce::new();
     ENVIRONMENT.get_or_set(|| {
-        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| is_number_but_0(value.as_bytes()));
+        let is_set = |name: &str| {
+            std::env::var_os(name).is_some_and(|value| is_number_but_0(value.as_bytes()))
+        };
         Environment {
             debug: is_set("GDS_ENABLE_DEBUG"),
             no_write64: is_set("GDS_DISABLE_WRITE64"),
@@ -68,7 +70,9 @@ pub(crate) fn environment() -> &'static Environment {
 
 /// So many milliseconds; the default where it is no number, or 0.
 fn timeout(text: Option<&OsStr>) -> Duration {
-    let number = text.and_then(OsStr::to_str).and_then(|text| text.trim().parse().ok());
+    let number = text
+        .and_then(OsStr::to_str)
+        .and_then(|text| text.trim().parse().ok());
     // An `Instant` is that long from now, also in a thousand years.
     let number = number.filter(|&number| (1..=u64::from(u32::MAX)).contains(&number));
     number.map_or(CPU_WAIT_TIMEOUT, Duration::from_millis)

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use gpu::Compare;
 
 use crate::abi;
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 
 /// Whose memory a word is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,27 +19,27 @@ pub(crate) enum MemoryType {
 }
 
 /// The memory type of `flags`, of which no bits may be set but its own and `others`.
-pub(crate) fn memory_type(flags: c_int, others: c_int) -> Result<MemoryType, Refusal> {
+pub(crate) fn memory_type(flags: c_int, others: c_int) -> Result<MemoryType, CallError> {
     let allowed = abi::MEMORY_MASK | others;
     if flags & !allowed != 0 {
-        return Err(Refusal::Flags { flags, allowed });
+        return Err(CallError::Flags { flags, allowed });
     }
     match flags & abi::MEMORY_MASK {
         abi::MEMORY_GPU => Ok(MemoryType::Gpu),
         abi::MEMORY_HOST => Ok(MemoryType::Host),
         abi::MEMORY_IO => Ok(MemoryType::Io),
-        _ => Err(Refusal::MemoryType { flags }),
+        _ => Err(CallError::MemoryType { flags }),
     }
 }
 
 /// The condition that a `gds_wait_cond_flag_t` names.
-pub(crate) fn compare(condition: u32) -> Result<Compare, Refusal> {
+pub(crate) fn compare(condition: u32) -> Result<Compare, CallError> {
     match condition {
         0 => Ok(Compare::Geq),
         1 => Ok(Compare::Eq),
         2 => Ok(Compare::And),
         3 => Ok(Compare::Nor),
-        other => Err(Refusal::Value {
+        other => Err(CallError::Value {
             of: "gds_wait_cond_flag_t",
             value: other.into(),
         }),
@@ -47,13 +47,13 @@ pub(crate) fn compare(condition: u32) -> Result<Compare, Refusal> {
 }
 
 /// The address of a word of 32 bits, or of the first of several.
-pub(crate) fn word(what: &'static str, pointer: *const u8) -> Result<usize, Refusal> {
+pub(crate) fn word(what: &'static str, pointer: *const u8) -> Result<usize, CallError> {
     let address = pointer.expose_provenance();
     if address == 0 {
-        return Err(Refusal::Null { what });
+        return Err(CallError::Null { what });
     }
     if !address.is_multiple_of(4) {
-        return Err(Refusal::Misaligned {
+        return Err(CallError::Misaligned {
             what,
             address,
             alignment: 4,
@@ -63,9 +63,9 @@ pub(crate) fn word(what: &'static str, pointer: *const u8) -> Result<usize, Refu
 }
 
 /// As many bytes as are written by value.
-pub(crate) fn bytes(count: usize) -> Result<usize, Refusal> {
+pub(crate) fn bytes(count: usize) -> Result<usize, CallError> {
     let is_whole = count.is_multiple_of(4) && (4..=engine::descriptor::MOST_BYTES).contains(&count);
-    is_whole.then_some(count).ok_or(Refusal::Bytes { count })
+    is_whole.then_some(count).ok_or(CallError::Bytes { count })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@
 
 pub mod abi;
 mod behind;
+mod call_error;
 mod claims;
 mod completed;
 mod cpu;
@@ -29,7 +30,6 @@ mod log;
 mod mapped;
 mod pair;
 mod pairs;
-mod refusal;
 mod registry;
 mod request;
 mod work;
@@ -46,9 +46,13 @@ mod wait_calls;
 pub use create_calls::{gds_create_qp, gds_destroy_qp, gds_modify_qp};
 #[doc(hidden)]
 pub use mapped::simulate;
-pub use memory_calls::{gds_alloc_mapped_memory, gds_free_mapped_memory, gds_mlx5_get_dword_wait_info};
+pub use memory_calls::{
+    gds_alloc_mapped_memory, gds_free_mapped_memory, gds_mlx5_get_dword_wait_info,
+};
 pub use post_calls::{gds_post_descriptors, gds_stream_post_descriptors};
-pub use prepare_calls::{gds_prepare_wait_value32, gds_prepare_write_memory, gds_prepare_write_value32};
+pub use prepare_calls::{
+    gds_prepare_wait_value32, gds_prepare_write_memory, gds_prepare_write_value32,
+};
 pub use query_calls::gds_query_param;
 pub use raw_calls::{gds_mlx5_get_send_info, gds_mlx5_get_wait_info};
 pub use send_calls::{
@@ -56,6 +60,6 @@ pub use send_calls::{
     gds_stream_queue_send,
 };
 pub use wait_calls::{
-    gds_append_wait_cq, gds_poll_cq, gds_post_wait_cq, gds_prepare_wait_cq, gds_stream_post_wait_cq,
-    gds_stream_post_wait_cq_all, gds_stream_wait_cq,
+    gds_append_wait_cq, gds_poll_cq, gds_post_wait_cq, gds_prepare_wait_cq,
+    gds_stream_post_wait_cq, gds_stream_post_wait_cq_all, gds_stream_wait_cq,
 };

@@ -4,24 +4,27 @@ use engine::descriptor::{self, Capabilities, Descriptor, Further, Impossible, St
 use engine::queue::{Step as Ring, Wait};
 
 use crate::abi;
+use crate::call_error::CallError;
 use crate::claims::Claims;
 use crate::flags::{self, MemoryType};
-use crate::refusal::Refusal;
 
 /// The descriptors of an array.
 ///
 /// # Safety
 ///
 /// `list` is NULL or has `count` descriptors, which nobody changes meanwhile, each with the member of its tag filled in.
-pub(crate) unsafe fn given<'a>(count: usize, list: *const abi::Descriptor) -> Result<&'a [abi::Descriptor], Refusal> {
+pub(crate) unsafe fn given<'a>(
+    count: usize,
+    list: *const abi::Descriptor,
+) -> Result<&'a [abi::Descriptor], CallError> {
     if count == 0 {
         return Ok(&[]);
     }
     if list.is_null() {
-        return Err(Refusal::Null { what: "descs" });
+        return Err(CallError::Null { what: "descs" });
     }
     if !list.is_aligned() {
-        return Err(Refusal::Misaligned {
+        return Err(CallError::Misaligned {
             what: "descs",
             address: list.addr(),
             alignment: align_of::<abi::Descriptor>(),
@@ -31,7 +34,7 @@ pub(crate) unsafe fn given<'a>(count: usize, list: *const abi::Descriptor) -> Re
         .checked_mul(size_of::<abi::Descriptor>())
         .is_none_or(|bytes| bytes > isize::MAX as usize)
     {
-        return Err(Refusal::Count { count });
+        return Err(CallError::Count { count });
     }
     // SAFETY: not NULL, aligned, and the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts(list, count) })
@@ -46,7 +49,7 @@ pub(crate) struct List<A> {
 /// Where things are, in the terms of whoever does a list.
 pub(crate) trait Finds<A> {
     /// A word that the program named, or the first of as many bytes.
-    fn word(&mut self, address: usize, bytes: usize, memory: MemoryType) -> Result<A, Refusal>;
+    fn word(&mut self, address: usize, bytes: usize, memory: MemoryType) -> Result<A, CallError>;
     /// A word of a queue.
     fn place(&mut self, place: &engine::Place) -> A;
 }
@@ -60,7 +63,7 @@ pub(crate) unsafe fn read<A>(
     given: &[abi::Descriptor],
     claims: &mut Claims,
     finds: &mut impl Finds<A>,
-) -> Result<List<A>, Refusal> {
+) -> Result<List<A>, CallError> {
     let mut list = List {
         made: Vec::with_capacity(given.len()),
         from: Vec::with_capacity(given.len()),
@@ -69,7 +72,7 @@ pub(crate) unsafe fn read<A>(
         claims.at(position);
         // SAFETY: the caller's promise.
         let read = unsafe { one(given, claims, finds, &mut list.made) };
-        read.map_err(|source| Refusal::Descriptor {
+        read.map_err(|source| CallError::Descriptor {
             position,
             source: Box::new(source),
         })?;
@@ -86,7 +89,7 @@ impl<A: Further> List<A> {
     }
 
     /// The steps that say the same.
-    pub(crate) fn steps(&self, can: Capabilities) -> Result<Vec<Step<A>>, Refusal> {
+    pub(crate) fn steps(&self, can: Capabilities) -> Result<Vec<Step<A>>, CallError> {
         descriptor::steps(&self.made, can).map_err(|impossible| {
             let of = |position: usize| self.from.get(position).copied().unwrap_or(position);
             let source = match impossible {
@@ -97,7 +100,7 @@ impl<A: Further> List<A> {
                     bytes,
                 },
             };
-            Refusal::Impossible { source }
+            CallError::Impossible { source }
         })
     }
 }
@@ -110,7 +113,7 @@ unsafe fn one<A>(
     claims: &mut Claims,
     finds: &mut impl Finds<A>,
     made: &mut Vec<Descriptor<A>>,
-) -> Result<(), Refusal> {
+) -> Result<(), CallError> {
     made.push(match given.tag {
         abi::TAG_WAIT_VALUE32 => {
             // SAFETY: the tag says which member it is.
@@ -141,7 +144,7 @@ unsafe fn one<A>(
             let to = flags::word("dest", write.dest)?;
             let count = flags::bytes(write.count)?;
             if write.src.is_null() {
-                return Err(Refusal::Null { what: "src" });
+                return Err(CallError::Null { what: "src" });
             }
             let at = finds.word(to, count, memory)?;
             // SAFETY: not NULL, at most 1024, and the caller promises that they can be read.
@@ -165,7 +168,7 @@ unsafe fn one<A>(
             return waits(&wait, &appended, finds, made);
         }
         other => {
-            return Err(Refusal::Value {
+            return Err(CallError::Value {
                 of: "gds_tag_t",
                 value: other.into(),
             });
@@ -193,13 +196,13 @@ fn rings<A>(step: &Ring, finds: &mut impl Finds<A>) -> Descriptor<A> {
 }
 
 /// The wait for a completion, the word that lets the CPU poll it, and what the program appended, at addresses of the GPU. What the
-/// card wrote before the completion is visible then.
+/// NIC wrote before the completion is visible then.
 fn waits<A>(
     wait: &Wait,
     appended: &[(usize, u32)],
     finds: &mut impl Finds<A>,
     made: &mut Vec<Descriptor<A>>,
-) -> Result<(), Refusal> {
+) -> Result<(), CallError> {
     let (value, compare) = wait.condition();
     made.push(Descriptor::Wait32 {
         at: finds.place(wait.word()),
@@ -223,17 +226,17 @@ fn waits<A>(
 }
 
 /// The memory type of a wait's flags.
-pub(crate) fn wait_memory(flags: i32) -> Result<MemoryType, Refusal> {
+pub(crate) fn wait_memory(flags: i32) -> Result<MemoryType, CallError> {
     flags::memory_type(flags, abi::WAIT_POST_FLUSH_REMOTE)
 }
 
 /// Of those of the write of a word.
-pub(crate) fn write_memory(flags: i32) -> Result<MemoryType, Refusal> {
+pub(crate) fn write_memory(flags: i32) -> Result<MemoryType, CallError> {
     flags::memory_type(flags, abi::WRITE_PRE_BARRIER_SYS)
 }
 
 /// Of those of a write of bytes.
-pub(crate) fn bytes_memory(flags: i32) -> Result<MemoryType, Refusal> {
+pub(crate) fn bytes_memory(flags: i32) -> Result<MemoryType, CallError> {
     let others = abi::WRITE_MEMORY_PRE_BARRIER_SYS | abi::WRITE_MEMORY_POST_BARRIER_SYS;
     flags::memory_type(flags, others)
 }

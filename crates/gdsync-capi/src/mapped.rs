@@ -10,7 +10,7 @@ use gpu::{DevicePtr, Registration, foreign, pointer};
 use process::PerProcess;
 
 use crate::abi;
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 use crate::registry::{self, Lookup};
 
 /// What there is.
@@ -54,8 +54,8 @@ pub fn simulate() {
 }
 
 /// Device memory with a CPU mapping, in the current context.
-pub(crate) fn allocate_gpu(bytes: usize, flags: i32) -> Result<abi::MemDesc, Refusal> {
-    let device = foreign::allocate(bytes).map_err(Refusal::cuda("allocate GPU memory"))?;
+pub(crate) fn allocate_gpu(bytes: usize, flags: i32) -> Result<abi::MemDesc, CallError> {
+    let device = foreign::allocate(bytes).map_err(CallError::cuda("allocate GPU memory"))?;
     let shown = show(device, bytes).inspect_err(|_| {
         // SAFETY: it was allocated above and shown to nobody. The first refusal is the one to report.
         let _ = unsafe { foreign::free(device) };
@@ -76,14 +76,19 @@ pub(crate) fn allocate_gpu(bytes: usize, flags: i32) -> Result<abi::MemDesc, Ref
     })
 }
 
-fn show(device: DevicePtr, bytes: usize) -> Result<GpuMemory, Refusal> {
-    pointer::set_sync_memops(device).map_err(Refusal::cuda("make copies of GPU memory synchronous"))?;
+fn show(device: DevicePtr, bytes: usize) -> Result<GpuMemory, CallError> {
+    pointer::set_sync_memops(device)
+        .map_err(CallError::cuda("make copies of GPU memory synchronous"))?;
     if IS_SIMULATED.load(Ordering::Relaxed) {
         let start = device.get() as usize;
         let mapping = None;
-        return Ok(GpuMemory { bytes, start, mapping });
+        return Ok(GpuMemory {
+            bytes,
+            start,
+            mapping,
+        });
     }
-    let refused = |source| Refusal::Map { source };
+    let refused = |source| CallError::Map { source };
     let gdr = match &mut table().gdr {
         Some(gdr) => gdr.clone(),
         unopened => unopened.insert(Gdr::open().map_err(refused)?).clone(),
@@ -99,10 +104,10 @@ fn show(device: DevicePtr, bytes: usize) -> Result<GpuMemory, Refusal> {
 }
 
 /// Host memory in whole pages of its own, zeroed and registered.
-pub(crate) fn allocate_host(bytes: usize, flags: i32) -> Result<abi::MemDesc, Refusal> {
+pub(crate) fn allocate_host(bytes: usize, flags: i32) -> Result<abi::MemDesc, CallError> {
     let length = bytes.checked_next_multiple_of(registry::page());
-    let length = length.ok_or(Refusal::HostMemory { bytes })?;
-    let start = map(length).ok_or(Refusal::HostMemory { bytes })?;
+    let length = length.ok_or(CallError::HostMemory { bytes })?;
+    let start = map(length).ok_or(CallError::HostMemory { bytes })?;
     let address = start.expose_provenance();
     // SAFETY: memory that was just mapped, and is unmapped after its registration has ended.
     let device = unsafe { Lookup::default().device_address(address, length, Registration::Memory) };
@@ -128,18 +133,22 @@ pub(crate) fn allocate_host(bytes: usize, flags: i32) -> Result<abi::MemDesc, Re
 /// # Safety
 ///
 /// Neither the CPU nor the GPU uses it any more.
-pub(crate) unsafe fn free_gpu(device: u64, host: *mut c_void) -> Result<(), Refusal> {
+pub(crate) unsafe fn free_gpu(device: u64, host: *mut c_void) -> Result<(), CallError> {
     let is_usable = foreign::current_device();
     let mut table = table();
-    if table.gpu.get(&device).is_none_or(|memory| memory.start != host.addr()) {
-        return Err(Refusal::NotOurs);
+    if table
+        .gpu
+        .get(&device)
+        .is_none_or(|memory| memory.start != host.addr())
+    {
+        return Err(CallError::NotOurs);
     }
-    is_usable.map_err(Refusal::cuda("free GPU memory"))?;
+    is_usable.map_err(CallError::cuda("free GPU memory"))?;
     let memory = table.gpu.remove(&device);
     drop(table);
     drop(memory.and_then(|memory| memory.mapping));
     // SAFETY: it is this library's, and the caller promises that nobody uses it.
-    unsafe { foreign::free(DevicePtr::new(device)) }.map_err(Refusal::cuda("free GPU memory"))
+    unsafe { foreign::free(DevicePtr::new(device)) }.map_err(CallError::cuda("free GPU memory"))
 }
 
 /// Ends the registration, then unmaps the memory; where the first is refused, neither.
@@ -147,10 +156,10 @@ pub(crate) unsafe fn free_gpu(device: u64, host: *mut c_void) -> Result<(), Refu
 /// # Safety
 ///
 /// As [`free_gpu`].
-pub(crate) unsafe fn free_host(host: *mut c_void) -> Result<(), Refusal> {
+pub(crate) unsafe fn free_host(host: *mut c_void) -> Result<(), CallError> {
     let start = host.addr();
     let mut table = table();
-    let length = *table.host.get(&start).ok_or(Refusal::NotOurs)?;
+    let length = *table.host.get(&start).ok_or(CallError::NotOurs)?;
     // SAFETY: the caller's promise.
     unsafe { registry::forget(start..start + length) }?;
     table.host.remove(&start);

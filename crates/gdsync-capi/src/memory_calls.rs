@@ -5,9 +5,9 @@ use std::ffi::c_int;
 use gpu::{DevicePtr, Registration};
 
 use crate::abi::{self, DwordWaitInfo, MemDesc};
+use crate::call_error::CallError;
 use crate::flags::{self, MemoryType};
 use crate::log::{self, Level};
-use crate::refusal::Refusal;
 use crate::registry::Lookup;
 use crate::{guard, list, mapped};
 
@@ -22,7 +22,11 @@ use crate::{guard, list, mapped};
 ///
 /// `desc` is NULL or can be written to.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_alloc_mapped_memory(desc: *mut MemDesc, size: usize, flags: c_int) -> c_int {
+pub unsafe extern "C" fn gds_alloc_mapped_memory(
+    desc: *mut MemDesc,
+    size: usize,
+    flags: c_int,
+) -> c_int {
     const NAME: &str = "gds_alloc_mapped_memory";
     guard::call(NAME, || {
         if size == 0 {
@@ -34,13 +38,13 @@ pub unsafe extern "C" fn gds_alloc_mapped_memory(desc: *mut MemDesc, size: usize
             return Ok(());
         }
         if desc.is_null() {
-            return Err(Refusal::Null { what: "desc" });
+            return Err(CallError::Null { what: "desc" });
         }
         // As in libgdsync, only these bits count.
         let made = match flags & abi::MEMORY_MASK {
             abi::MEMORY_GPU => mapped::allocate_gpu(size, flags)?,
             abi::MEMORY_HOST => mapped::allocate_host(size, flags)?,
-            _ => return Err(Refusal::MemoryType { flags }),
+            _ => return Err(CallError::MemoryType { flags }),
         };
         let (device, host) = (made.d_ptr, made.h_ptr);
         log::say(
@@ -66,7 +70,7 @@ pub unsafe extern "C" fn gds_alloc_mapped_memory(desc: *mut MemDesc, size: usize
 pub unsafe extern "C" fn gds_free_mapped_memory(desc: *mut MemDesc) -> c_int {
     guard::call("gds_free_mapped_memory", || {
         if desc.is_null() {
-            return Err(Refusal::Null { what: "desc" });
+            return Err(CallError::Null { what: "desc" });
         }
         // SAFETY: not NULL, and so the caller promises that it can be read.
         let given = unsafe { desc.read() };
@@ -75,7 +79,7 @@ pub unsafe extern "C" fn gds_free_mapped_memory(desc: *mut MemDesc) -> c_int {
             abi::MEMORY_GPU => unsafe { mapped::free_gpu(given.d_ptr, given.h_ptr) }?,
             // SAFETY: as above.
             abi::MEMORY_HOST => unsafe { mapped::free_host(given.h_ptr) }?,
-            _ => return Err(Refusal::MemoryType { flags: given.flags }),
+            _ => return Err(CallError::MemoryType { flags: given.flags }),
         }
         let emptied = MemDesc {
             d_ptr: 0,
@@ -110,7 +114,7 @@ pub unsafe extern "C" fn gds_mlx5_get_dword_wait_info(
         let memory = list::wait_memory(flags)?;
         let word = flags::word("ptr", ptr.cast())?;
         if mlx5_info.is_null() {
-            return Err(Refusal::Null { what: "mlx5_info" });
+            return Err(CallError::Null { what: "mlx5_info" });
         }
         // SAFETY: the caller's promise.
         let found = |how| unsafe { Lookup::default().device_address(word, 4, how) };

@@ -19,7 +19,7 @@ use verbs::raw::{ibv_ah, ibv_qp};
 
 use crate::abi::{self, Cq, Qp};
 use crate::behind::{Behind, Made};
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 
 /// Which of a queue pair's completion queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -124,11 +124,13 @@ enum Given {
 
 impl Given {
     /// Whether it may be posted.
-    fn may(self) -> Result<(), Refusal> {
+    fn may(self) -> Result<(), CallError> {
         match self {
             Self::No => Ok(()),
-            Self::Posted => Err(Refusal::Spent { why: "posted before" }),
-            Self::Over => Err(Refusal::Spent {
+            Self::Posted => Err(CallError::Spent {
+                why: "posted before",
+            }),
+            Self::Over => Err(CallError::Spent {
                 why: "given up by gds_post_wait_cq",
             }),
         }
@@ -136,7 +138,12 @@ impl Given {
 }
 
 impl Pair {
-    pub(crate) fn new(id: u64, limits: Limits, made: Made, context: *mut verbs::raw::ibv_context) -> Self {
+    pub(crate) fn new(
+        id: u64,
+        limits: Limits,
+        made: Made,
+        context: *mut verbs::raw::ibv_context,
+    ) -> Self {
         let [sent, received] = made.completions;
         let cq = |cq| Cq { cq, curr_offset: 0 };
         let shown = Qp {
@@ -189,19 +196,25 @@ impl Pair {
     /// # Safety
     ///
     /// The handle is alive, of the queue pair's device.
-    pub(crate) unsafe fn address(&self, handle: NonNull<ibv_ah>) -> Result<AddressVector, Refusal> {
+    pub(crate) unsafe fn address(
+        &self,
+        handle: NonNull<ibv_ah>,
+    ) -> Result<AddressVector, CallError> {
         // SAFETY: this function's condition.
         unsafe { self.behind.address(handle) }
     }
 
     /// Does something with the verbs queue pair, which is alive meanwhile.
-    pub(crate) fn with_raw<T>(&self, does: impl FnOnce(*mut ibv_qp) -> T) -> Result<T, Refusal> {
+    pub(crate) fn with_raw<T>(&self, does: impl FnOnce(*mut ibv_qp) -> T) -> Result<T, CallError> {
         let queues = self.queues();
         queues.as_ref().ok_or(GONE)?;
         Ok(does(self.raw))
     }
 
-    fn alive<T>(&self, does: impl FnOnce(&mut Queues) -> Result<T, Refusal>) -> Result<T, Refusal> {
+    fn alive<T>(
+        &self,
+        does: impl FnOnce(&mut Queues) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
         does(self.queues().as_mut().ok_or(GONE)?)
     }
 
@@ -224,7 +237,7 @@ impl Pair {
     }
 }
 
-const GONE: Refusal = Refusal::Gone { what: "queue pair" };
+const GONE: CallError = CallError::Gone { what: "queue pair" };
 
 impl Side {
     /// Its place in arrays of both.

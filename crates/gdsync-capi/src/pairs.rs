@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use process::PerProcess;
 
 use crate::abi::{Cq, Qp};
+use crate::call_error::CallError;
 use crate::pair::{Pair, Side};
-use crate::refusal::Refusal;
 
 struct Table {
     by_address: BTreeMap<usize, Arc<Pair>>,
@@ -44,7 +44,7 @@ pub(crate) fn add(pair: Pair) -> *mut Qp {
 }
 
 /// Takes a queue pair out.
-pub(crate) fn remove(qp: *mut Qp) -> Result<Arc<Pair>, Refusal> {
+pub(crate) fn remove(qp: *mut Qp) -> Result<Arc<Pair>, CallError> {
     let mut table = table();
     let pair = table.by_address.remove(&qp.addr()).ok_or(NO_PAIR)?;
     table.by_id.remove(&pair.id);
@@ -52,34 +52,38 @@ pub(crate) fn remove(qp: *mut Qp) -> Result<Arc<Pair>, Refusal> {
 }
 
 /// The queue pair at an address.
-pub(crate) fn of(qp: *const Qp) -> Result<Arc<Pair>, Refusal> {
+pub(crate) fn of(qp: *const Qp) -> Result<Arc<Pair>, CallError> {
     if qp.is_null() {
-        return Err(Refusal::Null { what: "qp" });
+        return Err(CallError::Null { what: "qp" });
     }
     table().by_address.get(&qp.addr()).cloned().ok_or(NO_PAIR)
 }
 
 /// The queue pair of a completion queue, and which of the two that is.
-pub(crate) fn of_queue(cq: *const Cq) -> Result<(Arc<Pair>, Side), Refusal> {
+pub(crate) fn of_queue(cq: *const Cq) -> Result<(Arc<Pair>, Side), CallError> {
     if cq.is_null() {
-        return Err(Refusal::Null { what: "cq" });
+        return Err(CallError::Null { what: "cq" });
     }
     let table = table();
     let of = |side: Side| {
-        let pair = table.by_address.get(&cq.addr().wrapping_sub(side.offset()))?;
+        let pair = table
+            .by_address
+            .get(&cq.addr().wrapping_sub(side.offset()))?;
         Some((Arc::clone(pair), side))
     };
-    of(Side::Sent).or_else(|| of(Side::Received)).ok_or(Refusal::Gone {
-        what: "completion queue",
-    })
+    of(Side::Sent)
+        .or_else(|| of(Side::Received))
+        .ok_or(CallError::Gone {
+            what: "completion queue",
+        })
 }
 
 /// The queue pair of a number.
-pub(crate) fn numbered(id: u64) -> Result<Arc<Pair>, Refusal> {
+pub(crate) fn numbered(id: u64) -> Result<Arc<Pair>, CallError> {
     table().by_id.get(&id).cloned().ok_or(NO_PAIR)
 }
 
-const NO_PAIR: Refusal = Refusal::Gone { what: "queue pair" };
+const NO_PAIR: CallError = CallError::Gone { what: "queue pair" };
 
 /// A panic while the lock was held leaves maps that are whole.
 fn table() -> MutexGuard<'static, Table> {

@@ -8,13 +8,13 @@ use gpu::pointer::{self, MemoryKind};
 use gpu::{DevicePtr, MemoryOperation, Registration, foreign};
 
 use crate::abi::Descriptor;
+use crate::call_error::CallError;
 use crate::claims::Claims;
 use crate::cpu::{Place, Words};
 use crate::environment::environment;
 use crate::flags::MemoryType;
 use crate::list::Finds;
 use crate::log::{self, Level};
-use crate::refusal::Refusal;
 use crate::registry::Lookup;
 use crate::{device, guard, list, mapped, pair};
 
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn gds_stream_post_descriptors(
 /// # Safety
 ///
 /// As [`gds_stream_post_descriptors`].
-pub(crate) unsafe fn on_stream(stream: *mut c_void, given: &[Descriptor]) -> Result<(), Refusal> {
+pub(crate) unsafe fn on_stream(stream: *mut c_void, given: &[Descriptor]) -> Result<(), CallError> {
     if given.is_empty() {
         return Ok(());
     }
@@ -60,13 +60,16 @@ pub(crate) unsafe fn on_stream(stream: *mut c_void, given: &[Descriptor]) -> Res
     let list = unsafe { list::read(given, &mut claims, &mut ForGpu(Lookup::default())) }?;
     let steps = list.steps(can)?;
     // SAFETY: the caller promises that the words stay until the stream has done them; those of queues are kept.
-    let operations: Vec<MemoryOperation> = steps.iter().map(|&step| unsafe { operation(step) }).collect();
+    let operations: Vec<MemoryOperation> = steps
+        .iter()
+        .map(|&step| unsafe { operation(step) })
+        .collect();
     // SAFETY: as above, of the stream too.
     let put = unsafe { foreign::batch(stream, &operations) };
     if environment().dump || put.is_err() {
         dump(&steps);
     }
-    put.map_err(Refusal::cuda("put the list into the stream"))?;
+    put.map_err(CallError::cuda("put the list into the stream"))?;
     for pair in claims.keep() {
         pair.wake();
     }
@@ -84,7 +87,11 @@ pub(crate) unsafe fn on_stream(stream: *mut c_void, given: &[Descriptor]) -> Res
 ///
 /// `descs` is NULL or has `n_descs` descriptors, whose words stay memory until this returns.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_post_descriptors(n_descs: usize, descs: *mut Descriptor, flags: c_int) -> c_int {
+pub unsafe extern "C" fn gds_post_descriptors(
+    n_descs: usize,
+    descs: *mut Descriptor,
+    flags: c_int,
+) -> c_int {
     guard::call("gds_post_descriptors", || {
         no_flags(flags)?;
         // SAFETY: the caller's promise.
@@ -99,7 +106,7 @@ pub unsafe extern "C" fn gds_post_descriptors(n_descs: usize, descs: *mut Descri
 /// # Safety
 ///
 /// As [`gds_post_descriptors`].
-pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), Refusal> {
+pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), CallError> {
     let mut claims = Claims::default();
     // SAFETY: the caller's promise.
     let list = unsafe { list::read(given, &mut claims, &mut ForCpu) }?;
@@ -112,12 +119,12 @@ pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), Refusal> {
     words.settle();
     let (pairs, done) = match done {
         // Its end ended waits that stand in the list.
-        Ok(()) if is_gone() => (claims.keep(), Err(Refusal::Cancelled)),
+        Ok(()) if is_gone() => (claims.keep(), Err(CallError::Cancelled)),
         Ok(()) => (claims.keep(), Ok(())),
         Err(Undone::Word(never)) => match never {},
         Err(Undone::Cancelled { step }) => {
             let position = list.origin(Capabilities::ALL, step);
-            (claims.keep_before(position), Err(Refusal::Cancelled))
+            (claims.keep_before(position), Err(CallError::Cancelled))
         }
         Err(Undone::Late {
             step,
@@ -127,7 +134,7 @@ pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), Refusal> {
             waited,
         }) => {
             let position = list.origin(Capabilities::ALL, step);
-            let timed_out = Refusal::TimedOut {
+            let timed_out = CallError::TimedOut {
                 position,
                 seen,
                 compare,
@@ -140,17 +147,17 @@ pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), Refusal> {
     for pair in pairs {
         pair.serve();
     }
-    if matches!(done, Err(Refusal::Cancelled)) {
+    if matches!(done, Err(CallError::Cancelled)) {
         // Nobody else would before the next queue pair is destroyed, and the program may close the device.
         pair::give_back();
     }
     done
 }
 
-fn no_flags(flags: c_int) -> Result<(), Refusal> {
+fn no_flags(flags: c_int) -> Result<(), CallError> {
     match flags {
         0 => Ok(()),
-        _ => Err(Refusal::Flags { flags, allowed: 0 }),
+        _ => Err(CallError::Flags { flags, allowed: 0 }),
     }
 }
 
@@ -158,7 +165,12 @@ fn no_flags(flags: c_int) -> Result<(), Refusal> {
 struct ForGpu(Lookup);
 
 impl Finds<DevicePtr> for ForGpu {
-    fn word(&mut self, address: usize, bytes: usize, memory: MemoryType) -> Result<DevicePtr, Refusal> {
+    fn word(
+        &mut self,
+        address: usize,
+        bytes: usize,
+        memory: MemoryType,
+    ) -> Result<DevicePtr, CallError> {
         let how = match memory {
             MemoryType::Gpu => return Ok(DevicePtr::new(address as u64)),
             MemoryType::Host => Registration::Memory,
@@ -177,8 +189,13 @@ impl Finds<DevicePtr> for ForGpu {
 struct ForCpu;
 
 impl Finds<Place> for ForCpu {
-    fn word(&mut self, address: usize, bytes: usize, memory: MemoryType) -> Result<Place, Refusal> {
-        let place = |address, is_far| Ok(Place { address, is_far });
+    fn word(
+        &mut self,
+        address: usize,
+        bytes: usize,
+        memory: MemoryType,
+    ) -> Result<Place, CallError> {
+        let place = |address, is_peer| Ok(Place { address, is_peer });
         match memory {
             MemoryType::Host => place(address, false),
             MemoryType::Io => place(address, true),
@@ -187,8 +204,10 @@ impl Finds<Place> for ForCpu {
                     return place(address, true);
                 }
                 match pointer::describe(DevicePtr::new(address as u64)) {
-                    Ok(known) if matches!(known.kind, MemoryKind::Host | MemoryKind::Managed) => place(address, false),
-                    _ => Err(Refusal::Unreachable { address }),
+                    Ok(known) if matches!(known.kind, MemoryKind::Host | MemoryKind::Managed) => {
+                        place(address, false)
+                    }
+                    _ => Err(CallError::Unreachable { address }),
                 }
             }
         }
@@ -198,7 +217,7 @@ impl Finds<Place> for ForCpu {
     fn place(&mut self, place: &engine::Place) -> Place {
         Place {
             address: place.address() as usize,
-            is_far: false,
+            is_peer: false,
         }
     }
 }
@@ -213,8 +232,12 @@ unsafe fn operation(step: Step<DevicePtr>) -> MemoryOperation {
         match step {
             Step::Write32(at, value) => MemoryOperation::write32_at(at, value),
             Step::Write64(at, value) => MemoryOperation::write64_at(at, value),
-            Step::Wait32(at, value, compare, flush) => flushed(MemoryOperation::wait32_at(at, value, compare), flush),
-            Step::Wait64(at, value, compare, flush) => flushed(MemoryOperation::wait64_at(at, value, compare), flush),
+            Step::Wait32(at, value, compare, flush) => {
+                flushed(MemoryOperation::wait32_at(at, value, compare), flush)
+            }
+            Step::Wait64(at, value, compare, flush) => {
+                flushed(MemoryOperation::wait64_at(at, value, compare), flush)
+            }
             Step::Barrier => MemoryOperation::barrier(),
             Step::Flush => MemoryOperation::flush_remote_writes(),
         }
@@ -223,12 +246,18 @@ unsafe fn operation(step: Step<DevicePtr>) -> MemoryOperation {
 
 /// Tells each operation of a batch.
 fn dump(steps: &[Step<DevicePtr>]) {
-    let say = |message: std::fmt::Arguments<'_>| log::say(Level::Info, "gds_stream_post_descriptors", message);
+    let say = |message: std::fmt::Arguments<'_>| {
+        log::say(Level::Info, "gds_stream_post_descriptors", message)
+    };
     say(format_args!("nops={}", steps.len()));
     for (number, step) in steps.iter().enumerate() {
         match step {
-            Step::Write32(at, value) => say(format_args!("{number}: write32 {at} value {value:#010x}")),
-            Step::Write64(at, value) => say(format_args!("{number}: write64 {at} value {value:#018x}")),
+            Step::Write32(at, value) => {
+                say(format_args!("{number}: write32 {at} value {value:#010x}"))
+            }
+            Step::Write64(at, value) => {
+                say(format_args!("{number}: write64 {at} value {value:#018x}"))
+            }
             Step::Wait32(at, value, compare, flush) => {
                 say(format_args!(
                     "{number}: wait32 {at} {compare:?} {value:#010x} flush {flush}"

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::abi::{WaitValue32, WriteMemory, WriteValue32};
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 use crate::{flags, guard, list};
 
 /// Writes a wait for a word into `desc`.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn gds_prepare_write_memory(
         flags::word("dest", dest)?;
         flags::bytes(count)?;
         if src.is_null() {
-            return Err(Refusal::Null { what: "src" });
+            return Err(CallError::Null { what: "src" });
         }
         let made = WriteMemory {
             dest,
@@ -97,9 +97,9 @@ pub unsafe extern "C" fn gds_prepare_write_memory(
 /// # Safety
 ///
 /// `desc` is NULL or can be written to.
-unsafe fn put<T>(desc: *mut T, made: T) -> Result<(), Refusal> {
+unsafe fn put<T>(desc: *mut T, made: T) -> Result<(), CallError> {
     if desc.is_null() {
-        return Err(Refusal::Null { what: "desc" });
+        return Err(CallError::Null { what: "desc" });
     }
     // SAFETY: not NULL, and so the caller promises that it can be written to.
     unsafe { desc.write(made) };

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 use crate::{abi, guard};
 
 /// Asks for a `gds_param_t`: of `GDS_PARAM_VERSION`, major << 16 | minor of this interface. `EINVAL` for any other number.
@@ -14,10 +14,10 @@ use crate::{abi, guard};
 pub unsafe extern "C" fn gds_query_param(param: u32, value: *mut c_int) -> c_int {
     guard::call("gds_query_param", || {
         if value.is_null() {
-            return Err(Refusal::Null { what: "value" });
+            return Err(CallError::Null { what: "value" });
         }
         if param != abi::PARAM_VERSION {
-            return Err(Refusal::Value {
+            return Err(CallError::Value {
                 of: "gds_param_t",
                 value: param.into(),
             });

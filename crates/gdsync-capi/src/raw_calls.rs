@@ -7,7 +7,7 @@ use engine::queue::Step;
 use gpu::Compare;
 
 use crate::abi::{BARRIER_SYS, Request, SendInfo, WaitInfo};
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 use crate::request::{self, Meaning};
 use crate::send_calls::requests;
 use crate::{guard, pairs};
@@ -59,19 +59,19 @@ unsafe fn told<T>(
     count: c_int,
     from: *const Request,
     to: *mut T,
-    one: impl Fn(Meaning) -> Result<T, Refusal>,
-) -> Result<(), Refusal> {
+    one: impl Fn(Meaning) -> Result<T, CallError>,
+) -> Result<(), CallError> {
     let count = requests(count)?;
     if count == 0 {
         return Ok(());
     }
     request::check(from)?;
     if to.is_null() {
-        return Err(Refusal::Null { what: "mlx5_infos" });
+        return Err(CallError::Null { what: "mlx5_infos" });
     }
     if !to.is_aligned() {
         let (what, alignment) = ("mlx5_infos", align_of::<T>());
-        return Err(Refusal::Misaligned {
+        return Err(CallError::Misaligned {
             what,
             address: to.addr(),
             alignment,
@@ -81,7 +81,7 @@ unsafe fn told<T>(
     for position in 0..count {
         // SAFETY: one of the array's, by the caller's promise.
         let read = unsafe { request::read(from.wrapping_add(position)) };
-        let told = read.and_then(&one).map_err(|source| Refusal::Descriptor {
+        let told = read.and_then(&one).map_err(|source| CallError::Descriptor {
             position,
             source: Box::new(source),
         });
@@ -94,9 +94,9 @@ unsafe fn told<T>(
     Ok(())
 }
 
-fn send(meaning: Meaning) -> Result<SendInfo, Refusal> {
+fn send(meaning: Meaning) -> Result<SendInfo, CallError> {
     let Meaning::Send { pair, entry } = meaning else {
-        return Err(Refusal::Request);
+        return Err(CallError::Request);
     };
     let mut info = SendInfo {
         barriers: 0,
@@ -107,18 +107,22 @@ fn send(meaning: Meaning) -> Result<SendInfo, Refusal> {
     };
     for step in pairs::numbered(pair)?.show_send(entry)? {
         match step {
-            Step::Write32 { place, value } => (info.dbrec_ptr, info.dbrec_value) = (pointer(&place), value),
+            Step::Write32 { place, value } => {
+                (info.dbrec_ptr, info.dbrec_value) = (pointer(&place), value)
+            }
             // The record lies in host memory.
             Step::Barrier => info.barriers = BARRIER_SYS,
-            Step::Write64 { place, value } => (info.db_ptr, info.db_value) = (pointer(&place), value),
+            Step::Write64 { place, value } => {
+                (info.db_ptr, info.db_value) = (pointer(&place), value)
+            }
         }
     }
     Ok(info)
 }
 
-fn wait(meaning: Meaning) -> Result<WaitInfo, Refusal> {
+fn wait(meaning: Meaning) -> Result<WaitInfo, CallError> {
     let Meaning::Wait { pair, side, index } = meaning else {
-        return Err(Refusal::Request);
+        return Err(CallError::Request);
     };
     let wait = pairs::numbered(pair)?.show_wait(side, index)?;
     let (cqe_value, compare) = wait.condition();

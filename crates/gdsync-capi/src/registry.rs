@@ -16,8 +16,8 @@ use gpu::pages::{self, PageRanges};
 use gpu::{DevicePtr, Registration};
 use process::PerProcess;
 
+use crate::call_error::CallError;
 use crate::log::{self, Level};
-use crate::refusal::Refusal;
 
 /// Whose the registrations are.
 type Ranges = PageRanges<Owner>;
@@ -43,7 +43,7 @@ impl Lookup {
         address: usize,
         bytes: usize,
         how: Registration,
-    ) -> Result<DevicePtr, Refusal> {
+    ) -> Result<DevicePtr, CallError> {
         let pages = pages(address, bytes)?;
         let offset = (address - pages.start) as u64;
         if let Some((start, device)) = self.last
@@ -55,7 +55,10 @@ impl Lookup {
         // SAFETY: the caller's promise; a page of which some bytes are memory is memory.
         let found = unsafe { registered(&pages, address, bytes, how) }?;
         if pages.len() == page() {
-            self.last = Some((pages.start, DevicePtr::new(found.get().wrapping_sub(offset))));
+            self.last = Some((
+                pages.start,
+                DevicePtr::new(found.get().wrapping_sub(offset)),
+            ));
         }
         Ok(found)
     }
@@ -67,7 +70,7 @@ impl Lookup {
 /// # Safety
 ///
 /// No GPU uses the memory any more.
-pub(crate) unsafe fn forget(memory: Range<usize>) -> Result<(), Refusal> {
+pub(crate) unsafe fn forget(memory: Range<usize>) -> Result<(), CallError> {
     let mut ranges = ranges();
     // SAFETY: the caller's promise.
     unsafe { remove(&mut ranges, &memory) }
@@ -81,7 +84,7 @@ unsafe fn registered(
     address: usize,
     bytes: usize,
     how: Registration,
-) -> Result<DevicePtr, Refusal> {
+) -> Result<DevicePtr, CallError> {
     let mut ranges = ranges();
     let was_known = ranges.gaps(pages).is_empty();
     // SAFETY: the caller's promise.
@@ -91,7 +94,8 @@ unsafe fn registered(
         Ok(found) => return Ok(found),
         Err(unseen) => unseen,
     };
-    let is_forgotten = matches!(&unseen, Refusal::Cuda { source, .. } if foreign::is_not_registered(source));
+    let is_forgotten =
+        matches!(&unseen, CallError::Cuda { source, .. } if foreign::is_not_registered(source));
     if !was_known || !is_forgotten {
         return Err(refused.unwrap_or(unseen));
     }
@@ -104,12 +108,15 @@ unsafe fn registered(
 }
 
 /// Where the GPU sees it, in one piece.
-fn seen(address: usize, bytes: usize) -> Result<DevicePtr, Refusal> {
-    let ask = |address| foreign::device_address(address).map_err(Refusal::cuda("tell where the GPU sees host memory"));
+fn seen(address: usize, bytes: usize) -> Result<DevicePtr, CallError> {
+    let ask = |address| {
+        foreign::device_address(address)
+            .map_err(CallError::cuda("tell where the GPU sees host memory"))
+    };
     let first = ask(address)?;
     let last = bytes - 1;
     if pages(address, bytes)?.len() > page() && ask(address + last)? != first.offset(last as u64) {
-        return Err(Refusal::Scattered { address, bytes });
+        return Err(CallError::Scattered { address, bytes });
     }
     Ok(first)
 }
@@ -119,11 +126,15 @@ fn seen(address: usize, bytes: usize) -> Result<DevicePtr, Refusal> {
 /// # Safety
 ///
 /// As [`Lookup::device_address`].
-unsafe fn register(ranges: &mut Ranges, pages: &Range<usize>, how: Registration) -> Result<(), Refusal> {
+unsafe fn register(
+    ranges: &mut Ranges,
+    pages: &Range<usize>,
+    how: Registration,
+) -> Result<(), CallError> {
     for gap in ranges.gaps(pages) {
         // SAFETY: the caller's promise.
         let owner = unsafe { foreign::register(pointer(gap.start), gap.len(), how) };
-        let owner = owner.map_err(Refusal::cuda("register host memory"))?;
+        let owner = owner.map_err(CallError::cuda("register host memory"))?;
         if owner == Owner::Us || gap.len() == page() {
             keep(ranges, gap, owner);
             continue;
@@ -132,7 +143,7 @@ unsafe fn register(ranges: &mut Ranges, pages: &Range<usize>, how: Registration)
         for start in gap.step_by(page()) {
             // SAFETY: as above.
             let owner = unsafe { foreign::register(pointer(start), page(), how) };
-            let owner = owner.map_err(Refusal::cuda("register host memory"))?;
+            let owner = owner.map_err(CallError::cuda("register host memory"))?;
             keep(ranges, start..start + page(), owner);
         }
     }
@@ -158,12 +169,12 @@ fn keep(ranges: &mut Ranges, range: Range<usize>, owner: Owner) {
 /// # Safety
 ///
 /// No GPU uses it any more.
-unsafe fn remove(ranges: &mut Ranges, range: &Range<usize>) -> Result<(), Refusal> {
+unsafe fn remove(ranges: &mut Ranges, range: &Range<usize>) -> Result<(), CallError> {
     for start in ranges.overlapping(range) {
         if ranges.get(start) == Some(&Owner::Us) {
             // SAFETY: it is ours, and nobody uses it: the caller's promise.
             let ended = unsafe { foreign::unregister(pointer(start)) };
-            ended.map_err(Refusal::cuda("end a registration of host memory"))?;
+            ended.map_err(CallError::cuda("end a registration of host memory"))?;
         }
         ranges.remove(start);
     }
@@ -171,8 +182,8 @@ unsafe fn remove(ranges: &mut Ranges, range: &Range<usize>) -> Result<(), Refusa
 }
 
 /// The pages that hold the bytes, of which there is one at least.
-fn pages(address: usize, bytes: usize) -> Result<Range<usize>, Refusal> {
-    pages::pages(address, bytes).ok_or(Refusal::Range { address, bytes })
+fn pages(address: usize, bytes: usize) -> Result<Range<usize>, CallError> {
+    pages::pages(address, bytes).ok_or(CallError::Range { address, bytes })
 }
 
 /// Bytes of a page of the host.

@@ -6,8 +6,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use process::{PerProcess, Process};
 
 use crate::abi::{REQUEST_WORDS, Request};
+use crate::call_error::CallError;
 use crate::pair::Side;
-use crate::refusal::Refusal;
 
 /// What a request stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,17 +48,26 @@ static MARKS: PerProcess<RandomState> = PerProcess::new(RandomState::new);
 /// # Safety
 ///
 /// `to` is NULL or can be written to.
-pub(crate) unsafe fn write(to: *mut Request, meaning: Meaning) -> Result<(), Refusal> {
+pub(crate) unsafe fn write(to: *mut Request, meaning: Meaning) -> Result<(), CallError> {
     check(to)?;
     let (kind, pair, number) = match meaning {
         Meaning::Send { pair, entry } => (SEND, pair, entry),
         Meaning::Wait { pair, side, index } => {
-            let kind = if side == Side::Sent { WAIT_SENT } else { WAIT_RECEIVED };
+            let kind = if side == Side::Sent {
+                WAIT_SENT
+            } else {
+                WAIT_RECEIVED
+            };
             (kind, pair, index.into())
         }
     };
     let mut words = [0; REQUEST_WORDS];
-    for (place, word) in [(KIND, kind), (PAIR, pair), (NUMBER, number), (MARK, mark(meaning))] {
+    for (place, word) in [
+        (KIND, kind),
+        (PAIR, pair),
+        (NUMBER, number),
+        (MARK, mark(meaning)),
+    ] {
         words[place] = word;
     }
     // SAFETY: not NULL and aligned, and so the caller promises that it can be written to.
@@ -71,7 +80,7 @@ pub(crate) unsafe fn write(to: *mut Request, meaning: Meaning) -> Result<(), Ref
 /// # Safety
 ///
 /// `from` is NULL or can be read.
-pub(crate) unsafe fn read(from: *const Request) -> Result<Meaning, Refusal> {
+pub(crate) unsafe fn read(from: *const Request) -> Result<Meaning, CallError> {
     check(from)?;
     // SAFETY: not NULL and aligned, and so the caller promises that it can be read; any bytes are numbers.
     let [kind, pair, number, marked] = unsafe { from.cast::<[u64; 4]>().read() };
@@ -80,14 +89,17 @@ pub(crate) unsafe fn read(from: *const Request) -> Result<Meaning, Refusal> {
         Some(Meaning::Wait { pair, side, index })
     };
     let meaning = match kind {
-        SEND => Some(Meaning::Send { pair, entry: number }),
+        SEND => Some(Meaning::Send {
+            pair,
+            entry: number,
+        }),
         WAIT_SENT => wait(Side::Sent),
         WAIT_RECEIVED => wait(Side::Received),
         _ => None,
     };
     meaning
         .filter(|&meaning| mark(meaning) == marked)
-        .ok_or(Refusal::Request)
+        .ok_or(CallError::Request)
 }
 
 fn mark(meaning: Meaning) -> u64 {
@@ -95,13 +107,13 @@ fn mark(meaning: Meaning) -> u64 {
 }
 
 /// Neither NULL nor askew.
-pub(crate) fn check(request: *const Request) -> Result<(), Refusal> {
+pub(crate) fn check(request: *const Request) -> Result<(), CallError> {
     if request.is_null() {
-        return Err(Refusal::Null { what: "request" });
+        return Err(CallError::Null { what: "request" });
     }
     match request.is_aligned() {
         true => Ok(()),
-        false => Err(Refusal::Misaligned {
+        false => Err(CallError::Misaligned {
             what: "request",
             address: request.addr(),
             alignment: align_of::<Request>(),

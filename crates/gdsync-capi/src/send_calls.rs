@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_void};
 use verbs::raw::{ibv_recv_wr, ibv_send_wr};
 
 use crate::abi::{Descriptor, Qp, Request, TAG_SEND, What};
+use crate::call_error::CallError;
 use crate::pair::Pair;
-use crate::refusal::Refusal;
 use crate::request::{self, Meaning};
 use crate::work::{self, Read};
 use crate::{guard, pairs, post_calls};
@@ -64,7 +64,11 @@ pub unsafe extern "C" fn gds_stream_post_send(stream: *mut c_void, request: *mut
 ///
 /// `stream` is one of the current context's GPU; `request` is NULL or an array of so many.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_stream_post_send_all(stream: *mut c_void, count: c_int, request: *mut Request) -> c_int {
+pub unsafe extern "C" fn gds_stream_post_send_all(
+    stream: *mut c_void,
+    count: c_int,
+    request: *mut Request,
+) -> c_int {
     // SAFETY: the caller's promise.
     guard::call("gds_stream_post_send_all", || unsafe {
         post_all(stream, TAG_SEND, count, request)
@@ -90,8 +94,8 @@ pub unsafe extern "C" fn gds_stream_queue_send(
         // SAFETY: the caller's promise.
         let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
         // SAFETY: as above.
-        let posted =
-            given(&pair, entry).and_then(|list| unsafe { post_calls::on_stream(stream, &[list.descriptor()]) });
+        let posted = given(&pair, entry)
+            .and_then(|list| unsafe { post_calls::on_stream(stream, &[list.descriptor()]) });
         posted.inspect_err(|_| pair.take_back(entry))
     })
 }
@@ -104,13 +108,18 @@ pub unsafe extern "C" fn gds_stream_queue_send(
 ///
 /// As `gds_prepare_send`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_post_send(qp: *mut Qp, wr: *mut ibv_send_wr, bad_wr: *mut *mut ibv_send_wr) -> c_int {
+pub unsafe extern "C" fn gds_post_send(
+    qp: *mut Qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
     guard::call("gds_post_send", || {
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
         let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
         // SAFETY: as above.
-        let posted = given(&pair, entry).and_then(|list| unsafe { post_calls::by_cpu(&[list.descriptor()]) });
+        let posted = given(&pair, entry)
+            .and_then(|list| unsafe { post_calls::by_cpu(&[list.descriptor()]) });
         posted.inspect_err(|_| pair.take_back(entry))
     })
 }
@@ -123,7 +132,11 @@ pub unsafe extern "C" fn gds_post_send(qp: *mut Qp, wr: *mut ibv_send_wr, bad_wr
 ///
 /// `wr` is NULL or leads to a list as `ibv_post_recv` takes it; `bad_wr` is NULL or can be written to.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_post_recv(qp: *mut Qp, wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> c_int {
+pub unsafe extern "C" fn gds_post_recv(
+    qp: *mut Qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
     guard::call("gds_post_recv", || {
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
@@ -133,8 +146,8 @@ pub unsafe extern "C" fn gds_post_recv(qp: *mut Qp, wr: *mut ibv_recv_wr, bad_wr
         for (wr_id, segments) in &read.entries {
             match pair.receive(*wr_id, segments) {
                 Ok(()) => done += 1,
-                Err(refusal) => {
-                    refused = Some(refusal);
+                Err(call_error) => {
+                    refused = Some(call_error);
                     break;
                 }
             }
@@ -145,7 +158,7 @@ pub unsafe extern "C" fn gds_post_recv(qp: *mut Qp, wr: *mut ibv_recv_wr, bad_wr
         match refused.or_else(|| read.refused.take()) {
             None => Ok(()),
             // SAFETY: as above.
-            Some(refusal) => Err(unsafe { blame(&read, done, bad_wr, refusal) }),
+            Some(call_error) => Err(unsafe { blame(&read, done, bad_wr, call_error) }),
         }
     })
 }
@@ -153,15 +166,19 @@ pub unsafe extern "C" fn gds_post_recv(qp: *mut Qp, wr: *mut ibv_recv_wr, bad_wr
 /// # Safety
 ///
 /// As [`gds_prepare_send`].
-unsafe fn prepare(pair: &Pair, wr: *mut ibv_send_wr, bad_wr: *mut *mut ibv_send_wr) -> Result<u64, Refusal> {
+unsafe fn prepare(
+    pair: &Pair,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> Result<u64, CallError> {
     // SAFETY: the caller's promise.
     let mut read = unsafe { work::sends(wr, pair) };
     let made = match read.refused.take() {
-        Some(refusal) => Err((read.entries.len(), refusal)),
+        Some(call_error) => Err((read.entries.len(), call_error)),
         None => pair.prepare(&read.entries),
     };
     // SAFETY: as above.
-    made.map_err(|(position, refusal)| unsafe { blame(&read, position, bad_wr, refusal) })
+    made.map_err(|(position, call_error)| unsafe { blame(&read, position, bad_wr, call_error) })
 }
 
 /// Tells the program which request it was.
@@ -169,12 +186,17 @@ unsafe fn prepare(pair: &Pair, wr: *mut ibv_send_wr, bad_wr: *mut *mut ibv_send_
 /// # Safety
 ///
 /// `bad_wr` is NULL or can be written to.
-unsafe fn blame<T, W>(read: &Read<T, W>, position: usize, bad_wr: *mut *mut W, refusal: Refusal) -> Refusal {
+unsafe fn blame<T, W>(
+    read: &Read<T, W>,
+    position: usize,
+    bad_wr: *mut *mut W,
+    call_error: CallError,
+) -> CallError {
     if !bad_wr.is_null() && bad_wr.is_aligned() {
         // SAFETY: not NULL, and the caller's promise.
         unsafe { bad_wr.write(read.at(position)) };
     }
-    refusal
+    call_error
 }
 
 /// A request of the library's own, for one list.
@@ -190,7 +212,7 @@ impl Own {
     }
 }
 
-fn given(pair: &Pair, entry: u64) -> Result<Own, Refusal> {
+fn given(pair: &Pair, entry: u64) -> Result<Own, CallError> {
     let mut own = Own(Box::new(Request {
         words: [0; crate::abi::REQUEST_WORDS],
     }));
@@ -205,7 +227,12 @@ fn given(pair: &Pair, entry: u64) -> Result<Own, Refusal> {
 /// # Safety
 ///
 /// `stream` is one of the current context's GPU; `first` is NULL or an array of so many.
-pub(crate) unsafe fn post_all(stream: *mut c_void, tag: u32, count: c_int, first: *mut Request) -> Result<(), Refusal> {
+pub(crate) unsafe fn post_all(
+    stream: *mut c_void,
+    tag: u32,
+    count: c_int,
+    first: *mut Request,
+) -> Result<(), CallError> {
     let count = requests(count)?;
     if count == 0 {
         return Ok(());
@@ -225,9 +252,11 @@ pub(crate) unsafe fn post_all(stream: *mut c_void, tag: u32, count: c_int, first
 }
 
 /// How many requests an array has. More than this nobody has prepared.
-pub(crate) fn requests(count: c_int) -> Result<usize, Refusal> {
-    let known = usize::try_from(count).ok().filter(|&count| count <= 1 << 20);
-    known.ok_or(Refusal::Bounds {
+pub(crate) fn requests(count: c_int) -> Result<usize, CallError> {
+    let known = usize::try_from(count)
+        .ok()
+        .filter(|&count| count <= 1 << 20);
+    known.ok_or(CallError::Bounds {
         what: "count",
         value: count.into(),
         bounds: "it is not negative, and 1048576 at most",

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::abi::{Cq, Descriptor, REQUEST_WORDS, Request, TAG_WAIT, What, WorkCompletion};
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 use crate::request::{self, Meaning};
 use crate::send_calls::post_all;
 use crate::{flags, guard, pairs, post_calls};
@@ -18,7 +18,11 @@ use crate::{flags, guard, pairs, post_calls};
 ///
 /// `cq` is looked up, and not followed. `request` is NULL or can be written to.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_prepare_wait_cq(cq: *mut Cq, request: *mut Request, flags: c_int) -> c_int {
+pub unsafe extern "C" fn gds_prepare_wait_cq(
+    cq: *mut Cq,
+    request: *mut Request,
+    flags: c_int,
+) -> c_int {
     guard::call("gds_prepare_wait_cq", || {
         no_flags(flags)?;
         request::check(request)?;
@@ -37,12 +41,16 @@ pub unsafe extern "C" fn gds_prepare_wait_cq(cq: *mut Cq, request: *mut Request,
 ///
 /// `request` is NULL or can be read; the word stays memory until the wait is over.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_append_wait_cq(request: *mut Request, dw: *mut u32, val: u32) -> c_int {
+pub unsafe extern "C" fn gds_append_wait_cq(
+    request: *mut Request,
+    dw: *mut u32,
+    val: u32,
+) -> c_int {
     guard::call("gds_append_wait_cq", || {
         let word = flags::word("dw", dw.cast())?;
         // SAFETY: the caller's promise.
         let Meaning::Wait { pair, side, index } = (unsafe { request::read(request) })? else {
-            return Err(Refusal::Request);
+            return Err(CallError::Request);
         };
         pairs::numbered(pair)?.append(side, index, word, val)
     })
@@ -56,7 +64,10 @@ pub unsafe extern "C" fn gds_append_wait_cq(request: *mut Request, dw: *mut u32,
 ///
 /// `stream` is one of the current context's GPU; `request` is NULL or can be read.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_stream_post_wait_cq(stream: *mut c_void, request: *mut Request) -> c_int {
+pub unsafe extern "C" fn gds_stream_post_wait_cq(
+    stream: *mut c_void,
+    request: *mut Request,
+) -> c_int {
     // SAFETY: the caller's promise.
     guard::call("gds_stream_post_wait_cq", || unsafe {
         post_all(stream, TAG_WAIT, 1, request)
@@ -91,7 +102,11 @@ pub unsafe extern "C" fn gds_stream_post_wait_cq_all(
 ///
 /// `stream` is one of the current context's GPU; `cq` is looked up, and not followed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_stream_wait_cq(stream: *mut c_void, cq: *mut Cq, flags: c_int) -> c_int {
+pub unsafe extern "C" fn gds_stream_wait_cq(
+    stream: *mut c_void,
+    cq: *mut Cq,
+    flags: c_int,
+) -> c_int {
     guard::call("gds_stream_wait_cq", || {
         no_flags(flags)?;
         let meaning = take(cq)?;
@@ -122,15 +137,21 @@ pub unsafe extern "C" fn gds_stream_wait_cq(stream: *mut c_void, cq: *mut Cq, fl
 ///
 /// `cq` is looked up, and not followed. `request` is NULL or can be read.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_post_wait_cq(cq: *mut Cq, request: *mut Request, flags: c_int) -> c_int {
+pub unsafe extern "C" fn gds_post_wait_cq(
+    cq: *mut Cq,
+    request: *mut Request,
+    flags: c_int,
+) -> c_int {
     guard::call("gds_post_wait_cq", || {
         no_flags(flags)?;
         let (pair, side) = pairs::of_queue(cq)?;
         // SAFETY: the caller's promise.
         let meaning = unsafe { request::read(request) }?;
         match meaning {
-            Meaning::Wait { pair: of, side: at, .. } if (of, at) == (pair.id, side) => abandon(meaning),
-            _ => Err(Refusal::Request),
+            Meaning::Wait {
+                pair: of, side: at, ..
+            } if (of, at) == (pair.id, side) => abandon(meaning),
+            _ => Err(CallError::Request),
         }
     })
 }
@@ -145,11 +166,15 @@ pub unsafe extern "C" fn gds_post_wait_cq(cq: *mut Cq, request: *mut Request, fl
 ///
 /// `cq` is looked up, and not followed. `wc` is NULL or has room for so many.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gds_poll_cq(cq: *mut Cq, num_entries: c_int, wc: *mut WorkCompletion) -> c_int {
+pub unsafe extern "C" fn gds_poll_cq(
+    cq: *mut Cq,
+    num_entries: c_int,
+    wc: *mut WorkCompletion,
+) -> c_int {
     guard::count("gds_poll_cq", || {
         let (pair, side) = pairs::of_queue(cq)?;
         if num_entries < 0 {
-            return Err(Refusal::Bounds {
+            return Err(CallError::Bounds {
                 what: "num_entries",
                 value: num_entries.into(),
                 bounds: "it is not negative",
@@ -159,11 +184,11 @@ pub unsafe extern "C" fn gds_poll_cq(cq: *mut Cq, num_entries: c_int, wc: *mut W
             return Ok(0);
         }
         if wc.is_null() {
-            return Err(Refusal::Null { what: "wc" });
+            return Err(CallError::Null { what: "wc" });
         }
         if !wc.is_aligned() {
             let (what, alignment) = ("wc", align_of::<WorkCompletion>());
-            return Err(Refusal::Misaligned {
+            return Err(CallError::Misaligned {
                 what,
                 address: wc.addr(),
                 alignment,
@@ -186,30 +211,30 @@ pub unsafe extern "C" fn gds_poll_cq(cq: *mut Cq, num_entries: c_int, wc: *mut W
                 }
                 // What was taken is told first; the next call meets it again.
                 Err(_) if taken > 0 => break,
-                Err(refusal) => return Err(refusal),
+                Err(call_error) => return Err(call_error),
             }
         }
         Ok(taken)
     })
 }
 
-fn take(cq: *mut Cq) -> Result<Meaning, Refusal> {
+fn take(cq: *mut Cq) -> Result<Meaning, CallError> {
     let (pair, side) = pairs::of_queue(cq)?;
     let index = pair.take_wait(side)?;
     let pair = pair.id;
     Ok(Meaning::Wait { pair, side, index })
 }
 
-fn abandon(meaning: Meaning) -> Result<(), Refusal> {
+fn abandon(meaning: Meaning) -> Result<(), CallError> {
     match meaning {
         Meaning::Wait { pair, side, index } => pairs::numbered(pair)?.abandon(side, index),
-        Meaning::Send { .. } => Err(Refusal::Request),
+        Meaning::Send { .. } => Err(CallError::Request),
     }
 }
 
-fn no_flags(flags: c_int) -> Result<(), Refusal> {
+fn no_flags(flags: c_int) -> Result<(), CallError> {
     match flags {
         0 => Ok(()),
-        _ => Err(Refusal::Flags { flags, allowed: 0 }),
+        _ => Err(CallError::Flags { flags, allowed: 0 }),
     }
 }

@@ -2,25 +2,32 @@
 
 use std::ptr::NonNull;
 
-use engine::wire::{DataSegment, Datagram, Entry, Fence, Flags, Operation, Payload, RemoteAddress, Transport};
+use engine::wire::{
+    DataSegment, Datagram, Fence, Flags, Operation, Payload, RemoteAddress, Transport, Wqe,
+};
 use gpu::DevicePtr;
 use gpu::pointer::{self, MemoryKind};
-use verbs::raw::{ibv_ah, ibv_recv_wr, ibv_send_flags as flag, ibv_send_wr, ibv_sge, ibv_wr_opcode as opcode};
+use verbs::raw::{
+    ibv_ah, ibv_recv_wr, ibv_send_flags as flag, ibv_send_wr, ibv_sge, ibv_wr_opcode as opcode,
+};
 
+use crate::call_error::CallError;
 use crate::pair::{Limits, Pair};
-use crate::refusal::Refusal;
 
 /// A list as far as it was read, and the request that cannot be one with the reason, if there is one.
 pub(crate) struct Read<T, W> {
     pub(crate) entries: Vec<(u64, T)>,
     pub(crate) requests: Vec<*mut W>,
-    pub(crate) refused: Option<Refusal>,
+    pub(crate) refused: Option<CallError>,
 }
 
 impl<T, W> Read<T, W> {
     /// Whom `bad_wr` names where the request of this place failed.
     pub(crate) fn at(&self, position: usize) -> *mut W {
-        self.requests.get(position).copied().unwrap_or(std::ptr::null_mut())
+        self.requests
+            .get(position)
+            .copied()
+            .unwrap_or(std::ptr::null_mut())
     }
 }
 
@@ -29,9 +36,16 @@ impl<T, W> Read<T, W> {
 /// # Safety
 ///
 /// `first` is NULL or leads to a list as `ibv_post_send` takes it; what is inline can be read, and address handles are alive.
-pub(crate) unsafe fn sends(first: *mut ibv_send_wr, pair: &Pair) -> Read<Entry, ibv_send_wr> {
+pub(crate) unsafe fn sends(first: *mut ibv_send_wr, pair: &Pair) -> Read<Wqe, ibv_send_wr> {
     // SAFETY: the caller's promise, here and below.
-    unsafe { list(first, pair.limits.sends, |wr| (wr.wr_id, wr.next), |wr| send(wr, pair)) }
+    unsafe {
+        list(
+            first,
+            pair.limits.sends,
+            |wr| (wr.wr_id, wr.next),
+            |wr| send(wr, pair),
+        )
+    }
 }
 
 /// Reads a list of receives, likewise.
@@ -39,7 +53,10 @@ pub(crate) unsafe fn sends(first: *mut ibv_send_wr, pair: &Pair) -> Read<Entry, 
 /// # Safety
 ///
 /// `first` is NULL or leads to a list as `ibv_post_recv` takes it.
-pub(crate) unsafe fn receives(first: *mut ibv_recv_wr, limits: &Limits) -> Read<Vec<DataSegment>, ibv_recv_wr> {
+pub(crate) unsafe fn receives(
+    first: *mut ibv_recv_wr,
+    limits: &Limits,
+) -> Read<Vec<DataSegment>, ibv_recv_wr> {
     let one = |wr: &ibv_recv_wr| {
         // SAFETY: the caller's promise.
         let pieces = unsafe { pieces(wr.sg_list, wr.num_sge, limits.receive_pieces) }?;
@@ -56,7 +73,7 @@ unsafe fn list<T, W>(
     first: *mut W,
     most: u32,
     next: impl Fn(&W) -> (u64, *mut W),
-    one: impl Fn(&W) -> Result<T, Refusal>,
+    one: impl Fn(&W) -> Result<T, CallError>,
 ) -> Read<T, W> {
     let mut read = Read {
         entries: Vec::new(),
@@ -64,14 +81,14 @@ unsafe fn list<T, W>(
         refused: None,
     };
     if first.is_null() {
-        read.refused = Some(Refusal::Null { what: "wr" });
+        read.refused = Some(CallError::Null { what: "wr" });
     }
     let mut at = first;
     while !at.is_null() && read.refused.is_none() && read.entries.len() <= most as usize {
         read.requests.push(at);
         if !at.is_aligned() {
             let (what, alignment) = ("wr", align_of::<W>());
-            read.refused = Some(Refusal::Misaligned {
+            read.refused = Some(CallError::Misaligned {
                 what,
                 address: at.addr(),
                 alignment,
@@ -83,21 +100,23 @@ unsafe fn list<T, W>(
         let (wr_id, following) = next(wr);
         match one(wr) {
             Ok(made) => read.entries.push((wr_id, made)),
-            Err(refusal) => read.refused = Some(refusal),
+            Err(call_error) => read.refused = Some(call_error),
         }
         at = following;
     }
     read
 }
 
-const KNOWN: u32 =
-    flag::IBV_SEND_FENCE.0 | flag::IBV_SEND_SIGNALED.0 | flag::IBV_SEND_SOLICITED.0 | flag::IBV_SEND_INLINE.0;
+const KNOWN: u32 = flag::IBV_SEND_FENCE.0
+    | flag::IBV_SEND_SIGNALED.0
+    | flag::IBV_SEND_SOLICITED.0
+    | flag::IBV_SEND_INLINE.0;
 
-fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Entry, Refusal> {
+fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Wqe, CallError> {
     let limits = &pair.limits;
     let flags = wr.send_flags;
     if flags & !KNOWN != 0 {
-        return Err(Refusal::Value {
+        return Err(CallError::Value {
             of: "the flags of a send (fence, signaled, solicited, inline)",
             value: flags.into(),
         });
@@ -108,7 +127,7 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Entry, Refusal> {
     let datagram = match limits.transport {
         Transport::Connected => None,
         Transport::Datagram if !matches!(operation, Operation::Send { .. }) => {
-            return Err(Refusal::Value {
+            return Err(CallError::Value {
                 of: "the opcodes of datagrams (IBV_WR_SEND, IBV_WR_SEND_WITH_IMM)",
                 value: wr.opcode.into(),
             });
@@ -122,12 +141,12 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Entry, Refusal> {
     let payload = match flags & flag::IBV_SEND_INLINE.0 != 0 {
         true if brings => {
             let (what, why) = ("inline data", "what is brought here has its own memory");
-            return Err(Refusal::Unsupported { what, why });
+            return Err(CallError::Unsupported { what, why });
         }
         true => Payload::Inline(inline(given, limits.inline)?),
         false => Payload::Segments(given.iter().map(segment).collect()),
     };
-    Ok(Entry {
+    Ok(Wqe {
         operation,
         flags: Flags {
             signalled: limits.signals_all || flags & flag::IBV_SEND_SIGNALED.0 != 0,
@@ -144,14 +163,14 @@ fn send(wr: &ibv_send_wr, pair: &Pair) -> Result<Entry, Refusal> {
 }
 
 /// Whom it is for: `wr.ud`.
-fn datagram(wr: &ibv_send_wr, pair: &Pair) -> Result<Datagram, Refusal> {
+fn datagram(wr: &ibv_send_wr, pair: &Pair) -> Result<Datagram, CallError> {
     // SAFETY: any bytes are numbers and a pointer, and on this queue pair it is the member that is meant.
     let to = unsafe { wr.wr.ud };
     let what = "wr.ud.ah";
-    let handle = NonNull::new(to.ah).ok_or(Refusal::Null { what })?;
+    let handle = NonNull::new(to.ah).ok_or(CallError::Null { what })?;
     if !handle.is_aligned() {
         let (address, alignment) = (to.ah.addr(), align_of::<ibv_ah>());
-        return Err(Refusal::Misaligned {
+        return Err(CallError::Misaligned {
             what,
             address,
             alignment,
@@ -165,7 +184,7 @@ fn datagram(wr: &ibv_send_wr, pair: &Pair) -> Result<Datagram, Refusal> {
     })
 }
 
-fn operation(wr: &ibv_send_wr) -> Result<Operation, Refusal> {
+fn operation(wr: &ibv_send_wr) -> Result<Operation, CallError> {
     let immediate = || Some(u32::from_be(wr.__bindgen_anon_1.imm_data));
     let remote = || {
         // SAFETY: any bytes are numbers, and the opcode says which member it is.
@@ -186,7 +205,9 @@ fn operation(wr: &ibv_send_wr) -> Result<Operation, Refusal> {
     };
     Ok(match wr.opcode {
         opcode::IBV_WR_SEND => Operation::Send { immediate: None },
-        opcode::IBV_WR_SEND_WITH_IMM => Operation::Send { immediate: immediate() },
+        opcode::IBV_WR_SEND_WITH_IMM => Operation::Send {
+            immediate: immediate(),
+        },
         opcode::IBV_WR_RDMA_WRITE => Operation::Write {
             remote: remote(),
             immediate: None,
@@ -198,7 +219,11 @@ fn operation(wr: &ibv_send_wr) -> Result<Operation, Refusal> {
         opcode::IBV_WR_RDMA_READ => Operation::Read { remote: remote() },
         opcode::IBV_WR_ATOMIC_CMP_AND_SWP => {
             let (remote, compare, swap) = atomic();
-            Operation::CompareSwap { remote, compare, swap }
+            Operation::CompareSwap {
+                remote,
+                compare,
+                swap,
+            }
         }
         opcode::IBV_WR_ATOMIC_FETCH_AND_ADD => {
             let (remote, add, _) = atomic();
@@ -209,12 +234,15 @@ fn operation(wr: &ibv_send_wr) -> Result<Operation, Refusal> {
         | opcode::IBV_WR_SEND_WITH_INV
         | opcode::IBV_WR_TSO
         | opcode::IBV_WR_DRIVER1 => {
-            let (what, why) = ("this opcode", "sends, writes, reads and atomic operations are");
-            return Err(Refusal::Unsupported { what, why });
+            let (what, why) = (
+                "this opcode",
+                "sends, writes, reads and atomic operations are",
+            );
+            return Err(CallError::Unsupported { what, why });
         }
         other => {
             let of = "enum ibv_wr_opcode";
-            return Err(Refusal::Value {
+            return Err(CallError::Value {
                 of,
                 value: other.into(),
             });
@@ -225,10 +253,14 @@ fn operation(wr: &ibv_send_wr) -> Result<Operation, Refusal> {
 /// # Safety
 ///
 /// `list` is NULL or has `count` pieces.
-unsafe fn pieces<'a>(list: *const ibv_sge, count: i32, most: u32) -> Result<&'a [ibv_sge], Refusal> {
+unsafe fn pieces<'a>(
+    list: *const ibv_sge,
+    count: i32,
+    most: u32,
+) -> Result<&'a [ibv_sge], CallError> {
     let known = u32::try_from(count).ok().filter(|&count| count <= most);
     let Some(known) = known else {
-        return Err(Refusal::Bounds {
+        return Err(CallError::Bounds {
             what: "num_sge",
             value: count.into(),
             bounds: "it is between 0 and what the queue pair was made for",
@@ -238,10 +270,10 @@ unsafe fn pieces<'a>(list: *const ibv_sge, count: i32, most: u32) -> Result<&'a 
         return Ok(&[]);
     }
     if list.is_null() {
-        return Err(Refusal::Null { what: "sg_list" });
+        return Err(CallError::Null { what: "sg_list" });
     }
     if !list.is_aligned() {
-        return Err(Refusal::Misaligned {
+        return Err(CallError::Misaligned {
             what: "sg_list",
             address: list.addr(),
             alignment: align_of::<ibv_sge>(),
@@ -260,10 +292,10 @@ fn segment(piece: &ibv_sge) -> DataSegment {
 }
 
 /// The bytes themselves, which the CPU takes along.
-fn inline(pieces: &[ibv_sge], most: u32) -> Result<Vec<u8>, Refusal> {
+fn inline(pieces: &[ibv_sge], most: u32) -> Result<Vec<u8>, CallError> {
     let bytes: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
     if bytes > most.into() {
-        return Err(Refusal::Bounds {
+        return Err(CallError::Bounds {
             what: "inline data of a send, in bytes,",
             value: i64::try_from(bytes).unwrap_or(i64::MAX),
             bounds: "the queue pair was made for fewer (max_inline_data)",
@@ -273,18 +305,19 @@ fn inline(pieces: &[ibv_sge], most: u32) -> Result<Vec<u8>, Refusal> {
     for piece in pieces.iter().filter(|piece| piece.length != 0) {
         let address = piece.addr as usize;
         if address == 0 {
-            return Err(Refusal::Null {
+            return Err(CallError::Null {
                 what: "addr of inline data",
             });
         }
-        let is_device =
-            pointer::describe(DevicePtr::new(piece.addr)).is_ok_and(|known| known.kind == MemoryKind::Device);
+        let is_device = pointer::describe(DevicePtr::new(piece.addr))
+            .is_ok_and(|known| known.kind == MemoryKind::Device);
         if is_device {
-            return Err(Refusal::Unreachable { address });
+            return Err(CallError::Unreachable { address });
         }
         let start = std::ptr::with_exposed_provenance::<u8>(address);
         // SAFETY: the CPU's own memory, and whoever posts inline data promises that it can be read.
-        taken.extend_from_slice(unsafe { std::slice::from_raw_parts(start, piece.length as usize) });
+        taken
+            .extend_from_slice(unsafe { std::slice::from_raw_parts(start, piece.length as usize) });
     }
     Ok(taken)
 }

@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use gdsync::descriptor::Capabilities;
-use gdsync::{Home, Place, Program, Supply};
+use gdsync::{Allocator, MemoryLocation, Place, Program};
 use gpu::{Compare, Gpu, Stream};
 use libloading::{Library, Symbol};
 
@@ -38,12 +38,18 @@ impl Bare {
         let library = unsafe { Library::new("libcuda.so.1") }.expect("libcuda.so.1");
         // SAFETY: the types are those of cuda.h; so below.
         let (wait, write, retain, set): (Value32, Value32, Retain, SetCurrent) = unsafe {
-            let get = |name: &[u8]| -> Symbol<'_, Value32> { library.get(name).expect("a function of CUDA 11.7") };
+            let get = |name: &[u8]| -> Symbol<'_, Value32> {
+                library.get(name).expect("a function of CUDA 11.7")
+            };
             (
                 *get(b"cuStreamWaitValue32_v2\0"),
                 *get(b"cuStreamWriteValue32_v2\0"),
-                *library.get(b"cuDevicePrimaryCtxRetain\0").expect("a function of CUDA"),
-                *library.get(b"cuCtxSetCurrent\0").expect("a function of CUDA"),
+                *library
+                    .get(b"cuDevicePrimaryCtxRetain\0")
+                    .expect("a function of CUDA"),
+                *library
+                    .get(b"cuCtxSetCurrent\0")
+                    .expect("a function of CUDA"),
             )
         };
         let mut context = std::ptr::null_mut();
@@ -74,7 +80,9 @@ impl Bare {
 }
 
 fn main() {
-    let asked = std::env::args().filter_map(|argument| argument.parse().ok()).next();
+    let asked = std::env::args()
+        .filter_map(|argument| argument.parse().ok())
+        .next();
     let samples: usize = asked.unwrap_or(SAMPLES);
     let gpu = match Gpu::open(0) {
         Ok(gpu) => gpu,
@@ -83,8 +91,8 @@ fn main() {
             return;
         }
     };
-    let supply = Supply::new(gpu.clone(), None);
-    let words = supply.place(Home::Host, 4096).expect("words");
+    let allocator = Allocator::new(gpu.clone(), None);
+    let words = allocator.place(MemoryLocation::Host, 4096).expect("words");
     let stream = gpu.stream().expect("a stream");
     let can = Capabilities::of(&gpu).expect("what its streams can do");
     let bare = Bare::open();
@@ -123,7 +131,11 @@ fn main() {
     for (what, [ours, bare]) in [("put in", put_in), ("answer", answered)] {
         let (ours, bare) = (median(ours), median(bare));
         let ratio = ours / bare;
-        writeln!(out, "{what:>8}  ours {ours:7.3}  bare {bare:7.3}  ratio {ratio:.3}").expect("standard output");
+        writeln!(
+            out,
+            "{what:>8}  ours {ours:7.3}  bare {bare:7.3}  ratio {ratio:.3}"
+        )
+        .expect("standard output");
     }
 }
 

@@ -1,5 +1,5 @@
 //! What the streams of this GPU do with the queues of a software HCA, tried out and checked: `exercise_gdsync [ORDINAL | sim]`. Prints a
-//! line a trial, and fails if one does. It needs no card.
+//! line a trial, and fails if one does. It needs no NIC.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use gdrcopy::{BackendKind, Gdr};
 use gdsync::hca::sim::{Effect, SimHca};
-use gdsync::hca::{Access, Hca, Patience, QueuePair, Request};
+use gdsync::hca::{Access, Hca, QueuePair, Request, RetryPolicy};
 use gdsync::queue::Waiting;
-use gdsync::wire::{Entry, Syndrome};
-use gdsync::{Home, Supply};
+use gdsync::wire::{Syndrome, Wqe};
+use gdsync::{Allocator, MemoryLocation};
 use gpu::{Gpu, Stream};
 
 type Outcome<T = String> = Result<T, Box<dyn std::error::Error>>;
-type Trial = fn(&Bench, Home, Waiting) -> Outcome;
+type Trial = fn(&Bench, MemoryLocation, Waiting) -> Outcome;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const ROUNDS: u32 = 2000;
 
 fn main() -> Outcome<ExitCode> {
@@ -25,17 +25,17 @@ fn main() -> Outcome<ExitCode> {
         "sim" => (Gpu::sim(), Gdr::open_with(BackendKind::Sim)),
         ordinal => (Gpu::open(ordinal.parse()?)?, Gdr::open()),
     };
-    let mut homes = vec![("host memory", Home::Host)];
+    let mut locations = vec![("host memory", MemoryLocation::Host)];
     match &gdr {
-        Ok(_) => homes.push(("GPU memory", Home::Gpu)),
+        Ok(_) => locations.push(("GPU memory", MemoryLocation::Gpu)),
         Err(error) => say(&format!("no    queues in GPU memory: {error}"))?,
     }
     let bench = Bench {
         stream: gpu.stream()?,
-        supply: Supply::new(gpu, gdr.ok()),
+        allocator: Allocator::new(gpu, gdr.ok()),
     };
     let mut failed = 0;
-    for (name, home) in homes {
+    for (name, location) in locations {
         for waiting in [Waiting::Nor, Waiting::WithoutNor] {
             let trials: [(&str, Trial); 3] = [
                 ("writes", writes),
@@ -43,7 +43,7 @@ fn main() -> Outcome<ExitCode> {
                 ("failures", failures),
             ];
             for (what, trial) in trials {
-                let outcome = trial(&bench, home, waiting);
+                let outcome = trial(&bench, location, waiting);
                 failed += u32::from(outcome.is_err());
                 match outcome {
                     Ok(words) => say(&format!("ok    {what}, {name}, {waiting:?}: {words}"))?,
@@ -60,47 +60,53 @@ fn main() -> Outcome<ExitCode> {
 }
 
 struct Bench {
-    supply: Supply,
+    allocator: Allocator,
     stream: Stream,
 }
 
 impl Bench {
     /// An HCA and a queue pair connected to itself, with completion queues of four.
-    fn pair(&self, home: Home, waiting: Waiting) -> Outcome<(SimHca, QueuePair)> {
-        let hca = SimHca::new(self.supply.clone())?;
+    fn pair(&self, location: MemoryLocation, waiting: Waiting) -> Outcome<(SimHca, QueuePair)> {
+        let hca = SimHca::new(self.allocator.clone())?;
         let pair = hca.create(&Request {
             send_completions: 4,
             receive_completions: 4,
-            queues: home,
-            records: home,
-            completions: home,
+            queues: location,
+            records: location,
+            completions: location,
             waiting,
             ..Request::default()
         })?;
-        hca.connect(pair.endpoint, pair.endpoint, Patience::default())?;
+        hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default())?;
         Ok((hca, pair))
     }
 }
 
 /// The stream rings and waits; what it waited for is there.
-fn writes(bench: &Bench, home: Home, waiting: Waiting) -> Outcome {
-    let (hca, mut pair) = bench.pair(home, waiting)?;
-    let memory = bench.supply.place(home, 4096)?;
+fn writes(bench: &Bench, location: MemoryLocation, waiting: Waiting) -> Outcome {
+    let (hca, mut pair) = bench.pair(location, waiting)?;
+    let memory = bench.allocator.place(location, 4096)?;
     let region = hca.register(&memory, Access::ALL)?;
     let begun = Instant::now();
     for round in 0..ROUNDS {
         let word = round.to_le_bytes();
-        let entry = Entry::write(region.remote(64), &[]).inline(&word).signalled();
+        let entry = Wqe::write(region.remote(64), &[]).inline(&word).signalled();
         let prepared = pair.send.prepare(&entry)?;
         let wait = pair.send_completions.take_wait()?;
-        ensure(!wait.is_over()?, "a wait is over before its doorbell is rung")?;
+        ensure(
+            !wait.is_over()?,
+            "a wait is over before its doorbell is rung",
+        )?;
         bench.stream.batch(&prepared.operations()?)?;
         bench.stream.batch(&wait.operations(false)?)?;
-        bench.stream.synchronize_within(PATIENCE)?;
+        bench.stream.synchronize_within(TIMEOUT)?;
         let mut seen = [0; 4];
         memory.read(64, &mut seen)?;
         ensure(seen == word, "what was written is not there after the wait")?;
-        let completion = pair.send_completions.poll()?.ok_or("the CPU finds no completion")?;
+        let completion = pair
+            .send_completions
+            .poll()?
+            .ok_or("the CPU finds no completion")?;
         ensure(
             pair.send.complete(&completion)? == u64::from(round),
             "another entry's completion",
@@ -112,18 +118,22 @@ fn writes(bench: &Bench, home: Home, waiting: Waiting) -> Outcome {
 }
 
 /// Rounds of three messages each, behind a gate: nothing is polled, and nothing sent, before it opens.
-fn ahead(bench: &Bench, home: Home, waiting: Waiting) -> Outcome {
-    let (hca, mut pair) = bench.pair(home, waiting)?;
-    let memory = bench.supply.place(home, 4096)?;
+fn ahead(bench: &Bench, location: MemoryLocation, waiting: Waiting) -> Outcome {
+    let (hca, mut pair) = bench.pair(location, waiting)?;
+    let memory = bench.allocator.place(location, 4096)?;
     let region = hca.register(&memory, Access::ALL)?;
-    let gate = bench.supply.place(Home::Host, 4)?;
+    let gate = bench.allocator.place(MemoryLocation::Host, 4)?;
     let rounds = ROUNDS / 20;
     for round in 1..=rounds {
-        bench.stream.batch(&[gate.wait32(0, round, gpu::Compare::Geq)?])?;
+        bench
+            .stream
+            .batch(&[gate.wait32(0, round, gpu::Compare::Geq)?])?;
         for message in 0..3 {
             pair.receive.post(&[region.segment(message * 64, 64)])?;
             let text = [round as u8; 64];
-            let prepared = pair.send.prepare(&Entry::send(&[]).inline(&text).signalled())?;
+            let prepared = pair
+                .send
+                .prepare(&Wqe::send(&[]).inline(&text).signalled())?;
             let mut batch = prepared.operations()?.to_vec();
             batch.extend(pair.receive_completions.take_wait()?.operations(false)?);
             batch.extend(pair.send_completions.take_wait()?.operations(false)?);
@@ -134,14 +144,23 @@ fn ahead(bench: &Bench, home: Home, waiting: Waiting) -> Outcome {
             "a message before its doorbell",
         )?;
         gate.store_u32(0, round)?;
-        bench.stream.synchronize_within(PATIENCE)?;
+        bench.stream.synchronize_within(TIMEOUT)?;
         let mut seen = [0; 192];
         memory.read(0, &mut seen)?;
-        ensure(seen == [round as u8; 192], "a message is not there after the wait")?;
+        ensure(
+            seen == [round as u8; 192],
+            "a message is not there after the wait",
+        )?;
         for _ in 0..3 {
-            let sent = pair.send_completions.poll()?.ok_or("no completion of a send")?;
+            let sent = pair
+                .send_completions
+                .poll()?
+                .ok_or("no completion of a send")?;
             pair.send.complete(&sent)?;
-            let received = pair.receive_completions.poll()?.ok_or("no completion of a receive")?;
+            let received = pair
+                .receive_completions
+                .poll()?
+                .ok_or("no completion of a receive")?;
             pair.receive.complete(&received)?;
         }
     }
@@ -150,23 +169,33 @@ fn ahead(bench: &Bench, home: Home, waiting: Waiting) -> Outcome {
 }
 
 /// A failure ends a wait, in passes of either owner bit; without NOR, in odd ones.
-fn failures(bench: &Bench, home: Home, waiting: Waiting) -> Outcome {
+fn failures(bench: &Bench, location: MemoryLocation, waiting: Waiting) -> Outcome {
     let mut ended = 0;
     for before in 0..8 {
         let odd = before / 4 == 1;
         if waiting == Waiting::WithoutNor && !odd {
             continue;
         }
-        let (hca, mut pair) = bench.pair(home, waiting)?;
+        let (hca, mut pair) = bench.pair(location, waiting)?;
         let syndrome = Syndrome::RemoteAccess;
-        hca.inject(pair.send.qpn(), before, Effect::Fail { syndrome, vendor: 0x88 });
+        hca.inject(
+            pair.send.qpn(),
+            before,
+            Effect::Fail {
+                syndrome,
+                vendor: 0x88,
+            },
+        );
         for position in 0..=before {
-            let prepared = pair.send.prepare(&Entry::nop().signalled())?;
+            let prepared = pair.send.prepare(&Wqe::nop().signalled())?;
             let wait = pair.send_completions.take_wait()?;
             bench.stream.batch(&prepared.operations()?)?;
             bench.stream.batch(&wait.operations(false)?)?;
-            bench.stream.synchronize_within(PATIENCE)?;
-            let completion = pair.send_completions.poll()?.ok_or("the CPU finds no completion")?;
+            bench.stream.synchronize_within(TIMEOUT)?;
+            let completion = pair
+                .send_completions
+                .poll()?
+                .ok_or("the CPU finds no completion")?;
             pair.send.complete(&completion)?;
             let failed = completion.event.failed().map(|failed| failed.syndrome);
             let expected = (position == before).then_some(syndrome);

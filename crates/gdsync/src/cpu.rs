@@ -29,7 +29,10 @@ impl Bounds<'static> {
     #[must_use]
     pub fn of(timeout: Duration) -> Self {
         let is_cancelled = &|| false;
-        Self { timeout, is_cancelled }
+        Self {
+            timeout,
+            is_cancelled,
+        }
     }
 }
 
@@ -37,7 +40,10 @@ impl<'a> Bounds<'a> {
     /// Nor goes on once this says so. It is asked every few microseconds at first, and every millisecond later.
     #[must_use]
     pub fn cancelled_by(self, is_cancelled: &'a dyn Fn() -> bool) -> Self {
-        Self { is_cancelled, ..self }
+        Self {
+            is_cancelled,
+            ..self
+        }
     }
 }
 
@@ -107,19 +113,27 @@ pub enum Undone<E> {
 /// # Errors
 ///
 /// [`Undone`]: what came before it is done.
-pub fn run<A: Copy, R: Reach<A>>(steps: &[Step<A>], words: &R, bounds: Bounds<'_>) -> Result<(), Undone<R::Error>> {
+pub fn run<A: Copy, R: Reach<A>>(
+    steps: &[Step<A>],
+    words: &R,
+    bounds: Bounds<'_>,
+) -> Result<(), Undone<R::Error>> {
     for (position, step) in steps.iter().enumerate() {
         match *step {
             Step::Write32(at, value) => words.store32(at, value).map_err(Undone::Word)?,
             Step::Write64(at, value) => words.store64(at, value).map_err(Undone::Word)?,
-            Step::Wait32(at, value, compare, _) => wait(position, (compare, value.into()), bounds, || {
-                let seen = words.load32(at)?;
-                Ok((seen.into(), compare.holds32(seen, value)))
-            })?,
-            Step::Wait64(at, value, compare, _) => wait(position, (compare, value), bounds, || {
-                let seen = words.load64(at)?;
-                Ok((seen, compare.holds64(seen, value)))
-            })?,
+            Step::Wait32(at, value, compare, _) => {
+                wait(position, (compare, value.into()), bounds, || {
+                    let seen = words.load32(at)?;
+                    Ok((seen.into(), compare.holds32(seen, value)))
+                })?
+            }
+            Step::Wait64(at, value, compare, _) => {
+                wait(position, (compare, value), bounds, || {
+                    let seen = words.load64(at)?;
+                    Ok((seen, compare.holds64(seen, value)))
+                })?
+            }
             // To the CPU, what a device wrote before the word it has seen is visible: PCIe writes are in order.
             Step::Flush => {}
             Step::Barrier => words.barrier(),

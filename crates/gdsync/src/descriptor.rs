@@ -115,7 +115,9 @@ pub enum Impossible {
     #[error("descriptor {0}: this GPU's streams do not wait by NOR, which Volta and later do")]
     Nor(usize),
     /// Bytes are none, too many, or not whole words.
-    #[error("descriptor {position}: {bytes} bytes are written by value: 4 to 1024 are, in words of 4")]
+    #[error(
+        "descriptor {position}: {bytes} bytes are written by value: 4 to 1024 are, in words of 4"
+    )]
     Bytes {
         /// Which.
         position: usize,
@@ -150,7 +152,10 @@ impl Further for gpu::DevicePtr {
 /// # Errors
 ///
 /// [`Impossible`], with the descriptor's position from 0.
-pub fn steps<A: Further>(list: &[Descriptor<A>], can: Capabilities) -> Result<Vec<Step<A>>, Impossible> {
+pub fn steps<A: Further>(
+    list: &[Descriptor<A>],
+    can: Capabilities,
+) -> Result<Vec<Step<A>>, Impossible> {
     let mut made = Vec::with_capacity(list.len());
     for (position, descriptor) in list.iter().enumerate() {
         one(&mut made, position, descriptor, can)?;
@@ -164,7 +169,11 @@ pub fn steps<A: Further>(list: &[Descriptor<A>], can: Capabilities) -> Result<Ve
 /// # Errors
 ///
 /// As [`steps`].
-pub fn origin<A: Further>(list: &[Descriptor<A>], can: Capabilities, step: usize) -> Result<usize, Impossible> {
+pub fn origin<A: Further>(
+    list: &[Descriptor<A>],
+    can: Capabilities,
+    step: usize,
+) -> Result<usize, Impossible> {
     let mut made = Vec::with_capacity(list.len());
     for (position, descriptor) in list.iter().enumerate() {
         one(&mut made, position, descriptor, can)?;
@@ -231,7 +240,9 @@ fn one<A: Further>(
             }
             barrier_if(made, *before);
             let words = words.iter().enumerate();
-            made.extend(words.map(|(number, word)| Step::Write32(at.further(number * 4), u32::from_ne_bytes(*word))));
+            made.extend(words.map(|(number, word)| {
+                Step::Write32(at.further(number * 4), u32::from_ne_bytes(*word))
+            }));
             barrier_if(made, *after);
         }
         Descriptor::Barrier => barrier_if(made, true),
@@ -323,7 +334,13 @@ mod tests {
         let write = Step::Write32(at(8), 1);
         assert_eq!(
             made,
-            [waits(0, false), waits(4, true), write, waits(0, false), waits(4, true)]
+            [
+                waits(0, false),
+                waits(4, true),
+                write,
+                waits(0, false),
+                waits(4, true)
+            ]
         );
         let none = Capabilities {
             flush: false,
@@ -342,7 +359,10 @@ mod tests {
             Descriptor::Barrier,
         ];
         let made = steps(&list, Capabilities::ALL).expect("possible");
-        assert_eq!(made, [Step::Barrier, Step::Write32(at(0), 1), Step::Barrier]);
+        assert_eq!(
+            made,
+            [Step::Barrier, Step::Write32(at(0), 1), Step::Barrier]
+        );
     }
 
     #[test]
@@ -385,7 +405,10 @@ mod tests {
             value: 0x1122_3344_5566_7788,
             barrier: false,
         };
-        let halves = [Step::Write32(at(0), 0x5566_7788), Step::Write32(at(4), 0x1122_3344)];
+        let halves = [
+            Step::Write32(at(0), 0x5566_7788),
+            Step::Write32(at(4), 0x1122_3344),
+        ];
         assert_eq!(steps(&[write], little).expect("possible"), halves);
         let wait = Descriptor::Wait64 {
             at: at(0),
@@ -400,6 +423,9 @@ mod tests {
             compare: Compare::Nor,
             flush: false,
         };
-        assert_eq!(steps(&[Descriptor::Barrier, nor], little), Err(Impossible::Nor(1)));
+        assert_eq!(
+            steps(&[Descriptor::Barrier, nor], little),
+            Err(Impossible::Nor(1))
+        );
     }
 }

@@ -74,7 +74,9 @@ pub enum Error {
         transport: wire::Transport,
     },
     /// Only the last entry that was prepared can be rolled back.
-    #[error("entry {number} cannot be rolled back: entry {last} is the last that was prepared, or has been completed")]
+    #[error(
+        "entry {number} cannot be rolled back: entry {last} is the last that was prepared, or has been completed"
+    )]
     NotLast {
         /// The entry.
         number: u64,
@@ -83,7 +85,7 @@ pub enum Error {
     },
     /// A completion of an entry that is not in the queue.
     #[error(
-        "a completion of queue pair {qpn:#x} counts {counter:#06x}: that is no entry of this queue that is under way"
+        "a completion of queue pair {qpn:#x} counts {counter:#06x}: that is no entry of this queue that is in progress"
     )]
     UnknownEntry {
         /// The queue pair it names.
@@ -92,14 +94,16 @@ pub enum Error {
         counter: u16,
     },
     /// More waits than the completion queue has entries: a slot would be watched for two passes at once.
-    #[error("{entries} waits are open on a completion queue of {entries} entries: poll what they waited for first")]
+    #[error(
+        "{entries} waits are open on a completion queue of {entries} entries: poll what they waited for first"
+    )]
     WaitsFull {
         /// Entries of the queue.
         entries: u32,
     },
     /// A completion of another pass stands where the next one was to be.
     #[error(
-        "completion {index} was overwritten before it was polled: the queue has {entries} entries and the card wrote more; \
+        "completion {index} was overwritten before it was polled: the queue has {entries} entries and the NIC wrote more; \
          make it larger, or poll more often"
     )]
     Overrun {
@@ -114,13 +118,13 @@ pub enum Error {
         /// Its number.
         qpn: u32,
     },
-    /// No way to the far side's port.
+    /// No way to the remote side's port.
     #[error("no way to port {lid}: join the two HCAs first")]
     Unreachable {
-        /// The far side's LID.
+        /// The remote side's LID.
         lid: u16,
     },
-    /// A verbs device: a card, or the one behind a proxy.
+    /// A verbs device: a NIC, or the one behind a proxy.
     #[error(transparent)]
     Device(#[from] crate::hca::port::Error),
     /// The socket between two software HCAs.

@@ -41,7 +41,7 @@ pub(crate) enum Whole<'a> {
 
 /// Where memory is taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Home {
+pub enum MemoryLocation {
     /// Pinned host memory.
     #[default]
     Host,
@@ -51,14 +51,14 @@ pub enum Home {
 
 /// Whom places are taken from: a GPU, and a way to map its memory for the CPU, if there is one.
 #[derive(Debug, Clone)]
-pub struct Supply {
+pub struct Allocator {
     gpu: Gpu,
     gdr: Option<Gdr>,
     /// Host places are of these.
     pages: Option<Pages>,
 }
 
-/// Pages of our own, registered with a GPU's driver, of which each host place has its own: see [`Supply::own_pages`]. Clones are the
+/// Pages of our own, registered with a GPU's driver, of which each host place has its own: see [`Allocator::own_pages`]. Clones are the
 /// same. They are kept, and used again by later places of the same size: CUDA ends a registration only once all work of the GPU has
 /// ended (seen on an H200), which may be a stream that waits for whoever would end it.
 #[derive(Debug, Clone, Default)]
@@ -70,13 +70,20 @@ impl Pages {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // What CUDA has forgotten, since its context is gone, is of no use any more.
         kept.retain(|memory| memory.is_shared() || is_registered(memory));
-        if let Some(memory) = kept.iter().find(|memory| memory.len() == bytes && !memory.is_shared()) {
+        if let Some(memory) = kept
+            .iter()
+            .find(|memory| memory.len() == bytes && !memory.is_shared())
+        {
             let memory = memory.clone();
             let zeros = vec![0; bytes];
-            memory.write(0, &zeros).map_err(gpu_failed("write host memory"))?;
+            memory
+                .write(0, &zeros)
+                .map_err(gpu_failed("write host memory"))?;
             return Ok(memory);
         }
-        let memory = gpu.registered(bytes).map_err(gpu_failed("register host memory"))?;
+        let memory = gpu
+            .registered(bytes)
+            .map_err(gpu_failed("register host memory"))?;
         kept.push(memory.clone());
         Ok(memory)
     }
@@ -85,10 +92,11 @@ impl Pages {
 /// Whether the current context's GPU still finds it where it was told.
 fn is_registered(memory: &HostMemory) -> bool {
     let address = memory.as_ptr().addr().get();
-    memory.gpu().is_sim() || gpu::foreign::device_address(address).is_ok_and(|found| found == memory.device_address())
+    memory.gpu().is_sim()
+        || gpu::foreign::device_address(address).is_ok_and(|found| found == memory.device_address())
 }
 
-impl Supply {
+impl Allocator {
     /// Places of this GPU.
     #[must_use]
     pub fn new(gpu: Gpu, gdr: Option<Gdr>) -> Self {
@@ -121,16 +129,19 @@ impl Supply {
     /// # Errors
     ///
     /// [`Error::Gpu`], [`Error::Mapping`]; [`Error::NoMapping`] for GPU memory without a way to map it.
-    pub fn place(&self, home: Home, bytes: usize) -> Result<Place, Error> {
-        match home {
-            Home::Host => {
+    pub fn place(&self, location: MemoryLocation, bytes: usize) -> Result<Place, Error> {
+        match location {
+            MemoryLocation::Host => {
                 let memory = match &self.pages {
                     Some(pages) => pages.take(&self.gpu, bytes)?,
-                    None => self.gpu.pinned(bytes).map_err(gpu_failed("pin host memory"))?,
+                    None => self
+                        .gpu
+                        .pinned(bytes)
+                        .map_err(gpu_failed("pin host memory"))?,
                 };
                 Ok(Place::host(memory))
             }
-            Home::Gpu => {
+            MemoryLocation::Gpu => {
                 let gdr = self.gdr.as_ref().ok_or(Error::NoMapping)?;
                 let memory = self.gpu.allocate(Allocation::Malloc, bytes);
                 let place = Place::device(memory.map_err(gpu_failed("allocate GPU memory"))?, gdr)?;
@@ -237,7 +248,10 @@ impl Place {
         let at = self.at(offset, to.len())?;
         match &self.memory {
             Backing::Host(memory) => memory.read(at, to).map_err(gpu_failed("read host memory")),
-            Backing::Device(mapped) => mapped.lent().read(at, to).map_err(mapping_failed("read GPU memory")),
+            Backing::Device(mapped) => mapped
+                .borrowed()
+                .read(at, to)
+                .map_err(mapping_failed("read GPU memory")),
         }
     }
 
@@ -249,7 +263,9 @@ impl Place {
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
         let at = self.at(offset, from.len())?;
         match &self.memory {
-            Backing::Host(memory) => memory.write(at, from).map_err(gpu_failed("write host memory")),
+            Backing::Host(memory) => memory
+                .write(at, from)
+                .map_err(gpu_failed("write host memory")),
             Backing::Device(mapped) => mapped
                 .taken()
                 .write(at, from)
@@ -265,7 +281,9 @@ impl Place {
     pub fn load_u32(&self, offset: usize) -> Result<u32, Error> {
         let at = self.at(offset, 4)?;
         match &self.memory {
-            Backing::Host(memory) => memory.load_u32(at).map_err(gpu_failed("load a word of host memory")),
+            Backing::Host(memory) => memory
+                .load_u32(at)
+                .map_err(gpu_failed("load a word of host memory")),
             Backing::Device(mapped) => mapped.load(at),
         }
     }
@@ -278,7 +296,9 @@ impl Place {
     pub fn load_u64(&self, offset: usize) -> Result<u64, Error> {
         let at = self.at(offset, 8)?;
         match &self.memory {
-            Backing::Host(memory) => memory.load_u64(at).map_err(gpu_failed("load a word of host memory")),
+            Backing::Host(memory) => memory
+                .load_u64(at)
+                .map_err(gpu_failed("load a word of host memory")),
             Backing::Device(mapped) => mapped.load(at),
         }
     }
@@ -344,7 +364,12 @@ impl Place {
     /// # Errors
     ///
     /// As [`Self::write32`].
-    pub fn wait32(&self, offset: usize, value: u32, compare: Compare) -> Result<MemoryOperation, Error> {
+    pub fn wait32(
+        &self,
+        offset: usize,
+        value: u32,
+        compare: Compare,
+    ) -> Result<MemoryOperation, Error> {
         let at = self.at(offset, 4)?;
         self.operation(
             |memory| MemoryOperation::wait32(memory, at, value, compare),
@@ -357,7 +382,12 @@ impl Place {
     /// # Errors
     ///
     /// As [`Self::write32`], of multiples of 8.
-    pub fn wait64(&self, offset: usize, value: u64, compare: Compare) -> Result<MemoryOperation, Error> {
+    pub fn wait64(
+        &self,
+        offset: usize,
+        value: u64,
+        compare: Compare,
+    ) -> Result<MemoryOperation, Error> {
         let at = self.at(offset, 8)?;
         self.operation(
             |memory| MemoryOperation::wait64(memory, at, value, compare),
@@ -368,7 +398,8 @@ impl Place {
     /// Whether the two are the same stretch of the same memory.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        (self.address(), self.bytes, self.is_device()) == (other.address(), other.bytes, other.is_device())
+        (self.address(), self.bytes, self.is_device())
+            == (other.address(), other.bytes, other.is_device())
     }
 
     fn operation(
@@ -399,7 +430,12 @@ impl Place {
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whose = if self.is_device() { "GPU" } else { "host" };
-        write!(f, "{} bytes of {whose} memory at {:#x}", self.bytes, self.address())
+        write!(
+            f,
+            "{} bytes of {whose} memory at {:#x}",
+            self.bytes,
+            self.address()
+        )
     }
 }
 
@@ -407,7 +443,7 @@ impl Mapped {
     /// What others wrote before the word is seen after it.
     fn load<T: gdrcopy::Unit>(&self, at: usize) -> Result<T, Error> {
         let value = self
-            .lent()
+            .borrowed()
             .load(at)
             .map_err(mapping_failed("load a word of GPU memory"))?;
         fence(Ordering::Acquire);
@@ -425,7 +461,7 @@ impl Mapped {
     }
 
     /// Nothing is half-done in a mapping, whoever panicked.
-    fn lent(&self) -> RwLockReadGuard<'_, Mapping> {
+    fn borrowed(&self) -> RwLockReadGuard<'_, Mapping> {
         self.mapping.read().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -116,7 +116,13 @@ impl Program {
     }
 
     /// Waits for a 32-bit word.
-    pub fn wait32(&mut self, place: &Place, offset: usize, value: u32, compare: Compare) -> &mut Self {
+    pub fn wait32(
+        &mut self,
+        place: &Place,
+        offset: usize,
+        value: u32,
+        compare: Compare,
+    ) -> &mut Self {
         let at = self.at(place, offset);
         self.push(Descriptor::Wait32 {
             at,
@@ -148,7 +154,7 @@ impl Program {
         self
     }
 
-    /// Waits for a completion, and lets the CPU poll it then. With `flush`, what the card wrote before is visible to the GPU.
+    /// Waits for a completion, and lets the CPU poll it then. With `flush`, what the NIC wrote before is visible to the GPU.
     pub fn wait(&mut self, wait: &Wait, flush: bool) -> &mut Self {
         let (value, compare) = wait.condition();
         let at = self.at(wait.word(), 0);
@@ -281,7 +287,11 @@ impl Program {
 }
 
 fn flushed(operation: MemoryOperation, flush: bool) -> MemoryOperation {
-    if flush { operation.flushed() } else { operation }
+    if flush {
+        operation.flushed()
+    } else {
+        operation
+    }
 }
 
 impl Reach<At> for Program {

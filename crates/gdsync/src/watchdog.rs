@@ -167,9 +167,9 @@ impl Watchdog {
         })
     }
 
-    /// Watches these words. What of them is not as a stream waits for it after `patience` is written then, one after the other, as
+    /// Watches these words. What of them is not as a stream waits for it after `timeout` is written then, one after the other, as
     /// often as it takes until the guard is finished or dropped.
-    pub fn watch(&self, words: Vec<Watched>, patience: Duration) -> Guard {
+    pub fn watch(&self, words: Vec<Watched>, timeout: Duration) -> Guard {
         let begun = Instant::now();
         let mut state = self.shared.lock();
         let number = state.next;
@@ -177,7 +177,7 @@ impl Watchdog {
         state.watches.push(Watch {
             number,
             begun,
-            due: begun + patience,
+            due: begun + timeout,
             words,
             released: Vec::new(),
         });
@@ -215,7 +215,9 @@ impl Guard {
         let state = self.shared.lock();
         let mut watches = state.watches.iter();
         let watch = watches.find(|watch| watch.number == self.number);
-        watch.map(|watch| watch.released.clone()).unwrap_or_default()
+        watch
+            .map(|watch| watch.released.clone())
+            .unwrap_or_default()
     }
 }
 
@@ -232,7 +234,10 @@ impl Shared {
 
     fn take(&self, number: u64) -> Option<Watch> {
         let mut state = self.lock();
-        let position = state.watches.iter().position(|watch| watch.number == number)?;
+        let position = state
+            .watches
+            .iter()
+            .position(|watch| watch.number == number)?;
         Some(state.watches.swap_remove(position))
     }
 
@@ -248,7 +253,10 @@ impl Shared {
             }
             let next = state.watches.iter().map(|watch| watch.due).min();
             state = match next {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
                 Some(due) => {
                     let time = due.saturating_duration_since(Instant::now());
                     let waited = self.changed.wait_timeout(state, time);
@@ -291,14 +299,14 @@ mod tests {
     use crate::hca::sim::SimHca;
     use crate::hca::{Hca as _, Request};
     use crate::queue::Waiting;
-    use crate::{Home, Program, Supply};
+    use crate::{Allocator, MemoryLocation, Program};
 
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_stream_that_nobody_signals_is_released_and_it_is_told_by_which_words() {
-        let supply = Supply::new(Gpu::sim(), None);
-        let words = supply.place(Home::Host, 64).unwrap();
+        let allocator = Allocator::new(Gpu::sim(), None);
+        let words = allocator.place(MemoryLocation::Host, 64).unwrap();
         words.store_u32(8, 0x00ff_00ff).unwrap();
         words.store_u32(12, u32::MAX).unwrap();
         let cases = [
@@ -319,7 +327,7 @@ mod tests {
             });
         }
         program.write32(&words, 32, 1);
-        let stream = supply.gpu().stream().unwrap();
+        let stream = allocator.gpu().stream().unwrap();
         program.post(&stream).unwrap();
         let dog = Watchdog::start().unwrap();
         let guard = dog.watch(watched, Duration::from_millis(30));
@@ -335,14 +343,18 @@ mod tests {
             .collect();
         assert_eq!(told, expected);
         assert_eq!(words.load_u32(32).unwrap(), 1);
-        assert!(released[0].to_string().starts_with("word 0 did not come within "));
+        assert!(
+            released[0]
+                .to_string()
+                .starts_with("word 0 did not come within ")
+        );
     }
 
     #[test]
     fn a_completion_that_is_released_is_no_success() {
         for waiting in [Waiting::Nor, Waiting::WithoutNor] {
-            let supply = Supply::new(Gpu::sim(), None);
-            let hca = SimHca::new(supply.clone()).unwrap();
+            let allocator = Allocator::new(Gpu::sim(), None);
+            let hca = SimHca::new(allocator.clone()).unwrap();
             let request = Request {
                 waiting,
                 ..Request::default()
@@ -351,7 +363,7 @@ mod tests {
             let wait = pair.send_completions.take_wait().unwrap();
             let mut program = Program::new();
             program.wait(&wait, false);
-            let stream = supply.gpu().stream().unwrap();
+            let stream = allocator.gpu().stream().unwrap();
             program.post(&stream).unwrap();
             let dog = Watchdog::start().unwrap();
             let guard = dog.watch(vec![Watched::completion(&wait)], Duration::from_millis(20));
@@ -364,11 +376,11 @@ mod tests {
 
     #[test]
     fn what_comes_in_time_is_left_alone() {
-        let supply = Supply::new(Gpu::sim(), None);
-        let words = supply.place(Home::Host, 64).unwrap();
+        let allocator = Allocator::new(Gpu::sim(), None);
+        let words = allocator.place(MemoryLocation::Host, 64).unwrap();
         let mut program = Program::new();
         program.wait32(&words, 0, 5, Compare::Geq);
-        let stream = supply.gpu().stream().unwrap();
+        let stream = allocator.gpu().stream().unwrap();
         program.post(&stream).unwrap();
         let dog = Watchdog::start().unwrap();
         let watched = Watched {

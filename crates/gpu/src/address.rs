@@ -89,7 +89,9 @@ fn parse(text: &str) -> Option<PciAddress> {
         device: u8::from_str_radix(parts.next()?, 16)
             .ok()
             .filter(|&device| device < 32)?,
-        function: u8::from_str_radix(function, 16).ok().filter(|&function| function < 8)?,
+        function: u8::from_str_radix(function, 16)
+            .ok()
+            .filter(|&function| function < 8)?,
     };
     parts.next().is_none().then_some(address)
 }
@@ -103,7 +105,10 @@ mod tests {
         let address: PciAddress = "0000:3B:00.0".parse().unwrap();
         assert_eq!(address.to_string(), "0000:3b:00.0");
         let long: PciAddress = "10000:00:1f.7".parse().unwrap();
-        assert_eq!((long.domain, long.bus, long.device, long.function), (0x10000, 0, 31, 7));
+        assert_eq!(
+            (long.domain, long.bus, long.device, long.function),
+            (0x10000, 0, 31, 7)
+        );
     }
 
     #[test]

@@ -42,7 +42,12 @@ pub(crate) unsafe trait Backend: Send + Sync + fmt::Debug {
     /// # Safety
     ///
     /// `start` is valid for `bytes` bytes until `unregister`.
-    unsafe fn register(&self, start: NonNull<u8>, bytes: usize, how: Registration) -> Result<DevicePtr, Error>;
+    unsafe fn register(
+        &self,
+        start: NonNull<u8>,
+        bytes: usize,
+        how: Registration,
+    ) -> Result<DevicePtr, Error>;
     fn unregister(&self, start: NonNull<u8>);
     /// Where the GPU sees what was registered from `start` on.
     fn host_address(&self, start: NonNull<u8>) -> Result<DevicePtr, Error>;

@@ -105,7 +105,13 @@ impl BorrowedMemory {
         if self.bytes == 0 {
             return Err(Error::Empty);
         }
-        Ok(HostMemory::borrowed(gpu.clone(), self.start, self.bytes, device, share))
+        Ok(HostMemory::borrowed(
+            gpu.clone(),
+            self.start,
+            self.bytes,
+            device,
+            share,
+        ))
     }
 }
 
@@ -157,7 +163,10 @@ static REGISTERED: PerProcess<Mutex<PageRanges<Holders>>> = PerProcess::new(Mute
 
 /// Its data is whole at every moment.
 fn registered() -> MutexGuard<'static, PageRanges<Holders>> {
-    REGISTERED.get().lock().unwrap_or_else(PoisonError::into_inner)
+    REGISTERED
+        .get()
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Registered {
@@ -166,7 +175,12 @@ impl Registered {
     /// # Safety
     ///
     /// `start` is valid for `bytes` bytes until the result is dropped.
-    unsafe fn new(gpu: &Gpu, start: NonNull<u8>, bytes: usize, how: Registration) -> Result<(Self, DevicePtr), Error> {
+    unsafe fn new(
+        gpu: &Gpu,
+        start: NonNull<u8>,
+        bytes: usize,
+        how: Registration,
+    ) -> Result<(Self, DevicePtr), Error> {
         let address = start.as_ptr().addr();
         let pages = pages(address, bytes).ok_or(Error::Empty)?;
         let hold = Self {
@@ -200,12 +214,22 @@ impl Registered {
     /// # Safety
     ///
     /// They are memory until their registration ends.
-    unsafe fn fill_gaps(&self, all: &mut PageRanges<Holders>, how: Registration) -> Result<(), Error> {
+    unsafe fn fill_gaps(
+        &self,
+        all: &mut PageRanges<Holders>,
+        how: Registration,
+    ) -> Result<(), Error> {
         let page = page_size();
         for gap in all.gaps(&self.pages) {
             // SAFETY: the caller's promise.
             if unsafe { self.register(&gap, how) }? {
-                all.insert(gap, Holders { count: 0, ours: true });
+                all.insert(
+                    gap,
+                    Holders {
+                        count: 0,
+                        ours: true,
+                    },
+                );
                 continue;
             }
             // Some of its pages are registered by somebody else: the others one by one.
@@ -227,9 +251,16 @@ impl Registered {
     /// As [`Self::fill_gaps`].
     unsafe fn register(&self, pages: &Range<usize>, how: Registration) -> Result<bool, Error> {
         // SAFETY: the caller's promise.
-        let ask = |how| unsafe { self.gpu.backend().register(self.at(pages.start), pages.len(), how) };
+        let ask = |how| unsafe {
+            self.gpu
+                .backend()
+                .register(self.at(pages.start), pages.len(), how)
+        };
         let made = match ask(how) {
-            Err(error) if how == Registration::Registers && returned(&error, &[CuResult::INVALID_VALUE]) => {
+            Err(error)
+                if how == Registration::Registers
+                    && returned(&error, &[CuResult::INVALID_VALUE]) =>
+            {
                 // If both fail, the first error is reported, except that "registered already" is no error to the caller.
                 ask(Registration::Memory).map_err(|second| match is_registered_already(&second) {
                     true => second,
@@ -260,7 +291,9 @@ impl Drop for Registered {
     fn drop(&mut self) {
         let mut all = registered();
         for start in all.overlapping(&self.pages) {
-            let Some(holders) = all.get_mut(start) else { continue };
+            let Some(holders) = all.get_mut(start) else {
+                continue;
+            };
             holders.count = holders.count.saturating_sub(1);
             if holders.count > 0 {
                 continue;
@@ -274,7 +307,10 @@ impl Drop for Registered {
 }
 
 fn is_registered_already(error: &Error) -> bool {
-    let results = [CuResult::HOST_MEMORY_ALREADY_REGISTERED, CuResult::ALREADY_MAPPED];
+    let results = [
+        CuResult::HOST_MEMORY_ALREADY_REGISTERED,
+        CuResult::ALREADY_MAPPED,
+    ];
     returned(error, &results)
 }
 

@@ -38,7 +38,9 @@ pub struct Device {
 pub fn devices() -> Result<Vec<Device>, Error> {
     let driver = Driver::open()?;
     let count = driver.device_count().map_err(Error::Count)?;
-    (0..count).map(|ordinal| Device::read(driver, ordinal)).collect()
+    (0..count)
+        .map(|ordinal| Device::read(driver, ordinal))
+        .collect()
 }
 
 /// 1000 × major + 10 × minor of the newest CUDA the driver serves (13000 for 13.0).
@@ -75,7 +77,11 @@ impl Device {
     /// # Errors
     ///
     /// [`Error::Attribute`], [`Error::Foreign`] between a simulated GPU and another.
-    pub fn p2p_attribute(&self, to: &Device, attribute: P2pAttribute) -> Result<Option<i32>, Error> {
+    pub fn p2p_attribute(
+        &self,
+        to: &Device,
+        attribute: P2pAttribute,
+    ) -> Result<Option<i32>, Error> {
         if self.simulated && to.simulated {
             return Ok(crate::sim::p2p_attribute(attribute));
         }
@@ -142,6 +148,9 @@ mod tests {
         let bytes = [
             0x2f, 0x2c, 0, 1, 0xab, 0xcd, 0xef, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
         ];
-        assert_eq!(super::uuid_text(bytes), "GPU-2f2c0001-abcd-ef00-1122-334455667788");
+        assert_eq!(
+            super::uuid_text(bytes),
+            "GPU-2f2c0001-abcd-ef00-1122-334455667788"
+        );
     }
 }

@@ -110,7 +110,9 @@ pub enum Error {
         source: Failure,
     },
     /// Host memory of several registrations, which the GPU sees apart.
-    #[error("{bytes} bytes of host memory at {address:#x} are of several registrations, which the GPU sees apart")]
+    #[error(
+        "{bytes} bytes of host memory at {address:#x} are of several registrations, which the GPU sees apart"
+    )]
     Scattered {
         /// Where they start.
         address: usize,
@@ -250,13 +252,17 @@ pub enum Error {
     #[error("pageable host memory has no device address: only uploads and downloads use it")]
     Pageable,
     /// A list that a kernel is to follow, of another size than it can.
-    #[error("a list that a kernel follows has a power of two of bytes, from 8 to 2 GiB, and this one has {bytes}")]
+    #[error(
+        "a list that a kernel follows has a power of two of bytes, from 8 to 2 GiB, and this one has {bytes}"
+    )]
     List {
         /// Its bytes.
         bytes: usize,
     },
     /// A block that no multiprocessor runs.
-    #[error("there is no block {block}: the GPU has {multiprocessors} multiprocessors, and as many blocks")]
+    #[error(
+        "there is no block {block}: the GPU has {multiprocessors} multiprocessors, and as many blocks"
+    )]
     Block {
         /// Its number.
         block: u32,
@@ -281,7 +287,9 @@ pub enum Error {
         state: String,
     },
     /// The result of a check is none: something between the GPU's memory and the host loses what is copied.
-    #[error("what a kernel found in {words} words did not come back: {count:#x} words from {position:#x} on cannot be")]
+    #[error(
+        "what a kernel found in {words} words did not come back: {count:#x} words from {position:#x} on cannot be"
+    )]
     Finding {
         /// The count that was read.
         count: u64,
@@ -405,9 +413,10 @@ fn kind_of(result: CuResult) -> Kind {
         | CuResult::PEER_ACCESS_UNSUPPORTED
         | CuResult::JIT_COMPILATION_DISABLED
         | CuResult::JIT_COMPILER_NOT_FOUND => Kind::Unsupported,
-        CuResult::DEVICE_UNAVAILABLE | CuResult::NOT_READY | CuResult::SYSTEM_NOT_READY | CuResult::TOO_MANY_PEERS => {
-            Kind::Busy
-        }
+        CuResult::DEVICE_UNAVAILABLE
+        | CuResult::NOT_READY
+        | CuResult::SYSTEM_NOT_READY
+        | CuResult::TOO_MANY_PEERS => Kind::Busy,
         // Capture: not while a graph is being recorded.
         CuResult(900..=908) => Kind::Busy,
         CuResult::INVALID_VALUE
@@ -464,7 +473,10 @@ mod tests {
             bytes: 4096,
             source: returned(801),
         };
-        assert_eq!(error.to_string(), "there is no dma-buf of 4096 bytes at 0x1000");
+        assert_eq!(
+            error.to_string(),
+            "there is no dma-buf of 4096 bytes at 0x1000"
+        );
         assert_eq!(
             error.source().unwrap().to_string(),
             "cuX: CUDA_ERROR_NOT_SUPPORTED (801)"

@@ -2,7 +2,7 @@
 //! process, and has neither [`Gpu`](crate::Gpu) nor [`Stream`](crate::Stream).
 //!
 //! Nothing here makes a context or changes which one is current: what needs one takes the calling thread's. Registrations and
-//! allocations leave a stream capture that is under way alone, as in [`mod@crate::pointer`]; operations put into a stream that is
+//! allocations leave a stream capture that is in progress alone, as in [`mod@crate::pointer`]; operations put into a stream that is
 //! being captured are captured.
 
 use std::ffi::c_void;
@@ -35,7 +35,9 @@ pub struct StreamCapabilities {
 /// [`Error::NoCurrentContext`]; [`Error::Library`], [`Error::Initialise`] without CUDA.
 pub fn current_device() -> Result<i32, Error> {
     let device = Driver::open()?.current_device();
-    device.map(|device| device.0).map_err(Error::NoCurrentContext)
+    device
+        .map(|device| device.0)
+        .map_err(Error::NoCurrentContext)
 }
 
 /// What the streams of a device ([`current_device`]) can do, by the operations that [`batch`] will use: v2's attributes where
@@ -113,7 +115,11 @@ pub enum Owner {
 /// # Safety
 ///
 /// `bytes` bytes from `start` on are memory of this process, or registers that it has mapped, until they are unregistered.
-pub unsafe fn register(start: NonNull<c_void>, bytes: usize, how: Registration) -> Result<Owner, Error> {
+pub unsafe fn register(
+    start: NonNull<c_void>,
+    bytes: usize,
+    how: Registration,
+) -> Result<Owner, Error> {
     let driver = Driver::open()?;
     let _relaxed = Relaxed::enter(driver);
     match call!(
@@ -175,7 +181,10 @@ pub fn device_address(host: usize) -> Result<DevicePtr, Error> {
     let found = call!(driver, cuMemHostGetDevicePointer(&mut out, place, 0));
     found
         .map(|()| DevicePtr::new(out))
-        .map_err(|source| Error::HostAddress { address: host, source })
+        .map_err(|source| Error::HostAddress {
+            address: host,
+            source,
+        })
 }
 
 /// Whether [`device_address`] says that the memory is neither pinned nor registered, rather than that something is out of order.
@@ -185,7 +194,9 @@ pub fn is_not_registered(error: &Error) -> bool {
         error,
         Error::HostAddress {
             source: Failure::Returned {
-                result: CuResult::INVALID_VALUE | CuResult::HOST_MEMORY_NOT_REGISTERED | CuResult::NOT_FOUND,
+                result: CuResult::INVALID_VALUE
+                    | CuResult::HOST_MEMORY_NOT_REGISTERED
+                    | CuResult::NOT_FOUND,
                 ..
             },
             ..

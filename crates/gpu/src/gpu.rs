@@ -6,7 +6,9 @@ use crate::backend::{Backend, Context, Peer};
 use crate::cuda::CudaGpu;
 use crate::host::PinnedOptions;
 use crate::sim::{Faults, SimGpu};
-use crate::{Allocation, Attribute, Device, DeviceMemory, Error, Event, HostMemory, PeerAccess, Stream};
+use crate::{
+    Allocation, Attribute, Device, DeviceMemory, Error, Event, HostMemory, PeerAccess, Stream,
+};
 
 /// One GPU and its primary context, or a simulated one. Clones are the same GPU; what is made from it keeps it open.
 ///
@@ -104,7 +106,10 @@ impl Gpu {
     pub fn multiprocessors(&self) -> Result<u32, Error> {
         let count = self.attribute(Attribute::MULTIPROCESSOR_COUNT)?;
         // A GPU that says nothing, or nonsense, has one all the same.
-        Ok(count.and_then(|count| u32::try_from(count).ok()).unwrap_or(1).max(1))
+        Ok(count
+            .and_then(|count| u32::try_from(count).ok())
+            .unwrap_or(1)
+            .max(1))
     }
 
     /// Whether its kernels and copies could reach the other's memory directly (`cuDeviceCanAccessPeer`); of itself, CUDA says no.
@@ -240,5 +245,9 @@ impl Gpu {
 }
 
 fn nonempty(bytes: usize) -> Result<(), Error> {
-    if bytes == 0 { Err(Error::Empty) } else { Ok(()) }
+    if bytes == 0 {
+        Err(Error::Empty)
+    } else {
+        Ok(())
+    }
 }

@@ -58,7 +58,11 @@ impl HostMemory {
     pub(crate) fn pageable(gpu: Gpu, bytes: usize) -> Result<Self, Error> {
         let start = map(bytes)?;
         let device = DevicePtr::new(0);
-        let block = HostBlock { start, device, bytes };
+        let block = HostBlock {
+            start,
+            device,
+            bytes,
+        };
         Ok(Self::new(gpu, block, Origin::Pageable))
     }
 
@@ -67,7 +71,11 @@ impl HostMemory {
         // SAFETY: the mapping is ours, and is unmapped by our drop alone, after it was unregistered.
         match unsafe { gpu.backend().register(start, bytes, Registration::Memory) } {
             Ok(device) => {
-                let block = HostBlock { start, device, bytes };
+                let block = HostBlock {
+                    start,
+                    device,
+                    bytes,
+                };
                 Ok(Self::new(gpu, block, Origin::Registered))
             }
             Err(error) => {
@@ -78,8 +86,18 @@ impl HostMemory {
     }
 
     /// Memory that `share` keeps, and that the GPU sees at `device` if it is registered.
-    pub(crate) fn borrowed(gpu: Gpu, start: NonNull<u8>, bytes: usize, device: DevicePtr, share: Share) -> Self {
-        let block = HostBlock { start, device, bytes };
+    pub(crate) fn borrowed(
+        gpu: Gpu,
+        start: NonNull<u8>,
+        bytes: usize,
+        device: DevicePtr,
+        share: Share,
+    ) -> Self {
+        let block = HostBlock {
+            start,
+            device,
+            bytes,
+        };
         Self::new(gpu, block, Origin::Borrowed(share))
     }
 
@@ -146,7 +164,11 @@ impl HostMemory {
         }
         // SAFETY: the block is initialised memory (the kernel zeroes what drivers and mmap give) of this many bytes; nobody
         // else can name it: there is no clone, and streams that used it hold one until they are done.
-        Ok(unsafe { std::slice::from_raw_parts_mut(owned.block.start.as_ptr(), owned.block.bytes) })
+        Ok(
+            unsafe {
+                std::slice::from_raw_parts_mut(owned.block.start.as_ptr(), owned.block.bytes)
+            },
+        )
     }
 
     /// Copies out of it.
@@ -269,8 +291,10 @@ fn map(bytes: usize) -> Result<NonNull<u8>, Error> {
     };
     let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: a new mapping where the kernel likes replaces nothing.
-    let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) };
-    NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or_else(|| failed(rustix::io::Errno::NOMEM))
+    let start =
+        unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) };
+    NonNull::new(start.map_err(failed)?.cast::<u8>())
+        .ok_or_else(|| failed(rustix::io::Errno::NOMEM))
 }
 
 fn unmap(start: NonNull<u8>, bytes: usize) {
@@ -306,7 +330,10 @@ mod tests {
             });
             for _ in 0..rounds {
                 let first = memory.load_u64(0).expect("in range");
-                assert!(is_word((first >> 32) as u32) && first as u32 == 0, "{first:#x}");
+                assert!(
+                    is_word((first >> 32) as u32) && first as u32 == 0,
+                    "{first:#x}"
+                );
                 assert!(is_word(memory.load_u32(12).expect("in range")));
                 let mut aligned = Aligned([0; 16]);
                 let bytes = &mut aligned.0;

@@ -31,8 +31,12 @@ impl fmt::Display for Allocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Malloc => "cuMemAlloc",
-            Self::Create { exportable: false, .. } => "cuMemCreate",
-            Self::Create { exportable: true, .. } => "cuMemCreate, exportable",
+            Self::Create {
+                exportable: false, ..
+            } => "cuMemCreate",
+            Self::Create {
+                exportable: true, ..
+            } => "cuMemCreate, exportable",
             Self::Pool { exportable: false } => "cuMemAllocAsync",
             Self::Pool { exportable: true } => "cuMemAllocAsync, exportable pool",
             Self::Managed => "cuMemAllocManaged",

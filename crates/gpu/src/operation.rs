@@ -102,7 +102,12 @@ impl MemoryOperation {
     /// # Errors
     ///
     /// [`Error::Range`], [`Error::Misaligned`].
-    pub fn wait32(memory: &impl Memory, offset: usize, value: u32, compare: Compare) -> Result<Self, Error> {
+    pub fn wait32(
+        memory: &impl Memory,
+        offset: usize,
+        value: u32,
+        compare: Compare,
+    ) -> Result<Self, Error> {
         let address = memory.word(offset, 4)?;
         Ok(Self::on(memory, wait32(address, value, compare)))
     }
@@ -112,7 +117,12 @@ impl MemoryOperation {
     /// # Errors
     ///
     /// [`Error::Range`], [`Error::Misaligned`].
-    pub fn wait64(memory: &impl Memory, offset: usize, value: u64, compare: Compare) -> Result<Self, Error> {
+    pub fn wait64(
+        memory: &impl Memory,
+        offset: usize,
+        value: u64,
+        compare: Compare,
+    ) -> Result<Self, Error> {
         let address = memory.word(offset, 8)?;
         Ok(Self::on(memory, wait64(address, value, compare)))
     }
@@ -244,7 +254,11 @@ mod tests {
         assert!(Eq.holds32(7, 7) && !Eq.holds32(7, 8));
         assert!(And.holds32(0b1010, 0b0010) && !And.holds32(0b1010, 0b0101));
         assert!(!And.holds32(u32::MAX, 0));
-        assert!(Eq.holds64(1 << 40, 1 << 40) && And.holds64(1 << 40, 3 << 40) && !And.holds64(1 << 40, 1 << 41));
+        assert!(
+            Eq.holds64(1 << 40, 1 << 40)
+                && And.holds64(1 << 40, 3 << 40)
+                && !And.holds64(1 << 40, 1 << 41)
+        );
     }
 
     #[test]

@@ -22,7 +22,13 @@ impl<T> PageRanges<T> {
 
     /// Takes a range in, of which no page is in another one ([`Self::gaps`]).
     pub fn insert(&mut self, range: Range<usize>, value: T) {
-        self.0.insert(range.start, Known { end: range.end, value });
+        self.0.insert(
+            range.start,
+            Known {
+                end: range.end,
+                value,
+            },
+        );
     }
 
     /// What is known of the range that starts there.
@@ -103,7 +109,10 @@ mod tests {
         }
         let parts_of = |start, end| -> Vec<(usize, usize)> {
             let parts = ranges.gaps(&(start..end));
-            parts.into_iter().map(|part| (part.start, part.end)).collect()
+            parts
+                .into_iter()
+                .map(|part| (part.start, part.end))
+                .collect()
         };
         assert_eq!(parts_of(0, 5), [(0, 5)]);
         assert_eq!(parts_of(0, 10), [(0, 10)]);

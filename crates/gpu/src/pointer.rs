@@ -2,7 +2,7 @@
 //!
 //! Nothing here makes a context. Where CUDA needs a current one, the one the memory was allocated in is pushed for the length
 //! of the call, or the GPU's primary context if that is already active. Each call sets this thread's stream-capture mode to
-//! relaxed and puts it back, so a capture under way in the program is not disturbed.
+//! relaxed and puts it back, so a capture in progress in the program is not disturbed.
 //!
 //! An address is only as good as its owner: if another thread frees the memory meanwhile, the answers are of what is there then.
 
@@ -222,7 +222,11 @@ pub fn dmabuf(address: DevicePtr, bytes: usize, mapping: DmaBufMapping) -> Resul
     place
         .driver
         .dma_buf(address.get(), bytes, flags)
-        .map_err(|source| Error::DmaBuf { address, bytes, source })
+        .map_err(|source| Error::DmaBuf {
+            address,
+            bytes,
+            source,
+        })
 }
 
 /// Makes synchronous operations on the allocation of `address` always synchronise (`CU_POINTER_ATTRIBUTE_SYNC_MEMOPS`), as
@@ -283,7 +287,11 @@ impl Reader {
     pub fn read(&self, address: DevicePtr, to: &mut [u8]) -> Result<(), Error> {
         let entered = self.place.enter(address)?;
         let bytes = to.len();
-        let failed = |source| Error::Copy { address, bytes, source };
+        let failed = |source| Error::Copy {
+            address,
+            bytes,
+            source,
+        };
         let started = {
             // SAFETY: `to` is exclusively borrowed until this returns, and this returns after the stream is done with it.
             unsafe {
@@ -324,11 +332,16 @@ impl Context {
         let ask = |attribute| driver.pointer_attribute(attribute, address.get());
         let ordinal = ask(Ask::DEVICE_ORDINAL).map_err(failed)? as u32;
         if let Ok(context @ 1..) = ask(Ask::CONTEXT) {
-            return Ok(Self::borrowed(driver, sys::Context(context as usize as *mut _)));
+            return Ok(Self::borrowed(
+                driver,
+                sys::Context(context as usize as *mut _),
+            ));
         }
         let device = driver.device(ordinal).map_err(failed)?;
         if driver.current_device() == Ok(device) {
-            let context = driver.current().map_err(|source| Error::Context { ordinal, source })?;
+            let context = driver
+                .current()
+                .map_err(|source| Error::Context { ordinal, source })?;
             return Ok(Self::borrowed(driver, context));
         }
         if !driver.primary_is_active(device).map_err(failed)? {
@@ -354,7 +367,8 @@ impl Context {
 
     fn enter(&self, address: DevicePtr) -> Result<Current, Error> {
         let relaxed = Relaxed::enter(self.driver);
-        let entered = Entered::push(self.driver, self.context).map_err(|source| Error::Describe { address, source })?;
+        let entered = Entered::push(self.driver, self.context)
+            .map_err(|source| Error::Describe { address, source })?;
         Ok(Current {
             driver: self.driver,
             _entered: entered,
@@ -374,7 +388,9 @@ impl Drop for Context {
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("context", &self.context).finish()
+        f.debug_struct("Context")
+            .field("context", &self.context)
+            .finish()
     }
 }
 

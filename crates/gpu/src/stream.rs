@@ -148,7 +148,8 @@ impl Stream {
         from_offset: usize,
         bytes: usize,
     ) -> Result<(), Error> {
-        let (to_address, from_address) = (to.range(to_offset, bytes)?, from.range(from_offset, bytes)?);
+        let (to_address, from_address) =
+            (to.range(to_offset, bytes)?, from.range(from_offset, bytes)?);
         let (to_context, from_context) = (to.gpu().context(), from.gpu().context());
         let mut held = vec![to.held(), from.held()];
         let keeper = to.held();
@@ -183,7 +184,13 @@ impl Stream {
     /// # Errors
     ///
     /// [`Error::Range`], [`Error::Fill`], [`Error::Abandoned`].
-    pub fn fill(&self, memory: &DeviceMemory, offset: usize, bytes: usize, value: u8) -> Result<(), Error> {
+    pub fn fill(
+        &self,
+        memory: &DeviceMemory,
+        offset: usize,
+        bytes: usize,
+        value: u8,
+    ) -> Result<(), Error> {
         let to = memory.range(offset, bytes)?;
         self.enqueue(&[memory.held()], Work::FillBytes { to, value, bytes })
     }
@@ -193,7 +200,13 @@ impl Stream {
     /// # Errors
     ///
     /// [`Error::Range`], [`Error::Misaligned`], [`Error::Fill`], [`Error::Abandoned`].
-    pub fn fill_words(&self, memory: &DeviceMemory, offset: usize, words: usize, value: u32) -> Result<(), Error> {
+    pub fn fill_words(
+        &self,
+        memory: &DeviceMemory,
+        offset: usize,
+        words: usize,
+        value: u32,
+    ) -> Result<(), Error> {
         let to = memory.range(offset, words.saturating_mul(4))?;
         aligned(to.get(), 4)?;
         self.enqueue(&[memory.held()], Work::FillWords { to, value, words })
@@ -293,14 +306,14 @@ impl Stream {
     /// # Errors
     ///
     /// [`Error::Timeout`], with what is known of what the stream waits for; as [`Self::synchronize`].
-    pub fn synchronize_within(&self, patience: Duration) -> Result<(), Error> {
+    pub fn synchronize_within(&self, timeout: Duration) -> Result<(), Error> {
         let start = Instant::now();
         loop {
             if self.is_idle()? {
                 return self.synchronize();
             }
             let waited = start.elapsed();
-            if waited >= patience {
+            if waited >= timeout {
                 let state = self.gpu.backend().state(self.handle);
                 return Err(Error::Timeout { waited, state });
             }
@@ -335,7 +348,10 @@ impl Stream {
 
     /// What is simulated and what is real do not mix.
     fn check_world(&self, held: &[Held]) -> Result<(), Error> {
-        if held.iter().any(|held| held.gpu().is_sim() != self.gpu.is_sim()) {
+        if held
+            .iter()
+            .any(|held| held.gpu().is_sim() != self.gpu.is_sim())
+        {
             return Err(Error::Foreign("memory"));
         }
         Ok(())

@@ -60,15 +60,22 @@ pub struct SurveyedPair {
 pub fn survey(attributes: &[Attribute], peer_attributes: &[P2pAttribute]) -> Result<Survey, Error> {
     let (driver, library) = Driver::found()?;
     let version = driver.version();
-    let gpus = driver.initialise().and_then(|()| driver.device_count()).map(|count| {
-        (0..count)
-            .map(|ordinal| gpu(driver, ordinal, attributes))
-            .collect::<Vec<_>>()
-    });
+    let gpus = driver
+        .initialise()
+        .and_then(|()| driver.device_count())
+        .map(|count| {
+            (0..count)
+                .map(|ordinal| gpu(driver, ordinal, attributes))
+                .collect::<Vec<_>>()
+        });
     let pairs = gpus.as_ref().map_or(Vec::new(), |gpus| {
         let ordinals = || gpus.iter().map(|gpu| gpu.ordinal);
         ordinals()
-            .flat_map(|from| ordinals().filter(move |to| *to != from).map(move |to| (from, to)))
+            .flat_map(|from| {
+                ordinals()
+                    .filter(move |to| *to != from)
+                    .map(move |to| (from, to))
+            })
             .map(|(from, to)| pair(driver, from, to, peer_attributes))
             .collect()
     });
@@ -107,7 +114,8 @@ fn pair(driver: Driver, from: u32, to: u32, attributes: &[P2pAttribute]) -> Surv
         attributes: attributes
             .iter()
             .map(|&attribute| {
-                let value = ends.and_then(|(from, to)| known(driver.p2p_attribute(attribute.0, from, to)));
+                let value =
+                    ends.and_then(|(from, to)| known(driver.p2p_attribute(attribute.0, from, to)));
                 (attribute, value)
             })
             .collect(),

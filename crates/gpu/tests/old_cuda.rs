@@ -15,7 +15,10 @@ use gpu::{Allocation, Gpu, Kind, MemoryOperation, devices, pointer};
 #[test]
 fn what_is_there_works() {
     let fake = fake(true);
-    assert_eq!(devices().unwrap()[0].uuid, "GPU-11111111-1111-1111-1111-111111111111");
+    assert_eq!(
+        devices().unwrap()[0].uuid,
+        "GPU-11111111-1111-1111-1111-111111111111"
+    );
     let gpu = Gpu::open(0).unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
     let stream = gpu.stream().unwrap();
@@ -25,7 +28,10 @@ fn what_is_there_works() {
     assert_eq!(&seen, b"old");
     drop((memory, stream, gpu));
     assert_eq!(
-        (fake.count(Count::PrimaryContexts), fake.count(Count::Allocations)),
+        (
+            fake.count(Count::PrimaryContexts),
+            fake.count(Count::Allocations)
+        ),
         (0, 0)
     );
 }
@@ -46,16 +52,23 @@ fn what_is_missing_is_unsupported_and_named() {
             "this driver has no cuMemGetAllocationGranularity",
         ),
         (
-            gpu.allocate(Allocation::Pool { exportable: false }, 64).unwrap_err(),
+            gpu.allocate(Allocation::Pool { exportable: false }, 64)
+                .unwrap_err(),
             "this driver has no cuDeviceGetDefaultMemPool",
         ),
-        (gpu.pinned(64).unwrap_err(), "this driver has no cuMemHostAlloc"),
+        (
+            gpu.pinned(64).unwrap_err(),
+            "this driver has no cuMemHostAlloc",
+        ),
         (
             gpu.access(&gpu).unwrap_err(),
             "this driver has no cuCtxEnablePeerAccess",
         ),
         (gpu.event().unwrap_err(), "this driver has no cuEventCreate"),
-        (gpu.load_kernels().unwrap_err(), "this driver has no cuModuleLoadData"),
+        (
+            gpu.load_kernels().unwrap_err(),
+            "this driver has no cuModuleLoadData",
+        ),
         (
             gpu.flush_remote_writes(false).unwrap_err(),
             "this driver has no cuFlushGPUDirectRDMAWrites",

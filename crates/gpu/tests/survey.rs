@@ -68,7 +68,10 @@ fn child() {
 /// A survey of this machine in a process of its own.
 fn survey_of(driver: Driver, machine: &Value) -> Result<Value, Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
-    let (file, answer) = (directory.path().join("machine.json"), directory.path().join("answer"));
+    let (file, answer) = (
+        directory.path().join("machine.json"),
+        directory.path().join("answer"),
+    );
     fs::write(&file, machine.to_string())?;
     let status = Command::new(std::env::current_exe()?)
         .args(["--exact", "child"])
@@ -81,7 +84,9 @@ fn survey_of(driver: Driver, machine: &Value) -> Result<Value, Box<dyn std::erro
 }
 
 fn machine(name: &str) -> Result<Value, Box<dyn std::error::Error>> {
-    Ok(serde_json::from_str(&fs::read_to_string(cuda::machine(name))?)?)
+    Ok(serde_json::from_str(&fs::read_to_string(cuda::machine(
+        name,
+    ))?)?)
 }
 
 #[test]
@@ -144,11 +149,17 @@ fn a_driver_that_does_not_start_keeps_its_code_and_its_version() -> Outcome {
     ] {
         let refuses = json!({"driver_version": 12_040, "gpus": [{}], "errors": {"cuInit": code}});
         let found = survey_of(Driver::Current, &refuses)?;
-        assert_eq!((&found["version"], &found["gpus"]), (&json!(12_040), &json!(words)));
+        assert_eq!(
+            (&found["version"], &found["gpus"]),
+            (&json!(12_040), &json!(words))
+        );
     }
     let lost = json!({"gpus": [{"bdf": "0000:03:00.0"}], "errors": {"cuDeviceGetAttribute": 999}});
     let found = survey_of(Driver::Current, &lost)?;
-    assert_eq!(found["gpus"][0]["pci"], "0000:03:00.0", "the rest still stands");
+    assert_eq!(
+        found["gpus"][0]["pci"], "0000:03:00.0",
+        "the rest still stands"
+    );
     assert_eq!(
         found["gpus"][0]["attributes"][1],
         json!([116, "cuDeviceGetAttribute: CUDA_ERROR_UNKNOWN (999)"])
@@ -171,6 +182,9 @@ fn no_library_is_the_only_error() -> Outcome {
     assert!(status.success());
     let found: Value = serde_json::from_str(&fs::read_to_string(&answer)?)?;
     let words = found["no_library"].as_str().unwrap_or_default();
-    assert!(words.starts_with("no libcuda.so.1 on this machine"), "{found}");
+    assert!(
+        words.starts_with("no libcuda.so.1 on this machine"),
+        "{found}"
+    );
     Ok(())
 }

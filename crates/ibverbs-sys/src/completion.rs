@@ -13,7 +13,7 @@ pub struct ibv_wc {
     opcode: ibv_wc_opcode::Type,
     vendor_err: u32,
     byte_len: u32,
-    /// Immediate data in network byte order, or the remote key that was invalidated; `wc_flags` says which, if any.
+    /// Immediate data in network byte order, or the rkey that was invalidated; `wc_flags` says which, if any.
     pub imm_data: u32,
     /// The local queue pair.
     pub qp_num: u32,
@@ -166,7 +166,10 @@ mod tests {
     fn a_completion_that_nobody_filled_in_is_a_failure() {
         let completion = ibv_wc::default();
         assert!(!completion.is_valid());
-        assert_eq!(completion.error(), Some((ibv_wc_status::IBV_WC_GENERAL_ERR, 0)));
+        assert_eq!(
+            completion.error(),
+            Some((ibv_wc_status::IBV_WC_GENERAL_ERR, 0))
+        );
         assert_eq!(completion.imm_data(), None);
     }
 

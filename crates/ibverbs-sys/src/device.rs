@@ -8,25 +8,46 @@ use crate::{__be64, ibv_cq, ibv_pd, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_srq, i
 pub type Uncalled = Option<unsafe extern "C" fn()>;
 
 /// `poll_cq` of a context.
-pub type PollCq = unsafe extern "C" fn(cq: *mut ibv_cq, entries: c_int, completions: *mut ibv_wc) -> c_int;
+pub type PollCq =
+    unsafe extern "C" fn(cq: *mut ibv_cq, entries: c_int, completions: *mut ibv_wc) -> c_int;
 /// `req_notify_cq` of a context.
 pub type ReqNotifyCq = unsafe extern "C" fn(cq: *mut ibv_cq, solicited_only: c_int) -> c_int;
 /// `post_srq_recv` of a context.
-pub type PostSrqRecv =
-    unsafe extern "C" fn(srq: *mut ibv_srq, work: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
+pub type PostSrqRecv = unsafe extern "C" fn(
+    srq: *mut ibv_srq,
+    work: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int;
 /// `post_send` of a context.
-pub type PostSend = unsafe extern "C" fn(qp: *mut ibv_qp, work: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int;
+pub type PostSend = unsafe extern "C" fn(
+    qp: *mut ibv_qp,
+    work: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int;
 /// `post_recv` of a context.
-pub type PostRecv = unsafe extern "C" fn(qp: *mut ibv_qp, work: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
+pub type PostRecv = unsafe extern "C" fn(
+    qp: *mut ibv_qp,
+    work: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int;
 /// `query_port` of an extended context.
-pub type QueryPort =
-    unsafe extern "C" fn(context: *mut ibv_context, port: u8, attributes: *mut ibv_port_attr, length: usize) -> c_int;
+pub type QueryPort = unsafe extern "C" fn(
+    context: *mut ibv_context,
+    port: u8,
+    attributes: *mut ibv_port_attr,
+    length: usize,
+) -> c_int;
 
 /// `alloc_parent_domain` of an extended context.
-pub type AllocParentDomain =
-    unsafe extern "C" fn(context: *mut ibv_context, attributes: *mut ibv_parent_domain_init_attr) -> *mut ibv_pd;
+pub type AllocParentDomain = unsafe extern "C" fn(
+    context: *mut ibv_context,
+    attributes: *mut ibv_parent_domain_init_attr,
+) -> *mut ibv_pd;
 /// `alloc_td` of an extended context.
-pub type AllocTd = unsafe extern "C" fn(context: *mut ibv_context, attributes: *mut ibv_td_init_attr) -> *mut ibv_td;
+pub type AllocTd = unsafe extern "C" fn(
+    context: *mut ibv_context,
+    attributes: *mut ibv_td_init_attr,
+) -> *mut ibv_td;
 /// `dealloc_td` of an extended context.
 pub type DeallocTd = unsafe extern "C" fn(domain: *mut ibv_td) -> c_int;
 

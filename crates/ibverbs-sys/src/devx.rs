@@ -1,4 +1,4 @@
-//! DEVX: commands to an mlx5 card's firmware, and memory and registers for them, by `libmlx5.so.1`. The names are those of
+//! DEVX: commands to an mlx5 NIC's firmware, and memory and registers for them, by `libmlx5.so.1`. The names are those of
 //! `infiniband/mlx5dv.h`; the functions are fields of [`Mlx5dv`](crate::Mlx5dv).
 
 use std::ffi::{c_int, c_void};
@@ -11,7 +11,7 @@ records! {
         comp_mask: u64,
     }
 
-    /// What a card knows a protection domain by.
+    /// What a NIC knows a protection domain by.
     "struct mlx5dv_pd" struct mlx5dv_pd {
         pdn: u32,
         comp_mask: u64,
@@ -79,7 +79,7 @@ constants! {
 /// our declarations are held against, have no name for it (`mlx5dv.h` of rdma-core 45).
 pub const MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED: mlx5dv_uar_alloc_type = 1 << 31;
 
-/// An object of the card's that a command made: known by its address alone.
+/// An object of the NIC's that a command made: known by its address alone.
 #[repr(C)]
 #[derive(Debug)]
 pub struct mlx5dv_devx_obj {

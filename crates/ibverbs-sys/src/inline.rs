@@ -7,9 +7,10 @@ use std::mem::offset_of;
 use crate::device::{context_of_cq, context_of_qp, context_of_srq, ops};
 use crate::library::not_implemented;
 use crate::{
-    _ibv_query_gid_ex, _ibv_query_gid_table, AllocParentDomain, AllocTd, DeallocTd, IBV_ACCESS_OPTIONAL_RANGE,
-    functions, ibv_context, ibv_cq, ibv_gid_entry, ibv_mr, ibv_parent_domain_init_attr, ibv_pd, ibv_port_attr, ibv_qp,
-    ibv_recv_wr, ibv_reg_mr_iova2, ibv_send_wr, ibv_srq, ibv_td, ibv_td_init_attr, ibv_wc, verbs_context,
+    _ibv_query_gid_ex, _ibv_query_gid_table, AllocParentDomain, AllocTd, DeallocTd,
+    IBV_ACCESS_OPTIONAL_RANGE, functions, ibv_context, ibv_cq, ibv_gid_entry, ibv_mr,
+    ibv_parent_domain_init_attr, ibv_pd, ibv_port_attr, ibv_qp, ibv_recv_wr, ibv_reg_mr_iova2,
+    ibv_send_wr, ibv_srq, ibv_td, ibv_td_init_attr, ibv_wc, verbs_context,
 };
 
 /// Takes completions from a queue: how many, or a negative number.
@@ -48,7 +49,11 @@ pub unsafe fn ibv_req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int
 /// # Safety
 ///
 /// The queue pair is null or alive; the requests and what they lead to are those of the manual page.
-pub unsafe fn ibv_post_send(qp: *mut ibv_qp, work: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
+pub unsafe fn ibv_post_send(
+    qp: *mut ibv_qp,
+    work: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
     // SAFETY: as for `ibv_poll_cq`.
     match unsafe { ops(context_of_qp(qp)) }.and_then(|ops| ops.post_send) {
         // SAFETY: the provider's function, with the caller's arguments.
@@ -62,7 +67,11 @@ pub unsafe fn ibv_post_send(qp: *mut ibv_qp, work: *mut ibv_send_wr, bad: *mut *
 /// # Safety
 ///
 /// The queue pair is null or alive; the requests and what they lead to are those of the manual page.
-pub unsafe fn ibv_post_recv(qp: *mut ibv_qp, work: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int {
+pub unsafe fn ibv_post_recv(
+    qp: *mut ibv_qp,
+    work: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
     // SAFETY: as for `ibv_poll_cq`.
     match unsafe { ops(context_of_qp(qp)) }.and_then(|ops| ops.post_recv) {
         // SAFETY: the provider's function, with the caller's arguments.
@@ -76,7 +85,11 @@ pub unsafe fn ibv_post_recv(qp: *mut ibv_qp, work: *mut ibv_recv_wr, bad: *mut *
 /// # Safety
 ///
 /// The queue is null or alive; the requests and what they lead to are those of the manual page.
-pub unsafe fn ibv_post_srq_recv(srq: *mut ibv_srq, work: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int {
+pub unsafe fn ibv_post_srq_recv(
+    srq: *mut ibv_srq,
+    work: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) -> c_int {
     // SAFETY: as for `ibv_poll_cq`.
     match unsafe { ops(context_of_srq(srq)) }.and_then(|ops| ops.post_srq_recv) {
         // SAFETY: the provider's function, with the caller's arguments.
@@ -91,7 +104,11 @@ pub unsafe fn ibv_post_srq_recv(srq: *mut ibv_srq, work: *mut ibv_recv_wr, bad: 
 /// # Safety
 ///
 /// The context is open; `attributes` leads to room for one.
-pub unsafe fn ibv_query_port(context: *mut ibv_context, port: u8, attributes: *mut ibv_port_attr) -> c_int {
+pub unsafe fn ibv_query_port(
+    context: *mut ibv_context,
+    port: u8,
+    attributes: *mut ibv_port_attr,
+) -> c_int {
     // SAFETY: the context is open.
     if let Some(query) = unsafe { extended_query_port(context) } {
         // SAFETY: the provider's function, with the caller's arguments and the size of what they lead to.
@@ -111,7 +128,10 @@ pub unsafe fn ibv_query_port(context: *mut ibv_context, port: u8, attributes: *m
 /// # Safety
 ///
 /// The context is null or open; `attributes` leads to one.
-pub unsafe fn ibv_alloc_td(context: *mut ibv_context, attributes: *mut ibv_td_init_attr) -> *mut ibv_td {
+pub unsafe fn ibv_alloc_td(
+    context: *mut ibv_context,
+    attributes: *mut ibv_td_init_attr,
+) -> *mut ibv_td {
     // SAFETY: the context is null or open, and the member is of this type.
     match unsafe { member::<AllocTd>(context, offset_of!(verbs_context, alloc_td)) } {
         // SAFETY: the provider's function, with the caller's arguments.
@@ -149,7 +169,9 @@ pub unsafe fn ibv_alloc_parent_domain(
     attributes: *mut ibv_parent_domain_init_attr,
 ) -> *mut ibv_pd {
     // SAFETY: the context is null or open, and the member is of this type.
-    match unsafe { member::<AllocParentDomain>(context, offset_of!(verbs_context, alloc_parent_domain)) } {
+    match unsafe {
+        member::<AllocParentDomain>(context, offset_of!(verbs_context, alloc_parent_domain))
+    } {
         // SAFETY: the provider's function, with the caller's arguments.
         Some(allocate) => unsafe { allocate(context, attributes) },
         None => {
@@ -185,7 +207,9 @@ unsafe fn member<F>(context: *mut ibv_context, offset: usize) -> Option<F> {
         return None;
     }
     // SAFETY: with this mark the context is the end of a `verbs_context`, the only place where a library puts it.
-    let size = unsafe { context.byte_sub(offset_of!(verbs_context, context) - offset_of!(verbs_context, sz)) };
+    let size = unsafe {
+        context.byte_sub(offset_of!(verbs_context, context) - offset_of!(verbs_context, sz))
+    };
     // SAFETY: `sz` lies immediately before the context.
     let size = unsafe { size.cast::<usize>().read() };
     if size < size_of::<verbs_context>() - offset {
@@ -202,7 +226,12 @@ unsafe fn member<F>(context: *mut ibv_context, offset: usize) -> Option<F> {
 /// # Safety
 ///
 /// The protection domain is null or alive; the memory stays mapped for as long as the registration lasts.
-pub unsafe fn ibv_reg_mr(pd: *mut ibv_pd, addr: *mut c_void, length: usize, access: c_int) -> *mut ibv_mr {
+pub unsafe fn ibv_reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut ibv_mr {
     // Bits, whatever the sign.
     let bits = access as c_uint;
     if bits & IBV_ACCESS_OPTIONAL_RANGE != 0 {
@@ -232,7 +261,16 @@ pub unsafe fn ibv_query_gid_ex(
     flags: u32,
 ) -> c_int {
     // SAFETY: the caller's conditions are the same.
-    unsafe { _ibv_query_gid_ex(context, port, index, entry, flags, size_of::<ibv_gid_entry>()) }
+    unsafe {
+        _ibv_query_gid_ex(
+            context,
+            port,
+            index,
+            entry,
+            flags,
+            size_of::<ibv_gid_entry>(),
+        )
+    }
 }
 
 /// The GID entries of all ports that are not empty: how many, or a negative error number.
@@ -279,7 +317,9 @@ mod tests {
     fn an_extended_context_that_is_large_enough_is_asked_itself() {
         let mut whole = extended(size_of::<verbs_context>());
         let base: *mut verbs_context = &raw mut whole;
-        let context = base.wrapping_byte_add(offset_of!(verbs_context, context)).cast();
+        let context = base
+            .wrapping_byte_add(offset_of!(verbs_context, context))
+            .cast();
         let mut port = ibv_port_attr::default();
         // SAFETY: the context is the end of a whole extended one.
         assert_eq!(unsafe { ibv_query_port(context, 3, &mut port) }, 0);
@@ -295,7 +335,9 @@ mod tests {
             let mut whole = extended(size);
             whole.context.abi_compat = mark as *mut c_void;
             let base: *mut verbs_context = &raw mut whole;
-            let context = base.wrapping_byte_add(offset_of!(verbs_context, context)).cast();
+            let context = base
+                .wrapping_byte_add(offset_of!(verbs_context, context))
+                .cast();
             // SAFETY: the context is the end of a whole extended one.
             assert!(unsafe { extended_query_port(context) }.is_none());
         }
@@ -312,10 +354,22 @@ mod tests {
             assert_eq!(ibv_poll_cq(null.cast(), 1, null.cast()), -1);
             assert_eq!(ibv_poll_cq(&raw mut queue, 0, null.cast()), -1);
             assert_eq!(ibv_req_notify_cq(&raw mut queue, 0), libc::ENOSYS);
-            assert_eq!(ibv_post_send(null.cast(), null.cast(), null.cast()), libc::ENOSYS);
-            assert_eq!(ibv_post_recv(null.cast(), null.cast(), null.cast()), libc::ENOSYS);
-            assert_eq!(ibv_post_srq_recv(null.cast(), null.cast(), null.cast()), libc::ENOSYS);
+            assert_eq!(
+                ibv_post_send(null.cast(), null.cast(), null.cast()),
+                libc::ENOSYS
+            );
+            assert_eq!(
+                ibv_post_recv(null.cast(), null.cast(), null.cast()),
+                libc::ENOSYS
+            );
+            assert_eq!(
+                ibv_post_srq_recv(null.cast(), null.cast(), null.cast()),
+                libc::ENOSYS
+            );
         }
-        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOSYS));
+        assert_eq!(
+            std::io::Error::last_os_error().raw_os_error(),
+            Some(libc::ENOSYS)
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 
-use loader::{Opened, Refusal};
+use loader::{LoadError, Opened};
 use process::SetOnce;
 
 use crate::Functions;
@@ -66,12 +66,15 @@ impl Library {
     /// [`OpenError`], with the loader's words.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         // SAFETY: the constructors of libibverbs have no condition on the caller.
-        let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }.map_err(|refusal| OpenError::of(NAME, refusal))?;
+        let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }
+            .map_err(|refusal| OpenError::of(NAME, refusal))?;
         // SAFETY: `symbol` returns what this library exports under the name asked for. That a file called libibverbs.so.1
         // means verbs by their names is beyond what a caller of dlopen can check. The library is kept open below (or
         // dropped with the functions unused), so the addresses stay callable.
         let functions = unsafe { Functions::resolve(|name| opened.symbol(name)) };
-        let path = opened.file_of("ibv_get_device_list").unwrap_or_else(|| path.to_owned());
+        let path = opened
+            .file_of("ibv_get_device_list")
+            .unwrap_or_else(|| path.to_owned());
         if functions.ibv_get_device_list.is_none() {
             return Err(OpenError::NotVerbs(path));
         }
@@ -94,10 +97,10 @@ impl Library {
 
 impl OpenError {
     /// Of the library of this name.
-    pub(crate) fn of(name: &'static str, refusal: Refusal) -> Self {
+    pub(crate) fn of(name: &'static str, refusal: LoadError) -> Self {
         match refusal {
-            Refusal::Absent(words) => Self::Absent { name, words },
-            Refusal::Unusable(words) => Self::Unusable { name, words },
+            LoadError::Absent(words) => Self::Absent { name, words },
+            LoadError::Unusable(words) => Self::Unusable { name, words },
         }
     }
 }
@@ -117,7 +120,9 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri opens no libraries")]
     fn a_missing_file_is_absent_in_the_loaders_words() {
         match Library::open(Path::new("/nowhere/libibverbs.so.1")) {
-            Err(OpenError::Absent { words, .. }) => assert!(words.contains("No such file or directory"), "{words}"),
+            Err(OpenError::Absent { words, .. }) => {
+                assert!(words.contains("No such file or directory"), "{words}")
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -126,6 +131,9 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri opens no libraries")]
     fn a_library_without_devices_is_not_verbs() {
         let outcome = Library::open(Path::new("libc.so.6"));
-        assert!(matches!(outcome, Err(OpenError::NotVerbs(_))), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(OpenError::NotVerbs(_))),
+            "{outcome:?}"
+        );
     }
 }

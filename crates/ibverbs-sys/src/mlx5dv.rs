@@ -9,8 +9,9 @@ use process::SetOnce;
 
 use crate::library::OpenError;
 use crate::{
-    ibv_ah, ibv_context, ibv_cq, ibv_device, ibv_pd, ibv_qp, ibv_qp_init_attr_ex, mlx5_wqe_av, mlx5dv_context_attr,
-    mlx5dv_devx_obj, mlx5dv_devx_uar, mlx5dv_devx_umem, mlx5dv_devx_umem_in, mlx5dv_pd,
+    ibv_ah, ibv_context, ibv_cq, ibv_device, ibv_pd, ibv_qp, ibv_qp_init_attr_ex, mlx5_wqe_av,
+    mlx5dv_context_attr, mlx5dv_devx_obj, mlx5dv_devx_uar, mlx5dv_devx_umem, mlx5dv_devx_umem_in,
+    mlx5dv_pd,
 };
 
 /// Never `libmlx5.so`: that name belongs to development packages.
@@ -117,13 +118,24 @@ pub struct Mlx5dv {
     pub mlx5dv_init_obj: Option<unsafe extern "C" fn(*mut mlx5dv_obj, u64) -> c_int>,
     /// Makes a queue pair; since rdma-core 19.
     pub mlx5dv_create_qp: Option<
-        unsafe extern "C" fn(*mut ibv_context, *mut ibv_qp_init_attr_ex, *mut mlx5dv_qp_init_attr) -> *mut ibv_qp,
+        unsafe extern "C" fn(
+            *mut ibv_context,
+            *mut ibv_qp_init_attr_ex,
+            *mut mlx5dv_qp_init_attr,
+        ) -> *mut ibv_qp,
     >,
     /// Opens a device as asked for; since rdma-core 21, as those below where nothing else is said.
-    pub mlx5dv_open_device: Option<unsafe extern "C" fn(*mut ibv_device, *mut mlx5dv_context_attr) -> *mut ibv_context>,
+    pub mlx5dv_open_device:
+        Option<unsafe extern "C" fn(*mut ibv_device, *mut mlx5dv_context_attr) -> *mut ibv_context>,
     /// Executes a command that makes an object.
     pub mlx5dv_devx_obj_create: Option<
-        unsafe extern "C" fn(*mut ibv_context, *const c_void, usize, *mut c_void, usize) -> *mut mlx5dv_devx_obj,
+        unsafe extern "C" fn(
+            *mut ibv_context,
+            *const c_void,
+            usize,
+            *mut c_void,
+            usize,
+        ) -> *mut mlx5dv_devx_obj,
     >,
     /// Executes a command that asks an object; 0, or an error number.
     pub mlx5dv_devx_obj_query: Option<ObjectCommand>,
@@ -132,27 +144,33 @@ pub struct Mlx5dv {
     /// Destroys an object.
     pub mlx5dv_devx_obj_destroy: Option<unsafe extern "C" fn(*mut mlx5dv_devx_obj) -> c_int>,
     /// Executes a command about no object; 0, or an error number.
-    pub mlx5dv_devx_general_cmd:
-        Option<unsafe extern "C" fn(*mut ibv_context, *const c_void, usize, *mut c_void, usize) -> c_int>,
+    pub mlx5dv_devx_general_cmd: Option<
+        unsafe extern "C" fn(*mut ibv_context, *const c_void, usize, *mut c_void, usize) -> c_int,
+    >,
     /// Lets commands name memory, by its address.
-    pub mlx5dv_devx_umem_reg:
-        Option<unsafe extern "C" fn(*mut ibv_context, *mut c_void, usize, u32) -> *mut mlx5dv_devx_umem>,
+    pub mlx5dv_devx_umem_reg: Option<
+        unsafe extern "C" fn(*mut ibv_context, *mut c_void, usize, u32) -> *mut mlx5dv_devx_umem,
+    >,
     /// Lets commands name memory; since rdma-core 35, and with a dma-buf since rdma-core 43.
-    pub mlx5dv_devx_umem_reg_ex:
-        Option<unsafe extern "C" fn(*mut ibv_context, *mut mlx5dv_devx_umem_in) -> *mut mlx5dv_devx_umem>,
+    pub mlx5dv_devx_umem_reg_ex: Option<
+        unsafe extern "C" fn(*mut ibv_context, *mut mlx5dv_devx_umem_in) -> *mut mlx5dv_devx_umem,
+    >,
     /// Ends that.
     pub mlx5dv_devx_umem_dereg: Option<unsafe extern "C" fn(*mut mlx5dv_devx_umem) -> c_int>,
     /// Maps a page of doorbell registers.
-    pub mlx5dv_devx_alloc_uar: Option<unsafe extern "C" fn(*mut ibv_context, u32) -> *mut mlx5dv_devx_uar>,
+    pub mlx5dv_devx_alloc_uar:
+        Option<unsafe extern "C" fn(*mut ibv_context, u32) -> *mut mlx5dv_devx_uar>,
     /// Gives it back.
     pub mlx5dv_devx_free_uar: Option<unsafe extern "C" fn(*mut mlx5dv_devx_uar)>,
-    /// The card's number of a completion vector's event queue; 0, or an error number.
-    pub mlx5dv_devx_query_eqn: Option<unsafe extern "C" fn(*mut ibv_context, u32, *mut u32) -> c_int>,
+    /// The NIC's number of a completion vector's event queue; 0, or an error number.
+    pub mlx5dv_devx_query_eqn:
+        Option<unsafe extern "C" fn(*mut ibv_context, u32, *mut u32) -> c_int>,
     path: PathBuf,
 }
 
 /// A command to an object: what it is, its bytes, and room for the answer's.
-pub type ObjectCommand = unsafe extern "C" fn(*mut mlx5dv_devx_obj, *const c_void, usize, *mut c_void, usize) -> c_int;
+pub type ObjectCommand =
+    unsafe extern "C" fn(*mut mlx5dv_devx_obj, *const c_void, usize, *mut c_void, usize) -> c_int;
 
 impl Mlx5dv {
     /// The file it is.
@@ -189,8 +207,11 @@ fn open(path: &Path) -> Result<Mlx5dv, OpenError> {
         };
     }
     // SAFETY: the constructor of libmlx5 registers a provider with libibverbs, and has no condition on the caller.
-    let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }.map_err(|refusal| OpenError::of(NAME, refusal))?;
-    let path = opened.file_of("mlx5dv_init_obj").unwrap_or_else(|| path.to_owned());
+    let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }
+        .map_err(|refusal| OpenError::of(NAME, refusal))?;
+    let path = opened
+        .file_of("mlx5dv_init_obj")
+        .unwrap_or_else(|| path.to_owned());
     let library = Mlx5dv {
         mlx5dv_is_supported: function!(opened, mlx5dv_is_supported),
         mlx5dv_init_obj: function!(opened, mlx5dv_init_obj),

@@ -53,7 +53,7 @@ records! {
     }
 }
 
-/// A value that goes with a request: immediate data in network byte order, or the remote key to invalidate.
+/// A value that goes with a request: immediate data in network byte order, or the rkey to invalidate.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 #[allow(missing_docs)] // By the manual pages of libibverbs.

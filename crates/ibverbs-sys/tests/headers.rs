@@ -15,13 +15,25 @@ use need::{Need, need};
 
 /// The parts of a request that lie in unions: where C and we have them.
 const NESTED: [(&str, usize); 9] = [
-    ("wr.rdma.remote_addr", offset_of!(ibv_send_wr, wr.rdma.remote_addr)),
+    (
+        "wr.rdma.remote_addr",
+        offset_of!(ibv_send_wr, wr.rdma.remote_addr),
+    ),
     ("wr.rdma.rkey", offset_of!(ibv_send_wr, wr.rdma.rkey)),
-    ("wr.atomic.compare_add", offset_of!(ibv_send_wr, wr.atomic.compare_add)),
+    (
+        "wr.atomic.compare_add",
+        offset_of!(ibv_send_wr, wr.atomic.compare_add),
+    ),
     ("wr.atomic.swap", offset_of!(ibv_send_wr, wr.atomic.swap)),
     ("wr.atomic.rkey", offset_of!(ibv_send_wr, wr.atomic.rkey)),
-    ("wr.ud.remote_qkey", offset_of!(ibv_send_wr, wr.ud.remote_qkey)),
-    ("qp_type.xrc.remote_srqn", offset_of!(ibv_send_wr, qp_type.remote_srqn)),
+    (
+        "wr.ud.remote_qkey",
+        offset_of!(ibv_send_wr, wr.ud.remote_qkey),
+    ),
+    (
+        "qp_type.xrc.remote_srqn",
+        offset_of!(ibv_send_wr, qp_type.remote_srqn),
+    ),
     (
         "bind_mw.bind_info.addr",
         offset_of!(ibv_send_wr, __bindgen_anon_2.bind_mw.bind_info.addr),
@@ -37,11 +49,17 @@ fn ours() -> BTreeMap<String, u64> {
         for field in record.fields {
             let (record, name) = (record.name, field.name);
             said.insert(format!("offsetof({record}, {name})"), field.offset as u64);
-            said.insert(format!("sizeof((({record} *)0)->{name})"), field.size as u64);
+            said.insert(
+                format!("sizeof((({record} *)0)->{name})"),
+                field.size as u64,
+            );
         }
     }
     for (name, offset) in NESTED {
-        said.insert(format!("offsetof(struct ibv_send_wr, {name})"), offset as u64);
+        said.insert(
+            format!("offsetof(struct ibv_send_wr, {name})"),
+            offset as u64,
+        );
     }
     for constant in constants() {
         said.insert(constant.name.to_owned(), u64::from(constant.value));
@@ -51,14 +69,18 @@ fn ours() -> BTreeMap<String, u64> {
 
 /// What the headers say, by a C program that prints it.
 fn theirs(what: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
-    let mut source =
-        String::from("#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/mlx5dv.h>\nint main(void) {\n");
+    let mut source = String::from(
+        "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/mlx5dv.h>\nint main(void) {\n",
+    );
     for expression in what {
         // Spelt out: the preprocessor would put the values of macros into the name.
-        source += &format!("printf(\"%llu %s\\n\", (unsigned long long)({expression}), \"{expression}\");\n");
+        source += &format!(
+            "printf(\"%llu %s\\n\", (unsigned long long)({expression}), \"{expression}\");\n"
+        );
     }
     source += "return 0; }\n";
-    let directory = std::env::temp_dir().join(format!("ibverbs-sys-headers-{}", std::process::id()));
+    let directory =
+        std::env::temp_dir().join(format!("ibverbs-sys-headers-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a temporary directory");
     let (text, program) = (directory.join("say.c"), directory.join("say"));
     std::fs::write(&text, source).expect("a source file");

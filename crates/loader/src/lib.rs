@@ -14,7 +14,7 @@ pub struct Opened(unix::Library);
 
 /// Why a library did not open.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum LoadError {
     /// There is no such file.
     #[error("{0}")]
     Absent(String),
@@ -28,20 +28,20 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`Refusal`], with the loader's words.
+    /// [`LoadError`], with the loader's words.
     ///
     /// # Safety
     ///
     /// Opening runs the library's constructors, and dropping the result its destructors: they must have no condition that
     /// the caller does not hold.
-    pub unsafe fn open(path: &Path, flags: c_int) -> Result<Self, Refusal> {
+    pub unsafe fn open(path: &Path, flags: c_int) -> Result<Self, LoadError> {
         // SAFETY: this function's own condition.
         let opened = unsafe { unix::Library::open(Some(path), flags) };
         opened.map(Self).map_err(|error| {
             let words = words(&error);
             match is_absent(&path.to_string_lossy(), &words) {
-                true => Refusal::Absent(words),
-                false => Refusal::Unusable(words),
+                true => LoadError::Absent(words),
+                false => LoadError::Unusable(words),
             }
         })
     }
@@ -79,7 +79,9 @@ impl Opened {
 
 /// The loader's words: libloading's own text is "dlopen failed" and no more.
 fn words(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+    error
+        .source()
+        .map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// The loader says "No such file" of the library itself, or of another one it needs; only the first is an absence.
@@ -93,7 +95,7 @@ fn is_absent(name: &str, words: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn open(path: &str) -> Result<Opened, Refusal> {
+    fn open(path: &str) -> Result<Opened, LoadError> {
         // SAFETY: libc's constructors have run, and the other files are no libraries.
         unsafe { Opened::open(Path::new(path), libc::RTLD_NOW) }
     }
@@ -101,7 +103,9 @@ mod tests {
     #[test]
     fn a_missing_file_is_absent_in_the_loaders_words() {
         match open("/nowhere/libnothing.so.1") {
-            Err(Refusal::Absent(words)) => assert!(words.contains("No such file or directory"), "{words}"),
+            Err(LoadError::Absent(words)) => {
+                assert!(words.contains("No such file or directory"), "{words}")
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -109,11 +113,15 @@ mod tests {
     #[test]
     fn a_file_that_the_loader_refuses_is_unusable() {
         let path = std::env::temp_dir().join(format!("loader-no-elf-{}.so", std::process::id()));
-        let text = "this is no ELF file, and long enough to be read as one header of one, were it any";
+        let text =
+            "this is no ELF file, and long enough to be read as one header of one, were it any";
         std::fs::write(&path, text).unwrap();
         let outcome = open(path.to_str().unwrap());
         std::fs::remove_file(&path).unwrap();
-        assert!(matches!(outcome, Err(Refusal::Unusable(_))), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(LoadError::Unusable(_))),
+            "{outcome:?}"
+        );
     }
 
     #[test]

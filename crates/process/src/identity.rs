@@ -97,7 +97,10 @@ impl Source {
             return None;
         };
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-        let shown = match self.page.compare_exchange(null_mut(), fresh.as_ptr(), success, failure) {
+        let shown = match self
+            .page
+            .compare_exchange(null_mut(), fresh.as_ptr(), success, failure)
+        {
             Ok(_) => fresh.as_ptr(),
             Err(theirs) => {
                 // SAFETY: the page made above, which nobody else has seen.
@@ -249,7 +252,10 @@ mod tests {
         }
         let mut status = 0;
         // SAFETY: `status` lives through the call.
-        assert_eq!(unsafe { libc::waitpid(child as i32, &raw mut status, 0) }, child as i32);
+        assert_eq!(
+            unsafe { libc::waitpid(child as i32, &raw mut status, 0) },
+            child as i32
+        );
         assert_eq!(status, 1 << 8);
     }
 }

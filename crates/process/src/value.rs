@@ -74,7 +74,8 @@ impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let value = *self.value.get_mut();
         // SAFETY: null or a box that was given up, and nobody else has this value any more.
-        let is_ours = unsafe { value.as_ref() }.is_some_and(|owned| owned.process == Process::current());
+        let is_ours =
+            unsafe { value.as_ref() }.is_some_and(|owned| owned.process == Process::current());
         if is_ours {
             // SAFETY: as above.
             drop(unsafe { Box::from_raw(value) });
@@ -195,7 +196,10 @@ mod tests {
         });
         assert!(addresses.iter().all(|address| *address == addresses[0]));
         // Those that came second are gone, and the one that stayed is not.
-        assert_eq!(MADE.load(Ordering::SeqCst), DROPPED.load(Ordering::SeqCst) + 1);
+        assert_eq!(
+            MADE.load(Ordering::SeqCst),
+            DROPPED.load(Ordering::SeqCst) + 1
+        );
         drop(value);
         assert_eq!(MADE.load(Ordering::SeqCst), DROPPED.load(Ordering::SeqCst));
     }

@@ -1,5 +1,5 @@
 //! Every operation between two queue pairs of one port, each byte compared, and every refusal that can be provoked: for machines
-//! with Soft-RoCE or a card.
+//! with Soft-RoCE or a NIC.
 //!
 //! `cargo run -p verbs --example loopback -- [DEVICE]`
 
@@ -9,13 +9,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use verbs::{
-    Access, Address, Behaviour, Buffer, Completion, CompletionQueue, Context, Datagram, Domain, Done, Error, Failure,
-    Gid, Operation, Pages, Peer, QueuePair, QueuePairOptions, Region, Request, Route, Rts, Transport, Work,
-    device_names,
+    Access, Address, Behaviour, Buffer, Completion, CompletionQueue, Context, Datagram, Error,
+    Failure, Gid, MemoryRegion, Operation, Pages, Peer, ProtectionDomain, QueuePair,
+    QueuePairOptions, Request, Route, Rts, Transport, Work, WorkCompletion, device_names,
 };
 
 /// A completion that is not there after this long never comes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Of each side.
 const BYTES: usize = 1 << 20;
 /// Of datagrams.
@@ -69,7 +69,11 @@ fn all() -> Outcome {
     };
     for transport in [Transport::Rc, Transport::Uc] {
         let mut pair = Pair::new(&context, transport, way)?;
-        told(transport, "send", sends(&mut pair, &[1, 64, 4096, 65536, BYTES]));
+        told(
+            transport,
+            "send",
+            sends(&mut pair, &[1, 64, 4096, 65536, BYTES]),
+        );
         told(transport, "write", writes(&mut pair, &[1, 4096, BYTES]));
         told(transport, "immediate data", immediate(&mut pair));
         told(transport, "pieces", pieces(&mut pair));
@@ -89,9 +93,17 @@ fn all() -> Outcome {
             wrong_key as fn(&mut Pair) -> Result<Failure, Error>,
         ),
         ("an address outside", "REM_ACCESS_ERR", outside),
-        ("memory that may not be written", "REM_ACCESS_ERR", read_only),
-        // A card says that the request is invalid, Soft-RoCE that it could not do it.
-        ("a message that is too long", "REM_INV_REQ_ERR REM_OP_ERR", too_long),
+        (
+            "memory that may not be written",
+            "REM_ACCESS_ERR",
+            read_only,
+        ),
+        // A NIC says that the request is invalid, Soft-RoCE that it could not do it.
+        (
+            "a message that is too long",
+            "REM_INV_REQ_ERR REM_OP_ERR",
+            too_long,
+        ),
         ("no buffer to receive into", "RNR_RETRY_EXC_ERR", no_buffer),
     ] {
         let mut pair = Pair::new(&context, Transport::Rc, way)?;
@@ -104,8 +116,9 @@ fn all() -> Outcome {
             return Err(format!("{what}: not {status}").into());
         }
         // What was posted after it is given up, not forgotten.
-        let pieces = [pair.near.region.piece(0, 8)?];
-        pair.left.send(&Request::new(99, Work::Send(None), &pieces))?;
+        let pieces = [pair.local.region.piece(0, 8)?];
+        pair.left
+            .send(&Request::new(99, Work::Send(None), &pieces))?;
         match pair.sent.one()?.outcome {
             Err(failure) if failure.is_flush() => {}
             other => return Err(format!("after {what}: {other:?}").into()),
@@ -137,11 +150,11 @@ struct Way {
 /// A side's memory.
 struct Side {
     buffer: Buffer,
-    region: Region,
+    region: MemoryRegion,
 }
 
 impl Side {
-    fn new(domain: &Domain, access: Access) -> Result<Self, Error> {
+    fn new(domain: &ProtectionDomain, access: Access) -> Result<Self, Error> {
         let buffer = Buffer::new(BYTES, Pages::Ordinary)?;
         let region = domain.register(&buffer, access)?;
         Ok(Self { buffer, region })
@@ -172,7 +185,9 @@ fn pattern(seed: u8, bytes: usize) -> Vec<u8> {
             .wrapping_mul(0x9e37_79b9)
             .wrapping_add(u32::from(seed) << 16 | 1)
     };
-    (0..bytes).map(|at| (word(at) >> (8 * (at % 4))) as u8 ^ seed).collect()
+    (0..bytes)
+        .map(|at| (word(at) >> (8 * (at % 4))) as u8 ^ seed)
+        .collect()
 }
 
 /// A queue of completions that is looked at until there is one.
@@ -182,18 +197,18 @@ impl Queue {
     fn one(&self) -> Result<Completion, Error> {
         let begun = Instant::now();
         let mut found = [None];
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < TIMEOUT {
             self.0.poll(&mut found)?;
             if let [Some(completion)] = found {
                 return Ok(completion);
             }
             std::thread::yield_now();
         }
-        println!("FAILED: no completion within {PATIENCE:?}");
+        println!("FAILED: no completion within {TIMEOUT:?}");
         std::process::exit(1);
     }
 
-    fn done(&self, id: u64) -> Result<Done, Box<dyn std::error::Error>> {
+    fn done(&self, id: u64) -> Result<WorkCompletion, Box<dyn std::error::Error>> {
         let completion = self.one()?;
         if completion.id != id {
             return Err(format!("the completion of {} instead of {id}", completion.id).into());
@@ -208,15 +223,18 @@ struct Pair {
     right: QueuePair<Rts>,
     sent: Queue,
     received: Queue,
-    near: Side,
-    far: Side,
-    domain: Domain,
+    local: Side,
+    remote_side: Side,
+    domain: ProtectionDomain,
 }
 
 impl Pair {
     fn new(context: &Context, transport: Transport, way: Way) -> Result<Self, Error> {
         let domain = context.domain()?;
-        let (sent, received) = (context.completions(32)?, context.completions_with_events(32)?);
+        let (sent, received) = (
+            context.completions(32)?,
+            context.completions_with_events(32)?,
+        );
         let options = QueuePairOptions {
             send_pieces: 4,
             receive_pieces: 4,
@@ -231,16 +249,21 @@ impl Pair {
                 ..Access::ALL
             },
         };
-        let make = || domain.queue_pair(options, &sent, &received)?.init(1, access, 0);
+        let make = || {
+            domain
+                .queue_pair(options, &sent, &received)?
+                .init(1, access, 0)
+        };
         let (left, right) = (make()?, make()?);
-        let peer = |queue_pair, first_packet| Peer {
+        let peer = |queue_pair, psn| Peer {
             address: way.address,
             queue_pair,
-            first_packet,
+            psn,
         };
         let (left_number, right_number) = (left.number(), right.number());
         let left = left.ready_to_receive(way.route, peer(right_number, 7), way.behaviour)?;
-        let right = right.ready_to_receive(way.route, peer(left_number, 0xff_fffe), way.behaviour)?;
+        let right =
+            right.ready_to_receive(way.route, peer(left_number, 0xff_fffe), way.behaviour)?;
         let behaviour = Behaviour {
             // Not for ever: somebody waits for the refusal.
             receiver_retries: 1,
@@ -251,8 +274,8 @@ impl Pair {
             right: right.ready_to_send(7, behaviour)?,
             sent: Queue(sent),
             received: Queue(received),
-            near: Side::new(&domain, Access::ALL)?,
-            far: Side::new(&domain, Access::ALL)?,
+            local: Side::new(&domain, Access::ALL)?,
+            remote_side: Side::new(&domain, Access::ALL)?,
             domain,
         })
     }
@@ -270,11 +293,13 @@ impl Pair {
 
 fn sends(pair: &mut Pair, sizes: &[usize]) -> Outcome {
     for (seed, bytes) in (1..).zip(sizes.iter().copied()) {
-        pair.near.set(seed, bytes)?;
-        pair.far.buffer.fill(0, BYTES, 0)?;
-        pair.right.receive(10, &[pair.far.region.piece(0, BYTES)?])?;
-        let pieces = [pair.near.region.piece(0, bytes)?];
-        pair.left.send(&Request::new(20, Work::Send(None), &pieces))?;
+        pair.local.set(seed, bytes)?;
+        pair.remote_side.buffer.fill(0, BYTES, 0)?;
+        pair.right
+            .receive(10, &[pair.remote_side.region.piece(0, BYTES)?])?;
+        let pieces = [pair.local.region.piece(0, bytes)?];
+        pair.left
+            .send(&Request::new(20, Work::Send(None), &pieces))?;
         let received = pair.received.done(10)?;
         if (received.operation, received.bytes as usize) != (Operation::Receive, bytes) {
             return Err(format!("{bytes} bytes came as {received:?}").into());
@@ -282,95 +307,109 @@ fn sends(pair: &mut Pair, sizes: &[usize]) -> Outcome {
         if pair.sent.done(20)?.operation != Operation::Send {
             return Err("not a send".into());
         }
-        pair.far.holds(seed, bytes)?;
+        pair.remote_side.holds(seed, bytes)?;
     }
     Ok(())
 }
 
 fn writes(pair: &mut Pair, sizes: &[usize]) -> Outcome {
-    let last = pair.far.region.remote();
+    let last = pair.remote_side.region.remote();
     for (seed, bytes) in (40..).zip(sizes.iter().copied()) {
-        pair.near.set(seed, bytes)?;
-        pair.far.buffer.fill(0, BYTES, 0)?;
-        let pieces = [pair.near.region.piece(0, bytes)?];
-        pair.left.send(&Request::new(1, Work::Write(last, None), &pieces))?;
+        pair.local.set(seed, bytes)?;
+        pair.remote_side.buffer.fill(0, BYTES, 0)?;
+        let pieces = [pair.local.region.piece(0, bytes)?];
+        pair.left
+            .send(&Request::new(1, Work::Write(last, None), &pieces))?;
         pair.sent.done(1)?;
         let begun = Instant::now();
-        // Of an unreliable connection the sender's completion says nothing of the far side.
-        while pair.far.holds(seed, bytes).is_err() && begun.elapsed() < PATIENCE {
+        // Of an unreliable connection the sender's completion says nothing of the remote side.
+        while pair.remote_side.holds(seed, bytes).is_err() && begun.elapsed() < TIMEOUT {
             std::thread::yield_now();
         }
-        pair.far.holds(seed, bytes)?;
+        pair.remote_side.holds(seed, bytes)?;
     }
     Ok(())
 }
 
 fn immediate(pair: &mut Pair) -> Outcome {
-    let remote = pair.far.region.remote();
+    let remote = pair.remote_side.region.remote();
     for (work, operation) in [
         (Work::Send(Some(0x1234_5678)), Operation::Receive),
-        (Work::Write(remote, Some(0x1234_5678)), Operation::ReceiveWrite),
+        (
+            Work::Write(remote, Some(0x1234_5678)),
+            Operation::ReceiveWrite,
+        ),
     ] {
-        pair.near.set(77, 256)?;
-        pair.right.receive(3, &[pair.far.region.piece(0, 4096)?])?;
-        let pieces = [pair.near.region.piece(0, 256)?];
+        pair.local.set(77, 256)?;
+        pair.right
+            .receive(3, &[pair.remote_side.region.piece(0, 4096)?])?;
+        let pieces = [pair.local.region.piece(0, 256)?];
         pair.left.send(&Request::new(4, work, &pieces))?;
         let received = pair.received.done(3)?;
         pair.sent.done(4)?;
         if (received.immediate, received.operation) != (Some(0x1234_5678), operation) {
             return Err(format!("{received:?}").into());
         }
-        pair.far.holds(77, 256)?;
-        pair.far.buffer.fill(0, 256, 0)?;
+        pair.remote_side.holds(77, 256)?;
+        pair.remote_side.buffer.fill(0, 256, 0)?;
     }
     Ok(())
 }
 
 /// Four pieces of one buffer, gathered in another order, and scattered again.
 fn pieces(pair: &mut Pair) -> Outcome {
-    pair.near.set(5, 4000)?;
-    let far = &pair.far.region;
-    let scattered = [far.piece(3000, 1000)?, far.piece(2000, 1000)?, far.piece(0, 2000)?];
-    pair.right.receive(1, &scattered)?;
-    let near = &pair.near.region;
-    let gathered = [
-        near.piece(3000, 1000)?,
-        near.piece(2000, 1000)?,
-        near.piece(0, 500)?,
-        near.piece(500, 1500)?,
+    pair.local.set(5, 4000)?;
+    let remote_side = &pair.remote_side.region;
+    let scattered = [
+        remote_side.piece(3000, 1000)?,
+        remote_side.piece(2000, 1000)?,
+        remote_side.piece(0, 2000)?,
     ];
-    pair.left.send(&Request::new(2, Work::Send(None), &gathered))?;
+    pair.right.receive(1, &scattered)?;
+    let local = &pair.local.region;
+    let gathered = [
+        local.piece(3000, 1000)?,
+        local.piece(2000, 1000)?,
+        local.piece(0, 500)?,
+        local.piece(500, 1500)?,
+    ];
+    pair.left
+        .send(&Request::new(2, Work::Send(None), &gathered))?;
     pair.received.done(1)?;
     pair.sent.done(2)?;
-    pair.far.holds(5, 4000)
+    pair.remote_side.holds(5, 4000)
 }
 
 fn inline(pair: &mut Pair) -> Outcome {
     let most = pair.left.inline_bytes().min(32) as usize;
-    pair.near.set(6, most)?;
-    pair.right.receive(1, &[pair.far.region.piece(0, 4096)?])?;
-    let pieces = [pair.near.region.piece(0, most)?];
+    pair.local.set(6, most)?;
+    pair.right
+        .receive(1, &[pair.remote_side.region.piece(0, 4096)?])?;
+    let pieces = [pair.local.region.piece(0, most)?];
     let request = Request {
         inline: true,
         ..Request::new(2, Work::Send(None), &pieces)
     };
     pair.left.send(&request)?;
     // The bytes went with the request.
-    pair.near.buffer.fill(0, most, 0)?;
+    pair.local.buffer.fill(0, most, 0)?;
     pair.received.done(1)?;
     pair.sent.done(2)?;
-    pair.far.holds(6, most)
+    pair.remote_side.holds(6, most)
 }
 
 fn reads(pair: &mut Pair, sizes: &[usize]) -> Outcome {
     for (seed, bytes) in (80..).zip(sizes.iter().copied()) {
-        pair.far.set(seed, bytes)?;
-        pair.near.buffer.fill(0, BYTES, 0)?;
-        let pieces = [pair.near.region.piece(0, bytes)?];
-        pair.left
-            .send(&Request::new(1, Work::Read(pair.far.region.remote()), &pieces))?;
+        pair.remote_side.set(seed, bytes)?;
+        pair.local.buffer.fill(0, BYTES, 0)?;
+        let pieces = [pair.local.region.piece(0, bytes)?];
+        pair.left.send(&Request::new(
+            1,
+            Work::Read(pair.remote_side.region.remote()),
+            &pieces,
+        ))?;
         pair.sent.done(1)?;
-        pair.near.holds(seed, bytes)?;
+        pair.local.holds(seed, bytes)?;
     }
     Ok(())
 }
@@ -381,8 +420,8 @@ fn atomics(pair: &mut Pair) -> Outcome {
         side.buffer.read(at, &mut bytes)?;
         Ok(u64::from_ne_bytes(bytes))
     };
-    let remote = pair.far.region.remote().offset(8);
-    pair.far.buffer.write(8, &41_u64.to_ne_bytes())?;
+    let remote = pair.remote_side.region.remote().offset(8);
+    pair.remote_side.buffer.write(8, &41_u64.to_ne_bytes())?;
     for (work, before, after) in [
         (Work::FetchAdd(remote, 1 << 40), 41, 41 + (1 << 40)),
         (
@@ -404,10 +443,10 @@ fn atomics(pair: &mut Pair) -> Outcome {
             7,
         ),
     ] {
-        let pieces = [pair.near.region.piece(64, 8)?];
+        let pieces = [pair.local.region.piece(64, 8)?];
         pair.left.send(&Request::new(1, work, &pieces))?;
         pair.sent.done(1)?;
-        let seen = (word(&pair.near, 64)?, word(&pair.far, 8)?);
+        let seen = (word(&pair.local, 64)?, word(&pair.remote_side, 8)?);
         if seen != (before, after) {
             return Err(format!("{work:?} left {seen:?}").into());
         }
@@ -417,23 +456,24 @@ fn atomics(pair: &mut Pair) -> Outcome {
 
 /// Waited for without looking; only a message that was sent as solicited wakes who waits for those.
 fn events(pair: &mut Pair) -> Outcome {
-    pair.near.set(9, 64)?;
+    pair.local.set(9, 64)?;
     for solicited in [false, true] {
         pair.received.0.arm(true)?;
-        pair.right.receive(1, &[pair.far.region.piece(0, 64)?])?;
-        let pieces = [pair.near.region.piece(0, 64)?];
+        pair.right
+            .receive(1, &[pair.remote_side.region.piece(0, 64)?])?;
+        let pieces = [pair.local.region.piece(0, 64)?];
         let request = Request {
             solicited,
             ..Request::new(2, Work::Send(None), &pieces)
         };
         pair.left.send(&request)?;
         pair.sent.done(2)?;
-        let patience = if solicited {
-            PATIENCE
+        let allowed = if solicited {
+            TIMEOUT
         } else {
             Duration::from_millis(200)
         };
-        if pair.received.0.wait(patience)? != solicited {
+        if pair.received.0.wait(allowed)? != solicited {
             return Err(format!("solicited {solicited}: the event is wrong").into());
         }
         pair.received.done(1)?;
@@ -453,18 +493,24 @@ fn datagrams(context: &Context, way: Way) -> Outcome {
         let peer = Peer {
             address: way.address,
             queue_pair: 0,
-            first_packet: 0,
+            psn: 0,
         };
         pair.ready_to_receive(way.route, peer, way.behaviour)?
             .ready_to_send(0, way.behaviour)
     };
     let (mut left, mut right) = (start(pair()?)?, start(pair()?)?);
-    let (near, far) = (Side::new(&domain, Access::ALL)?, Side::new(&domain, Access::ALL)?);
+    let (local, remote_side) = (
+        Side::new(&domain, Access::ALL)?,
+        Side::new(&domain, Access::ALL)?,
+    );
     let address: Datagram = domain.datagram(way.route, way.address, right.number(), QKEY)?;
-    near.set(3, 512)?;
-    right.receive(1, &[far.region.piece(0, 40 + 512)?])?;
-    let pieces = [near.region.piece(0, 512)?];
-    for work in [Work::Send(None), Work::Write(far.region.remote(), None)] {
+    local.set(3, 512)?;
+    right.receive(1, &[remote_side.region.piece(0, 40 + 512)?])?;
+    let pieces = [local.region.piece(0, 512)?];
+    for work in [
+        Work::Send(None),
+        Work::Write(remote_side.region.remote(), None),
+    ] {
         match left.send(&Request::new(9, work, &pieces)) {
             Err(Error::Transport { .. }) => {}
             other => return Err(format!("{work:?} without an address: {other:?}").into()),
@@ -481,7 +527,7 @@ fn datagrams(context: &Context, way: Way) -> Outcome {
     }
     let received = received.ok_or("no datagram")?;
     let mut seen = vec![0; 512];
-    far.buffer.read(40, &mut seen)?;
+    remote_side.buffer.read(40, &mut seen)?;
     if (received.bytes, received.has_route) != (552, true) || seen != pattern(3, 512) {
         return Err(format!("a datagram came as {received:?}").into());
     }
@@ -490,7 +536,7 @@ fn datagrams(context: &Context, way: Way) -> Outcome {
 }
 
 fn fails(pair: &mut Pair, work: Work<'_>, bytes: usize) -> Result<Failure, Error> {
-    let pieces = [pair.near.region.piece(0, bytes)?];
+    let pieces = [pair.local.region.piece(0, bytes)?];
     pair.left.send(&Request::new(1, work, &pieces))?;
     match pair.sent.one()?.outcome {
         Err(failure) => Ok(failure),
@@ -502,13 +548,13 @@ fn fails(pair: &mut Pair, work: Work<'_>, bytes: usize) -> Result<Failure, Error
 }
 
 fn wrong_key(pair: &mut Pair) -> Result<Failure, Error> {
-    let mut remote = pair.far.region.remote();
+    let mut remote = pair.remote_side.region.remote();
     remote.rkey ^= 0x55;
     fails(pair, Work::Write(remote, None), 64)
 }
 
 fn outside(pair: &mut Pair) -> Result<Failure, Error> {
-    let remote = pair.far.region.remote().offset(BYTES as u64 - 63);
+    let remote = pair.remote_side.region.remote().offset(BYTES as u64 - 63);
     fails(pair, Work::Write(remote, None), 64)
 }
 
@@ -522,7 +568,8 @@ fn read_only(pair: &mut Pair) -> Result<Failure, Error> {
 }
 
 fn too_long(pair: &mut Pair) -> Result<Failure, Error> {
-    pair.right.receive(1, &[pair.far.region.piece(0, 32)?])?;
+    pair.right
+        .receive(1, &[pair.remote_side.region.piece(0, 32)?])?;
     fails(pair, Work::Send(None), 64)
 }
 
@@ -533,8 +580,13 @@ fn no_buffer(pair: &mut Pair) -> Result<Failure, Error> {
 /// A queue that is full says so, and takes the next request when one has completed.
 fn full(context: &Context, way: Way) -> Outcome {
     let mut pair = Pair::new(context, Transport::Rc, way)?;
-    let piece = pair.far.region.piece(0, 64)?;
-    let taken = (0..100_000).find_map(|count| pair.right.receive(count, &[piece]).err().map(|error| (count, error)));
+    let piece = pair.remote_side.region.piece(0, 64)?;
+    let taken = (0..100_000).find_map(|count| {
+        pair.right
+            .receive(count, &[piece])
+            .err()
+            .map(|error| (count, error))
+    });
     let (count, error) = taken.ok_or("a queue without an end")?;
     let words = std::error::Error::source(&error)
         .map(ToString::to_string)
@@ -544,8 +596,9 @@ fn full(context: &Context, way: Way) -> Outcome {
         (true, Some(12)) => {}
         other => return Err(format!("{other:?}").into()),
     }
-    let pieces = [pair.near.region.piece(0, 64)?];
-    pair.left.send(&Request::new(1, Work::Send(None), &pieces))?;
+    let pieces = [pair.local.region.piece(0, 64)?];
+    pair.left
+        .send(&Request::new(1, Work::Send(None), &pieces))?;
     pair.sent.done(1)?;
     pair.received.done(0)?;
     pair.right.receive(0, &[piece])?;

@@ -1,4 +1,4 @@
-//! A datagram's address as an mlx5 card reads it: what the provider would copy into the entry, for who writes the entry himself.
+//! A datagram's address as an mlx5 NIC reads it: what the provider would copy into the entry, for who writes the entry himself.
 
 use std::ptr::NonNull;
 
@@ -14,7 +14,8 @@ pub struct AddressVector([u8; BYTES]);
 
 const BYTES: usize = 48;
 
-const _: () = assert!(size_of::<raw::mlx5_wqe_av>() == BYTES && align_of::<raw::mlx5_wqe_av>() >= 4);
+const _: () =
+    assert!(size_of::<raw::mlx5_wqe_av>() == BYTES && align_of::<raw::mlx5_wqe_av>() >= 4);
 
 impl AddressVector {
     /// The bytes.
@@ -46,7 +47,10 @@ impl Context {
     /// # Safety
     ///
     /// The handle is of this open device, by the machine's libibverbs, and is not destroyed during the call.
-    pub unsafe fn address_vector(&self, handle: NonNull<raw::ibv_ah>) -> Result<AddressVector, Error> {
+    pub unsafe fn address_vector(
+        &self,
+        handle: NonNull<raw::ibv_ah>,
+    ) -> Result<AddressVector, Error> {
         let mut told = raw::mlx5dv_ah::default();
         let mut asked = raw::mlx5dv_obj {
             ah_in: handle.as_ptr(),
@@ -57,6 +61,8 @@ impl Context {
         self.ask(&mut asked, object::MLX5DV_OBJ_AH.0, what)?;
         let vector = NonNull::new(told.av).ok_or(Error::Layout { what, bytes: BYTES })?;
         // SAFETY: the provider told that so many bytes are there, which it does not change, and keeps while the handle is there.
-        Ok(AddressVector(unsafe { vector.cast::<[u8; BYTES]>().read() }))
+        Ok(AddressVector(unsafe {
+            vector.cast::<[u8; BYTES]>().read()
+        }))
     }
 }

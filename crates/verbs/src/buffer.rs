@@ -51,7 +51,11 @@ impl Buffer {
         if bytes == 0 {
             return Err(Error::Empty);
         }
-        let failed = |source: io::Error| Error::Memory { bytes, pages, source };
+        let failed = |source: io::Error| Error::Memory {
+            bytes,
+            pages,
+            source,
+        };
         let (flags, mapped) = match pages {
             Pages::Ordinary => (MapFlags::PRIVATE, Some(bytes)),
             Pages::Huge => (
@@ -61,10 +65,22 @@ impl Buffer {
         };
         let mapped = mapped.ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
         // SAFETY: a new mapping at an address of the kernel's choice: nothing else is there.
-        let start = unsafe { mmap_anonymous(null_mut(), mapped, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        let start = unsafe {
+            mmap_anonymous(
+                null_mut(),
+                mapped,
+                ProtFlags::READ | ProtFlags::WRITE,
+                flags,
+            )
+        };
         let start = start.map_err(|errno| failed(errno.into()))?;
-        let start = NonNull::new(start.cast()).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
-        Ok(Self(Arc::new(Owned { start, bytes, mapped })))
+        let start =
+            NonNull::new(start.cast()).ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
+        Ok(Self(Arc::new(Owned {
+            start,
+            bytes,
+            mapped,
+        })))
     }
 
     /// Where it starts.
@@ -162,7 +178,11 @@ impl Drop for Owned {
 pub(crate) fn check(offset: usize, bytes: usize, size: usize) -> Result<(), Error> {
     match offset.checked_add(bytes) {
         Some(end) if end <= size => Ok(()),
-        _ => Err(Error::Range { offset, bytes, size }),
+        _ => Err(Error::Range {
+            offset,
+            bytes,
+            size,
+        }),
     }
 }
 
@@ -198,7 +218,11 @@ mod tests {
             })
         ));
         assert!(buffer.read(usize::MAX, &mut [0; 2]).is_err());
-        assert!(buffer.load(16).is_err() && buffer.store(16, 0).is_err() && buffer.fill(0, 17, 0).is_err());
+        assert!(
+            buffer.load(16).is_err()
+                && buffer.store(16, 0).is_err()
+                && buffer.fill(0, 17, 0).is_err()
+        );
         assert!(matches!(Buffer::new(0, Pages::Ordinary), Err(Error::Empty)));
         assert!(matches!(
             Buffer::new(usize::MAX, Pages::Huge),

@@ -49,12 +49,12 @@ pub struct Completion {
     /// The queue pair, by its number.
     pub queue_pair: u32,
     /// What was done, and how much, or why not.
-    pub outcome: Result<Done, Failure>,
+    pub outcome: Result<WorkCompletion, Failure>,
 }
 
 /// A request that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Done {
+pub struct WorkCompletion {
     /// What it was.
     pub operation: Operation,
     /// Bytes that were received; of other operations it means nothing.
@@ -71,17 +71,17 @@ pub struct Done {
 pub enum Operation {
     /// A message was sent.
     Send,
-    /// The far side's memory was written.
+    /// The remote side's memory was written.
     Write,
-    /// The far side's memory was read.
+    /// The remote side's memory was read.
     Read,
-    /// A word of the far side was compared and swapped.
+    /// A word of the remote side was compared and swapped.
     CompareSwap,
-    /// A word of the far side was added to.
+    /// A word of the remote side was added to.
     FetchAdd,
     /// A message arrived.
     Receive,
-    /// The far side has written, and sent immediate data with it.
+    /// The remote side has written, and sent immediate data with it.
     ReceiveWrite,
     /// Another value.
     Other(u32),
@@ -106,7 +106,7 @@ const STATUS: [(u32, &str, &str); 23] = [
     (
         status::IBV_WC_LOC_QP_OP_ERR,
         "LOC_QP_OP_ERR",
-        "the card could not do the request: its queue pair is not consistent",
+        "the NIC could not do the request: its queue pair is not consistent",
     ),
     (
         status::IBV_WC_LOC_EEC_OP_ERR,
@@ -131,7 +131,7 @@ const STATUS: [(u32, &str, &str); 23] = [
     (
         status::IBV_WC_BAD_RESP_ERR,
         "BAD_RESP_ERR",
-        "the far side answered something unexpected",
+        "the remote side answered something unexpected",
     ),
     (
         status::IBV_WC_LOC_ACCESS_ERR,
@@ -141,23 +141,27 @@ const STATUS: [(u32, &str, &str); 23] = [
     (
         status::IBV_WC_REM_INV_REQ_ERR,
         "REM_INV_REQ_ERR",
-        "the far side refused the request: too long, or not one that its queue pair allows",
+        "the remote side refused the request: too long, or not one that its queue pair allows",
     ),
     (
         status::IBV_WC_REM_ACCESS_ERR,
         "REM_ACCESS_ERR",
-        "the far side's memory is not registered for this, or the key or address is wrong",
+        "the remote side's memory is not registered for this, or the key or address is wrong",
     ),
-    (status::IBV_WC_REM_OP_ERR, "REM_OP_ERR", "the far side could not do it"),
+    (
+        status::IBV_WC_REM_OP_ERR,
+        "REM_OP_ERR",
+        "the remote side could not do it",
+    ),
     (
         status::IBV_WC_RETRY_EXC_ERR,
         "RETRY_EXC_ERR",
-        "the far side does not answer: the way (GID index, VLAN, MTU, PFC, firewall for UDP 4791), or it is gone",
+        "the remote side does not answer: the way (GID index, VLAN, MTU, PFC, firewall for UDP 4791), or it is gone",
     ),
     (
         status::IBV_WC_RNR_RETRY_EXC_ERR,
         "RNR_RETRY_EXC_ERR",
-        "the far side had no buffer posted to receive into",
+        "the remote side had no buffer posted to receive into",
     ),
     (
         status::IBV_WC_LOC_RDD_VIOL_ERR,
@@ -167,12 +171,12 @@ const STATUS: [(u32, &str, &str); 23] = [
     (
         status::IBV_WC_REM_INV_RD_REQ_ERR,
         "REM_INV_RD_REQ_ERR",
-        "the far side refused a reliable datagram",
+        "the remote side refused a reliable datagram",
     ),
     (
         status::IBV_WC_REM_ABORT_ERR,
         "REM_ABORT_ERR",
-        "the far side gave the operation up",
+        "the remote side gave the operation up",
     ),
     (
         status::IBV_WC_INV_EECN_ERR,
@@ -187,14 +191,18 @@ const STATUS: [(u32, &str, &str); 23] = [
     (
         status::IBV_WC_FATAL_ERR,
         "FATAL_ERR",
-        "the card has failed: see the kernel's log",
+        "the NIC has failed: see the kernel's log",
     ),
     (
         status::IBV_WC_RESP_TIMEOUT_ERR,
         "RESP_TIMEOUT_ERR",
-        "the far side answered too late",
+        "the remote side answered too late",
     ),
-    (status::IBV_WC_GENERAL_ERR, "GENERAL_ERR", "the card gives no reason"),
+    (
+        status::IBV_WC_GENERAL_ERR,
+        "GENERAL_ERR",
+        "the NIC gives no reason",
+    ),
     (status::IBV_WC_TM_ERR, "TM_ERR", "tag matching failed"),
     (
         status::IBV_WC_TM_RNDV_INCOMPLETE,
@@ -207,7 +215,10 @@ impl Failure {
     /// As in `IBV_WC_RETRY_EXC_ERR`; none for a number that verbs.h does not have.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
-        STATUS.iter().find(|known| known.0 == self.status).map(|known| known.1)
+        STATUS
+            .iter()
+            .find(|known| known.0 == self.status)
+            .map(|known| known.1)
     }
 
     /// An earlier request of the same queue pair is the cause.
@@ -242,7 +253,7 @@ impl Context {
         CompletionQueue::new(self, entries, None)
     }
 
-    /// A queue for [`Domain::direct_queue_pair`](crate::Domain::direct_queue_pair), whose completions are read where they lie.
+    /// A queue for [`ProtectionDomain::direct_queue_pair`](crate::Domain::direct_queue_pair), whose completions are read where they lie.
     ///
     /// # Errors
     ///
@@ -268,7 +279,11 @@ impl Context {
 }
 
 impl<D> CompletionQueue<D> {
-    fn new(context: &Context, entries: u32, channel: Option<NonNull<raw::ibv_comp_channel>>) -> Result<Self, Error> {
+    fn new(
+        context: &Context,
+        entries: u32,
+        channel: Option<NonNull<raw::ibv_comp_channel>>,
+    ) -> Result<Self, Error> {
         let entries = c_int::try_from(entries).unwrap_or(c_int::MAX);
         let of = channel.map_or(null_mut(), NonNull::as_ptr);
         // SAFETY: the context is open, and the channel alive where there is one; vector 0 is always there.
@@ -309,9 +324,13 @@ impl CompletionQueue {
         let mut taken = [const { MaybeUninit::<raw::ibv_wc>::uninit() }; 16];
         let wanted = into.len().min(taken.len());
         // SAFETY: the queue is alive, and `taken` has room for `wanted`.
-        let count = unsafe { raw::ibv_poll_cq(self.as_raw(), wanted as c_int, taken.as_mut_ptr().cast()) };
+        let count =
+            unsafe { raw::ibv_poll_cq(self.as_raw(), wanted as c_int, taken.as_mut_ptr().cast()) };
         let Ok(count) = usize::try_from(count) else {
-            return Err(self.0.context.call("ibv_poll_cq", io::Error::last_os_error()));
+            return Err(self
+                .0
+                .context
+                .call("ibv_poll_cq", io::Error::last_os_error()));
         };
         for (place, completion) in into.iter_mut().zip(&taken[..count.min(wanted)]) {
             // SAFETY: the library has written the first `count`; each bit pattern of their members is a value.
@@ -337,20 +356,25 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// [`Error::Call`].
-    pub fn wait(&self, patience: Duration) -> Result<bool, Error> {
+    pub fn wait(&self, timeout: Duration) -> Result<bool, Error> {
         let Some(channel) = self.0.channel else {
             return Ok(false);
         };
         // SAFETY: the channel is alive as long as this value, and its file with it.
         let file = unsafe { BorrowedFd::borrow_raw(channel.as_ref().fd) };
-        if !wait(file, patience).map_err(|source| self.0.context.call("poll of a completion channel", source))? {
+        if !wait(file, timeout)
+            .map_err(|source| self.0.context.call("poll of a completion channel", source))?
+        {
             return Ok(false);
         }
         let (mut cq, mut of) = (null_mut(), null_mut());
         // SAFETY: the channel is alive, and there is room for the answers. An event is there, so it does not wait.
         let failed = unsafe { raw::ibv_get_cq_event(channel.as_ptr(), &mut cq, &mut of) };
         if failed != 0 {
-            return Err(self.0.context.call("ibv_get_cq_event", io::Error::last_os_error()));
+            return Err(self
+                .0
+                .context
+                .call("ibv_get_cq_event", io::Error::last_os_error()));
         }
         // SAFETY: the event was of this queue, the only one of its channel.
         unsafe { raw::ibv_ack_cq_events(cq, 1) };
@@ -362,7 +386,7 @@ impl Completion {
     fn of(raw: &raw::ibv_wc) -> Self {
         let outcome = match raw.error() {
             Some((status, syndrome)) => Err(Failure { status, syndrome }),
-            None => Ok(Done {
+            None => Ok(WorkCompletion {
                 operation: match raw.opcode() {
                     opcode::IBV_WC_SEND => Operation::Send,
                     opcode::IBV_WC_RDMA_WRITE => Operation::Write,
@@ -406,9 +430,12 @@ mod tests {
         let failure = |status, syndrome| Failure { status, syndrome };
         assert_eq!(
             failure(13, 0x88).to_string(),
-            "the far side had no buffer posted to receive into (IBV_WC_RNR_RETRY_EXC_ERR, 13, vendor syndrome 0x88)"
+            "the remote side had no buffer posted to receive into (IBV_WC_RNR_RETRY_EXC_ERR, 13, vendor syndrome 0x88)"
         );
-        assert_eq!(failure(99, 0).to_string(), "a status that is not known (99)");
+        assert_eq!(
+            failure(99, 0).to_string(),
+            "a status that is not known (99)"
+        );
         assert!(failure(5, 0).is_flush() && failure(12, 0).name() == Some("RETRY_EXC_ERR"));
         // Each failure of verbs.h has its line.
         for constant in ibverbs_sys::constants() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ibverbs_sys as raw;
 
-use crate::{Domain, Error, Gid, Library, Limits, Port};
+use crate::{Error, Gid, Library, Limits, Port, ProtectionDomain};
 
 /// An open device. Clones are the same; it is closed when the last of them, and of what was made from it, is dropped.
 #[derive(Debug, Clone)]
@@ -68,14 +68,18 @@ impl Context {
     ) -> Result<Self, Error> {
         Library::open()?;
         let list = List::new()?;
-        let device = list
-            .find(name)
-            .ok_or_else(|| Error::NoDevice { name: name.to_owned() })?;
+        let device = list.find(name).ok_or_else(|| Error::NoDevice {
+            name: name.to_owned(),
+        })?;
         match NonNull::new(open(device)) {
             Some(raw) => {
                 let name = name.to_owned();
                 let is_foreign = false;
-                Ok(Self(Arc::new(Open { raw, name, is_foreign })))
+                Ok(Self(Arc::new(Open {
+                    raw,
+                    name,
+                    is_foreign,
+                })))
             }
             None => Err(Error::Open {
                 name: name.to_owned(),
@@ -99,7 +103,11 @@ impl Context {
         let name = unsafe { name_of((*raw.as_ptr()).device) };
         let name = name.map_or_else(|| "a device without a name".to_owned(), str::to_owned);
         let is_foreign = true;
-        Ok(Self(Arc::new(Open { raw, name, is_foreign })))
+        Ok(Self(Arc::new(Open {
+            raw,
+            name,
+            is_foreign,
+        })))
     }
 
     /// The device's name.
@@ -133,8 +141,8 @@ impl Context {
     /// # Errors
     ///
     /// [`Error::Call`].
-    pub fn domain(&self) -> Result<Domain, Error> {
-        Domain::new(self)
+    pub fn domain(&self) -> Result<ProtectionDomain, Error> {
+        ProtectionDomain::new(self)
     }
 
     /// One of its ports, from 1.
@@ -162,11 +170,17 @@ impl Context {
         })?;
         let mut entries = vec![raw::ibv_gid_entry::default(); (room as usize).min(MOST_GIDS)];
         // SAFETY: the context is open, and `entries` has room for as many as it says.
-        let count = unsafe { raw::ibv_query_gid_table(self.as_raw(), entries.as_mut_ptr(), entries.len(), 0) };
+        let count = unsafe {
+            raw::ibv_query_gid_table(self.as_raw(), entries.as_mut_ptr(), entries.len(), 0)
+        };
         let Ok(count) = usize::try_from(count) else {
-            let errno = count.checked_neg().and_then(|errno| c_int::try_from(errno).ok());
+            let errno = count
+                .checked_neg()
+                .and_then(|errno| c_int::try_from(errno).ok());
             let errno = errno.unwrap_or(NO_NUMBER);
-            return self.answered("ibv_query_gid_table", errno).map(|()| Vec::new());
+            return self
+                .answered("ibv_query_gid_table", errno)
+                .map(|()| Vec::new());
         };
         entries.truncate(count);
         Ok(entries.iter().map(Gid::of).collect())
@@ -179,7 +193,9 @@ impl Context {
     ///
     /// [`Error::Missing`] where the library has no such function, [`Error::Call`] where a protection domain cannot be had.
     pub fn dmabuf(&self) -> Result<Dmabuf, Error> {
-        self.needs("ibv_reg_dmabuf_mr", |functions| functions.ibv_reg_dmabuf_mr.is_some())?;
+        self.needs("ibv_reg_dmabuf_mr", |functions| {
+            functions.ibv_reg_dmabuf_mr.is_some()
+        })?;
         let domain = self.domain()?;
         // SAFETY: the protection domain is alive; no memory is registered with a file that is none.
         let region = unsafe { raw::ibv_reg_dmabuf_mr(domain.as_raw(), 0, 0, 0, -1, 0) };
@@ -194,7 +210,11 @@ impl Context {
         })
     }
 
-    pub(crate) fn needs(&self, function: &'static str, is_there: fn(&raw::Functions) -> bool) -> Result<(), Error> {
+    pub(crate) fn needs(
+        &self,
+        function: &'static str,
+        is_there: fn(&raw::Functions) -> bool,
+    ) -> Result<(), Error> {
         match raw::functions().is_some_and(is_there) {
             true => Ok(()),
             false => Err(Error::Missing { function }),
@@ -211,7 +231,11 @@ impl Context {
     }
 
     /// A pointer that is null is a failure, with `errno`.
-    pub(crate) fn made<T>(&self, function: &'static str, pointer: *mut T) -> Result<NonNull<T>, Error> {
+    pub(crate) fn made<T>(
+        &self,
+        function: &'static str,
+        pointer: *mut T,
+    ) -> Result<NonNull<T>, Error> {
         NonNull::new(pointer).ok_or_else(|| self.call(function, io::Error::last_os_error()))
     }
 

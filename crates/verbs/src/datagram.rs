@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use ibverbs_sys as raw;
 
-use crate::{Address, Domain, Error, Route};
+use crate::{Address, Error, ProtectionDomain, Route};
 
 /// Where a datagram goes.
 #[derive(Debug)]
@@ -12,19 +12,25 @@ pub struct Datagram {
     handle: NonNull<raw::ibv_ah>,
     queue_pair: u32,
     qkey: u32,
-    domain: Domain,
+    domain: ProtectionDomain,
 }
 
 // SAFETY: verbs are thread safe, and the handle is given back by this value alone.
 unsafe impl Send for Datagram {}
 
-impl Domain {
+impl ProtectionDomain {
     /// The address of datagrams to a queue pair.
     ///
     /// # Errors
     ///
     /// [`Error::Call`].
-    pub fn datagram(&self, route: Route, address: Address, queue_pair: u32, qkey: u32) -> Result<Datagram, Error> {
+    pub fn datagram(
+        &self,
+        route: Route,
+        address: Address,
+        queue_pair: u32,
+        qkey: u32,
+    ) -> Result<Datagram, Error> {
         let mut attributes = route.to(address);
         // SAFETY: the domain is alive.
         let handle = unsafe { raw::ibv_create_ah(self.as_raw(), &mut attributes) };
@@ -51,7 +57,7 @@ impl Datagram {
     }
 
     /// The domain it is in.
-    pub(crate) fn domain(&self) -> &Domain {
+    pub(crate) fn domain(&self) -> &ProtectionDomain {
         &self.domain
     }
 

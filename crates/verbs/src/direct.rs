@@ -39,11 +39,16 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gpu::BorrowedMemory;
-use ibverbs_sys::{self as raw, ibv_qp_type as kind, mlx5dv_obj_type as object, mlx5dv_qp_create_flags as flags};
+use ibverbs_sys::{
+    self as raw, ibv_qp_type as kind, mlx5dv_obj_type as object, mlx5dv_qp_create_flags as flags,
+};
 
 use crate::completion::Direct;
 use crate::domain::Threads;
-use crate::{CompletionQueue, Context, Domain, Error, QueuePair, QueuePairOptions, Reset, Transport};
+use crate::{
+    CompletionQueue, Context, Error, ProtectionDomain, QueuePair, QueuePairOptions, Reset,
+    Transport,
+};
 
 /// A ring of a queue.
 #[derive(Debug, Clone)]
@@ -95,7 +100,9 @@ impl Context {
     /// Whether it is an mlx5 device, by its provider's word; a machine without libmlx5 has none.
     #[must_use]
     pub fn is_mlx5(&self) -> bool {
-        let is_supported = raw::mlx5dv().ok().and_then(|library| library.mlx5dv_is_supported);
+        let is_supported = raw::mlx5dv()
+            .ok()
+            .and_then(|library| library.mlx5dv_is_supported);
         is_supported.is_some_and(|is_supported| {
             // SAFETY: the context is open, and its device is there for as long.
             unsafe { is_supported((*self.as_raw()).device) }
@@ -103,7 +110,7 @@ impl Context {
     }
 }
 
-impl Domain {
+impl ProtectionDomain {
     /// This domain for one thread's queue pairs: the provider gives them a doorbell register that no other queue pairs have, where it
     /// has one left.
     ///
@@ -140,7 +147,9 @@ impl Domain {
         received: &CompletionQueue<Direct>,
     ) -> Result<QueuePair<Reset, Direct>, Error> {
         let function = "mlx5dv_create_qp";
-        let create = raw::mlx5dv()?.mlx5dv_create_qp.ok_or(Error::Missing { function })?;
+        let create = raw::mlx5dv()?
+            .mlx5dv_create_qp
+            .ok_or(Error::Missing { function })?;
         let mut wanted = raw::ibv_qp_init_attr_ex {
             send_cq: sent.as_raw(),
             recv_cq: received.as_raw(),
@@ -192,7 +201,12 @@ impl<S> QueuePair<S, Direct> {
             .ask(&mut asked, object::MLX5DV_OBJ_QP.0, "a queue pair")?;
         let keep = self.owned();
         let ring = |what, buffer, entries: u32, stride: u32| -> Result<Ring, Error> {
-            let memory = lent(what, buffer, entries as usize * stride as usize, keep.clone())?;
+            let memory = borrowed(
+                what,
+                buffer,
+                entries as usize * stride as usize,
+                keep.clone(),
+            )?;
             Ok(Ring {
                 memory,
                 entries,
@@ -201,7 +215,12 @@ impl<S> QueuePair<S, Direct> {
         };
         Ok(QueuePairLayout {
             send: ring("a send queue", told.sq_buf, told.sq_wqe_cnt, told.sq_stride)?,
-            receive: ring("a receive queue", told.rq_buf, told.rq_wqe_cnt, told.rq_stride)?,
+            receive: ring(
+                "a receive queue",
+                told.rq_buf,
+                told.rq_wqe_cnt,
+                told.rq_stride,
+            )?,
             records: words("doorbell records", told.dbrec.cast(), 8, keep.clone())?,
             register: words("a doorbell register", told.bf_reg, 8, keep.clone())?,
             inline_register: told.bf_size,
@@ -229,7 +248,7 @@ impl CompletionQueue<Direct> {
         let bytes = entries as usize * stride as usize;
         Ok(CompletionQueueLayout {
             ring: Ring {
-                memory: lent("a completion queue", told.buf, bytes, keep.clone())?,
+                memory: borrowed("a completion queue", told.buf, bytes, keep.clone())?,
                 entries,
                 stride,
             },
@@ -240,9 +259,16 @@ impl CompletionQueue<Direct> {
 }
 
 impl Context {
-    pub(crate) fn ask(&self, objects: &mut raw::mlx5dv_obj, which: u32, what: &'static str) -> Result<(), Error> {
+    pub(crate) fn ask(
+        &self,
+        objects: &mut raw::mlx5dv_obj,
+        which: u32,
+        what: &'static str,
+    ) -> Result<(), Error> {
         let function = "mlx5dv_init_obj";
-        let ask = raw::mlx5dv()?.mlx5dv_init_obj.ok_or(Error::Missing { function })?;
+        let ask = raw::mlx5dv()?
+            .mlx5dv_init_obj
+            .ok_or(Error::Missing { function })?;
         // The library takes what it is given for its own.
         if !self.is_mlx5() {
             let name = self.name().to_owned();
@@ -258,8 +284,14 @@ impl Context {
 type Keep = Arc<dyn std::any::Any + Send + Sync>;
 
 /// Memory of the provider's, which is there while its object is.
-fn lent(what: &'static str, start: *mut std::ffi::c_void, bytes: usize, keep: Keep) -> Result<BorrowedMemory, Error> {
-    let start = NonNull::new(start.cast::<u8>()).filter(|start| bytes > 0 && start.addr().get() % 8 == 0);
+fn borrowed(
+    what: &'static str,
+    start: *mut std::ffi::c_void,
+    bytes: usize,
+    keep: Keep,
+) -> Result<BorrowedMemory, Error> {
+    let start =
+        NonNull::new(start.cast::<u8>()).filter(|start| bytes > 0 && start.addr().get() % 8 == 0);
     let start = start.ok_or(Error::Layout { what, bytes })?;
     // SAFETY: the provider told that the object's memory is there, and keeps it until the object is destroyed, which `keep` does; it
     // touches it by functions that the type of the object has not.
@@ -267,7 +299,12 @@ fn lent(what: &'static str, start: *mut std::ffi::c_void, bytes: usize, keep: Ke
 }
 
 /// Words of the provider's: all of their pages, which hold other objects' words of the same kind.
-pub(crate) fn words(what: &'static str, at: *mut std::ffi::c_void, bytes: usize, keep: Keep) -> Result<Words, Error> {
+pub(crate) fn words(
+    what: &'static str,
+    at: *mut std::ffi::c_void,
+    bytes: usize,
+    keep: Keep,
+) -> Result<Words, Error> {
     let page = rustix::param::page_size();
     let offset = at.addr() % page;
     let whole = (offset + bytes).next_multiple_of(page);
@@ -277,7 +314,7 @@ pub(crate) fn words(what: &'static str, at: *mut std::ffi::c_void, bytes: usize,
     // Of the same allocation: the provider takes pages for records, and maps pages of registers.
     let start = at.wrapping_byte_sub(offset);
     Ok(Words {
-        pages: lent(what, start, whole, keep)?,
+        pages: borrowed(what, start, whole, keep)?,
         offset,
     })
 }

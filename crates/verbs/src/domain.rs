@@ -9,7 +9,7 @@ use crate::{Context, Error};
 
 /// A protection domain. Clones are the same; it is given back when the last of them, and of what was made in it, is dropped.
 #[derive(Debug, Clone)]
-pub struct Domain(Arc<Owned>);
+pub struct ProtectionDomain(Arc<Owned>);
 
 #[derive(Debug)]
 struct Owned {
@@ -25,7 +25,7 @@ struct Owned {
 #[derive(Debug)]
 pub(crate) struct Threads {
     raw: NonNull<raw::ibv_td>,
-    _domain: Domain,
+    _domain: ProtectionDomain,
 }
 
 // SAFETY: verbs are thread safe, and the domain is given back by this value alone.
@@ -38,10 +38,12 @@ unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
 
-impl Domain {
+impl ProtectionDomain {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         // SAFETY: the context is open.
-        let raw = context.made("ibv_alloc_pd", unsafe { raw::ibv_alloc_pd(context.as_raw()) })?;
+        let raw = context.made("ibv_alloc_pd", unsafe {
+            raw::ibv_alloc_pd(context.as_raw())
+        })?;
         Ok(Self::of(raw, context, false, None))
     }
 
@@ -60,7 +62,12 @@ impl Domain {
         Self::of(raw, context, true, None)
     }
 
-    fn of(raw: NonNull<raw::ibv_pd>, context: &Context, is_foreign: bool, threads: Option<Threads>) -> Self {
+    fn of(
+        raw: NonNull<raw::ibv_pd>,
+        context: &Context,
+        is_foreign: bool,
+        threads: Option<Threads>,
+    ) -> Self {
         Self(Arc::new(Owned {
             raw,
             context: context.clone(),
@@ -92,8 +99,11 @@ impl Drop for Owned {
 
 impl Threads {
     /// A thread domain that was just made, for this domain.
-    pub(crate) fn new(raw: NonNull<raw::ibv_td>, domain: Domain) -> Self {
-        Self { raw, _domain: domain }
+    pub(crate) fn new(raw: NonNull<raw::ibv_td>, domain: ProtectionDomain) -> Self {
+        Self {
+            raw,
+            _domain: domain,
+        }
     }
 
     pub(crate) fn as_raw(&self) -> *mut raw::ibv_td {

@@ -1,8 +1,8 @@
 //! The doorbell of an mlx5 device, for who only asks whether somebody can ring it.
 
-use crate::{Domain, Error, QueuePairOptions, Transport, Words};
+use crate::{Error, ProtectionDomain, QueuePairOptions, Transport, Words};
 
-impl Domain {
+impl ProtectionDomain {
     /// A page of the device's doorbell registers: that of a queue pair which is made for it, in a domain of one thread where the
     /// provider has any, and stays for as long as the page is held. Nobody else is to ring it.
     ///
@@ -18,6 +18,9 @@ impl Domain {
         queue.layout()?;
         let domain = self.of_one_thread().unwrap_or_else(|_| self.clone());
         let options = QueuePairOptions::of(Transport::Rc, 1);
-        Ok(domain.direct_queue_pair(options, &queue, &queue)?.layout()?.register)
+        Ok(domain
+            .direct_queue_pair(options, &queue, &queue)?
+            .layout()?
+            .register)
     }
 }

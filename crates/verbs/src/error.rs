@@ -13,7 +13,9 @@ pub enum Error {
     #[error(transparent)]
     Library(#[from] ibverbs_sys::OpenError),
     /// The library is too old for a function.
-    #[error("the machine's rdma-core has no {function}: it is older than the rdma-core that brought it")]
+    #[error(
+        "the machine's rdma-core has no {function}: it is older than the rdma-core that brought it"
+    )]
     Missing {
         /// The function.
         function: &'static str,
@@ -64,7 +66,7 @@ pub enum Error {
         /// What there is.
         size: usize,
     },
-    /// Memory of a simulated GPU has no address that a card could reach.
+    /// Memory of a simulated GPU has no address that a NIC could reach.
     #[error("memory of a simulated GPU is not registered: it goes by host memory")]
     Simulated,
     /// A device does not register memory.
@@ -115,7 +117,7 @@ pub enum Error {
         what: &'static str,
         /// Entries.
         count: u32,
-        /// The most that this card has.
+        /// The most that this NIC has.
         most: u64,
     },
     /// What is put together is of two devices, or of one that was opened twice.
@@ -125,14 +127,14 @@ pub enum Error {
         what: &'static str,
     },
     /// On Ethernet nobody is reached without a GID.
-    #[error("port {name}:{port} is Ethernet's, and the far side's address has no GID")]
+    #[error("port {name}:{port} is Ethernet's, and the remote side's address has no GID")]
     NoGid {
         /// The device.
         name: String,
         /// The port.
         port: u8,
     },
-    /// A card's firmware, or its driver before it, does not do what it was commanded.
+    /// A NIC's firmware, or its driver before it, does not do what it was commanded.
     #[error(
         "{name} refuses {command} with status {status:#04x} ({}), syndrome {syndrome:#010x}: {source}; {}",
         status_words(*status),

@@ -35,10 +35,10 @@ impl Context {
     /// # Errors
     ///
     /// [`Error::Call`].
-    pub fn event(&self, patience: Duration) -> Result<Option<Event>, Error> {
+    pub fn event(&self, timeout: Duration) -> Result<Option<Event>, Error> {
         // SAFETY: the context is open as long as this value, and its file with it.
         let file = unsafe { BorrowedFd::borrow_raw((*self.as_raw()).async_fd) };
-        if !wait(file, patience).map_err(|source| self.call("poll of its events", source))? {
+        if !wait(file, timeout).map_err(|source| self.call("poll of its events", source))? {
             return Ok(None);
         }
         let mut event = raw::ibv_async_event::default();
@@ -84,8 +84,9 @@ fn read(event: &raw::ibv_async_event) -> Event {
 }
 
 /// Whether there is something to read in a file, within this time.
-pub(crate) fn wait(file: BorrowedFd<'_>, patience: Duration) -> io::Result<bool> {
-    let limit = Timespec::try_from(patience).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+pub(crate) fn wait(file: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
+    let limit =
+        Timespec::try_from(timeout).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     loop {
         match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&limit)) {
             Ok(ready) => return Ok(ready > 0),

@@ -24,7 +24,7 @@ pub struct Limits {
     pub completion_queues: u64,
     /// Protection domains.
     pub protection_domains: u64,
-    /// Reads and atomic operations of one queue pair that are under way at once, those that it begins and those that it answers:
+    /// Reads and atomic operations of one queue pair that are in progress at once, those that it begins and those that it answers:
     /// the smaller.
     pub reads: u8,
     /// Ports.
@@ -45,7 +45,10 @@ impl Limits {
             requests: count(raw.max_qp_wr),
             completion_queues: count(raw.max_cq),
             protection_domains: count(raw.max_pd),
-            reads: raw.max_qp_rd_atom.min(raw.max_qp_init_rd_atom).clamp(0, 255) as u8,
+            reads: raw
+                .max_qp_rd_atom
+                .min(raw.max_qp_init_rd_atom)
+                .clamp(0, 255) as u8,
             ports: raw.phys_port_cnt,
         }
     }
@@ -55,7 +58,9 @@ impl Limits {
 fn text(field: &[c_char]) -> String {
     // Characters are bytes, signed on some machines.
     let bytes: Vec<u8> = field.iter().map(|c| c.to_ne_bytes()[0]).collect();
-    let text = CStr::from_bytes_until_nul(&bytes).map(CStr::to_bytes).unwrap_or(&bytes);
+    let text = CStr::from_bytes_until_nul(&bytes)
+        .map(CStr::to_bytes)
+        .unwrap_or(&bytes);
     String::from_utf8_lossy(text).into_owned()
 }
 

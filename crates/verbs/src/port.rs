@@ -1,7 +1,8 @@
 //! Ports.
 
 use ibverbs_sys::{
-    IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, ibv_mtu, ibv_port_attr, ibv_port_state as state,
+    IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, ibv_mtu, ibv_port_attr,
+    ibv_port_state as state,
 };
 
 /// A port of an open device.
@@ -91,7 +92,15 @@ mod tests {
         let sizes: Vec<_> = (0..7).map(bytes).collect();
         assert_eq!(
             sizes,
-            [None, Some(256), Some(512), Some(1024), Some(2048), Some(4096), None]
+            [
+                None,
+                Some(256),
+                Some(512),
+                Some(1024),
+                Some(2048),
+                Some(4096),
+                None
+            ]
         );
     }
 

@@ -9,10 +9,12 @@ use std::net::Ipv6Addr;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ibverbs_sys::{self as raw, ibv_qp_attr_mask as mask, ibv_qp_state as state, ibv_qp_type as kind};
+use ibverbs_sys::{
+    self as raw, ibv_qp_attr_mask as mask, ibv_qp_state as state, ibv_qp_type as kind,
+};
 
 use crate::completion::{self, Provider};
-use crate::{Access, CompletionQueue, Domain, Error, Piece, Region, Request, Work};
+use crate::{Access, CompletionQueue, Error, MemoryRegion, ProtectionDomain, Request, Sge, Work};
 
 /// So many pieces a request has at most.
 pub const MOST_PIECES: usize = 16;
@@ -128,7 +130,7 @@ impl Route {
     }
 }
 
-/// The far end of a connection.
+/// The remote end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// Its address.
@@ -136,7 +138,7 @@ pub struct Peer {
     /// The number of its queue pair.
     pub queue_pair: u32,
     /// The number its first packet has, 24 bits.
-    pub first_packet: u32,
+    pub psn: u32,
 }
 
 /// How a connection behaves.
@@ -148,7 +150,7 @@ pub struct Behaviour {
     pub timeout: u8,
     /// How often it is sent again, at most 7.
     pub retries: u8,
-    /// How often a message is sent again that the far side had no buffer for; 7 is for ever.
+    /// How often a message is sent again that the remote side had no buffer for; 7 is for ever.
     pub receiver_retries: u8,
     /// Reads and atomic operations at once, of both ends the smaller.
     pub reads: u8,
@@ -174,7 +176,7 @@ pub struct Reset;
 /// Belongs to a port; takes requests to receive.
 #[derive(Debug, Clone, Copy)]
 pub struct Init;
-/// Knows its far end, and receives.
+/// Knows its remote end, and receives.
 #[derive(Debug, Clone, Copy)]
 pub struct Rtr;
 /// Sends.
@@ -209,7 +211,7 @@ pub(crate) struct Inner {
     inline_bytes: u32,
     pub(crate) transport: Transport,
     /// Regions that it was given work with.
-    kept: Vec<Region>,
+    kept: Vec<MemoryRegion>,
     /// The pieces of the request that is being posted.
     entries: Entries,
 }
@@ -218,10 +220,10 @@ pub(crate) struct Inner {
 #[derive(Debug)]
 struct Owned {
     raw: NonNull<raw::ibv_qp>,
-    domain: Domain,
+    domain: ProtectionDomain,
     _completions: [Arc<completion::Owned>; 2],
     /// Regions that it was given work with, once nobody gives it more.
-    kept: Mutex<Vec<Region>>,
+    kept: Mutex<Vec<MemoryRegion>>,
 }
 
 /// Room for the pieces of a request, kept so that none is prepared for each.
@@ -240,7 +242,7 @@ unsafe impl Sync for Owned {}
 // SAFETY: the room for pieces leads to memory that is read during a call alone.
 unsafe impl Send for Inner {}
 
-impl Domain {
+impl ProtectionDomain {
     /// A queue pair, whose work completes in these two queues, or in one that is both.
     ///
     /// # Errors
@@ -282,7 +284,7 @@ impl<D> QueuePair<Reset, D> {
         raw: NonNull<raw::ibv_qp>,
         inline_bytes: u32,
         transport: Transport,
-        domain: &Domain,
+        domain: &ProtectionDomain,
         completions: [&CompletionQueue<D>; 2],
     ) -> Self {
         // SAFETY: the library has just made it, and keeps it until it is destroyed.
@@ -307,7 +309,7 @@ impl<D> QueuePair<Reset, D> {
 }
 
 impl<S, D> QueuePair<S, D> {
-    /// Its number, which the far end needs.
+    /// Its number, which the remote end needs.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.inner.number
@@ -321,7 +323,7 @@ impl<S, D> QueuePair<S, D> {
 
     /// The domain it is in.
     #[must_use]
-    pub fn domain(&self) -> &Domain {
+    pub fn domain(&self) -> &ProtectionDomain {
         &self.inner.owned.domain
     }
 
@@ -338,7 +340,8 @@ impl<S, D> QueuePair<S, D> {
 
     pub(crate) fn modify(&self, mut attributes: raw::ibv_qp_attr, what: mask) -> Result<(), Error> {
         // SAFETY: the pair is alive; the library reads the attributes that the mask names.
-        let errno = unsafe { raw::ibv_modify_qp(self.as_raw(), &mut attributes, what.0.cast_signed()) };
+        let errno =
+            unsafe { raw::ibv_modify_qp(self.as_raw(), &mut attributes, what.0.cast_signed()) };
         self.domain().context().answered("ibv_modify_qp", errno)
     }
 
@@ -351,7 +354,7 @@ impl<S, D> QueuePair<S, D> {
 }
 
 impl<D> QueuePair<Reset, D> {
-    /// To Init: a port, and what the far end may do.
+    /// To Init: a port, and what the remote end may do.
     ///
     /// # Errors
     ///
@@ -377,30 +380,40 @@ impl<D> QueuePair<Reset, D> {
 }
 
 impl<D> QueuePair<Init, D> {
-    /// To Rtr: the far end, and the way there. Of datagrams neither matters.
+    /// To Rtr: the remote end, and the way there. Of datagrams neither matters.
     ///
     /// # Errors
     ///
     /// [`Error::Mtu`], [`Error::Call`]: EINVAL where there is no such GID index, ETIMEDOUT where the address is not found.
-    pub fn ready_to_receive(self, route: Route, peer: Peer, behaviour: Behaviour) -> Result<QueuePair<Rtr, D>, Error> {
+    pub fn ready_to_receive(
+        self,
+        route: Route,
+        peer: Peer,
+        behaviour: Behaviour,
+    ) -> Result<QueuePair<Rtr, D>, Error> {
         let mtu = (1..=5).find(|mtu| 128 << mtu == behaviour.mtu);
         let attributes = raw::ibv_qp_attr {
             qp_state: state::IBV_QPS_RTR,
             path_mtu: mtu.ok_or(Error::Mtu(behaviour.mtu))?,
             dest_qp_num: peer.queue_pair,
-            rq_psn: peer.first_packet,
+            rq_psn: peer.psn,
             ah_attr: route.to(peer.address),
             max_dest_rd_atomic: behaviour.reads,
             // 0.64 ms.
             min_rnr_timer: 12,
             ..raw::ibv_qp_attr::default()
         };
-        let connected =
-            mask::IBV_QP_STATE | mask::IBV_QP_AV | mask::IBV_QP_PATH_MTU | mask::IBV_QP_DEST_QPN | mask::IBV_QP_RQ_PSN;
+        let connected = mask::IBV_QP_STATE
+            | mask::IBV_QP_AV
+            | mask::IBV_QP_PATH_MTU
+            | mask::IBV_QP_DEST_QPN
+            | mask::IBV_QP_RQ_PSN;
         self.modify(
             attributes,
             match self.inner.transport {
-                Transport::Rc => connected | mask::IBV_QP_MAX_DEST_RD_ATOMIC | mask::IBV_QP_MIN_RNR_TIMER,
+                Transport::Rc => {
+                    connected | mask::IBV_QP_MAX_DEST_RD_ATOMIC | mask::IBV_QP_MIN_RNR_TIMER
+                }
                 Transport::Uc => connected,
                 Transport::Ud => mask::IBV_QP_STATE,
             },
@@ -410,15 +423,15 @@ impl<D> QueuePair<Init, D> {
 }
 
 impl<D> QueuePair<Rtr, D> {
-    /// To Rts: `first_packet` is the number that this end's first packet has, as the far end was told.
+    /// To Rts: `psn` is the number that this end's first packet has, as the remote end was told.
     ///
     /// # Errors
     ///
     /// [`Error::Call`].
-    pub fn ready_to_send(self, first_packet: u32, behaviour: Behaviour) -> Result<QueuePair<Rts, D>, Error> {
+    pub fn ready_to_send(self, psn: u32, behaviour: Behaviour) -> Result<QueuePair<Rts, D>, Error> {
         let attributes = raw::ibv_qp_attr {
             qp_state: state::IBV_QPS_RTS,
-            sq_psn: first_packet,
+            sq_psn: psn,
             timeout: behaviour.timeout,
             retry_cnt: behaviour.retries,
             rnr_retry: behaviour.receiver_retries,
@@ -448,7 +461,7 @@ impl<S: Receives> QueuePair<S> {
     /// # Errors
     ///
     /// [`Error::Pieces`], [`Error::Post`]: ENOMEM where the queue is full.
-    pub fn receive(&mut self, id: u64, pieces: &[Piece<'_>]) -> Result<(), Error> {
+    pub fn receive(&mut self, id: u64, pieces: &[Sge<'_>]) -> Result<(), Error> {
         let (entries, count) = self.inner.entries(pieces)?;
         let mut request = raw::ibv_recv_wr {
             wr_id: id,
@@ -465,7 +478,7 @@ impl<S: Receives> QueuePair<S> {
 }
 
 impl<S: Receives, D> QueuePair<S, D> {
-    /// To Error: the far side is answered no more, and what is posted completes as flushed. It takes requests as before, and
+    /// To Error: the remote side is answered no more, and what is posted completes as flushed. It takes requests as before, and
     /// flushes them too.
     ///
     /// # Errors
@@ -492,7 +505,12 @@ impl QueuePair<Rts> {
         if (transport == Transport::Ud) != matches!(request.work, Work::SendTo(..)) {
             return Err(Error::Transport { transport });
         }
-        if request.inline && request.pieces.iter().any(|piece| piece.region().is_device()) {
+        if request.inline
+            && request
+                .pieces
+                .iter()
+                .any(|piece| piece.region().is_device())
+        {
             return Err(Error::Inline);
         }
         let (entries, count) = self.inner.entries(request.pieces)?;
@@ -510,7 +528,7 @@ impl QueuePair<Rts> {
 
 impl Inner {
     /// The pieces as the library has them, until they are asked for again.
-    fn entries(&mut self, pieces: &[Piece<'_>]) -> Result<(*mut raw::ibv_sge, c_int), Error> {
+    fn entries(&mut self, pieces: &[Sge<'_>]) -> Result<(*mut raw::ibv_sge, c_int), Error> {
         if pieces.len() > MOST_PIECES {
             return Err(Error::Pieces(pieces.len()));
         }
@@ -540,8 +558,12 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Somebody may hold it still, and with it the card.
-        let mut kept = self.owned.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody may hold it still, and with it the NIC.
+        let mut kept = self
+            .owned
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         kept.append(&mut self.kept);
     }
 }

@@ -9,18 +9,18 @@ use gpu::{DeviceMemory, HostMemory, Memory as _};
 use ibverbs_sys as raw;
 
 use crate::buffer::check;
-use crate::{Buffer, Domain, Error};
+use crate::{Buffer, Error, ProtectionDomain};
 
 /// What a device may do with memory. It may read what it sends in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
     /// This side's work may write it: what is received, what is read from afar.
     pub local_write: bool,
-    /// The far side may write it.
+    /// The remote side may write it.
     pub remote_write: bool,
-    /// The far side may read it.
+    /// The remote side may read it.
     pub remote_read: bool,
-    /// The far side may do atomic operations on it.
+    /// The remote side may do atomic operations on it.
     pub remote_atomic: bool,
     /// Writes of one message may arrive in any order; the last word is no sign of the others then.
     pub relaxed_ordering: bool,
@@ -50,7 +50,7 @@ impl Access {
 /// Registered memory; it, and what it was made of, stays until the last clone is dropped, and until no queue pair that was given
 /// work with it is left.
 #[derive(Debug, Clone)]
-pub struct Region(Arc<Owned>);
+pub struct MemoryRegion(Arc<Owned>);
 
 #[derive(Debug)]
 struct Owned {
@@ -59,7 +59,7 @@ struct Owned {
     bytes: usize,
     lkey: u32,
     rkey: u32,
-    domain: Domain,
+    domain: ProtectionDomain,
     /// Dropped after the registration has ended.
     memory: Held,
 }
@@ -80,13 +80,13 @@ enum Held {
 
 /// A stretch of registered memory.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece<'r> {
-    region: &'r Region,
+pub struct Sge<'r> {
+    region: &'r MemoryRegion,
     offset: usize,
     bytes: usize,
 }
 
-/// Memory of the far side, as that side has told.
+/// Memory of the remote side, as that side has told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
     /// Where it starts.
@@ -106,22 +106,32 @@ impl Remote {
     }
 }
 
-impl Domain {
+impl ProtectionDomain {
     /// Registers a buffer.
     ///
     /// # Errors
     ///
     /// [`Error::Register`]: ENOMEM is most often the limit of locked memory (`ulimit -l`).
-    pub fn register(&self, buffer: &Buffer, access: Access) -> Result<Region, Error> {
-        self.reg_mr(buffer.address(), buffer.len(), access, Held::Buffer(buffer.clone()))
+    pub fn register(&self, buffer: &Buffer, access: Access) -> Result<MemoryRegion, Error> {
+        self.reg_mr(
+            buffer.address(),
+            buffer.len(),
+            access,
+            Held::Buffer(buffer.clone()),
+        )
     }
 
-    /// Registers a part of a buffer: the far side reaches nothing else.
+    /// Registers a part of a buffer: the remote side reaches nothing else.
     ///
     /// # Errors
     ///
     /// [`Error::Range`], [`Error::Register`].
-    pub fn register_part(&self, buffer: &Buffer, part: Range<usize>, access: Access) -> Result<Region, Error> {
+    pub fn register_part(
+        &self,
+        buffer: &Buffer,
+        part: Range<usize>,
+        access: Access,
+    ) -> Result<MemoryRegion, Error> {
         let bytes = part.len();
         check(part.start, bytes, buffer.len())?;
         let address = buffer.address() + part.start as u64;
@@ -133,16 +143,25 @@ impl Domain {
     /// # Errors
     ///
     /// [`Error::Register`].
-    pub fn register_host(&self, memory: &HostMemory, access: Access) -> Result<Region, Error> {
+    pub fn register_host(
+        &self,
+        memory: &HostMemory,
+        access: Access,
+    ) -> Result<MemoryRegion, Error> {
         self.register_host_part(memory, 0..memory.len(), access)
     }
 
-    /// Registers a part of it: the far side reaches nothing else.
+    /// Registers a part of it: the remote side reaches nothing else.
     ///
     /// # Errors
     ///
     /// [`Error::Range`], [`Error::Register`].
-    pub fn register_host_part(&self, memory: &HostMemory, part: Range<usize>, access: Access) -> Result<Region, Error> {
+    pub fn register_host_part(
+        &self,
+        memory: &HostMemory,
+        part: Range<usize>,
+        access: Access,
+    ) -> Result<MemoryRegion, Error> {
         let bytes = part.len();
         check(part.start, bytes, memory.len())?;
         let address = memory.as_ptr().as_ptr() as u64 + part.start as u64;
@@ -154,7 +173,11 @@ impl Domain {
     /// # Errors
     ///
     /// [`Error::Register`]: EFAULT where there is no such client. [`Error::Simulated`].
-    pub fn register_device(&self, memory: &DeviceMemory, access: Access) -> Result<Region, Error> {
+    pub fn register_device(
+        &self,
+        memory: &DeviceMemory,
+        access: Access,
+    ) -> Result<MemoryRegion, Error> {
         if memory.gpu().is_sim() {
             // Its addresses are nobody's, and the kernel might take them for somebody's.
             return Err(Error::Simulated);
@@ -176,12 +199,13 @@ impl Domain {
         file: BorrowedFd<'_>,
         offset: u64,
         access: Access,
-    ) -> Result<Region, Error> {
+    ) -> Result<MemoryRegion, Error> {
         if memory.gpu().is_sim() {
             return Err(Error::Simulated);
         }
-        self.context()
-            .needs("ibv_reg_dmabuf_mr", |functions| functions.ibv_reg_dmabuf_mr.is_some())?;
+        self.context().needs("ibv_reg_dmabuf_mr", |functions| {
+            functions.ibv_reg_dmabuf_mr.is_some()
+        })?;
         let (address, bytes) = (memory.device_address().get(), memory.len());
         // SAFETY: the domain is alive; the file is open, and the kernel checks what it is and how far it reaches. The memory is
         // held for as long as the registration lasts.
@@ -195,10 +219,21 @@ impl Domain {
                 access.bits().cast_signed(),
             )
         };
-        self.region("ibv_reg_dmabuf_mr", raw, (address, bytes), Held::Device(memory.clone()))
+        self.region(
+            "ibv_reg_dmabuf_mr",
+            raw,
+            (address, bytes),
+            Held::Device(memory.clone()),
+        )
     }
 
-    fn reg_mr(&self, address: u64, bytes: usize, access: Access, memory: Held) -> Result<Region, Error> {
+    fn reg_mr(
+        &self,
+        address: u64,
+        bytes: usize,
+        access: Access,
+        memory: Held,
+    ) -> Result<MemoryRegion, Error> {
         let bits = access.bits().cast_signed();
         // SAFETY: the domain is alive, and the memory is held for as long as the registration lasts.
         let raw = unsafe { raw::ibv_reg_mr(self.as_raw(), address as *mut _, bytes, bits) };
@@ -211,7 +246,7 @@ impl Domain {
         raw: *mut raw::ibv_mr,
         (address, bytes): (u64, usize),
         memory: Held,
-    ) -> Result<Region, Error> {
+    ) -> Result<MemoryRegion, Error> {
         let Some(raw) = NonNull::new(raw) else {
             return Err(Error::Register {
                 name: self.context().name().to_owned(),
@@ -222,7 +257,7 @@ impl Domain {
         };
         // SAFETY: the library has just made it, and keeps it until the registration ends.
         let (lkey, rkey) = unsafe { (raw.as_ref().lkey, raw.as_ref().rkey) };
-        Ok(Region(Arc::new(Owned {
+        Ok(MemoryRegion(Arc::new(Owned {
             raw,
             address,
             bytes,
@@ -234,8 +269,8 @@ impl Domain {
     }
 }
 
-impl Region {
-    /// What the far side is told of it.
+impl MemoryRegion {
+    /// What the remote side is told of it.
     #[must_use]
     pub fn remote(&self) -> Remote {
         Remote {
@@ -246,7 +281,7 @@ impl Region {
 
     /// The key that work of this side names it by.
     #[must_use]
-    pub fn local_key(&self) -> u32 {
+    pub fn lkey(&self) -> u32 {
         self.0.lkey
     }
 
@@ -267,9 +302,13 @@ impl Region {
     /// # Errors
     ///
     /// [`Error::Range`].
-    pub fn piece(&self, offset: usize, bytes: usize) -> Result<Piece<'_>, Error> {
-        check(offset, bytes, self.len().min(offset.saturating_add(u32::MAX as usize)))?;
-        Ok(Piece {
+    pub fn piece(&self, offset: usize, bytes: usize) -> Result<Sge<'_>, Error> {
+        check(
+            offset,
+            bytes,
+            self.len().min(offset.saturating_add(u32::MAX as usize)),
+        )?;
+        Ok(Sge {
             region: self,
             offset,
             bytes,
@@ -278,7 +317,7 @@ impl Region {
 
     /// The domain it is registered in.
     #[must_use]
-    pub fn domain(&self) -> &Domain {
+    pub fn domain(&self) -> &ProtectionDomain {
         &self.0.domain
     }
 
@@ -292,15 +331,15 @@ impl Region {
     }
 }
 
-impl<'r> Piece<'r> {
-    pub(crate) fn region(&self) -> &'r Region {
+impl<'r> Sge<'r> {
+    pub(crate) fn region(&self) -> &'r MemoryRegion {
         self.region
     }
 
     pub(crate) fn entry(&self) -> raw::ibv_sge {
         raw::ibv_sge {
             addr: self.region.0.address + self.offset as u64,
-            // A piece is no larger: `Region::piece`.
+            // A piece is no larger: `MemoryRegion::piece`.
             length: self.bytes as u32,
             lkey: self.region.0.lkey,
         }

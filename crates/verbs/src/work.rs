@@ -2,7 +2,7 @@
 
 use ibverbs_sys::{self as raw, ibv_send_flags as flag, ibv_wr_opcode as opcode};
 
-use crate::{Datagram, Piece, Remote};
+use crate::{Datagram, Remote, Sge};
 
 /// What a request does.
 #[derive(Debug, Clone, Copy)]
@@ -12,12 +12,12 @@ pub enum Work<'a> {
     Send(Option<u32>),
     /// Sends a datagram.
     SendTo(&'a Datagram, Option<u32>),
-    /// Writes into the far side's memory; with immediate data the far side is told, by a message that it must have a buffer
+    /// Writes into the remote side's memory; with immediate data the remote side is told, by a message that it must have a buffer
     /// posted for.
     Write(Remote, Option<u32>),
-    /// Reads the far side's memory.
+    /// Reads the remote side's memory.
     Read(Remote),
-    /// Adds to a 64-bit word of the far side, which is first read into this side's 8 bytes, as a number of this machine.
+    /// Adds to a 64-bit word of the remote side, which is first read into this side's 8 bytes, as a number of this machine.
     FetchAdd(Remote, u64),
     /// The same with `swap` where the word is `compare`.
     CompareSwap {
@@ -38,12 +38,12 @@ pub struct Request<'a> {
     /// What it does.
     pub work: Work<'a>,
     /// This side's memory, in order.
-    pub pieces: &'a [Piece<'a>],
+    pub pieces: &'a [Sge<'a>],
     /// Its completion is told. A queue is full until a later request whose completion is told has completed.
     pub signalled: bool,
-    /// The card takes the bytes with the request, so the memory is free at once.
+    /// The NIC takes the bytes with the request, so the memory is free at once.
     pub inline: bool,
-    /// It wakes a far side that waits for events.
+    /// It wakes a remote side that waits for events.
     pub solicited: bool,
     /// It begins after what was read before it has arrived.
     pub fenced: bool,
@@ -52,7 +52,7 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// A request whose completion is told.
     #[must_use]
-    pub fn new(id: u64, work: Work<'a>, pieces: &'a [Piece<'a>]) -> Self {
+    pub fn new(id: u64, work: Work<'a>, pieces: &'a [Sge<'a>]) -> Self {
         Self {
             id,
             work,
@@ -88,7 +88,11 @@ impl<'a> Request<'a> {
             }
             Work::Write(remote, immediate) => {
                 request.wr.rdma = rdma(remote);
-                (opcode::IBV_WR_RDMA_WRITE, opcode::IBV_WR_RDMA_WRITE_WITH_IMM, immediate)
+                (
+                    opcode::IBV_WR_RDMA_WRITE,
+                    opcode::IBV_WR_RDMA_WRITE_WITH_IMM,
+                    immediate,
+                )
             }
             Work::Read(remote) => {
                 request.wr.rdma = rdma(remote);
@@ -99,13 +103,21 @@ impl<'a> Request<'a> {
                 let add = opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
                 (add, add, None)
             }
-            Work::CompareSwap { remote, compare, swap } => {
+            Work::CompareSwap {
+                remote,
+                compare,
+                swap,
+            } => {
                 request.wr.atomic = atomic(remote, compare, swap);
                 let swap = opcode::IBV_WR_ATOMIC_CMP_AND_SWP;
                 (swap, swap, None)
             }
         };
-        request.opcode = if immediate.is_some() { with_immediate } else { plain };
+        request.opcode = if immediate.is_some() {
+            with_immediate
+        } else {
+            plain
+        };
         // In network byte order.
         request.__bindgen_anon_1.imm_data = immediate.unwrap_or(0).to_be();
         request

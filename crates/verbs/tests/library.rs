@@ -28,13 +28,23 @@ fn fake(name: &str, flags: &[&str]) -> PathBuf {
     let directory = std::env::temp_dir().join(format!("gdr-verbs-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a temporary directory");
     let output = Command::new("cc")
-        .args(["-shared", "-fPIC", "-w", "-Wl,-soname,libibverbs.so.1", "-o"])
+        .args([
+            "-shared",
+            "-fPIC",
+            "-w",
+            "-Wl,-soname,libibverbs.so.1",
+            "-o",
+        ])
         .arg(directory.join("libibverbs.so.1"))
         .args(flags)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/libibverbs.c"))
         .output()
         .expect("a C compiler");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     directory
 }
 
@@ -143,10 +153,17 @@ fn an_old_library_lacks_functions_and_no_more() {
 fn a_file_that_is_no_library_is_unusable() {
     let directory = std::env::temp_dir().join(format!("gdr-verbs-none-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a temporary directory");
-    std::fs::write(directory.join("libibverbs.so.1"), "this is no library of any kind").expect("a file");
+    std::fs::write(
+        directory.join("libibverbs.so.1"),
+        "this is no library of any kind",
+    )
+    .expect("a file");
     let (well, text) = run(&directory, "");
     assert!(!well);
-    assert!(text.starts_with("error: libibverbs.so.1 cannot be loaded: "), "{text}");
+    assert!(
+        text.starts_with("error: libibverbs.so.1 cannot be loaded: "),
+        "{text}"
+    );
     std::fs::remove_dir_all(directory).expect("it was ours");
 }
 
@@ -180,5 +197,8 @@ fn a_program_does_not_need_the_library_to_start() {
     let readelf = Command::new("readelf").arg("-d").arg(devinfo()).output();
     let needed = String::from_utf8_lossy(&readelf.expect("readelf runs").stdout).into_owned();
     assert!(needed.contains("libc.so.6"), "{needed}");
-    assert!(!needed.contains("libibverbs") && !needed.contains("libnl"), "{needed}");
+    assert!(
+        !needed.contains("libibverbs") && !needed.contains("libnl"),
+        "{needed}"
+    );
 }

@@ -33,11 +33,15 @@ fn entry(page: &mut String, check: &Check) {
         ("Severity", severity),
         ("Why", check.why),
         ("Read from", check.sources),
-        ("Cure", check.cure),
+        ("Cure", check.remedy),
     ] {
         let _ = writeln!(page, "- **{label}**: {}", plain(text));
     }
-    let references: Vec<String> = check.references.iter().map(|&reference| link(reference)).collect();
+    let references: Vec<String> = check
+        .references
+        .iter()
+        .map(|&reference| link(reference))
+        .collect();
     if !references.is_empty() {
         let _ = writeln!(page, "- **See**: {}", references.join(", "));
     }
@@ -108,5 +112,7 @@ fn link(reference: &str) -> String {
 
 /// Words that Markdown would take for its own.
 fn plain(text: &str) -> String {
-    text.replace('*', "\\*").replace('_', "\\_").replace('<', "\\<")
+    text.replace('*', "\\*")
+        .replace('_', "\\_")
+        .replace('<', "\\<")
 }

@@ -26,29 +26,56 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     command.build();
     pages(&command, &mut files)?;
     for (name, schema) in [
-        ("gdr.topo.1.json", schemars::schema_for!(gdr::render::json::Document)),
+        (
+            "gdr.topo.1.json",
+            schemars::schema_for!(gdr::render::json::Document),
+        ),
         (
             "gdr.doctor.1.json",
             schemars::schema_for!(gdr::render::doctor::Report<'_>),
         ),
-        ("gdr.probe.1.json", schemars::schema_for!(gdr::model::ProbeReport)),
-        ("gdr.snapshot.1.json", schemars::schema_for!(gdr::model::Snapshot)),
-        ("gdr.explain.1.json", schemars::schema_for!(gdr::model::ExplainReport)),
-        ("gdr.diff.1.json", schemars::schema_for!(gdr::model::DiffReport)),
+        (
+            "gdr.probe.1.json",
+            schemars::schema_for!(gdr::model::ProbeReport),
+        ),
+        (
+            "gdr.snapshot.1.json",
+            schemars::schema_for!(gdr::model::Snapshot),
+        ),
+        (
+            "gdr.explain.1.json",
+            schemars::schema_for!(gdr::model::ExplainReport),
+        ),
+        (
+            "gdr.diff.1.json",
+            schemars::schema_for!(gdr::model::DiffReport),
+        ),
         ("gdr.plan.1.json", schemars::schema_for!(gdr::model::Plan)),
-        ("gdr.journal.1.json", schemars::schema_for!(gdr::model::Journal)),
+        (
+            "gdr.journal.1.json",
+            schemars::schema_for!(gdr::model::Journal),
+        ),
     ] {
         let text = serde_json::to_string_pretty(&schema)? + "\n";
         files.push((Path::new("docs/schema").join(name), text.into_bytes()));
     }
-    files.push((PathBuf::from("docs/checks.md"), documents::checks().into_bytes()));
-    files.push((PathBuf::from("docs/symptoms.md"), documents::symptoms()?.into_bytes()));
+    files.push((
+        PathBuf::from("docs/checks.md"),
+        documents::checks().into_bytes(),
+    ));
+    files.push((
+        PathBuf::from("docs/symptoms.md"),
+        documents::symptoms()?.into_bytes(),
+    ));
     Ok(files)
 }
 
 /// The page of a command and those of its subcommands: gdr.1, gdr-topo.1.
 fn pages(command: &clap::Command, files: &mut Vec<(PathBuf, Vec<u8>)>) -> anyhow::Result<()> {
-    let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+    let name = command
+        .get_display_name()
+        .unwrap_or(command.get_name())
+        .to_owned();
     // clap takes names that live as long as the program, which here is a moment.
     let title: &'static str = Box::leak(name.clone().into_boxed_str());
     let mut bytes = Vec::new();
@@ -77,7 +104,8 @@ pub fn run(check: bool) -> anyhow::Result<()> {
             continue;
         }
         if let Some(directory) = at.parent() {
-            fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+            fs::create_dir_all(directory)
+                .with_context(|| format!("cannot make {}", directory.display()))?;
         }
         fs::write(&at, bytes).with_context(|| format!("cannot write {}", at.display()))?;
     }

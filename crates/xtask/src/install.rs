@@ -70,7 +70,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if !args.prefix.is_absolute() {
         bail!("--prefix {} is not an absolute path", args.prefix.display());
     }
-    args.libraries.iter().try_for_each(|library| install(args, *library))
+    args.libraries
+        .iter()
+        .try_for_each(|library| install(args, *library))
 }
 
 fn install(args: &Args, which: Library) -> anyhow::Result<()> {
@@ -102,7 +104,11 @@ fn install(args: &Args, which: Library) -> anyhow::Result<()> {
     let text = fs::read_to_string(package.join(format!("{name}.pc.in")))?
         .replace("@PREFIX@", &args.prefix.display().to_string())
         .replace("@VERSION@", &format!("{major}.{minor}"));
-    place(text.as_bytes(), 0o644, &lib.join(format!("pkgconfig/{name}.pc")))
+    place(
+        text.as_bytes(),
+        0o644,
+        &lib.join(format!("pkgconfig/{name}.pc")),
+    )
 }
 
 /// The library as Cargo made it.
@@ -111,7 +117,12 @@ fn build(name: &str, profile: &str) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["build", "--quiet", "--package", &package, "--lib"])
-        .args(["--message-format", "json-render-diagnostics", "--profile", profile])
+        .args([
+            "--message-format",
+            "json-render-diagnostics",
+            "--profile",
+            profile,
+        ])
         .current_dir(workspace())
         .stderr(Stdio::inherit())
         .output()
@@ -139,7 +150,9 @@ fn version(header: &str, constants: &str) -> anyhow::Result<(u32, u32)> {
             .lines()
             .find_map(|line| line.strip_prefix("#define ")?.strip_prefix(&name));
         let text = line.with_context(|| format!("the header defines no {name}"))?;
-        text.trim().parse().with_context(|| format!("{name} is {text}"))
+        text.trim()
+            .parse()
+            .with_context(|| format!("{name} is {text}"))
     };
     Ok((number("MAJOR")?, number("MINOR")?))
 }
@@ -161,7 +174,8 @@ fn link(target: &str, path: &Path) -> anyhow::Result<()> {
 /// A free name next to `path`, whose directory is made.
 fn sibling(path: &Path) -> anyhow::Result<PathBuf> {
     let directory = path.parent().context("a path below the prefix")?;
-    fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
     Ok(name.into())

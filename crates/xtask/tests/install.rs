@@ -31,7 +31,10 @@ fn a_program_finds_what_was_installed() {
     let prefix = directory.path().join("opt");
     // A second time over the first, as an update does.
     for _ in 0..2 {
-        succeed("install-capi", &install(&["--prefix".as_ref(), prefix.as_os_str()]));
+        succeed(
+            "install-capi",
+            &install(&["--prefix".as_ref(), prefix.as_os_str()]),
+        );
     }
     let mut names: Vec<_> = fs::read_dir(prefix.join("lib"))
         .unwrap()
@@ -40,13 +43,21 @@ fn a_program_finds_what_was_installed() {
     names.sort();
     assert_eq!(
         names,
-        ["libgdrapi.so", "libgdrapi.so.2", "libgdrapi.so.2.6", "pkgconfig"]
+        [
+            "libgdrapi.so",
+            "libgdrapi.so.2",
+            "libgdrapi.so.2.6",
+            "pkgconfig"
+        ]
     );
     let target = |name: &str| fs::read_link(prefix.join("lib").join(name)).unwrap();
     assert_eq!(target("libgdrapi.so"), Path::new("libgdrapi.so.2"));
     assert_eq!(target("libgdrapi.so.2"), Path::new("libgdrapi.so.2.6"));
     let mode = |path: &str| fs::metadata(prefix.join(path)).unwrap().mode() & 0o777;
-    assert_eq!((mode("lib/libgdrapi.so.2.6"), mode("include/gdrapi.h")), (0o755, 0o644));
+    assert_eq!(
+        (mode("lib/libgdrapi.so.2.6"), mode("include/gdrapi.h")),
+        (0o755, 0o644)
+    );
 
     let flags = Command::new("pkg-config")
         .args(["--cflags", "--libs", "gdrapi"])
@@ -90,7 +101,9 @@ fn a_package_is_staged_below_its_root_and_names_its_final_place() {
 fn a_relative_prefix_is_refused() {
     let output = install(&["--prefix".as_ref(), "here".as_ref()]);
     assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--prefix here is not an absolute path"));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("--prefix here is not an absolute path")
+    );
 }
 
 #[test]
@@ -98,7 +111,10 @@ fn libgdsync_comes_with_what_its_headers_need() {
     let directory = tempfile::tempdir().unwrap();
     let prefix = directory.path().join("opt");
     let both = ["--library", "gdrapi", "--library", "gdsync", "--prefix"].map(OsStr::new);
-    succeed("install-capi", &install(&[&both[..], &[prefix.as_os_str()]].concat()));
+    succeed(
+        "install-capi",
+        &install(&[&both[..], &[prefix.as_os_str()]].concat()),
+    );
     let target = |name: &str| fs::read_link(prefix.join("lib").join(name)).unwrap();
     assert_eq!(target("libgdsync.so"), Path::new("libgdsync.so.2"));
     assert_eq!(target("libgdsync.so.2"), Path::new("libgdsync.so.2.2"));
@@ -113,7 +129,10 @@ fn libgdsync_comes_with_what_its_headers_need() {
         assert!(prefix.join("include").join(header).is_file(), "{header}");
     }
     let package = fs::read_to_string(prefix.join("lib/pkgconfig/gdsync.pc")).unwrap();
-    assert!(package.contains(&format!("prefix={}\n", prefix.display())), "{package}");
+    assert!(
+        package.contains(&format!("prefix={}\n", prefix.display())),
+        "{package}"
+    );
     assert!(package.contains("Version: 2.2\n"), "{package}");
 
     let include = format!("-I{}", prefix.join("include").display());

@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 pub enum Call {
     Create {
         place: u8,
-        card: u8,
+        nic: u8,
         other_domain: bool,
         gpu: i8,
         flags: u8,
@@ -21,8 +21,8 @@ pub enum Call {
         pair: u8,
     },
     Join {
-        near: u8,
-        far: u8,
+        local: u8,
+        peer: u8,
     },
     Modify {
         pair: u8,
@@ -111,8 +111,8 @@ pub struct Work {
     pub offset: u16,
     pub length: u16,
     pub key: bool,
-    pub far_key: bool,
-    pub far_offset: u16,
+    pub peer_key: bool,
+    pub peer_offset: u16,
 }
 
 #[derive(Debug, Arbitrary)]

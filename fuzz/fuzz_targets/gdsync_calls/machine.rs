@@ -1,4 +1,4 @@
-//! A SIMULATED CUDA and a SIMULATED libibverbs of two cards, with streams and registered memory.
+//! A SIMULATED CUDA and a SIMULATED libibverbs of two NICs, with streams and registered memory.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -24,12 +24,12 @@ pub struct Machine {
     pub context: usize,
     pub synchronize: unsafe extern "C" fn(*mut c_void) -> c_int,
     pub streams: [usize; STREAMS],
-    pub cards: [Card; 2],
+    pub nics: [Nic; 2],
     /// Words that GPU and CPU write.
     pub words: MemDesc,
 }
 
-pub struct Card {
+pub struct Nic {
     pub context: *mut raw::ibv_context,
     pub domains: [*mut raw::ibv_pd; 2],
     pub memory: *mut u8,
@@ -90,21 +90,21 @@ impl Machine {
             }
             let mut words = std::mem::zeroed();
             assert_eq!(gds_alloc_mapped_memory(&raw mut words, 4096, abi::MEMORY_HOST), 0);
-            let cards = [Card::new(c"mlx5_0"), Card::new(c"mlx5_1")];
+            let nics = [Nic::new(c"mlx5_0"), Nic::new(c"mlx5_1")];
             // Both libraries have read it.
             std::fs::remove_file(&file).unwrap();
             Self {
                 context: context.expose_provenance(),
                 synchronize: function!(driver, fn cuStreamSynchronize(*mut c_void)),
                 streams,
-                cards,
+                nics,
                 words,
             }
         }
     }
 }
 
-impl Card {
+impl Nic {
     /// # Safety
     ///
     /// The library is there.

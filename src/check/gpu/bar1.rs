@@ -14,7 +14,9 @@ pub fn bar1(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
     }
-    passthrough::own_gpus(ctx.facts).map(|gpu| judge(ctx, gpu)).collect()
+    passthrough::own_gpus(ctx.facts)
+        .map(|gpu| judge(ctx, gpu))
+        .collect()
 }
 
 fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
@@ -29,7 +31,10 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
         (Some(bar1), _) => (bar1.total, "nvmlDeviceGetBAR1MemoryInfo".to_owned()),
         (None, Fact::Known(Some(size))) => (size, resource),
         (None, Fact::Known(None)) if is_integrated(ctx, gpu) => {
-            return Judgement::skip(subject, "It shares the CPU's memory: there is no window to look at.");
+            return Judgement::skip(
+                subject,
+                "It shares the CPU's memory: there is no window to look at.",
+            );
         }
         (None, Fact::Known(None)) => return unassigned(subject, &resource),
         (None, Fact::Unknown(why)) => return Judgement::unknown(subject, why, &resource),
@@ -97,14 +102,16 @@ fn window(gpu: &PciDevice) -> Fact<Option<u64>> {
     };
     // A GPU has registers at the least: a list without any window was not recorded.
     if let Fact::Known(resources) = &attributes.resources
-        && resources.iter().all(|window| window.flags == 0 && window.size == 0)
+        && resources
+            .iter()
+            .all(|window| window.flags == 0 && window.size == 0)
     {
         return Fact::Unknown(Why::NotCovered);
     }
     attributes.resources.as_ref().map(|resources| {
-        let found = resources
-            .iter()
-            .find(|window| matches!(window.bar, 1 | 2) && window.is_prefetchable_memory() && window.size > 0);
+        let found = resources.iter().find(|window| {
+            matches!(window.bar, 1 | 2) && window.is_prefetchable_memory() && window.size > 0
+        });
         // Windows of old boards are not always marked prefetchable.
         let plain = || {
             resources
@@ -120,7 +127,9 @@ fn is_integrated(ctx: &Ctx<'_>, gpu: &PciDevice) -> bool {
 }
 
 fn memory(nvml: Option<&NvmlGpu>) -> Fact<u64> {
-    nvml.map_or(Fact::Unknown(Why::NotCovered), |gpu| gpu.memory_total.clone())
+    nvml.map_or(Fact::Unknown(Why::NotCovered), |gpu| {
+        gpu.memory_total.clone()
+    })
 }
 
 fn unassigned(subject: String, source: &str) -> Judgement {
@@ -134,8 +143,12 @@ fn unassigned(subject: String, source: &str) -> Judgement {
 
 fn resize(ctx: &Ctx<'_>) -> &'static str {
     match ctx.facts.platform.is_guest() {
-        true => "on the host: enable 'Above 4G Decoding' and 'Resizable BAR', and give the guest a large MMIO window",
-        false => "enable 'Above 4G Decoding' and 'Resizable BAR' in the firmware, where the board can resize BAR1",
+        true => {
+            "on the host: enable 'Above 4G Decoding' and 'Resizable BAR', and give the guest a large MMIO window"
+        }
+        false => {
+            "enable 'Above 4G Decoding' and 'Resizable BAR' in the firmware, where the board can resize BAR1"
+        }
     }
 }
 
@@ -161,7 +174,13 @@ mod tests {
     fn compares_with_the_memory() {
         for (total, used, memory, outcome, word) in [
             (256 * GIB, GIB, 140 * GIB, Outcome::Pass, "all of it"),
-            (256 << 20, 1 << 20, 16 * GIB, Outcome::Warn, "256 MiB: less than that"),
+            (
+                256 << 20,
+                1 << 20,
+                16 * GIB,
+                Outcome::Warn,
+                "256 MiB: less than that",
+            ),
             (8 * GIB, GIB, 16 * GIB, Outcome::Info, "less than 8 GiB"),
             (256 << 20, 0, 128 << 20, Outcome::Pass, "all of it"),
             // Nine tenths are not yet "nearly full".
@@ -211,13 +230,27 @@ mod tests {
         };
         set(
             &mut facts,
-            Fact::Known(vec![window(0, 16 << 20), window(1, 256 << 20), window(4, 128 * GIB)]),
+            Fact::Known(vec![
+                window(0, 16 << 20),
+                window(1, 256 << 20),
+                window(4, 128 * GIB),
+            ]),
         );
-        assert_eq!(only("gpu.bar1", &facts).outcome, Outcome::Warn, "256 MiB at register 1");
-        set(&mut facts, Fact::Known(vec![window(0, 16 << 20), window(2, 0)]));
+        assert_eq!(
+            only("gpu.bar1", &facts).outcome,
+            Outcome::Warn,
+            "256 MiB at register 1"
+        );
+        set(
+            &mut facts,
+            Fact::Known(vec![window(0, 16 << 20), window(2, 0)]),
+        );
         assert!(only("gpu.bar1", &facts).message.contains("no address"));
         set(&mut facts, Fact::Unknown(Why::Denied));
         assert_eq!(only("gpu.bar1", &facts).outcome, Outcome::Unknown);
-        assert_eq!(only("gpu.bar1", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("gpu.bar1", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -13,8 +13,14 @@ pub fn capable(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let subject = words::device(ctx, device.bdf);
         match cuda_gpu(ctx, device.bdf) {
             Ok(gpu) => judge(subject, device, gpu)
-                .evidence(format!("{CUDA}: GPU_DIRECT_RDMA_SUPPORTED (116)"), shown(&gpu.rdma))
-                .evidence(format!("{CUDA}: DMA_BUF_SUPPORTED (124)"), shown(&gpu.dma_buf)),
+                .evidence(
+                    format!("{CUDA}: GPU_DIRECT_RDMA_SUPPORTED (116)"),
+                    shown(&gpu.rdma),
+                )
+                .evidence(
+                    format!("{CUDA}: DMA_BUF_SUPPORTED (124)"),
+                    shown(&gpu.dma_buf),
+                ),
             Err(gap) => gap.unknown(subject),
         }
     })
@@ -22,16 +28,27 @@ pub fn capable(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 fn judge(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
     let ways = match (&gpu.rdma, &gpu.dma_buf) {
-        (Fact::Known(true), Fact::Known(true)) => "by nv-p2p (nvidia-peermem, gdrdrv) and by dma-buf",
+        (Fact::Known(true), Fact::Known(true)) => {
+            "by nv-p2p (nvidia-peermem, gdrdrv) and by dma-buf"
+        }
         (Fact::Known(true), _) => "by nv-p2p (nvidia-peermem, gdrdrv)",
         (_, Fact::Known(true)) => "by dma-buf",
         // A driver that does not know the second attribute exports nothing.
-        (Fact::Known(false), Fact::Known(false) | Fact::Unknown(Why::NotCovered)) => return none(subject, gpu),
-        (Fact::Known(false), Fact::Unknown(why)) => return Judgement::unknown(subject, *why, "CUDA attribute 124"),
+        (Fact::Known(false), Fact::Known(false) | Fact::Unknown(Why::NotCovered)) => {
+            return none(subject, gpu);
+        }
+        (Fact::Known(false), Fact::Unknown(why)) => {
+            return Judgement::unknown(subject, *why, "CUDA attribute 124");
+        }
         (Fact::Unknown(Why::NotCovered), _) => return by_product(subject, device, gpu),
-        (Fact::Unknown(why), _) => return Judgement::unknown(subject, *why, "CUDA attributes 116 and 124"),
+        (Fact::Unknown(why), _) => {
+            return Judgement::unknown(subject, *why, "CUDA attributes 116 and 124");
+        }
     };
-    Judgement::pass(subject, format!("Its memory can be reached by other devices: {ways}."))
+    Judgement::pass(
+        subject,
+        format!("Its memory can be reached by other devices: {ways}."),
+    )
 }
 
 fn none(subject: String, gpu: &CudaGpu) -> Judgement {
@@ -57,11 +74,19 @@ fn none(subject: String, gpu: &CudaGpu) -> Judgement {
 fn by_product(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
     const OLD: &str = "the driver is too old to say it by itself (CUDA 11.3)";
     let name = gpu.name.known().map_or("", String::as_str);
-    let consumer = ["GeForce", "TITAN", "GTX"].iter().any(|word| name.contains(word));
+    let consumer = ["GeForce", "TITAN", "GTX"]
+        .iter()
+        .any(|word| name.contains(word));
     // 3D controllers have no display: the data-centre boards.
-    let board = device.ids.known().is_some_and(|ids| ids.class_and_subclass() == 0x0302);
+    let board = device
+        .ids
+        .known()
+        .is_some_and(|ids| ids.class_and_subclass() == 0x0302);
     let professional = board || ["Tesla", "Quadro"].iter().any(|word| name.contains(word));
-    let old_enough = gpu.compute.known().is_some_and(|compute| *compute >= KEPLER);
+    let old_enough = gpu
+        .compute
+        .known()
+        .is_some_and(|compute| *compute >= KEPLER);
     let judgement = match (consumer, professional, &gpu.compute) {
         (true, _, _) => Judgement::broken(
             subject,
@@ -82,9 +107,10 @@ fn by_product(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
     };
     let judgement = judgement.evidence(format!("{CUDA}: name"), name);
     match gpu.compute {
-        Fact::Known(ComputeCapability { major, minor }) => {
-            judgement.evidence(format!("{CUDA}: compute capability"), format!("{major}.{minor}"))
-        }
+        Fact::Known(ComputeCapability { major, minor }) => judgement.evidence(
+            format!("{CUDA}: compute capability"),
+            format!("{major}.{minor}"),
+        ),
         Fact::Unknown(_) => judgement,
     }
 }
@@ -115,8 +141,18 @@ mod tests {
             (&yes, &no, Outcome::Pass, "by nv-p2p"),
             (&no, &no, Outcome::Fail, "no GPUDirect RDMA"),
             (&no, &Fact::default(), Outcome::Fail, "no GPUDirect RDMA"),
-            (&Fact::Unknown(Why::Broken), &no, Outcome::Unknown, "unreadable"),
-            (&no, &Fact::Unknown(Why::Broken), Outcome::Unknown, "unreadable"),
+            (
+                &Fact::Unknown(Why::Broken),
+                &no,
+                Outcome::Unknown,
+                "unreadable",
+            ),
+            (
+                &no,
+                &Fact::Unknown(Why::Broken),
+                Outcome::Unknown,
+                "unreadable",
+            ),
         ] {
             let found = only("gpu.rdma-capable", &with(rdma.clone(), dma_buf.clone()));
             assert_eq!(found.outcome, outcome, "{found:#?}");
@@ -124,7 +160,11 @@ mod tests {
         }
         let mut shared = with(no.clone(), no);
         cuda_gpu(&mut shared, |gpu| gpu.integrated = Fact::Known(true));
-        assert_eq!(only("gpu.rdma-capable", &shared).outcome, Outcome::Info, "by design");
+        assert_eq!(
+            only("gpu.rdma-capable", &shared).outcome,
+            Outcome::Info,
+            "by design"
+        );
     }
 
     #[test]
@@ -143,7 +183,11 @@ mod tests {
             });
             for device in crate::check::testing::Edit::devices_mut(&mut facts) {
                 device.ids = device.ids.clone().map(|ids| crate::model::Ids {
-                    class: if ids.is_nvidia_gpu() { class } else { ids.class },
+                    class: if ids.is_nvidia_gpu() {
+                        class
+                    } else {
+                        ids.class
+                    },
                     ..ids
                 });
             }
@@ -195,7 +239,10 @@ mod tests {
             facts.cuda = outcome;
             let found = only("gpu.rdma-capable", &facts);
             assert_eq!(found.outcome, Outcome::Unknown);
-            assert!(found.needs.as_deref().unwrap_or_default().contains(needs), "{found:#?}");
+            assert!(
+                found.needs.as_deref().unwrap_or_default().contains(needs),
+                "{found:#?}"
+            );
         }
     }
 }

@@ -20,7 +20,9 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
             return Judgement::skip(subject, "Its memory is not coherent with the CPU's.");
         }
         Fact::Known(_) => {}
-        Fact::Unknown(why) => return Judgement::unknown(subject, *why, "/sys/bus/pci/devices/*/{vendor,device}"),
+        Fact::Unknown(why) => {
+            return Judgement::unknown(subject, *why, "/sys/bus/pci/devices/*/{vendor,device}");
+        }
     }
     let source = format!("{PARAMS}: {OPTION}");
     let params = match &ctx.facts.driver.params {
@@ -48,7 +50,9 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         .nvml()
         .and_then(|nvml| nvml.gpus.iter().find(|gpu| gpu.bdf == device.bdf));
     let judgement = match node.map(|gpu| &gpu.memory_node) {
-        Some(Fact::Known(Some(node))) => judgement.evidence("nvmlDeviceGetNumaNodeId", node.to_string()),
+        Some(Fact::Known(Some(node))) => {
+            judgement.evidence("nvmlDeviceGetNumaNodeId", node.to_string())
+        }
         Some(Fact::Known(None)) => judgement.evidence("nvmlDeviceGetNumaNodeId", "no node"),
         _ => judgement,
     };

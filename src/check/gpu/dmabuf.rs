@@ -16,7 +16,9 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
     let gpu = match cuda_gpu(ctx, device.bdf) {
         Ok(gpu) => gpu,
         // These never do, whatever CUDA would say.
-        Err(_) if proprietary(ctx) => return without(ctx, device, subject).evidence(CUDA, "not asked"),
+        Err(_) if proprietary(ctx) => {
+            return without(ctx, device, subject).evidence(CUDA, "not asked");
+        }
         Err(gap) => return gap.unknown(subject),
     };
     let judgement = match (&gpu.dma_buf, trial(ctx, device)) {
@@ -39,13 +41,20 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         (Fact::Known(false) | Fact::Unknown(Why::NotCovered), _) => without(ctx, device, subject),
         (Fact::Unknown(why), _) => Judgement::unknown(subject, *why, "CUDA attribute 124"),
     };
-    judgement.evidence(format!("{CUDA}: DMA_BUF_SUPPORTED (124)"), shown(&gpu.dma_buf))
+    judgement.evidence(
+        format!("{CUDA}: DMA_BUF_SUPPORTED (124)"),
+        shown(&gpu.dma_buf),
+    )
 }
 
 /// What came of exporting some of its memory, where that was tried.
 fn trial<'a>(ctx: &Ctx<'a>, device: &PciDevice) -> Option<&'a DmaBufTrial> {
     match ctx.facts.mapping.as_ref()?.known()? {
-        MappingOutcome::Tried(gpus) => gpus.iter().find(|gpu| gpu.bdf == Some(device.bdf))?.dma_buf.as_ref(),
+        MappingOutcome::Tried(gpus) => gpus
+            .iter()
+            .find(|gpu| gpu.bdf == Some(device.bdf))?
+            .dma_buf
+            .as_ref(),
         _ => None,
     }
 }
@@ -54,7 +63,7 @@ fn proprietary(ctx: &Ctx<'_>) -> bool {
     version::flavour(ctx.facts) == Fact::Known(Some(Flavour::Proprietary))
 }
 
-/// nvidia-peermem is the other road: where that is open, nothing is lost.
+/// nvidia-peermem is the other memory path: where that is open, nothing is lost.
 fn without(ctx: &Ctx<'_>, device: &PciDevice, subject: String) -> Judgement {
     let old = matches!(version::driver(ctx.facts).present(), Some(driver) if version::branch(driver) < Some(515));
     let before_turing = Generation::of_device(device) == Some(Generation::BeforeTuring);
@@ -78,7 +87,9 @@ fn without(ctx: &Ctx<'_>, device: &PciDevice, subject: String) -> Judgement {
         ),
     };
     let open = peermem_is_open(ctx);
-    let message = format!("Its memory is not exported as dma-buf: {because}. nvidia-peermem is the only road for RDMA");
+    let message = format!(
+        "Its memory is not exported as dma-buf: {because}. nvidia-peermem is the only memory path for RDMA"
+    );
     match (open, ctx.facts.rdma.known().is_some_and(Vec::is_empty)) {
         (true, _) => Judgement::info(subject, format!("{message}, and it is open."))
             .evidence("nvidia-peermem", "open: see peermem.loaded"),
@@ -114,7 +125,11 @@ mod tests {
         no_peermem(&mut facts);
         let found = only("gpu.dmabuf", &facts);
         assert_eq!(found.outcome, Outcome::Warn);
-        assert!(found.message.ends_with("the only road for RDMA."), "{}", found.message);
+        assert!(
+            found.message.ends_with("the only memory path for RDMA."),
+            "{}",
+            found.message
+        );
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(
             only("gpu.dmabuf", &facts).outcome,
@@ -145,7 +160,10 @@ mod tests {
             assert_eq!(found.outcome, Outcome::Warn);
             assert!(found.message.contains(words), "{}", found.message);
             let advice = found.fix.map(|fix| fix.command).unwrap_or_default();
-            assert!(device != 0x1db4 || !advice.contains("open"), "never open before Turing");
+            assert!(
+                device != 0x1db4 || !advice.contains("open"),
+                "never open before Turing"
+            );
             facts.cuda = Fact::Unknown(Why::NotCovered);
             assert_eq!(
                 only("gpu.dmabuf", &facts).outcome,
@@ -162,7 +180,9 @@ mod tests {
             facts.mapping = Some(Fact::Known(MappingOutcome::Tried(vec![GpuMapping {
                 bdf: Some(bdf(GPU)),
                 ordinal: 0,
-                trial: MappingTrial::NotTried { reason: String::new() },
+                trial: MappingTrial::NotTried {
+                    reason: String::new(),
+                },
                 backends: Vec::new(),
                 dma_buf: Some(trial),
             }])));

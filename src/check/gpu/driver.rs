@@ -35,7 +35,10 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             true => libcuda::judge(
                 ctx,
                 &driver,
-                Judgement::pass("driver", format!("Driver {driver} is loaded and NVML answers{cuda}.")),
+                Judgement::pass(
+                    "driver",
+                    format!("Driver {driver} is loaded and NVML answers{cuda}."),
+                ),
             ),
             false => lost(&driver, &nvml.unreachable),
         };
@@ -83,7 +86,9 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
 /// NVML counts GPUs that it cannot reach: fallen off the bus, in want of a reset, or kept from this user.
 fn lost(driver: &str, gpus: &[String]) -> Judgement {
     let gpus = gpus.join("; ");
-    let message = format!("Driver {driver} is loaded and NVML answers, but it does not reach every GPU: {gpus}.");
+    let message = format!(
+        "Driver {driver} is loaded and NVML answers, but it does not reach every GPU: {gpus}."
+    );
     Judgement::broken("driver", message).advice(
         "dmesg | grep -i -e NVRM -e Xid tells what befell it; nvidia-smi -r or a power cycle brings a lost GPU back; \
          ls -l /dev/nvidia* shows whether this user may open it",
@@ -176,7 +181,9 @@ mod tests {
         let Fact::Known(NvmlOutcome::Read(nvml)) = &mut facts.nvml else {
             panic!("no NVML");
         };
-        nvml.unreachable = vec!["GPU 1: nvmlDeviceGetHandleByIndex_v2: the GPU has fallen off the bus (15)".to_owned()];
+        nvml.unreachable = vec![
+            "GPU 1: nvmlDeviceGetHandleByIndex_v2: the GPU has fallen off the bus (15)".to_owned(),
+        ];
         let found = only("gpu.driver", &facts);
         assert_eq!(found.outcome, Outcome::Fail);
         assert!(
@@ -212,7 +219,11 @@ mod tests {
         let mut facts = machine();
         let reason = "cannot open shared object file".to_owned();
         facts.nvml = Fact::Known(NvmlOutcome::Absent { reason });
-        assert_eq!(only("gpu.driver", &facts).outcome, Outcome::Info, "CUDA starts");
+        assert_eq!(
+            only("gpu.driver", &facts).outcome,
+            Outcome::Info,
+            "CUDA starts"
+        );
         facts.cuda = Fact::Unknown(Why::NotCovered);
         assert!(
             only("gpu.driver", &facts)
@@ -237,7 +248,15 @@ mod tests {
         assert_eq!(found.outcome, Outcome::Unknown);
         assert_eq!(found.needs.as_deref(), Some("NVML on the live machine"));
         facts.nvml = Fact::Unknown(Why::TimedOut);
-        assert!(only("gpu.driver", &facts).needs.expect("needs").contains("dmesg"));
-        assert_eq!(only("gpu.driver", &Facts::default()).outcome, Outcome::Unknown);
+        assert!(
+            only("gpu.driver", &facts)
+                .needs
+                .expect("needs")
+                .contains("dmesg")
+        );
+        assert_eq!(
+            only("gpu.driver", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -5,7 +5,9 @@
 
 use super::reading::{asked_in_full, each, nvml_gpu};
 use crate::check::{Ctx, Judgement, version, words};
-use crate::model::{CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why};
+use crate::model::{
+    CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why,
+};
 
 const SOURCE: &str = "nvmlDeviceGetGpuFabricInfoV";
 /// `CUDA_ERROR_SYSTEM_NOT_READY`.
@@ -25,7 +27,8 @@ pub fn fabric(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let start = match &ctx.facts.cuda {
         Fact::Known(CudaOutcome::Read(_)) => Start::Starts,
         Fact::Known(CudaOutcome::Failed {
-            code: Some(NOT_READY), ..
+            code: Some(NOT_READY),
+            ..
         }) => Start::NotReady,
         _ => Start::Unknown,
     };
@@ -58,7 +61,7 @@ fn not_ready(ctx: &Ctx<'_>) -> Judgement {
             "CUDA does not start: the GPUs of this confidential machine are not yet declared ready.",
         )
         .advice("nvidia-smi conf-compute -srs 1, after attestation"),
-        (true, _) => mend(
+        (true, _) => remedy(
             ctx,
             Judgement::broken("machine", "CUDA does not start: the NVLink fabric is not set up."),
         ),
@@ -81,14 +84,19 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, start: Start) -> Judgement {
     let gpu = match nvml_gpu(ctx, device.bdf) {
         Ok(gpu) => gpu,
         Err(_) if start == Start::Starts => {
-            return Judgement::pass(subject, "CUDA starts: it does not wait for an NVLink fabric.")
-                .evidence("cuInit", "success");
+            return Judgement::pass(
+                subject,
+                "CUDA starts: it does not wait for an NVLink fabric.",
+            )
+            .evidence("cuInit", "success");
         }
         Err(gap) => return gap.unknown(subject),
     };
     match &gpu.fabric {
         Fact::Known(state) if state == "completed" => completed(ctx, subject, gpu),
-        Fact::Known(state) if state == "not_supported" => no_member(ctx, subject, gpu, start).evidence(SOURCE, state),
+        Fact::Known(state) if state == "not_supported" => {
+            no_member(ctx, subject, gpu, start).evidence(SOURCE, state)
+        }
         Fact::Known(state) => waiting(ctx, subject, state, start),
         Fact::Unknown(Why::NotCovered) if asked_in_full(gpu) => {
             no_member(ctx, subject, gpu, start).evidence(SOURCE, "not supported")
@@ -103,7 +111,7 @@ fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
         Some(FabricRegistration { status, .. }) if *status != 0 => {
             let message =
                 format!("Its registration with the NVLink fabric failed (NVML code {status}): peers are not reached.");
-            manager(ctx, mend(ctx, Judgement::broken(subject, message)))
+            manager(ctx, remedy(ctx, Judgement::broken(subject, message)))
         }
         Some(FabricRegistration {
             health: Some(health), ..
@@ -121,7 +129,10 @@ fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
 
 /// A GPU that NVML knows in no fabric: before Hopper it may have switches all the same.
 fn no_member(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu, start: Start) -> Judgement {
-    let older = matches!(gpu.architecture.known().map(String::as_str), Some("volta" | "ampere"));
+    let older = matches!(
+        gpu.architecture.known().map(String::as_str),
+        Some("volta" | "ampere")
+    );
     match (switches(ctx), older, start) {
         (0, _, _) | (_, false, _) => Judgement::skip(subject, "It belongs to no NVLink fabric."),
         (count, true, Start::Starts) => Judgement::pass(
@@ -133,7 +144,9 @@ fn no_member(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu, start: Start) -> Jud
             ctx,
             Judgement::undetermined(
                 subject,
-                format!("cannot tell whether the {count} NVLink switches of this machine are set up"),
+                format!(
+                    "cannot tell whether the {count} NVLink switches of this machine are set up"
+                ),
             )
             .needs("a CUDA that starts: cuInit answers 802 until they are"),
         ),
@@ -148,7 +161,7 @@ fn waiting(ctx: &Ctx<'_>, subject: String, state: &str, start: Start) -> Judgeme
             format!("Its registration with the NVLink fabric is {words}, yet CUDA starts: alone it works, without peers over NVLink."),
         )
         .evidence("cuInit", "success"),
-        _ => mend(
+        _ => remedy(
             ctx,
             Judgement::broken(
                 subject,
@@ -165,15 +178,15 @@ fn switches(ctx: &Ctx<'_>) -> usize {
 }
 
 /// What sets the fabric up: here, or on the host.
-fn mend(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
+fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     let driver = version::driver(ctx.facts);
     let driver = driver.present().map_or("of the driver", String::as_str);
     let unit = ctx.facts.fabric.units.get(Fabric::MANAGER);
-    let management = ctx
-        .facts
-        .rdma
-        .known()
-        .is_some_and(|devices| devices.iter().any(|device| device.management == Fact::Known(true)));
+    let management = ctx.facts.rdma.known().is_some_and(|devices| {
+        devices
+            .iter()
+            .any(|device| device.management == Fact::Known(true))
+    });
     if management && ctx.facts.fabric.umad == Fact::Known(false) {
         return judgement.evidence("/sys/class/infiniband_mad", "not there").advice(
             "modprobe ib_umad (and name it in /etc/modules-load.d), then systemctl restart nvidia-fabricmanager: it \
@@ -239,8 +252,14 @@ mod tests {
 
     #[test]
     fn a_gpu_has_joined_or_not() {
-        assert_eq!(only("gpu.fabric", &in_state("not_supported")).outcome, Outcome::Skip);
-        assert_eq!(only("gpu.fabric", &in_state("completed")).outcome, Outcome::Pass);
+        assert_eq!(
+            only("gpu.fabric", &in_state("not_supported")).outcome,
+            Outcome::Skip
+        );
+        assert_eq!(
+            only("gpu.fabric", &in_state("completed")).outcome,
+            Outcome::Pass
+        );
         let found = only("gpu.fabric", &in_state("in_progress"));
         assert_eq!(found.outcome, Outcome::Info, "CUDA starts");
         let mut facts = in_state("in_progress");
@@ -248,7 +267,10 @@ mod tests {
         assert_eq!(only("gpu.fabric", &facts).outcome, Outcome::Fail);
         refuse(&mut facts, 802);
         let found = only("gpu.fabric", &facts);
-        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Fail, "machine"));
+        assert_eq!(
+            (found.outcome, found.subject.as_str()),
+            (Outcome::Fail, "machine")
+        );
         assert!(found.message.contains("fabric is not set up"));
     }
 
@@ -275,7 +297,9 @@ mod tests {
     #[test]
     fn an_a100_with_switches_is_known_by_cuda() {
         let mut facts = in_state("not_supported");
-        nvml_gpu(&mut facts, |gpu| gpu.architecture = Fact::Known("ampere".to_owned()));
+        nvml_gpu(&mut facts, |gpu| {
+            gpu.architecture = Fact::Known("ampere".to_owned())
+        });
         add_switch(&mut facts);
         assert_eq!(only("gpu.fabric", &facts).outcome, Outcome::Pass);
         facts.cuda = Fact::Unknown(Why::TimedOut);
@@ -287,13 +311,28 @@ mod tests {
             running: Fact::Known(running),
             ..Unit::default()
         };
-        facts.fabric.units.insert(Fabric::MANAGER.to_owned(), unit(false));
+        facts
+            .fabric
+            .units
+            .insert(Fabric::MANAGER.to_owned(), unit(false));
         let found = only("gpu.fabric", &facts);
         assert_eq!(found.outcome, Outcome::Fail);
         let evidence: Vec<&str> = found.evidence.iter().map(|e| e.value.as_str()).collect();
-        assert!(evidence.contains(&"not enabled, not running"), "{evidence:?}");
-        assert!(found.fix.expect("advice").command.starts_with("systemctl enable --now"));
-        facts.fabric.units.insert(Fabric::MANAGER.to_owned(), unit(true));
+        assert!(
+            evidence.contains(&"not enabled, not running"),
+            "{evidence:?}"
+        );
+        assert!(
+            found
+                .fix
+                .expect("advice")
+                .command
+                .starts_with("systemctl enable --now")
+        );
+        facts
+            .fabric
+            .units
+            .insert(Fabric::MANAGER.to_owned(), unit(true));
         assert!(
             only("gpu.fabric", &facts)
                 .fix
@@ -307,7 +346,11 @@ mod tests {
     fn other_reasons_for_802_are_told_apart() {
         let mut facts = in_state("not_supported");
         refuse(&mut facts, 802);
-        assert!(only("gpu.fabric", &facts).message.contains("the system is not ready"));
+        assert!(
+            only("gpu.fabric", &facts)
+                .message
+                .contains("the system is not ready")
+        );
         let Fact::Known(crate::model::NvmlOutcome::Read(nvml)) = &mut facts.nvml else {
             panic!("no NVML");
         };

@@ -1,6 +1,6 @@
-//! gpu.driver-flavour: which roads for RDMA the kernel modules' flavour leaves open.
+//! gpu.driver-flavour: which memory paths for RDMA the kernel modules' flavour leaves open.
 
-use crate::check::modules::road::{self, Road};
+use crate::check::modules::memory_path::{self, PathState};
 use crate::check::version::{self, Flavour, Generation};
 use crate::check::{Ctx, Judgement, passthrough, words};
 use crate::model::{Fact, PciDevice, Severity};
@@ -11,13 +11,23 @@ const SOURCE: &str = "/proc/driver/nvidia/version";
 pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let flavour = match version::flavour(ctx.facts) {
         Fact::Known(Some(flavour)) => flavour,
-        Fact::Known(None) => return vec![Judgement::skip("driver", "The NVIDIA driver is not loaded.")],
+        Fact::Known(None) => {
+            return vec![Judgement::skip(
+                "driver",
+                "The NVIDIA driver is not loaded.",
+            )];
+        }
         Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, SOURCE)],
     };
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("driver", why, "/sys/bus/pci/devices")];
     }
-    let line = ctx.facts.driver.version_line.present().map_or("", String::as_str);
+    let line = ctx
+        .facts
+        .driver
+        .version_line
+        .present()
+        .map_or("", String::as_str);
     [
         Generation::BeforeTuring,
         Generation::TuringToHopper,
@@ -30,7 +40,8 @@ pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .filter(of)
             .map(|gpu| words::device(ctx, gpu.bdf))
             .collect();
-        (!gpus.is_empty()).then(|| judge(ctx, flavour, generation, &words::list(gpus)).evidence(SOURCE, line))
+        (!gpus.is_empty())
+            .then(|| judge(ctx, flavour, generation, &words::list(gpus)).evidence(SOURCE, line))
     })
     .collect()
 }
@@ -43,23 +54,23 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
             "The open kernel modules do not drive GPUs before Turing (Maxwell, Pascal, Volta).",
         )
         .weighing(Severity::Error)
-        .advice("install the proprietary kernel modules; nvidia-peermem is the road for RDMA on this GPU"),
+        .advice("install the proprietary kernel modules; nvidia-peermem is the memory path for RDMA on this GPU"),
         (Flavour::Open, _) => Judgement::pass(
             subject,
-            "Open kernel modules: both roads for RDMA are possible, dma-buf and nvidia-peermem.",
+            "Open kernel modules: both memory paths for RDMA are possible, dma-buf and nvidia-peermem.",
         ),
         (Flavour::Proprietary, Generation::BeforeTuring) => Judgement::pass(
             subject,
-            "Proprietary kernel modules, the only ones for GPUs before Turing: nvidia-peermem is the road for RDMA.",
+            "Proprietary kernel modules, the only ones for GPUs before Turing: nvidia-peermem is the memory path for RDMA.",
         ),
         (Flavour::Proprietary, Generation::TuringToHopper) => match peermem_is_open(ctx) {
             true => Judgement::info(
                 subject,
-                "Proprietary kernel modules: they export no dma-buf. nvidia-peermem is the only road for RDMA, and it is open.",
+                "Proprietary kernel modules: they export no dma-buf. nvidia-peermem is the only memory path for RDMA, and it is open.",
             ),
             false => Judgement::broken(
                 subject,
-                "Proprietary kernel modules: they export no dma-buf, so nvidia-peermem is the only road for RDMA.",
+                "Proprietary kernel modules: they export no dma-buf, so nvidia-peermem is the only memory path for RDMA.",
             ),
         }
         .advice("install the open kernel modules of the same version (package nvidia-open, or the -open flavour)"),
@@ -74,7 +85,7 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
 
 /// nvidia-peermem, or its forerunner, is a client of the RDMA stack.
 pub fn peermem_is_open(ctx: &Ctx<'_>) -> bool {
-    matches!(road::peer_memory(ctx, None), Road::Open(_))
+    matches!(memory_path::peer_memory(ctx, None), PathState::Open(_))
 }
 
 #[cfg(test)]
@@ -89,10 +100,20 @@ mod tests {
     fn judges_each_generation_with_each_flavour() {
         // V100, H200, B200.
         for (device, open, outcome, word) in [
-            (0x1db4, true, Outcome::Fail, "do not drive GPUs before Turing"),
-            (0x2335, true, Outcome::Pass, "both roads"),
-            (0x2901, true, Outcome::Pass, "both roads"),
-            (0x1db4, false, Outcome::Pass, "nvidia-peermem is the road"),
+            (
+                0x1db4,
+                true,
+                Outcome::Fail,
+                "do not drive GPUs before Turing",
+            ),
+            (0x2335, true, Outcome::Pass, "both memory paths"),
+            (0x2901, true, Outcome::Pass, "both memory paths"),
+            (
+                0x1db4,
+                false,
+                Outcome::Pass,
+                "nvidia-peermem is the memory path",
+            ),
             (0x2335, false, Outcome::Info, "and it is open"),
             (0x2901, false, Outcome::Fail, "do not drive this generation"),
         ] {
@@ -105,7 +126,10 @@ mod tests {
             assert_eq!(found.outcome, outcome, "{device:04x} open {open}");
             assert!(found.message.contains(word), "{}", found.message);
             let advice = found.fix.map(|fix| fix.command).unwrap_or_default();
-            assert!(device != 0x1db4 || !advice.contains("open"), "never open before Turing");
+            assert!(
+                device != 0x1db4 || !advice.contains("open"),
+                "never open before Turing"
+            );
         }
     }
 
@@ -116,7 +140,10 @@ mod tests {
         set_device_id(&mut facts, "0000:05:00.0", 0x1db4);
         bind(&mut facts, "0000:05:00.0", Some("vfio-pci"));
         let found = only("gpu.driver-flavour", &facts);
-        assert_eq!((found.outcome, found.subject), (Outcome::Pass, format!("GPU0 ({GPU})")));
+        assert_eq!(
+            (found.outcome, found.subject),
+            (Outcome::Pass, format!("GPU0 ({GPU})"))
+        );
     }
 
     #[test]
@@ -127,7 +154,9 @@ mod tests {
         let found = only("gpu.driver-flavour", &facts);
         assert_eq!(found.outcome, Outcome::Warn);
         assert!(
-            found.message.contains("so nvidia-peermem is the only road"),
+            found
+                .message
+                .contains("so nvidia-peermem is the only memory path"),
             "{}",
             found.message
         );
@@ -143,6 +172,9 @@ mod tests {
         let mut facts = machine();
         facts.pci = Fact::Unknown(Why::NotCovered);
         assert_eq!(only("gpu.driver-flavour", &facts).outcome, Outcome::Unknown);
-        assert_eq!(only("gpu.driver-flavour", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("gpu.driver-flavour", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -27,15 +27,21 @@ fn sharing(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
     let subject = words::device(ctx, device.bdf);
     match cuda_gpu(ctx, device.bdf).map(|gpu| gpu.fabric_handles.clone()) {
         Err(gap) => gap.unknown(subject),
-        Ok(Fact::Unknown(why)) if why != Why::NotCovered => Judgement::unknown(subject, why, "CUDA attribute 128"),
+        Ok(Fact::Unknown(why)) if why != Why::NotCovered => {
+            Judgement::unknown(subject, why, "CUDA attribute 128")
+        }
         // A driver before CUDA 12.3 does not know the attribute, and has no such memory.
-        Ok(_) => Judgement::skip(subject, "It shares no memory with other machines over NVLink."),
+        Ok(_) => Judgement::skip(
+            subject,
+            "It shares no memory with other machines over NVLink.",
+        ),
     }
 }
 
 fn channel(ctx: &Ctx<'_>, able: &[Bdf]) -> Judgement {
     let subject = words::list(able.iter().map(|bdf| words::device(ctx, *bdf)));
-    let judgement = open(ctx, able, subject).evidence(format!("{CUDA}: HANDLE_TYPE_FABRIC_SUPPORTED (128)"), "1");
+    let judgement = open(ctx, able, subject)
+        .evidence(format!("{CUDA}: HANDLE_TYPE_FABRIC_SUPPORTED (128)"), "1");
     match ctx.facts.fabric.units.get(Fabric::IMEX) {
         Some(unit) => judgement.evidence(Fabric::IMEX, unit.words()),
         None => judgement,
@@ -54,7 +60,11 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
         .as_ref()
         .map(|devices| devices.get(DEVICE).cloned());
     let right = |state: &NodeState| {
-        let major = |majors: &Option<Vec<u32>>| majors.as_ref().is_some_and(|majors| majors.contains(&state.major));
+        let major = |majors: &Option<Vec<u32>>| {
+            majors
+                .as_ref()
+                .is_some_and(|majors| majors.contains(&state.major))
+        };
         state.character && majors.known().is_none_or(major)
     };
     let mut states = nodes
@@ -177,7 +187,10 @@ mod tests {
     #[test]
     fn a_channel_is_missed_only_between_machines() {
         assert_eq!(only("gpu.imex", &machine()).outcome, Outcome::Skip);
-        assert_eq!(only("gpu.imex", &with(false, Vec::new())).outcome, Outcome::Info);
+        assert_eq!(
+            only("gpu.imex", &with(false, Vec::new())).outcome,
+            Outcome::Info
+        );
         let found = only("gpu.imex", &with(true, Vec::new()));
         assert_eq!(found.outcome, Outcome::Warn);
         let mut board = with(true, Vec::new());
@@ -197,7 +210,9 @@ mod tests {
             Outcome::Pass
         );
         let mut unknown = with(true, Vec::new());
-        nvml_gpu(&mut unknown, |gpu| gpu.fabric_registration = Fact::default());
+        nvml_gpu(&mut unknown, |gpu| {
+            gpu.fabric_registration = Fact::default()
+        });
         assert_eq!(only("gpu.imex", &unknown).outcome, Outcome::Unknown);
     }
 

@@ -46,9 +46,16 @@ pub fn judge(ctx: &Ctx<'_>, driver: &str, well: Judgement) -> Judgement {
     }
 }
 
-fn failed(ctx: &Ctx<'_>, driver: &str, well: Judgement, code: Option<i32>, library: &str) -> Judgement {
+fn failed(
+    ctx: &Ctx<'_>,
+    driver: &str,
+    well: Judgement,
+    code: Option<i32>,
+    library: &str,
+) -> Judgement {
     let nvml = ctx.facts.nvml();
-    let broken = |message: String, advice: &str| Judgement::broken("driver", message).advice(advice);
+    let broken =
+        |message: String, advice: &str| Judgement::broken("driver", message).advice(advice);
     let compat = library.contains("compat");
     let judgement = match code {
         // Not the driver's fault: gpu.fabric judges it.
@@ -131,7 +138,13 @@ mod tests {
     fn each_refusal_has_its_own_advice() {
         const PLAIN: &str = "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04";
         for (code, library, outcome, message, advice) in [
-            (Some(803), PLAIN, Outcome::Fail, "of different versions", "reboot"),
+            (
+                Some(803),
+                PLAIN,
+                Outcome::Fail,
+                "of different versions",
+                "reboot",
+            ),
             (
                 Some(803),
                 "/usr/local/cuda-13.0/compat/libcuda.so.1",
@@ -139,7 +152,13 @@ mod tests {
                 "cuda-compat does not fit",
                 "LD_LIBRARY_PATH",
             ),
-            (Some(804), PLAIN, Outcome::Fail, "forward compatibility", "cuda-compat"),
+            (
+                Some(804),
+                PLAIN,
+                Outcome::Fail,
+                "forward compatibility",
+                "cuda-compat",
+            ),
             (
                 Some(3),
                 PLAIN,
@@ -148,9 +167,27 @@ mod tests {
                 "uvm_disable_hmm=1",
             ),
             (Some(34), PLAIN, Outcome::Fail, "stub", "stubs"),
-            (Some(100), PLAIN, Outcome::Fail, "CUDA shows none", "--gpus all"),
-            (Some(999), PLAIN, Outcome::Fail, "CUDA does not start", "nvidia-uvm"),
-            (Some(4711), PLAIN, Outcome::Fail, "CUDA does not start", "dmesg"),
+            (
+                Some(100),
+                PLAIN,
+                Outcome::Fail,
+                "CUDA shows none",
+                "--gpus all",
+            ),
+            (
+                Some(999),
+                PLAIN,
+                Outcome::Fail,
+                "CUDA does not start",
+                "nvidia-uvm",
+            ),
+            (
+                Some(4711),
+                PLAIN,
+                Outcome::Fail,
+                "CUDA does not start",
+                "dmesg",
+            ),
             (None, PLAIN, Outcome::Fail, "cannot be used", "ldconfig"),
             (Some(802), PLAIN, Outcome::Pass, "see gpu.fabric", ""),
         ] {
@@ -158,7 +195,11 @@ mod tests {
             assert_eq!(found.outcome, outcome, "{code:?}");
             assert!(found.message.contains(message), "{}", found.message);
             assert!(
-                found.fix.map(|fix| fix.command).unwrap_or_default().contains(advice),
+                found
+                    .fix
+                    .map(|fix| fix.command)
+                    .unwrap_or_default()
+                    .contains(advice),
                 "{code:?}"
             );
         }
@@ -168,7 +209,11 @@ mod tests {
     fn no_gpu_may_be_as_it_should_be() {
         let mut facts = refusing(Some(100), CUDA);
         nvml_gpu(&mut facts, |gpu| gpu.mig = Fact::Known(true));
-        assert!(only("gpu.driver", &facts).message.contains("there are no instances"));
+        assert!(
+            only("gpu.driver", &facts)
+                .message
+                .contains("there are no instances")
+        );
         if let Fact::Known(crate::model::NvmlOutcome::Read(nvml)) = &mut facts.nvml {
             nvml.gpus.clear();
         }
@@ -193,7 +238,11 @@ mod tests {
         facts.cuda = Fact::Unknown(Why::TimedOut);
         assert_eq!(only("gpu.driver", &facts).outcome, Outcome::Unknown);
         facts.cuda = Fact::Unknown(Why::NotCovered);
-        assert_eq!(only("gpu.driver", &facts).outcome, Outcome::Pass, "NVML's word stands");
+        assert_eq!(
+            only("gpu.driver", &facts).outcome,
+            Outcome::Pass,
+            "NVML's word stands"
+        );
         facts = machine();
         facts.nvml = Fact::Unknown(Why::NotCovered);
         assert_eq!(

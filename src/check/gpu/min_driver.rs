@@ -28,14 +28,22 @@ mod oldest {
 pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
-        Fact::Known(None) => return vec![Judgement::skip("driver", "The NVIDIA driver is not loaded.")],
+        Fact::Known(None) => {
+            return vec![Judgement::skip(
+                "driver",
+                "The NVIDIA driver is not loaded.",
+            )];
+        }
         Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, SOURCE)],
     };
     let Some(version) = number(&driver) else {
         return vec![
-            Judgement::undetermined("driver", format!("cannot tell: '{driver}' is no driver version"))
-                .evidence(SOURCE, driver)
-                .needs("a driver version that can be read"),
+            Judgement::undetermined(
+                "driver",
+                format!("cannot tell: '{driver}' is no driver version"),
+            )
+            .evidence(SOURCE, driver)
+            .needs("a driver version that can be read"),
         ];
     };
     let needs = needs(ctx, version);
@@ -64,7 +72,10 @@ pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let judgement = judgement.evidence(SOURCE, driver);
     vec![match cuda(ctx) {
-        Some(cuda) => judgement.evidence("CUDA version", format!("{}.{}", cuda / 1000, cuda % 1000 / 10)),
+        Some(cuda) => judgement.evidence(
+            "CUDA version",
+            format!("{}.{}", cuda / 1000, cuda % 1000 / 10),
+        ),
         None => judgement,
     }]
 }
@@ -93,7 +104,9 @@ fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Need> {
         let cuda = cuda(ctx);
         // param.stream-memops judges which form is on.
         let first_form = match cuda.is_some_and(|cuda| cuda < oldest::SECOND_FORM) {
-            true => ", with the first form of stream memory operations alone: the second comes with CUDA 11.7",
+            true => {
+                ", with the first form of stream memory operations alone: the second comes with CUDA 11.7"
+            }
             false => "",
         };
         needs.push(Need {
@@ -115,26 +128,27 @@ fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Need> {
     needs
 }
 
-/// One road is enough. Before 470 it was nv_peer_mem, from the NIC's vendor.
+/// One memory path is enough. Before 470 it was nv_peer_mem, from the NIC's vendor.
 fn rdma(ctx: &Ctx<'_>, version: (u32, u32)) -> Need {
     let open = version::flavour(ctx.facts) == Fact::Known(Some(Flavour::Open));
-    let mut roads = Vec::new();
+    let mut paths = Vec::new();
     if version >= oldest::PEERMEM {
-        roads.push("nvidia-peermem (470)");
+        paths.push("nvidia-peermem (470)");
     } else if ctx.facts.peer_memory.nv_peer_mem == Fact::Known(true) {
-        roads.push("nv_peer_mem, which is loaded");
+        paths.push("nv_peer_mem, which is loaded");
     }
     if version >= oldest::OPEN && open {
-        roads.push("dma-buf (515, open)");
+        paths.push("dma-buf (515, open)");
     }
-    match roads.is_empty() {
+    match paths.is_empty() {
         true => Need {
             met: false,
-            words: "RDMA: nvidia-peermem comes with 470, dma-buf with 515 and open kernel modules".to_owned(),
+            words: "RDMA: nvidia-peermem comes with 470, dma-buf with 515 and open kernel modules"
+                .to_owned(),
         },
         false => Need {
             met: true,
-            words: format!("RDMA by {}", roads.join(" and ")),
+            words: format!("RDMA by {}", paths.join(" and ")),
         },
     }
 }
@@ -143,7 +157,11 @@ fn rdma(ctx: &Ctx<'_>, version: (u32, u32)) -> Need {
 fn cuda(ctx: &Ctx<'_>) -> Option<i64> {
     let own = super::reading::cuda(ctx).ok();
     let own = own.and_then(|cuda| cuda.driver_version.known().copied());
-    let nvml = || ctx.facts.nvml().and_then(|nvml| nvml.cuda_version.known().copied());
+    let nvml = || {
+        ctx.facts
+            .nvml()
+            .and_then(|nvml| nvml.cuda_version.known().copied())
+    };
     own.map(i64::from).or_else(|| nvml().map(i64::from))
 }
 
@@ -194,9 +212,27 @@ mod tests {
                 Outcome::Pass,
                 "RDMA by nvidia-peermem (470).",
             ),
-            ("460.32.03", false, "rdma", Outcome::Fail, "too old for RDMA"),
-            ("460.32.03", false, "gdrcopy", Outcome::Pass, "gdrcopy (331.14)"),
-            ("331.13", false, "gdrcopy", Outcome::Fail, "gdrcopy (331.14)"),
+            (
+                "460.32.03",
+                false,
+                "rdma",
+                Outcome::Fail,
+                "too old for RDMA",
+            ),
+            (
+                "460.32.03",
+                false,
+                "gdrcopy",
+                Outcome::Pass,
+                "gdrcopy (331.14)",
+            ),
+            (
+                "331.13",
+                false,
+                "gdrcopy",
+                Outcome::Fail,
+                "gdrcopy (331.14)",
+            ),
             ("352.99", false, "p2p", Outcome::Pass, "no particular one"),
         ] {
             let (found, message) = judged(&driver(version, open), &[profile]);
@@ -205,7 +241,11 @@ mod tests {
         }
         let mut old = driver("460.32.03", false);
         old.peer_memory.nv_peer_mem = Fact::Known(true);
-        assert_eq!(judged(&old, &["rdma"]).0, Outcome::Pass, "nv_peer_mem is loaded");
+        assert_eq!(
+            judged(&old, &["rdma"]).0,
+            Outcome::Pass,
+            "nv_peer_mem is loaded"
+        );
     }
 
     #[test]
@@ -221,11 +261,17 @@ mod tests {
         with(&mut facts, 8000);
         let (outcome, message) = judged(&facts, &["async"]);
         assert_eq!(outcome, Outcome::Pass);
-        assert!(message.ends_with("the second comes with CUDA 11.7."), "{message}");
+        assert!(
+            message.ends_with("the second comes with CUDA 11.7."),
+            "{message}"
+        );
         with(&mut facts, 7050);
         let (outcome, message) = judged(&facts, &["async"]);
         assert_eq!(outcome, Outcome::Fail);
-        assert!(message.contains("GPUDirect Async (361, CUDA 8.0)"), "{message}");
+        assert!(
+            message.contains("GPUDirect Async (361, CUDA 8.0)"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "GPUDirect begins with a GPU that the NVIDIA driver drives. One that is bound to vfio-pci belongs to a \
             virtual machine, one bound to nouveau or nova to no CUDA program.",
-        cure: "Seat the GPU, hand it to this machine or container, or bind it to the NVIDIA driver.",
+        remedy: "Seat the GPU, hand it to this machine or container, or bind it to the NVIDIA driver.",
         references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
         judge: present,
     },
@@ -55,7 +55,7 @@ pub const CHECKS: &[Check] = &[
         why: "Without the kernel module no CUDA program starts. Libraries of another version than the module are \
             refused: NVML answers 18, cuInit 803 or 804. A newer libcuda of cuda-compat is legitimate where cuInit \
             takes it.",
-        cure: "Install the driver, load its module, or reboot after an update so that module and libraries are of one \
+        remedy: "Install the driver, load its module, or reboot after an update so that module and libraries are of one \
             version.",
         references: &[
             "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
@@ -70,7 +70,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "nvidia-peermem comes with driver 470, dma-buf with 515 and open kernel modules, GPUDirect Async needs \
             361 and CUDA 8.0, gdrcopy 331.14. Below, a module is not there or a call answers that it is not supported.",
-        cure: "Install a newer driver.",
+        remedy: "Install a newer driver.",
         references: &[
             "https://github.com/NVIDIA/gdrcopy#requirements",
             "https://github.com/gpudirect/libgdsync#requirements",
@@ -85,7 +85,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "Open kernel modules drive Turing and later and can export GPU memory as dma-buf; the proprietary ones \
             cannot, and need nvidia-peermem for RDMA. Open modules do not drive Maxwell, Pascal and Volta at all.",
-        cure: "Install the flavour that suits the generation.",
+        remedy: "Install the flavour that suits the generation.",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules",
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
@@ -98,7 +98,7 @@ pub const CHECKS: &[Check] = &[
         sources: "driver links of /sys/bus/pci/devices, /proc/modules",
         severity: Severity::Error,
         why: "A GPU that nouveau holds is closed to the NVIDIA driver: nvidia-smi and CUDA do not see it.",
-        cure: "Keep nouveau away with 'blacklist nouveau' in /etc/modprobe.d, rebuild the initramfs, and reboot.",
+        remedy: "Keep nouveau away with 'blacklist nouveau' in /etc/modprobe.d, rebuild the initramfs, and reboot.",
         references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
         judge: nouveau,
     },
@@ -109,7 +109,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "Without it registering GPU memory with a NIC answers EFAULT or EINVAL, and gdrcopy cannot pin. GeForce \
             has neither; a GPU that shares the CPU's memory needs neither.",
-        cure: "Use a data-centre or professional GPU; on one that shares the CPU's memory register host memory.",
+        remedy: "Use a data-centre or professional GPU; on one that shares the CPU's memory register host memory.",
         references: &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
             "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
@@ -122,9 +122,9 @@ pub const CHECKS: &[Check] = &[
         rule: "The driver exports the GPU's memory as dma-buf.",
         sources: "CUDA attribute 124, the kernel modules' flavour; with --live cuMemGetHandleForAddressRange",
         severity: Severity::Warn,
-        why: "dma-buf is the road that needs no module beside the driver's and the RDMA stack's own. Without it \
-            nvidia-peermem is the only road for RDMA.",
-        cure: "Install the open kernel modules, 515 or later, on Turing and later; else load nvidia-peermem.",
+        why: "dma-buf is the memory path that needs no module beside the driver's and the RDMA stack's own. Without it \
+            nvidia-peermem is the only memory path for RDMA.",
+        remedy: "Install the open kernel modules, 515 or later, on Turing and later; else load nvidia-peermem.",
         references: &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
             "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
@@ -138,7 +138,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "A kernel that polls a flag may see it before the data that a NIC wrote ahead of it. Programs flush where \
             the GPU does not keep the order, if there is something to flush with.",
-        cure: "Use a GPU that keeps the order, or let the receiver start a new kernel before it uses the data.",
+        remedy: "Use a GPU that keeps the order, or let the receiver start a new kernel before it uses the data.",
         references: &[
             "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
             "https://docs.nvidia.com/cuda/gpudirect-rdma/index.html",
@@ -152,7 +152,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "A NIC and the CPU reach GPU memory through BAR1. Where it is small (256 MiB), registrations of more fail \
             with out of memory or resource errors; where it is full, so do further ones.",
-        cure: "Switch on Above 4G Decoding and Resizable BAR in the firmware; end the processes that hold mappings.",
+        remedy: "Switch on Above 4G Decoding and Resizable BAR in the firmware; end the processes that hold mappings.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
         judge: bar1,
     },
@@ -163,7 +163,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "Between instances and GPUs in MIG mode there is no peer-to-peer, and the driver's own CPU mapping is \
             refused. RDMA to an instance works.",
-        cure: "Switch MIG off (nvidia-smi -mig 0), or do without peer-to-peer.",
+        remedy: "Switch MIG off (nvidia-smi -mig 0), or do without peer-to-peer.",
         references: &["https://docs.nvidia.com/datacenter/tesla/mig-user-guide/"],
         judge: mig,
     },
@@ -174,7 +174,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "GPUDirect RDMA and peer-to-peer work on some types of virtual GPUs alone; on the others registration \
             fails as it does without support.",
-        cure: "Have the whole GPU passed through, or choose a type that NVIDIA lists for GPUDirect.",
+        remedy: "Have the whole GPU passed through, or choose a type that NVIDIA lists for GPUDirect.",
         references: &["https://docs.nvidia.com/vgpu/"],
         judge: vgpu,
     },
@@ -185,7 +185,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "With confidential computing what leaves the GPU is encrypted: its memory is not mapped through BAR1, and \
             neither a NIC nor the CPU reaches it.",
-        cure: "Switch confidential computing off where GPUDirect matters more.",
+        remedy: "Switch confidential computing off where GPUDirect matters more.",
         references: &["https://docs.nvidia.com/confidential-computing/"],
         judge: confidential,
     },
@@ -196,7 +196,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "Without it the driver gives a GPU up with its last user: the next program waits a second or two, and \
             clocks and link start from sleep.",
-        cure: "systemctl enable --now nvidia-persistenced.",
+        remedy: "systemctl enable --now nvidia-persistenced.",
         references: &["https://docs.nvidia.com/deploy/driver-persistence/"],
         judge: persistence,
     },
@@ -207,7 +207,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "On boards with NVLink switches CUDA does not start (802, system not yet initialised) until the fabric \
             manager has set the switches up; with confidential computing, until the GPUs are declared ready.",
-        cure: "Install and start nvidia-fabricmanager of the driver's version, in a guest on its host.",
+        remedy: "Install and start nvidia-fabricmanager of the driver's version, in a guest on its host.",
         references: &[
             "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
             "docs: NVML, nvmlSystemSetConfComputeGpusReadyState (nvidia-smi conf-compute -srs)",
@@ -222,7 +222,7 @@ pub const CHECKS: &[Check] = &[
         why: "Memory with fabric handles needs a channel node of nvidia-caps-imex-channels; without one its allocation \
             is refused (800, not permitted). Within one machine file descriptors do the same, and no channel is \
             missed.",
-        cure: "Make the channel's node (mknod, or NVreg_CreateImexChannel0=1) and start nvidia-imex on all machines of \
+        remedy: "Make the channel's node (mknod, or NVreg_CreateImexChannel0=1) and start nvidia-imex on all machines of \
             the domain.",
         references: &[
             "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
@@ -238,7 +238,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "Where the driver manages it (CDMM) it is no NUMA node: malloc and numactl do not reach it, and the CPU \
             gets at it through mappings alone.",
-        cure: "Nothing to mend. CoherentGPUMemoryMode chooses.",
+        remedy: "Nothing to mend. CoherentGPUMemoryMode chooses.",
         references: &[
             "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/",
             "open-gpu-kernel-modules: kernel-open/nvidia/nv-reg.h",
@@ -252,7 +252,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "Where it is not granted cudaDeviceEnablePeerAccess fails, and libraries copy through host memory. NVML \
             says why: CNS chipset, GNS GPU, TNS topology, DR registry, NS not supported.",
-        cure: "Put the GPUs below one switch or socket, or join them by NVLink; in a guest have the host say which are \
+        remedy: "Put the GPUs below one switch or socket, or join them by NVLink; in a guest have the host say which are \
             peers.",
         references: &[
             "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",

@@ -13,9 +13,16 @@ pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let gpus: Vec<&PciDevice> = ctx.facts.gpus().collect();
     if gpus.is_empty() {
-        return vec![Judgement::skip("machine", "There is no NVIDIA GPU to hold.")];
+        return vec![Judgement::skip(
+            "machine",
+            "There is no NVIDIA GPU to hold.",
+        )];
     }
-    let held: Vec<&PciDevice> = gpus.iter().copied().filter(|gpu| is_held(ctx, gpu)).collect();
+    let held: Vec<&PciDevice> = gpus
+        .iter()
+        .copied()
+        .filter(|gpu| is_held(ctx, gpu))
+        .collect();
     if !held.is_empty() {
         return held.iter().map(|gpu| holds(ctx, gpu)).collect();
     }
@@ -23,7 +30,9 @@ pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let mut names = modules.iter().map(|module| module.name.as_str());
         names.any(|name| name == "nouveau")
     });
-    let unread = gpus.iter().find_map(|gpu| Some((gpu, bound(ctx, gpu).why()?)));
+    let unread = gpus
+        .iter()
+        .find_map(|gpu| Some((gpu, bound(ctx, gpu).why()?)));
     vec![match (loaded, unread) {
         // A module that is not loaded holds nothing, whatever the links say. A built-in nouveau shows in them alone.
         (Fact::Known(true), None) => Judgement::info(
@@ -37,16 +46,17 @@ pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
             why,
             &format!("/sys/bus/pci/devices/{}/driver", gpu.bdf),
         ),
-        (Fact::Known(false), None) => {
-            Judgement::pass("machine", "nouveau is not loaded.").evidence("/proc/modules", "no nouveau")
-        }
+        (Fact::Known(false), None) => Judgement::pass("machine", "nouveau is not loaded.")
+            .evidence("/proc/modules", "no nouveau"),
         (Fact::Unknown(_), None) => Judgement::pass("machine", "nouveau holds no GPU.")
             .evidence("/sys/bus/pci/devices/*/driver", "none of them nouveau"),
     }]
 }
 
 fn is_held(ctx: &Ctx<'_>, gpu: &PciDevice) -> bool {
-    bound(ctx, gpu).present().is_some_and(|driver| driver == "nouveau")
+    bound(ctx, gpu)
+        .present()
+        .is_some_and(|driver| driver == "nouveau")
 }
 
 fn holds(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
@@ -78,7 +88,10 @@ mod tests {
         bind(&mut facts, GPU, Some("nouveau"));
         load(&mut facts);
         let found = findings("gpu.nouveau", &facts, &[]);
-        let outcomes: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
+        let outcomes: Vec<_> = found
+            .iter()
+            .map(|f| (f.subject.as_str(), f.outcome))
+            .collect();
         assert_eq!(outcomes, [("GPU0 (0000:03:00.0)", Outcome::Fail)]);
         assert!(
             found[0]

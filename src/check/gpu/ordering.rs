@@ -100,11 +100,35 @@ mod tests {
                 Outcome::Pass,
                 "need cuFlushGPUDirectRDMAWrites.",
             ),
-            (known(0), known(2), false, Outcome::Pass, "a flush in the stream"),
+            (
+                known(0),
+                known(2),
+                false,
+                Outcome::Pass,
+                "a flush in the stream",
+            ),
             (known(0), known(0), true, Outcome::Pass, "a stream wait"),
-            (known(0), known(0), false, Outcome::Warn, "in order for nobody"),
-            (Fact::default(), Fact::default(), true, Outcome::Pass, "a stream wait"),
-            (Fact::default(), Fact::default(), false, Outcome::Unknown, "not covered"),
+            (
+                known(0),
+                known(0),
+                false,
+                Outcome::Warn,
+                "in order for nobody",
+            ),
+            (
+                Fact::default(),
+                Fact::default(),
+                true,
+                Outcome::Pass,
+                "a stream wait",
+            ),
+            (
+                Fact::default(),
+                Fact::default(),
+                false,
+                Outcome::Unknown,
+                "not covered",
+            ),
         ] {
             let mut facts = machine();
             cuda_gpu(&mut facts, |gpu| {
@@ -124,6 +148,9 @@ mod tests {
             (gpu.rdma, gpu.dma_buf) = (Fact::Known(false), Fact::Known(false))
         });
         assert_eq!(only("gpu.writes-ordering", &facts).outcome, Outcome::Skip);
-        assert_eq!(only("gpu.writes-ordering", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("gpu.writes-ordering", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use super::reading::{cuda, nvml};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
-use crate::model::{Bdf, ComputeCapability, CudaGpu, CudaPair, Fact, NvmlGpu, NvmlPair, P2pCapability, P2pStatus, Why};
+use crate::model::{
+    Bdf, ComputeCapability, CudaGpu, CudaPair, Fact, NvmlGpu, NvmlPair, P2pCapability, P2pStatus,
+    Why,
+};
 
 const SOURCE: &str = "nvmlDeviceGetP2PStatus";
 /// The first CUDA that looks at IOMMU and ACS itself.
@@ -17,12 +20,12 @@ const FERMI: ComputeCapability = ComputeCapability { major: 2, minor: 0 };
 enum Grant {
     Granted,
     /// Why not, and what NVML and CUDA said.
-    Refused(Refusal),
+    Refused(PeerDenial),
     Unknown,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Refusal {
+struct PeerDenial {
     because: String,
     advice: String,
     status: String,
@@ -34,18 +37,23 @@ pub fn p2p_grant(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
-    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf).collect();
+    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
+        .map(|gpu| gpu.bdf)
+        .collect();
     if gpus.len() < 2 {
         return vec![Judgement::skip("machine", "There are no two GPUs here.")];
     }
     if let (Err(gap), Err(_)) = (nvml(ctx), cuda(ctx)) {
         return vec![gap.unknown("machine")];
     }
-    let said = Said::new(ctx);
+    let said = PeerReports::new(ctx);
     let mut groups: BTreeMap<Grant, Vec<(Bdf, Bdf)>> = BTreeMap::new();
     for (at, a) in gpus.iter().enumerate() {
         for b in gpus.iter().skip(at + 1) {
-            groups.entry(grant(ctx, &said, *a, *b)).or_default().push((*a, *b));
+            groups
+                .entry(grant(ctx, &said, *a, *b))
+                .or_default()
+                .push((*a, *b));
         }
     }
     let all = groups.len() == 1;
@@ -55,7 +63,13 @@ pub fn p2p_grant(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .collect()
 }
 
-fn judge(ctx: &Ctx<'_>, said: &Said<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all: bool) -> Judgement {
+fn judge(
+    ctx: &Ctx<'_>,
+    said: &PeerReports<'_>,
+    grant: Grant,
+    pairs: &[(Bdf, Bdf)],
+    all: bool,
+) -> Judgement {
     let subject = match all && pairs.len() > 1 {
         true => format!("all {} pairs of GPUs", pairs.len()),
         false => words::list(
@@ -68,9 +82,14 @@ fn judge(ctx: &Ctx<'_>, said: &Said<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all
     match grant {
         Grant::Granted => {
             let judgement = Judgement::pass(subject, "The driver grants peer-to-peer, both ways.");
-            let asked = pairs.iter().all(|(a, b)| said.access(*a, *b).0.known().is_some());
+            let asked = pairs
+                .iter()
+                .all(|(a, b)| said.access(*a, *b).0.known().is_some());
             match asked {
-                true => judgement.evidence(format!("{SOURCE}, cuDeviceCanAccessPeer"), "OK, 1 both ways"),
+                true => judgement.evidence(
+                    format!("{SOURCE}, cuDeviceCanAccessPeer"),
+                    "OK, 1 both ways",
+                ),
                 false => judgement.evidence(SOURCE, "OK for reads and writes"),
             }
         }
@@ -90,7 +109,7 @@ fn judge(ctx: &Ctx<'_>, said: &Said<'_>, grant: Grant, pairs: &[(Bdf, Bdf)], all
 }
 
 /// CUDA's word counts, for it is CUDA that is asked for the mapping. NVML says why.
-fn grant(ctx: &Ctx<'_>, said: &Said<'_>, a: Bdf, b: Bdf) -> Grant {
+fn grant(ctx: &Ctx<'_>, said: &PeerReports<'_>, a: Bdf, b: Bdf) -> Grant {
     let status = said.status(a, b);
     let access = said.access(a, b);
     let refused = |access| Grant::Refused(refusal(ctx, said, (a, b), access, status));
@@ -106,11 +125,11 @@ fn grant(ctx: &Ctx<'_>, said: &Said<'_>, a: Bdf, b: Bdf) -> Grant {
 
 fn refusal(
     ctx: &Ctx<'_>,
-    said: &Said<'_>,
+    said: &PeerReports<'_>,
     (a, b): (Bdf, Bdf),
     access: &(Fact<bool>, Fact<bool>),
     status: Option<(P2pStatus, P2pStatus)>,
-) -> Refusal {
+) -> PeerDenial {
     let worst = status.map(|(read, write)| if read == P2pStatus::Ok { write } else { read });
     let (because, advice) = why(ctx, said, (a, b), access, worst);
     let shown = |fact: &Fact<bool>| match fact {
@@ -118,21 +137,29 @@ fn refusal(
         Fact::Known(false) => "0",
         Fact::Unknown(_) => "not told",
     };
-    Refusal {
+    PeerDenial {
         because,
         advice,
         status: match status {
-            Some((read, write)) => format!("read {}, write {}", read.abbreviation(), write.abbreviation()),
+            Some((read, write)) => format!(
+                "read {}, write {}",
+                read.abbreviation(),
+                write.abbreviation()
+            ),
             None => "not told".to_owned(),
         },
-        access: format!("{} one way, {} the other", shown(&access.0), shown(&access.1)),
+        access: format!(
+            "{} one way, {} the other",
+            shown(&access.0),
+            shown(&access.1)
+        ),
     }
 }
 
 /// Why NVML and CUDA refuse, as far as they tell, and what helps.
 fn why(
     ctx: &Ctx<'_>,
-    said: &Said<'_>,
+    said: &PeerReports<'_>,
     pair: (Bdf, Bdf),
     access: &(Fact<bool>, Fact<bool>),
     status: Option<P2pStatus>,
@@ -140,7 +167,10 @@ fn why(
     let because = |because: &str, advice: &str| (because.to_owned(), advice.to_owned());
     let guest = ctx.facts.platform.is_guest();
     if said.is_mig(pair) {
-        return because("MIG is on", "nvidia-smi -mig 0 on both, once no instance is in use");
+        return because(
+            "MIG is on",
+            "nvidia-smi -mig 0 on both, once no instance is in use",
+        );
     }
     if said.is_ancient(pair) {
         return because(
@@ -209,14 +239,14 @@ fn looks_at_topology(ctx: &Ctx<'_>) -> bool {
 
 /// What NVML and CUDA said of pairs, by the GPUs' addresses.
 #[derive(Default)]
-struct Said<'a> {
+struct PeerReports<'a> {
     nvml: BTreeMap<Bdf, &'a NvmlGpu>,
     statuses: BTreeMap<(u32, u32), &'a NvmlPair>,
     cuda: BTreeMap<Bdf, &'a CudaGpu>,
     accesses: BTreeMap<(u32, u32), &'a CudaPair>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> PeerReports<'a> {
     fn new(ctx: &Ctx<'a>) -> Self {
         let mut said = Self::default();
         if let Ok(nvml) = nvml(ctx) {
@@ -262,7 +292,9 @@ impl<'a> Said<'a> {
 
     fn is_mig(&self, (a, b): (Bdf, Bdf)) -> bool {
         let gpus = [self.nvml.get(&a), self.nvml.get(&b)];
-        gpus.into_iter().flatten().any(|gpu| gpu.mig == Fact::Known(true))
+        gpus.into_iter()
+            .flatten()
+            .any(|gpu| gpu.mig == Fact::Known(true))
     }
 
     fn is_ancient(&self, (a, b): (Bdf, Bdf)) -> bool {
@@ -273,7 +305,10 @@ impl<'a> Said<'a> {
 
 /// A GPU's short name, as in a pair's.
 fn name(ctx: &Ctx<'_>, bdf: Bdf) -> String {
-    let row = ctx.topology.row_at(bdf).and_then(|row| ctx.topology.rows.get(row));
+    let row = ctx
+        .topology
+        .row_at(bdf)
+        .and_then(|row| ctx.topology.rows.get(row));
     row.map_or(bdf.to_string(), |row| row.name.clone())
 }
 
@@ -310,9 +345,16 @@ mod tests {
         let (yes, no) = (Fact::Known(true), Fact::Known(false));
         assert_eq!(only("gpu.p2p-grant", &machine()).outcome, Outcome::Skip);
         let found = judged(&with(P2pStatus::Ok, yes.clone(), yes.clone()), &["p2p"]);
-        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Pass, "GPU0–GPU1"));
+        assert_eq!(
+            (found.outcome, found.subject.as_str()),
+            (Outcome::Pass, "GPU0–GPU1")
+        );
         for (status, back, words) in [
-            (P2pStatus::Chipset, &no, "the chipset does not carry it (CNS)"),
+            (
+                P2pStatus::Chipset,
+                &no,
+                "the chipset does not carry it (CNS)",
+            ),
             (P2pStatus::Gpu, &no, "does not support it (GNS)"),
             (P2pStatus::Topology, &no, "(TNS)"),
             (P2pStatus::Disabled, &no, "a registry key"),
@@ -333,9 +375,17 @@ mod tests {
     #[test]
     fn one_library_is_enough_and_none_is_not() {
         let mut facts = with(P2pStatus::Ok, Fact::default(), Fact::default());
-        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Pass, "NVML alone");
+        assert_eq!(
+            judged(&facts, &["p2p"]).outcome,
+            Outcome::Pass,
+            "NVML alone"
+        );
         facts = with(P2pStatus::Chipset, Fact::default(), Fact::default());
-        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Fail, "NVML alone");
+        assert_eq!(
+            judged(&facts, &["p2p"]).outcome,
+            Outcome::Fail,
+            "NVML alone"
+        );
         let half = with(P2pStatus::Ok, Fact::Known(true), Fact::default());
         assert_eq!(
             judged(&half, &["p2p"]).outcome,
@@ -343,14 +393,22 @@ mod tests {
             "CUDA one way, NVML both"
         );
         let half = with(P2pStatus::Unknown, Fact::Known(true), Fact::default());
-        assert_eq!(judged(&half, &["p2p"]).outcome, Outcome::Unknown, "nobody refused");
+        assert_eq!(
+            judged(&half, &["p2p"]).outcome,
+            Outcome::Unknown,
+            "nobody refused"
+        );
         facts.nvml = Fact::Unknown(Why::NotCovered);
         assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Unknown);
         facts.cuda = Fact::Unknown(Why::TimedOut);
         assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Unknown);
         let mut facts = with(P2pStatus::Unknown, Fact::Known(true), Fact::Known(true));
         facts.nvml = Fact::Unknown(Why::NotCovered);
-        assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Pass, "CUDA alone");
+        assert_eq!(
+            judged(&facts, &["p2p"]).outcome,
+            Outcome::Pass,
+            "CUDA alone"
+        );
     }
 
     #[test]

@@ -20,11 +20,20 @@ pub fn present(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn none(ctx: &Ctx<'_>) -> Judgement {
-    if let Some(why) = ctx.facts.devices().iter().find_map(|device| device.ids.why()) {
+    if let Some(why) = ctx
+        .facts
+        .devices()
+        .iter()
+        .find_map(|device| device.ids.why())
+    {
         return Judgement::unknown("machine", why, "/sys/bus/pci/devices/*/{vendor,class}");
     }
     if ctx.facts.partial {
-        return Judgement::unknown("machine", Why::NotCovered, "the PCI functions that the text leaves out");
+        return Judgement::unknown(
+            "machine",
+            Why::NotCovered,
+            "the PCI functions that the text leaves out",
+        );
     }
     let functions = ctx.facts.devices().len();
     Judgement::broken("machine", "There is no NVIDIA GPU on the PCI bus.")
@@ -33,7 +42,7 @@ fn none(ctx: &Ctx<'_>) -> Judgement {
             format!("{functions} functions, none of class 03xx by vendor 10de"),
         )
         .advice(
-            "lspci -d 10de: shows what the bus sees; if it shows nothing, seat the card, or hand the GPU to this guest",
+            "lspci -d 10de: shows what the bus sees; if it shows nothing, seat the NIC, or hand the GPU to this guest",
         )
 }
 
@@ -46,16 +55,24 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_handed: bool) -> Judgement {
         Fact::Unknown(why) => return Judgement::unknown(subject, why, &source),
     };
     let (broken, message, advice) = match driver.as_deref() {
-        Some("nvidia") => return Judgement::pass(subject, format!("{what}.")).evidence(source, "nvidia"),
+        Some("nvidia") => {
+            return Judgement::pass(subject, format!("{what}.")).evidence(source, "nvidia");
+        }
         Some(name) if passthrough::hands_away(name) => (
             all_handed,
-            format!("{what}: bound to {name}, so it is there for a virtual machine and not for this host."),
+            format!(
+                "{what}: bound to {name}, so it is there for a virtual machine and not for this host."
+            ),
             format!("if it is wanted here, unbind it from {name} and bind it to nvidia"),
         ),
         Some(name) if name == "nouveau" || name.to_ascii_lowercase().starts_with("nova") => (
             true,
-            format!("{what}: bound to {name}, which has no GPUDirect; the NVIDIA driver cannot take it."),
-            format!("'blacklist {name}' in a file of /etc/modprobe.d, rebuild the initramfs, reboot"),
+            format!(
+                "{what}: bound to {name}, which has no GPUDirect; the NVIDIA driver cannot take it."
+            ),
+            format!(
+                "'blacklist {name}' in a file of /etc/modprobe.d, rebuild the initramfs, reboot"
+            ),
         ),
         Some(name) => (
             true,
@@ -100,7 +117,10 @@ pub fn bound(ctx: &Ctx<'_>, gpu: &PciDevice) -> Fact<Option<String>> {
 }
 
 fn model(ctx: &Ctx<'_>, gpu: &PciDevice) -> String {
-    let row = ctx.topology.row_at(gpu.bdf).and_then(|row| ctx.topology.rows.get(row));
+    let row = ctx
+        .topology
+        .row_at(gpu.bdf)
+        .and_then(|row| ctx.topology.rows.get(row));
     match (row.filter(|row| !row.label.is_empty()), gpu.ids.known()) {
         (Some(row), _) => row.label.clone(),
         (None, Some(ids)) => ids.to_string(),
@@ -120,7 +140,10 @@ mod tests {
         assert_eq!(found.outcome, Outcome::Pass);
         assert_eq!(found.subject, "GPU0 (0000:03:00.0)");
         assert_eq!(found.message, "NVIDIA H200, NUMA node 0.");
-        assert_eq!(found.evidence[0].source, "/sys/bus/pci/devices/0000:03:00.0/driver");
+        assert_eq!(
+            found.evidence[0].source,
+            "/sys/bus/pci/devices/0000:03:00.0/driver"
+        );
     }
 
     #[test]
@@ -134,7 +157,10 @@ mod tests {
             Outcome::Unknown,
             "a text may leave it out"
         );
-        assert_eq!(only("gpu.present", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("gpu.present", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
         let mut facts = machine();
         for device in facts.devices_mut() {
             device.ids = Fact::Unknown(Why::Denied);

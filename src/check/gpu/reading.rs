@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use crate::check::{Ctx, Judgement, Rule, passthrough, unknown_if};
-use crate::model::{Bdf, Cuda, CudaGpu, CudaOutcome, Fact, Nvml, NvmlGpu, NvmlOutcome, PciDevice, Why};
+use crate::model::{
+    Bdf, Cuda, CudaGpu, CudaOutcome, Fact, Nvml, NvmlGpu, NvmlOutcome, PciDevice, Why,
+};
 
 /// CUDA's library.
 pub const CUDA: &str = "libcuda.so.1";
@@ -72,7 +74,11 @@ pub fn nvml<'a>(ctx: &Ctx<'a>) -> Result<&'a Nvml, Gap> {
     match &ctx.facts.nvml {
         Fact::Known(NvmlOutcome::Read(nvml)) => Ok(nvml),
         Fact::Known(NvmlOutcome::Absent { reason } | NvmlOutcome::Failed { reason, .. }) => {
-            Err(gap(Why::NotCovered, reason, "an NVML that answers: see gpu.driver"))
+            Err(gap(
+                Why::NotCovered,
+                reason,
+                "an NVML that answers: see gpu.driver",
+            ))
         }
         Fact::Unknown(Why::NotCovered) => Err(gap(
             Why::NotCovered,
@@ -86,12 +92,15 @@ pub fn nvml<'a>(ctx: &Ctx<'a>) -> Result<&'a Nvml, Gap> {
 /// A GPU as NVML sees it.
 pub fn nvml_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a NvmlGpu, Gap> {
     let nvml = nvml(ctx)?;
-    nvml.gpus.iter().find(|gpu| gpu.bdf == bdf).ok_or_else(|| Gap {
-        why: Why::NotCovered,
-        source: "NVML",
-        said: format!("{} GPUs, not this one", nvml.gpus.len()),
-        needs: "an NVML that shows this GPU: see gpu.present and gpu.driver".to_owned(),
-    })
+    nvml.gpus
+        .iter()
+        .find(|gpu| gpu.bdf == bdf)
+        .ok_or_else(|| Gap {
+            why: Why::NotCovered,
+            source: "NVML",
+            said: format!("{} GPUs, not this one", nvml.gpus.len()),
+            needs: "an NVML that shows this GPU: see gpu.present and gpu.driver".to_owned(),
+        })
 }
 
 /// CUDA's reading.
@@ -137,7 +146,9 @@ pub fn cuda_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a CudaGpu, Gap> {
         needs: needs.to_owned(),
     };
     let ids = |bdf| ctx.facts.device(bdf).and_then(|device| device.ids.known());
-    let alike = |gpu: &&CudaGpu| cuda.one_of_each && gpu.bdf.and_then(ids).is_some_and(|of| Some(of) == ids(bdf));
+    let alike = |gpu: &&CudaGpu| {
+        cuda.one_of_each && gpu.bdf.and_then(ids).is_some_and(|of| Some(of) == ids(bdf))
+    };
     let itself = cuda.gpus.iter().find(|gpu| gpu.bdf == Some(bdf));
     // What CUDA says of one holds of all of its model.
     match itself.or_else(|| cuda.gpus.iter().find(alike)) {
@@ -178,14 +189,26 @@ mod tests {
         let mut facts = two_gpus("0000:05:00.0");
         let subjects = |facts: &_| -> Vec<(String, Outcome)> {
             let found = findings("gpu.persistence", facts, &[]);
-            found.into_iter().map(|found| (found.subject, found.outcome)).collect()
+            found
+                .into_iter()
+                .map(|found| (found.subject, found.outcome))
+                .collect()
         };
         let (first, second) = ("GPU0 (0000:03:00.0)", "GPU1 (0000:05:00.0)");
-        assert_eq!(subjects(&facts), [(format!("{first}, {second}"), Outcome::Pass)]);
+        assert_eq!(
+            subjects(&facts),
+            [(format!("{first}, {second}"), Outcome::Pass)]
+        );
         nvml_gpu(&mut facts, |gpu| gpu.persistence = Fact::Known(false));
-        let apart = [(first.to_owned(), Outcome::Info), (second.to_owned(), Outcome::Pass)];
+        let apart = [
+            (first.to_owned(), Outcome::Info),
+            (second.to_owned(), Outcome::Pass),
+        ];
         assert_eq!(subjects(&facts), apart);
         facts.nvml = Fact::Unknown(Why::NotCovered);
-        assert_eq!(subjects(&facts), [(format!("{first}, {second}"), Outcome::Unknown)]);
+        assert_eq!(
+            subjects(&facts),
+            [(format!("{first}, {second}"), Outcome::Unknown)]
+        );
     }
 }

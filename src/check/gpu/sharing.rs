@@ -22,8 +22,11 @@ pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Fact::Known(true) => {
                 let message = "MIG is on: there is no peer-to-peer between GPUs or instances, and without gdrdrv no CPU mapping; \
                                RDMA works, to the instance a process has.";
-                let wanted = ["p2p", "mpi"].iter().any(|profile| ctx.expectations.names(profile))
-                    || (ctx.expectations.names("gdrcopy") && ctx.facts.gdrdrv.version.present().is_none());
+                let wanted = ["p2p", "mpi"]
+                    .iter()
+                    .any(|profile| ctx.expectations.names(profile))
+                    || (ctx.expectations.names("gdrcopy")
+                        && ctx.facts.gdrdrv.version.present().is_none());
                 match wanted {
                     true => Judgement::broken(subject, message),
                     false => Judgement::info(subject, message),
@@ -82,12 +85,15 @@ pub fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Err(gap) => return vec![gap.unknown("machine")],
     };
     let judgement = match &nvml.confidential_compute {
-        Fact::Known(false) => Judgement::pass("machine", "Confidential computing is off.").evidence(SOURCE, "off"),
-        // NVML was asked: it does not know it, or no GPU here has it.
-        Fact::Unknown(Why::NotCovered) => {
-            Judgement::pass("machine", "These GPUs or their driver have no confidential computing.")
-                .evidence(SOURCE, "not supported")
+        Fact::Known(false) => {
+            Judgement::pass("machine", "Confidential computing is off.").evidence(SOURCE, "off")
         }
+        // NVML was asked: it does not know it, or no GPU here has it.
+        Fact::Unknown(Why::NotCovered) => Judgement::pass(
+            "machine",
+            "These GPUs or their driver have no confidential computing.",
+        )
+        .evidence(SOURCE, "not supported"),
         Fact::Unknown(why) => Judgement::unknown("machine", *why, SOURCE),
         Fact::Known(true) => {
             let links = match nvml.protected_links.known().map(String::as_str) {
@@ -157,10 +163,15 @@ mod tests {
     fn mig_matters_to_peers_and_not_to_rdma() {
         let mut facts = machine();
         nvml_gpu(&mut facts, |gpu| gpu.mig = Fact::Known(true));
-        let outcome = |profiles: &[&str], facts: &Facts| findings("gpu.mig", facts, profiles)[0].outcome;
+        let outcome =
+            |profiles: &[&str], facts: &Facts| findings("gpu.mig", facts, profiles)[0].outcome;
         assert_eq!(outcome(&["rdma"], &facts), Outcome::Info);
         assert_eq!(outcome(&["p2p"], &facts), Outcome::Warn);
-        assert_eq!(outcome(&["gdrcopy"], &facts), Outcome::Info, "gdrdrv maps instances");
+        assert_eq!(
+            outcome(&["gdrcopy"], &facts),
+            Outcome::Info,
+            "gdrdrv maps instances"
+        );
         facts.gdrdrv.version = Fact::Known(None);
         assert_eq!(outcome(&["gdrcopy"], &facts), Outcome::Warn);
         nvml_gpu(&mut facts, |gpu| gpu.mig = Fact::default());
@@ -179,7 +190,9 @@ mod tests {
             ("unknown 9", Outcome::Unknown),
         ] {
             let mut facts = machine();
-            nvml_gpu(&mut facts, |gpu| gpu.virtualization = Fact::Known(mode.to_owned()));
+            nvml_gpu(&mut facts, |gpu| {
+                gpu.virtualization = Fact::Known(mode.to_owned())
+            });
             assert_eq!(only("gpu.vgpu", &facts).outcome, outcome, "{mode}");
         }
     }
@@ -192,7 +205,11 @@ mod tests {
         });
         let found = only("gpu.confidential", &on);
         assert_eq!(found.outcome, Outcome::Warn);
-        assert!(found.message.ends_with("works (protected PCIe)."), "{}", found.message);
+        assert!(
+            found.message.ends_with("works (protected PCIe)."),
+            "{}",
+            found.message
+        );
         let old = with_nvml(|nvml| nvml.confidential_compute = Fact::default());
         assert_eq!(only("gpu.confidential", &old).outcome, Outcome::Pass);
         let broken = with_nvml(|nvml| nvml.confidential_compute = Fact::Unknown(Why::Broken));

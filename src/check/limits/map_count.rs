@@ -39,10 +39,17 @@ mod tests {
     #[test]
     fn fewer_than_the_default_are_few() {
         let mut facts = machine();
-        for (count, outcome) in [(65530, Outcome::Pass), (262_144, Outcome::Pass), (65529, Outcome::Info)] {
+        for (count, outcome) in [
+            (65530, Outcome::Pass),
+            (262_144, Outcome::Pass),
+            (65529, Outcome::Info),
+        ] {
             facts.limits.max_map_count = Fact::Known(count);
             assert_eq!(only("limits.map-count", &facts).outcome, outcome, "{count}");
         }
-        assert_eq!(only("limits.map-count", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("limits.map-count", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

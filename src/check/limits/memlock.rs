@@ -48,7 +48,7 @@ fn own(ctx: &Ctx<'_>) -> Vec<Judgement> {
 /// Services whose units bound the programs that they start: they get systemd's default of 8 MiB where nothing says
 /// otherwise. What is started by hand in a container or a job may have another limit still.
 fn services(ctx: &Ctx<'_>) -> Option<Judgement> {
-    rdma::cards(ctx.facts).next()?;
+    rdma::rdma_nics(ctx.facts).next()?;
     let services = ctx.facts.limits.services.known()?;
     let settings = ctx.facts.limits.memlock_settings.known()?;
     let default = settings
@@ -67,8 +67,9 @@ fn services(ctx: &Ctx<'_>) -> Option<Judgement> {
         return None;
     }
     let names = words::list(bounded.iter().map(|(service, _)| &service.name));
-    let message =
-        format!("Programs that {names} starts may lock little memory, where the job or container does not say more.");
+    let message = format!(
+        "Programs that {names} starts may lock little memory, where the job or container does not say more."
+    );
     let judgement = bounded.iter().fold(
         Judgement::info(names, message),
         |judgement, (service, setting)| match setting {
@@ -96,15 +97,20 @@ fn limited(ctx: &Ctx<'_>, soft: u64) -> Judgement {
     let (weight, message) = match soft {
         0 => (
             Severity::Error,
-            format!("This process may lock no memory at all: nothing can be registered for RDMA. {counted}"),
+            format!(
+                "This process may lock no memory at all: nothing can be registered for RDMA. {counted}"
+            ),
         ),
         soft => (
             Severity::Warn,
-            format!("This process may lock {} at most. {counted}", words::size(soft)),
+            format!(
+                "This process may lock {} at most. {counted}",
+                words::size(soft)
+            ),
         ),
     };
     // Without a NIC nobody registers memory.
-    let no_nic = ctx.facts.rdma.known().is_some() && rdma::cards(ctx.facts).next().is_none();
+    let no_nic = ctx.facts.rdma.known().is_some() && rdma::rdma_nics(ctx.facts).next().is_none();
     let weight = if no_nic { Severity::Info } else { weight };
     let hard = match ctx.facts.process.memlock_hard {
         Fact::Known(None) => "unlimited (ulimit -l unlimited raises it in this shell)".to_owned(),
@@ -114,7 +120,13 @@ fn limited(ctx: &Ctx<'_>, soft: u64) -> Judgement {
     let judgement = Judgement::broken(subject, message)
         .weighing(weight)
         .evidence("/proc/self/limits: Max locked memory, hard", hard);
-    let settings = ctx.facts.limits.memlock_settings.known().into_iter().flatten();
+    let settings = ctx
+        .facts
+        .limits
+        .memlock_settings
+        .known()
+        .into_iter()
+        .flatten();
     settings
         .fold(judgement, |judgement, setting| judgement.evidence(&setting.path, &setting.line))
         .fix(
@@ -150,7 +162,9 @@ mod tests {
             assert_eq!(found.outcome, outcome, "{soft:?} {capabilities:x}");
             assert!(found.message.contains(word), "{}", found.message);
         }
-        let fix = only("limits.memlock", &with(Some(0), 0)).fix.expect("a fix");
+        let fix = only("limits.memlock", &with(Some(0), 0))
+            .fix
+            .expect("a fix");
         for word in ["limits.d", "LimitMEMLOCK=infinity", "--ulimit memlock=-1"] {
             assert!(fix.command.contains(word), "{word}");
         }
@@ -173,7 +187,10 @@ mod tests {
             service("docker", None),
         ]);
         let found = findings("limits.memlock", &facts, &["rdma"]);
-        assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Pass, Outcome::Info));
+        assert_eq!(
+            (found[0].outcome, found[1].outcome),
+            (Outcome::Pass, Outcome::Info)
+        );
         assert_eq!(found[1].subject, "docker");
         let default = setting("/etc/systemd/system.conf", "DefaultLimitMEMLOCK=infinity");
         facts.limits.memlock_settings = Fact::Known(vec![default]);
@@ -194,6 +211,9 @@ mod tests {
         let mut facts = with(Some(0), 0);
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("limits.memlock", &facts).outcome, Outcome::Info);
-        assert_eq!(only("limits.memlock", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("limits.memlock", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -20,7 +20,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "Registered memory is pinned and counts against this limit unless the process may lock at will. \
             Registration then answers ENOMEM (Cannot allocate memory), or EPERM where the limit is 0.",
-        cure: "Raise it: ulimit -l unlimited, limits.d, LimitMEMLOCK= of the service that starts the program, --ulimit \
+        remedy: "Raise it: ulimit -l unlimited, limits.d, LimitMEMLOCK= of the service that starts the program, --ulimit \
             memlock=-1 of the container.",
         references: &["https://man7.org/linux/man-pages/man2/getrlimit.2.html"],
         judge: memlock,
@@ -33,7 +33,7 @@ pub const CHECKS: &[Check] = &[
         why: "The RDMA controller bounds how many devices a group may open and how many queues, regions and the like \
             it may make. Beyond that ibv_open_device, ibv_create_qp and ibv_reg_mr fail, whatever the memlock limit \
             is.",
-        cure: "Raise rdma.max of the group (Slurm, Kubernetes or systemd set it), or end the processes that use it up.",
+        remedy: "Raise rdma.max of the group (Slurm, Kubernetes or systemd set it), or end the processes that use it up.",
         references: &["https://docs.kernel.org/admin-guide/cgroup-v2.html#rdma"],
         judge: rdma_cgroup,
     },
@@ -44,7 +44,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "Each GPU buffer that the CPU maps, and each region of an allocator, is a mapping. Beyond the limit mmap \
             answers Cannot allocate memory, however much memory is free.",
-        cure: "sysctl vm.max_map_count=262144, or more where a program maps many small buffers.",
+        remedy: "sysctl vm.max_map_count=262144, or more where a program maps many small buffers.",
         references: &["https://docs.kernel.org/admin-guide/sysctl/vm.html#max-map-count"],
         judge: map_count,
     },

@@ -97,8 +97,12 @@ mod tests {
             "{}",
             found[0].message
         );
-        facts.limits.rdma_cgroup = Fact::Known(vec![grant("hca_handle", 2, Fact::Unknown(Why::Denied))]);
+        facts.limits.rdma_cgroup =
+            Fact::Known(vec![grant("hca_handle", 2, Fact::Unknown(Why::Denied))]);
         assert_eq!(only("limits.rdma-cgroup", &facts).outcome, Outcome::Unknown);
-        assert_eq!(only("limits.rdma-cgroup", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("limits.rdma-cgroup", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

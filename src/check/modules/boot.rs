@@ -1,28 +1,43 @@
 //! peermem.boot: what is loaded now is loaded again after a reboot, and after openibd takes the RDMA stack down.
 
-use super::road;
+use super::memory_path;
 use crate::check::{Ctx, Judgement, unknown_if, words};
 use crate::model::{Fact, Severity};
 
-const PLACES: &str = "/etc/modules-load.d, /etc/modules, /etc/infiniband/nv_peer_mem.conf, multi-user.target.wants";
+const PLACES: &str =
+    "/etc/modules-load.d, /etc/modules, /etc/infiniband/nv_peer_mem.conf, multi-user.target.wants";
 
 /// Whether something of this machine loads the module at boot.
 pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let peers = &ctx.facts.peer_memory;
-    let unknown = unknown_if(&peers.nvidia_peermem, "machine", "/sys/module/nvidia_peermem");
-    if let Some(unknown) = unknown.or_else(|| unknown_if(&peers.nv_peer_mem, "machine", "/sys/module/nv_peer_mem")) {
+    let unknown = unknown_if(
+        &peers.nvidia_peermem,
+        "machine",
+        "/sys/module/nvidia_peermem",
+    );
+    if let Some(unknown) =
+        unknown.or_else(|| unknown_if(&peers.nv_peer_mem, "machine", "/sys/module/nv_peer_mem"))
+    {
         return vec![unknown];
     }
     let module = match (&peers.nvidia_peermem, &peers.nv_peer_mem) {
         (Fact::Known(true), _) => "nvidia-peermem",
         (_, Fact::Known(true)) => "nv_peer_mem",
-        _ => return vec![Judgement::skip("machine", "No peer memory module is loaded.")],
+        _ => {
+            return vec![Judgement::skip(
+                "machine",
+                "No peer memory module is loaded.",
+            )];
+        }
     };
     let at_boot = match &ctx.facts.module_files.at_boot {
         Fact::Known(at_boot) => at_boot,
         Fact::Unknown(why) => return vec![Judgement::unknown(module, *why, PLACES)],
     };
-    let places: Vec<_> = at_boot.iter().filter(|place| suits(module, &place.names)).collect();
+    let places: Vec<_> = at_boot
+        .iter()
+        .filter(|place| suits(module, &place.names))
+        .collect();
     if !places.is_empty() {
         let by = words::list(places.iter().map(|place| &place.path));
         let pass = Judgement::pass(module, format!("{module} is loaded at boot, by {by}."));
@@ -40,7 +55,7 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .container_marks
         .known()
         .is_some_and(|marks| !marks.is_empty());
-    let weight = match container || road::dma_buf_everywhere(ctx) {
+    let weight = match container || memory_path::dma_buf_everywhere(ctx) {
         true => Severity::Info,
         false => Severity::Warn,
     };
@@ -52,7 +67,10 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Judgement::broken(module, message)
             .weighing(weight)
             .evidence(PLACES, format!("no word of {module}"))
-            .fix("peermem", format!("echo {module} > /etc/modules-load.d/{module}.conf")),
+            .fix(
+                "peermem",
+                format!("echo {module} > /etc/modules-load.d/{module}.conf"),
+            ),
     ]
 }
 
@@ -75,7 +93,9 @@ mod tests {
     /// Loaded, under the proprietary modules: dma-buf is closed.
     fn closed() -> Facts {
         let mut facts = machine();
-        facts.driver.version_line = Fact::Known(Some("NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned()));
+        facts.driver.version_line = Fact::Known(Some(
+            "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
+        ));
         facts
     }
 
@@ -101,7 +121,11 @@ mod tests {
                 .contains("/etc/modules-load.d/nvidia-peermem.conf")
         );
         facts.driver = machine().driver;
-        assert_eq!(only("peermem.boot", &facts).outcome, Outcome::Info, "dma-buf is open");
+        assert_eq!(
+            only("peermem.boot", &facts).outcome,
+            Outcome::Info,
+            "dma-buf is open"
+        );
     }
 
     #[test]
@@ -115,6 +139,9 @@ mod tests {
         assert_eq!(only("peermem.boot", &facts).outcome, Outcome::Pass);
         facts.module_files.at_boot = Fact::Unknown(Why::NotCovered);
         assert_eq!(only("peermem.boot", &facts).outcome, Outcome::Unknown);
-        assert_eq!(only("peermem.boot", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("peermem.boot", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! Its file tells before it is loaded: `modules.dep` lists ib_core or ib_uverbs among what it needs if and only if it was
 //! built with their symbols. Built without, its initialisation answers EINVAL and logs nothing.
 
-use super::road::{self, Road};
+use super::memory_path::{self, PathState};
 use crate::check::{Ctx, Judgement, rdma, unknown_if, version};
 use crate::model::{Fact, ModuleFile, Severity, Why};
 
@@ -18,16 +18,27 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband") {
         return vec![unknown];
     }
-    if rdma::cards(ctx.facts).next().is_none() {
+    if rdma::rdma_nics(ctx.facts).next().is_none() {
         return vec![Judgement::skip(
             "machine",
             "There is no NIC that could reach GPU memory.",
         )];
     }
     let branch = match version::driver(ctx.facts) {
-        Fact::Known(None) => return vec![Judgement::skip("machine", "The NVIDIA driver is not loaded.")],
+        Fact::Known(None) => {
+            return vec![Judgement::skip(
+                "machine",
+                "The NVIDIA driver is not loaded.",
+            )];
+        }
         Fact::Known(Some(version)) => version::branch(&version),
-        Fact::Unknown(why) => return vec![Judgement::unknown("nvidia-peermem", why, "/sys/module/nvidia/version")],
+        Fact::Unknown(why) => {
+            return vec![Judgement::unknown(
+                "nvidia-peermem",
+                why,
+                "/sys/module/nvidia/version",
+            )];
+        }
     };
     if branch.is_some_and(|branch| branch < FIRST) {
         let message = "Drivers before 470 have no nvidia-peermem: nv_peer_mem is theirs.";
@@ -38,7 +49,10 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "nvidia-peermem",
             "nvidia-peermem is loaded, and the RDMA stack took it.",
         );
-        return vec![judgement.evidence(format!("{}, {}", road::MODULE, road::CLIENTS), said)];
+        return vec![judgement.evidence(
+            format!("{}, {}", memory_path::MODULE, memory_path::CLIENTS),
+            said,
+        )];
     }
     vec![match ctx.facts.module_files.find("nvidia_peermem") {
         Fact::Known(Some(module)) => built(ctx, module),
@@ -65,8 +79,10 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 /// What shows that the module is loaded and at work.
 fn taken(ctx: &Ctx<'_>) -> Option<String> {
-    match road::peer_memory(ctx, None) {
-        Road::Open(said) if ctx.facts.peer_memory.nvidia_peermem == Fact::Known(true) => Some(said),
+    match memory_path::peer_memory(ctx, None) {
+        PathState::Open(said) if ctx.facts.peer_memory.nvidia_peermem == Fact::Known(true) => {
+            Some(said)
+        }
         _ => None,
     }
 }
@@ -89,7 +105,8 @@ fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
         true => "nothing".to_owned(),
         false => module.needs.join(", "),
     };
-    let dep = |judgement: Judgement| judgement.evidence(DEP, format!("{} needs {needs}", module.path));
+    let dep =
+        |judgement: Judgement| judgement.evidence(DEP, format!("{} needs {needs}", module.path));
     if !stack.is_empty() {
         let message = format!(
             "nvidia-peermem of {} was built with the RDMA stack's symbols ({}).",
@@ -136,7 +153,7 @@ fn is_stack(name: &str) -> bool {
 
 /// Where dma-buf is open for every NIC, only software that knows nvidia-peermem alone misses it, or its answer.
 fn weigh(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
-    match road::dma_buf_everywhere(ctx) {
+    match memory_path::dma_buf_everywhere(ctx) {
         false => judgement,
         true => Judgement {
             message: format!(
@@ -157,7 +174,9 @@ mod tests {
     /// Not loaded, under the proprietary modules: dma-buf is closed.
     fn with(needs: Option<&[&str]>, exporters: &[&str]) -> Facts {
         let mut facts = machine();
-        facts.driver.version_line = Fact::Known(Some("NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned()));
+        facts.driver.version_line = Fact::Known(Some(
+            "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
+        ));
         facts.peer_memory.nvidia_peermem = Fact::Known(false);
         facts.peer_memory.clients = Fact::Known(None);
         let module = needs.map(|needs| module_file("nvidia_peermem", needs));
@@ -171,13 +190,20 @@ mod tests {
     fn what_it_needs_tells_how_it_was_built() {
         let only = |facts: &Facts| only("peermem.buildable", facts);
         assert!(only(&machine()).message.contains("loaded"));
-        let found = only(&with(Some(&["ib_uverbs", "ib_core", "nvidia"]), &["ib_uverbs"]));
+        let found = only(&with(
+            Some(&["ib_uverbs", "ib_core", "nvidia"]),
+            &["ib_uverbs"],
+        ));
         assert_eq!(found.outcome, Outcome::Pass);
         let found = only(&with(Some(&["nvidia"]), &["ib_uverbs"]));
         assert_eq!(found.outcome, Outcome::Fail);
         assert!(found.message.contains("built without") && found.message.contains("logs nothing"));
         let found = only(&with(Some(&["nvidia"]), &[]));
-        assert!(found.message.contains("has no peer memory"), "{}", found.message);
+        assert!(
+            found.message.contains("has no peer memory"),
+            "{}",
+            found.message
+        );
         let found = only(&with(None, &["ib_core"]));
         assert!(
             found
@@ -219,7 +245,10 @@ mod tests {
         facts.driver = machine().driver;
         facts.module_files.on_disk = Fact::Known(None);
         let found = &findings("peermem.buildable", &facts, &["rdma"])[0];
-        assert_eq!((found.outcome, found.severity), (Outcome::Unknown, Severity::Info));
+        assert_eq!(
+            (found.outcome, found.severity),
+            (Outcome::Unknown, Severity::Info)
+        );
         assert!(
             found.message.ends_with(". dma-buf is open without it."),
             "{}",
@@ -233,12 +262,19 @@ mod tests {
         facts.module_files.on_disk = Fact::Known(None);
         let found = only("peermem.buildable", &facts);
         assert_eq!(found.outcome, Outcome::Unknown);
-        assert!(found.needs.is_some_and(|needs| needs.contains("/lib/modules")));
+        assert!(
+            found
+                .needs
+                .is_some_and(|needs| needs.contains("/lib/modules"))
+        );
         facts.driver.version_line = Fact::Known(None);
         facts.driver.module_version = Fact::Known(None);
         assert_eq!(only("peermem.buildable", &facts).outcome, Outcome::Skip);
         facts.driver.module_version = Fact::Known(Some("460.91.03".to_owned()));
         assert_eq!(only("peermem.buildable", &facts).outcome, Outcome::Skip);
-        assert_eq!(only("peermem.buildable", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("peermem.buildable", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -54,41 +54,58 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
     };
     if !state.character || !majors.contains(&state.major) {
         let major_is = state.major;
-        let message = format!("The node has major number {major_is}, gdrdrv has {major}: it opens something else.");
+        let message = format!(
+            "The node has major number {major_is}, gdrdrv has {major}: it opens something else."
+        );
         return Judgement::broken(NODE, message)
             .evidence("/proc/devices", format!("{major} gdrdrv"))
-            .fix("gdrdrv-node", format!("rm {NODE}; mknod -m 0666 {NODE} c {major} 0"));
+            .fix(
+                "gdrdrv-node",
+                format!("rm {NODE}; mknod -m 0666 {NODE} c {major} 0"),
+            );
     }
     match usable(state) {
         Fact::Known(true) => {}
         Fact::Known(false) => {
-            return Judgement::broken(NODE, "gdrdrv is loaded, but this user may not open its node.")
-                .fix("gdrdrv-node", format!("chmod 0666 {NODE}"));
+            return Judgement::broken(
+                NODE,
+                "gdrdrv is loaded, but this user may not open its node.",
+            )
+            .fix("gdrdrv-node", format!("chmod 0666 {NODE}"));
         }
         Fact::Unknown(why) => return Judgement::unknown(NODE, why, "access to /dev/gdrdrv"),
     }
     if let Some(judgement) = other_flavour(ctx) {
         return judgement;
     }
-    let version = ctx.facts.gdrdrv.version.present().or_else(|| param(ctx, "Version"));
+    let version = ctx
+        .facts
+        .gdrdrv
+        .version
+        .present()
+        .or_else(|| param(ctx, "Version"));
     match version {
         Some(version) if is_older(version) => {
-            let message =
-                format!("gdrdrv {version} leaks mappings and may crash the kernel: 2.4.4 is the first sound one.");
+            let message = format!(
+                "gdrdrv {version} leaks mappings and may crash the kernel: 2.4.4 is the first sound one."
+            );
             Judgement::broken(NODE, message)
                 .evidence(MODULE, version)
                 .advice("install gdrdrv 2.4.4 or later")
         }
         Some(version) => {
-            let pass =
-                Judgement::pass(NODE, format!("gdrdrv {version} is loaded and opens.")).evidence(MODULE, version);
+            let pass = Judgement::pass(NODE, format!("gdrdrv {version} is loaded and opens."))
+                .evidence(MODULE, version);
             let said = ["Built for NVIDIA driver flavor", "Use persistent mapping"];
             said.iter().fold(pass, |pass, name| match param(ctx, name) {
                 Some(value) => pass.evidence(format!("{PARAMS}: {name}"), value),
                 None => pass,
             })
         }
-        None => Judgement::pass(NODE, "gdrdrv is loaded and opens; its version is not known."),
+        None => Judgement::pass(
+            NODE,
+            "gdrdrv is loaded and opens; its version is not known.",
+        ),
     }
 }
 
@@ -142,7 +159,10 @@ fn describe(state: &NodeState) -> String {
     } else {
         "no character device"
     };
-    format!("{kind} {}:{}, mode {:04o}", state.major, state.minor, state.mode)
+    format!(
+        "{kind} {}:{}, mode {:04o}",
+        state.major, state.minor, state.mode
+    )
 }
 
 #[cfg(test)]
@@ -168,7 +188,11 @@ mod tests {
             "gdrdrv 2.5 is loaded and opens."
         );
         let recorded = with(|node| node.usable = Fact::Unknown(Why::NotCovered));
-        assert_eq!(only("gdrdrv.node", &recorded).outcome, Outcome::Pass, "mode 0666");
+        assert_eq!(
+            only("gdrdrv.node", &recorded).outcome,
+            Outcome::Pass,
+            "mode 0666"
+        );
     }
 
     #[test]
@@ -209,7 +233,10 @@ mod tests {
             assert_eq!(found.outcome, Outcome::Info);
             assert!(found.message.contains(word), "{}", found.message);
             assert!(found.fix.expect("a fix").command.contains(fix));
-            assert_eq!(findings("gdrdrv.node", &facts, &["gdrcopy"])[0].outcome, Outcome::Warn);
+            assert_eq!(
+                findings("gdrdrv.node", &facts, &["gdrcopy"])[0].outcome,
+                Outcome::Warn
+            );
         }
     }
 
@@ -217,12 +244,21 @@ mod tests {
     fn a_module_of_the_other_flavour_is_none() {
         let mut facts = machine();
         if let Fact::Known(Some(params)) = &mut facts.gdrdrv.params {
-            params.insert("Built for NVIDIA driver flavor".to_owned(), "proprietary".to_owned());
+            params.insert(
+                "Built for NVIDIA driver flavor".to_owned(),
+                "proprietary".to_owned(),
+            );
         }
         let found = &findings("gdrdrv.node", &facts, &["gdrcopy"])[0];
         assert_eq!(found.outcome, Outcome::Warn);
-        assert!(found.message.contains("built for the proprietary"), "{}", found.message);
-        facts.driver.version_line = Fact::Known(Some("NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned()));
+        assert!(
+            found.message.contains("built for the proprietary"),
+            "{}",
+            found.message
+        );
+        facts.driver.version_line = Fact::Known(Some(
+            "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
+        ));
         assert_eq!(only("gdrdrv.node", &facts).outcome, Outcome::Pass);
         // Before 2.5 there is no such file.
         facts.gdrdrv.params = Fact::Known(None);
@@ -231,11 +267,15 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_unknown() {
-        let closed = with(|node| (node.usable, node.mode) = (Fact::Unknown(Why::NotCovered), 0o600));
+        let closed =
+            with(|node| (node.usable, node.mode) = (Fact::Unknown(Why::NotCovered), 0o600));
         assert_eq!(only("gdrdrv.node", &closed).outcome, Outcome::Unknown);
         let mut facts = machine();
         facts.kernel.char_devices = Fact::Unknown(Why::Denied);
         assert_eq!(only("gdrdrv.node", &facts).outcome, Outcome::Unknown);
-        assert_eq!(only("gdrdrv.node", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("gdrdrv.node", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

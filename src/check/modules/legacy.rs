@@ -17,9 +17,13 @@ const SUCCESSOR: u32 = 470;
 pub fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let peers = &ctx.facts.peer_memory;
     let unknown = unknown_if(&peers.nv_peer_mem, "nv_peer_mem", MODULE);
-    if let Some(unknown) =
-        unknown.or_else(|| unknown_if(&peers.nvidia_peermem, "nv_peer_mem", "/sys/module/nvidia_peermem"))
-    {
+    if let Some(unknown) = unknown.or_else(|| {
+        unknown_if(
+            &peers.nvidia_peermem,
+            "nv_peer_mem",
+            "/sys/module/nvidia_peermem",
+        )
+    }) {
         return vec![unknown];
     }
     let new = peers.nvidia_peermem == Fact::Known(true);
@@ -60,9 +64,10 @@ fn successor(ctx: &Ctx<'_>) -> Judgement {
     };
     let judgement = judgement.evidence(MODULE, "not loaded");
     match ofed {
-        Some(ofed) => judgement
-            .evidence(OFED, ofed)
-            .evidence("/sys/module/nvidia_peermem/parameters/peerdirect_support", parameter_is),
+        Some(ofed) => judgement.evidence(OFED, ofed).evidence(
+            "/sys/module/nvidia_peermem/parameters/peerdirect_support",
+            parameter_is,
+        ),
         None => judgement,
     }
 }
@@ -71,7 +76,9 @@ fn old(ctx: &Ctx<'_>) -> Judgement {
     let version = match &ctx.facts.peer_memory.nv_peer_mem_version {
         Fact::Known(Some(version)) => version.as_str(),
         Fact::Known(None) => "of unknown version",
-        Fact::Unknown(why) => return Judgement::unknown("nv_peer_mem", *why, "/sys/module/nv_peer_mem/version"),
+        Fact::Unknown(why) => {
+            return Judgement::unknown("nv_peer_mem", *why, "/sys/module/nv_peer_mem/version");
+        }
     };
     let ofed = match &ctx.facts.module_files.ofed {
         Fact::Known(ofed) => ofed.as_deref().filter(|version| *version != INBOX),
@@ -146,7 +153,12 @@ mod tests {
     fn each_version_has_its_stack() {
         for (version, ofed, outcome, word) in [
             ("1.1-0", "4.9-7.1.0", Outcome::Info, "no longer maintains"),
-            ("1.1-0", "5.8-1.1.2", Outcome::Warn, "belongs to MLNX_OFED 4.9"),
+            (
+                "1.1-0",
+                "5.8-1.1.2",
+                Outcome::Warn,
+                "belongs to MLNX_OFED 4.9",
+            ),
             ("1.3-0", "5.4-1.0.3", Outcome::Warn, "2696789"),
             ("1.3-0", "5.4-3.0.3", Outcome::Info, "no longer"),
             ("1.2-0", "5.5-1.0.3", Outcome::Info, "no longer"),

@@ -10,21 +10,33 @@ const ADVICE: &str = "see why each backend was refused; gdr probe copy tells mor
 /// Each GPU's memory was mapped, and what was written came back.
 pub fn mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let Some(outcome) = &ctx.facts.mapping else {
-        return vec![Judgement::skip("machine", "GPU memory is mapped with --live alone.")];
+        return vec![Judgement::skip(
+            "machine",
+            "GPU memory is mapped with --live alone.",
+        )];
     };
     match outcome {
-        Fact::Unknown(why) => vec![Judgement::unknown("machine", *why, "a trial of mapping GPU memory")],
+        Fact::Unknown(why) => vec![Judgement::unknown(
+            "machine",
+            *why,
+            "a trial of mapping GPU memory",
+        )],
         Fact::Known(MappingOutcome::Absent { reason }) => vec![
-            Judgement::broken("machine", "There is no CUDA library: no GPU memory can be mapped.")
-                .evidence("libcuda.so.1", reason)
-                .advice("install the driver's user-space part (libcuda.so.1)"),
+            Judgement::broken(
+                "machine",
+                "There is no CUDA library: no GPU memory can be mapped.",
+            )
+            .evidence("libcuda.so.1", reason)
+            .advice("install the driver's user-space part (libcuda.so.1)"),
         ],
         Fact::Known(MappingOutcome::Failed { reason }) => vec![
             Judgement::broken("machine", "CUDA shows no GPU whose memory could be mapped.")
                 .evidence("libcuda.so.1", reason)
                 .advice("see gpu.driver and gpu.present; a container needs the nodes /dev/nvidia*"),
         ],
-        Fact::Known(MappingOutcome::Tried(gpus)) => gpus.iter().map(|gpu| judge(ctx, gpu)).collect(),
+        Fact::Known(MappingOutcome::Tried(gpus)) => {
+            gpus.iter().map(|gpu| judge(ctx, gpu)).collect()
+        }
     }
 }
 
@@ -83,7 +95,10 @@ fn subject(ctx: &Ctx<'_>, gpu: &GpuMapping) -> String {
     let Some(bdf) = gpu.bdf else {
         return format!("CUDA device {}", gpu.ordinal);
     };
-    let row = ctx.topology.row_at(bdf).and_then(|row| ctx.topology.rows.get(row));
+    let row = ctx
+        .topology
+        .row_at(bdf)
+        .and_then(|row| ctx.topology.rows.get(row));
     match row {
         Some(row) => format!("{} ({bdf})", row.name),
         None => bdf.to_string(),
@@ -148,7 +163,10 @@ mod tests {
                 "backend gdrdrv: refused: /dev/gdrdrv is not there"
             ]
         );
-        assert_eq!(only("mapping.backend", &verified("Device")).outcome, Outcome::Info);
+        assert_eq!(
+            only("mapping.backend", &verified("Device")).outcome,
+            Outcome::Info
+        );
     }
 
     #[test]
@@ -159,7 +177,10 @@ mod tests {
             ..machine()
         };
         for (facts, words) in [
-            (tried(MappingTrial::Refused { reason: reason() }), "No backend maps"),
+            (
+                tried(MappingTrial::Refused { reason: reason() }),
+                "No backend maps",
+            ),
             (
                 tried(MappingTrial::Wrong {
                     backend: "rm".to_owned(),
@@ -167,8 +188,14 @@ mod tests {
                 }),
                 "wrong bytes",
             ),
-            (with(MappingOutcome::Absent { reason: reason() }), "no CUDA library"),
-            (with(MappingOutcome::Failed { reason: reason() }), "shows no GPU"),
+            (
+                with(MappingOutcome::Absent { reason: reason() }),
+                "no CUDA library",
+            ),
+            (
+                with(MappingOutcome::Failed { reason: reason() }),
+                "shows no GPU",
+            ),
         ] {
             let found = only("mapping.backend", &facts);
             assert_eq!(found.outcome, Outcome::Info, "{}", found.message);
@@ -192,7 +219,16 @@ mod tests {
         });
         let found = only("mapping.backend", &full);
         assert_eq!(found.outcome, Outcome::Unknown, "{}", found.message);
-        assert!(found.evidence.iter().any(|evidence| evidence.value == "out of memory"));
-        assert!(found.needs.is_some_and(|needs| needs.contains("others have filled")));
+        assert!(
+            found
+                .evidence
+                .iter()
+                .any(|evidence| evidence.value == "out of memory")
+        );
+        assert!(
+            found
+                .needs
+                .is_some_and(|needs| needs.contains("others have filled"))
+        );
     }
 }

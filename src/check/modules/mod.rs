@@ -5,8 +5,8 @@ mod buildable;
 mod gdrdrv;
 mod legacy;
 mod mapping;
+pub mod memory_path;
 mod peermem;
-pub mod road;
 
 use super::Check;
 use crate::model::Severity;
@@ -16,9 +16,9 @@ pub use buildable::buildable;
 use gdrdrv::gdrdrv;
 use legacy::legacy;
 use mapping::mapping;
-pub use peermem::mend as mend_peermem;
+pub use memory_path::dma_buf_everywhere;
 use peermem::peermem;
-pub use road::dma_buf_everywhere;
+pub use peermem::remedy as peermem_remedy;
 
 /// The checks of this family, in the order of a report.
 pub const CHECKS: &[Check] = &[
@@ -30,7 +30,7 @@ pub const CHECKS: &[Check] = &[
         why: "A NIC needs to learn the bus addresses of GPU memory: from nvidia-peermem, or from the kernel through \
             dma-buf. With neither, ibv_reg_mr of GPU memory answers EFAULT (Bad address), and programs fall back to \
             staging through the host or stop.",
-        cure: "modprobe nvidia-peermem, or use a kernel, driver and provider that register dma-bufs.",
+        remedy: "modprobe nvidia-peermem, or use a kernel, driver and provider that register dma-bufs.",
         references: &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
             "https://docs.kernel.org/driver-api/dma-buf.html",
@@ -45,7 +45,7 @@ pub const CHECKS: &[Check] = &[
         why: "nvidia-peermem that was built where no RDMA stack with peer memory was installed refuses to load: \
             modprobe answers Invalid argument, and the kernel's log says nothing. Where there is no such file, \
             modprobe is no cure.",
-        cure: "Install the RDMA stack first (DOCA-OFED), then the NVIDIA driver, and both again for a new kernel; or \
+        remedy: "Install the RDMA stack first (DOCA-OFED), then the NVIDIA driver, and both again for a new kernel; or \
             use dma-buf with the open modules.",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia-peermem/nvidia-peermem.c",
@@ -60,7 +60,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "Both modules claim the same name in the RDMA stack. nv_peer_mem with a stack it was not made for \
             deadlocks the node when a program ends.",
-        cure: "With driver 470 or later use nvidia-peermem and remove nv_peer_mem; with an older one, nv_peer_mem 1.3 \
+        remedy: "With driver 470 or later use nvidia-peermem and remove nv_peer_mem; with an older one, nv_peer_mem 1.3 \
             on MLNX_OFED 5.4-3.0.3.0, 5.5-1.0.3.2 or later.",
         references: &[
             "https://docs.nvidia.com/networking/display/MLNXOFEDv543030",
@@ -75,7 +75,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "Nothing loads nvidia-peermem by itself: no device asks for it. After a reboot, or a restart of the RDMA \
             stack, registration of GPU memory answers Bad address.",
-        cure: "Name nvidia-peermem in a file of /etc/modules-load.d.",
+        remedy: "Name nvidia-peermem in a file of /etc/modules-load.d.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
         judge: boot,
     },
@@ -87,7 +87,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "NVIDIA's libgdrapi maps GPU memory through /dev/gdrdrv. A node that is missing, stale or closed makes \
             gdr_open fail; NCCL and UCX then do without. gdr's own library maps without it.",
-        cure: "Load gdrdrv and make its node, or use gdr's libgdrapi.so.2.",
+        remedy: "Load gdrdrv and make its node, or use gdr's libgdrapi.so.2.",
         references: &["https://github.com/NVIDIA/gdrcopy"],
         judge: gdrdrv,
     },
@@ -98,7 +98,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "Small copies between CPU and GPU are fastest through a mapping. Which way there is depends on driver, \
             modules and permissions; only a trial tells.",
-        cure: "Load gdrdrv, or use a driver whose memory can be mapped without it; the trial names what refuses.",
+        remedy: "Load gdrdrv, or use a driver whose memory can be mapped without it; the trial names what refuses.",
         references: &["docs: gdrcopy.md"],
         judge: mapping,
     },

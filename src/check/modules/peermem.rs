@@ -1,29 +1,32 @@
-//! peermem.loaded: one of the two roads by which a NIC gets at GPU memory is open, for each NIC.
+//! peermem.loaded: one of the two memory paths by which a NIC gets at GPU memory is open, for each NIC.
 //!
-//! Files tell only that a road should be open. That it is, a transfer proves.
+//! Files tell only that a memory path should be open. That it is, a transfer proves.
 
 use super::buildable;
-use super::road::{CLIENTS, MODULE, Road, dma_buf, peer_memory};
+use super::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
 use crate::check::{Ctx, Judgement, Rule, rdma};
 use crate::model::{Fact, RdmaDevice};
 
-/// Each NIC's roads.
+/// Each NIC's memory paths.
 pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.rdma {
         return vec![Judgement::unknown("machine", why, "/sys/class/infiniband")];
     }
-    let cards: Vec<&RdmaDevice> = rdma::cards(ctx.facts).collect();
-    if cards.is_empty() {
+    let rdma_nics: Vec<&RdmaDevice> = rdma::rdma_nics(ctx.facts).collect();
+    if rdma_nics.is_empty() {
         return vec![Judgement::skip(
             "machine",
             "There is no NIC that could reach GPU memory.",
         )];
     }
     if version::driver(ctx.facts) == Fact::Known(None) {
-        return vec![Judgement::skip("machine", "The NVIDIA driver is not loaded.")];
+        return vec![Judgement::skip(
+            "machine",
+            "The NVIDIA driver is not loaded.",
+        )];
     }
-    cards.into_iter().map(|nic| judge(ctx, nic)).collect()
+    rdma_nics.into_iter().map(|nic| judge(ctx, nic)).collect()
 }
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
@@ -32,33 +35,39 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let dma_buf = dma_buf(ctx, &provider);
     let subject = nic.name.clone();
     let judgement = match (&peermem, &dma_buf) {
-        (Road::Open(_), Road::Open(_)) => Judgement::pass(
+        (PathState::Open(_), PathState::Open(_)) => Judgement::pass(
             subject,
-            "By the facts both roads to GPU memory are open, nvidia-peermem and dma-buf.",
+            "By the facts both memory paths to GPU memory are open, nvidia-peermem and dma-buf.",
         ),
-        (Road::Open(_), _) => Judgement::pass(subject, "By the facts GPU memory is reached through nvidia-peermem."),
-        (Road::Closed(_), Road::Open(_)) => Judgement::pass(
+        (PathState::Open(_), _) => Judgement::pass(
+            subject,
+            "By the facts GPU memory is reached through nvidia-peermem.",
+        ),
+        (PathState::Closed(_), PathState::Open(_)) => Judgement::pass(
             subject,
             "By the facts GPU memory is reached through dma-buf. Software that knows only \
-             nvidia-peermem (ibv_reg_mr on a GPU pointer) does not see this road.",
+             nvidia-peermem (ibv_reg_mr on a GPU pointer) does not see this memory path.",
         ),
-        (Road::Unknown(..), Road::Open(_)) => Judgement::pass(
+        (PathState::Unknown(..), PathState::Open(_)) => Judgement::pass(
             subject,
             "By the facts GPU memory is reached through dma-buf. Whether nvidia-peermem works \
              too is not known.",
         ),
-        (Road::Unknown(why, source), _) | (Road::Closed(_), Road::Unknown(why, source)) => {
+        (PathState::Unknown(why, source), _)
+        | (PathState::Closed(_), PathState::Unknown(why, source)) => {
             Judgement::unknown(subject, *why, source)
         }
-        (Road::Closed(peermem), Road::Closed(dma_buf)) => {
-            let message = format!("No road to GPU memory is open: nvidia-peermem: {peermem}; dma-buf: {dma_buf}.");
-            mend(ctx, Judgement::broken(subject, message))
+        (PathState::Closed(peermem), PathState::Closed(dma_buf)) => {
+            let message = format!(
+                "No memory path to GPU memory is open: nvidia-peermem: {peermem}; dma-buf: {dma_buf}."
+            );
+            remedy(ctx, Judgement::broken(subject, message))
         }
     };
-    let say = |road: &Road| match road {
-        Road::Open(why) => format!("open: {why}"),
-        Road::Closed(why) => format!("closed: {why}"),
-        Road::Unknown(why, source) => format!("unknown: {source}: {}", why.phrase()),
+    let say = |memory_path: &PathState| match memory_path {
+        PathState::Open(why) => format!("open: {why}"),
+        PathState::Closed(why) => format!("closed: {why}"),
+        PathState::Unknown(why, source) => format!("unknown: {source}: {}", why.phrase()),
     };
     judgement
         .evidence(format!("{MODULE}, {CLIENTS}"), say(&peermem))
@@ -68,8 +77,8 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         )
 }
 
-/// Says what opens the road of nvidia-peermem. Loading the module helps only where it could load and is not.
-pub fn mend(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
+/// Says what opens the memory path of nvidia-peermem. Loading the module helps only where it could load and is not.
+pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     let branch = version::driver(ctx.facts)
         .present()
         .and_then(|version| version::branch(version));
@@ -138,20 +147,29 @@ mod tests {
         assert_eq!(found.outcome, Outcome::Pass);
         assert!(found.message.contains("through nvidia-peermem"));
         let found = only("peermem.loaded", &peers(true, Some(&["other"])));
-        assert!(found.message.contains("not a client") && found.fix.expect("advice").id == "advice");
-        let fix = only("peermem.loaded", &peers(false, Some(&[]))).fix.expect("a fix");
+        assert!(
+            found.message.contains("not a client") && found.fix.expect("advice").id == "advice"
+        );
+        let fix = only("peermem.loaded", &peers(false, Some(&[])))
+            .fix
+            .expect("a fix");
         assert_eq!(
             (fix.id.as_str(), fix.command.as_str()),
             ("peermem", "modprobe nvidia-peermem")
         );
-        let fix = only("peermem.loaded", &peers(false, None)).fix.expect("advice");
+        let fix = only("peermem.loaded", &peers(false, None))
+            .fix
+            .expect("advice");
         assert!(
             fix.id == "peermem" && fix.command.contains("Invalid argument"),
             "its file is there"
         );
         let mut facts = peers(false, None);
         facts.module_files.on_disk = Fact::Known(Some(Vec::new()));
-        assert_eq!(only("peermem.loaded", &facts).fix.expect("advice").id, "advice");
+        assert_eq!(
+            only("peermem.loaded", &facts).fix.expect("advice").id,
+            "advice"
+        );
         assert_eq!(
             findings("peermem.loaded", &peers(false, None), &["rdma"])[0].outcome,
             Outcome::Fail
@@ -162,7 +180,10 @@ mod tests {
     fn without_a_list_of_clients_the_users_of_the_stack_tell() {
         let mut facts = peers(true, None);
         let nvidia: (&str, &[&str]) = ("nvidia", &["nvidia_peermem"]);
-        users(&mut facts, &[nvidia, ("ib_core", &["mlx5_ib", "nvidia_peermem"])]);
+        users(
+            &mut facts,
+            &[nvidia, ("ib_core", &["mlx5_ib", "nvidia_peermem"])],
+        );
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Pass);
         users(&mut facts, &[nvidia, ("ib_uverbs", &["nvidia_peermem"])]);
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Pass);
@@ -189,7 +210,10 @@ mod tests {
         };
         let found = open(|_| {});
         assert_eq!(found.outcome, Outcome::Pass);
-        assert!(found.message.contains("through dma-buf") && found.message.contains("knows only nvidia-peermem"));
+        assert!(
+            found.message.contains("through dma-buf")
+                && found.message.contains("knows only nvidia-peermem")
+        );
         for (change, outcome, word) in [
             (
                 (|f| f.kernel.release = Fact::Known("5.4.0-90".to_owned())) as fn(&mut Facts),
@@ -278,6 +302,9 @@ mod tests {
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Unknown);
         facts.nic_mut().parent = Fact::Known(Some("eth0".to_owned()));
         assert_eq!(only("peermem.loaded", &facts).outcome, Outcome::Skip);
-        assert_eq!(only("peermem.loaded", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("peermem.loaded", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -4,15 +4,15 @@ mod options;
 
 use super::next::{self, place};
 use crate::check::{Ctx, Judgement, passthrough, rdma, words};
-use crate::kmod::{Config, Load, Refusal, nvidia};
+use crate::kmod::{Config, Load, NotLoaded, nvidia};
 use crate::model::{Command, Directive, Fact};
 
 pub use options::{Misspelt, misspelt, unreached};
 
 const DRIVER: &str = "driver";
 
-/// Modules that GPUDirect cannot do without, and those that one road of several needs.
-const ROADS: [&str; 3] = ["nvidia_peermem", "nv_peer_mem", "gdrdrv"];
+/// Modules that GPUDirect cannot do without, and those that one memory path of several needs.
+const LOADS: [&str; 3] = ["nvidia_peermem", "nv_peer_mem", "gdrdrv"];
 const NEEDED: [&str; 2] = ["nvidia", "nvidia_uvm"];
 const NICS: [&str; 4] = ["mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs"];
 
@@ -26,20 +26,29 @@ pub fn conflict(ctx: &Ctx<'_>) -> Vec<Judgement> {
         && ctx.facts.gpus().next().is_none()
         && !ctx.facts.partial
     {
-        return vec![Judgement::skip(DRIVER, "There is no NVIDIA GPU to load a driver for.")];
+        return vec![Judgement::skip(
+            DRIVER,
+            "There is no NVIDIA GPU to load a driver for.",
+        )];
     }
     let load = config.load(nvidia::MODULE);
-    let mut found = refusals(ctx, &config);
+    let mut found = errors(ctx, &config);
     found.extend(options::all(ctx, &config, &load));
     found.extend(hidden(ctx));
-    if found.iter().all(|found| found.rule == crate::check::Rule::Noted) {
+    if found
+        .iter()
+        .all(|found| found.rule == crate::check::Rule::Noted)
+    {
         let count = config.iter().count();
         let message = match count {
             0 => "Neither modprobe.d nor the kernel's command line says anything of these modules.".to_owned(),
             _ => "Nothing in modprobe.d or on the kernel's command line works against loading or options.".to_owned(),
         };
         let directories = ctx.facts.modprobe.directories.join(", ");
-        found.insert(0, Judgement::pass(DRIVER, message).evidence(directories, lines(count)));
+        found.insert(
+            0,
+            Judgement::pass(DRIVER, message).evidence(directories, lines(count)),
+        );
     }
     found
 }
@@ -70,15 +79,18 @@ fn is_loaded(ctx: &Ctx<'_>, module: &str) -> bool {
 }
 
 /// Modules that are not loaded at all, or not by themselves.
-fn refusals(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
+fn errors(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
     let mut found: Vec<Judgement> = needed(ctx)
         .filter_map(|module| refusal(ctx, config, module).map(|(judgement, _)| judgement))
         .collect();
-    for module in ROADS {
+    for module in LOADS {
         if let Some((judgement, refusal)) = refusal(ctx, config, module) {
             let optional = Judgement::info(
                 judgement.subject.clone(),
-                format!("{} Other roads than this module's stay open.", judgement.message),
+                format!(
+                    "{} Other memory paths than this module's stay open.",
+                    judgement.message
+                ),
             );
             found.push(optional.evidence(place(refusal.directive()), shown(refusal.directive())));
         }
@@ -95,7 +107,7 @@ fn needed(ctx: &Ctx<'_>) -> impl Iterator<Item = &'static str> {
 }
 
 /// The modules that this machine cannot do without and that something keeps from being loaded, each with what does.
-pub fn refused<'a>(ctx: &Ctx<'_>, config: &Config<'a>) -> Vec<(&'static str, Refusal<'a>)> {
+pub fn refused<'a>(ctx: &Ctx<'_>, config: &Config<'a>) -> Vec<(&'static str, NotLoaded<'a>)> {
     let is_broken = |judgement: &Judgement| judgement.rule == crate::check::Rule::Broken;
     needed(ctx)
         .filter_map(|module| {
@@ -105,37 +117,50 @@ pub fn refused<'a>(ctx: &Ctx<'_>, config: &Config<'a>) -> Vec<(&'static str, Ref
         .collect()
 }
 
-fn refusal<'a>(ctx: &Ctx<'_>, config: &Config<'a>, module: &str) -> Option<(Judgement, Refusal<'a>)> {
+fn refusal<'a>(
+    ctx: &Ctx<'_>,
+    config: &Config<'a>,
+    module: &str,
+) -> Option<(Judgement, NotLoaded<'a>)> {
     let load = config.load(module);
     let refused = load.refused.or_else(|| {
         let by_device = ["nvidia", "mlx5_core"].contains(&module);
-        config.blacklisted(module).filter(|_| by_device).map(Refusal::Blacklist)
+        config
+            .blacklisted(module)
+            .filter(|_| by_device)
+            .map(NotLoaded::Blacklist)
     })?;
     let directive = refused.directive();
     let (at, said) = (place(directive), shown(directive));
     let loaded = is_loaded(ctx, module);
     let message = match refused {
-        Refusal::Install(_) => format!("modprobe runs a command that loads nothing in place of {module}."),
-        Refusal::Off(_) => format!("modprobe finds no module by the name {module}: an alias leads it to 'off'."),
-        Refusal::Kernel(_) => format!("The kernel refuses to load {module}."),
-        Refusal::Blacklist(_) if loaded => {
+        NotLoaded::Install(_) => {
+            format!("modprobe runs a command that loads nothing in place of {module}.")
+        }
+        NotLoaded::Off(_) => {
+            format!("modprobe finds no module by the name {module}: an alias leads it to 'off'.")
+        }
+        NotLoaded::Kernel(_) => format!("The kernel refuses to load {module}."),
+        NotLoaded::Blacklist(_) if loaded => {
             format!(
                 "{module} is blacklisted, and loaded all the same: a blacklist keeps udev from loading it, not who names it."
             )
         }
-        Refusal::Blacklist(_) => {
-            format!("{module} is blacklisted and not loaded: udev does not load it at boot; modprobe {module} does.")
+        NotLoaded::Blacklist(_) => {
+            format!(
+                "{module} is blacklisted and not loaded: udev does not load it at boot; modprobe {module} does."
+            )
         }
     };
     let message = match (refused, loaded) {
-        (Refusal::Blacklist(_), _) | (_, false) => message,
+        (NotLoaded::Blacklist(_), _) | (_, false) => message,
         (_, true) => format!("{message} It is loaded now, and will not be the next time."),
     };
     let judgement = match (refused, loaded) {
-        (Refusal::Blacklist(_), true) => Judgement::info(module, message),
+        (NotLoaded::Blacklist(_), true) => Judgement::info(module, message),
         // No file goes over the kernel's command line.
-        _ if directive.line == 0 => Judgement::broken(module, message).advice(mend(directive)),
-        _ => Judgement::broken(module, message).fix("modprobe", mend(directive)),
+        _ if directive.line == 0 => Judgement::broken(module, message).advice(remedy(directive)),
+        _ => Judgement::broken(module, message).fix("modprobe", remedy(directive)),
     };
     Some((judgement.evidence(at, said), refused))
 }
@@ -148,11 +173,13 @@ pub fn keeps_out(ctx: &Ctx<'_>, module: &str) -> Option<(String, bool)> {
     if let Some(refused) = config.load(module).refused {
         return Some((said(refused.directive()), false));
     }
-    config.blacklisted(module).map(|directive| (said(directive), true))
+    config
+        .blacklisted(module)
+        .map(|directive| (said(directive), true))
 }
 
 /// The change that takes a directive away.
-fn mend(directive: &Directive) -> String {
+fn remedy(directive: &Directive) -> String {
     match directive.line {
         0 => format!(
             "take '{}' off the kernel's command line (/etc/default/grub: GRUB_CMDLINE_LINUX, then update-grub or grub2-mkconfig)",

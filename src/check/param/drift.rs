@@ -34,7 +34,10 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
         Fact::Known(None) => {
-            return Judgement::skip(DRIVER, "The NVIDIA driver is not loaded: there is one copy alone.");
+            return Judgement::skip(
+                DRIVER,
+                "The NVIDIA driver is not loaded: there is one copy alone.",
+            );
         }
         Fact::Unknown(why) => return Judgement::unknown(DRIVER, *why, PARAMS),
     };
@@ -42,8 +45,12 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
     let differences = differences(params, &values);
     if differences.is_empty() {
         let message = match values.len() {
-            0 => "The driver has its defaults, and nothing sets them otherwise at the next load.".to_owned(),
-            count => format!("The driver has what its next load will use: {}.", parameters(count)),
+            0 => "The driver has its defaults, and nothing sets them otherwise at the next load."
+                .to_owned(),
+            count => format!(
+                "The driver has what its next load will use: {}.",
+                parameters(count)
+            ),
         };
         let judgement = Judgement::pass(DRIVER, message);
         return evidence_of_values(judgement.evidence(PARAMS, "as set"), &values);
@@ -73,9 +80,14 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
 }
 
 /// What differs between the loaded driver and the next load: what that sets, and what it leaves at its default.
-fn differences<'a>(params: &BTreeMap<String, String>, values: &BTreeMap<String, Value<'a>>) -> Vec<Difference<'a>> {
+fn differences<'a>(
+    params: &BTreeMap<String, String>,
+    values: &BTreeMap<String, Value<'a>>,
+) -> Vec<Difference<'a>> {
     let set = values.iter().filter_map(|(name, value)| {
-        let one = params.get(name).filter(|one| !same(name, one, &value.text))?;
+        let one = params
+            .get(name)
+            .filter(|one| !same(name, one, &value.text))?;
         Some((name.as_str(), one, Some(value.clone())))
     });
     let left = nvidia::DEFAULTS.iter().filter_map(|(name, default)| {
@@ -113,10 +125,13 @@ fn image(ctx: &Ctx<'_>, load: &Load<'_>) -> Option<Judgement> {
         Fact::Unknown(why) => return Some(next::unread(IMAGE, *why)),
     };
     let packing = format!("packed with {}", image.packing.join(", "));
-    if let Some(trouble) = &image.trouble {
-        let message = format!("cannot tell what {} carries: {trouble}", image.path);
+    if let Some(failure) = &image.failure {
+        let message = format!("cannot tell what {} carries: {failure}", image.path);
         let judgement = Judgement::undetermined(IMAGE, message).evidence(&image.path, packing);
-        return Some(judgement.needs(format!("its list: lsinitramfs -l {0}, or lsinitrd {0}", image.path)));
+        return Some(judgement.needs(format!(
+            "its list: lsinitramfs -l {0}, or lsinitrd {0}",
+            image.path
+        )));
     }
     if !carries(image) {
         let judgement = Judgement::pass(
@@ -147,8 +162,13 @@ fn carries(image: &Initramfs) -> bool {
 
 fn carried(ctx: &Ctx<'_>, image: &Initramfs, load: &Load<'_>) -> Judgement {
     let config = next::config_of(ctx, image);
-    let (there, here) = (next::values(&config.load(nvidia::MODULE)), next::values(load));
-    let text = |values: &BTreeMap<String, Value<'_>>, name: &str| values.get(name).map(|value| value.text.clone());
+    let (there, here) = (
+        next::values(&config.load(nvidia::MODULE)),
+        next::values(load),
+    );
+    let text = |values: &BTreeMap<String, Value<'_>>, name: &str| {
+        values.get(name).map(|value| value.text.clone())
+    };
     let default = |name: &str| {
         nvidia::DEFAULTS
             .iter()
@@ -160,7 +180,8 @@ fn carried(ctx: &Ctx<'_>, image: &Initramfs, load: &Load<'_>) -> Judgement {
         .into_iter()
         .filter_map(|name| {
             let (one, other) = (text(&there, name), text(&here, name));
-            let or_default = |text: &Option<String>| text.as_deref().or(default(name)).map(str::to_owned);
+            let or_default =
+                |text: &Option<String>| text.as_deref().or(default(name)).map(str::to_owned);
             let alike = match (or_default(&one), or_default(&other)) {
                 (Some(one), Some(other)) => same(name, &one, &other),
                 (one, other) => one == other,
@@ -199,7 +220,9 @@ fn rebuild(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     match name.strip_prefix("initrd.img-") {
         Some(release) => format!("update-initramfs -u -k {release}"),
-        None if name.starts_with("initramfs-linux") || name == "arch-linux.efi" => "mkinitcpio -P".to_owned(),
+        None if name.starts_with("initramfs-linux") || name == "arch-linux.efi" => {
+            "mkinitcpio -P".to_owned()
+        }
         None if name.ends_with(".efi") || (name == "initrd" && !path.starts_with("/usr/")) => {
             "kernel-install add \"$(uname -r)\" \"/usr/lib/modules/$(uname -r)/vmlinuz\"".to_owned()
         }
@@ -209,13 +232,21 @@ fn rebuild(path: &str) -> String {
 
 fn evidence(judgement: Judgement, source: &str, differences: &[Difference<'_>]) -> Judgement {
     const MOST: usize = 8;
-    differences.iter().take(MOST).fold(judgement, |judgement, found| {
-        let judgement = judgement.evidence(format!("{source}: {}", found.name), &found.one);
-        match &found.other {
-            Some(value) => judgement.evidence(place(value.from), shown(&found.name, &value.text)),
-            None => judgement.evidence(next::MODPROBE, format!("nothing sets {}", nvidia::set_as(&found.name))),
-        }
-    })
+    differences
+        .iter()
+        .take(MOST)
+        .fold(judgement, |judgement, found| {
+            let judgement = judgement.evidence(format!("{source}: {}", found.name), &found.one);
+            match &found.other {
+                Some(value) => {
+                    judgement.evidence(place(value.from), shown(&found.name, &value.text))
+                }
+                None => judgement.evidence(
+                    next::MODPROBE,
+                    format!("nothing sets {}", nvidia::set_as(&found.name)),
+                ),
+            }
+        })
 }
 
 fn evidence_of_values(judgement: Judgement, values: &BTreeMap<String, Value<'_>>) -> Judgement {
@@ -223,14 +254,21 @@ fn evidence_of_values(judgement: Judgement, values: &BTreeMap<String, Value<'_>>
     if values.is_empty() {
         return judgement.evidence(next::MODPROBE, "no options for nvidia");
     }
-    values.iter().take(MOST).fold(judgement, |judgement, (name, value)| {
-        judgement.evidence(place(value.from), shown(name, &value.text))
-    })
+    values
+        .iter()
+        .take(MOST)
+        .fold(judgement, |judgement, (name, value)| {
+            judgement.evidence(place(value.from), shown(name, &value.text))
+        })
 }
 
 fn wanted(found: &Difference<'_>) -> String {
     match &found.other {
-        Some(value) => format!("{} ({})", shown(&found.name, &value.text), place(value.from)),
+        Some(value) => format!(
+            "{} ({})",
+            shown(&found.name, &value.text),
+            place(value.from)
+        ),
         None => "its default, which nothing sets otherwise".to_owned(),
     }
 }

@@ -15,19 +15,32 @@ const SINCE: [u32; 3] = [570, 86, 15];
 pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
-        Fact::Known(None) => return vec![Judgement::skip("driver", "The NVIDIA driver is not loaded.")],
-        Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, "/sys/module/nvidia/version")],
+        Fact::Known(None) => {
+            return vec![Judgement::skip(
+                "driver",
+                "The NVIDIA driver is not loaded.",
+            )];
+        }
+        Fact::Unknown(why) => {
+            return vec![Judgement::unknown(
+                "driver",
+                why,
+                "/sys/module/nvidia/version",
+            )];
+        }
     };
     if numbers(&driver) < SINCE.to_vec() {
-        let message = format!("Driver {driver} does not look at where GPU and NIC sit: drivers from 570.86.15 on do.");
+        let message = format!(
+            "Driver {driver} does not look at where GPU and NIC sit: drivers from 570.86.15 on do."
+        );
         return vec![Judgement::skip("driver", message)];
     }
     let chipset = match chipset(ctx.facts) {
         Fact::Known(chipset) => chipset,
         Fact::Unknown(why) => return vec![Judgement::unknown("driver", why, DEVICES)],
     };
-    let (gpus, coherent): (Vec<&PciDevice>, Vec<&PciDevice>) =
-        passthrough::own_gpus(ctx.facts).partition(|gpu| !gpu.ids.known().is_some_and(Ids::is_coherent_gpu));
+    let (gpus, coherent): (Vec<&PciDevice>, Vec<&PciDevice>) = passthrough::own_gpus(ctx.facts)
+        .partition(|gpu| !gpu.ids.known().is_some_and(Ids::is_coherent_gpu));
     if gpus.is_empty() && coherent.is_empty() {
         return vec![Judgement::skip("driver", "There is no GPU.")];
     }
@@ -47,8 +60,12 @@ fn overridden(ctx: &Ctx<'_>) -> Option<Judgement> {
         Fact::Known(params) => params.as_ref().and_then(|params| params.get(OPTION)),
         Fact::Unknown(why) => return Some(Judgement::unknown("driver", *why, PARAMS)),
     };
-    let evidence =
-        |judgement: Judgement| judgement.evidence(format!("{PARAMS}: {OPTION}"), value.map_or("", String::as_str));
+    let evidence = |judgement: Judgement| {
+        judgement.evidence(
+            format!("{PARAMS}: {OPTION}"),
+            value.map_or("", String::as_str),
+        )
+    };
     match value.map(String::as_str) {
         Some("1") => Some(evidence(Judgement::pass(
             "driver",
@@ -85,13 +102,18 @@ fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice], chipset: Option<&'static str>) -> V
     if let Some(unknown) = unknown_if(&ctx.facts.rdma, "driver", "/sys/class/infiniband") {
         return vec![unknown];
     }
-    let nics: Vec<Bdf> = rdma::cards(ctx.facts)
+    let nics: Vec<Bdf> = rdma::rdma_nics(ctx.facts)
         .filter_map(|nic| nic.place.present().copied())
         .collect();
     if nics.is_empty() {
-        return vec![Judgement::skip("driver", "There is no NIC to be let at GPU memory.")];
+        return vec![Judgement::skip(
+            "driver",
+            "There is no NIC to be let at GPU memory.",
+        )];
     }
-    gpus.iter().map(|gpu| seen(one(ctx, gpu, &nics, chipset))).collect()
+    gpus.iter()
+        .map(|gpu| seen(one(ctx, gpu, &nics, chipset)))
+        .collect()
 }
 
 fn one(ctx: &Ctx<'_>, gpu: &PciDevice, nics: &[Bdf], chipset: &str) -> Judgement {
@@ -104,7 +126,9 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, nics: &[Bdf], chipset: &str) -> Judgement
     let (mut near, mut far, mut unknown) = (Vec::new(), Vec::new(), None);
     for nic in nics {
         match ctx.facts.device(*nic).map(bridges) {
-            Some(Fact::Known(others)) if others.iter().any(|bridge| above.contains(bridge)) => near.push(*nic),
+            Some(Fact::Known(others)) if others.iter().any(|bridge| above.contains(bridge)) => {
+                near.push(*nic)
+            }
             Some(Fact::Known(_)) => far.push(*nic),
             Some(Fact::Unknown(why)) => unknown = Some(why),
             None => unknown = Some(crate::model::Why::NotCovered),
@@ -145,7 +169,9 @@ fn chipset(facts: &Facts) -> Fact<Option<&'static str>> {
     let of = |ids: &Ids| match (ids.vendor, ids.device?) {
         _ if ids.base_class() != 6 => None,
         (Ids::NVIDIA, 0x22b1..=0x22b4 | 0x22b8 | 0x22b9) => Some("NVIDIA Grace"),
-        (super::AMPERE, 0xe000 | 0xe00d | 0xe00e | 0xe010 | 0xe100 | 0xe110) => Some("Ampere Altra"),
+        (super::AMPERE, 0xe000 | 0xe00d | 0xe00e | 0xe010 | 0xe100 | 0xe110) => {
+            Some("Ampere Altra")
+        }
         (super::AMPERE, 0xe200..=0xe207) => Some("AmpereOne"),
         _ => None,
     };
@@ -166,7 +192,10 @@ fn devices(gpus: &[&PciDevice]) -> String {
 }
 
 fn numbers(version: &str) -> Vec<u32> {
-    version.split('.').map_while(|part| part.parse().ok()).collect()
+    version
+        .split('.')
+        .map_while(|part| part.parse().ok())
+        .collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,12 @@ const KEY: &str = "RmForceDisableIomapWC";
 pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
-        Fact::Known(None) => return vec![Judgement::skip("driver", "The NVIDIA driver is not loaded.")],
+        Fact::Known(None) => {
+            return vec![Judgement::skip(
+                "driver",
+                "The NVIDIA driver is not loaded.",
+            )];
+        }
         Fact::Unknown(why) => return vec![Judgement::unknown("driver", *why, PARAMS)],
     };
     let text = |name: &str| params.get(name).map_or("", String::as_str);
@@ -39,8 +44,13 @@ pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 false => judgement.advice("let the GPU write to host memory instead of the CPU to the GPU's"),
             }
         }
-        Fact::Known(None) => Judgement::pass("driver", "The driver maps GPU memory for the CPU write-combined."),
-        Fact::Unknown(why) => Judgement::unknown("driver", why, "/sys/bus/pci/devices, /proc/cpuinfo"),
+        Fact::Known(None) => Judgement::pass(
+            "driver",
+            "The driver maps GPU memory for the CPU write-combined.",
+        ),
+        Fact::Unknown(why) => {
+            Judgement::unknown("driver", why, "/sys/bus/pci/devices, /proc/cpuinfo")
+        }
     };
     vec![
         judgement
@@ -61,7 +71,9 @@ fn by_machine(facts: &Facts) -> Fact<Option<&'static str>> {
     match &facts.platform.architecture {
         Fact::Known(architecture) if architecture != "aarch64" => Fact::Known(None),
         Fact::Known(_) => match facts.platform.kind().0 {
-            Fact::Known(crate::model::PlatformKind::Guest) => Fact::Known(Some("a guest on an Arm machine")),
+            Fact::Known(crate::model::PlatformKind::Guest) => {
+                Fact::Known(Some("a guest on an Arm machine"))
+            }
             Fact::Known(crate::model::PlatformKind::BareMetal) => Fact::Known(None),
             Fact::Unknown(why) => Fact::Unknown(why),
         },
@@ -74,7 +86,11 @@ fn bridge(device: &PciDevice) -> Option<&'static str> {
     match (ids.vendor, ids.device?) {
         (Ids::MELLANOX, 0xa2da | 0xa2db) => Some("a BlueField-3 host"),
         (AMPERE, 0xe000 | 0xe00d | 0xe00e | 0xe010 | 0xe100 | 0xe110) => {
-            let first = device.config.header.known().is_some_and(|header| header.revision == 0);
+            let first = device
+                .config
+                .header
+                .known()
+                .is_some_and(|header| header.revision == 0);
             first.then_some("the first revision of Ampere Altra")
         }
         _ => None,

@@ -17,7 +17,7 @@ use drift::drift;
 use grdma_topo::grdma_topo;
 use iomap_wc::iomap_wc;
 use peer_mapping::peer_mapping;
-pub use peer_mapping::{PeerMapping, mend as mend_peer_mapping};
+pub use peer_mapping::{PeerMapping, remedy as peer_mapping_remedy};
 use stream_memops::stream_memops;
 
 /// The checks of this family, in the order of a report.
@@ -29,7 +29,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "GPUDirect Async has the GPU ring the NIC's doorbell, which the driver lets only a process with \
             CAP_SYS_ADMIN map, unless PeerMappingOverride=1. Without it cuMemHostRegister with IOMEMORY answers 800.",
-        cure: "Set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" and load the module anew. It opens peer mappings to \
+        remedy: "Set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" and load the module anew. It opens peer mappings to \
             every user (CVE-2015-5053).",
         references: &[
             "https://github.com/gpudirect/libgdsync",
@@ -45,7 +45,7 @@ pub const CHECKS: &[Check] = &[
         why: "GPUDirect Async waits for and writes memory in stream order. From CUDA 11.7 (driver 515) on these \
             operations are always there; before, cuStreamWaitValue32 answers 801 unless the driver was told to allow \
             them.",
-        cure: "Update the driver to R515 or later, or set NVreg_EnableStreamMemOPs=1.",
+        remedy: "Update the driver to R515 or later, or set NVreg_EnableStreamMemOPs=1.",
         references: &["https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html"],
         judge: stream_memops,
     },
@@ -57,7 +57,7 @@ pub const CHECKS: &[Check] = &[
         why: "A parameter counts when the driver is loaded. What was written since is not in effect, what was given by \
             hand is gone after a reboot, and an initramfs that carries the driver loads it with the options of the day \
             it was made.",
-        cure: "Write the options into one file of /etc/modprobe.d, make the initramfs anew (update-initramfs -u, \
+        remedy: "Write the options into one file of /etc/modprobe.d, make the initramfs anew (update-initramfs -u, \
             dracut -f, mkinitcpio -P), and reboot or load the driver anew.",
         references: &[
             "docs: modprobe.d(5), modprobe(8)",
@@ -75,7 +75,7 @@ pub const CHECKS: &[Check] = &[
         why: "modprobe and the kernel pass over in silence what does not reach the driver: of two NVreg_RegistryDwords \
             the last one counts, a misspelt parameter is ignored, options for a name that is not loaded go nowhere, \
             and an install line may run anything.",
-        cure: "Put all registry keys into one NVreg_RegistryDwords, spell parameters as the driver does, write options \
+        remedy: "Put all registry keys into one NVreg_RegistryDwords, spell parameters as the driver does, write options \
             for the name that is loaded (for both where Debian loads nvidia-current), and take out what stands in the \
             way; then make the initramfs anew.",
         references: &[
@@ -93,7 +93,7 @@ pub const CHECKS: &[Check] = &[
         why: "From 570.86.15 on the driver refuses GPUDirect RDMA, by peermem and by dma-buf, where the root complex \
             is known to carry no peer traffic (Grace, Ampere Altra, AmpereOne) and no bridge is above GPU and NIC: \
             ibv_reg_mr fails.",
-        cure: "Put GPU and NIC below one PCIe switch. NVreg_GrdmaPciTopoCheckOverride=1 only lets the driver try.",
+        remedy: "Put GPU and NIC below one PCIe switch. NVreg_GrdmaPciTopoCheckOverride=1 only lets the driver try.",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-pci.c",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-reg.h",
@@ -108,7 +108,7 @@ pub const CHECKS: &[Check] = &[
         why: "An uncached mapping makes each store of the CPU a transfer of its own: writes through gdrcopy take many \
             times as long, and on Arm unaligned ones end in SIGBUS. RmForceDisableIomapWC=1, BlueField-3 hosts, the \
             first Ampere Altra and Arm guests have it.",
-        cure: "Take RmForceDisableIomapWC=1 out of NVreg_RegistryDwords, unless GPUDirect Storage by P2PDMA needs it.",
+        remedy: "Take RmForceDisableIomapWC=1 out of NVreg_RegistryDwords, unless GPUDirect Storage by P2PDMA needs it.",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-mmap.c",
             "https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/",

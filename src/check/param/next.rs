@@ -24,13 +24,21 @@ pub fn config<'a>(ctx: &'a Ctx<'_>, subject: &str) -> Result<Config<'a>, Box<Jud
     };
     let files = known(&modprobe.directives, MODPROBE)?;
     Ok(Config::new(
-        files.iter().chain(known(&modprobe.command_line, COMMAND_LINE)?),
+        files
+            .iter()
+            .chain(known(&modprobe.command_line, COMMAND_LINE)?),
     ))
 }
 
 /// What an image's modprobe.d and the same command line say.
 pub fn config_of<'a>(ctx: &'a Ctx<'_>, image: &'a Initramfs) -> Config<'a> {
-    let words = ctx.facts.modprobe.command_line.known().into_iter().flatten();
+    let words = ctx
+        .facts
+        .modprobe
+        .command_line
+        .known()
+        .into_iter()
+        .flatten();
     Config::new(image.directives.iter().chain(words))
 }
 

@@ -25,7 +25,11 @@ impl PeerMapping {
     pub fn of(ctx: &Ctx<'_>, gpu: Bdf) -> Self {
         if let Some(params) = ctx.facts.driver.params.present() {
             let text = |name: &str| params.get(name).map_or("", String::as_str);
-            if is_on(of(text("RegistryDwords"), text("RegistryDwordsPerDevice"), gpu)) {
+            if is_on(of(
+                text("RegistryDwords"),
+                text("RegistryDwordsPerDevice"),
+                gpu,
+            )) {
                 return Self::Open;
             }
         }
@@ -52,9 +56,11 @@ fn next_load(values: &BTreeMap<String, next::Value<'_>>, gpu: Bdf) -> Option<Str
 }
 
 /// What opens a peer mapping that was refused.
-pub fn mend(ctx: &Ctx<'_>, judgement: Judgement, found: &PeerMapping) -> Judgement {
+pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement, found: &PeerMapping) -> Judgement {
     match found {
-        PeerMapping::Open => judgement.advice("see dmesg for lines of NVRM: the driver refuses this one mapping"),
+        PeerMapping::Open => {
+            judgement.advice("see dmesg for lines of NVRM: the driver refuses this one mapping")
+        }
         PeerMapping::OpenNext(place) => judgement.advice(format!(
             "reload the nvidia module, or reboot: {place} sets {KEY} for its next load"
         )),
@@ -97,13 +103,22 @@ fn setting(all: &str) -> String {
 pub fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
-        Fact::Known(None) => return vec![Judgement::skip("driver", "The NVIDIA driver is not loaded.")],
+        Fact::Known(None) => {
+            return vec![Judgement::skip(
+                "driver",
+                "The NVIDIA driver is not loaded.",
+            )];
+        }
         Fact::Unknown(why) => return vec![Judgement::unknown("driver", *why, PARAMS)],
     };
     let text = |name: &str| params.get(name).map_or("", String::as_str);
     let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));
-    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf).collect();
-    let single = gpus.iter().all(|gpu| keys::key_of_device(each, *gpu, KEY).is_none());
+    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
+        .map(|gpu| gpu.bdf)
+        .collect();
+    let single = gpus
+        .iter()
+        .all(|gpu| keys::key_of_device(each, *gpu, KEY).is_none());
     let subjects: Vec<(String, Option<u32>)> = match single {
         true => vec![("driver".to_owned(), keys::key(all, KEY))],
         false => gpus
@@ -180,7 +195,10 @@ mod tests {
             ("", ""),
             ("PeerMappingOverride=1=1", ""),
             ("", "pci=0000:04:00.0;PeerMappingOverride=1"),
-            ("PeerMappingOverride=1", "pci=0000:03:00.0;PeerMappingOverride=0"),
+            (
+                "PeerMappingOverride=1",
+                "pci=0000:03:00.0;PeerMappingOverride=0",
+            ),
         ] {
             assert_eq!(
                 only("param.peer-mapping", &with(all, each)).outcome,
@@ -195,7 +213,10 @@ mod tests {
         let mut facts = with("", "pci=0000:03:00.0;PeerMappingOverride=1");
         facts.add(gpu("0000:05:00.0"));
         let found = findings("param.peer-mapping", &facts, &["async"]);
-        let outcomes: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
+        let outcomes: Vec<_> = found
+            .iter()
+            .map(|f| (f.subject.as_str(), f.outcome))
+            .collect();
         assert_eq!(
             outcomes,
             [

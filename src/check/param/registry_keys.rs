@@ -71,9 +71,13 @@ pub fn joined<'t>(last: &str, earlier: impl IntoIterator<Item = &'t str>) -> Str
 
 /// The string with tokens that the driver drops parted where blanks or commas stand, and how many are left that say
 /// nothing still; those are taken out, as the driver does.
-pub fn mended(text: &str) -> (String, Vec<String>) {
-    let (mut mended, mut left) = (String::new(), Vec::new());
-    for token in text.split(';').map(str::trim).filter(|token| !token.is_empty()) {
+pub fn fixed(text: &str) -> (String, Vec<String>) {
+    let (mut fixed, mut left) = (String::new(), Vec::new());
+    for token in text
+        .split(';')
+        .map(str::trim)
+        .filter(|token| !token.is_empty())
+    {
         let parts: Vec<&str> = match tokens(token).next() {
             Some(_) => vec![token],
             None => token
@@ -82,11 +86,11 @@ pub fn mended(text: &str) -> (String, Vec<String>) {
                 .collect(),
         };
         match parts.iter().all(|part| tokens(part).next().is_some()) {
-            true => mended.extend(parts.iter().map(|part| format!("{part};"))),
+            true => fixed.extend(parts.iter().map(|part| format!("{part};"))),
             false => left.push(token.to_owned()),
         }
     }
-    (mended, left)
+    (fixed, left)
 }
 
 /// What a string sets: each key once, without regard to case, with its last value.
@@ -127,7 +131,9 @@ pub fn number(text: &str) -> u32 {
         None => (text, 10),
     };
     let digits = digits.chars().map_while(|c| c.to_digit(base));
-    digits.fold(0, |value: u32, digit| value.wrapping_mul(base).wrapping_add(digit))
+    digits.fold(0, |value: u32, digit| {
+        value.wrapping_mul(base).wrapping_add(digit)
+    })
 }
 
 /// `BB:DD`, `DDDD:BB:DD` or `DDDD:BB:DD.F`.
@@ -168,21 +174,33 @@ mod tests {
 
     #[test]
     fn what_is_dropped_is_what_sets_nothing() {
-        assert_eq!(dropped("A=1;B=2,C=3; D ;=1;;E="), ["B=2,C=3", "D", "=1", "E="]);
+        assert_eq!(
+            dropped("A=1;B=2,C=3; D ;=1;;E="),
+            ["B=2,C=3", "D", "=1", "E="]
+        );
         assert!(dropped("A=1; B = 0x2;").is_empty());
         assert_eq!(effect("a=1;A=0x2;B=3"), effect("b=3;A=2"));
     }
 
     #[test]
     fn options_keep_their_case() {
-        assert_eq!(option("EnableStreamMemOPs=1", "EnableStreamMemOPs"), Some(1));
+        assert_eq!(
+            option("EnableStreamMemOPs=1", "EnableStreamMemOPs"),
+            Some(1)
+        );
         assert_eq!(option("enablestreammemops=1", "EnableStreamMemOPs"), None);
     }
 
     #[test]
     fn keys_of_a_device_follow_its_address() {
         let text = "PeerMappingOverride=1;pci=0000:03:00.0;PeerMappingOverride=1;pci=41:00;A=1;peermappingoverride=2";
-        let of = |gpu: &str| key_of_device(text, gpu.parse().expect("an address"), "PeerMappingOverride");
+        let of = |gpu: &str| {
+            key_of_device(
+                text,
+                gpu.parse().expect("an address"),
+                "PeerMappingOverride",
+            )
+        };
         assert_eq!(of("0000:03:00.0"), Some(1));
         assert_eq!(of("0000:41:00.0"), Some(2));
         assert_eq!(of("0000:05:00.0"), None);
@@ -197,9 +215,9 @@ mod tests {
 
     #[test]
     fn tokens_are_parted_where_they_can_be() {
-        assert_eq!(mended("A=1,B=2; C=3 D=4;E = 5").0, "A=1;B=2;C=3;D=4;E = 5;");
+        assert_eq!(fixed("A=1,B=2; C=3 D=4;E = 5").0, "A=1;B=2;C=3;D=4;E = 5;");
         assert_eq!(
-            mended("A=1;B;C=1=2"),
+            fixed("A=1;B;C=1=2"),
             ("A=1;".to_owned(), vec!["B".to_owned(), "C=1=2".to_owned()])
         );
     }

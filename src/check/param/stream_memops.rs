@@ -23,7 +23,11 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
         _ => None,
     };
     let gpus = asked.map_or(&[][..], |cuda| cuda.gpus.as_slice());
-    let by_nvml = || ctx.facts.nvml().and_then(|nvml| nvml.cuda_version.known().copied());
+    let by_nvml = || {
+        ctx.facts
+            .nvml()
+            .and_then(|nvml| nvml.cuda_version.known().copied())
+    };
     let by_cuda = asked.and_then(|cuda| cuda.driver_version.known().copied());
     let cuda = by_cuda.map(i64::from).or_else(|| by_nvml().map(i64::from));
     let branch = driver.known().and_then(|version| version::branch(version));
@@ -33,7 +37,9 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
         Fact::Unknown(why) => why.phrase().to_owned(),
     };
     let judgement = match (cuda, branch) {
-        (Some(11_070..), _) | (_, Some(515..)) => Judgement::pass("driver", modern(gpus, &parameter)),
+        (Some(11_070..), _) | (_, Some(515..)) => {
+            Judgement::pass("driver", modern(gpus, &parameter))
+        }
         (None, None) => {
             return Judgement::unknown(
                 "driver",
@@ -42,7 +48,9 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             );
         }
         _ => match first_form(gpus) {
-            Fact::Known(true) => Judgement::pass("driver", "Stream memory operations are on, says CUDA."),
+            Fact::Known(true) => {
+                Judgement::pass("driver", "Stream memory operations are on, says CUDA.")
+            }
             Fact::Known(false) => off(),
             Fact::Unknown(_) => match by_parameter(branch, &parameter) {
                 Ok(judgement) => judgement,
@@ -56,7 +64,9 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
     };
     let judgement = match (by_cuda, cuda) {
         (Some(cuda), _) => judgement.evidence("cuDriverGetVersion", cuda.to_string()),
-        (None, Some(cuda)) => judgement.evidence("nvmlSystemGetCudaDriverVersion", cuda.to_string()),
+        (None, Some(cuda)) => {
+            judgement.evidence("nvmlSystemGetCudaDriverVersion", cuda.to_string())
+        }
         (None, None) => judgement,
     };
     let judgement = gpus.iter().fold(judgement, |judgement, gpu| {
@@ -111,10 +121,12 @@ fn first_form(gpus: &[CudaGpu]) -> Fact<bool> {
 
 /// The second form, and what it lacks; CUDA knows of the first better than the parameter does.
 fn modern(gpus: &[CudaGpu], parameter: &Fact<bool>) -> String {
-    let lacks = |of: fn(&CudaGpu) -> &Fact<bool>| gpus.iter().any(|gpu| *of(gpu) == Fact::Known(false));
+    let lacks =
+        |of: fn(&CudaGpu) -> &Fact<bool>| gpus.iter().any(|gpu| *of(gpu) == Fact::Known(false));
     let mut message = "Stream memory operations (v2) are on by default.".to_owned();
     if lacks(|gpu| &gpu.stream_memops.v2_64_bit) {
-        message.push_str(" They take no 64-bit words on every GPU: a doorbell is rung in two halves.");
+        message
+            .push_str(" They take no 64-bit words on every GPU: a doorbell is rung in two halves.");
     }
     if lacks(|gpu| &gpu.stream_memops.v2_nor) {
         message.push_str(" Waiting with NOR is not known to every GPU.");
@@ -184,11 +196,19 @@ mod tests {
     fn new_drivers_have_it_and_say_what_old_programs_need() {
         let found = only("param.stream-memops", &machine());
         assert_eq!(found.outcome, Outcome::Pass);
-        assert!(found.message.contains("still need NVreg_EnableStreamMemOPs=1"));
+        assert!(
+            found
+                .message
+                .contains("still need NVreg_EnableStreamMemOPs=1")
+        );
         let mut facts = driver("515.43.04");
         assert_eq!(only("param.stream-memops", &facts).outcome, Outcome::Pass);
         facts.param("EnableStreamMemOPs", "1");
-        assert!(!only("param.stream-memops", &facts).message.contains("still need"));
+        assert!(
+            !only("param.stream-memops", &facts)
+                .message
+                .contains("still need")
+        );
     }
 
     #[test]
@@ -218,7 +238,10 @@ mod tests {
             Outcome::Warn,
             "the string overrides"
         );
-        assert_eq!(only("param.stream-memops", &driver("384.81")).outcome, Outcome::Pass);
+        assert_eq!(
+            only("param.stream-memops", &driver("384.81")).outcome,
+            Outcome::Pass
+        );
     }
 
     #[test]
@@ -226,13 +249,22 @@ mod tests {
         let mut facts = machine();
         cuda_gpu(&mut facts, |gpu| gpu.stream_memops.v1 = Fact::Known(true));
         let found = only("param.stream-memops", &facts);
-        assert_eq!(found.message, "Stream memory operations (v2) are on by default.");
+        assert_eq!(
+            found.message,
+            "Stream memory operations (v2) are on by default."
+        );
         assert!(
             found.evidence.iter().any(|e| e.value == "v1 1 0 0, v2 1 1"),
             "{found:#?}"
         );
-        cuda_gpu(&mut facts, |gpu| gpu.stream_memops.v2_64_bit = Fact::Known(false));
-        assert!(only("param.stream-memops", &facts).message.contains("in two halves"));
+        cuda_gpu(&mut facts, |gpu| {
+            gpu.stream_memops.v2_64_bit = Fact::Known(false)
+        });
+        assert!(
+            only("param.stream-memops", &facts)
+                .message
+                .contains("in two halves")
+        );
 
         let mut old = driver("470.82.01");
         old.cuda = machine().cuda;
@@ -253,8 +285,14 @@ mod tests {
     fn unknown_versions_and_parameters_are_no_pass() {
         let mut facts = driver("470.82.01");
         facts.driver.params = Fact::Unknown(Why::Denied);
-        assert_eq!(only("param.stream-memops", &facts).outcome, Outcome::Unknown);
-        assert_eq!(only("param.stream-memops", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("param.stream-memops", &facts).outcome,
+            Outcome::Unknown
+        );
+        assert_eq!(
+            only("param.stream-memops", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
         facts.driver.module_version = Fact::Known(None);
         facts.driver.version_line = Fact::Known(None);
         assert_eq!(only("param.stream-memops", &facts).outcome, Outcome::Skip);

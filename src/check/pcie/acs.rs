@@ -34,7 +34,10 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
         )];
     }
     if is_grace(ctx) {
-        return vec![grace(ctx, found.clean.iter().chain(found.redirecting.keys()))];
+        return vec![grace(
+            ctx,
+            found.clean.iter().chain(found.redirecting.keys()),
+        )];
     }
     let held = Held::new(ctx);
     let mut judgements: Vec<Judgement> = Vec::new();
@@ -57,11 +60,18 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     if !found.lost.is_empty() {
         let source = "the place in the PCI tree of a device";
-        judgements.push(Judgement::unknown(words::list(&found.lost), Why::NotCovered, source));
+        judgements.push(Judgement::unknown(
+            words::list(&found.lost),
+            Why::NotCovered,
+            source,
+        ));
     }
     let clean = found.clean.len();
     match clean {
-        0 if judgements.is_empty() => judgements.push(Judgement::skip("machine", "No port is on the way of any pair.")),
+        0 if judgements.is_empty() => judgements.push(Judgement::skip(
+            "machine",
+            "No port is on the way of any pair.",
+        )),
         0 => {}
         _ => {
             let subject = words::list(&found.clean);
@@ -83,9 +93,11 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 /// More pairs than gdr computes the paths of: of none is said that nothing redirects it.
 pub fn too_many() -> Judgement {
-    let message =
-        format!("cannot determine: there are more than {MAX_PATHS} pairs of devices, and gdr follows no more paths");
-    Judgement::undetermined("machine", message).needs("a source with the devices of one machine alone")
+    let message = format!(
+        "cannot determine: there are more than {MAX_PATHS} pairs of devices, and gdr follows no more paths"
+    );
+    Judgement::undetermined("machine", message)
+        .needs("a source with the devices of one machine alone")
 }
 
 fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judgement {
@@ -97,7 +109,9 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
     let verb = topo::verb(&what.bits);
     let effect = match what.weight {
         // PCIe 6.12.3: without request redirect, what egress control stops is an access violation.
-        _ if verb == "blocks" => "its requests are refused as access violations, and transfers between the two fail",
+        _ if verb == "blocks" => {
+            "its requests are refused as access violations, and transfers between the two fail"
+        }
         Severity::Error => {
             "it goes up to the root complex and back instead of straight through the switch: slow, or lost in the IOMMU"
         }
@@ -109,7 +123,8 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
              it goes through the root complex anyhow"
         }
     };
-    let mut message = format!("The {role} {port} {verb} ({bits}) the traffic of {pairs}: {effect}.");
+    let mut message =
+        format!("The {role} {port} {verb} ({bits}) the traffic of {pairs}: {effect}.");
     if what.translated {
         message.push_str(
             " The IOMMU translates these devices' addresses, so clearing the bits alone gains nothing: see pcie.iommu.",
@@ -126,9 +141,10 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
             let judgement = match what.weight {
                 // Clearing the bits mends nothing there.
                 Severity::Info => judgement,
-                Severity::Warn | Severity::Error => {
-                    judgement.fix("acs", format!("setpci -s {port} ECAP_ACS+0x6.w={value:04x}"))
-                }
+                Severity::Warn | Severity::Error => judgement.fix(
+                    "acs",
+                    format!("setpci -s {port} ECAP_ACS+0x6.w={value:04x}"),
+                ),
             };
             match ctx.facts.tools.get("setpci") {
                 Some(Fact::Known(None)) if judgement.fix.is_some() => {
@@ -170,7 +186,12 @@ impl Held {
     pub fn new(ctx: &Ctx<'_>) -> Self {
         let mut held: BTreeMap<Bdf, Vec<Bdf>> = BTreeMap::new();
         for device in passthrough::handed(ctx.facts) {
-            for bridge in device.place.known().into_iter().flat_map(|place| &place.bridges) {
+            for bridge in device
+                .place
+                .known()
+                .into_iter()
+                .flat_map(|place| &place.bridges)
+            {
                 held.entry(*bridge).or_default().push(device.bdf);
             }
         }
@@ -199,7 +220,10 @@ fn grace<'a>(ctx: &Ctx<'_>, ports: impl Iterator<Item = &'a Bdf>) -> Judgement {
 }
 
 fn register(ctx: &Ctx<'_>, port: Bdf) -> String {
-    let acs = ctx.facts.device(port).and_then(|device| device.config.acs.present());
+    let acs = ctx
+        .facts
+        .device(port)
+        .and_then(|device| device.config.acs.present());
     match acs {
         Some(acs) => format!("{port} config {:#05x}, ACS control", acs.control_offset()),
         None => format!("{port} config, extended capabilities"),

@@ -27,7 +27,9 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let handed = passthrough::handed(ctx.facts).map(|device| {
         let bdf = device.bdf;
         let driver = passthrough::holder(device).unwrap_or_default();
-        let message = format!("{bdf} is bound to {driver}, for a virtual machine: the ports above it keep their bits.");
+        let message = format!(
+            "{bdf} is bound to {driver}, for a virtual machine: the ports above it keep their bits."
+        );
         Judgement::info(bdf.to_string(), message)
             .evidence(format!("/sys/bus/pci/devices/{bdf}/driver"), driver)
             .advice(WAY)
@@ -49,10 +51,18 @@ mod tests {
         let mut facts = machine();
         assert_eq!(only("pcie.acs-vm", &facts).outcome, Outcome::Skip);
         facts.add(gpu("0000:05:00.0"));
-        for driver in ["vfio-pci", "nvgrace-gpu-vfio-pci", "mlx5_vfio_pci", "pci-stub"] {
+        for driver in [
+            "vfio-pci",
+            "nvgrace-gpu-vfio-pci",
+            "mlx5_vfio_pci",
+            "pci-stub",
+        ] {
             bind(&mut facts, "0000:05:00.0", Some(driver));
             let found = only("pcie.acs-vm", &facts);
-            assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Info, "0000:05:00.0"));
+            assert_eq!(
+                (found.outcome, found.subject.as_str()),
+                (Outcome::Info, "0000:05:00.0")
+            );
             assert!(found.message.contains(driver));
         }
         bind(&mut facts, "0000:05:00.0", Some("nvidia"));
@@ -64,8 +74,19 @@ mod tests {
         assert!(found.fix.expect("advice").command.contains("ATS_ENABLED=1"));
         facts.platform = Platform::default();
         let found = only("pcie.acs-vm", &facts);
-        assert_eq!(found.outcome, Outcome::Unknown, "who knows what the machine is?");
-        assert!(found.needs.is_some_and(|needs| needs.contains("--platform")));
-        assert_eq!(only("pcie.acs-vm", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            found.outcome,
+            Outcome::Unknown,
+            "who knows what the machine is?"
+        );
+        assert!(
+            found
+                .needs
+                .is_some_and(|needs| needs.contains("--platform"))
+        );
+        assert_eq!(
+            only("pcie.acs-vm", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

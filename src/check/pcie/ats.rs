@@ -10,7 +10,9 @@ use crate::model::{Bdf, Fact, Ids, Kind, PlatformKind, Row, Why};
 /// Each NIC that differs from what is wanted of it; one judgement for the others.
 pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
-    if let Some(unknown) = unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband")) {
+    if let Some(unknown) =
+        unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband"))
+    {
         return vec![unknown];
     }
     let (platform, fact) = ctx.facts.platform.kind();
@@ -48,7 +50,7 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .collect()
 }
 
-/// Whether a GPU meets this NIC at a bridge of the NIC's maker: the switch that is part of the card.
+/// Whether a GPU meets this NIC at a bridge of the NIC's maker: the switch that is part of the NIC.
 fn is_inline(ctx: &Ctx<'_>, nic: &Row) -> bool {
     let Some(me) = ctx.topology.number(nic) else {
         return false;
@@ -73,13 +75,15 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
         }
         None => return Judgement::unknown(name, Why::NotCovered, &source),
     };
-    // The card has another address on the host.
-    let (at, card) = match guest {
+    // The NIC has another address on the host.
+    let (at, function) = match guest {
         true => ("on the host: ", "CARD".to_owned()),
         false => ("", bdf.to_string()),
     };
     let set = |value: u8| {
-        format!("{at}mlxconfig -d {card} set ATS_ENABLED={value}, then reset the card (mlxfwreset) or power cycle")
+        format!(
+            "{at}mlxconfig -d {function} set ATS_ENABLED={value}, then reset the NIC (mlxfwreset) or power cycle"
+        )
     };
     let (judgement, value) = match (wanted, has) {
         (true, true) => (
@@ -171,10 +175,16 @@ mod tests {
         assert_eq!(only("pcie.ats", &facts).outcome, Outcome::Pass);
         bind(&mut facts, NIC, Some("vfio-pci"));
         let found = only("pcie.ats", &facts);
-        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Info, NIC));
+        assert_eq!(
+            (found.outcome, found.subject.as_str()),
+            (Outcome::Info, NIC)
+        );
         assert!(found.fix.expect("advice").command.contains("ATS_ENABLED=1"));
-        let card = facts.device_mut(NIC);
-        card.ids = card.ids.clone().map(|ids| Ids { vendor: 0x8086, ..ids });
+        let function = facts.device_mut(NIC);
+        function.ids = function.ids.clone().map(|ids| Ids {
+            vendor: 0x8086,
+            ..ids
+        });
         assert_eq!(
             only("pcie.ats", &facts).outcome,
             Outcome::Skip,

@@ -20,13 +20,19 @@ pub fn promise(ctx: &Ctx<'_>, port: Bdf) -> Option<String> {
         ));
     }
     let told = ctx.facts.boot.told("acs");
-    let (source, name) = told.iter().find_map(|(source, line)| Some((source, named(line)?)))?;
+    let (source, name) = told
+        .iter()
+        .find_map(|(source, line)| Some((source, named(line)?)))?;
     Some(not_yet(source, &format!("pci={name}=")))
 }
 
 /// Where addresses are translated: that the kernel is to pass them through and was not told yet.
 pub fn waits(ctx: &Ctx<'_>, arm: bool) -> Option<String> {
-    let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };
+    let word = if arm {
+        "iommu.passthrough=1"
+    } else {
+        "iommu=pt"
+    };
     let has_it = |line: &str| words(line).iter().any(|one| one == word);
     if has_it(ctx.facts.kernel.command_line.known()?) {
         return None;

@@ -15,7 +15,10 @@ pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut looked: BTreeSet<Bdf> = BTreeSet::new();
     for (_, bdf) in own(ctx) {
         let device = ctx.forest.device(bdf);
-        looked.extend(std::iter::successors(device, |device| ctx.forest.parent(device)).map(|device| device.bdf));
+        looked.extend(
+            std::iter::successors(device, |device| ctx.forest.parent(device))
+                .map(|device| device.bdf),
+        );
     }
     if looked.is_empty() {
         return vec![Judgement::skip("machine", "There is no GPU and no NIC.")];
@@ -58,7 +61,10 @@ pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn counts<'a>(ctx: &'a Ctx<'_>, bdf: Bdf) -> Fact<Option<&'a ErrorCounts>> {
-    let attributes = ctx.facts.device(bdf).and_then(|device| device.attributes.as_ref());
+    let attributes = ctx
+        .facts
+        .device(bdf)
+        .and_then(|device| device.attributes.as_ref());
     match attributes.map(|attributes| &attributes.errors) {
         Some(Fact::Known(counts)) => Fact::Known(counts.as_ref()),
         Some(Fact::Unknown(why)) => Fact::Unknown(*why),
@@ -75,22 +81,32 @@ fn fatal(ctx: &Ctx<'_>, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
     );
     let judgement = Judgement::broken(bdf.to_string(), message)
         .evidence(source(bdf, "aer_dev_fatal"), listed(&counts.fatal))
-        .advice("look for AER in dmesg, reseat the card, and compare the counter after the next transfer");
+        .advice("look for AER in dmesg, reseat the NIC, and compare the counter after the next transfer");
     corrected(judgement, bdf, counts)
 }
 
 fn clean(good: &[(Bdf, &ErrorCounts)]) -> Judgement {
     let subject = words::list(good.iter().map(|(bdf, _)| bdf));
-    let judgement = Judgement::pass(subject, "No fatal error since boot on the ways to GPUs and NICs.");
+    let judgement = Judgement::pass(
+        subject,
+        "No fatal error since boot on the ways to GPUs and NICs.",
+    );
     good.iter().fold(judgement, |judgement, (bdf, counts)| {
-        corrected(judgement.evidence(source(*bdf, "aer_dev_fatal"), "0"), *bdf, counts)
+        corrected(
+            judgement.evidence(source(*bdf, "aer_dev_fatal"), "0"),
+            *bdf,
+            counts,
+        )
     })
 }
 
 fn corrected(judgement: Judgement, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
     match counts.correctable.is_empty() {
         true => judgement,
-        false => judgement.evidence(source(bdf, "aer_dev_correctable"), listed(&counts.correctable)),
+        false => judgement.evidence(
+            source(bdf, "aer_dev_correctable"),
+            listed(&counts.correctable),
+        ),
     }
 }
 
@@ -125,7 +141,10 @@ mod tests {
             correctable: BTreeMap::new(),
         }));
         let found = findings("pcie.errors", &facts, &[]);
-        assert_eq!((found[0].outcome, found[0].subject.as_str()), (Outcome::Warn, GPU_PORT));
+        assert_eq!(
+            (found[0].outcome, found[0].subject.as_str()),
+            (Outcome::Warn, GPU_PORT)
+        );
         assert!(found[0].message.contains("MalfTLP 3"));
     }
 
@@ -140,7 +159,10 @@ mod tests {
         assert!(found.needs.is_some_and(|needs| needs.contains("4.19")));
         facts.attributes_mut(GPU).errors = Fact::Unknown(Why::Denied);
         assert_eq!(only("pcie.errors", &facts).subject, GPU);
-        assert_eq!(only("pcie.errors", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("pcie.errors", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
         facts.devices_mut().clear();
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("pcie.errors", &facts).outcome, Outcome::Skip);

@@ -27,7 +27,9 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let (mut plain, mut unknown) = (Vec::new(), Vec::new());
     for (row, bdf) in own(ctx) {
         match domain(ctx, bdf) {
-            Fact::Known(Domain::Translating(group, kind)) => judgements.push(judge(ctx, row, bdf, group, &kind)),
+            Fact::Known(Domain::Translating(group, kind)) => {
+                judgements.push(judge(ctx, row, bdf, group, &kind))
+            }
             Fact::Known(of) => plain.push((row, bdf, of)),
             Fact::Unknown(why) => unknown.push((row, why)),
         }
@@ -37,7 +39,11 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     if let Some((_, why)) = unknown.first() {
         let names = words::list(unknown.iter().map(|(row, _)| words::row(row)));
-        judgements.push(Judgement::unknown(names, *why, "/sys/kernel/iommu_groups/*/type"));
+        judgements.push(Judgement::unknown(
+            names,
+            *why,
+            "/sys/kernel/iommu_groups/*/type",
+        ));
     }
     match judgements.is_empty() {
         true => vec![Judgement::skip(
@@ -64,7 +70,10 @@ pub fn translated(ctx: &Ctx<'_>) -> BTreeMap<u32, String> {
 
 /// From the group of this device. The type is that of the default domain, not of one that vfio attached.
 fn domain(ctx: &Ctx<'_>, bdf: Bdf) -> Fact<Domain> {
-    let attributes = ctx.facts.device(bdf).and_then(|device| device.attributes.as_ref());
+    let attributes = ctx
+        .facts
+        .device(bdf)
+        .and_then(|device| device.attributes.as_ref());
     let group = match attributes.map(|attributes| &attributes.iommu_group) {
         Some(Fact::Known(Some(group))) => *group,
         Some(Fact::Known(None)) => return Fact::Known(Domain::Off),
@@ -73,7 +82,9 @@ fn domain(ctx: &Ctx<'_>, bdf: Bdf) -> Fact<Domain> {
     };
     match ctx.facts.kernel.iommu_groups.get(&group) {
         // DMA, and since 5.15 DMA-FQ, whose flushes are lazy.
-        Some(Fact::Known(kind)) if kind.starts_with("DMA") => Fact::Known(Domain::Translating(group, kind.clone())),
+        Some(Fact::Known(kind)) if kind.starts_with("DMA") => {
+            Fact::Known(Domain::Translating(group, kind.clone()))
+        }
         Some(Fact::Known(kind)) => Fact::Known(Domain::Plain(group, kind.clone())),
         Some(Fact::Unknown(why)) => Fact::Unknown(*why),
         None => Fact::Unknown(Why::NotCovered),
@@ -91,13 +102,20 @@ fn untranslated(ctx: &Ctx<'_>, plain: &[(&Row, Bdf, Domain)]) -> Judgement {
         (true, false) => "These devices are in no IOMMU group: their addresses go as they are.",
         (false, _) => "The IOMMU does not translate these devices' addresses.",
     };
-    let mut judgement = Judgement::pass(words::list(plain.iter().map(|(row, ..)| words::row(row))), message);
+    let mut judgement = Judgement::pass(
+        words::list(plain.iter().map(|(row, ..)| words::row(row))),
+        message,
+    );
     for (_, bdf, of) in plain {
         judgement = match of {
-            Domain::Off => judgement.evidence(format!("/sys/bus/pci/devices/{bdf}/iommu_group"), "no such link"),
-            Domain::Plain(group, kind) | Domain::Translating(group, kind) => {
-                judgement.evidence(format!("/sys/kernel/iommu_groups/{group}/type ({bdf})"), kind)
-            }
+            Domain::Off => judgement.evidence(
+                format!("/sys/bus/pci/devices/{bdf}/iommu_group"),
+                "no such link",
+            ),
+            Domain::Plain(group, kind) | Domain::Translating(group, kind) => judgement.evidence(
+                format!("/sys/kernel/iommu_groups/{group}/type ({bdf})"),
+                kind,
+            ),
         };
     }
     judgement
@@ -136,12 +154,16 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
         let message = "The SMMU translates this device's addresses: GPUDirect RDMA works, each transfer is translated.";
         Judgement::info(subject, message)
     } else {
-        let message = "The IOMMU translates this device's addresses: GPUDirect RDMA works, and is slow.";
+        let message =
+            "The IOMMU translates this device's addresses: GPUDirect RDMA works, and is slow.";
         Judgement::broken(subject, message).weighing(Severity::Warn)
     };
     let judgement = judgement.evidence(format!("/sys/kernel/iommu_groups/{group}/type"), kind);
     let judgement = judgement
-        .evidence(format!("/sys/bus/pci/devices/{bdf}/iommu_group"), group.to_string())
+        .evidence(
+            format!("/sys/bus/pci/devices/{bdf}/iommu_group"),
+            group.to_string(),
+        )
         .evidence(
             "/proc/driver/nvidia/params: DmaRemapPeerMmio",
             remap.unwrap_or("not known"),
@@ -150,10 +172,10 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
         Some(line) => judgement.evidence("/proc/cmdline", of_iommu(line)),
         None => judgement,
     };
-    mend(ctx, judgement, arm)
+    remedy(ctx, judgement, arm)
 }
 
-fn mend(ctx: &Ctx<'_>, judgement: Judgement, arm: bool) -> Judgement {
+fn remedy(ctx: &Ctx<'_>, judgement: Judgement, arm: bool) -> Judgement {
     let guest = ctx.facts.platform.is_guest();
     let mut judgement = judgement;
     if let Some(waits) = boot::waits(ctx, arm).filter(|_| !guest) {
@@ -183,7 +205,9 @@ fn needs_peers(ctx: &Ctx<'_>, row: &Row) -> Option<&'static str> {
         .collect();
     match links.contains(&Fact::Known(0)) {
         true => Some(""),
-        false if links.iter().any(|links| links.known().is_none()) => Some(", unless NVLink joins it to its peers"),
+        false if links.iter().any(|links| links.known().is_none()) => {
+            Some(", unless NVLink joins it to its peers")
+        }
         false => None,
     }
 }

@@ -37,8 +37,14 @@ pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
             format!("{} links", good.len())
         };
         let subject = words::list(good.iter().map(|(_, hop)| hop.below.bdf));
-        let pass = Judgement::pass(subject, format!("{count} above GPUs and NICs at full width and speed."));
-        judgements.push(good.iter().fold(pass, |pass, (above, hop)| evident(pass, *above, hop)));
+        let pass = Judgement::pass(
+            subject,
+            format!("{count} above GPUs and NICs at full width and speed."),
+        );
+        judgements.push(
+            good.iter()
+                .fold(pass, |pass, (above, hop)| evident(pass, *above, hop)),
+        );
     }
     if let Some((_, why)) = unknown.first() {
         let names = words::list(unknown.iter().map(|(bdf, _)| bdf));
@@ -46,14 +52,17 @@ pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
         judgements.push(Judgement::unknown(names, *why, &source));
     }
     match judgements.is_empty() {
-        true => vec![Judgement::skip("machine", "No GPU and no NIC has a link above it.")],
+        true => vec![Judgement::skip(
+            "machine",
+            "No GPU and no NIC has a link above it.",
+        )],
         false => judgements,
     }
 }
 
 type Unknowns = Vec<(Bdf, Why)>;
 
-/// Every link once, by the port above it: functions of one card share theirs.
+/// Every link once, by the port above it: functions of one NIC share theirs.
 fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
     let mut hops: BTreeMap<Bdf, Hop<'a>> = BTreeMap::new();
     let mut unknown: Unknowns = Vec::new();
@@ -68,8 +77,11 @@ fn hops<'a>(ctx: &'a Ctx<'_>) -> (BTreeMap<Bdf, Hop<'a>>, Unknowns) {
         }
         let chain = std::iter::successors(Some(device), |device| ctx.forest.parent(device));
         for below in chain {
-            // A guest sees its cards without the port above them: then a link goes by the card.
-            let above = ctx.forest.parent(below).map_or(below.bdf, |parent| parent.bdf);
+            // A guest sees its NICs without the port above them: then a link goes by the NIC.
+            let above = ctx
+                .forest
+                .parent(below)
+                .map_or(below.bdf, |parent| parent.bdf);
             let link = match ctx.forest.link_above(below) {
                 Fact::Known(Some(LinkState { current, max })) if current != max => {
                     match ctx.forest.one_end_unknown(below) {
@@ -127,12 +139,15 @@ fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
                 "{between} runs at x{} where both ends can x{}.",
                 current.width, max.width
             ),
-            "reseat the card, try another slot or riser, look for a slot shared with another (bifurcation)",
+            "reseat the NIC, try another slot or riser, look for a slot shared with another (bifurcation)",
         ),
         (false, true) if hop.nic || hop.awake => (
             true,
-            format!("{between} runs at {} where both ends can {}.", current.speed, max.speed),
-            "set the slot's speed in the firmware to the best it can, reseat the card, look for link errors in dmesg",
+            format!(
+                "{between} runs at {} where both ends can {}.",
+                current.speed, max.speed
+            ),
+            "set the slot's speed in the firmware to the best it can, reseat the NIC, look for link errors in dmesg",
         ),
         (false, true) => (
             false,
@@ -190,7 +205,10 @@ mod tests {
     #[test]
     fn each_link_is_looked_at_once() {
         let found = only("pcie.link", &machine());
-        assert_eq!(found.message, "3 links above GPUs and NICs at full width and speed.");
+        assert_eq!(
+            found.message,
+            "3 links above GPUs and NICs at full width and speed."
+        );
         // By the port above: root port, then the switch's two downstream ports.
         assert_eq!(found.subject, format!("{SWITCH}, {GPU}, {NIC}"));
         assert_eq!(found.evidence[0].value, "32GT/s x16 of 32GT/s x16");
@@ -204,7 +222,10 @@ mod tests {
     fn a_narrow_link_warns_whatever_sleeps() {
         for bdf in [GPU, NIC, SWITCH] {
             let found = with(bdf, (5, 8), |_| {});
-            assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Warn, bdf));
+            assert_eq!(
+                (found.outcome, found.subject.as_str()),
+                (Outcome::Warn, bdf)
+            );
             assert!(
                 found.message.contains("runs at x8 where both ends can x16"),
                 "{}",
@@ -226,11 +247,17 @@ mod tests {
         );
         let found = with(GPU, (1, 16), |_| {});
         assert_eq!(found.outcome, Outcome::Warn, "performance state 0");
-        let asleep = |facts: &mut Facts| nvml_gpu(facts, |gpu| gpu.performance_state = Fact::Known(8));
+        let asleep =
+            |facts: &mut Facts| nvml_gpu(facts, |gpu| gpu.performance_state = Fact::Known(8));
         let found = with(GPU, (1, 16), asleep);
         assert_eq!(found.outcome, Outcome::Info);
-        assert!(found.message.contains("2.5GT/s of 32GT/s") && found.message.contains("under load only"));
-        let found = with(GPU, (1, 16), |facts| facts.nvml = Fact::Unknown(Why::NotCovered));
+        assert!(
+            found.message.contains("2.5GT/s of 32GT/s")
+                && found.message.contains("under load only")
+        );
+        let found = with(GPU, (1, 16), |facts| {
+            facts.nvml = Fact::Unknown(Why::NotCovered)
+        });
         assert_eq!(found.outcome, Outcome::Info);
     }
 
@@ -248,7 +275,7 @@ mod tests {
 
     #[test]
     fn one_end_alone_accuses_nobody() {
-        // An x8 slot and an x16 card, or a loose card: the port that would tell cannot be read.
+        // An x8 slot and an x16 NIC, or a loose NIC: the port that would tell cannot be read.
         let mut facts = machine();
         set_link(&mut facts, GPU, (5, 8), (5, 16));
         facts.device_mut(GPU_PORT).config.express = Fact::Unknown(Why::Broken);
@@ -263,7 +290,9 @@ mod tests {
 
     #[test]
     fn a_guests_links_are_the_hosts() {
-        let found = with(NIC, (5, 8), |facts| facts.platform.hypervisor_flag = Fact::Known(true));
+        let found = with(NIC, (5, 8), |facts| {
+            facts.platform.hypervisor_flag = Fact::Known(true)
+        });
         assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
         assert!(found.message.contains("belongs to the host"));
     }
@@ -275,15 +304,23 @@ mod tests {
             facts.device_mut(port).config.express = Fact::Unknown(Why::Denied);
         }
         let found = findings("pcie.link", &facts, &[]);
-        assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Pass, Outcome::Unknown));
+        assert_eq!(
+            (found[0].outcome, found[1].outcome),
+            (Outcome::Pass, Outcome::Unknown)
+        );
         assert_eq!(
             (found[1].subject.as_str(), found[1].needs.as_deref()),
             (GPU, Some("root"))
         );
         facts.device_mut(NIC).place = Fact::Unknown(Why::Broken);
         assert!(findings("pcie.link", &facts, &[])[1].subject.contains(NIC));
-        assert_eq!(only("pcie.link", &Facts::default()).outcome, Outcome::Unknown);
-        facts.devices_mut().retain(|device| device.bdf.to_string() == ROOT_PORT);
+        assert_eq!(
+            only("pcie.link", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
+        facts
+            .devices_mut()
+            .retain(|device| device.bdf.to_string() == ROOT_PORT);
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("pcie.link", &facts).outcome, Outcome::Skip);
     }

@@ -6,22 +6,31 @@ use crate::model::{Kind, Match, Verdict, Why};
 /// Each GPU's best NIC, as the topology pairs them.
 pub fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
-    if let Some(unknown) = unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband")) {
+    if let Some(unknown) =
+        unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband"))
+    {
         return vec![unknown];
     }
-    if rdma::cards(ctx.facts).next().is_none() {
+    if rdma::rdma_nics(ctx.facts).next().is_none() {
         return vec![Judgement::skip("machine", "There is no NIC to be near to.")];
     }
     let matches = ctx.topology.matches.iter();
     let judgements: Vec<Judgement> = matches.filter_map(|found| judge(ctx, found)).collect();
     match judgements.is_empty() {
-        true => vec![Judgement::skip("machine", "This machine itself uses no GPU.")],
+        true => vec![Judgement::skip(
+            "machine",
+            "This machine itself uses no GPU.",
+        )],
         false => judgements,
     }
 }
 
 fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
-    let row = ctx.topology.rows.get(found.row).filter(|row| row.kind == Kind::Gpu)?;
+    let row = ctx
+        .topology
+        .rows
+        .get(found.row)
+        .filter(|row| row.kind == Kind::Gpu)?;
     let device = row.bdf.and_then(|bdf| ctx.facts.device(bdf));
     if device.is_some_and(|device| passthrough::holder(device).is_some()) {
         // Its partners are those of the virtual machine that has it.
@@ -41,24 +50,41 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
         Verdict::Bad if guest => Judgement::info(subject, message),
         Verdict::Bad => Judgement::broken(subject, message),
         Verdict::Unknown => {
-            let judgement = Judgement::unknown(subject, Why::NotCovered, "/sys/bus/pci/devices: places and NUMA nodes");
-            return Some(Judgement { message, ..judgement });
+            let judgement = Judgement::unknown(
+                subject,
+                Why::NotCovered,
+                "/sys/bus/pci/devices: places and NUMA nodes",
+            );
+            return Some(Judgement {
+                message,
+                ..judgement
+            });
         }
     };
-    let pair = found
-        .pick
-        .and_then(|pick| Some((ctx.topology.rows.get(pick)?, ctx.topology.pair(found.row, pick)?)));
+    let pair = found.pick.and_then(|pick| {
+        Some((
+            ctx.topology.rows.get(pick)?,
+            ctx.topology.pair(found.row, pick)?,
+        ))
+    });
     let judgement = match pair {
         Some((nic, pair)) => {
             let judgement = match nic.active {
                 Some(false) => Judgement {
-                    message: format!("{} No port of {} is up.", judgement.message, words::row(nic)),
+                    message: format!(
+                        "{} No port of {} is up.",
+                        judgement.message,
+                        words::row(nic)
+                    ),
                     ..judgement
                 },
                 _ => judgement,
             };
             let class = pair.pci.known().map_or("unknown", |class| class.letters());
-            let judgement = judgement.evidence("links of /sys/bus/pci/devices", format!("{} {class}", words::row(nic)));
+            let judgement = judgement.evidence(
+                "links of /sys/bus/pci/devices",
+                format!("{} {class}", words::row(nic)),
+            );
             judgement.evidence(
                 "numa_node",
                 format!("{}; {}", words::numa(&row.numa), words::numa(&nic.numa)),

@@ -39,7 +39,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "A NIC and a GPU below one switch move data at the link's full rate. Through the host bridge it is often \
             less, between sockets a fraction of it.",
-        cure: "Use the NIC that is nearest (gdr topo --pairs), or move the card to a slot below the GPU's switch.",
+        remedy: "Use the NIC that is nearest (gdr topo --pairs), or move the NIC to a slot below the GPU's switch.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
         judge: locality,
     },
@@ -53,7 +53,7 @@ pub const CHECKS: &[Check] = &[
             switch up to the root complex and back: it is slow, may stop, and with some root complexes corrupts. What \
             meets at a host bridge goes up anyhow; the bits then send it through the IOMMU, which works where that does not \
             translate. Between host bridges clearing them mends nothing.",
-        cure: "Clear the redirect bits on those ports: gdr fix-acs, or the setpci command of the finding.",
+        remedy: "Clear the redirect bits on those ports: gdr fix-acs, or the setpci command of the finding.",
         references: &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs",
             "PCI Express Base Specification, 6.12",
@@ -67,8 +67,10 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "In a guest the ports belong to the host, and clearing their redirection would let a guest's devices \
             reach what is not theirs. There address translation services do the work instead.",
-        cure: "Ask the host's administrator: Direct Translated P2P and ATS.",
-        references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html"],
+        remedy: "Ask the host's administrator: Direct Translated P2P and ATS.",
+        references: &[
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        ],
         judge: acs_vm,
     },
     Check {
@@ -78,7 +80,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "An IOMMU that translates sends peer traffic through the root complex, and a mapping that is not there \
             makes transfers fail or deliver zeros.",
-        cure: "Boot with iommu=pt (x86) or iommu.passthrough=1 (Arm), or with the IOMMU off.",
+        remedy: "Boot with iommu=pt (x86) or iommu.passthrough=1 (Arm), or with the IOMMU off.",
         references: &[
             "https://docs.kernel.org/arch/x86/iommu.html",
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
@@ -94,7 +96,7 @@ pub const CHECKS: &[Check] = &[
         why: "In a virtual machine a NIC reaches a GPU straight through a switch only with addresses that it \
             translated itself. On bare metal the capability makes the NIC's traffic take another way than its own \
             switch.",
-        cure: "Set ATS_ENABLED in the card's firmware with mlxconfig on the host, and reset the card.",
+        remedy: "Set ATS_ENABLED in the NIC's firmware with mlxconfig on the host, and reset the NIC.",
         references: &["https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo"],
         judge: ats,
     },
@@ -104,7 +106,7 @@ pub const CHECKS: &[Check] = &[
         sources: "configuration space: Link Status, current_link_*",
         severity: Severity::Warn,
         why: "A link that trained narrower or slower than both ends can be caps every transfer over it.",
-        cure: "Reseat the card or riser, look at the slot's wiring and the firmware's settings.",
+        remedy: "Reseat the NIC or riser, look at the slot's wiring and the firmware's settings.",
         references: &["PCI Express Base Specification, 7.5.3"],
         judge: link,
     },
@@ -115,7 +117,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "A packet with more payload than its receiver takes is malformed: the receiver reports a fatal error and \
             drops it. 128 bytes everywhere works, and spends more on headers.",
-        cure: "Let the kernel set one payload below each root port: pci=pcie_bus_safe, or pci=pcie_bus_peer2peer for \
+        remedy: "Let the kernel set one payload below each root port: pci=pcie_bus_safe, or pci=pcie_bus_peer2peer for \
             128 bytes everywhere.",
         references: &[
             "PCI Express Base Specification, 2.2.2 and 7.5.3.4",
@@ -128,9 +130,9 @@ pub const CHECKS: &[Check] = &[
         rule: "No fatal error was counted since boot on the way to a GPU or a NIC.",
         sources: "/sys/bus/pci/devices/*/aer_dev_fatal, aer_dev_correctable",
         severity: Severity::Warn,
-        why: "A fatal error takes a link down and loses what was under way. Corrected errors alone cost a little time \
+        why: "A fatal error takes a link down and loses what was in progress. Corrected errors alone cost a little time \
             and are common.",
-        cure: "Read the kernel's log of the time it happened; reseat the card, change the riser or cable, update \
+        remedy: "Read the kernel's log of the time it happened; reseat the NIC, change the riser or cable, update \
             firmware.",
         references: &["https://docs.kernel.org/PCI/pcieaer-howto.html"],
         judge: errors,
@@ -141,13 +143,13 @@ pub const CHECKS: &[Check] = &[
         sources: "links of /sys/bus/pci/devices, configuration space: Link Status",
         severity: Severity::Info,
         why: "Devices that transfer at the same time over one link share what it carries.",
-        cure: "Nothing is broken. Measure the pairs together, or move a card to another switch.",
+        remedy: "Nothing is broken. Measure the pairs together, or move a NIC to another switch.",
         references: &["PCI Express Base Specification, 7.5.3"],
         judge: shared,
     },
 ];
 
-/// The GPUs, and the NICs that are cards, with their addresses.
+/// The GPUs, and the NICs that are NICs, with their addresses.
 fn endpoints<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'a Row, Bdf)> {
     let rows = ctx.topology.rows.iter();
     rows.filter(|row| matches!(row.kind, Kind::Gpu | Kind::Nic) && !row.software)

@@ -37,11 +37,15 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
     judgements.extend(reads(&good));
     if let Some((_, why)) = unknown.first() {
         let names = words::list(unknown.iter().map(|(bdf, _)| bdf));
-        let source = format!("/sys/bus/pci/devices/*/config, Device Control, of {names} and what is above");
+        let source =
+            format!("/sys/bus/pci/devices/*/config, Device Control, of {names} and what is above");
         judgements.push(Judgement::unknown(names, *why, &source));
     }
     match judgements.is_empty() {
-        true => vec![Judgement::skip("machine", "No GPU and no NIC has a link above it.")],
+        true => vec![Judgement::skip(
+            "machine",
+            "No GPU and no NIC has a link above it.",
+        )],
         false => judgements,
     }
 }
@@ -50,7 +54,9 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
 pub fn small_reads(ctx: &Ctx<'_>) -> Vec<Bdf> {
     match ctx.facts.platform.is_guest() {
         true => Vec::new(),
-        false => asking_for_less(&look(ctx).good).map(|(_, bdf, _)| *bdf).collect(),
+        false => asking_for_less(&look(ctx).good)
+            .map(|(_, bdf, _)| *bdf)
+            .collect(),
     }
 }
 
@@ -143,14 +149,21 @@ fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Ok(path) if matches!(path.meeting, Meeting::Bridge(_)) => path,
             _ => continue,
         };
-        if [a, b].iter().any(|row| rows[*row].physical_function.is_some()) {
+        if [a, b]
+            .iter()
+            .any(|row| rows[*row].physical_function.is_some())
+        {
             continue;
         }
         let payload = |bdf: Bdf| {
             let device = ctx.forest.device(bdf)?;
             Some((bdf, device.config.express.present()?))
         };
-        let hops: Vec<_> = path.hops.iter().filter_map(|hop| payload(hop.bdf)).collect();
+        let hops: Vec<_> = path
+            .hops
+            .iter()
+            .filter_map(|hop| payload(hop.bdf))
+            .collect();
         let (Some((_, first)), Some((_, last))) = (hops.first(), hops.last()) else {
             continue;
         };
@@ -161,7 +174,10 @@ fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .unwrap_or(0);
         let legs = [(a, b, first, &hops[turn..]), (b, a, last, &hops[..turn])];
         for (from, to, sender, leg) in legs {
-            let Some((bdf, taker)) = leg.iter().find(|(_, taker)| taker.max_payload < sender.max_payload) else {
+            let Some((bdf, taker)) = leg
+                .iter()
+                .find(|(_, taker)| taker.max_payload < sender.max_payload)
+            else {
                 continue;
             };
             let (from, to) = (words::row(&rows[from]), words::row(&rows[to]));
@@ -170,7 +186,8 @@ fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
                  is malformed there, which is a fatal error.",
                 sender.max_payload, taker.max_payload
             );
-            let judgement = Judgement::broken(format!("{from} to {to}"), message).weighing(Severity::Error);
+            let judgement =
+                Judgement::broken(format!("{from} to {to}"), message).weighing(Severity::Error);
             judgements.push(control(judgement, *bdf, taker).advice(SAFE));
         }
     }
@@ -219,12 +236,13 @@ fn reads(good: &[Good<'_>]) -> Option<Judgement> {
     let small: Vec<_> = asking_for_less(good).collect();
     let (_, first, _) = small.first()?;
     let subject = words::list(small.iter().map(|(row, ..)| words::row(row)));
-    let message = format!("{subject}: reads ask for less than {BEST} bytes at once. Where reads are slow, try {BEST}.");
-    let judgement = small
-        .iter()
-        .fold(Judgement::info(subject, message), |judgement, (_, bdf, express)| {
-            control(judgement, *bdf, express)
-        });
+    let message = format!(
+        "{subject}: reads ask for less than {BEST} bytes at once. Where reads are slow, try {BEST}."
+    );
+    let judgement = small.iter().fold(
+        Judgement::info(subject, message),
+        |judgement, (_, bdf, express)| control(judgement, *bdf, express),
+    );
     Some(judgement.fix("mrrs", format!("setpci -s {first} CAP_EXP+0x8.w=5000:7000")))
 }
 

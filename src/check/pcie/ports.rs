@@ -67,19 +67,25 @@ pub fn ports(ctx: &Ctx<'_>) -> Ports {
         look(ctx, (a, b), translated[a] || translated[b], &mut ports);
     }
     // A port may be clean for one pair and in the way of another.
-    ports.clean.retain(|port| !ports.redirecting.contains_key(port));
+    ports
+        .clean
+        .retain(|port| !ports.redirecting.contains_key(port));
     ports
 }
 
 /// Whether a port is known to send a pair's traffic up where clearing its bits would mend that.
 pub fn redirecting(ctx: &Ctx<'_>) -> bool {
     let found = ports(ctx);
-    found.redirecting.values().any(|port| port.weight > Severity::Info)
+    found
+        .redirecting
+        .values()
+        .any(|port| port.weight > Severity::Info)
 }
 
 /// The devices without a known place, where they could have a partner.
 fn lost(ctx: &Ctx<'_>) -> Vec<String> {
-    let alone = super::own(ctx).count() < 2 || super::own(ctx).all(|(row, _)| row.kind != Kind::Gpu);
+    let alone =
+        super::own(ctx).count() < 2 || super::own(ctx).all(|(row, _)| row.kind != Kind::Gpu);
     super::own(ctx)
         .filter(|(row, bdf)| {
             let place = ctx.facts.device(*bdf).and_then(|of| of.place.known());
@@ -125,11 +131,16 @@ pub fn pairs(ctx: &Ctx<'_>) -> Result<Vec<(usize, usize)>, TooMany> {
         .map(|(at, _)| at)
         .filter(|at| !handed[*at])
         .collect();
-    let with_nics = topology.matches.iter().filter(|of| gpus.binary_search(&of.row).is_ok());
+    let with_nics = topology
+        .matches
+        .iter()
+        .filter(|of| gpus.binary_search(&of.row).is_ok());
     let with_nics = with_nics.flat_map(|of| of.best.iter().map(|nic| (of.row, *nic)));
     let with_gpus = gpus.iter().enumerate().flat_map(|(at, a)| {
         let others = gpus[at + 1..].iter();
-        others.filter(|b| !is_joined(ctx, *a, **b)).map(|b| (*a, *b))
+        others
+            .filter(|b| !is_joined(ctx, *a, **b))
+            .map(|b| (*a, *b))
     });
     let pairs = with_nics.filter(|(_, nic)| !handed[*nic]).chain(with_gpus);
     let pairs: Vec<(usize, usize)> = pairs.take(MAX_PATHS + 1).collect();
@@ -151,7 +162,10 @@ pub fn governing(ctx: &Ctx<'_>, path: &Path) -> impl Iterator<Item = Redirect> {
     let below_a_switch = matches!(path.meeting, Meeting::Bridge(_));
     let redirects = topo::redirects(ctx.forest, path).into_iter();
     redirects.filter(move |redirect| {
-        let role = ctx.forest.device(redirect.port).map(|device| ctx.forest.role(device));
+        let role = ctx
+            .forest
+            .device(redirect.port)
+            .map(|device| ctx.forest.role(device));
         below_a_switch || role != Some(Role::DownstreamPort)
     })
 }
@@ -185,15 +199,18 @@ fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Por
                 continue;
             }
         };
-        let port = ports.redirecting.entry(redirect.port).or_insert_with(|| Redirecting {
-            bits: Vec::new(),
-            cleared: redirect.cleared,
-            register: redirect.register,
-            weight,
-            pairs: Vec::new(),
-            pair_count: 0,
-            translated: false,
-        });
+        let port = ports
+            .redirecting
+            .entry(redirect.port)
+            .or_insert_with(|| Redirecting {
+                bits: Vec::new(),
+                cleared: redirect.cleared,
+                register: redirect.register,
+                weight,
+                pairs: Vec::new(),
+                pair_count: 0,
+                translated: false,
+            });
         port.bits.extend(bits);
         port.bits.sort_unstable();
         port.bits.dedup();
@@ -220,7 +237,10 @@ fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Por
 fn in_words(ctx: &Ctx<'_>, a: usize, b: usize) -> String {
     let rows = &ctx.topology.rows;
     let pair = ctx.topology.pair(a, b);
-    let class = ctx.topology.class(a, b).map_or("?", |class| class.letters());
+    let class = ctx
+        .topology
+        .class(a, b)
+        .map_or("?", |class| class.letters());
     let doubt = match pair.map(|pair| pair.nvlinks) {
         Some(Fact::Unknown(_)) if rows[b].kind == Kind::Gpu => ", if no NVLink joins them",
         _ => "",

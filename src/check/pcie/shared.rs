@@ -7,7 +7,9 @@ use crate::model::{Bdf, Fact, Kind, Meeting, Path, Verdict, Why};
 /// Each GPU with the NIC that it is paired with.
 pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let unknown = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices");
-    if let Some(unknown) = unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband")) {
+    if let Some(unknown) =
+        unknown.or_else(|| unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband"))
+    {
         return vec![unknown];
     }
     let rows = &ctx.topology.rows;
@@ -37,7 +39,10 @@ pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
                     );
                     judgements.push(
                         Judgement::info(name, message)
-                            .evidence(format!("{link}: link above it"), format!("{bandwidth} bytes/s one way"))
+                            .evidence(
+                                format!("{link}: link above it"),
+                                format!("{bandwidth} bytes/s one way"),
+                            )
                             .evidence("links of /sys/bus/pci/devices", words::list(&others)),
                     );
                 }
@@ -83,16 +88,24 @@ fn no_pair(ctx: &Ctx<'_>) -> Judgement {
         .filter(|row| row.kind == Kind::Gpu && !row.coherent)
         .map(words::row)
         .collect();
-    match gpus.is_empty() || rdma::cards(ctx.facts).next().is_none() {
+    match gpus.is_empty() || rdma::rdma_nics(ctx.facts).next().is_none() {
         true => Judgement::skip("machine", "There is no GPU with a NIC over PCI Express."),
-        false => Judgement::unknown(words::list(gpus), Why::NotCovered, "/sys/bus/pci/devices: places"),
+        false => Judgement::unknown(
+            words::list(gpus),
+            Why::NotCovered,
+            "/sys/bus/pci/devices: places",
+        ),
     }
 }
 
 /// What the narrowest link carries, and the devices below the links that carry no more.
 fn narrowest(path: &Path) -> Fact<(u64, Vec<Bdf>)> {
     let mut links: Vec<(Bdf, u64)> = Vec::new();
-    for hop in path.hops.iter().filter(|hop| path.meeting != Meeting::Bridge(hop.bdf)) {
+    for hop in path
+        .hops
+        .iter()
+        .filter(|hop| path.meeting != Meeting::Bridge(hop.bdf))
+    {
         match &hop.link {
             Fact::Known(Some(link)) => match link.bandwidth() {
                 Some(bandwidth) => links.push((hop.bdf, bandwidth)),
@@ -104,27 +117,35 @@ fn narrowest(path: &Path) -> Fact<(u64, Vec<Bdf>)> {
     }
     match links.iter().map(|(_, bandwidth)| *bandwidth).min() {
         Some(least) => {
-            let narrow = links.into_iter().filter(|(_, bandwidth)| *bandwidth == least);
+            let narrow = links
+                .into_iter()
+                .filter(|(_, bandwidth)| *bandwidth == least);
             Fact::Known((least, narrow.map(|(bdf, _)| bdf).collect()))
         }
         None => Fact::Unknown(Why::NotCovered),
     }
 }
 
-/// The first of these links that other devices are below too, and those devices. Functions of one card are one device.
+/// The first of these links that other devices are below too, and those devices. Functions of one NIC are one device.
 fn sharers(ctx: &Ctx<'_>, links: &[Bdf], ends: [usize; 2]) -> Option<(Bdf, Vec<String>)> {
-    let card = |bdf: Bdf| (bdf.domain, bdf.bus, bdf.device);
-    let ends: Vec<_> = ends.iter().filter_map(|row| ctx.topology.rows[*row].bdf).collect();
+    let nic = |bdf: Bdf| (bdf.domain, bdf.bus, bdf.device);
+    let ends: Vec<_> = ends
+        .iter()
+        .filter_map(|row| ctx.topology.rows[*row].bdf)
+        .collect();
     links.iter().find_map(|link| {
         let below = |bdf: Bdf| {
-            let device = ctx.facts.device(bdf).and_then(|device| device.place.known());
+            let device = ctx
+                .facts
+                .device(bdf)
+                .and_then(|device| device.place.known());
             bdf == *link || device.is_some_and(|place| place.bridges.contains(link))
         };
         let others: Vec<String> = own(ctx)
             .filter(|(row, bdf)| {
                 let of_an_end = ends
                     .iter()
-                    .any(|end| card(*end) == card(*bdf) || row.physical_function == Some(*end));
+                    .any(|end| nic(*end) == nic(*bdf) || row.physical_function == Some(*end));
                 !of_an_end && below(*bdf)
             })
             .map(|(row, _)| words::row(row))
@@ -135,7 +156,9 @@ fn sharers(ctx: &Ctx<'_>, links: &[Bdf], ends: [usize; 2]) -> Option<(Bdf, Vec<S
 
 #[cfg(test)]
 mod tests {
-    use crate::check::testing::{Edit, GPU, GPU_PORT, NIC, ROOT_PORT, bdf, gpu, machine, only, root_port};
+    use crate::check::testing::{
+        Edit, GPU, GPU_PORT, NIC, ROOT_PORT, bdf, gpu, machine, only, root_port,
+    };
     use crate::model::{Fact, Facts, Outcome, Place, RootBus, Why};
 
     #[test]
@@ -163,7 +186,9 @@ mod tests {
         second.place = Fact::Known(Place {
             root: RootBus { domain: 0, bus: 0 },
             rooted: true,
-            bridges: [ROOT_PORT, "0000:01:00.0", "0000:02:02.0"].map(bdf).to_vec(),
+            bridges: [ROOT_PORT, "0000:01:00.0", "0000:02:02.0"]
+                .map(bdf)
+                .to_vec(),
         });
         let mut port = facts.device_mut(GPU_PORT).clone();
         port.bdf = bdf("0000:02:02.0");
@@ -175,11 +200,17 @@ mod tests {
             (Outcome::Info, "GPU0 and NIC0")
         );
         assert!(
-            found.message.contains("the one above 0000:01:00.0 (63.0 GB/s)"),
+            found
+                .message
+                .contains("the one above 0000:01:00.0 (63.0 GB/s)"),
             "{}",
             found.message
         );
-        assert!(found.message.contains("GPU1 (0000:05:00.0)"), "{}", found.message);
+        assert!(
+            found.message.contains("GPU1 (0000:05:00.0)"),
+            "{}",
+            found.message
+        );
     }
 
     #[test]
@@ -194,6 +225,9 @@ mod tests {
         assert_eq!(only("pcie.shared", &lost).outcome, Outcome::Unknown);
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("pcie.shared", &facts).outcome, Outcome::Skip);
-        assert_eq!(only("pcie.shared", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("pcie.shared", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

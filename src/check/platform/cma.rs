@@ -67,6 +67,9 @@ mod tests {
         assert_eq!(found.outcome, Outcome::Info);
         assert!(found.message.starts_with("64 MiB are set aside"));
         assert!(found.evidence.iter().any(|e| e.value == "kho=on"));
-        assert_eq!(only("platform.cma", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("platform.cma", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -11,8 +11,9 @@ pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(marks) => marks,
         Fact::Unknown(why) => return vec![Judgement::unknown("this process", *why, NAMESPACES)],
     };
-    let (namespaces, files): (Vec<&String>, Vec<&String>) =
-        marks.iter().partition(|mark| mark.starts_with("namespace "));
+    let (namespaces, files): (Vec<&String>, Vec<&String>) = marks
+        .iter()
+        .partition(|mark| mark.starts_with("namespace "));
     if namespaces.is_empty() {
         let message = match files.is_empty() {
             true => "This is not a container.".to_owned(),
@@ -21,7 +22,9 @@ pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 words::list(files.iter().map(|file| file.as_str()))
             ),
         };
-        return vec![Judgement::pass("this process", message).evidence(NAMESPACES, "the machine's own")];
+        return vec![
+            Judgement::pass("this process", message).evidence(NAMESPACES, "the machine's own"),
+        ];
     }
     vec![inside(ctx).evidence(NAMESPACES, words::list(marks))]
 }
@@ -88,7 +91,13 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
 
 /// Parts of /sys that gdr reads and that another file system covers: engines put empty ones there.
 fn masked(ctx: &Ctx<'_>) -> Vec<String> {
-    const READ: [&str; 5] = ["/sys/bus", "/sys/class", "/sys/devices", "/sys/kernel", "/sys/module"];
+    const READ: [&str; 5] = [
+        "/sys/bus",
+        "/sys/class",
+        "/sys/devices",
+        "/sys/kernel",
+        "/sys/module",
+    ];
     let mounts = ctx.facts.platform.sys_mounts.known().into_iter().flatten();
     let covers = |mount: &&Mount| {
         let part = |part: &str| mount.at == part || mount.at.starts_with(&format!("{part}/"));
@@ -98,7 +107,10 @@ fn masked(ctx: &Ctx<'_>) -> Vec<String> {
             .any(|path| mount.at.starts_with(path));
         mount.kind == "tmpfs" && READ.iter().any(|of| part(of)) && !harmless
     };
-    mounts.filter(covers).map(|mount| mount.at.clone()).collect()
+    mounts
+        .filter(covers)
+        .map(|mount| mount.at.clone())
+        .collect()
 }
 
 /// The nodes that this machine's devices have and the container lacks. A container may be given some of the GPUs.
@@ -125,7 +137,7 @@ fn missing(ctx: &Ctx<'_>) -> Fact<Vec<String>> {
             }
         }
     }
-    for device in rdma::cards(ctx.facts) {
+    for device in rdma::rdma_nics(ctx.facts) {
         if let Some(node) = device.uverbs.present()
             && node.state.is_absent()
         {
@@ -143,7 +155,8 @@ mod tests {
 
     fn with(marks: &[&str]) -> Facts {
         let mut facts = machine();
-        facts.platform.container_marks = Fact::Known(marks.iter().map(|mark| (*mark).to_owned()).collect());
+        facts.platform.container_marks =
+            Fact::Known(marks.iter().map(|mark| (*mark).to_owned()).collect());
         facts
     }
 
@@ -155,7 +168,11 @@ mod tests {
         );
         let found = only("platform.container", &with(&["file /.dockerenv"]));
         assert_eq!(found.outcome, Outcome::Pass);
-        assert!(found.message.contains("container engines leave this: file /.dockerenv"));
+        assert!(
+            found
+                .message
+                .contains("container engines leave this: file /.dockerenv")
+        );
     }
 
     #[test]
@@ -173,11 +190,9 @@ mod tests {
         facts.process.initial_user_namespace = Fact::Known(false);
         let found = only("platform.container", &facts);
         assert_eq!(found.outcome, Outcome::Warn);
-        assert!(
-            found
-                .message
-                .contains("lacks /dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm, /dev/infiniband/uverbs0")
-        );
+        assert!(found.message.contains(
+            "lacks /dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm, /dev/infiniband/uverbs0"
+        ));
         assert!(found.message.contains("user namespace is its own"));
         let command = found.fix.expect("advice").command;
         assert!(
@@ -206,7 +221,13 @@ mod tests {
             "{}",
             found.message
         );
-        assert!(found.fix.expect("advice").command.contains("-v /sys:/sys:ro"));
+        assert!(
+            found
+                .fix
+                .expect("advice")
+                .command
+                .contains("-v /sys:/sys:ro")
+        );
         // Root of the machine's own user namespace is not bound by the limit.
         facts.platform.sys_mounts = Fact::Known(Vec::new());
         facts.process.memlock_soft = Fact::Known(Some(65536));
@@ -216,7 +237,10 @@ mod tests {
 
     #[test]
     fn unknown_marks_and_nodes_are_unknown() {
-        assert_eq!(only("platform.container", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("platform.container", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
         let mut facts = with(&["namespace pid:[4026532000]"]);
         facts.nvidia_nodes = Fact::Unknown(Why::Denied);
         assert_eq!(only("platform.container", &facts).outcome, Outcome::Unknown);

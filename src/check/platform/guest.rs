@@ -15,7 +15,10 @@ pub fn guest(ctx: &Ctx<'_>) -> Vec<Judgement> {
         ),
         Fact::Known(PlatformKind::BareMetal) => Judgement::pass("machine", "This is bare metal."),
         Fact::Unknown(why) => {
-            return vec![Judgement::unknown("machine", why, &fact).needs("--platform bare-metal or --platform guest")];
+            return vec![
+                Judgement::unknown("machine", why, &fact)
+                    .needs("--platform bare-metal or --platform guest"),
+            ];
         }
     };
     let judgement = judgement.evidence("decided by", fact);
@@ -57,7 +60,10 @@ mod tests {
         let found = only("platform.guest", &facts);
         assert_eq!(found.outcome, Outcome::Info);
         assert_eq!(found.evidence[0].value, "/proc/cpuinfo: flag hypervisor");
-        assert_eq!(only("platform.guest", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("platform.guest", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 
     #[test]
@@ -68,6 +74,9 @@ mod tests {
         let found = only("platform.guest", &facts);
         assert_eq!(found.outcome, Outcome::Pass);
         assert_eq!(found.evidence[0].value, "--platform");
-        assert_eq!(found.evidence[1].value, "guest, by /proc/cpuinfo: flag hypervisor");
+        assert_eq!(
+            found.evidence[1].value,
+            "guest, by /proc/cpuinfo: flag hypervisor"
+        );
     }
 }

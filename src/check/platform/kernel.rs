@@ -9,7 +9,10 @@ const SOURCE: &str = "/proc/sys/kernel/osrelease";
 const FEATURES: [((u32, u32), &str); 3] = [
     ((5, 12), "registers dma-bufs for RDMA (mlx5)"),
     ((6, 1), "takes dma-bufs for queue memory (mlx5 umem)"),
-    ((6, 15), "sets access control of several ports by pci=config_acs="),
+    (
+        (6, 15),
+        "sets access control of several ports by pci=config_acs=",
+    ),
 ];
 /// What GPUDirect RDMA needs without nvidia-peermem.
 const DMA_BUF: (u32, u32) = (5, 12);
@@ -26,8 +29,13 @@ pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![Judgement::unknown("machine", Why::Broken, SOURCE)];
     };
     let of = |has: bool| {
-        let features = FEATURES.iter().filter(move |(since, _)| (numbers >= *since) == has);
-        features.map(|(_, what)| *what).collect::<Vec<_>>().join(", ")
+        let features = FEATURES
+            .iter()
+            .filter(move |(since, _)| (numbers >= *since) == has);
+        features
+            .map(|(_, what)| *what)
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     let (has, lacks) = (of(true), of(false));
     let mut message = match (has.is_empty(), lacks.is_empty()) {
@@ -38,11 +46,14 @@ pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
         ),
     };
     if numbers >= CONFIG_ACS_FAILS[0] && numbers <= CONFIG_ACS_FAILS[1] {
-        message.push_str(" Here pci=config_acs= and pci=disable_acs_redir= fail with more than one device.");
+        message.push_str(
+            " Here pci=config_acs= and pci=disable_acs_redir= fail with more than one device.",
+        );
     }
     let judgement = match numbers >= DMA_BUF {
         true => Judgement::pass("machine", message),
-        false => Judgement::broken("machine", message).advice("use nvidia-peermem, or a kernel of 5.12 or later"),
+        false => Judgement::broken("machine", message)
+            .advice("use nvidia-peermem, or a kernel of 5.12 or later"),
     };
     vec![judgement.evidence(SOURCE, release)]
 }
@@ -56,14 +67,22 @@ mod tests {
     #[test]
     fn each_release_has_its_features() {
         for (release, outcome, word) in [
-            ("4.18.0-553.el8_10.x86_64", Outcome::Info, "vendor's kernel may have it"),
+            (
+                "4.18.0-553.el8_10.x86_64",
+                Outcome::Info,
+                "vendor's kernel may have it",
+            ),
             (
                 "5.15.0-100-generic",
                 Outcome::Pass,
                 "not yet: takes dma-bufs for queue memory",
             ),
             ("6.12.3", Outcome::Pass, "fail with more than one device"),
-            ("6.18.44", Outcome::Pass, "sets access control of several ports"),
+            (
+                "6.18.44",
+                Outcome::Pass,
+                "sets access control of several ports",
+            ),
         ] {
             let mut facts = machine();
             facts.kernel.release = Fact::Known(release.to_owned());

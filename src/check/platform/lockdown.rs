@@ -23,7 +23,9 @@ pub fn lockdown(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Unknown(why) => {
             let unknown = Judgement::unknown("machine", *why, SOURCE).evidence(SECURE, secure);
             return vec![match platform.container_marks.known() {
-                Some(marks) if !marks.is_empty() => unknown.needs("gdr doctor outside of the container"),
+                Some(marks) if !marks.is_empty() => {
+                    unknown.needs("gdr doctor outside of the container")
+                }
                 _ => unknown,
             }];
         }
@@ -41,7 +43,8 @@ pub fn lockdown(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
     let refuses = "it refuses modules that are not signed, and writes to configuration space";
-    let missing = ctx.facts.gpus().next().is_some() && version::driver(ctx.facts) == Fact::Known(None);
+    let missing =
+        ctx.facts.gpus().next().is_some() && version::driver(ctx.facts) == Fact::Known(None);
     if missing {
         let message = format!(
             "The kernel is locked down ({mode}): {refuses}. The NVIDIA driver is not loaded, which may be why."
@@ -51,13 +54,17 @@ fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
             .advice("sign the driver's modules and enrol the key (mokutil --import), or switch Secure Boot off");
     }
     if !ctx.facts.platform.is_guest() && pcie::redirecting(ctx) {
-        let message =
-            format!("The kernel is locked down ({mode}): {refuses}, so setpci cannot mend what pcie.acs names.");
+        let message = format!(
+            "The kernel is locked down ({mode}): {refuses}, so setpci cannot mend what pcie.acs names."
+        );
         return Judgement::broken("machine", message).weighing(Severity::Warn).advice(
             "set pci=disable_acs_redir= or pci=config_acs= on the kernel command line, or switch Secure Boot off",
         );
     }
-    Judgement::info("machine", format!("The kernel is locked down ({mode}): {refuses}."))
+    Judgement::info(
+        "machine",
+        format!("The kernel is locked down ({mode}): {refuses}."),
+    )
 }
 
 #[cfg(test)]
@@ -79,7 +86,11 @@ mod tests {
         set_acs(&mut facts, GPU_PORT, 0x11);
         facts.driver.module_version = Fact::Known(None);
         facts.driver.version_line = Fact::Known(None);
-        assert!(only("platform.lockdown", &facts).message.contains("may be why"));
+        assert!(
+            only("platform.lockdown", &facts)
+                .message
+                .contains("may be why")
+        );
     }
 
     #[test]
@@ -92,6 +103,9 @@ mod tests {
         assert!(found.needs.is_some_and(|needs| needs.contains("container")));
         facts.platform.lockdown = Fact::Known(None);
         assert_eq!(only("platform.lockdown", &facts).outcome, Outcome::Pass);
-        assert_eq!(only("platform.lockdown", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("platform.lockdown", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

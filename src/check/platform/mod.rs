@@ -24,8 +24,10 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "Switch ports, IOMMU and link settings of a guest are its host's; what is seen inside may not be what is \
             there.",
-        cure: "Nothing to mend. Run gdr on the host for what the guest cannot see.",
-        references: &["https://www.freedesktop.org/software/systemd/man/latest/systemd-detect-virt.html"],
+        remedy: "Nothing to mend. Run gdr on the host for what the guest cannot see.",
+        references: &[
+            "https://www.freedesktop.org/software/systemd/man/latest/systemd-detect-virt.html",
+        ],
         judge: guest,
     },
     Check {
@@ -35,7 +37,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "A container sees the nodes it was given. A GPU or NIC without its node is not there for its programs, \
             whatever the machine has.",
-        cure: "Add the nodes: --device, or the GPU and RDMA device plugins.",
+        remedy: "Add the nodes: --device, or the GPU and RDMA device plugins.",
         references: &["https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/"],
         judge: container,
     },
@@ -46,7 +48,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "A locked kernel loads signed modules only and lets nobody write configuration space: an unsigned driver \
             or gdrdrv does not load, and setpci is refused.",
-        cure: "Sign the modules and enrol the key, mend ports by kernel parameters instead of setpci, or switch Secure \
+        remedy: "Sign the modules and enrol the key, mend ports by kernel parameters instead of setpci, or switch Secure \
             Boot off.",
         references: &["https://man7.org/linux/man-pages/man7/kernel_lockdown.7.html"],
         judge: lockdown,
@@ -58,7 +60,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "mlx5 registers dma-bufs since 5.12 and takes them for queue memory since 6.1; pci=config_acs= works for \
             several ports since 6.15. Vendors carry some of it in older releases.",
-        cure: "Use nvidia-peermem on an older kernel, or a later kernel.",
+        remedy: "Use nvidia-peermem on an older kernel, or a later kernel.",
         references: &[
             "https://docs.kernel.org/driver-api/dma-buf.html",
             "https://docs.kernel.org/admin-guide/kernel-parameters.html",
@@ -72,7 +74,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "Pages in that memory are moved before they are pinned. Where that fails a registration answers ENOMEM, \
             though locked memory is unlimited.",
-        cure: "Boot with cma=0, and without kho=on, where registrations fail so.",
+        remedy: "Boot with cma=0, and without kho=on, where registrations fail so.",
         references: &["https://docs.kernel.org/core-api/pin_user_pages.html"],
         judge: cma,
     },

@@ -1,19 +1,21 @@
 //! rdma.async-nic: a NIC whose queues a GPU can drive.
 
-use super::{MLX5, cards, driver, each_card};
+use super::{MLX5, driver, each_nic, rdma_nics};
 use crate::check::{Ctx, Judgement};
 use crate::model::Fact;
 
 /// Each NIC; one that is not of the family matters only where none is.
 pub fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let drivers = cards(ctx.facts).map(|nic| driver(ctx.facts, nic));
+    let drivers = rdma_nics(ctx.facts).map(|nic| driver(ctx.facts, nic));
     let there_is_one = drivers
         .into_iter()
         .any(|driver| matches!(driver, Fact::Known(name) if name == MLX5));
-    each_card(ctx, |nic| {
+    each_nic(ctx, |nic| {
         let driver = match driver(ctx.facts, nic) {
             Fact::Known(driver) => driver,
-            Fact::Unknown(why) => return vec![Judgement::unknown(&nic.name, why, "the NIC's driver")],
+            Fact::Unknown(why) => {
+                return vec![Judgement::unknown(&nic.name, why, "the NIC's driver")];
+            }
         };
         let judgement = match driver.as_str() {
             MLX5 => Judgement::pass(&nic.name, "An mlx5 NIC, whose queues a GPU can drive."),
@@ -25,7 +27,9 @@ pub fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
             name => other(
                 nic.name.clone(),
                 there_is_one,
-                &format!("{name} NICs may do GPUDirect RDMA, not Async: GPUs drive the queues of mlx5 alone."),
+                &format!(
+                    "{name} NICs may do GPUDirect RDMA, not Async: GPUs drive the queues of mlx5 alone."
+                ),
             ),
         };
         vec![judgement.evidence(format!("driver of {}", nic.name), driver)]
@@ -35,7 +39,9 @@ pub fn async_nic(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn other(name: String, there_is_one: bool, message: &str) -> Judgement {
     match there_is_one {
         true => Judgement::info(name, message),
-        false => Judgement::broken(name, message).advice("use a ConnectX-4 or later, or a BlueField"),
+        false => {
+            Judgement::broken(name, message).advice("use a ConnectX-4 or later, or a BlueField")
+        }
     }
 }
 
@@ -55,11 +61,18 @@ mod tests {
         assert_eq!(found.outcome, Outcome::Fail);
         assert!(found.message.contains("ConnectX-3"), "{}", found.message);
         bind(&mut facts, NIC, Some("irdma"));
-        assert!(only("rdma.async-nic", &facts).message.starts_with("irdma NICs"));
+        assert!(
+            only("rdma.async-nic", &facts)
+                .message
+                .starts_with("irdma NICs")
+        );
         bind(&mut facts, NIC, None);
         assert_eq!(only("rdma.async-nic", &facts).outcome, Outcome::Unknown);
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("rdma.async-nic", &facts).outcome, Outcome::Skip);
-        assert_eq!(only("rdma.async-nic", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("rdma.async-nic", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! rdma.core: whether verbs register memory that a dma-buf leads to.
 
-use super::{cards, driver, each_card};
-use crate::check::modules::road::{Road, peer_memory};
+use super::{driver, each_nic, rdma_nics};
+use crate::check::modules::memory_path::{PathState, peer_memory};
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, Judgement};
 use crate::model::{DmabufAnswer, Fact, RdmaDevice, Verbs, VerbsOutcome, VerbsTrial};
@@ -11,8 +11,8 @@ const SYMBOL: &str = "ibv_reg_dmabuf_mr";
 /// Each NIC, where there is a library to ask.
 pub fn core(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let verbs = match &ctx.facts.verbs {
-        _ if ctx.facts.rdma.known().is_none() || cards(ctx.facts).next().is_none() => {
-            return each_card(ctx, |_| vec![]);
+        _ if ctx.facts.rdma.known().is_none() || rdma_nics(ctx.facts).next().is_none() => {
+            return each_nic(ctx, |_| vec![]);
         }
         Fact::Known(VerbsOutcome::Read(verbs)) => verbs,
         Fact::Known(_) => {
@@ -23,7 +23,7 @@ pub fn core(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
         Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "libibverbs.so.1")],
     };
-    each_card(ctx, |nic| vec![judge(ctx, nic, verbs)])
+    each_nic(ctx, |nic| vec![judge(ctx, nic, verbs)])
 }
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, verbs: &Verbs) -> Judgement {
@@ -33,11 +33,16 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, verbs: &Verbs) -> Judgement {
         Fact::Known(false) => {
             let lacks = "libibverbs is older than rdma-core 34: it registers no dma-buf";
             let advice = "install rdma-core 34 or later, or the user space of a newer OFED";
-            return without(ctx, nic, lacks, advice).evidence(format!("{SYMBOL} in {library}"), "not there");
+            return without(ctx, nic, lacks, advice)
+                .evidence(format!("{SYMBOL} in {library}"), "not there");
         }
         Fact::Unknown(why) => return Judgement::unknown(&nic.name, *why, SYMBOL),
     }
-    let judgement = match verbs.trials.as_ref().and_then(|trials| trials.get(&nic.name)) {
+    let judgement = match verbs
+        .trials
+        .as_ref()
+        .and_then(|trials| trials.get(&nic.name))
+    {
         Some(trial) => tried(ctx, nic, trial),
         None => by_driver(ctx, nic),
     };
@@ -109,21 +114,26 @@ fn by_driver(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     judgement.evidence(format!("driver of {}", nic.name), driver)
 }
 
-/// It does not: a fault where dma-buf is the road to GPU memory, and no other is open.
+/// It does not: a fault where dma-buf is the memory path to GPU memory, and no other is open.
 fn without(ctx: &Ctx<'_>, nic: &RdmaDevice, what: &str, advice: &str) -> Judgement {
     if let Fact::Known(Some(Flavour::Proprietary)) = version::flavour(ctx.facts) {
-        let message = format!("The loaded driver exports no dma-buf, so that it does not matter that {what}.");
+        let message = format!(
+            "The loaded driver exports no dma-buf, so that it does not matter that {what}."
+        );
         return Judgement::skip(&nic.name, message);
     }
     let known = driver(ctx.facts, nic);
     match peer_memory(ctx, known.known().map(String::as_str)) {
-        Road::Open(_) => Judgement::info(
+        PathState::Open(_) => Judgement::info(
             &nic.name,
             format!("GPU memory is reached through nvidia-peermem alone: {what}."),
         ),
-        Road::Closed(_) | Road::Unknown(..) => {
+        PathState::Closed(_) | PathState::Unknown(..) => {
             let mut letters = what.chars();
-            let start = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+            let start = letters
+                .next()
+                .map(|c| c.to_uppercase().to_string())
+                .unwrap_or_default();
             Judgement::broken(&nic.name, format!("{start}{}.", letters.as_str())).advice(advice)
         }
     }
@@ -133,7 +143,7 @@ fn without(ctx: &Ctx<'_>, nic: &RdmaDevice, what: &str, advice: &str) -> Judgeme
 mod tests {
     use super::*;
     use crate::check::testing::{NIC, bind, machine, only};
-    use crate::model::{Facts, Outcome, VerbsDevice, VerbsRefusal, Why};
+    use crate::model::{Facts, Outcome, VerbsDevice, VerbsError, Why};
 
     fn with(change: impl FnOnce(&mut Verbs)) -> Facts {
         let mut facts = machine();
@@ -168,7 +178,11 @@ mod tests {
             assert_eq!(only("rdma.core", &facts).outcome, Outcome::Info);
             let found = only("rdma.core", &without_peermem(facts));
             assert_eq!(found.outcome, Outcome::Warn);
-            assert!(found.message.contains(&format!("errno {errno}")), "{}", found.message);
+            assert!(
+                found.message.contains(&format!("errno {errno}")),
+                "{}",
+                found.message
+            );
         }
     }
 
@@ -178,7 +192,10 @@ mod tests {
         assert!(passive.outcome == Outcome::Pass && passive.message.starts_with("By the facts"));
         let old = || with(|verbs| verbs.reg_dmabuf_mr = Fact::Known(false));
         assert_eq!(only("rdma.core", &old()).outcome, Outcome::Info);
-        assert_eq!(only("rdma.core", &without_peermem(old())).outcome, Outcome::Warn);
+        assert_eq!(
+            only("rdma.core", &without_peermem(old())).outcome,
+            Outcome::Warn
+        );
         let mut other = machine();
         bind(&mut other, NIC, Some("irdma"));
         let found = only("rdma.core", &other);
@@ -187,25 +204,34 @@ mod tests {
             (Outcome::Unknown, Some("--live"))
         );
         bind(&mut other, NIC, Some("mlx4_core"));
-        assert_eq!(only("rdma.core", &without_peermem(other)).outcome, Outcome::Warn);
+        assert_eq!(
+            only("rdma.core", &without_peermem(other)).outcome,
+            Outcome::Warn
+        );
     }
 
     #[test]
     fn what_was_not_answered_is_unknown() {
-        let refused = VerbsTrial::Refused(VerbsRefusal {
+        let refused = VerbsTrial::Refused(VerbsError {
             code: Some(13),
             reason: "mlx5_0 cannot be opened: Permission denied".to_owned(),
         });
         let facts = with(|verbs| verbs.trials = Some([("mlx5_0".to_owned(), refused)].into()));
         assert_eq!(only("rdma.core", &facts).outcome, Outcome::Unknown);
         assert_eq!(
-            only("rdma.core", &answering(DmabufAnswer::Failed(VerbsRefusal::default()))).outcome,
+            only(
+                "rdma.core",
+                &answering(DmabufAnswer::Failed(VerbsError::default()))
+            )
+            .outcome,
             Outcome::Unknown
         );
         let mut facts = machine();
         facts.verbs = Fact::Unknown(Why::TimedOut);
         assert_eq!(only("rdma.core", &facts).outcome, Outcome::Unknown);
-        facts.verbs = Fact::Known(VerbsOutcome::Absent { reason: String::new() });
+        facts.verbs = Fact::Known(VerbsOutcome::Absent {
+            reason: String::new(),
+        });
         assert_eq!(only("rdma.core", &facts).outcome, Outcome::Skip);
     }
 

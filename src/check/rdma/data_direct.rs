@@ -8,15 +8,24 @@ pub fn data_direct(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
     }
-    let functions = ctx.facts.devices().iter().filter(|device| is_data_direct(device));
+    let functions = ctx
+        .facts
+        .devices()
+        .iter()
+        .filter(|device| is_data_direct(device));
     let coherent: Vec<&PciDevice> = ctx
         .facts
         .gpus()
         .filter(|gpu| gpu.ids.known().is_some_and(Ids::is_coherent_gpu))
         .collect();
-    let judgements: Vec<Judgement> = functions.map(|device| judge(ctx, device, &coherent)).collect();
+    let judgements: Vec<Judgement> = functions
+        .map(|device| judge(ctx, device, &coherent))
+        .collect();
     match judgements.is_empty() {
-        true => vec![Judgement::skip("machine", "There is no Data Direct function.")],
+        true => vec![Judgement::skip(
+            "machine",
+            "There is no Data Direct function.",
+        )],
         false => judgements,
     }
 }
@@ -45,7 +54,11 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
             Fact::Known(theirs) if theirs == own && own.is_some() => with.push(gpu.bdf),
             Fact::Known(_) => {}
             Fact::Unknown(why) => {
-                return Judgement::unknown(name, why, &format!("/sys/bus/pci/devices/{}/iommu_group", gpu.bdf));
+                return Judgement::unknown(
+                    name,
+                    why,
+                    &format!("/sys/bus/pci/devices/{}/iommu_group", gpu.bdf),
+                );
             }
         }
     }
@@ -115,6 +128,10 @@ mod tests {
         );
         let mut plain = with(Fact::Known(Some(7)));
         set_device_id(&mut plain, GPU, 0x2335);
-        assert!(only("rdma.data-direct", &plain).message.contains("of use only"));
+        assert!(
+            only("rdma.data-direct", &plain)
+                .message
+                .contains("of use only")
+        );
     }
 }

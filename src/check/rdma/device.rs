@@ -5,22 +5,22 @@ use super::{CLASS, nvidia_nics, rdma_module};
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, Facts, NodeFile, RdmaDevice, Why};
 
-/// The RDMA devices that are cards on the PCI bus.
-pub fn cards(facts: &Facts) -> impl Iterator<Item = &RdmaDevice> {
+/// The RDMA devices that are NICs on the PCI bus.
+pub fn rdma_nics(facts: &Facts) -> impl Iterator<Item = &RdmaDevice> {
     facts
         .rdma
         .known()
         .into_iter()
         .flatten()
-        .filter(|device| is_card(device))
+        .filter(|device| is_nic(device))
 }
 
-fn is_card(device: &RdmaDevice) -> bool {
+fn is_nic(device: &RdmaDevice) -> bool {
     let software = matches!(device.parent, Fact::Known(Some(_)));
     !software && device.management != Fact::Known(true) && !device.place.is_absent()
 }
 
-/// The kernel driver of a card's PCI function, as in `mlx5_core`.
+/// The kernel driver of a NIC's PCI function, as in `mlx5_core`.
 pub fn driver(facts: &Facts, device: &RdmaDevice) -> Fact<String> {
     let function = device.place.present().and_then(|bdf| facts.device(*bdf));
     match function
@@ -40,7 +40,7 @@ pub fn device(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let devices = ctx.facts.rdma.known().into_iter().flatten();
     let mut judgements: Vec<Judgement> = devices.map(one).collect();
-    if cards(ctx.facts).next().is_none() {
+    if rdma_nics(ctx.facts).next().is_none() {
         judgements.push(none(ctx));
     }
     judgements
@@ -49,7 +49,8 @@ pub fn device(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn none(ctx: &Ctx<'_>) -> Judgement {
     let nics = || nvidia_nics(ctx.facts);
     let idle: Vec<String> = nics().map(|nic| nic.bdf.to_string()).collect();
-    let judgement = Judgement::broken("machine", "There is no NIC with RDMA.").evidence(CLASS, "no card");
+    let judgement =
+        Judgement::broken("machine", "There is no NIC with RDMA.").evidence(CLASS, "no NIC");
     match idle.is_empty() {
         true => judgement.advice(
             "install a NIC with RDMA, or load the driver of the one that is there (mlx5_ib, irdma, bnxt_re, efa)",
@@ -68,8 +69,11 @@ fn one(device: &RdmaDevice) -> Judgement {
     let source = format!("{CLASS}/{}", device.name);
     let name = device.name.clone();
     if let Fact::Known(Some(netdev)) = &device.parent {
-        return Judgement::info(name, format!("Software over {netdev}: RDMA works, GPUDirect does not."))
-            .evidence(format!("{source}/parent"), netdev);
+        return Judgement::info(
+            name,
+            format!("Software over {netdev}: RDMA works, GPUDirect does not."),
+        )
+        .evidence(format!("{source}/parent"), netdev);
     }
     if device.management == Fact::Known(true) {
         return Judgement::info(
@@ -81,7 +85,7 @@ fn one(device: &RdmaDevice) -> Judgement {
     let place = match &device.place {
         Fact::Known(Some(bdf)) => bdf.to_string(),
         Fact::Known(None) => {
-            return Judgement::info(name, "It has no PCI function: GPUDirect needs a card.")
+            return Judgement::info(name, "It has no PCI function: GPUDirect needs a NIC.")
                 .evidence(source, "no PCI function");
         }
         Fact::Unknown(why) => return Judgement::unknown(name, *why, &source),
@@ -93,11 +97,15 @@ fn one(device: &RdmaDevice) -> Judgement {
     let what = format!("At {place}{virtual_function}; {}", ports(device));
     let judgement = match &device.uverbs {
         Fact::Known(Some(node)) => opens(name, &what, node),
-        Fact::Known(None) => {
-            Judgement::broken(name, format!("{what}. It has no verbs node, so no program can use it."))
-                .evidence("/sys/class/infiniband_verbs", format!("none for {}", device.name))
-                .advice("modprobe ib_uverbs")
-        }
+        Fact::Known(None) => Judgement::broken(
+            name,
+            format!("{what}. It has no verbs node, so no program can use it."),
+        )
+        .evidence(
+            "/sys/class/infiniband_verbs",
+            format!("none for {}", device.name),
+        )
+        .advice("modprobe ib_uverbs"),
         Fact::Unknown(why) => Judgement::unknown(name, *why, "/sys/class/infiniband_verbs"),
     };
     judgement.evidence(source, what)
@@ -122,11 +130,13 @@ fn opens(name: String, what: &str, node: &NodeFile) -> Judgement {
         Fact::Unknown(_) if state.mode & 0o006 == 0o006 => {
             Judgement::pass(name, format!("{what}.")).evidence(path, mode)
         }
-        Fact::Known(false) => Judgement::broken(name, format!("{what}. This user may not open {path}."))
-            .evidence(path, mode)
-            .advice(format!(
-                "chmod 0666 {path}, and a udev rule that keeps it (rdma-core ships one)"
-            )),
+        Fact::Known(false) => {
+            Judgement::broken(name, format!("{what}. This user may not open {path}."))
+                .evidence(path, mode)
+                .advice(format!(
+                    "chmod 0666 {path}, and a udev rule that keeps it (rdma-core ships one)"
+                ))
+        }
         Fact::Unknown(why) => Judgement::unknown(name, why, &format!("access to {path}")),
     }
 }
@@ -181,14 +191,20 @@ mod tests {
         switch.management = Fact::Known(true);
         facts.rdma = Fact::Known(vec![rxe, switch]);
         let found = findings("rdma.device", &facts, &["rdma"]);
-        let outcomes: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
+        let outcomes: Vec<_> = found
+            .iter()
+            .map(|f| (f.subject.as_str(), f.outcome))
+            .collect();
         let want = [
             ("rxe0", Outcome::Info),
             ("mlx5_9", Outcome::Info),
             ("machine", Outcome::Fail),
         ];
         assert_eq!(outcomes, want);
-        assert!(found[0].message.contains("GPUDirect does not") && found[1].message.contains("management"));
+        assert!(
+            found[0].message.contains("GPUDirect does not")
+                && found[1].message.contains("management")
+        );
         let advice = &found[2].fix.as_ref().expect("advice").command;
         assert!(advice.contains("0000:04:00.0"), "{advice}");
     }
@@ -214,15 +230,27 @@ mod tests {
         };
         for (node, outcome, word) in [
             (Fact::Known(None), Outcome::Warn, "no verbs node"),
-            (Fact::Known(Some(missing)), Outcome::Warn, "uverbs0 is missing"),
-            (state(Fact::Known(false), 0o660), Outcome::Warn, "may not open"),
+            (
+                Fact::Known(Some(missing)),
+                Outcome::Warn,
+                "uverbs0 is missing",
+            ),
+            (
+                state(Fact::Known(false), 0o660),
+                Outcome::Warn,
+                "may not open",
+            ),
             (state(unknown(), 0o666), Outcome::Pass, "ACTIVE"),
             (
                 state(unknown(), 0o660),
                 Outcome::Unknown,
                 "access to /dev/infiniband/uverbs0",
             ),
-            (Fact::Unknown(Why::Denied), Outcome::Unknown, "infiniband_verbs"),
+            (
+                Fact::Unknown(Why::Denied),
+                Outcome::Unknown,
+                "infiniband_verbs",
+            ),
         ] {
             let found = with(node);
             assert_eq!(found.outcome, outcome);
@@ -238,9 +266,15 @@ mod tests {
         facts.nvme = Fact::default();
         facts.rdma = Fact::Known(vec![rdma("hns_0", "0000:04:00.0")]);
         facts.nic_mut().place = Fact::Known(None);
-        assert_eq!(findings("rdma.device", &facts, &[])[0].outcome, Outcome::Info);
+        assert_eq!(
+            findings("rdma.device", &facts, &[])[0].outcome,
+            Outcome::Info
+        );
         facts.nic_mut().place = Fact::Unknown(Why::Broken);
         assert_eq!(only("rdma.device", &facts).outcome, Outcome::Unknown);
-        assert_eq!(only("rdma.device", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("rdma.device", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

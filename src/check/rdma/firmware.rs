@@ -1,13 +1,13 @@
 //! rdma.firmware: firmware that is not too old.
 
-use super::{CLASS, each_card, is_virtual};
+use super::{CLASS, each_nic, is_virtual};
 use crate::check::{Ctx, Judgement};
 use crate::model::{Fact, RdmaDevice, Why};
 use crate::profile::{Minimum, minimum_firmware};
 
 /// Each NIC whose oldest firmware is recorded.
 pub fn firmware(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    each_card(ctx, |nic| vec![judge(ctx, nic)])
+    each_nic(ctx, |nic| vec![judge(ctx, nic)])
 }
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
@@ -55,11 +55,17 @@ fn compare(name: String, version: &str, minimum: &Minimum) -> Judgement {
     match have >= want {
         true => Judgement::pass(
             name,
-            format!("Firmware {version} is not older than {} ({about}).", minimum.version),
+            format!(
+                "Firmware {version} is not older than {} ({about}).",
+                minimum.version
+            ),
         ),
         false => Judgement::broken(
             name,
-            format!("Firmware {version} is older than {} ({about}).", minimum.version),
+            format!(
+                "Firmware {version} is older than {} ({about}).",
+                minimum.version
+            ),
         )
         .evidence("profiles/devices.toml", &minimum.source)
         .advice("update the firmware: mlxfwmanager --online -u, or mstflint"),

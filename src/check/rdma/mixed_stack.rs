@@ -9,18 +9,30 @@ const MODULES: &str = "/proc/modules";
 const MARK: &str = "mlx_compat";
 
 /// What both stacks have, under the same names.
-const BOTH: [&str; 6] = ["ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "mlx5_core", "mlx5_ib"];
+const BOTH: [&str; 6] = [
+    "ib_core",
+    "ib_uverbs",
+    "rdma_cm",
+    "rdma_ucm",
+    "mlx5_core",
+    "mlx5_ib",
+];
 
 /// The loaded modules.
 pub fn mixed_stack(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.kernel.modules, "machine", MODULES) {
         return vec![unknown];
     }
-    let modules = ctx.facts.kernel.modules.known().map_or(&[][..], Vec::as_slice);
+    let modules = ctx
+        .facts
+        .kernel
+        .modules
+        .known()
+        .map_or(&[][..], Vec::as_slice);
     let loaded = |name: &&str| modules.iter().any(|module: &Module| module.name == *name);
     let both: Vec<&str> = BOTH.into_iter().filter(loaded).collect();
     if both.is_empty() {
-        return vec![match super::cards(ctx.facts).next() {
+        return vec![match super::rdma_nics(ctx.facts).next() {
             Some(_) => Judgement::pass("machine", "The RDMA stack is built into the kernel.")
                 .evidence(MODULES, format!("none of {}", words::list(BOTH))),
             None => Judgement::skip("machine", "No RDMA stack is loaded."),
@@ -81,7 +93,11 @@ mod tests {
 
     #[test]
     fn one_stack_is_sound_whichever() {
-        let own = with(&[("ib_core", &["mlx5_ib"]), ("mlx5_core", &[]), ("mlx5_ib", &[])]);
+        let own = with(&[
+            ("ib_core", &["mlx5_ib"]),
+            ("mlx5_core", &[]),
+            ("mlx5_ib", &[]),
+        ]);
         assert_eq!(only("rdma.mixed-stack", &own).outcome, Outcome::Pass);
         let ofed = with(&[
             ("mlx_compat", &["ib_core", "mlx5_core"]),
@@ -96,7 +112,11 @@ mod tests {
 
     #[test]
     fn two_stacks_are_an_error_and_an_idle_ofed_a_warning() {
-        let mixed = with(&[("mlx_compat", &["ib_core"]), ("ib_core", &[]), ("mlx5_core", &[])]);
+        let mixed = with(&[
+            ("mlx_compat", &["ib_core"]),
+            ("ib_core", &[]),
+            ("mlx5_core", &[]),
+        ]);
         let found = only("rdma.mixed-stack", &mixed);
         assert_eq!(found.outcome, Outcome::Fail);
         assert!(

@@ -20,7 +20,7 @@ pub use nonprefetchable::{SETTING, untold};
 
 use super::{Check, Ctx, Judgement, passthrough};
 use crate::model::{Fact, Facts, Ids, PciDevice, RdmaDevice, Severity};
-pub use device::{cards, device, driver};
+pub use device::{device, driver, rdma_nics};
 
 /// The checks of this family, in the order of a report.
 pub const CHECKS: &[Check] = &[
@@ -31,7 +31,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "Programs reach a NIC through /dev/infiniband/uverbsN, which ib_uverbs makes. Without it libibverbs lists no device, \
               whatever sysfs shows.",
-        cure: "Load ib_uverbs, and mlx5_ib for NVIDIA NICs; rdma_ucm only for programs that use the connection manager. \
+        remedy: "Load ib_uverbs, and mlx5_ib for NVIDIA NICs; rdma_ucm only for programs that use the connection manager. \
                rdma-core's udev rules do so at boot.",
         references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
         judge: modules::modules,
@@ -44,7 +44,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "Modules of two stacks refuse each other's symbols ('disagrees about version'), and nvidia-peermem works only with \
               the one that it was built with.",
-        cure: "Install the OFED modules for the running kernel (its packages rebuild them with DKMS), or remove OFED \
+        remedy: "Install the OFED modules for the running kernel (its packages rebuild them with DKMS), or remove OFED \
             whole.",
         references: &[
             "docs: NVIDIA DOCA-OFED, Installation",
@@ -60,7 +60,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "GPUDirect RDMA is a NIC's work. A device without a verbs node, or whose node this user may not open, is \
             not there for a program.",
-        cure: "Load the NIC's RDMA driver and ib_uverbs; hand the nodes to the container; let users open them.",
+        remedy: "Load the NIC's RDMA driver and ib_uverbs; hand the nodes to the container; let users open them.",
         references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
         judge: device,
     },
@@ -71,7 +71,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "GPUDirect Async lets the GPU write a NIC's doorbell and read its completions, for which queue layouts must be known: \
               those of mlx5. A ConnectX-3 (mlx4) does GPUDirect RDMA, not Async.",
-        cure: "Use an mlx5 NIC. On the old road MLNX_OFED 4.2 or later was needed, or 3.4 with a patched libmlx5; rdma-core's \
+        remedy: "Use an mlx5 NIC. On the old memory path MLNX_OFED 4.2 or later was needed, or 3.4 with a patched libmlx5; rdma-core's \
                libmlx5 serves today.",
         references: &["https://github.com/gpudirect/libgdsync", "docs: mlx5dv(7)"],
         judge: async_nic::async_nic,
@@ -83,9 +83,11 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "libibverbs opens one provider library for each kind of device (libmlx5, libefa, ...). A device without one is in \
               sysfs, and no program finds it.",
-        cure: "Install the providers: Debian and Ubuntu ibverbs-providers, Fedora and RHEL libibverbs, or the user space of \
+        remedy: "Install the providers: Debian and Ubuntu ibverbs-providers, Fedora and RHEL libibverbs, or the user space of \
                the vendor's stack; in a container image, too.",
-        references: &["https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md"],
+        references: &[
+            "https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",
+        ],
         judge: provider::provider,
     },
     Check {
@@ -95,7 +97,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "In exclusive mode a container sees only the RDMA devices that were moved into its network namespace; in either \
               mode a RoCE address works only where its interface is.",
-        cure: "rdma dev set NAME netns CONTAINER for each device, as an SR-IOV or RDMA device plug-in does; or rdma system set \
+        remedy: "rdma dev set NAME netns CONTAINER for each device, as an SR-IOV or RDMA device plug-in does; or rdma system set \
                netns shared while no network namespace exists beside the first.",
         references: &["docs: rdma-system(8)", "docs: rdma-dev(8)"],
         judge: netns::netns,
@@ -110,7 +112,7 @@ pub const CHECKS: &[Check] = &[
         why: "A port that is down carries nothing. Programs address a RoCE peer by an index into the GID table: an index of the \
               wrong kind, or of an interface in another namespace, ends in timeouts (status 12, errno 110). A packet has \
               headers of up to 96 bytes, whatever it carries.",
-        cure: "Bring the link up; on InfiniBand start a subnet manager; on Ethernet give the interface an IP address, and let \
+        remedy: "Bring the link up; on InfiniBand start a subnet manager; on Ethernet give the interface an IP address, and let \
                the index variables name a RoCE v2 entry; an interface MTU of 4192 or more, on switch and peers too, lets \
                packets carry 4096 bytes.",
         references: &[
@@ -126,7 +128,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Warn,
         why: "Without nvidia-peermem, GPU memory reaches a NIC as a dma-buf. errno 95 (provider) and 93 (kernel) say that this \
               cannot be; every other number is about the file alone.",
-        cure: "Install rdma-core 34 or later (mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61; mlx4, rxe, erdma and hns \
+        remedy: "Install rdma-core 34 or later (mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61; mlx4, rxe, erdma and hns \
                have no such function) and a kernel from 5.12 on. OFED numbers its libibverbs otherwise: the symbol decides.",
         references: &[
             "https://github.com/linux-rdma/rdma-core/blob/master/libibverbs/man/ibv_reg_mr.3",
@@ -139,9 +141,9 @@ pub const CHECKS: &[Check] = &[
         rule: "With --live: the NIC that is best for a GPU registers some of its memory, by a dma-buf or by nvidia-peermem.",
         sources: "under --live cuMemAlloc, then cuMemGetHandleForAddressRange with ibv_reg_dmabuf_mr, and ibv_reg_mr",
         severity: Severity::Warn,
-        why: "Modules, symbols and versions say that a road should be open; that it is, a registration says. It does not say \
+        why: "Modules, symbols and versions say that a memory path should be open; that it is, a registration says. It does not say \
               that bytes arrive: gdr probe rdma moves some.",
-        cure: "EFAULT (14) by ibv_reg_mr: load nvidia-peermem (peermem.loaded). 95 or 93 by a dma-buf: provider or kernel \
+        remedy: "EFAULT (14) by ibv_reg_mr: load nvidia-peermem (peermem.loaded). 95 or 93 by a dma-buf: provider or kernel \
                register none (rdma.core); no dma-buf at all: gpu.dmabuf. ENOMEM (12): the limit of locked memory \
                (limits.memlock), or a BAR1 that is full (gpu.bar1).",
         references: &[
@@ -157,8 +159,8 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "GPUs before Pascal cannot map the NIC's doorbell pages where its BAR is prefetchable: GPUDirect Async then fails to \
               register them.",
-        cure: "mlxconfig -d BDF set NON_PREFETCHABLE_PF_BAR=1 and a firmware reset. The BAR then has to fit below 4 GiB, where \
-               bridges have little room: LOG_PF_UAR_BAR_SIZE may have to shrink first, or the card may not come up.",
+        remedy: "mlxconfig -d BDF set NON_PREFETCHABLE_PF_BAR=1 and a firmware reset. The BAR then has to fit below 4 GiB, where \
+               bridges have little room: LOG_PF_UAR_BAR_SIZE may have to shrink first, or the NIC may not come up.",
         references: &[
             "https://github.com/gpudirect/libgdsync",
             "https://github.com/Mellanox/mstflint",
@@ -172,7 +174,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "Writes that must keep their order wait for each other: on AMD EPYC and in virtual machines that costs most of the \
               bandwidth into GPU memory.",
-        cure: "Switch relaxed ordering on in the firmware's setup; programs then ask for it per region (NCCL does), or \
+        remedy: "Switch relaxed ordering on in the firmware's setup; programs then ask for it per region (NCCL does), or \
                PCI_WR_ORDERING=force_relax does for all.",
         references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"],
         judge: write_ordering::write_ordering,
@@ -184,7 +186,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "On Grace Blackwell the Data Direct function writes into GPU memory over PCI Express instead of through the CPU. The \
               driver maps memory for it only where both are in one IOMMU group.",
-        cure: "Set the ACS bits that rdma_topo names for Data Direct, on the kernel's command line \
+        remedy: "Set the ACS bits that rdma_topo names for Data Direct, on the kernel's command line \
             (pci=config_acs=...).",
         references: &[
             "https://docs.nvidia.com/multi-node-nvlink-systems/grace-blackwell-cx8-gpudirect-rdma-guide/",
@@ -198,7 +200,7 @@ pub const CHECKS: &[Check] = &[
         sources: "/sys/class/infiniband/*/fw_ver, profiles/devices.toml",
         severity: Severity::Info,
         why: "What is older than a device's first public release was never meant for use.",
-        cure: "Update the firmware with the vendor's tool (mlxfwmanager, mstflint).",
+        remedy: "Update the firmware with the vendor's tool (mlxfwmanager, mstflint).",
         references: &["docs: profiles/devices.toml names the source of each number"],
         judge: firmware::firmware,
     },
@@ -211,7 +213,7 @@ pub const CHECKS: &[Check] = &[
         why: "GPUDirect Async has the GPU ring the NIC's doorbell. CUDA error 800 means that peer mappings are refused to \
               who has no CAP_SYS_ADMIN (PeerMappingOverride is off); 304 that the driver could not follow the mapping in this \
               kernel; 801 that the driver maps no registers on this platform.",
-        cure: "For 800 NVreg_RegistryDwords=\"PeerMappingOverride=1;\" for the nvidia module, and reload it; for 304 a driver \
+        remedy: "For 800 NVreg_RegistryDwords=\"PeerMappingOverride=1;\" for the nvidia module, and reload it; for 304 a driver \
                made for this kernel. Until then a thread of the CPU can ring (gdr probe async --hca proxy).",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c",
@@ -224,24 +226,26 @@ pub const CHECKS: &[Check] = &[
 
 const CLASS: &str = "/sys/class/infiniband";
 
-/// The cards, or what to say where there are none.
-fn each_card(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec<Judgement> {
+/// The NICs, or what to say where there are none.
+fn each_nic(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.rdma {
         return vec![Judgement::unknown("machine", why, CLASS)];
     }
-    let judgements: Vec<Judgement> = cards(ctx.facts).flat_map(judge).collect();
+    let judgements: Vec<Judgement> = rdma_nics(ctx.facts).flat_map(judge).collect();
     match judgements.is_empty() {
         true => vec![Judgement::skip("machine", "There is no NIC with RDMA.")],
         false => judgements,
     }
 }
 
-/// The cards that mlx5 drives; a card whose driver is unknown gives its judgement.
+/// The NICs that mlx5 drives; a NIC whose driver is unknown gives its judgement.
 fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Judgement) -> Vec<Judgement> {
-    each_card(ctx, |nic| {
+    each_nic(ctx, |nic| {
         vec![match driver(ctx.facts, nic) {
             Fact::Known(driver) if driver == MLX5 => judge(nic),
-            Fact::Known(driver) => Judgement::skip(&nic.name, format!("It is no mlx5 NIC: {driver} drives it.")),
+            Fact::Known(driver) => {
+                Judgement::skip(&nic.name, format!("It is no mlx5 NIC: {driver} drives it."))
+            }
             Fact::Unknown(why) => Judgement::unknown(&nic.name, why, "the NIC's driver"),
         }]
     })
@@ -250,7 +254,9 @@ fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Judgement) -> Vec<Jud
 /// NVIDIA's NICs on the bus that this machine itself uses, whether they are RDMA devices or not.
 pub fn nvidia_nics(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
     let nics = facts.devices().iter();
-    nics.filter(|device| device.ids.known().is_some_and(Ids::is_nvidia_nic) && passthrough::holder(device).is_none())
+    nics.filter(|device| {
+        device.ids.known().is_some_and(Ids::is_nvidia_nic) && passthrough::holder(device).is_none()
+    })
 }
 
 /// The module that makes RDMA devices of these NICs.

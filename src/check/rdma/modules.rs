@@ -41,12 +41,17 @@ pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let manager = match ctx.facts.rdma_stack.connection_manager {
         Fact::Known(true) => "the connection manager is there, too",
-        Fact::Known(false) => "the connection manager (rdma_ucm) is not loaded, which only some programs need",
+        Fact::Known(false) => {
+            "the connection manager (rdma_ucm) is not loaded, which only some programs need"
+        }
         Fact::Unknown(_) => "whether the connection manager is there is not known",
     };
     vec![
-        Judgement::pass("machine", format!("Each RDMA device has its verbs node; {manager}."))
-            .evidence(VERBS, words::list(devices.map(|device| &device.name))),
+        Judgement::pass(
+            "machine",
+            format!("Each RDMA device has its verbs node; {manager}."),
+        )
+        .evidence(VERBS, words::list(devices.map(|device| &device.name))),
     ]
 }
 
@@ -97,7 +102,10 @@ mod tests {
         assert!(found.fix.is_some_and(|fix| fix.command.contains("dmesg")));
         facts.nic_mut().uverbs = Fact::Unknown(Why::Denied);
         assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Unknown);
-        assert_eq!(only("rdma.modules", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("rdma.modules", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 
     #[test]
@@ -107,12 +115,24 @@ mod tests {
         let found = only("rdma.modules", &facts);
         assert_eq!(found.outcome, Outcome::Warn);
         assert!(found.message.contains(NIC), "{}", found.message);
-        assert!(found.fix.is_some_and(|fix| fix.command.starts_with("modprobe mlx5_ib")));
+        assert!(
+            found
+                .fix
+                .is_some_and(|fix| fix.command.starts_with("modprobe mlx5_ib"))
+        );
         bind(&mut facts, NIC, Some("mlx4_core"));
         let found = only("rdma.modules", &facts);
-        assert!(found.fix.is_some_and(|fix| fix.command.starts_with("modprobe mlx4_ib")));
+        assert!(
+            found
+                .fix
+                .is_some_and(|fix| fix.command.starts_with("modprobe mlx4_ib"))
+        );
         bind(&mut facts, NIC, Some("vfio-pci"));
-        assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Skip, "a guest has it");
+        assert_eq!(
+            only("rdma.modules", &facts).outcome,
+            Outcome::Skip,
+            "a guest has it"
+        );
         bind(&mut facts, NIC, Some("mlx5_core"));
         facts.rdma_stack.shared = Fact::Known(Some(false));
         assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Skip);

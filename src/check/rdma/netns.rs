@@ -1,6 +1,6 @@
 //! rdma.netns: whether RDMA devices show in every network namespace.
 
-use super::cards;
+use super::rdma_nics;
 use crate::check::{Ctx, Judgement};
 use crate::model::Fact;
 
@@ -10,7 +10,9 @@ const MODE: &str = "/sys/module/ib_core/parameters/netns_mode";
 pub fn netns(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let shared = match ctx.facts.rdma_stack.shared {
         Fact::Known(Some(shared)) => shared,
-        Fact::Known(None) => return vec![Judgement::skip("machine", "The RDMA core is not loaded.")],
+        Fact::Known(None) => {
+            return vec![Judgement::skip("machine", "The RDMA core is not loaded.")];
+        }
         Fact::Unknown(why) => return vec![Judgement::unknown("machine", why, MODE)],
     };
     let contained = match &ctx.facts.platform.container_marks {
@@ -19,9 +21,12 @@ pub fn netns(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Unknown(_) if shared => false,
         Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "/proc/self/ns")],
     };
-    let here = cards(ctx.facts).count();
+    let here = rdma_nics(ctx.facts).count();
     let judgement = match (shared, contained) {
-        (true, false) => Judgement::pass("machine", "RDMA devices are shared among network namespaces."),
+        (true, false) => Judgement::pass(
+            "machine",
+            "RDMA devices are shared among network namespaces.",
+        ),
         (true, true) => Judgement::pass(
             "machine",
             "RDMA devices are shared among network namespaces; a RoCE address works only where its interface is.",

@@ -1,6 +1,6 @@
 //! rdma.nonprefetchable: a NIC's doorbells for GPUs that are older than Pascal.
 
-use super::{MLX5, cards, driver, each_mlx5, is_virtual};
+use super::{MLX5, driver, each_mlx5, is_virtual, rdma_nics};
 use crate::check::{Ctx, Judgement, passthrough, words};
 use crate::model::config::{BarKind, Header};
 use crate::model::{Bdf, Fact, FirmwareSetting, Ids, PciDevice, RdmaDevice, Why};
@@ -15,7 +15,10 @@ pub fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let old: Vec<_> = old(ctx).map(|gpu| words::device(ctx, gpu.bdf)).collect();
     if old.is_empty() {
-        return vec![Judgement::skip("machine", "No GPU here is older than Pascal.")];
+        return vec![Judgement::skip(
+            "machine",
+            "No GPU here is older than Pascal.",
+        )];
     }
     each_mlx5(ctx, |nic| {
         judge(ctx, nic).evidence("GPUs older than Pascal", old.join(", "))
@@ -38,9 +41,13 @@ pub fn untold<'a>(ctx: &Ctx<'a>) -> Vec<Untold<'a>> {
         return Vec::new();
     }
     let facts = ctx.facts;
-    let of_mlx5 =
-        |nic: &&RdmaDevice| !is_virtual(nic) && driver(facts, nic).known().is_some_and(|driver| driver == MLX5);
-    let untold = cards(facts).filter(of_mlx5).filter_map(|nic| {
+    let of_mlx5 = |nic: &&RdmaDevice| {
+        !is_virtual(nic)
+            && driver(facts, nic)
+                .known()
+                .is_some_and(|driver| driver == MLX5)
+    };
+    let untold = rdma_nics(facts).filter(of_mlx5).filter_map(|nic| {
         let bdf = *nic.place.present()?;
         let header = facts.device(bdf)?.config.header.known()?;
         let prefetchable = is_prefetchable(header) == Some(true);
@@ -70,9 +77,12 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     };
     let source = format!("/sys/bus/pci/devices/{bdf}/config: bit 3 of BAR 0");
     if is_virtual(nic) {
-        return Judgement::undetermined(name, "Cannot tell: a virtual function has no BARs of its own to read.")
-            .evidence(source, "a virtual function")
-            .needs("the physical function, on the host");
+        return Judgement::undetermined(
+            name,
+            "Cannot tell: a virtual function has no BARs of its own to read.",
+        )
+        .evidence(source, "a virtual function")
+        .needs("the physical function, on the host");
     }
     let header = match ctx.facts.device(*bdf).map(|device| &device.config.header) {
         Some(Fact::Known(header)) => header,
@@ -80,7 +90,9 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         None => return Judgement::unknown(name, Why::NotCovered, &source),
     };
     let judgement = match is_prefetchable(header) {
-        Some(false) => Judgement::pass(name, "Its first BAR is not prefetchable.").evidence(source, "0"),
+        Some(false) => {
+            Judgement::pass(name, "Its first BAR is not prefetchable.").evidence(source, "0")
+        }
         Some(true) => broken(name, bdf.to_string(), setting(nic)).evidence(source, "1"),
         None => return Judgement::unknown(name, Why::Broken, &source),
     };
@@ -167,9 +179,18 @@ mod tests {
 
     #[test]
     fn it_matters_to_old_gpus_and_to_async() {
-        assert_eq!(only("rdma.nonprefetchable", &machine()).outcome, Outcome::Skip);
-        assert_eq!(only("rdma.nonprefetchable", &with_bar(false)).outcome, Outcome::Pass);
-        assert_eq!(only("rdma.nonprefetchable", &with_bar(true)).outcome, Outcome::Info);
+        assert_eq!(
+            only("rdma.nonprefetchable", &machine()).outcome,
+            Outcome::Skip
+        );
+        assert_eq!(
+            only("rdma.nonprefetchable", &with_bar(false)).outcome,
+            Outcome::Pass
+        );
+        assert_eq!(
+            only("rdma.nonprefetchable", &with_bar(true)).outcome,
+            Outcome::Info
+        );
         let found = findings("rdma.nonprefetchable", &with_bar(true), &["async"]).remove(0);
         assert_eq!(found.outcome, Outcome::Fail);
         assert!(found.fix.expect("a fix").command.contains("below 4 GiB"));
@@ -187,9 +208,15 @@ mod tests {
         let found = only("rdma.nonprefetchable", &facts);
         assert!(found.message.contains("next reset"), "{}", found.message);
         facts.nic_mut().physical_function = Fact::Known(Some(bdf("0000:04:00.1")));
-        assert_eq!(only("rdma.nonprefetchable", &facts).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("rdma.nonprefetchable", &facts).outcome,
+            Outcome::Unknown
+        );
         let mut facts = with_bar(true);
         facts.device_mut(NIC).config.header = Fact::Unknown(Why::Denied);
-        assert_eq!(only("rdma.nonprefetchable", &facts).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("rdma.nonprefetchable", &facts).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{CLASS, each_card};
+use super::{CLASS, each_nic};
 use crate::check::{Ctx, Judgement};
-use crate::model::{Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial};
+use crate::model::{
+    Fact, GidReach, Kind, RdmaDevice, RdmaGid, RdmaPort, VerbsOutcome, VerbsPort, VerbsTrial,
+};
 use crate::output::shell_word;
 
 /// The kind of an address that is routed.
@@ -22,15 +24,18 @@ pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut up = 0;
     let mut down = Vec::new();
     let wanted = Wanted::new(ctx);
-    let mut judgements = each_card(ctx, |nic| match &nic.ports {
-        Fact::Known(ports) => ports.iter().map(|port| judge(ctx, nic, port, &wanted)).collect(),
+    let mut judgements = each_nic(ctx, |nic| match &nic.ports {
+        Fact::Known(ports) => ports
+            .iter()
+            .map(|port| judge(ctx, nic, port, &wanted))
+            .collect(),
         Fact::Unknown(why) => vec![Judgement::unknown(
             &nic.name,
             *why,
             &format!("{CLASS}/{}/ports", nic.name),
         )],
     });
-    for nic in super::cards(ctx.facts) {
+    for nic in super::rdma_nics(ctx.facts) {
         for port in nic.ports.known().into_iter().flatten() {
             match &port.state {
                 Fact::Known(state) if state == "ACTIVE" => up += 1,
@@ -41,9 +46,15 @@ pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
     }
     if up == 0 && !down.is_empty() {
-        let broken = Judgement::broken("machine", "No port of any NIC is active: nothing can be transferred.");
+        let broken = Judgement::broken(
+            "machine",
+            "No port of any NIC is active: nothing can be transferred.",
+        );
         let broken = broken.evidence(format!("{CLASS}/*/ports/*/state"), down.join(", "));
-        judgements.push(broken.advice("ip link set INTERFACE up; ibstat; check cable, switch and subnet manager"));
+        judgements
+            .push(broken.advice(
+                "ip link set INTERFACE up; ibstat; check cable, switch and subnet manager",
+            ));
     }
     judgements
 }
@@ -83,7 +94,9 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
     }
     match told.and_then(|told| told.active_mtu) {
         // It means nothing of a port that is not active.
-        Some(mtu) if state == "ACTIVE" => judgement.evidence("ibv_query_port: active_mtu", format!("{mtu} bytes")),
+        Some(mtu) if state == "ACTIVE" => {
+            judgement.evidence("ibv_query_port: active_mtu", format!("{mtu} bytes"))
+        }
         _ => judgement,
     }
 }
@@ -136,8 +149,15 @@ fn ethernet(
         Fact::Unknown(why) => return Judgement::unknown(subject, *why, &format!("{path}/gids")),
     };
     let table = gids.iter().map(describe).collect::<Vec<_>>().join("; ");
-    let table = if table.is_empty() { "empty".to_owned() } else { table };
-    if let Some(why) = gids.iter().find_map(|gid| gid.kind.why().or(gid.here.why())) {
+    let table = if table.is_empty() {
+        "empty".to_owned()
+    } else {
+        table
+    };
+    if let Some(why) = gids
+        .iter()
+        .find_map(|gid| gid.kind.why().or(gid.here.why()))
+    {
         return Judgement::unknown(subject, why, &format!("{path}/gid_attrs"));
     }
     let usable: Vec<&RdmaGid> = gids.iter().filter(|gid| is_usable(gid)).collect();
@@ -158,7 +178,7 @@ fn ethernet(
     judgement.evidence(format!("{path}/gids"), table)
 }
 
-/// The NICs whose addresses matter: the best of the GPUs, or all where the machine has no GPU to tell NICs apart. A card that
+/// The NICs whose addresses matter: the best of the GPUs, or all where the machine has no GPU to tell NICs apart. A NIC that
 /// only serves a bridge or a bond has no address, and needs none.
 struct Wanted<'a>(Option<BTreeSet<&'a str>>);
 
@@ -172,7 +192,9 @@ impl<'a> Wanted<'a> {
             let row = topology.rows.get(found.row);
             row.is_some_and(|row| row.kind == Kind::Gpu)
         });
-        let best: BTreeSet<usize> = of_gpus.flat_map(|found| found.best.iter().copied()).collect();
+        let best: BTreeSet<usize> = of_gpus
+            .flat_map(|found| found.best.iter().copied())
+            .collect();
         let names = best
             .into_iter()
             .filter_map(|row| Some(topology.rows.get(row)?.label.as_str()));
@@ -180,7 +202,9 @@ impl<'a> Wanted<'a> {
     }
 
     fn has(&self, nic: &RdmaDevice) -> bool {
-        self.0.as_ref().is_none_or(|names| names.contains(nic.name.as_str()))
+        self.0
+            .as_ref()
+            .is_none_or(|names| names.contains(nic.name.as_str()))
     }
 }
 
@@ -253,9 +277,9 @@ fn carried(subject: String, gid: &RdmaGid, told: Option<&VerbsPort>) -> Judgemen
 }
 
 fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
-    let elsewhere = gids
-        .iter()
-        .find(|gid| is_v2(gid) && gid.reach != GidReach::LinkLocal && gid.here == Fact::Known(false));
+    let elsewhere = gids.iter().find(|gid| {
+        is_v2(gid) && gid.reach != GidReach::LinkLocal && gid.here == Fact::Known(false)
+    });
     match elsewhere {
         Some(gid) => {
             let interface = gid.interface.present().map_or("its interface", String::as_str);
@@ -281,16 +305,25 @@ fn wrong_index(ctx: &Ctx<'_>, gids: &[RdmaGid]) -> Option<(&'static str, String)
         let fault = match gids.iter().find(|gid| gid.index == index) {
             None => "is empty".to_owned(),
             Some(gid) if !is_v2(gid) => "is not RoCE v2".to_owned(),
-            Some(gid) if gid.here != Fact::Known(true) => "is of an interface in another namespace".to_owned(),
+            Some(gid) if gid.here != Fact::Known(true) => {
+                "is of an interface in another namespace".to_owned()
+            }
             Some(_) => return None,
         };
-        Some((variable, format!("{variable} names GID index {index}, which {fault}.")))
+        Some((
+            variable,
+            format!("{variable} names GID index {index}, which {fault}."),
+        ))
     })
 }
 
 /// The indices that environment variables name; a negative one leaves the choice to the program.
 fn chosen<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'static str, u32)> + 'a {
-    let variables = ["NCCL_IB_GID_INDEX", "UCX_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX"];
+    let variables = [
+        "NCCL_IB_GID_INDEX",
+        "UCX_IB_GID_INDEX",
+        "NVSHMEM_IB_GID_INDEX",
+    ];
     variables
         .into_iter()
         .filter_map(|name| Some((name, value(ctx, name)?.trim().parse().ok()?)))

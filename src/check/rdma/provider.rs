@@ -1,18 +1,19 @@
 //! rdma.provider: the user-space library of each device.
 
-use super::{CLASS, cards, each_card};
+use super::{CLASS, each_nic, rdma_nics};
 use crate::check::{Ctx, Judgement};
 use crate::model::{Fact, RdmaDevice, Severity, Verbs, VerbsOutcome};
 
 const CALL: &str = "ibv_get_device_list";
-const INSTALL: &str = "apt install ibverbs-providers, or dnf install libibverbs; in a container, into its image";
+const INSTALL: &str =
+    "apt install ibverbs-providers, or dnf install libibverbs; in a container, into its image";
 
 /// Each NIC, where there is a library to ask.
 pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let verbs = match &ctx.facts.verbs {
         // Nobody asks the library where there is nothing to serve.
-        _ if ctx.facts.rdma.known().is_none() || cards(ctx.facts).next().is_none() => {
-            return each_card(ctx, |_| vec![]);
+        _ if ctx.facts.rdma.known().is_none() || rdma_nics(ctx.facts).next().is_none() => {
+            return each_nic(ctx, |_| vec![]);
         }
         Fact::Known(VerbsOutcome::Read(verbs)) => verbs,
         Fact::Known(VerbsOutcome::Absent { reason }) => {
@@ -22,21 +23,30 @@ pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
             return vec![broken.evidence("dlopen", reason).advice(INSTALL)];
         }
         Fact::Known(VerbsOutcome::Failed { reason, .. }) => {
-            let broken = Judgement::broken("machine", format!("libibverbs does not work: {reason}."));
-            return vec![broken.evidence(CALL, reason).advice("ibv_devices; see rdma.modules")];
+            let broken =
+                Judgement::broken("machine", format!("libibverbs does not work: {reason}."));
+            return vec![
+                broken
+                    .evidence(CALL, reason)
+                    .advice("ibv_devices; see rdma.modules"),
+            ];
         }
         Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "libibverbs.so.1")],
     };
     let served = verbs.devices.join(", ");
-    each_card(ctx, |nic| vec![judge(nic, verbs, &served)])
+    each_nic(ctx, |nic| vec![judge(nic, verbs, &served)])
 }
 
 fn judge(nic: &RdmaDevice, verbs: &Verbs, served: &str) -> Judgement {
     if verbs.devices.contains(&nic.name) {
-        return Judgement::pass(&nic.name, "libibverbs has a provider for it.").evidence(CALL, served);
+        return Judgement::pass(&nic.name, "libibverbs has a provider for it.")
+            .evidence(CALL, served);
     }
     if nic.uverbs.is_absent() {
-        return Judgement::skip(&nic.name, "It has no verbs node, so that no provider could serve it.");
+        return Judgement::skip(
+            &nic.name,
+            "It has no verbs node, so that no provider could serve it.",
+        );
     }
     Judgement::broken(
         &nic.name,
@@ -64,7 +74,10 @@ mod tests {
         assert_eq!(only("rdma.provider", &machine()).outcome, Outcome::Pass);
         let none = || Fact::Known(VerbsOutcome::Read(Box::default()));
         let found = only("rdma.provider", &with(none()));
-        assert_eq!((found.outcome, found.subject.as_str()), (Outcome::Fail, "mlx5_0"));
+        assert_eq!(
+            (found.outcome, found.subject.as_str()),
+            (Outcome::Fail, "mlx5_0")
+        );
         let mut facts = with(none());
         facts.nic_mut().uverbs = Fact::Known(None);
         assert_eq!(only("rdma.provider", &facts).outcome, Outcome::Skip);
@@ -74,7 +87,10 @@ mod tests {
     fn a_library_that_does_not_answer_is_told_from_one_that_is_not_there() {
         let reason = || "no such file".to_owned();
         for (verbs, outcome) in [
-            (Fact::Known(VerbsOutcome::Absent { reason: reason() }), Outcome::Warn),
+            (
+                Fact::Known(VerbsOutcome::Absent { reason: reason() }),
+                Outcome::Warn,
+            ),
             (
                 Fact::Known(VerbsOutcome::Failed {
                     code: Some(38),
@@ -89,6 +105,9 @@ mod tests {
         let mut facts = with(Fact::Unknown(Why::NotCovered));
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("rdma.provider", &facts).outcome, Outcome::Skip);
-        assert_eq!(only("rdma.provider", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("rdma.provider", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

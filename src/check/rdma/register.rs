@@ -1,12 +1,12 @@
 //! rdma.register: the NIC that is best for a GPU registers memory of it, tried with --live.
 
-use super::{cards, driver, each_card};
-use crate::check::modules::mend_peermem;
-use crate::check::modules::road::{Road, knows_peer_memory, peer_memory};
+use super::{driver, each_nic, rdma_nics};
+use crate::check::modules::memory_path::{PathState, knows_peer_memory, peer_memory};
+use crate::check::modules::peermem_remedy;
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{
-    Bdf, CardTrial, Fact, GpuRegistration, RdmaDevice, RegistrationOutcome, RegistrationTrial, RoadTrial, Roads,
-    VerbsRefusal,
+    Bdf, Fact, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial, RdmaDevice,
+    RegistrationOutcome, RegistrationTrial, VerbsError,
 };
 
 const BY_DMABUF: &str = "ibv_reg_dmabuf_mr";
@@ -22,15 +22,20 @@ const EOPNOTSUPP: i32 = 95;
 
 /// Each GPU of this machine, with its best NIC.
 pub fn register(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if ctx.facts.rdma.known().is_none() || cards(ctx.facts).next().is_none() {
-        return each_card(ctx, |_| vec![]);
+    if ctx.facts.rdma.known().is_none() || rdma_nics(ctx.facts).next().is_none() {
+        return each_nic(ctx, |_| vec![]);
     }
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
-    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf).collect();
+    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
+        .map(|gpu| gpu.bdf)
+        .collect();
     if gpus.is_empty() {
-        return vec![Judgement::skip("machine", "This machine itself uses no GPU.")];
+        return vec![Judgement::skip(
+            "machine",
+            "This machine itself uses no GPU.",
+        )];
     }
     let Some(outcome) = &ctx.facts.registration else {
         return vec![Judgement::skip(
@@ -52,12 +57,12 @@ pub fn register(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
     let subject = words::device(ctx, gpu);
-    let with_cards = match tried
+    let with_nics = match tried
         .iter()
         .find(|tried| tried.bdf == Some(gpu))
         .map(|tried| &tried.trial)
     {
-        Some(RegistrationTrial::Tried(cards)) => cards,
+        Some(RegistrationTrial::Tried(rdma_nics)) => rdma_nics,
         Some(RegistrationTrial::NotTried { reason }) => {
             return Judgement::undetermined(subject, "Cannot tell: it has no memory to register for this process.")
                 .evidence("the trial", reason)
@@ -71,14 +76,17 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
                 .needs("a process that sees all GPUs: see CUDA_VISIBLE_DEVICES and the container's devices");
         }
     };
-    let Some((nic, trial)) = nic(ctx, gpu, |name| with_cards.get(name)) else {
-        return Judgement::undetermined(subject, "Cannot tell: it was tried with no NIC of this machine.")
-            .evidence("ibv_get_device_list", words::list(with_cards.keys()))
-            .needs("a NIC that libibverbs serves: see rdma.provider");
+    let Some((nic, trial)) = nic(ctx, gpu, |name| with_nics.get(name)) else {
+        return Judgement::undetermined(
+            subject,
+            "Cannot tell: it was tried with no NIC of this machine.",
+        )
+        .evidence("ibv_get_device_list", words::list(with_nics.keys()))
+        .needs("a NIC that libibverbs serves: see rdma.provider");
     };
-    let roads = match trial {
-        Some(CardTrial::Opened(roads)) => roads,
-        Some(CardTrial::Refused(refusal)) => {
+    let paths = match trial {
+        Some(NicTrial::Opened(paths)) => paths,
+        Some(NicTrial::Refused(refusal)) => {
             return Judgement::undetermined(subject, format!("Cannot tell: {}.", refusal.reason))
                 .evidence(format!("ibv_open_device on {}", nic.name), &refusal.reason)
                 .needs("a user who may open the NIC's node: see rdma.device");
@@ -86,17 +94,21 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
         None => {
             let message = format!("Cannot tell: {}, its best NIC, was not tried.", nic.name);
             return Judgement::undetermined(subject, message)
-                .evidence("ibv_get_device_list", words::list(with_cards.keys()))
+                .evidence("ibv_get_device_list", words::list(with_nics.keys()))
                 .needs("a NIC that libibverbs serves, among its first 64: see rdma.provider");
         }
     };
-    let said = |trial: &RoadTrial| match trial {
-        RoadTrial::Registered => "registered 2 MiB".to_owned(),
-        RoadTrial::Withheld { reason } | RoadTrial::Refused(VerbsRefusal { reason, .. }) => reason.clone(),
+    let said = |trial: &MemoryPathTrial| match trial {
+        MemoryPathTrial::Registered => "registered 2 MiB".to_owned(),
+        MemoryPathTrial::Withheld { reason }
+        | MemoryPathTrial::Refused(VerbsError { reason, .. }) => reason.clone(),
     };
-    told(ctx, subject, nic, roads)
-        .evidence(format!("{BY_DMABUF} on {}", nic.name), said(&roads.dmabuf))
-        .evidence(format!("{BY_ADDRESS} on {}", nic.name), said(&roads.peermem))
+    told(ctx, subject, nic, paths)
+        .evidence(format!("{BY_DMABUF} on {}", nic.name), said(&paths.dmabuf))
+        .evidence(
+            format!("{BY_ADDRESS} on {}", nic.name),
+            said(&paths.peermem),
+        )
 }
 
 /// The NIC that the topology picks for a GPU, with what came of it. Where it picks none, since no place is known, one that was
@@ -104,30 +116,42 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
 fn nic<'a, 't>(
     ctx: &Ctx<'a>,
     gpu: Bdf,
-    tried: impl Fn(&str) -> Option<&'t CardTrial>,
-) -> Option<(&'a RdmaDevice, Option<&'t CardTrial>)> {
+    tried: impl Fn(&str) -> Option<&'t NicTrial>,
+) -> Option<(&'a RdmaDevice, Option<&'t NicTrial>)> {
     let rows = &ctx.topology.rows;
     let of_gpu = |row: usize| rows.get(row).is_some_and(|row| row.bdf == Some(gpu));
-    let pick = ctx.topology.matches.iter().find(|found| of_gpu(found.row))?.pick;
-    let label = pick.and_then(|pick| rows.get(pick)).map(|row| row.label.as_str());
-    match cards(ctx.facts).find(|nic| Some(nic.name.as_str()) == label) {
+    let pick = ctx
+        .topology
+        .matches
+        .iter()
+        .find(|found| of_gpu(found.row))?
+        .pick;
+    let label = pick
+        .and_then(|pick| rows.get(pick))
+        .map(|row| row.label.as_str());
+    match rdma_nics(ctx.facts).find(|nic| Some(nic.name.as_str()) == label) {
         Some(nic) => Some((nic, tried(&nic.name))),
-        None => cards(ctx.facts).find_map(|nic| Some((nic, Some(tried(&nic.name)?)))),
+        None => rdma_nics(ctx.facts).find_map(|nic| Some((nic, Some(tried(&nic.name)?)))),
     }
 }
 
-fn told(ctx: &Ctx<'_>, subject: String, nic: &RdmaDevice, roads: &Roads) -> Judgement {
+fn told(ctx: &Ctx<'_>, subject: String, nic: &RdmaDevice, paths: &MemoryPaths) -> Judgement {
     let name = &nic.name;
-    match (why_not_dmabuf(&roads.dmabuf), why_not_peermem(&roads.peermem)) {
+    match (
+        why_not_dmabuf(&paths.dmabuf),
+        why_not_peermem(&paths.peermem),
+    ) {
         (None, None) => Judgement::pass(
             subject,
-            format!("{name} registers its memory by both roads, dma-buf and nvidia-peermem."),
+            format!(
+                "{name} registers its memory by both memory paths, dma-buf and nvidia-peermem."
+            ),
         ),
         (None, Some(_)) => Judgement::pass(
             subject,
             format!(
                 "{name} registers its memory by dma-buf. Software that knows only nvidia-peermem ({BY_ADDRESS} on a GPU \
-                 pointer) does not see this road."
+                 pointer) does not see this memory path."
             ),
         ),
         (Some(why), None) => Judgement::pass(
@@ -135,19 +159,20 @@ fn told(ctx: &Ctx<'_>, subject: String, nic: &RdmaDevice, roads: &Roads) -> Judg
             format!("{name} registers its memory by nvidia-peermem alone: by dma-buf, {why}."),
         ),
         (Some(dmabuf), Some(peermem)) => {
-            let message =
-                format!("{name} does not register its memory: by dma-buf, {dmabuf}; by nvidia-peermem, {peermem}.");
-            mend(ctx, Judgement::broken(subject, message), nic, roads)
+            let message = format!(
+                "{name} does not register its memory: by dma-buf, {dmabuf}; by nvidia-peermem, {peermem}."
+            );
+            remedy(ctx, Judgement::broken(subject, message), nic, paths)
         }
     }
 }
 
-/// Why the road of dma-buf is closed, in a clause; none where it is open.
-fn why_not_dmabuf(trial: &RoadTrial) -> Option<String> {
+/// Why the memory path of dma-buf is closed, in a clause; none where it is open.
+fn why_not_dmabuf(trial: &MemoryPathTrial) -> Option<String> {
     Some(match trial {
-        RoadTrial::Registered => return None,
-        RoadTrial::Withheld { reason } => format!("CUDA gives none of it ({reason})"),
-        RoadTrial::Refused(refusal) => match refusal.code {
+        MemoryPathTrial::Registered => return None,
+        MemoryPathTrial::Withheld { reason } => format!("CUDA gives none of it ({reason})"),
+        MemoryPathTrial::Refused(refusal) => match refusal.code {
             Some(EOPNOTSUPP) => "the NIC's provider or driver registers none (errno 95)".to_owned(),
             Some(EPROTONOSUPPORT) => "the kernel registers none (errno 93)".to_owned(),
             _ => refused(refusal),
@@ -155,19 +180,19 @@ fn why_not_dmabuf(trial: &RoadTrial) -> Option<String> {
     })
 }
 
-/// Why the road of peer memory is closed, in a clause; none where it is open.
-fn why_not_peermem(trial: &RoadTrial) -> Option<String> {
+/// Why the memory path of peer memory is closed, in a clause; none where it is open.
+fn why_not_peermem(trial: &MemoryPathTrial) -> Option<String> {
     Some(match trial {
-        RoadTrial::Registered => return None,
-        RoadTrial::Withheld { reason } => format!("it is not for a NIC ({reason})"),
-        RoadTrial::Refused(refusal) => match refusal.code {
+        MemoryPathTrial::Registered => return None,
+        MemoryPathTrial::Withheld { reason } => format!("it is not for a NIC ({reason})"),
+        MemoryPathTrial::Refused(refusal) => match refusal.code {
             Some(EFAULT) => "no module of the kernel knows the address (errno 14)".to_owned(),
             _ => refused(refusal),
         },
     })
 }
 
-fn refused(refusal: &VerbsRefusal) -> String {
+fn refused(refusal: &VerbsError) -> String {
     match refusal.code {
         Some(EPERM) => "no memory may be locked (errno 1)".to_owned(),
         Some(ENOMEM) => "it could not be pinned (errno 12)".to_owned(),
@@ -176,13 +201,13 @@ fn refused(refusal: &VerbsRefusal) -> String {
     }
 }
 
-/// What opens either road; the module first, which gdr can load.
-fn mend(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, roads: &Roads) -> Judgement {
-    let judgement = mend_by_address(ctx, judgement, nic, &roads.peermem);
-    let dmabuf = match &roads.dmabuf {
-        RoadTrial::Registered => None,
-        RoadTrial::Withheld { .. } => Some("see gpu.dmabuf, why CUDA gives no dma-buf"),
-        RoadTrial::Refused(refusal) => Some(match refusal.code {
+/// What opens either memory path; the module first, which gdr can load.
+fn remedy(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, paths: &MemoryPaths) -> Judgement {
+    let judgement = remedy_by_address(ctx, judgement, nic, &paths.peermem);
+    let dmabuf = match &paths.dmabuf {
+        MemoryPathTrial::Registered => None,
+        MemoryPathTrial::Withheld { .. } => Some("see gpu.dmabuf, why CUDA gives no dma-buf"),
+        MemoryPathTrial::Refused(refusal) => Some(match refusal.code {
             Some(EOPNOTSUPP | EPROTONOSUPPORT) | None => "see rdma.core, what registers a dma-buf",
             Some(ENOMEM) => "see gpu.bar1, whether there is room to map it",
             Some(_) => "see dmesg, why no dma-buf is registered",
@@ -191,17 +216,25 @@ fn mend(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, roads: &Roads) ->
     match (judgement.fix.clone(), dmabuf) {
         (_, None) => judgement,
         (None, Some(dmabuf)) => judgement.advice(dmabuf),
-        (Some(fix), Some(dmabuf)) => judgement.fix(&fix.id, format!("{}; or {dmabuf}", fix.command)),
+        (Some(fix), Some(dmabuf)) => {
+            judgement.fix(&fix.id, format!("{}; or {dmabuf}", fix.command))
+        }
     }
 }
 
-fn mend_by_address(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, trial: &RoadTrial) -> Judgement {
+fn remedy_by_address(
+    ctx: &Ctx<'_>,
+    judgement: Judgement,
+    nic: &RdmaDevice,
+    trial: &MemoryPathTrial,
+) -> Judgement {
     let refusal = match trial {
-        RoadTrial::Registered => return judgement,
-        RoadTrial::Withheld { .. } => {
-            return judgement.advice("see gpu.rdma-capable, whether its memory is for third parties");
+        MemoryPathTrial::Registered => return judgement,
+        MemoryPathTrial::Withheld { .. } => {
+            return judgement
+                .advice("see gpu.rdma-capable, whether its memory is for third parties");
         }
-        RoadTrial::Refused(refusal) => refusal,
+        MemoryPathTrial::Refused(refusal) => refusal,
     };
     let known = driver(ctx.facts, nic);
     let provider = known.known().map(String::as_str);
@@ -209,11 +242,11 @@ fn mend_by_address(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, trial:
         (Some(EFAULT), Some(name)) if !knows_peer_memory(name) => judgement,
         (Some(EFAULT), Some("efa")) => judgement.advice("modprobe efa_nv_peermem"),
         (Some(EFAULT), _) => match peer_memory(ctx, provider) {
-            Road::Open(_) => judgement.advice(
+            PathState::Open(_) => judgement.advice(
                 "nvidia-peermem is loaded and does not give this memory: see gpu.rdma-capable, gpu.bar1, and dmesg for \
                  lines of NVRM and nvidia-peermem",
             ),
-            Road::Closed(_) | Road::Unknown(..) => mend_peermem(ctx, judgement),
+            PathState::Closed(_) | PathState::Unknown(..) => peermem_remedy(ctx, judgement),
         },
         (Some(ENOMEM | EPERM), _) => judgement
             .advice("raise the limit of locked memory (limits.memlock), and see gpu.bar1, whether BAR1 is full"),

@@ -1,9 +1,11 @@
 //! rdma.uar-map: CUDA registers the doorbell of each mlx5 NIC for each GPU, tried with --live.
 
-use super::{MLX5, cards, driver, each_card};
-use crate::check::param::{PeerMapping, mend_peer_mapping};
+use super::{MLX5, driver, each_nic, rdma_nics};
+use crate::check::param::{PeerMapping, peer_mapping_remedy};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
-use crate::model::{Bdf, DoorbellTrial, DoorbellTrials, Fact, GpuRegistration, RdmaDevice, RegistrationOutcome};
+use crate::model::{
+    Bdf, DoorbellTrial, DoorbellTrials, Fact, GpuRegistration, RdmaDevice, RegistrationOutcome,
+};
 
 const CALL: &str = "cuMemHostRegister with IOMEMORY";
 
@@ -17,17 +19,26 @@ const ENOMEM: i32 = 12;
 
 /// Each mlx5 NIC, with all GPUs of this machine; where these differ, in parts.
 pub fn uar_map(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    let may_be_one = |nic: &RdmaDevice| driver(ctx.facts, nic).known().is_none_or(|name| name == MLX5);
+    let may_be_one = |nic: &RdmaDevice| {
+        driver(ctx.facts, nic)
+            .known()
+            .is_none_or(|name| name == MLX5)
+    };
     let one = |judgement| vec![judgement];
-    if ctx.facts.rdma.known().is_none() || !cards(ctx.facts).any(may_be_one) {
+    if ctx.facts.rdma.known().is_none() || !rdma_nics(ctx.facts).any(may_be_one) {
         return each_mlx5(ctx, |_| vec![]);
     }
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return one(unknown);
     }
-    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts).map(|gpu| gpu.bdf).collect();
+    let gpus: Vec<Bdf> = passthrough::own_gpus(ctx.facts)
+        .map(|gpu| gpu.bdf)
+        .collect();
     if gpus.is_empty() {
-        return one(Judgement::skip("machine", "This machine itself uses no GPU."));
+        return one(Judgement::skip(
+            "machine",
+            "This machine itself uses no GPU.",
+        ));
     }
     let Some(outcome) = &ctx.facts.registration else {
         return one(Judgement::skip(
@@ -47,9 +58,9 @@ pub fn uar_map(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
 }
 
-/// The cards that mlx5 drives; a card whose driver is another, or unknown, gives its judgement.
+/// The NICs that mlx5 drives; a NIC whose driver is another, or unknown, gives its judgement.
 fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Vec<Judgement>) -> Vec<Judgement> {
-    each_card(ctx, |nic| match driver(ctx.facts, nic) {
+    each_nic(ctx, |nic| match driver(ctx.facts, nic) {
         Fact::Known(driver) if driver == MLX5 => judge(nic),
         Fact::Known(driver) => vec![Judgement::skip(
             &nic.name,
@@ -79,13 +90,20 @@ fn seen<'a>(nic: &RdmaDevice, gpu: Bdf, tried: &'a [GpuRegistration]) -> Seen<'a
         Some(tried) => match &tried.doorbells {
             None => Seen::Untried,
             Some(DoorbellTrials::NotTried { reason }) => Seen::NoGpu(reason),
-            Some(DoorbellTrials::Tried(cards)) => cards.get(&nic.name).map_or(Seen::NoNic, Seen::Trial),
+            Some(DoorbellTrials::Tried(rdma_nics)) => {
+                rdma_nics.get(&nic.name).map_or(Seen::NoNic, Seen::Trial)
+            }
         },
     }
 }
 
 /// One judgement where all GPUs fare alike, as they do but where one has a registry key of its own.
-fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, gpus: &[Bdf], tried: &[GpuRegistration]) -> Vec<Judgement> {
+fn judge(
+    ctx: &Ctx<'_>,
+    nic: &RdmaDevice,
+    gpus: &[Bdf],
+    tried: &[GpuRegistration],
+) -> Vec<Judgement> {
     let mut parts: Vec<(Seen<'_>, Vec<Bdf>)> = Vec::new();
     for gpu in gpus {
         let seen = seen(nic, *gpu, tried);
@@ -115,8 +133,15 @@ fn name(ctx: &Ctx<'_>, gpu: Bdf) -> String {
     row.map_or_else(|| gpu.to_string(), |row| row.name.clone())
 }
 
-fn told(ctx: &Ctx<'_>, subject: String, nic: &RdmaDevice, seen: Seen<'_>, (gpus, who): (&[Bdf], &str)) -> Judgement {
-    let unknown = |reason: &str| Judgement::undetermined(subject.clone(), format!("Cannot tell: {reason}."));
+fn told(
+    ctx: &Ctx<'_>,
+    subject: String,
+    nic: &RdmaDevice,
+    seen: Seen<'_>,
+    (gpus, who): (&[Bdf], &str),
+) -> Judgement {
+    let unknown =
+        |reason: &str| Judgement::undetermined(subject.clone(), format!("Cannot tell: {reason}."));
     let called = format!("{CALL} on {} for {who}", nic.name);
     match seen {
         Seen::Trial(DoorbellTrial::Registered) => {
@@ -156,7 +181,13 @@ fn told(ctx: &Ctx<'_>, subject: String, nic: &RdmaDevice, seen: Seen<'_>, (gpus,
 }
 
 /// What CUDA refused, why, and what to do.
-fn refused(ctx: &Ctx<'_>, subject: String, (gpus, who): (&[Bdf], &str), code: Option<u32>, reason: &str) -> Judgement {
+fn refused(
+    ctx: &Ctx<'_>,
+    subject: String,
+    (gpus, who): (&[Bdf], &str),
+    code: Option<u32>,
+    reason: &str,
+) -> Judgement {
     // The worst of them says what is to be done.
     let mapping = || {
         let each = gpus.iter().map(|gpu| PeerMapping::of(ctx, *gpu));
@@ -169,8 +200,9 @@ fn refused(ctx: &Ctx<'_>, subject: String, (gpus, who): (&[Bdf], &str), code: Op
                 PeerMapping::Open => ", although PeerMappingOverride is on",
                 PeerMapping::OpenNext(_) | PeerMapping::Shut => "",
             };
-            let why =
-                format!("the driver refuses peer mappings to this process{although} (CUDA error 800, not permitted)");
+            let why = format!(
+                "the driver refuses peer mappings to this process{although} (CUDA error 800, not permitted)"
+            );
             (why, Some(mapping))
         }
         Some(OPERATING_SYSTEM) => {
@@ -182,7 +214,8 @@ fn refused(ctx: &Ctx<'_>, subject: String, (gpus, who): (&[Bdf], &str), code: Op
             (why.to_owned(), None)
         }
         Some(INVALID_VALUE) => {
-            let why = "CUDA does not take it for a device's registers (CUDA error 1, invalid value)";
+            let why =
+                "CUDA does not take it for a device's registers (CUDA error 1, invalid value)";
             (why.to_owned(), None)
         }
         Some(_) | None => (reason.to_owned(), None),
@@ -194,7 +227,7 @@ fn refused(ctx: &Ctx<'_>, subject: String, (gpus, who): (&[Bdf], &str), code: Op
         ),
     );
     if let Some(mapping) = mapping {
-        return mend_peer_mapping(ctx, judgement, &mapping);
+        return peer_mapping_remedy(ctx, judgement, &mapping);
     }
     match code {
         Some(OPERATING_SYSTEM) => judgement.advice(

@@ -1,6 +1,6 @@
 //! rdma.write-ordering: whether a NIC may relax the order of its writes.
 
-use super::{each_card, is_virtual};
+use super::{each_nic, is_virtual};
 use crate::check::{Ctx, Judgement};
 use crate::model::{Fact, RdmaDevice, Why};
 
@@ -9,7 +9,7 @@ pub const SETTING: &str = "PCI_WR_ORDERING";
 
 /// Each NIC.
 pub fn write_ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    each_card(ctx, |nic| vec![judge(ctx, nic)])
+    each_nic(ctx, |nic| vec![judge(ctx, nic)])
 }
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
@@ -19,15 +19,23 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     };
     let source = format!("/sys/bus/pci/devices/{bdf}/config: Device Control, relaxed ordering");
     if is_virtual(nic) {
-        return Judgement::skip(name, "A virtual function goes by its physical function's control.");
+        return Judgement::skip(
+            name,
+            "A virtual function goes by its physical function's control.",
+        );
     }
     let express = match ctx.facts.device(*bdf).map(|device| &device.config.express) {
         Some(Fact::Known(Some(express))) => express,
-        Some(Fact::Known(None)) => return Judgement::skip(name, "It has no PCI Express capability."),
+        Some(Fact::Known(None)) => {
+            return Judgement::skip(name, "It has no PCI Express capability.");
+        }
         Some(Fact::Unknown(why)) => return Judgement::unknown(name, *why, &source),
         None => return Judgement::unknown(name, Why::NotCovered, &source),
     };
-    let setting = nic.settings.present().and_then(|settings| settings.get(SETTING));
+    let setting = nic
+        .settings
+        .present()
+        .and_then(|settings| settings.get(SETTING));
     let judgement = match (express.relaxed_ordering, setting) {
         (true, Some(setting)) => {
             let now = setting.current.as_deref().unwrap_or(&setting.next);
@@ -65,7 +73,11 @@ mod tests {
             ..FirmwareSetting::default()
         };
         facts.nic_mut().settings = Fact::Known(Some([(SETTING.to_owned(), forced)].into()));
-        assert!(only("rdma.write-ordering", &facts).message.contains("every region"));
+        assert!(
+            only("rdma.write-ordering", &facts)
+                .message
+                .contains("every region")
+        );
         if let Fact::Known(Some(express)) = &mut facts.device_mut(NIC).config.express {
             express.relaxed_ordering = false;
         }

@@ -7,9 +7,15 @@ use crate::profile::SHIPPED;
 use crate::topo::topology;
 
 fn of(facts: &Facts, profile: &str) -> Readiness {
-    let (_, text) = SHIPPED.iter().find(|(name, _)| *name == profile).expect("a profile");
+    let (_, text) = SHIPPED
+        .iter()
+        .find(|(name, _)| *name == profile)
+        .expect("a profile");
     let profile = Profile::parse(profile, text, |_| true).expect("a profile");
-    let (topology, expectations) = (topology(facts), Expectations::of(std::slice::from_ref(&profile)));
+    let (topology, expectations) = (
+        topology(facts),
+        Expectations::of(std::slice::from_ref(&profile)),
+    );
     let ctx = Ctx::new(facts, &topology, &expectations);
     readiness(&ctx, &profile, &Judged::new(&ctx, |_| true))
 }
@@ -27,7 +33,10 @@ fn a_sound_machine_is_ready_on_its_pair() {
     let alone = of(&machine(), "p2p");
     assert_eq!(
         (alone.state, alone.text.as_str()),
-        (ReadyState::NotReady, "peer to peer: not ready: there are no two GPUs.")
+        (
+            ReadyState::NotReady,
+            "peer to peer: not ready: there are no two GPUs."
+        )
     );
 }
 
@@ -44,7 +53,11 @@ fn a_port_on_the_way_blocks_the_pair() {
             .map(|obstacle| (obstacle.place.as_str(), obstacle.check.as_str())),
         Some(("GPU0–NIC0", "pcie.acs"))
     );
-    assert!(found.text.starts_with("GPUDirect RDMA: not ready: "), "{}", found.text);
+    assert!(
+        found.text.starts_with("GPUDirect RDMA: not ready: "),
+        "{}",
+        found.text
+    );
 }
 
 #[test]
@@ -72,10 +85,10 @@ fn what_is_required_and_unknown_is_no_readiness() {
 /// GPU1 and its NIC1 below one root port, beside the pair of the small machine.
 fn two_pairs() -> Facts {
     let mut facts = two_gpus("0000:05:00.0");
-    let mut card = facts.device_mut(crate::check::testing::NIC).clone();
-    card.bdf = bdf("0000:05:00.1");
-    card.place = facts.device_mut("0000:05:00.0").place.clone();
-    facts.add(card);
+    let mut nic = facts.device_mut(crate::check::testing::NIC).clone();
+    nic.bdf = bdf("0000:05:00.1");
+    nic.place = facts.device_mut("0000:05:00.0").place.clone();
+    facts.add(nic);
     if let Fact::Known(devices) = &mut facts.rdma {
         devices.push(crate::check::testing::rdma("mlx5_1", "0000:05:00.1"));
     }
@@ -103,7 +116,9 @@ fn what_is_not_known_of_one_pair_is_not_said_to_be_ready() {
         found
             .text
             .starts_with("GPUDirect RDMA: cannot tell on GPU1–NIC1: peermem.loaded unknown")
-            && found.text.contains("; not on GPU0–NIC0: The downstream port"),
+            && found
+                .text
+                .contains("; not on GPU0–NIC0: The downstream port"),
         "{}",
         found.text
     );

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::modules::road;
+use crate::check::modules::memory_path;
 use crate::check::{Ctx, Judgement, rdma, unknown_if, words};
 use crate::model::{Kind, PciClass};
 
@@ -29,16 +29,21 @@ const VARIABLES: &[(&str, Effect)] = &[
     ("NCCL_NET_GDR_LEVEL", gdr_level),
     ("NCCL_NET_GDR_C2C", |ctx, value| {
         let coherent = ctx.topology.rows.iter().any(|row| row.coherent);
-        (number(value) == Some(0) && coherent)
-            .then(|| "keeps NCCL from NVLink-C2C, the way of this machine's GPUs to its NICs".to_owned())
+        (number(value) == Some(0) && coherent).then(|| {
+            "keeps NCCL from NVLink-C2C, the way of this machine's GPUs to its NICs".to_owned()
+        })
     }),
     ("NCCL_DMABUF_ENABLE", |ctx, value| {
-        (number(value) == Some(0) && road::dma_buf_alone(ctx))
-            .then(|| "keeps NCCL from dma-buf, the only road to GPU memory that is open here".to_owned())
+        (number(value) == Some(0) && memory_path::dma_buf_alone(ctx)).then(|| {
+            "keeps NCCL from dma-buf, the only memory path to GPU memory that is open here"
+                .to_owned()
+        })
     }),
     ("NCCL_IGNORE_DISABLED_P2P", |_, value| {
-        (number(value) == Some(1))
-            .then(|| "keeps NCCL silent where the driver refuses peer to peer: a slow path stays unseen".to_owned())
+        (number(value) == Some(1)).then(|| {
+            "keeps NCCL silent where the driver refuses peer to peer: a slow path stays unseen"
+                .to_owned()
+        })
     }),
     ("UCX_TLS", |ctx, value| {
         (gpus(ctx) > 0 && lacks_cuda(value))
@@ -46,17 +51,21 @@ const VARIABLES: &[(&str, Effect)] = &[
     }),
     ("UCX_IB_GPU_DIRECT_RDMA", |ctx, value| {
         match value.to_ascii_lowercase().as_str() {
-            "n" | "no" | "0" | "off" if has_nic(ctx) => Some("keeps UCX from GPUDirect RDMA".to_owned()),
-            // UCX knows this road by nvidia-peermem's files alone.
-            "y" | "yes" | "1" | "on" if road::dma_buf_alone(ctx) => {
+            "n" | "no" | "0" | "off" if has_nic(ctx) => {
+                Some("keeps UCX from GPUDirect RDMA".to_owned())
+            }
+            // UCX knows this memory path by nvidia-peermem's files alone.
+            "y" | "yes" | "1" | "on" if memory_path::dma_buf_alone(ctx) => {
                 Some("asks UCX for nvidia-peermem, which is not open here: dma-buf is".to_owned())
             }
             _ => None,
         }
     }),
     ("NVSHMEM_IB_DISABLE_DMABUF", |ctx, value| {
-        (is_true(value) && road::dma_buf_alone(ctx))
-            .then(|| "keeps NVSHMEM from dma-buf, the only road to GPU memory that is open here".to_owned())
+        (is_true(value) && memory_path::dma_buf_alone(ctx)).then(|| {
+            "keeps NVSHMEM from dma-buf, the only memory path to GPU memory that is open here"
+                .to_owned()
+        })
     }),
     ("PYTORCH_CUDA_ALLOC_CONF", expandable),
     ("PYTORCH_ALLOC_CONF", expandable),
@@ -85,7 +94,8 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
             let value = variables.get(*name)?;
             let effect = effect(ctx, value)?;
             let message = format!("{name}={value} {effect}.");
-            let judgement = Judgement::broken(*name, message).evidence(SOURCE, format!("{name}={value}"));
+            let judgement =
+                Judgement::broken(*name, message).evidence(SOURCE, format!("{name}={value}"));
             Some(judgement.advice(format!("unset {name}")))
         })
         .collect();
@@ -94,7 +104,11 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let set = match variables.is_empty() {
         true => "none of the variables that matter is set".to_owned(),
-        false => words::list(variables.iter().map(|(name, value)| format!("{name}={value}"))),
+        false => words::list(
+            variables
+                .iter()
+                .map(|(name, value)| format!("{name}={value}")),
+        ),
     };
     let pass = Judgement::pass(
         subject,
@@ -108,7 +122,7 @@ fn gpus(ctx: &Ctx<'_>) -> usize {
 }
 
 fn has_nic(ctx: &Ctx<'_>) -> bool {
-    rdma::cards(ctx.facts).next().is_some()
+    rdma::rdma_nics(ctx.facts).next().is_some()
 }
 
 /// As NCCL reads numbers: base 0.
@@ -186,8 +200,12 @@ fn lacks_cuda(value: &str) -> bool {
     let mut names = names.split(',').map(str::trim);
     match without {
         true => names.any(|name| name == "cuda" || name == "cuda_copy"),
-        false => !names
-            .any(|name| name == "all" || name == "(set)" || name.starts_with("cuda") || name.starts_with("gdr_copy")),
+        false => !names.any(|name| {
+            name == "all"
+                || name == "(set)"
+                || name.starts_with("cuda")
+                || name.starts_with("gdr_copy")
+        }),
     }
 }
 
@@ -196,10 +214,12 @@ fn expandable(ctx: &Ctx<'_>, value: &str) -> Option<String> {
     let on = value.split(',').any(|option| {
         let mut parts = option.split(':').map(str::trim);
         parts.next() == Some("expandable_segments")
-            && parts.next().is_some_and(|value| value.eq_ignore_ascii_case("true"))
+            && parts
+                .next()
+                .is_some_and(|value| value.eq_ignore_ascii_case("true"))
     });
-    (on && road::peer_memory_alone(ctx)).then(|| {
-        "makes PyTorch's memory of several pieces, which nvidia-peermem, the only road open here, does not register"
+    (on && memory_path::peer_memory_alone(ctx)).then(|| {
+        "makes PyTorch's memory of several pieces, which nvidia-peermem, the only memory path open here, does not register"
             .to_owned()
     })
 }
@@ -229,7 +249,9 @@ mod tests {
 
     fn peer_memory_alone() -> Facts {
         let mut facts = two_gpus();
-        facts.driver.version_line = Fact::Known(Some("NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned()));
+        facts.driver.version_line = Fact::Known(Some(
+            "NVIDIA UNIX x86_64 Kernel Module  535.129.03".to_owned(),
+        ));
         facts
     }
 
@@ -247,9 +269,24 @@ mod tests {
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "0", "meet at PIX"),
             (two_gpus(), "NCCL_NET_GDR_LEVEL", "NVL", "meet at PIX"),
             (two_gpus(), "NCCL_P2P_LEVEL", "LOC", "peer to peer"),
-            (dma_buf_alone(), "NCCL_DMABUF_ENABLE", "0", "the only road"),
-            (dma_buf_alone(), "NVSHMEM_IB_DISABLE_DMABUF", "true", "the only road"),
-            (dma_buf_alone(), "UCX_IB_GPU_DIRECT_RDMA", "yes", "not open here"),
+            (
+                dma_buf_alone(),
+                "NCCL_DMABUF_ENABLE",
+                "0",
+                "the only memory path",
+            ),
+            (
+                dma_buf_alone(),
+                "NVSHMEM_IB_DISABLE_DMABUF",
+                "true",
+                "the only memory path",
+            ),
+            (
+                dma_buf_alone(),
+                "UCX_IB_GPU_DIRECT_RDMA",
+                "yes",
+                "not open here",
+            ),
             (two_gpus(), "UCX_IB_GPU_DIRECT_RDMA", "n", "keeps UCX"),
             (two_gpus(), "UCX_TLS", "rc,sm", "does not know GPU memory"),
             (two_gpus(), "UCX_TLS", "^cuda", "does not know GPU memory"),
@@ -295,7 +332,11 @@ mod tests {
             (two_gpus(), "UCX_TLS", "all"),
             (two_gpus(), "UCX_TLS", "^tcp"),
             (two_gpus(), "NCCL_NET_GDR_C2C", "0"),
-            (dma_buf_alone(), "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),
+            (
+                dma_buf_alone(),
+                "PYTORCH_CUDA_ALLOC_CONF",
+                "expandable_segments:True",
+            ),
         ] {
             let mut facts = facts;
             set(&mut facts, name, value);
@@ -311,6 +352,9 @@ mod tests {
     fn an_unread_environment_is_unknown() {
         let mut facts = machine();
         facts.environment = Fact::Unknown(Why::Denied);
-        assert_eq!(findings("env.contradiction", &facts, &[])[0].outcome, Outcome::Unknown);
+        assert_eq!(
+            findings("env.contradiction", &facts, &[])[0].outcome,
+            Outcome::Unknown
+        );
     }
 }

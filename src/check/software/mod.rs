@@ -28,7 +28,7 @@ pub const CHECKS: &[Check] = &[
             process chooses its GPU by its local rank before MPI_Init, and some libraries want a CUDA context by then. \
             MVAPICH2 wants MV2_USE_CUDA=1; MV2_CUDA_BLOCK_SIZE sets its pipeline's pieces, MV2_CUDA_IPC=1 lets \
             processes of a node share GPU memory, MV2_USE_SHARED_MEM and MV2_SMP_SEND_BUF_SIZE its host path.",
-        cure: "Use an MPI and a UCX that were configured --with-cuda (and UCX --with-gdrcopy): those of the HPC SDK, \
+        remedy: "Use an MPI and a UCX that were configured --with-cuda (and UCX --with-gdrcopy): those of the HPC SDK, \
             HPC-X, or built so. Ask: ompi_info --parsable -l 9 --all | grep mpi_built_with_cuda_support:value; \
             ucx_info -d | grep cuda.",
         references: &[
@@ -48,7 +48,7 @@ pub const CHECKS: &[Check] = &[
             fault where a received message is scattered into its completion and copied from there by the CPU \
             (MLX5_SCATTER_TO_CQE=0 prevents that, says perftest's README); \
             ib_write_bw is the safe choice.",
-        cure: "Build perftest with CUDA_H_PATH=/usr/local/cuda/include/cuda.h ./configure, or use the one of \
+        remedy: "Build perftest with CUDA_H_PATH=/usr/local/cuda/include/cuda.h ./configure, or use the one of \
             DOCA-OFED.",
         references: &[
             "https://github.com/linux-rdma/perftest",
@@ -60,14 +60,14 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "sw.net-plugin",
-        rule: "The NCCL that the loader picks, and each that a Python package brings, knows the road to GPU memory that is \
+        rule: "The NCCL that the loader picks, and each that a Python package brings, knows the memory path to GPU memory that is \
             open, and the network plug-in; the plug-in finds the libfabric that it needs.",
         sources: "LD_LIBRARY_PATH, /etc/ld.so.cache, Python packages, words in libnccl-net.so and libfabric.so.1",
         severity: Severity::Info,
         why: "NCCL before 2.13.4 knows nvidia-peermem alone. A plug-in that offers only interfaces newer than NCCL, or older \
             than it still knows, or that needs a later libfabric, is passed over in silence, and NCCL falls back to its own \
             InfiniBand or to sockets.",
-        cure: "Update NCCL, or use the plug-in made for it, with the libfabric it was built with.",
+        remedy: "Update NCCL, or use the plug-in made for it, with the libfabric it was built with.",
         references: &[
             "https://github.com/NVIDIA/nccl",
             "https://github.com/aws/aws-ofi-nccl",
@@ -83,7 +83,7 @@ pub const CHECKS: &[Check] = &[
         why: "The first libcuda.so.1 that the loader finds is used. One of another driver is refused by the kernel \
             module, and a stub answers error 34 to every call. A toolkit of Conda beside a driver of the distribution \
             works, and surprises where both bring a library of one name.",
-        cure: "Take the directory of the other library out of LD_LIBRARY_PATH, or remove the package that brings it.",
+        remedy: "Take the directory of the other library out of LD_LIBRARY_PATH, or remove the package that brings it.",
         references: &["https://docs.nvidia.com/deploy/cuda-compatibility/"],
         judge: toolkit,
     },
@@ -95,7 +95,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Info,
         why: "Variables that somebody once set against a fault stay in job scripts and images, and keep the machine \
             from what it could do.",
-        cure: "Unset the variable, or set it only where it is needed.",
+        remedy: "Unset the variable, or set it only where it is needed.",
         references: &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
             "https://docs.nvidia.com/nvshmem/api/gen/env.html",

@@ -21,13 +21,20 @@ pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let mut judgements = Vec::new();
     judgements.extend(software.picked("libmpi.so.40").map(open_mpi));
-    judgements.extend(software.picked("libmpi.so.12").map(|library| mpich(ctx, library)));
+    judgements.extend(
+        software
+            .picked("libmpi.so.12")
+            .map(|library| mpich(ctx, library)),
+    );
     for ucx in software.usable("libucp.so.0") {
         judgements.push(ucx_cuda(ucx));
         judgements.extend(gdr_copy(ctx, ucx));
     }
     match judgements.is_empty() {
-        true => vec![Judgement::skip("machine", "The loader finds neither an MPI nor UCX.")],
+        true => vec![Judgement::skip(
+            "machine",
+            "The loader finds neither an MPI nor UCX.",
+        )],
         false => judgements,
     }
 }
@@ -49,7 +56,10 @@ fn open_mpi(library: &Library) -> Judgement {
         return pass.evidence(&library.path, found.as_str());
     }
     if library.plugins.is_none() && inside.is_empty() {
-        let unknown = Judgement::undetermined(subject, "cannot tell: its components are not where they are looked for");
+        let unknown = Judgement::undetermined(
+            subject,
+            "cannot tell: its components are not where they are looked for",
+        );
         return unknown
             .evidence(&library.path, "no directory of components beside it")
             .needs("ompi_info --parsable -l 9 --all | grep mpi_built_with_cuda_support:value");
@@ -60,7 +70,9 @@ fn open_mpi(library: &Library) -> Judgement {
 fn mpich(ctx: &Ctx<'_>, library: &Library) -> Judgement {
     let words = match &library.words {
         Fact::Known(words) => words,
-        Fact::Unknown(why) => return Judgement::unknown(named("MPI", library), *why, &library.path),
+        Fact::Unknown(why) => {
+            return Judgement::unknown(named("MPI", library), *why, &library.path);
+        }
     };
     let has = |word: &str| words.iter().any(|found| found == word);
     if has("MVAPICH2") {
@@ -71,8 +83,11 @@ fn mpich(ctx: &Ctx<'_>, library: &Library) -> Judgement {
         let variables = ctx.facts.environment.known();
         let value = variables.and_then(|variables| variables.get("MV2_USE_CUDA"));
         return match value.map(String::as_str) {
-            Some("1") => Judgement::pass(subject.clone(), format!("{subject} was built for CUDA, and uses it."))
-                .evidence("MV2_USE_CUDA", "1"),
+            Some("1") => Judgement::pass(
+                subject.clone(),
+                format!("{subject} was built for CUDA, and uses it."),
+            )
+            .evidence("MV2_USE_CUDA", "1"),
             value => Judgement::info(
                 subject.clone(),
                 format!("{subject} was built for CUDA, and uses it with MV2_USE_CUDA=1."),
@@ -102,31 +117,40 @@ fn ucx_cuda(library: &Library) -> Judgement {
             pass.evidence(&library.path, plugins.join(", "))
         }
         Some(_) => without(subject, library, "no module for CUDA"),
-        None => Judgement::undetermined(subject, "cannot tell: its modules are not where they are looked for")
-            .evidence(&library.path, "no directory ucx beside it")
-            .needs("ucx_info -d | grep cuda"),
+        None => Judgement::undetermined(
+            subject,
+            "cannot tell: its modules are not where they are looked for",
+        )
+        .evidence(&library.path, "no directory ucx beside it")
+        .needs("ucx_info -d | grep cuda"),
     }
 }
 
 /// The module is there, and the library that it opens is not.
 fn gdr_copy(ctx: &Ctx<'_>, library: &Library) -> Option<Judgement> {
     let plugins = library.plugins.as_ref()?;
-    if !plugins.iter().any(|name| name == GDR_COPY) || ctx.facts.software.picked("libgdrapi.so.2").is_some() {
+    if !plugins.iter().any(|name| name == GDR_COPY)
+        || ctx.facts.software.picked("libgdrapi.so.2").is_some()
+    {
         return None;
     }
     let subject = named("UCX", library);
-    let message =
-        format!("{subject} has the module gdr_copy, and the loader finds no libgdrapi.so.2: the module does not load.");
+    let message = format!(
+        "{subject} has the module gdr_copy, and the loader finds no libgdrapi.so.2: the module does not load."
+    );
     Some(
         Judgement::broken(subject, message)
             .evidence(&library.path, GDR_COPY)
             .evidence(SOURCE, "no libgdrapi.so.2")
-            .advice("install libgdrapi (NVIDIA's or gdr's) where the loader looks, and run ldconfig"),
+            .advice(
+                "install libgdrapi (NVIDIA's or gdr's) where the loader looks, and run ldconfig",
+            ),
     )
 }
 
 fn without(subject: String, library: &Library, seen: &str) -> Judgement {
-    let message = format!("{subject} was built without CUDA: it takes a GPU pointer for a host one.");
+    let message =
+        format!("{subject} was built without CUDA: it takes a GPU pointer for a host one.");
     Judgement::broken(subject, message)
         .evidence(&library.path, seen)
         .advice("use one that was configured --with-cuda: the HPC SDK's, HPC-X, or one built so")
@@ -143,7 +167,12 @@ mod tests {
     use crate::model::{Facts, Found, Outcome, Why};
 
     fn library(name: &str, plugins: Option<&[&str]>, words: &[&str]) -> Library {
-        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let list = |names: &[&str]| {
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>()
+        };
         Library {
             name: name.to_owned(),
             path: format!("/usr/lib64/{name}"),
@@ -164,29 +193,50 @@ mod tests {
     fn open_mpi_tells_by_its_components_or_its_words() {
         for (plugins, words, outcome) in [
             (Some(&["mca_btl_smcuda.so"][..]), &[][..], Outcome::Pass),
-            (Some(&[][..]), &["mca_accelerator_cuda_component"][..], Outcome::Pass),
+            (
+                Some(&[][..]),
+                &["mca_accelerator_cuda_component"][..],
+                Outcome::Pass,
+            ),
             (Some(&[][..]), &[][..], Outcome::Info),
             (None, &[][..], Outcome::Unknown),
         ] {
-            let found = only("mpi.cuda-aware", &with(vec![library("libmpi.so.40", plugins, words)]));
+            let found = only(
+                "mpi.cuda-aware",
+                &with(vec![library("libmpi.so.40", plugins, words)]),
+            );
             assert_eq!(found.outcome, outcome, "{plugins:?} {words:?}");
         }
     }
 
     #[test]
     fn mvapich_wants_its_variable() {
-        let mut facts = with(vec![library("libmpi.so.12", None, &["MV2_USE_CUDA", "MVAPICH2"])]);
-        assert!(only("mpi.cuda-aware", &facts).message.contains("with MV2_USE_CUDA=1"));
+        let mut facts = with(vec![library(
+            "libmpi.so.12",
+            None,
+            &["MV2_USE_CUDA", "MVAPICH2"],
+        )]);
+        assert!(
+            only("mpi.cuda-aware", &facts)
+                .message
+                .contains("with MV2_USE_CUDA=1")
+        );
         facts.environment = Fact::Known([("MV2_USE_CUDA".to_owned(), "1".to_owned())].into());
         assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Pass);
-        let found = only("mpi.cuda-aware", &with(vec![library("libmpi.so.12", None, &[])]));
+        let found = only(
+            "mpi.cuda-aware",
+            &with(vec![library("libmpi.so.12", None, &[])]),
+        );
         assert!(found.message.contains("MPICH") && found.message.contains("without CUDA"));
     }
 
     #[test]
     fn ucx_needs_its_modules_and_gdr_copy_its_library() {
         let ucx = |plugins: &[&str]| library("libucp.so.0", Some(plugins), &[]);
-        assert_eq!(only("mpi.cuda-aware", &with(vec![ucx(&[])])).outcome, Outcome::Info);
+        assert_eq!(
+            only("mpi.cuda-aware", &with(vec![ucx(&[])])).outcome,
+            Outcome::Info
+        );
         let facts = with(vec![ucx(&["libuct_cuda.so", GDR_COPY])]);
         let outcomes: Vec<_> = findings("mpi.cuda-aware", &facts, &[])
             .iter()
@@ -218,6 +268,9 @@ mod tests {
         let mut facts = machine();
         facts.software.libraries = Fact::Unknown(Why::Denied);
         assert_eq!(only("mpi.cuda-aware", &facts).outcome, Outcome::Unknown);
-        assert_eq!(only("mpi.cuda-aware", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("mpi.cuda-aware", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

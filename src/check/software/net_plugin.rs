@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::check::modules::road;
+use crate::check::modules::memory_path;
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, Library};
 
@@ -45,12 +45,15 @@ pub fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
     let subject = nccl.path.clone();
     let Some(version) = nccl.version.as_deref().and_then(numbers) else {
-        return Judgement::undetermined(subject, "cannot tell: the name of its file says no version")
-            .evidence(&nccl.path, "no version")
-            .needs("NCCL_DEBUG=VERSION with a program that uses it");
+        return Judgement::undetermined(
+            subject,
+            "cannot tell: the name of its file says no version",
+        )
+        .evidence(&nccl.path, "no version")
+        .needs("NCCL_DEBUG=VERSION with a program that uses it");
     };
     let said = nccl.version.as_deref().unwrap_or_default();
-    if version < DMA_BUF && road::dma_buf_alone(ctx) {
+    if version < DMA_BUF && memory_path::dma_buf_alone(ctx) {
         let message = format!(
             "NCCL {said} knows nvidia-peermem alone, and on this machine only dma-buf is open: it copies through the host."
         );
@@ -79,8 +82,11 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
         .collect::<Vec<_>>()
         .join(", ");
     let judgement = match offered.first() {
-        None => Judgement::undetermined(subject, "cannot tell: libnccl-net.so names no interface that is known")
-            .needs("NCCL_DEBUG=INFO with a program that uses it"),
+        None => Judgement::undetermined(
+            subject,
+            "cannot tell: libnccl-net.so names no interface that is known",
+        )
+        .needs("NCCL_DEBUG=INFO with a program that uses it"),
         Some(_) if offered.iter().any(|interface| knows.contains(interface)) => Judgement::pass(
             subject,
             format!("NCCL {said} and its network plug-in have an interface in common."),
@@ -102,9 +108,14 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
             .advice(advice)
         }
     };
-    judgement
-        .evidence(&nccl.path, said)
-        .evidence(&plugin.path, if list.is_empty() { "no ncclNetPlugin" } else { &list })
+    judgement.evidence(&nccl.path, said).evidence(
+        &plugin.path,
+        if list.is_empty() {
+            "no ncclNetPlugin"
+        } else {
+            &list
+        },
+    )
 }
 
 /// A plug-in that needs a later libfabric than the loader picks: what a library needs of another it names by version.
@@ -157,7 +168,11 @@ fn numbered(words: &[String], beginning: &str) -> Vec<u32> {
 
 fn numbers(version: &str) -> Option<[u32; 3]> {
     let mut parts = version.split('.').map(|part| part.parse().ok());
-    Some([parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0)])
+    Some([
+        parts.next()??,
+        parts.next()??,
+        parts.next().flatten().unwrap_or(0),
+    ])
 }
 
 #[cfg(test)]
@@ -201,7 +216,10 @@ mod tests {
         let nccl = || library("libnccl.so.2", Some("2.18.3"), &[]);
         let found = only(
             "sw.net-plugin",
-            &with(vec![nccl(), plugin(&["ncclNetPlugin_v10", "ncclNetPlugin_v9"])]),
+            &with(vec![
+                nccl(),
+                plugin(&["ncclNetPlugin_v10", "ncclNetPlugin_v9"]),
+            ]),
         );
         assert_eq!(found.outcome, Outcome::Info);
         assert!(
@@ -211,12 +229,22 @@ mod tests {
         );
         let found = only(
             "sw.net-plugin",
-            &with(vec![nccl(), plugin(&["ncclNetPlugin_v10", "ncclNetPlugin_v5"])]),
+            &with(vec![
+                nccl(),
+                plugin(&["ncclNetPlugin_v10", "ncclNetPlugin_v5"]),
+            ]),
         );
         assert_eq!(found.outcome, Outcome::Pass);
         let later = library("libnccl.so.2", Some("2.27.3"), &[]);
-        let found = only("sw.net-plugin", &with(vec![later, plugin(&["ncclNetPlugin_v5"])]));
-        assert!(found.message.contains("from v6 to v10"), "{}", found.message);
+        let found = only(
+            "sw.net-plugin",
+            &with(vec![later, plugin(&["ncclNetPlugin_v5"])]),
+        );
+        assert!(
+            found.message.contains("from v6 to v10"),
+            "{}",
+            found.message
+        );
         assert!(
             found
                 .fix
@@ -242,7 +270,10 @@ mod tests {
         };
         for (fabric, word) in [
             (None, "there is none"),
-            (Some(&["FABRIC_1.0", "FABRIC_1.6"][..]), "no more than FABRIC_1.6"),
+            (
+                Some(&["FABRIC_1.0", "FABRIC_1.6"][..]),
+                "no more than FABRIC_1.6",
+            ),
         ] {
             let found = with_fabric(fabric);
             let outcomes: Vec<_> = found.iter().map(|found| found.outcome).collect();
@@ -261,6 +292,9 @@ mod tests {
         assert_eq!(only("sw.net-plugin", &facts).outcome, Outcome::Unknown);
         let mut facts = machine();
         facts.software.libraries = Fact::Unknown(Why::Denied);
-        assert_eq!(findings("sw.net-plugin", &facts, &[])[0].outcome, Outcome::Unknown);
+        assert_eq!(
+            findings("sw.net-plugin", &facts, &[])[0].outcome,
+            Outcome::Unknown
+        );
     }
 }

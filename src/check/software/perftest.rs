@@ -1,6 +1,6 @@
 //! tools.perftest: whether ib_write_bw measures GPU memory, and how on this machine.
 
-use crate::check::modules::road;
+use crate::check::modules::memory_path;
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, Kind};
 
@@ -14,7 +14,10 @@ pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![Judgement::skip("machine", "There is no GPU to measure.")];
     }
     let Fact::Known(Some(program)) = program else {
-        return vec![Judgement::skip("machine", "ib_write_bw (perftest) is not installed.")];
+        return vec![Judgement::skip(
+            "machine",
+            "ib_write_bw (perftest) is not installed.",
+        )];
     };
     let words = match &program.words {
         Fact::Known(words) => words,
@@ -25,7 +28,9 @@ pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![
             Judgement::broken("ib_write_bw", message)
                 .evidence(&program.path, "no word of use_cuda")
-                .advice("build perftest with CUDA_H_PATH=/usr/local/cuda/include/cuda.h ./configure"),
+                .advice(
+                    "build perftest with CUDA_H_PATH=/usr/local/cuda/include/cuda.h ./configure",
+                ),
         ];
     }
     let message = match commands(ctx, words.iter().any(|word| word == "use_cuda_dmabuf")) {
@@ -48,13 +53,13 @@ fn commands(ctx: &Ctx<'_>, dma_buf: bool) -> Option<String> {
     if !nic.named {
         return None;
     }
-    let road = match dma_buf && road::dma_buf_alone(ctx) {
+    let memory_path = match dma_buf && memory_path::dma_buf_alone(ctx) {
         true => " --use_cuda_dmabuf",
         false => "",
     };
     let number = gpu.name.strip_prefix("GPU")?;
     Some(format!(
-        "ib_write_bw -d {} --use_cuda={number}{road} -a --report_gbits, and the same with this machine's name on another.",
+        "ib_write_bw -d {} --use_cuda={number}{memory_path} -a --report_gbits, and the same with this machine's name on another.",
         nic.label
     ))
 }
@@ -76,11 +81,16 @@ mod tests {
 
     #[test]
     fn the_words_in_it_tell() {
-        let mut facts = with(Fact::Known(vec!["use_cuda".to_owned(), "use_cuda_dmabuf".to_owned()]));
+        let mut facts = with(Fact::Known(vec![
+            "use_cuda".to_owned(),
+            "use_cuda_dmabuf".to_owned(),
+        ]));
         let found = only("tools.perftest", &facts);
         assert_eq!(found.outcome, Outcome::Pass);
         assert!(
-            found.message.contains("ib_write_bw -d mlx5_0 --use_cuda=0 -a"),
+            found
+                .message
+                .contains("ib_write_bw -d mlx5_0 --use_cuda=0 -a"),
             "{}",
             found.message
         );
@@ -99,6 +109,9 @@ mod tests {
             Outcome::Unknown
         );
         assert_eq!(only("tools.perftest", &machine()).outcome, Outcome::Skip);
-        assert_eq!(only("tools.perftest", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("tools.perftest", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

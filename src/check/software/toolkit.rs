@@ -13,18 +13,31 @@ pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![unknown];
     }
     let Some(picked) = software.picked(CUDA) else {
-        return vec![Judgement::skip("machine", "The loader finds no libcuda.so.1.")];
+        return vec![Judgement::skip(
+            "machine",
+            "The loader finds no libcuda.so.1.",
+        )];
     };
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
-        Fact::Known(None) => return vec![Judgement::skip("machine", "The NVIDIA driver is not loaded.")],
-        Fact::Unknown(why) => return vec![Judgement::unknown(CUDA, why, "/sys/module/nvidia/version")],
+        Fact::Known(None) => {
+            return vec![Judgement::skip(
+                "machine",
+                "The NVIDIA driver is not loaded.",
+            )];
+        }
+        Fact::Unknown(why) => {
+            return vec![Judgement::unknown(CUDA, why, "/sys/module/nvidia/version")];
+        }
     };
     let judgement = judge(ctx, picked, &driver);
     let judgement = software.all(CUDA).fold(judgement, |judgement, library| {
         judgement.evidence(
             &library.path,
-            library.version.as_deref().unwrap_or("no version in its name"),
+            library
+                .version
+                .as_deref()
+                .unwrap_or("no version in its name"),
         )
     });
     vec![judgement.evidence("/sys/module/nvidia/version", driver)]
@@ -33,9 +46,11 @@ pub fn toolkit(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
     let path = &picked.path;
     if path.contains("/stubs/") {
-        let message =
-            format!("The loader picks the stub {path}: every call answers error 34 (CUDA_ERROR_STUB_LIBRARY).");
-        return Judgement::broken(CUDA, message).advice("take the directory stubs out of LD_LIBRARY_PATH");
+        let message = format!(
+            "The loader picks the stub {path}: every call answers error 34 (CUDA_ERROR_STUB_LIBRARY)."
+        );
+        return Judgement::broken(CUDA, message)
+            .advice("take the directory stubs out of LD_LIBRARY_PATH");
     }
     // A newer libcuda over an older module is what cuda-compat is for.
     let compat = path.contains("/compat");
@@ -79,7 +94,10 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
             "LD_LIBRARY_PATH leads into Conda first: its toolkit is used with this machine's driver library, and its other \
              libraries in place of the system's.",
         ),
-        (false, false) => Judgement::pass(CUDA, format!("The loader picks {path}, and nothing contradicts it.")),
+        (false, false) => Judgement::pass(
+            CUDA,
+            format!("The loader picks {path}, and nothing contradicts it."),
+        ),
     }
 }
 
@@ -120,14 +138,26 @@ mod tests {
             "{}",
             found.message
         );
-        let stub = library("/usr/local/cuda/lib64/stubs/libcuda.so.1", None, Found::LibraryPath);
-        assert!(of(vec![stub, system("580.159.04")]).message.contains("error 34"));
+        let stub = library(
+            "/usr/local/cuda/lib64/stubs/libcuda.so.1",
+            None,
+            Found::LibraryPath,
+        );
+        assert!(
+            of(vec![stub, system("580.159.04")])
+                .message
+                .contains("error 34")
+        );
         let compat = library(
             "/usr/local/cuda/compat/libcuda.so.1",
             Some("590.10"),
             Found::LibraryPath,
         );
-        assert!(of(vec![compat, system("580.159.04")]).message.contains("cuda-compat"));
+        assert!(
+            of(vec![compat, system("580.159.04")])
+                .message
+                .contains("cuda-compat")
+        );
         let other = library("/opt/old/libcuda.so.1", Some("470.1"), Found::Cache);
         let found = of(vec![system("580.159.04"), other]);
         assert_eq!(found.outcome, Outcome::Info);
@@ -137,7 +167,13 @@ mod tests {
     #[test]
     fn conda_is_named() {
         let mut facts = with(vec![system("580.159.04")]);
-        facts.environment = Fact::Known([("LD_LIBRARY_PATH".to_owned(), "(conda):/usr/lib64".to_owned())].into());
+        facts.environment = Fact::Known(
+            [(
+                "LD_LIBRARY_PATH".to_owned(),
+                "(conda):/usr/lib64".to_owned(),
+            )]
+            .into(),
+        );
         assert!(only("sw.toolkit", &facts).message.contains("Conda"));
     }
 
@@ -148,6 +184,9 @@ mod tests {
         facts.driver.module_version = Fact::Unknown(Why::Denied);
         facts.driver.version_line = Fact::Unknown(Why::Denied);
         assert_eq!(only("sw.toolkit", &facts).outcome, Outcome::Unknown);
-        assert_eq!(only("sw.toolkit", &Facts::default()).outcome, Outcome::Unknown);
+        assert_eq!(
+            only("sw.toolkit", &Facts::default()).outcome,
+            Outcome::Unknown
+        );
     }
 }

@@ -67,7 +67,11 @@ fn device(address: &str, bridges: &[&str], ids: (u16, u16, u32), driver: &str) -
         },
         attributes: Some(Box::new(Attributes {
             driver: Fact::Known(Some(driver.to_owned())),
-            resources: Fact::Known(vec![window(0, 16 << 20), window(2, 256 << 30), window(4, 32 << 20)]),
+            resources: Fact::Known(vec![
+                window(0, 16 << 20),
+                window(2, 256 << 30),
+                window(4, 32 << 20),
+            ]),
             iommu_group: Fact::Known(None),
             physical_function: Fact::Known(None),
             errors: Fact::Known(Some(ErrorCounts::default())),
@@ -79,7 +83,12 @@ fn device(address: &str, bridges: &[&str], ids: (u16, u16, u32), driver: &str) -
 /// An H200 of its own root port, whose address is 00:BUS.0.
 pub fn gpu(address: &str) -> PciDevice {
     let port = format!("0000:00:{:02x}.0", bdf(address).bus);
-    device(address, &[&port], (Ids::NVIDIA, 0x2335, 0x03_0200), "nvidia")
+    device(
+        address,
+        &[&port],
+        (Ids::NVIDIA, 0x2335, 0x03_0200),
+        "nvidia",
+    )
 }
 
 /// A root port.
@@ -174,7 +183,8 @@ pub fn two_gpus(second: &str) -> Facts {
             bdf: bdf(second),
             ..nvml.gpus[0].clone()
         });
-        let granted = [P2pCapability::Read, P2pCapability::Write].map(|way| (way, Fact::Known(P2pStatus::Ok)));
+        let granted = [P2pCapability::Read, P2pCapability::Write]
+            .map(|way| (way, Fact::Known(P2pStatus::Ok)));
         nvml.pairs = [(0, 1), (1, 0)]
             .map(|(from, to)| NvmlPair {
                 from,
@@ -201,14 +211,21 @@ pub fn two_gpus(second: &str) -> Facts {
 /// The machine.
 pub fn machine() -> Facts {
     let [root, up, gpu_port, nic_port] = BRIDGES;
-    let bridge = |address, bridges: &[&str]| device(address, bridges, (0x1000, 0xc030, 0x06_0400), "pcieport");
+    let bridge = |address, bridges: &[&str]| {
+        device(address, bridges, (0x1000, 0xc030, 0x06_0400), "pcieport")
+    };
     let mut facts = Facts {
         pci: Fact::Known(vec![
             root_port(root),
             bridge(up, &[root]),
             bridge(gpu_port, &[root, up]),
             bridge(nic_port, &[root, up]),
-            device(GPU, &[root, up, gpu_port], (Ids::NVIDIA, 0x2335, 0x03_0200), "nvidia"),
+            device(
+                GPU,
+                &[root, up, gpu_port],
+                (Ids::NVIDIA, 0x2335, 0x03_0200),
+                "nvidia",
+            ),
             device(
                 NIC,
                 &[root, up, nic_port],
@@ -365,7 +382,9 @@ fn driver() -> Driver {
         version_line: Fact::Known(Some(line.to_owned())),
         module_version: Fact::Known(Some("580.159.04".to_owned())),
         params: Fact::Known(Some(
-            params.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            params
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
         )),
         gpus: Fact::Known(BTreeMap::from([(bdf(GPU), model)])),
     }

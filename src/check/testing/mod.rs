@@ -36,7 +36,9 @@ pub fn findings(id: &str, facts: &Facts, profiles: &[&str]) -> Vec<Finding> {
         .collect();
     let (topology, expectations) = (topology(facts), Expectations::of(&profiles));
     assert!(find(id).is_some(), "no check {id}");
-    run_those(&Ctx::new(facts, &topology, &expectations), |check| check == id)
+    run_those(&Ctx::new(facts, &topology, &expectations), |check| {
+        check == id
+    })
 }
 
 /// The one finding of a check without a profile.
@@ -66,12 +68,18 @@ impl Edit for Facts {
 
     fn device_mut(&mut self, bdf: &str) -> &mut PciDevice {
         let bdf = self::bdf(bdf);
-        let found = self.devices_mut().iter_mut().find(|device| device.bdf == bdf);
+        let found = self
+            .devices_mut()
+            .iter_mut()
+            .find(|device| device.bdf == bdf);
         found.expect("the device")
     }
 
     fn attributes_mut(&mut self, bdf: &str) -> &mut Attributes {
-        self.device_mut(bdf).attributes.as_mut().expect("attributes")
+        self.device_mut(bdf)
+            .attributes
+            .as_mut()
+            .expect("attributes")
     }
 
     /// Adds a function, and a GPU to the driver's list.

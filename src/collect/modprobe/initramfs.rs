@@ -10,16 +10,26 @@ use crate::model::{Fact, FileKind, Initramfs, Note};
 use crate::world::Files;
 
 /// How long reading it may take. The largest images, packed with xz, take half of it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where kernel-install puts images (its manual: `$BOOT`), on a partition that the firmware reads.
 const PARTITIONS: [&str; 3] = ["/efi", "/boot/efi", "/boot"];
 
 /// The image of a release; none where neither `/boot` nor such a partition has one.
-pub fn initramfs(files: &dyn Files, release: &Fact<String>, notes: &mut Vec<Note>) -> Fact<Option<Initramfs>> {
+pub fn initramfs(
+    files: &dyn Files,
+    release: &Fact<String>,
+    notes: &mut Vec<Note>,
+) -> Fact<Option<Initramfs>> {
     let release = match release {
         Fact::Known(release) if is_name(release) => release,
-        Fact::Known(_) => return broken(notes, "/proc/sys/kernel/osrelease", "it is no name of a release"),
+        Fact::Known(_) => {
+            return broken(
+                notes,
+                "/proc/sys/kernel/osrelease",
+                "it is no name of a release",
+            );
+        }
         Fact::Unknown(why) => return Fact::Unknown(*why),
     };
     let debian = format!("/boot/initrd.img-{release}");
@@ -34,7 +44,11 @@ pub fn initramfs(files: &dyn Files, release: &Fact<String>, notes: &mut Vec<Note
     // Arch names the package.
     let package = files.text(Path::new(&format!("/usr/lib/modules/{release}/pkgbase")));
     let package = package.ok().filter(|package| is_name(package));
-    candidates.extend(package.iter().map(|package| format!("/boot/initramfs-{package}.img")));
+    candidates.extend(
+        package
+            .iter()
+            .map(|package| format!("/boot/initramfs-{package}.img")),
+    );
     for path in candidates {
         match at(files, &path, notes) {
             Fact::Known(None) => {}
@@ -74,7 +88,9 @@ fn on_partition(
     package: Option<&str>,
     notes: &mut Vec<Note>,
 ) -> Fact<Option<Initramfs>> {
-    let list = |directory: &str, keep: &dyn Fn(&str) -> bool| match files.list_kept(Path::new(directory), keep) {
+    let list = |directory: &str, keep: &dyn Fn(&str) -> bool| match files
+        .list_kept(Path::new(directory), keep)
+    {
         Ok(names) => Fact::Known(names),
         Err(error) if error.is_absent() => Fact::Known(Vec::new()),
         Err(error) => Fact::Unknown(error.why()),
@@ -112,7 +128,10 @@ fn is_entry(name: &str) -> bool {
 }
 
 fn is_machine_id(name: &str) -> bool {
-    name.len() == 32 && name.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    name.len() == 32
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 /// `TOKEN-RELEASE.efi` or `TOKEN-RELEASE+3.efi` of kernel-install, `linux-RELEASE-MACHINE-ID.efi` of dracut, and
@@ -124,8 +143,11 @@ pub(super) fn is_unified(name: &str, release: &str, package: Option<&str>) -> bo
     if package.is_some_and(|package| name.strip_prefix("arch-") == Some(package)) {
         return true;
     }
-    let ends =
-        |rest: &str| rest.is_empty() || rest.starts_with('+') || rest.strip_prefix('-').is_some_and(is_machine_id);
+    let ends = |rest: &str| {
+        rest.is_empty()
+            || rest.starts_with('+')
+            || rest.strip_prefix('-').is_some_and(is_machine_id)
+    };
     name.match_indices(release).any(|(start, _)| {
         let before = &name[..start];
         (before.is_empty() || before.ends_with('-')) && ends(&name[start + release.len()..])
@@ -134,14 +156,18 @@ pub(super) fn is_unified(name: &str, release: &str, package: Option<&str>) -> bo
 
 /// A name that leads nowhere else.
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.len() < 128 && text.chars().all(|c| c.is_ascii_alphanumeric() || "._+~-".contains(c))
+    !text.is_empty()
+        && text.len() < 128
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._+~-".contains(c))
 }
 
 fn image(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Initramfs>> {
     let begun = Instant::now();
     let reading = Reading {
         path,
-        enough: &|| begun.elapsed() > PATIENCE,
+        enough: &|| begun.elapsed() > TIMEOUT,
     };
     // What the image holds is other people's; a record has what is below, and nothing else.
     let text = files.streamed(Path::new(path), &|stream| {
@@ -153,7 +179,11 @@ fn image(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<In
     });
     match text.as_deref().map(serde_json::from_str) {
         Ok(Ok(found)) => Fact::Known(found),
-        Ok(Err(error)) => broken(notes, path, format!("its record is none: {}", json_error(&error))),
+        Ok(Err(error)) => broken(
+            notes,
+            path,
+            format!("its record is none: {}", json_error(&error)),
+        ),
         Err(error) => read::unread(notes, error),
     }
 }

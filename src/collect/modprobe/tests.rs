@@ -24,7 +24,13 @@ fn read_at(dir: &tempfile::TempDir) -> (Modprobe, Vec<Note>) {
         release: Fact::Known("6.8.0".to_owned()),
         ..Kernel::default()
     };
-    let found = modprobe(world.files.as_ref(), &Driver::default(), &kernel, false, &mut notes);
+    let found = modprobe(
+        world.files.as_ref(),
+        &Driver::default(),
+        &kernel,
+        false,
+        &mut notes,
+    );
     // What a record tells is the same.
     let (world, record) = world.recording();
     modprobe(
@@ -37,7 +43,13 @@ fn read_at(dir: &tempfile::TempDir) -> (Modprobe, Vec<Note>) {
     let again = World::snapshot(record.finish(String::new()));
     let mut said = Vec::new();
     assert_eq!(
-        modprobe(again.files.as_ref(), &Driver::default(), &kernel, false, &mut said),
+        modprobe(
+            again.files.as_ref(),
+            &Driver::default(),
+            &kernel,
+            false,
+            &mut said
+        ),
         found
     );
     assert_eq!(said, notes);
@@ -76,7 +88,11 @@ fn a_name_hides_itself_in_later_directories_and_all_are_read_in_one_order() {
     let (found, notes) = read_at(&dir);
     assert_eq!(options(&found.directives), ["A=lib", "B=etc", "C=run"]);
     assert_eq!(options(&found.command_line), ["NVreg_X=9"]);
-    let hidden: Vec<(&str, &str)> = found.hidden.iter().map(|h| (h.path.as_str(), h.by.as_str())).collect();
+    let hidden: Vec<(&str, &str)> = found
+        .hidden
+        .iter()
+        .map(|h| (h.path.as_str(), h.by.as_str()))
+        .collect();
     assert_eq!(
         hidden,
         [
@@ -93,7 +109,10 @@ fn a_name_hides_itself_in_later_directories_and_all_are_read_in_one_order() {
 fn the_release_of_kmod_says_which_directories_count() {
     let dir = root(&[
         ("etc/modprobe.d/z.conf", ""),
-        ("usr/local/lib/modprobe.d/a.conf", "options nvidia A=local\n"),
+        (
+            "usr/local/lib/modprobe.d/a.conf",
+            "options nvidia A=local\n",
+        ),
         ("usr/lib/modprobe.d/b.conf", "options nvidia B=usr\n"),
         ("lib/modprobe.d/c.conf", "options nvidia C=lib\n"),
         ("usr/lib64/x", ""),
@@ -113,7 +132,10 @@ fn the_release_of_kmod_says_which_directories_count() {
 #[test]
 fn what_is_not_there_and_what_is_too_much() {
     let nothing = root(&[("proc/x", "")]);
-    assert_eq!(read_at(&nothing).0.directives, Fact::Unknown(Why::NotCovered));
+    assert_eq!(
+        read_at(&nothing).0.directives,
+        Fact::Unknown(Why::NotCovered)
+    );
     let bare = root(&[("etc/os-release", "")]);
     assert_eq!(read_at(&bare).0.directives, Fact::Known(Vec::new()));
     let others = format!("# {}\n", "x".repeat(98)).repeat(100_000);
@@ -122,10 +144,16 @@ fn what_is_not_there_and_what_is_too_much() {
         ("etc/modprobe.d/b.conf", "options nvidia B=1\n"),
     ]);
     assert_eq!(options(&read_at(&large).0.directives), ["B=1"]);
-    let ours = root(&[("etc/modprobe.d/a.conf", &"options nvidia A=1\n".repeat(100_000))]);
+    let ours = root(&[(
+        "etc/modprobe.d/a.conf",
+        &"options nvidia A=1\n".repeat(100_000),
+    )]);
     let (found, notes) = read_at(&ours);
     assert_eq!(found.directives, Fact::Unknown(Why::Broken));
-    assert!(notes[0].message.contains("more than 4096 directives"), "{notes:?}");
+    assert!(
+        notes[0].message.contains("more than 4096 directives"),
+        "{notes:?}"
+    );
 }
 
 /// An archive in the form newc with one file, as text: buffer-format.rst.
@@ -155,7 +183,7 @@ fn image_among(entries: &[(&str, &str)]) -> Option<String> {
     let (found, _) = read_at(&root(&all));
     let image = found.initramfs.expect("an option is set");
     let image = image.known().expect("it could be read").as_ref()?;
-    assert_eq!(image.trouble, None, "{}", image.path);
+    assert_eq!(image.failure, None, "{}", image.path);
     assert_eq!(image.directives.len(), 1, "{}", image.path);
     Some(image.path.clone())
 }
@@ -178,7 +206,10 @@ fn an_initramfs_is_found_where_its_maker_puts_it() {
     // Debian's own counts, whatever else lies on the partition of the firmware.
     let other = format!("boot/efi/{ID}/6.8.0/initrd");
     let both = [("boot/initrd.img-6.8.0", text.as_str()), (&other, &text)];
-    assert_eq!(image_among(&both).as_deref(), Some("/boot/initrd.img-6.8.0"));
+    assert_eq!(
+        image_among(&both).as_deref(),
+        Some("/boot/initrd.img-6.8.0")
+    );
     // Of another kernel, of no system, and none at all.
     let another = format!("efi/{ID}/6.8.1/initrd");
     for path in [
@@ -217,7 +248,11 @@ fn unified_kernel_images_are_known_by_their_names() {
     let path = format!("efi/EFI/Linux/{ID}-6.8.0.efi");
     let (found, _) = read_at(&root(&[("etc/os-release", ""), (&path, "MZ")]));
     let image = found.initramfs.expect("an option is set");
-    let image = image.known().expect("its record").as_ref().expect("an image");
+    let image = image
+        .known()
+        .expect("its record")
+        .as_ref()
+        .expect("an image");
     assert_eq!(image.path, format!("/{path}"));
-    assert!(image.trouble.is_some());
+    assert!(image.failure.is_some());
 }

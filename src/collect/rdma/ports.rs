@@ -37,7 +37,8 @@ pub fn details(files: &dyn Files, devices: &mut Fact<Vec<RdmaDevice>>, notes: &m
         for port in ports {
             let base = format!("{base}/ports/{}", port.number);
             // `5: LinkUp`
-            port.physical_state = read::text(files, &format!("{base}/phys_state"), notes).map(super::word);
+            port.physical_state =
+                read::text(files, &format!("{base}/phys_state"), notes).map(super::word);
             if is_active_ethernet(port) {
                 port.gids = gids(files, &base, place);
             }
@@ -70,7 +71,8 @@ fn gids(files: &dyn Files, port: &str, place: Option<Bdf>) -> Fact<Vec<RdmaGid>>
 }
 
 fn gid(files: &dyn Files, port: &str, place: Option<Bdf>, index: u32, reach: GidReach) -> RdmaGid {
-    let text = |what: &str| match files.text(Path::new(&format!("{port}/gid_attrs/{what}/{index}"))) {
+    let text = |what: &str| match files.text(Path::new(&format!("{port}/gid_attrs/{what}/{index}")))
+    {
         Ok(text) => Fact::Known(Some(text)),
         Err(error) if error.is_absent() || is_none(&error) => Fact::Known(None),
         Err(error) => Fact::Unknown(error.why()),
@@ -105,19 +107,19 @@ fn is_none(error: &FileError) -> bool {
     error.failure() == Failure::Errno(EINVAL)
 }
 
-/// Whether an interface of this name is in this network namespace, and is not another card's: names repeat from one
+/// Whether an interface of this name is in this network namespace, and is not another NIC's: names repeat from one
 /// namespace to the next.
 fn is_here(files: &dyn Files, interface: &str, place: Option<Bdf>) -> Fact<bool> {
     let path = format!("/sys/class/net/{interface}");
     read::is_there(files, &path).map(|there| {
         let other =
-            matches!((leads_to(files, &path), place), (Fact::Known(Some(its)), Some(ours)) if !same_card(its, ours));
+            matches!((leads_to(files, &path), place), (Fact::Known(Some(its)), Some(ours)) if !same_nic(its, ours));
         there && !other
     })
 }
 
-/// Functions of one card differ in their function number, those of a virtual function also in the device's.
-fn same_card(a: Bdf, b: Bdf) -> bool {
+/// Functions of one NIC differ in their function number, those of a virtual function also in the device's.
+fn same_nic(a: Bdf, b: Bdf) -> bool {
     (a.domain, a.bus) == (b.domain, b.bus)
 }
 

@@ -20,32 +20,55 @@ const KNOWN: [&str; 5] = [
 /// The tools that print them, the vendor's first.
 const TOOLS: [&str; 2] = ["mlxconfig", "mstconfig"];
 
-/// Adds the settings of each mlx5 card that is a physical function, where this is root.
-pub fn settings(world: &World, uid: &Fact<u32>, pci: &[PciDevice], devices: &mut [RdmaDevice], notes: &mut Vec<Note>) {
-    // Two ports of a card may be two devices of one function.
+/// Adds the settings of each mlx5 NIC that is a physical function, where this is root.
+pub fn settings(
+    world: &World,
+    uid: &Fact<u32>,
+    pci: &[PciDevice],
+    devices: &mut [RdmaDevice],
+    notes: &mut Vec<Note>,
+) {
+    // Two ports of a NIC may be two devices of one function.
     let mut read = BTreeMap::<Bdf, Fact<Option<BTreeMap<String, FirmwareSetting>>>>::new();
     for device in devices {
-        let Some(bdf) = device.place.present().copied().filter(|bdf| is_card(pci, *bdf)) else {
+        let Some(bdf) = device
+            .place
+            .present()
+            .copied()
+            .filter(|bdf| is_nic(pci, *bdf))
+        else {
             continue;
         };
         if device.physical_function.present().is_some() || device.parent.present().is_some() {
             continue;
         }
         device.settings = match uid {
-            Fact::Known(0) => read.entry(bdf).or_insert_with(|| of(world, bdf, notes)).clone(),
+            Fact::Known(0) => read
+                .entry(bdf)
+                .or_insert_with(|| of(world, bdf, notes))
+                .clone(),
             Fact::Known(_) => Fact::Unknown(Why::Denied),
             Fact::Unknown(why) => Fact::Unknown(*why),
         };
     }
 }
 
-fn is_card(pci: &[PciDevice], bdf: Bdf) -> bool {
+fn is_nic(pci: &[PciDevice], bdf: Bdf) -> bool {
     let at = pci.binary_search_by_key(&bdf, |device| device.bdf);
     let device = at.ok().and_then(|at| pci.get(at));
-    device.is_some_and(|device| device.ids.known().is_some_and(|ids| ids.vendor == Ids::MELLANOX))
+    device.is_some_and(|device| {
+        device
+            .ids
+            .known()
+            .is_some_and(|ids| ids.vendor == Ids::MELLANOX)
+    })
 }
 
-fn of(world: &World, bdf: Bdf, notes: &mut Vec<Note>) -> Fact<Option<BTreeMap<String, FirmwareSetting>>> {
+fn of(
+    world: &World,
+    bdf: Bdf,
+    notes: &mut Vec<Note>,
+) -> Fact<Option<BTreeMap<String, FirmwareSetting>>> {
     let bdf = bdf.to_string();
     for tool in TOOLS {
         match world
@@ -77,7 +100,11 @@ fn read(
                 || "was ended by a signal".to_owned(),
                 |code| format!("ended with {code}"),
             );
-            super::read::broken(notes, tool, format!("it {status}, or printed no settings of {bdf}"))
+            super::read::broken(
+                notes,
+                tool,
+                format!("it {status}, or printed no settings of {bdf}"),
+            )
         }
     }
 }
@@ -85,7 +112,8 @@ fn read(
 /// The lines of the settings that gdr knows, under the line that names the columns.
 fn kept(text: &str) -> String {
     let lines = text.lines().filter(|line| {
-        line.starts_with(HEADING) || name_and_values(line).is_some_and(|(name, _)| KNOWN.contains(&name))
+        line.starts_with(HEADING)
+            || name_and_values(line).is_some_and(|(name, _)| KNOWN.contains(&name))
     });
     lines.map(|line| format!("{}\n", line.trim_end())).collect()
 }
@@ -93,7 +121,7 @@ fn kept(text: &str) -> String {
 /// What the line before the settings begins with; the names of the columns follow.
 const HEADING: &str = "Configurations:";
 
-/// The most lines that are looked at: a card has some hundreds of settings.
+/// The most lines that are looked at: a NIC has some hundreds of settings.
 const MAX_LINES: usize = 8_192;
 
 /// What mlxconfig or mstconfig printed for `-e q` or `q`, of one device; none where it is no such text.
@@ -104,11 +132,13 @@ pub fn parse(text: &str) -> Option<BTreeMap<String, FirmwareSetting>> {
     let mut settings = BTreeMap::new();
     for line in text.lines().take(MAX_LINES) {
         if let Some(names) = line.strip_prefix(HEADING) {
-            columns = Some(match names.split_whitespace().collect::<Vec<_>>().as_slice() {
-                ["Default", "Current", "Next", "Boot"] => 3,
-                ["Next", "Boot"] => 1,
-                _ => return None,
-            });
+            columns = Some(
+                match names.split_whitespace().collect::<Vec<_>>().as_slice() {
+                    ["Default", "Current", "Next", "Boot"] => 3,
+                    ["Next", "Boot"] => 1,
+                    _ => return None,
+                },
+            );
             continue;
         }
         let (Some(columns), Some((name, values))) = (columns, name_and_values(line)) else {
@@ -157,7 +187,7 @@ Device #1:
 
 Device type:        ConnectX7
 Name:               MCX75310AAS-NEA_Ax
-Description:        NVIDIA ConnectX-7 HHHL Adapter card
+Description:        NVIDIA ConnectX-7 HHHL Adapter NIC
 Device:             0000:04:00.0
 
 Configurations:                                          Default             Current             Next Boot
@@ -204,8 +234,16 @@ The '*' shows parameters with next value different from default/current value.
         assert_eq!(once.lines().count(), 4, "{once}");
         assert!(!once.contains("MCX75310"));
         assert_eq!(kept(&once), once);
-        let (all, few) = (parse(VERBOSE).expect("settings"), parse(&once).expect("settings"));
-        assert!(few.len() == 3 && few.iter().all(|(name, setting)| all.get(name) == Some(setting)));
+        let (all, few) = (
+            parse(VERBOSE).expect("settings"),
+            parse(&once).expect("settings"),
+        );
+        assert!(
+            few.len() == 3
+                && few
+                    .iter()
+                    .all(|(name, setting)| all.get(name) == Some(setting))
+        );
     }
 
     #[test]

@@ -21,7 +21,12 @@ const OWN: [&str; 4] = [
 ];
 
 /// Where Python packages for everybody lie.
-const PYTHON: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/opt/conda/lib", "/opt/venv/lib"];
+const PYTHON: [&str; 4] = [
+    "/usr/local/lib",
+    "/usr/lib",
+    "/opt/conda/lib",
+    "/opt/venv/lib",
+];
 
 /// What Python packages bring: a library, where it lies beside the package's own files, and how the package's name begins.
 const BROUGHT: [(&str, &str, &str); 2] = [
@@ -41,7 +46,12 @@ pub struct Place {
 }
 
 /// The places of these libraries, in the loader's order.
-pub fn find(files: &dyn Files, library_path: &str, names: &[&str], notes: &mut Vec<Note>) -> Fact<Vec<Place>> {
+pub fn find(
+    files: &dyn Files,
+    library_path: &str,
+    names: &[&str],
+    notes: &mut Vec<Note>,
+) -> Fact<Vec<Place>> {
     let mut places = Vec::new();
     let listed = |directory: &str, found: Found, places: &mut Vec<Place>| {
         let there = files.list_kept(Path::new(directory), &|name| names.contains(&name));
@@ -53,7 +63,9 @@ pub fn find(files: &dyn Files, library_path: &str, names: &[&str], notes: &mut V
             });
         }
     };
-    let directories = library_path.split(':').filter(|directory| directory.starts_with('/'));
+    let directories = library_path
+        .split(':')
+        .filter(|directory| directory.starts_with('/'));
     for directory in directories.take(MAX_DIRECTORIES) {
         listed(directory, Found::LibraryPath, &mut places);
     }
@@ -80,7 +92,11 @@ pub fn find(files: &dyn Files, library_path: &str, names: &[&str], notes: &mut V
 }
 
 /// What the loader's cache says of these names; none where there is no cache.
-fn cache(files: &dyn Files, names: &[&str], notes: &mut Vec<Note>) -> Fact<Option<Vec<(String, String)>>> {
+fn cache(
+    files: &dyn Files,
+    names: &[&str],
+    notes: &mut Vec<Note>,
+) -> Fact<Option<Vec<(String, String)>>> {
     let keep = |bytes: Vec<u8>| match parse(&bytes, names) {
         Some(lines) => lines.into_bytes(),
         // What was kept before; of what is no cache nothing is.
@@ -91,9 +107,12 @@ fn cache(files: &dyn Files, names: &[&str], notes: &mut Vec<Note>) -> Fact<Optio
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let line = |line: &str| {
                 let (name, path) = line.split_once(' ')?;
-                (names.contains(&name) && path.starts_with('/')).then(|| (name.to_owned(), path.to_owned()))
+                (names.contains(&name) && path.starts_with('/'))
+                    .then(|| (name.to_owned(), path.to_owned()))
             };
-            Fact::Known(Some(text.lines().filter_map(line).take(MAX_CACHED).collect()))
+            Fact::Known(Some(
+                text.lines().filter_map(line).take(MAX_CACHED).collect(),
+            ))
         }
         Err(error) if error.is_absent() => read::absent(files, CACHE),
         Err(error) => read::unread(notes, &error),
@@ -106,7 +125,10 @@ fn kept_before(bytes: &[u8], names: &[&str]) -> String {
         line.split_once(' ')
             .is_some_and(|(name, path)| names.contains(&name) && path.starts_with('/'))
     };
-    text.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
+    text.lines()
+        .filter(wanted)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// The cache of glibc (`glibc-ld.so.cache1.1`, sysdeps/generic/dl-cache.h): a header of 48 bytes, entries of 24 bytes
@@ -118,7 +140,9 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
     const MOST_ENTRIES: usize = 1 << 17;
     let start = match bytes.starts_with(MAGIC) {
         true => 0,
-        false if bytes.starts_with(b"ld.so-1.7.0") => bytes.windows(MAGIC.len()).position(|part| part == MAGIC)?,
+        false if bytes.starts_with(b"ld.so-1.7.0") => {
+            bytes.windows(MAGIC.len()).position(|part| part == MAGIC)?
+        }
         false => return None,
     };
     let cache = bytes.get(start..)?;
@@ -135,7 +159,8 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
     let mut lines = String::new();
     for entry in 0..count {
         let at = HEADER + entry * ENTRY;
-        let (Some(flags), Some(name), Some(path)) = (number(at), number(at + 4), number(at + 8)) else {
+        let (Some(flags), Some(name), Some(path)) = (number(at), number(at + 4), number(at + 8))
+        else {
             break;
         };
         // Libraries of 32 bits: no further mark, or that of x32.
@@ -154,10 +179,15 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
 
 /// Libraries inside Python packages.
 fn in_packages(files: &dyn Files) -> Vec<Place> {
-    let is_python = |name: &str| name.strip_prefix("python3").is_some_and(|rest| rest.len() <= 3);
+    let is_python = |name: &str| {
+        name.strip_prefix("python3")
+            .is_some_and(|rest| rest.len() <= 3)
+    };
     let mut places = Vec::new();
     for home in PYTHON {
-        let versions = files.list_kept(Path::new(home), &is_python).unwrap_or_default();
+        let versions = files
+            .list_kept(Path::new(home), &is_python)
+            .unwrap_or_default();
         for version in versions.iter().take(8) {
             for packages in ["site-packages", "dist-packages"] {
                 let packages = Path::new(home).join(version).join(packages);
@@ -199,7 +229,8 @@ mod tests {
     /// A cache of these entries, laid out by hand as dl-cache.h says.
     fn cache_of(entries: &[(u32, &str, &str)]) -> Vec<u8> {
         let strings = 48 + 24 * entries.len();
-        let (mut head, mut table, mut text) = (b"glibc-ld.so.cache1.1".to_vec(), Vec::new(), Vec::new());
+        let (mut head, mut table, mut text) =
+            (b"glibc-ld.so.cache1.1".to_vec(), Vec::new(), Vec::new());
         for (flags, name, path) in entries {
             let mut put = |word: &str| {
                 let at = (strings + text.len()) as u32;
@@ -222,12 +253,23 @@ mod tests {
     fn the_cache_is_read_and_what_is_kept_is_kept_again() {
         let names = ["libcuda.so.1", "libnccl.so.2"];
         let bytes = cache_of(&[
-            (0x0303, "libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1"),
-            (0x0003, "libcuda.so.1", "/usr/lib/i386-linux-gnu/libcuda.so.1"),
+            (
+                0x0303,
+                "libcuda.so.1",
+                "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+            ),
+            (
+                0x0003,
+                "libcuda.so.1",
+                "/usr/lib/i386-linux-gnu/libcuda.so.1",
+            ),
             (0x0303, "libz.so.1", "/usr/lib/x86_64-linux-gnu/libz.so.1"),
         ]);
         let lines = parse(&bytes, &names).expect("a cache");
-        assert_eq!(lines, "libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.1\n");
+        assert_eq!(
+            lines,
+            "libcuda.so.1 /usr/lib/x86_64-linux-gnu/libcuda.so.1\n"
+        );
         assert_eq!(parse(lines.as_bytes(), &names), None);
         assert_eq!(kept_before(lines.as_bytes(), &names), lines);
         assert_eq!(kept_before(b"something else\n", &names), "");

@@ -49,14 +49,28 @@ const MPICH: [&str; 4] = ["MV2_USE_CUDA", "MVAPICH2", "yaksuri_cuda", "I_MPI_OFF
 const OPEN_MPI: [&str; 2] = ["mca_accelerator_cuda_component", "mca_btl_smcuda_component"];
 
 /// What is installed.
-pub fn software(world: &World, environment: &Fact<BTreeMap<String, String>>, notes: &mut Vec<Note>) -> Software {
+pub fn software(
+    world: &World,
+    environment: &Fact<BTreeMap<String, String>>,
+    notes: &mut Vec<Note>,
+) -> Software {
     let files = world.files.as_ref();
     let library_path = environment
         .known()
         .and_then(|variables| variables.get("LD_LIBRARY_PATH"));
-    let places = loader::find(files, library_path.map_or("", String::as_str), &LIBRARIES, notes);
+    let places = loader::find(
+        files,
+        library_path.map_or("", String::as_str),
+        &LIBRARIES,
+        notes,
+    );
     Software {
-        libraries: places.map(|places| places.into_iter().map(|place| library(files, place)).collect()),
+        libraries: places.map(|places| {
+            places
+                .into_iter()
+                .map(|place| library(files, place))
+                .collect()
+        }),
         perftest: world.tools.locate(files, "ib_write_bw").map(|path| {
             path.map(|path| Program {
                 words: words::among(files, &path, &PERFTEST),
@@ -69,7 +83,10 @@ pub fn software(world: &World, environment: &Fact<BTreeMap<String, String>>, not
 fn library(files: &dyn Files, place: Place) -> Library {
     let Place { name, path, found } = place;
     let file = resolved(files, &path);
-    let stem = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let stem = file
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     let version = match found {
         Found::PythonPackage => loader::package_version(files, &path),
         _ => version_in(stem, &name),
@@ -84,7 +101,10 @@ fn library(files: &dyn Files, place: Place) -> Library {
     let words = match name.as_str() {
         "libnccl-net.so" => {
             let fabric = fabric();
-            let words: Vec<&str> = PLUGIN.into_iter().chain(fabric.iter().map(String::as_str)).collect();
+            let words: Vec<&str> = PLUGIN
+                .into_iter()
+                .chain(fabric.iter().map(String::as_str))
+                .collect();
             words::among(files, &file, &words)
         }
         "libfabric.so.1" => {
@@ -163,7 +183,8 @@ fn version_in(file: &str, name: &str) -> Option<String> {
 
 /// The plug-ins that have to do with CUDA in the first of these directories that is there.
 fn plugins(files: &dyn Files, directories: &[PathBuf]) -> Option<Vec<String>> {
-    let wanted = |name: &str| name.ends_with(".so") && (name.contains("cuda") || name.contains("gdrcopy"));
+    let wanted =
+        |name: &str| name.ends_with(".so") && (name.contains("cuda") || name.contains("gdrcopy"));
     directories
         .iter()
         .find_map(|directory| files.list_kept(directory, &wanted).ok())

@@ -18,14 +18,22 @@ pub fn among(files: &dyn Files, path: &Path, words: &[&str]) -> Fact<Vec<String>
         return Fact::Unknown(Why::Broken);
     };
     match files.reduced(path, MOST, &|bytes| found(&pattern, &bytes).into_bytes()) {
-        Ok(bytes) => Fact::Known(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()),
+        Ok(bytes) => Fact::Known(
+            String::from_utf8_lossy(&bytes)
+                .lines()
+                .map(str::to_owned)
+                .collect(),
+        ),
         Err(error) => Fact::Unknown(error.why()),
     }
 }
 
 /// The words, one a line, which has the same words in it.
 fn found(pattern: &Regex, bytes: &[u8]) -> String {
-    let mut words: Vec<&[u8]> = pattern.find_iter(bytes).map(|word| word.as_bytes()).collect();
+    let mut words: Vec<&[u8]> = pattern
+        .find_iter(bytes)
+        .map(|word| word.as_bytes())
+        .collect();
     words.sort_unstable();
     words.dedup();
     let line = |word: &&[u8]| format!("{}\n", String::from_utf8_lossy(word));
@@ -39,7 +47,10 @@ mod tests {
     #[test]
     fn words_are_found_once_and_in_what_was_kept_too() {
         let pattern = Regex::new("use_cuda_dmabuf|use_cuda").expect("a pattern");
-        let once = found(&pattern, b"\x7fELF --use_cuda=<id>\0--use_cuda_dmabuf\0use_cuda\xff");
+        let once = found(
+            &pattern,
+            b"\x7fELF --use_cuda=<id>\0--use_cuda_dmabuf\0use_cuda\xff",
+        );
         assert_eq!(once, "use_cuda\nuse_cuda_dmabuf\n");
         assert_eq!(found(&pattern, once.as_bytes()), once);
         assert_eq!(found(&pattern, b""), "");

@@ -23,7 +23,12 @@ impl Nodes {
     pub fn of(document: &Document) -> Result<Self, ImportError> {
         let mut listed = Vec::new();
         for object in &document.objects {
-            if let ObjectKind::Node { number, cpus, subtype } = &object.kind {
+            if let ObjectKind::Node {
+                number,
+                cpus,
+                subtype,
+            } = &object.kind
+            {
                 at_most(NODES, listed.len() + 1, "NUMA nodes")?;
                 listed.push((*number, cpus.as_ref(), is_memory(subtype)));
             }
@@ -33,7 +38,8 @@ impl Nodes {
             .filter(|(_, cpus, memory)| *memory || cpus.is_some_and(IdList::is_empty));
         Ok(Self {
             memory: IdList::new(bare.filter_map(|(number, ..)| *number)),
-            all: nodes(&listed, document.all_nodes.as_ref()).map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
+            all: nodes(&listed, document.all_nodes.as_ref())
+                .map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
         })
     }
 
@@ -90,5 +96,7 @@ fn nodes(listed: &[Listed<'_>], all: Option<&IdList>) -> Option<Vec<NumaNode>> {
 
 /// Whether a node of another kind has the same CPUs.
 fn shared(listed: &[Listed<'_>], cpus: Option<&IdList>) -> bool {
-    listed.iter().any(|(_, other, memory)| !memory && *other == cpus)
+    listed
+        .iter()
+        .any(|(_, other, memory)| !memory && *other == cpus)
 }

@@ -40,7 +40,11 @@ struct Buses {
 
 impl<'a> Tree<'a> {
     pub fn new(document: &'a Document) -> Self {
-        let nodes: Vec<Node> = document.objects.iter().map(|object| node(&object.kind)).collect();
+        let nodes: Vec<Node> = document
+            .objects
+            .iter()
+            .map(|object| node(&object.kind))
+            .collect();
         let mut leading = BTreeMap::new();
         let mut unread = BTreeMap::new();
         for (node, object) in nodes.iter().zip(&document.objects) {
@@ -83,7 +87,9 @@ impl<'a> Tree<'a> {
         for above in self.above(at) {
             match above {
                 Node::Bridge(..) if bridges.len() == Place::MAX_BRIDGES => break,
-                Node::Bridge(bridge, buses) if bridge.domain == root.domain && self.leads_to(*buses, root) => {
+                Node::Bridge(bridge, buses)
+                    if bridge.domain == root.domain && self.leads_to(*buses, root) =>
+                {
                     bridges.push(*bridge);
                     root.bus = bridge.bus;
                 }
@@ -95,7 +101,11 @@ impl<'a> Tree<'a> {
             }
         }
         bridges.reverse();
-        Place { root, rooted, bridges }
+        Place {
+            root,
+            rooted,
+            bridges,
+        }
     }
 
     /// Whether the processors above an object are those near it: hwloc puts trees whose buses overlap together.
@@ -105,7 +115,12 @@ impl<'a> Tree<'a> {
     }
 
     fn above(&self, at: usize) -> impl Iterator<Item = &Node> {
-        let up = |at: &usize| self.document.objects.get(*at).and_then(|object| object.above);
+        let up = |at: &usize| {
+            self.document
+                .objects
+                .get(*at)
+                .and_then(|object| object.above)
+        };
         std::iter::successors(up(&at), up).filter_map(|at| self.nodes.get(at))
     }
 
@@ -116,7 +131,10 @@ impl<'a> Tree<'a> {
     }
 
     fn is_root(&self, bus: RootBus) -> bool {
-        let below_unread = self.unread.get(&bus.domain).is_some_and(|lowest| *lowest < bus.bus);
+        let below_unread = self
+            .unread
+            .get(&bus.domain)
+            .is_some_and(|lowest| *lowest < bus.bus);
         !below_unread && self.overlapping.get(&(bus.domain, bus.bus)) != Some(&true)
     }
 }
@@ -124,7 +142,10 @@ impl<'a> Tree<'a> {
 fn node(kind: &ObjectKind) -> Node {
     match kind {
         ObjectKind::Bridge {
-            kind, buses, address, ..
+            kind,
+            buses,
+            address,
+            ..
         } => match (kind.as_str(), self::buses(buses), address.parse()) {
             ("0-1", Some(buses), _) => Node::Host(buses),
             ("1-1", Some(buses), Ok(bdf)) => Node::Bridge(bdf, buses),

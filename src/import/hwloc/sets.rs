@@ -17,7 +17,9 @@ pub fn ids(text: &str) -> Option<IdList> {
     for (at, word) in text.rsplit(',').enumerate() {
         let base = u32::try_from(at).ok()?.checked_mul(32)?;
         let bits = self::word(word)?;
-        let set = (0..32).filter(|bit| bits & 1 << bit != 0).map(|bit| base + bit);
+        let set = (0..32)
+            .filter(|bit| bits & 1 << bit != 0)
+            .map(|bit| base + bit);
         for id in set {
             match ranges.last_mut() {
                 Some((_, high)) if *high + 1 == id => *high = id,
@@ -38,7 +40,9 @@ fn word(text: &str) -> Option<u32> {
     }
     let digits = text.strip_prefix("0x")?;
     let plain = (1..=8).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    plain.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
+    plain
+        .then(|| u32::from_str_radix(digits, 16).ok())
+        .flatten()
 }
 
 #[cfg(test)]
@@ -62,7 +66,11 @@ mod tests {
             ("0x00000003", "0-1"),
             ("0x80000000,0x80000001", "0,31,63"),
         ] {
-            assert_eq!(ids(text).map(|ids| ids.to_string()).as_deref(), Some(list), "{text}");
+            assert_eq!(
+                ids(text).map(|ids| ids.to_string()).as_deref(),
+                Some(list),
+                "{text}"
+            );
         }
     }
 

@@ -46,7 +46,9 @@ impl Document {
     /// The first of the machine's infos with this name.
     pub fn info(&self, name: &str) -> Option<String> {
         let mut infos = self.infos.iter();
-        infos.find(|(key, _)| key == name).map(|(_, value)| value.clone())
+        infos
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.clone())
     }
 }
 
@@ -106,8 +108,16 @@ pub fn is_one(bytes: &[u8]) -> bool {
     let mut reader = Reader::from_str(text);
     loop {
         match reader.read_event() {
-            Ok(Event::Start(start) | Event::Empty(start)) => return start.name().as_ref() == "topology",
-            Ok(Event::Decl(_) | Event::DocType(_) | Event::Comment(_) | Event::PI(_) | Event::Text(_)) => {}
+            Ok(Event::Start(start) | Event::Empty(start)) => {
+                return start.name().as_ref() == "topology";
+            }
+            Ok(
+                Event::Decl(_)
+                | Event::DocType(_)
+                | Event::Comment(_)
+                | Event::PI(_)
+                | Event::Text(_),
+            ) => {}
             _ => return false,
         }
     }
@@ -115,15 +125,21 @@ pub fn is_one(bytes: &[u8]) -> bool {
 
 /// Reads a document.
 pub fn read(bytes: &[u8]) -> Result<Document, ImportError> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| malformed(error.valid_up_to() as u64, "it is no UTF-8, which hwloc writes"))?;
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        malformed(
+            error.valid_up_to() as u64,
+            "it is no UTF-8, which hwloc writes",
+        )
+    })?;
     let mut reader = Reader::from_str(text);
     reader.config_mut().expand_empty_elements = true;
     let mut building = Building::default();
     loop {
         let at = reader.buffer_position();
         match reader.read_event() {
-            Ok(Event::Start(start)) => building.start(&start).map_err(|what| malformed(at, &what))?,
+            Ok(Event::Start(start)) => building
+                .start(&start)
+                .map_err(|what| malformed(at, &what))?,
             Ok(Event::End(_)) => building.end(),
             Ok(Event::DocType(kind)) if kind.contains('[') => {
                 return Err(malformed(
@@ -174,14 +190,18 @@ struct Building {
 impl Building {
     fn start(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
         if self.open.len() == DEEPEST {
-            return Err(format!("elements nest deeper than {DEEPEST}, which is no machine"));
+            return Err(format!(
+                "elements nest deeper than {DEEPEST}, which is no machine"
+            ));
         }
         let open = match (self.open.is_empty(), start.name().as_ref()) {
             (true, "topology") if self.version.is_none() => {
                 self.version = Some(version(&Attributes::of(start)?)?);
                 Open::Other
             }
-            (true, _) => return Err("the outermost element is not 'topology', or not alone".to_owned()),
+            (true, _) => {
+                return Err("the outermost element is not 'topology', or not alone".to_owned());
+            }
             (false, "object") => self.object(start)?,
             (false, "info") => {
                 self.info(start)?;
@@ -279,8 +299,13 @@ impl Building {
 
     fn info(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
         let (infos, is_wanted): (_, fn(&str) -> bool) = match self.open.last() {
-            Some(Open::Object(at)) => (self.objects.get_mut(*at).map(|object| &mut object.infos), is_of_device),
-            Some(Open::Part(Part { named: true, .. }) | Open::Other) => (Some(&mut self.infos), is_of_machine),
+            Some(Open::Object(at)) => (
+                self.objects.get_mut(*at).map(|object| &mut object.infos),
+                is_of_device,
+            ),
+            Some(Open::Part(Part { named: true, .. }) | Open::Other) => {
+                (Some(&mut self.infos), is_of_machine)
+            }
             _ => return Ok(()),
         };
         let Some(infos) = infos.filter(|infos| infos.len() < ATTRIBUTES) else {
@@ -338,8 +363,13 @@ fn version(given: &Attributes) -> Result<Version, String> {
         Some("3") => Ok(Version::Bits),
         other => {
             let version = other.and_then(|number| number.parse::<u32>().ok());
-            let version = version.map_or_else(|| "another version".to_owned(), |number| format!("version {number}"));
-            Err(format!("its format has {version}; gdr reads those of hwloc 1, 2 and 3"))
+            let version = version.map_or_else(
+                || "another version".to_owned(),
+                |number| format!("version {number}"),
+            );
+            Err(format!(
+                "its format has {version}; gdr reads those of hwloc 1, 2 and 3"
+            ))
         }
     }
 }
@@ -347,13 +377,21 @@ fn version(given: &Attributes) -> Result<Version, String> {
 /// The infos that a fact rests on: `Port1State`, NVML's names.
 fn is_of_device(name: &str) -> bool {
     matches!(name, "GPUVendor" | "GPUModel" | "NVIDIAUUID")
-        || name.strip_prefix("Port").is_some_and(|rest| rest.ends_with("State"))
+        || name
+            .strip_prefix("Port")
+            .is_some_and(|rest| rest.ends_with("State"))
 }
 
 fn is_of_machine(name: &str) -> bool {
     matches!(
         name,
-        "HostName" | "OSName" | "OSRelease" | "CPUModel" | "Architecture" | "DMISysVendor" | "DMIProductName"
+        "HostName"
+            | "OSName"
+            | "OSRelease"
+            | "CPUModel"
+            | "Architecture"
+            | "DMISysVendor"
+            | "DMIProductName"
     )
 }
 

@@ -53,7 +53,7 @@ pub(super) struct Block<'a> {
     /// Text that is not lspci's is between it and the function before.
     pub apart: bool,
     /// What is wrong with it, each with its line.
-    pub trouble: Vec<(usize, String)>,
+    pub failure: Vec<(usize, String)>,
     /// Its lines are not indented.
     flat: bool,
 }
@@ -66,7 +66,7 @@ impl<'a> Block<'a> {
             bytes: Vec::new(),
             whole: true,
             apart,
-            trouble: Vec::new(),
+            failure: Vec::new(),
             flat: false,
         }
     }
@@ -81,7 +81,8 @@ impl<'a> Block<'a> {
 
     fn take(&mut self, line: Line<'a>) {
         // Bytes are the last of what lspci prints: a line behind them is none of this function's, or they are not.
-        let fits = self.lines.len() < MOST_LINES && self.bytes.is_empty() && form::is_lspcis(&line.text);
+        let fits =
+            self.lines.len() < MOST_LINES && self.bytes.is_empty() && form::is_lspcis(&line.text);
         self.whole &= fits;
         if self.lines.len() < MOST_LINES {
             self.lines.push(line);
@@ -91,12 +92,12 @@ impl<'a> Block<'a> {
     fn add_bytes(&mut self, number: usize, (offset, row): (usize, Row)) {
         if offset != self.bytes.len() || offset + row.len > MOST_BYTES {
             // Of the first gap alone: after it none fits.
-            if self.trouble.is_empty() {
+            if self.failure.is_empty() {
                 let message = format!(
                     "bytes at {offset:#x} do not follow those before, which end at {:#x}",
                     self.bytes.len()
                 );
-                self.trouble.push((number, message));
+                self.failure.push((number, message));
             }
             return;
         }
@@ -130,7 +131,8 @@ pub(super) fn blocks<'a>(text: &'a [u8], mut each: impl FnMut(Block<'a>)) {
             }
         } else {
             // Lines of a function can stand behind a blank line that somebody put there.
-            apart |= !is_complaint(&line.text) && !BELOW.iter().any(|begin| line.text.starts_with(begin));
+            apart |= !is_complaint(&line.text)
+                && !BELOW.iter().any(|begin| line.text.starts_with(begin));
         }
     }
     if let Some(block) = open {
@@ -154,11 +156,15 @@ struct Row {
 fn row(text: &str) -> Option<(usize, Row)> {
     let (offset, rest) = text.split_once(": ")?;
     let hex = |text: &str, digits: std::ops::RangeInclusive<usize>| {
-        let fits = digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let fits =
+            digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         fits.then(|| usize::from_str_radix(text, 16).ok()).flatten()
     };
     let offset = hex(offset, 2..=3)?;
-    let mut row = Row { bytes: [0; 16], len: 0 };
+    let mut row = Row {
+        bytes: [0; 16],
+        len: 0,
+    };
     for byte in rest.split(' ') {
         *row.bytes.get_mut(row.len)? = u8::try_from(hex(byte, 2..=2)?).ok()?;
         row.len += 1;
@@ -174,14 +180,29 @@ mod tests {
     fn found(text: &str) -> Vec<(String, Vec<String>, usize, bool)> {
         let mut found = Vec::new();
         blocks(text.as_bytes(), |block| {
-            let lines = block.lines.iter().map(|line| line.text.to_string()).collect();
-            let first = block.first.text.split(' ').next().unwrap_or_default().to_owned();
+            let lines = block
+                .lines
+                .iter()
+                .map(|line| line.text.to_string())
+                .collect();
+            let first = block
+                .first
+                .text
+                .split(' ')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
             found.push((first, lines, block.bytes.len(), block.whole));
         });
         found
     }
 
-    fn want(first: &str, lines: &[&str], bytes: usize, whole: bool) -> (String, Vec<String>, usize, bool) {
+    fn want(
+        first: &str,
+        lines: &[&str],
+        bytes: usize,
+        whole: bool,
+    ) -> (String, Vec<String>, usize, bool) {
         let lines = lines.iter().map(|line| (*line).to_owned()).collect();
         (first.to_owned(), lines, bytes, whole)
     }
@@ -204,11 +225,24 @@ mod tests {
 
     #[test]
     fn quoted_indented_and_flat_texts_read_the_same() {
-        let lines = ["01:00.0 Bridge: A B", "\tControl: x", "\t\tdeeper+", "", "$ exit"];
+        let lines = [
+            "01:00.0 Bridge: A B",
+            "\tControl: x",
+            "\t\tdeeper+",
+            "",
+            "$ exit",
+        ];
         let body = ["Control: x", "deeper+"];
         for before in ["", "> ", ">", "> > ", "    ", "\t"] {
-            let text: String = lines.iter().map(|line| format!("{before}{line}\r\n")).collect();
-            assert_eq!(found(&text), [want("01:00.0", &body, 0, true)], "{before:?}");
+            let text: String = lines
+                .iter()
+                .map(|line| format!("{before}{line}\r\n"))
+                .collect();
+            assert_eq!(
+                found(&text),
+                [want("01:00.0", &body, 0, true)],
+                "{before:?}"
+            );
         }
         let text = lines.map(str::trim).join("\n");
         assert_eq!(found(&text), [want("01:00.0", &body, 0, true)], "flat");
@@ -216,9 +250,16 @@ mod tests {
 
     #[test]
     fn what_is_missing_from_the_middle_shows() {
-        let lines = |line: &str| format!("01:00.0 Bridge: A B\n\tControl: x\n{line}\tKernel driver in use: y\n");
+        let lines = |line: &str| {
+            format!("01:00.0 Bridge: A B\n\tControl: x\n{line}\tKernel driver in use: y\n")
+        };
         assert!(found(&lines(""))[0].3);
-        for line in ["\t[...]\n", "\t...\n", "\t(output truncated)\n", "00: 01 02\n"] {
+        for line in [
+            "\t[...]\n",
+            "\t...\n",
+            "\t(output truncated)\n",
+            "00: 01 02\n",
+        ] {
             assert!(!found(&lines(line))[0].3, "{line}");
         }
         let many = |count| "\tFoo: 1\n".repeat(count);
@@ -228,18 +269,28 @@ mod tests {
 
     #[test]
     fn bytes_are_taken_as_long_as_they_follow_each_other() {
-        let row = |at: usize| format!("{at:02x}: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f\n");
-        let text = format!("01:00.0 Bridge: A B\n{}{}{}20: 00 11\n\n", row(0), row(16), row(48));
+        let row =
+            |at: usize| format!("{at:02x}: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f\n");
+        let text = format!(
+            "01:00.0 Bridge: A B\n{}{}{}20: 00 11\n\n",
+            row(0),
+            row(16),
+            row(48)
+        );
         assert_eq!(found(&text), [want("01:00.0", &[], 34, true)]);
-        let mut trouble = Vec::new();
-        blocks(text.as_bytes(), |block| trouble.extend(block.trouble));
-        assert_eq!(trouble.len(), 1);
-        assert_eq!(trouble[0].0, 4);
+        let mut failure = Vec::new();
+        blocks(text.as_bytes(), |block| failure.extend(block.failure));
+        assert_eq!(failure.len(), 1);
+        assert_eq!(failure[0].0, 4);
         // An offset has no more than three digits, and so bytes end at 4096.
         let all: String = (0..=0xff).map(|n| row(n * 16)).collect();
         let text = format!("01:00.0 Bridge: A B\n{all}1000: 00\n");
         assert_eq!(found(&text)[0].2, 4096);
-        assert!(row_of("00: 0g").is_none() && row_of("0000: 00").is_none() && row_of("00: 00  00").is_none());
+        assert!(
+            row_of("00: 0g").is_none()
+                && row_of("0000: 00").is_none()
+                && row_of("00: 00  00").is_none()
+        );
     }
 
     fn row_of(text: &str) -> Option<usize> {

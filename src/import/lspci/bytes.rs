@@ -6,14 +6,19 @@ use crate::pci::{self, Depth};
 
 /// What they say; none where not even a header is there. Bytes behind the last whole part are those of a text that was cut.
 pub(super) fn decode(raw: &[u8]) -> Option<Config> {
-    let whole = [4096, 256, 64].into_iter().find(|whole| raw.len() >= *whole)?;
+    let whole = [4096, 256, 64]
+        .into_iter()
+        .find(|whole| raw.len() >= *whole)?;
     let space = raw.get(..whole)?;
     let mut config = pci::decode(&space, Depth::Full);
     if whole == 64 {
         config = not_asked(config);
     }
     // Of a host bridge the kernel looks for extended space whatever its capabilities are; `-xxx` does not.
-    let host_bridge = config.header.known().is_none_or(|header| header.class.is_host_bridge());
+    let host_bridge = config
+        .header
+        .known()
+        .is_none_or(|header| header.class.is_host_bridge());
     if whole == 256 && host_bridge && config.express.is_absent() {
         config = Config {
             acs: Fact::default(),
@@ -69,7 +74,7 @@ pub(super) fn over(first: Config, second: Config) -> Config {
         sriov: known(first.sriov, second.sriov),
         serial_number: known(first.serial_number, second.serial_number),
         null_entries,
-        trouble: first.trouble.into_iter().chain(second.trouble).collect(),
+        failure: first.failure.into_iter().chain(second.failure).collect(),
     }
 }
 

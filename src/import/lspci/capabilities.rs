@@ -61,7 +61,10 @@ pub(super) fn listed(lines: &[Line<'_>]) -> Listed {
     };
     let mut rest = lines;
     while let Some((first, below)) = rest.split_first() {
-        let count = below.iter().take_while(|line| title(line).is_none()).count();
+        let count = below
+            .iter()
+            .take_while(|line| title(line).is_none())
+            .count();
         let (below, next) = below.split_at(count);
         if let Some(title) = title(first) {
             listed.add(title, below);
@@ -142,7 +145,9 @@ impl Listed {
             () if named("Single Root I/O Virtualization") && first(&mut self.named, "sriov") => {
                 config.sriov = told(extended::sriov(offset, below));
             }
-            () if (named("Physical Resizable BAR") || named("Resizable BAR")) && first(&mut self.named, "rebar") => {
+            () if (named("Physical Resizable BAR") || named("Resizable BAR"))
+                && first(&mut self.named, "rebar") =>
+            {
                 config.resizable_bar = told(extended::resizable_bar(below));
             }
             () if named("Null") => config.null_entries.push(offset),
@@ -210,10 +215,18 @@ fn numbered(title: &str) -> Option<Option<u16>> {
         return Some(digits(rest, 16));
     }
     if let Some(rest) = title.strip_prefix("Extended Capability ID") {
-        return Some(rest.trim_start().strip_prefix("0x").and_then(|rest| digits(rest, 16)));
+        return Some(
+            rest.trim_start()
+                .strip_prefix("0x")
+                .and_then(|rest| digits(rest, 16)),
+        );
     }
     if let Some(rest) = title.strip_prefix("Unknown") {
-        return Some(rest.trim_start().strip_prefix('(').and_then(|rest| digits(rest, 10)));
+        return Some(
+            rest.trim_start()
+                .strip_prefix('(')
+                .and_then(|rest| digits(rest, 10)),
+        );
     }
     ["<unreadable>", "<?>", "??"]
         .iter()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::bytes::known;
 use super::function::Function;
 use super::head::Numbers;
-use super::{Trouble, bytes};
+use super::{ParseNotes, bytes};
 use crate::model::config::{Acs, Ats, Express, PortType};
 use crate::model::{Attributes, Bdf, Config, Fact, LinkState, Why};
 
@@ -28,7 +28,7 @@ pub(super) struct Seen {
 pub(super) type Functions = BTreeMap<Bdf, Seen>;
 
 /// Settles what the functions of one run say of each other.
-pub(super) fn settle(functions: Vec<Function>, trouble: &mut Trouble) -> Functions {
+pub(super) fn settle(functions: Vec<Function>, failure: &mut ParseNotes) -> Functions {
     let numa = functions.iter().any(|function| function.numa.is_some());
     let group = functions.iter().any(|function| function.group.is_some());
     let driver = functions.iter().any(|function| function.driver.is_some());
@@ -51,11 +51,15 @@ pub(super) fn settle(functions: Vec<Function>, trouble: &mut Trouble) -> Functio
             manages,
             ..
         } = function;
-        for (line, message) in function.trouble {
-            trouble.add(line, format!("{bdf}: {message}"));
+        for (line, message) in function.failure {
+            failure.add(line, format!("{bdf}: {message}"));
         }
         let mut config = function.config;
-        if function.maybe_beyond && reached.get(&bdf.domain).is_some_and(|highest| bdf.bus <= *highest) {
+        if function.maybe_beyond
+            && reached
+                .get(&bdf.domain)
+                .is_some_and(|highest| bdf.bus <= *highest)
+        {
             config = bytes::over(config, none_beyond());
         }
         let attributes = Attributes {
@@ -104,10 +108,11 @@ fn none_beyond() -> Config {
 fn link(config: &Config) -> Fact<Option<LinkState>> {
     config.express.as_ref().map(|express| {
         let link = express.as_ref().and_then(|express| express.link.as_ref());
-        link.filter(|link| link.current.is_up()).map(|link| LinkState {
-            current: link.current,
-            max: link.max,
-        })
+        link.filter(|link| link.current.is_up())
+            .map(|link| LinkState {
+                current: link.current,
+                max: link.max,
+            })
     })
 }
 
@@ -121,19 +126,22 @@ pub(super) fn contradiction(one: &Functions, other: &Functions) -> Option<(usize
     few.iter().find_map(|(bdf, a)| {
         let b = many.get(bdf)?;
         let differ = |a: Option<u32>, b: Option<u32>| a.zip(b).is_some_and(|(a, b)| a != b);
-        let disagree = differ(a.numbers.vendor.map(u32::from), b.numbers.vendor.map(u32::from))
-            || differ(a.numbers.device.map(u32::from), b.numbers.device.map(u32::from))
-            || differ(
-                a.numbers.class.map(|class| class >> 8),
-                b.numbers.class.map(|class| class >> 8),
-            )
-            || differ(a.secondary.map(u32::from), b.secondary.map(u32::from));
+        let disagree = differ(
+            a.numbers.vendor.map(u32::from),
+            b.numbers.vendor.map(u32::from),
+        ) || differ(
+            a.numbers.device.map(u32::from),
+            b.numbers.device.map(u32::from),
+        ) || differ(
+            a.numbers.class.map(|class| class >> 8),
+            b.numbers.class.map(|class| class >> 8),
+        ) || differ(a.secondary.map(u32::from), b.secondary.map(u32::from));
         disagree.then_some((a.line, b.line))
     })
 }
 
 /// What two runs of one machine tell, the first and a later one. Where they differ it is not known which holds.
-pub(super) fn add(mut all: Functions, later: Functions, trouble: &mut Trouble) -> Functions {
+pub(super) fn add(mut all: Functions, later: Functions, failure: &mut ParseNotes) -> Functions {
     for (bdf, mut later) in later {
         let seen = match all.remove(&bdf) {
             Some(mut earlier) => {
@@ -144,7 +152,7 @@ pub(super) fn add(mut all: Functions, later: Functions, trouble: &mut Trouble) -
                         earlier.line,
                         differ.join(", ")
                     );
-                    trouble.add(later.line, message);
+                    failure.add(later.line, message);
                 }
                 both(earlier, later)
             }
@@ -165,7 +173,10 @@ fn forget_differences(one: &mut Seen, other: &mut Seen) -> Vec<&'static str> {
         differ
     };
     let acs = |acs: &Acs| (acs.capable, acs.control);
-    if note("access control", differ(&one.config.acs, &other.config.acs, acs)) {
+    if note(
+        "access control",
+        differ(&one.config.acs, &other.config.acs, acs),
+    ) {
         (one.config.acs, other.config.acs) = Default::default();
     }
     if note(
@@ -200,16 +211,25 @@ fn forget_differences(one: &mut Seen, other: &mut Seen) -> Vec<&'static str> {
     ) {
         (a.iommu_group, b.iommu_group) = Default::default();
     }
-    if note("NUMA node", differ(&one.numa, &other.numa, |node: &u32| *node)) {
+    if note(
+        "NUMA node",
+        differ(&one.numa, &other.numa, |node: &u32| *node),
+    ) {
         (one.numa, other.numa) = Default::default();
     }
     found
 }
 
 /// Whether both are known and not the same in this part.
-fn differ<T, P: PartialEq>(one: &Fact<Option<T>>, other: &Fact<Option<T>>, part: impl Fn(&T) -> P) -> bool {
+fn differ<T, P: PartialEq>(
+    one: &Fact<Option<T>>,
+    other: &Fact<Option<T>>,
+    part: impl Fn(&T) -> P,
+) -> bool {
     match (one, other) {
-        (Fact::Known(one), Fact::Known(other)) => one.as_ref().map(&part) != other.as_ref().map(&part),
+        (Fact::Known(one), Fact::Known(other)) => {
+            one.as_ref().map(&part) != other.as_ref().map(&part)
+        }
         _ => false,
     }
 }

@@ -16,8 +16,14 @@ pub(super) fn port(title: &str) -> Option<PortType> {
         ("PCI/PCI-X to PCI-Express Bridge", PortType::PciToPcie),
         // Before 3.2.
         ("PCI/PCI-X Bridge", PortType::PcieToPci),
-        ("Root Complex Integrated Endpoint", PortType::RootComplexEndpoint),
-        ("Root Complex Event Collector", PortType::RootComplexEventCollector),
+        (
+            "Root Complex Integrated Endpoint",
+            PortType::RootComplexEndpoint,
+        ),
+        (
+            "Root Complex Event Collector",
+            PortType::RootComplexEventCollector,
+        ),
     ];
     let kind = kind(title)?;
     if let Some(code) = kind.strip_prefix("Unknown type ") {
@@ -42,7 +48,12 @@ fn kind(title: &str) -> Option<&str> {
 /// The capability, where all of it is printed.
 pub(super) fn express(offset: u16, title: &str, lines: &[Line<'_>]) -> Option<Express> {
     let port = port(title)?;
-    let version = title.strip_prefix("Express (v")?.split_once(')')?.0.parse().ok()?;
+    let version = title
+        .strip_prefix("Express (v")?
+        .split_once(')')?
+        .0
+        .parse()
+        .ok()?;
     let capabilities = register(lines, "DevCap")?;
     let control = register(lines, "DevCtl")?;
     Some(Express {
@@ -68,8 +79,9 @@ fn link_pair(lines: &[Line<'_>]) -> Option<LinkPair> {
     let capabilities = register(lines, "LnkCap")?;
     let control = register(lines, "LnkCtl")?;
     let status = register(lines, "LnkSta")?;
-    // Of a card with several functions lspci prints the second set for the first alone, which is the one that counts.
-    let target = register(lines, "LnkCtl2").and_then(|second| speed(second.after("Target Link Speed: ")?));
+    // Of a NIC with several functions lspci prints the second set for the first alone, which is the one that counts.
+    let target =
+        register(lines, "LnkCtl2").and_then(|second| speed(second.after("Target Link Speed: ")?));
     Some(LinkPair {
         max: link(&capabilities)?,
         current: link(&status)?,
@@ -83,7 +95,9 @@ fn link_pair(lines: &[Line<'_>]) -> Option<LinkPair> {
         },
         training: status.flag("Train")?,
         // `Disabled` until 3.9.
-        disabled: control.flag("LnkDisable").or_else(|| control.flag("Disabled"))?,
+        disabled: control
+            .flag("LnkDisable")
+            .or_else(|| control.flag("Disabled"))?,
     })
 }
 
@@ -106,9 +120,10 @@ fn speed(text: &str) -> Option<LinkSpeed> {
         ("128GT/s", 7),
         ("unknown", 0),
     ];
-    let found = SPEEDS
-        .iter()
-        .find(|(name, _)| text.to_ascii_lowercase().starts_with(&name.to_ascii_lowercase()));
+    let found = SPEEDS.iter().find(|(name, _)| {
+        text.to_ascii_lowercase()
+            .starts_with(&name.to_ascii_lowercase())
+    });
     found.map(|(_, code)| LinkSpeed(*code))
 }
 
@@ -165,7 +180,8 @@ mod tests {
 
     #[test]
     fn reads_what_old_versions_print() {
-        let found = read("Express (v2) Root Port (Slot+), MSI 00", OLD).expect("all of it is there");
+        let found =
+            read("Express (v2) Root Port (Slot+), MSI 00", OLD).expect("all of it is there");
         let link = LinkPair {
             max: Link {
                 speed: LinkSpeed(3),
@@ -176,8 +192,14 @@ mod tests {
                 width: 8,
             },
             target: Some(LinkSpeed(3)),
-            aspm_supported: Aspm { l0s: true, l1: true },
-            aspm_enabled: Aspm { l0s: false, l1: true },
+            aspm_supported: Aspm {
+                l0s: true,
+                l1: true,
+            },
+            aspm_enabled: Aspm {
+                l0s: false,
+                l1: true,
+            },
             port_number: 3,
             data_link_layer_active: Some(true),
             training: true,
@@ -218,7 +240,14 @@ mod tests {
 
     #[test]
     fn what_lacks_a_line_is_not_there() {
-        for gone in ["DevCap", "DevCtl", "LnkCap", "LnkSta", "MaxReadReq", "TrErr"] {
+        for gone in [
+            "DevCap",
+            "DevCtl",
+            "LnkCap",
+            "LnkSta",
+            "MaxReadReq",
+            "TrErr",
+        ] {
             let text: String = NEW
                 .lines()
                 .filter(|line| !line.contains(gone))
@@ -233,8 +262,14 @@ mod tests {
     #[test]
     fn titles_name_the_kind() {
         for (title, want) in [
-            ("Express (v2) Legacy Endpoint, MSI 00", Some(PortType::LegacyEndpoint)),
-            ("Express Upstream Port, IntMsgNum 0", Some(PortType::UpstreamPort)),
+            (
+                "Express (v2) Legacy Endpoint, MSI 00",
+                Some(PortType::LegacyEndpoint),
+            ),
+            (
+                "Express Upstream Port, IntMsgNum 0",
+                Some(PortType::UpstreamPort),
+            ),
             (
                 "Express (v1) PCI-Express to PCI/PCI-X Bridge, MSI 00",
                 Some(PortType::PcieToPci),
@@ -251,7 +286,10 @@ mod tests {
                 "Express (v2) Root Complex Event Collector, MSI 00",
                 Some(PortType::RootComplexEventCollector),
             ),
-            ("Express (v2) Unknown type 12, MSI 00", Some(PortType::Other(12))),
+            (
+                "Express (v2) Unknown type 12, MSI 00",
+                Some(PortType::Other(12)),
+            ),
             ("MSI: Enable+ Count=1/1", None),
         ] {
             assert_eq!(port(title), want, "{title}");

@@ -3,7 +3,8 @@
 use super::lines::Line;
 use super::registers::{Register, register};
 use crate::model::config::{
-    Acs, AcsBits, Aer, Ats, Bar, BarKind, CorrectableErrors, ResizableBar, SerialNumber, SrIov, UncorrectableErrors,
+    Acs, AcsBits, Aer, Ats, Bar, BarKind, CorrectableErrors, ResizableBar, SerialNumber, SrIov,
+    UncorrectableErrors,
 };
 use crate::model::{Fact, Why};
 
@@ -93,7 +94,9 @@ fn uncorrectable(register: &Register<'_>) -> Option<UncorrectableErrors> {
         ("PCRC_CHECK", 30),
         ("TLPXlatBlocked", 31),
     ];
-    Some(UncorrectableErrors(register.bits(&ALWAYS)? | set(register, &LATELY)))
+    Some(UncorrectableErrors(
+        register.bits(&ALWAYS)? | set(register, &LATELY),
+    ))
 }
 
 fn correctable(register: &Register<'_>) -> Option<CorrectableErrors> {
@@ -111,11 +114,15 @@ fn correctable(register: &Register<'_>) -> Option<CorrectableErrors> {
         ("CorrIntErr", 14),
         ("HeaderOF", 15),
     ];
-    Some(CorrectableErrors(register.bits(&ALWAYS)? | set(register, &SOME)))
+    Some(CorrectableErrors(
+        register.bits(&ALWAYS)? | set(register, &SOME),
+    ))
 }
 
 fn set(register: &Register<'_>, names: &[(&str, u32)]) -> u32 {
-    let bits = names.iter().filter(|(name, _)| register.flag(name) == Some(true));
+    let bits = names
+        .iter()
+        .filter(|(name, _)| register.flag(name) == Some(true));
     bits.fold(0, |bits, (_, bit)| bits | 1 << bit)
 }
 
@@ -171,7 +178,10 @@ fn vf_bar(text: &str) -> Option<Bar> {
 
 /// Resizable BAR: one line for each.
 pub(super) fn resizable_bar(lines: &[Line<'_>]) -> Option<Vec<ResizableBar>> {
-    let bars: Vec<ResizableBar> = lines.iter().map(|line| one_bar(&line.text)).collect::<Option<_>>()?;
+    let bars: Vec<ResizableBar> = lines
+        .iter()
+        .map(|line| one_bar(&line.text))
+        .collect::<Option<_>>()?;
     (!bars.is_empty()).then_some(bars)
 }
 
@@ -181,7 +191,10 @@ fn one_bar(text: &str) -> Option<ResizableBar> {
     let (current, supported) = rest.split_once(", supported: ").unwrap_or((rest, ""));
     Some(ResizableBar {
         bar: bar.parse().ok()?,
-        supported: supported.split_ascii_whitespace().map(size).collect::<Option<_>>()?,
+        supported: supported
+            .split_ascii_whitespace()
+            .map(size)
+            .collect::<Option<_>>()?,
         current: size(current)?,
     })
 }
@@ -241,15 +254,16 @@ mod tests {
         };
         assert_eq!(with(text, |lines| ats(0x200, lines)), Some(want));
         assert_eq!(
-            with("\t\tATSCap:\tInvalidate Queue Depth: 00", |lines| ats(0x200, lines)),
+            with("\t\tATSCap:\tInvalidate Queue Depth: 00", |lines| ats(
+                0x200, lines
+            )),
             None
         );
     }
 
     #[test]
     fn reads_errors_of_old_and_new_versions() {
-        let old =
-            "UESta:\tDLP- SDES- TLP- FCP- CmpltTO+ CmpltAbrt- UnxCmplt- RxOF- MalfTLP- ECRC- UnsupReq+ ACSViol-\n";
+        let old = "UESta:\tDLP- SDES- TLP- FCP- CmpltTO+ CmpltAbrt- UnxCmplt- RxOF- MalfTLP- ECRC- UnsupReq+ ACSViol-\n";
         let all: String = ["UESta", "UEMsk", "UESvrt"]
             .iter()
             .map(|name| old.replace("UESta", name))
@@ -273,13 +287,19 @@ mod tests {
             found.uncorrectable,
             UncorrectableErrors(1 << 14 | 1 << 20 | 1 << 22 | 1 << 31)
         );
-        assert_eq!(with(&all.replace("CEMsk", "x"), |lines| aer(0x100, lines)), None);
+        assert_eq!(
+            with(&all.replace("CEMsk", "x"), |lines| aer(0x100, lines)),
+            None
+        );
     }
 
     #[test]
     fn reads_serial_numbers() {
         let title = "Device Serial Number b8-ce-f6-03-00-12-34-56";
-        assert_eq!(serial_number(title), Some(SerialNumber(0xb8ce_f603_0012_3456)));
+        assert_eq!(
+            serial_number(title),
+            Some(SerialNumber(0xb8ce_f603_0012_3456))
+        );
         for title in [
             "Device Serial Number b8-ce-f6-03-00-12-34",
             "Device Serial Number +8-ce-f6-03-00-12-34-56",
@@ -322,9 +342,9 @@ mod tests {
         };
         assert_eq!(with(text, |lines| sriov(0x180, lines)), Some(want));
         assert_eq!(
-            with(&text.replace("stride: 1, Device ID: 101e", ""), |lines| sriov(
-                0x180, lines
-            )),
+            with(&text.replace("stride: 1, Device ID: 101e", ""), |lines| {
+                sriov(0x180, lines)
+            }),
             None
         );
     }
@@ -337,7 +357,10 @@ mod tests {
             current,
             supported: supported.to_vec(),
         };
-        let want = vec![bar(0, 16 << 20, &[]), bar(2, 128 << 30, &[64 << 20, 1 << 30, 8 << 60])];
+        let want = vec![
+            bar(0, 16 << 20, &[]),
+            bar(2, 128 << 30, &[64 << 20, 1 << 30, 8 << 60]),
+        ];
         assert_eq!(with(text, resizable_bar), Some(want));
         for text in [
             "",
@@ -346,7 +369,9 @@ mod tests {
             "<unreadable>",
         ] {
             assert_eq!(
-                with(text, |lines| resizable_bar(&lines[..usize::from(!text.is_empty())])),
+                with(text, |lines| resizable_bar(
+                    &lines[..usize::from(!text.is_empty())]
+                )),
                 None,
                 "{text}"
             );

@@ -38,7 +38,7 @@ pub(super) struct Function {
     /// It manages a switch.
     pub manages: bool,
     /// What is wrong, each with its line.
-    pub trouble: Vec<(usize, String)>,
+    pub failure: Vec<(usize, String)>,
 }
 
 /// How much `-v` was given.
@@ -55,15 +55,26 @@ enum Verbosity {
 impl Function {
     /// Reads one, whose first line is this.
     pub fn read(head: &Head<'_>, block: &Block<'_>, numbers: &PciNumbers<'_>) -> Self {
-        let at = block.lines.iter().position(|line| capabilities::title(line).is_some());
+        let at = block
+            .lines
+            .iter()
+            .position(|line| capabilities::title(line).is_some());
         let (upper, lower) = block.lines.split_at(at.unwrap_or(block.lines.len()));
         let find = |name: &str| upper.iter().find_map(|line| line.text.strip_prefix(name));
-        let lower_kernel = |name: &str| block.lines.iter().find_map(|line| line.text.strip_prefix(name));
+        let lower_kernel = |name: &str| {
+            block
+                .lines
+                .iter()
+                .find_map(|line| line.text.strip_prefix(name))
+        };
         let driver = lower_kernel("Kernel driver in use: ").map(str::to_owned);
         let verbosity = verbosity(upper);
         // Lines go missing at the end as well: only what lspci prints last tells that they did not.
-        let has_end =
-            !block.bytes.is_empty() || block.lines.last().is_some_and(|line| line.text.starts_with("Kernel "));
+        let has_end = !block.bytes.is_empty()
+            || block
+                .lines
+                .last()
+                .is_some_and(|line| line.text.starts_with("Kernel "));
         let whole = verbosity != Verbosity::None && block.whole;
         let complete = whole && has_end;
         let behind = |names: &[&str]| {
@@ -100,26 +111,40 @@ impl Function {
             beyond: false,
             maybe_beyond: false,
             manages: false,
-            trouble: block.trouble.clone(),
+            failure: block.failure.clone(),
         };
         function.add_capabilities(capabilities::listed(lower), verbosity, upper, whole);
         if has_windows && verbosity == Verbosity::Registers {
-            function.resources = regions::resources(upper, &mut function.trouble);
+            function.resources = regions::resources(upper, &mut function.failure);
         }
         function.add_bytes(&block.bytes);
         function
     }
 
-    fn add_capabilities(&mut self, mut listed: Listed, verbosity: Verbosity, upper: &[Line<'_>], whole: bool) {
+    fn add_capabilities(
+        &mut self,
+        mut listed: Listed,
+        verbosity: Verbosity,
+        upper: &[Line<'_>],
+        whole: bool,
+    ) {
         let unknown_header = upper
             .iter()
             .any(|line| line.text.starts_with("!!! Unknown header type"));
         // The bit says so, whatever is missing behind it.
-        let says_none = upper.iter().any(|line| line.text.starts_with("Status: Cap-"));
+        let says_none = upper
+            .iter()
+            .any(|line| line.text.starts_with("Status: Cap-"));
         let has_none = verbosity == Verbosity::Flags && listed.legacy == 0;
         let absent = match () {
             () if unknown_header => Err(Why::Broken),
-            () if listed.denied || upper.iter().any(|line| line.text.starts_with("<access denied")) => Err(Why::Denied),
+            () if listed.denied
+                || upper
+                    .iter()
+                    .any(|line| line.text.starts_with("<access denied")) =>
+            {
+                Err(Why::Denied)
+            }
             () if listed.broken => Err(Why::Broken),
             () if says_none => Ok(()),
             () if self.complete && (has_none || listed.legacy > 0) => Ok(()),
@@ -127,9 +152,14 @@ impl Function {
             () if whole && listed.legacy > 0 && listed.beyond > 0 => Ok(()),
             () => Err(Why::NotCovered),
         };
-        let host_bridge = self.numbers.class.is_none_or(|class| Class(class).is_host_bridge());
+        let host_bridge = self
+            .numbers
+            .class
+            .is_none_or(|class| Class(class).is_host_bridge());
         let absent_beyond = match () {
-            () if listed.denied || unknown_header || !(self.complete || says_none) => absent.and(Err(Why::NotCovered)),
+            () if listed.denied || unknown_header || !(self.complete || says_none) => {
+                absent.and(Err(Why::NotCovered))
+            }
             () if listed.illegible => Err(Why::NotCovered),
             () if listed.broken_beyond => Err(Why::Broken),
             () if listed.beyond > 0 => Ok(()),
@@ -149,8 +179,8 @@ impl Function {
         let Some(config) = bytes::decode(raw) else {
             return;
         };
-        for message in &config.trouble {
-            self.trouble.push((self.line, message.clone()));
+        for message in &config.failure {
+            self.failure.push((self.line, message.clone()));
         }
         if let Some(header) = config.header.known() {
             // A virtual function's vendor and device read as ones; the kernel knows them from its physical function.
@@ -162,10 +192,14 @@ impl Function {
                 };
             }
             if let HeaderKind::Bridge {
-                secondary, subordinate, ..
+                secondary,
+                subordinate,
+                ..
             }
             | HeaderKind::CardBus {
-                secondary, subordinate, ..
+                secondary,
+                subordinate,
+                ..
             } = header.kind
             {
                 self.secondary = Some(secondary);

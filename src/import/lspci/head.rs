@@ -37,7 +37,9 @@ pub(super) fn parse(text: &str) -> Option<Head<'_>> {
     let (class, part) = rest.split_once(": ")?;
     let class = class.trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || " -/,.()&[]_".contains(c);
-    let fits = class.starts_with(|c: char| c.is_ascii_alphanumeric()) && class.len() <= 80 && class.chars().all(plain);
+    let fits = class.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && class.len() <= 80
+        && class.chars().all(plain);
     let part = part.trim();
     (fits && !part.is_empty()).then_some(Head { bdf, class, part })
 }
@@ -103,7 +105,9 @@ fn class_of(text: &str, numbers: &PciNumbers<'_>) -> Option<u32> {
 }
 
 fn part_of(text: &str, numbers: &PciNumbers<'_>) -> (Option<u16>, Option<u16>) {
-    let bare = text.strip_prefix("Unknown device ").or(text.strip_prefix("Device "));
+    let bare = text
+        .strip_prefix("Unknown device ")
+        .or(text.strip_prefix("Device "));
     let number = bracketed(text).or(bare).unwrap_or(text);
     if let Some((vendor, device)) = number.split_once(':')
         && let (Some(vendor), Some(device)) = (hex16(vendor), hex16(device))
@@ -118,7 +122,9 @@ fn part_of(text: &str, numbers: &PciNumbers<'_>) -> (Option<u16>, Option<u16>) {
 
 /// What stands in brackets at the end.
 fn bracketed(text: &str) -> Option<&str> {
-    text.strip_suffix(']')?.rsplit_once('[').map(|(_, inner)| inner)
+    text.strip_suffix(']')?
+        .rsplit_once('[')
+        .map(|(_, inner)| inner)
 }
 
 fn hex16(text: &str) -> Option<u16> {
@@ -132,7 +138,8 @@ mod tests {
     use crate::pci::PciNames;
 
     fn numbers(line: &str) -> Option<(Option<u32>, Option<u16>, Option<u16>)> {
-        let names = PciNames::new(None, include_str!("../../../profiles/devices.toml")).expect("the list of parts");
+        let names = PciNames::new(None, include_str!("../../../profiles/devices.toml"))
+            .expect("the list of parts");
         let found = parse(line)?.numbers(&PciNumbers::new(&names));
         Some((found.class, found.vendor, found.device))
     }

@@ -18,10 +18,13 @@ pub(super) struct Line<'a> {
 
 /// The lines of a file, and whether the last one ended.
 pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
-    bytes.split(|byte| *byte == b'\n').enumerate().map(|(at, raw)| {
-        let raw = &raw[..raw.len().min(LONGEST)];
-        line(at + 1, clean(raw))
-    })
+    bytes
+        .split(|byte| *byte == b'\n')
+        .enumerate()
+        .map(|(at, raw)| {
+            let raw = &raw[..raw.len().min(LONGEST)];
+            line(at + 1, clean(raw))
+        })
 }
 
 /// Text without escape sequences and with plain blanks.
@@ -56,7 +59,11 @@ fn line(number: usize, text: Cow<'_, str>) -> Line<'_> {
         Cow::Borrowed(text) => Cow::Borrowed(text[start..].trim_end()),
         Cow::Owned(text) => Cow::Owned(text[start..].trim_end().to_owned()),
     };
-    Line { number, indent, text }
+    Line {
+        number,
+        indent,
+        text,
+    }
 }
 
 /// Where the first word begins, and its column behind the marks of quoting (`> `).
@@ -104,7 +111,9 @@ mod tests {
     #[test]
     fn counts_and_cuts() {
         let long = [b"a\n".as_slice(), &[b'x'; 10_000], b"\n\xff\n"].concat();
-        let found: Vec<(usize, usize)> = lines(&long).map(|line| (line.number, line.text.len())).collect();
+        let found: Vec<(usize, usize)> = lines(&long)
+            .map(|line| (line.number, line.text.len()))
+            .collect();
         assert_eq!(found, [(1, 1), (2, LONGEST), (3, 3), (4, 0)]);
     }
 }

@@ -43,7 +43,11 @@ pub(super) fn looks_like_one(device: &PciDevice, names: &PciNames) -> bool {
 }
 
 fn driver(device: &PciDevice) -> Option<&str> {
-    match device.attributes.as_ref().map(|attributes| &attributes.driver) {
+    match device
+        .attributes
+        .as_ref()
+        .map(|attributes| &attributes.driver)
+    {
         Some(Fact::Known(Some(driver))) => Some(driver),
         _ => None,
     }
@@ -55,11 +59,16 @@ mod tests {
     use crate::model::{Attributes, Config};
 
     fn looks(vendor: u16, device: Option<u16>, class: u32, driver: Option<&str>) -> bool {
-        let names = PciNames::new(None, include_str!("../../../profiles/devices.toml")).expect("the list of parts");
+        let names = PciNames::new(None, include_str!("../../../profiles/devices.toml"))
+            .expect("the list of parts");
         let device = PciDevice {
             bdf: "01:00.0".parse().expect("an address"),
             place: Fact::default(),
-            ids: Fact::Known(Ids { vendor, device, class }),
+            ids: Fact::Known(Ids {
+                vendor,
+                device,
+                class,
+            }),
             numa_node: Fact::default(),
             config: Config::default(),
             attributes: driver.map(|driver| {

@@ -13,7 +13,10 @@ const PREFETCHABLE: u64 = 0x2000;
 const BITS_64: u64 = 0x10_0000;
 
 /// All six as sysfs would have them: those that are not printed are zero.
-pub(super) fn resources(lines: &[Line<'_>], trouble: &mut Vec<(usize, String)>) -> Fact<Vec<Resource>> {
+pub(super) fn resources(
+    lines: &[Line<'_>],
+    failure: &mut Vec<(usize, String)>,
+) -> Fact<Vec<Resource>> {
     let none = |bar| Resource {
         bar,
         start: 0,
@@ -25,12 +28,14 @@ pub(super) fn resources(lines: &[Line<'_>], trouble: &mut Vec<(usize, String)>) 
         let Some(text) = line.text.strip_prefix("Region ") else {
             continue;
         };
-        match region(text).and_then(|(bar, found)| Some((resources.get_mut(usize::from(bar))?, found))) {
+        match region(text)
+            .and_then(|(bar, found)| Some((resources.get_mut(usize::from(bar))?, found)))
+        {
             // `-F` and `-b` print no sizes: then nothing is known of any.
             Some((_, None)) => return Fact::Unknown(Why::NotCovered),
             Some((slot, Some(found))) => *slot = found,
             None => {
-                trouble.push((line.number, "a region that cannot be read".to_owned()));
+                failure.push((line.number, "a region that cannot be read".to_owned()));
                 return Fact::Unknown(Why::Broken);
             }
         }
@@ -48,7 +53,11 @@ fn region(text: &str) -> Option<(u8, Option<Resource>)> {
             } else {
                 0
             };
-            let wide = if rest.contains("(64-bit, ") { BITS_64 } else { 0 };
+            let wide = if rest.contains("(64-bit, ") {
+                BITS_64
+            } else {
+                0
+            };
             (MEMORY | prefetchable | wide, rest)
         }
         None => (IO, rest.strip_prefix("I/O ports at ")?),
@@ -88,8 +97,8 @@ mod tests {
 
     fn read(text: &str) -> (Fact<Vec<Resource>>, usize) {
         let lines: Vec<Line<'_>> = lines(text.as_bytes()).collect();
-        let mut trouble = Vec::new();
-        (resources(&lines, &mut trouble), trouble.len())
+        let mut failure = Vec::new();
+        (resources(&lines, &mut failure), failure.len())
     }
 
     #[test]
@@ -108,12 +117,15 @@ mod tests {
             (0, 0, 0),
             (0xe000, 64, 0x100),
         ];
-        let want = want.into_iter().zip(0..).map(|((start, size, flags), bar)| Resource {
-            bar,
-            start,
-            size,
-            flags,
-        });
+        let want = want
+            .into_iter()
+            .zip(0..)
+            .map(|((start, size, flags), bar)| Resource {
+                bar,
+                start,
+                size,
+                flags,
+            });
         assert_eq!(read(text), (Fact::Known(want.collect()), 0));
     }
 

@@ -31,18 +31,19 @@ fn named(text: &str) -> Option<(&str, &str)> {
 impl<'a> Register<'a> {
     /// `Name+` or `Name-`.
     pub fn flag(&self, name: &str) -> Option<bool> {
-        self.words().find_map(|word| match word.strip_prefix(name)? {
-            "+" => Some(true),
-            "-" => Some(false),
-            _ => None,
-        })
+        self.words()
+            .find_map(|word| match word.strip_prefix(name)? {
+                "+" => Some(true),
+                "-" => Some(false),
+                _ => None,
+            })
     }
 
     /// The bits of flags, all of which must be there.
     pub fn bits(&self, names: &[(&str, u32)]) -> Option<u32> {
-        names
-            .iter()
-            .try_fold(0, |bits, (name, bit)| Some(bits | u32::from(self.flag(name)?) << bit))
+        names.iter().try_fold(0, |bits, (name, bit)| {
+            Some(bits | u32::from(self.flag(name)?) << bit)
+        })
     }
 
     /// What stands behind these words.
@@ -57,14 +58,18 @@ impl<'a> Register<'a> {
     /// The decimal number behind these words.
     pub fn number<T: std::str::FromStr>(&self, words: &str) -> Option<T> {
         let after = self.after(words)?;
-        let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        let end = after
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(after.len());
         after[..end].parse().ok()
     }
 
     /// The hexadecimal number behind these words.
     pub fn hex(&self, words: &str) -> Option<u32> {
         let after = self.after(words)?;
-        let end = after.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(after.len());
+        let end = after
+            .find(|c: char| !c.is_ascii_hexdigit())
+            .unwrap_or(after.len());
         u32::from_str_radix(&after[..end], 16).ok()
     }
 
@@ -95,7 +100,11 @@ mod tests {
         let control = register(&lines, "DevCtl").expect("a register");
         assert_eq!(control.flag("RlxdOrd"), Some(true));
         assert_eq!(control.flag("NonFatalErr"), Some(false));
-        assert_eq!(control.flag("FatalErr"), None, "a part of a name is no name");
+        assert_eq!(
+            control.flag("FatalErr"),
+            None,
+            "a part of a name is no name"
+        );
         assert_eq!(control.flag("DLActive"), None, "of another register");
         assert_eq!(control.number("MaxReadReq "), Some(4096_u16));
         assert_eq!(
@@ -104,7 +113,10 @@ mod tests {
         );
         assert_eq!(control.bits(&[("CorrErr", 0), ("Missing", 1)]), None);
         let status = register(&lines, "LnkSta").expect("a register");
-        assert_eq!(status.after("Speed "), Some("16GT/s (ok), Width x16 (downgraded)"));
+        assert_eq!(
+            status.after("Speed "),
+            Some("16GT/s (ok), Width x16 (downgraded)")
+        );
         assert_eq!(status.number("Width x"), Some(16_u8));
         assert_eq!(status.flag("DLActive"), Some(true));
         let ats = register(&lines, "ATSCtl").expect("a register");

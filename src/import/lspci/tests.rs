@@ -29,9 +29,17 @@ fn device(facts: &Facts, bdf: &str) -> PciDevice {
 /// `root/bridge/bridge`, with a question mark where the root is not sure.
 fn place(facts: &Facts, bdf: &str) -> String {
     match device(facts, bdf).place {
-        Fact::Known(Place { root, rooted, bridges }) => {
+        Fact::Known(Place {
+            root,
+            rooted,
+            bridges,
+        }) => {
             let bridges: Vec<String> = bridges.iter().map(|bridge| format!("/{bridge}")).collect();
-            format!("{root}{}{}", if rooted { "" } else { "?" }, bridges.concat())
+            format!(
+                "{root}{}{}",
+                if rooted { "" } else { "?" },
+                bridges.concat()
+            )
         }
         Fact::Unknown(why) => format!("{why:?}"),
     }
@@ -39,7 +47,9 @@ fn place(facts: &Facts, bdf: &str) -> String {
 
 fn notes(facts: &Facts) -> Vec<String> {
     let notes = facts.notes.iter();
-    notes.map(|note| format!("{}: {}", note.source, note.message)).collect()
+    notes
+        .map(|note| format!("{}: {}", note.source, note.message))
+        .collect()
 }
 
 /// A root port, and below it a GPU and a NIC's function: written by hand after what lspci 3.9 and 3.13 print.
@@ -90,7 +100,10 @@ const MACHINE: &str = "\
 fn what_is_printed_is_known() {
     let facts = read(MACHINE);
     let port = device(&facts, "15:01.0");
-    assert_eq!(port.ids.known().map(ToString::to_string).as_deref(), Some("8086:352a"));
+    assert_eq!(
+        port.ids.known().map(ToString::to_string).as_deref(),
+        Some("8086:352a")
+    );
     assert_eq!(port.numa_node, Fact::Known(Some(1)));
     let express = port.config.express.present().expect("a capability");
     assert_eq!(
@@ -114,7 +127,11 @@ fn what_is_printed_is_known() {
         Some((0x030200, Some(0x2335)))
     );
     assert_eq!(
-        gpu.config.serial_number.present().map(ToString::to_string).as_deref(),
+        gpu.config
+            .serial_number
+            .present()
+            .map(ToString::to_string)
+            .as_deref(),
         Some("b8-ce-f6-03-00-12-34-56")
     );
     assert_eq!(place(&facts, "16:00.0"), "pci0000:15/0000:15:01.0");
@@ -139,7 +156,6 @@ fn what_is_not_printed_is_none_only_where_it_would_have_been() {
         "a title without registers"
     );
     assert!(gpu.config.acs.is_absent());
-    // Others have these lines.
     assert_eq!(
         gpu.attributes.as_ref().map(|of| of.iommu_group.clone()),
         Some(Fact::Known(None))
@@ -151,16 +167,28 @@ fn what_is_not_printed_is_none_only_where_it_would_have_been() {
         "Cap- says there are none"
     );
     let driver = |nic: &PciDevice| nic.attributes.as_ref().map(|of| of.driver.clone());
-    assert_eq!(driver(&nic), Some(Fact::default()), "the line may be cut off");
-    let modules = format!("{}\tKernel modules: mlx5_core\n", MACHINE.trim_end().to_owned() + "\n");
-    assert_eq!(driver(&device(&read(&modules), "16:00.1")), Some(Fact::Known(None)));
+    assert_eq!(
+        driver(&nic),
+        Some(Fact::default()),
+        "the line may be cut off"
+    );
+    let modules = format!(
+        "{}\tKernel modules: mlx5_core\n",
+        MACHINE.trim_end().to_owned() + "\n"
+    );
+    assert_eq!(
+        driver(&device(&read(&modules), "16:00.1")),
+        Some(Fact::Known(None))
+    );
 
     // Alone, it says nothing of nodes, groups and drivers.
     let alone = &MACHINE[MACHINE.find("16:00.1").expect("the NIC")..];
     let nic = device(&read(alone), "16:00.1");
     assert_eq!(nic.numa_node, Fact::Unknown(Why::NotCovered));
     assert!(nic.config.express.is_absent());
-    let cut = &MACHINE[..MACHINE.find("\tCapabilities: [148").expect("the capability")];
+    let cut = &MACHINE[..MACHINE
+        .find("\tCapabilities: [148")
+        .expect("the capability")];
     let port = device(&read(cut), "15:01.0");
     assert_eq!(port.config.acs, Fact::Unknown(Why::NotCovered));
     assert!(
@@ -171,7 +199,11 @@ fn what_is_not_printed_is_none_only_where_it_would_have_been() {
 
 #[test]
 fn what_somebody_left_out_is_unknown() {
-    let (before, rest) = MACHINE.split_at(MACHINE.find("\tCapabilities: [148").expect("the capability"));
+    let (before, rest) = MACHINE.split_at(
+        MACHINE
+            .find("\tCapabilities: [148")
+            .expect("the capability"),
+    );
     let behind = &rest[rest.find("\n\n").expect("a blank line")..];
     let kernel = "\tKernel driver in use: pcieport";
     let known = |between: &str| {
@@ -199,12 +231,17 @@ fn what_somebody_left_out_is_unknown() {
         "\tKernel driver in use: nvidia\n\tKernel modules: nvidiafb, nouveau, nvidia\n",
         "",
     );
-    let driver = device(&read(&cut), "16:00.0").attributes.map(|of| of.driver);
+    let driver = device(&read(&cut), "16:00.0")
+        .attributes
+        .map(|of| of.driver);
     assert_eq!(driver, Some(Fact::default()));
     let cut = MACHINE.replace("\tNUMA node: 1\n\tRegion", "\t[...]\n\tRegion");
     let gpu = device(&read(&cut), "16:00.0");
     assert_eq!(gpu.numa_node, Fact::default());
-    assert_eq!(gpu.attributes.map(|of| of.iommu_group), Some(Fact::default()));
+    assert_eq!(
+        gpu.attributes.map(|of| of.iommu_group),
+        Some(Fact::default())
+    );
 }
 
 #[test]
@@ -227,10 +264,16 @@ fn capabilities_printed_by_number_are_listed() {
 
 #[test]
 fn root_ports_without_capabilities_beyond_have_none_where_that_space_is_read() {
-    let without = MACHINE.replace("[148 v1] Access Control Services", "[68] Debug port: BAR=1 offset=0000");
+    let without = MACHINE.replace(
+        "[148 v1] Access Control Services",
+        "[68] Debug port: BAR=1 offset=0000",
+    );
     // The GPU, on a higher bus, shows that extended space is reached.
     assert!(device(&read(&without), "15:01.0").config.acs.is_absent());
-    let nowhere = without.replace("[100 v1] Device Serial Number b8-ce-f6-03-00-12-34-56", "[68] Null");
+    let nowhere = without.replace(
+        "[100 v1] Device Serial Number b8-ce-f6-03-00-12-34-56",
+        "[68] Null",
+    );
     assert_eq!(
         device(&read(&nowhere), "15:01.0").config.acs,
         Fact::Unknown(Why::NotCovered)
@@ -266,7 +309,8 @@ fn a_user_is_denied_capabilities_and_knows_the_tree() {
         "only root knows a root port"
     );
     // Part of every Xeon's root complex.
-    let with = format!("15:00.0 System peripheral: Intel Corporation Device 09a2 (rev 04)\n\n{text}");
+    let with =
+        format!("15:00.0 System peripheral: Intel Corporation Device 09a2 (rev 04)\n\n{text}");
     assert_eq!(place(&read(&with), "16:00.0"), "pci0000:15/0000:15:01.0");
 }
 
@@ -318,8 +362,7 @@ fn a_device_that_fell_off_the_bus_has_its_ids_and_nothing_else() {
 
 #[test]
 fn management_functions_are_no_network_cards() {
-    let vpd =
-        "\tCapabilities: [48] Vital Product Data\n\t\tProduct Name: x\n\t\t\t[VA] Vendor specific: SW_MNG\n\t\tEnd\n";
+    let vpd = "\tCapabilities: [48] Vital Product Data\n\t\tProduct Name: x\n\t\t\t[VA] Vendor specific: SW_MNG\n\t\tEnd\n";
     let text = MACHINE.replace("\tStatus: Cap- 66MHz", "\tStatus: Cap+ 66MHz");
     let text = text.trim_end().to_owned() + "\n" + vpd + "\n";
     assert_eq!(read(&text).unnamed_nics, []);
@@ -333,7 +376,8 @@ fn bridges_that_cannot_be_are_remarked_on_with_their_lines() {
             "{bdf} PCI bridge: Intel Corporation Device 352a\n\tBus: primary=00, secondary={below}, subordinate=ff\n\n"
         )
     };
-    let facts = read(&(bridge("00:01.0", "01") + &bridge("00:02.0", "01") + &bridge("05:00.0", "05")));
+    let facts =
+        read(&(bridge("00:01.0", "01") + &bridge("00:02.0", "01") + &bridge("05:00.0", "05")));
     assert_eq!(place(&facts, "05:00.0"), "Broken");
     let notes = notes(&facts);
     assert_eq!(notes.len(), 2, "{notes:?}");
@@ -356,7 +400,6 @@ fn port_bytes(length: usize) -> Vec<u8> {
     put(0x08, &[0xb0, 0x00, 0x04, 0x06, 0x00, 0x00, 0x01, 0x00]);
     put(0x18, &[0x17, 0x18, 0x18, 0x00]);
     put(0x34, &[0x40]);
-    // PCI Express, version 2, downstream port; ACS with request redirect on.
     put(0x40, &[0x10, 0x00, 0x62, 0x00]);
     put(0x100, &[0x0d, 0x00, 0x01, 0x00, 0x5f, 0x00, 0x04, 0x00]);
     bytes
@@ -373,7 +416,9 @@ fn dumped(first: &str, bytes: &[u8]) -> String {
 #[test]
 fn bytes_say_what_they_reach() {
     let first = "17:01.0 PCI bridge: Nobody Thing";
-    let config = |length: usize| -> Config { device(&read(&dumped(first, &port_bytes(length))), "17:01.0").config };
+    let config = |length: usize| -> Config {
+        device(&read(&dumped(first, &port_bytes(length))), "17:01.0").config
+    };
     let all = config(4096);
     assert_eq!(all.acs.present().map(|acs| acs.control), Some(AcsBits(4)));
     assert!(all.ats.is_absent());
@@ -384,12 +429,18 @@ fn bytes_say_what_they_reach() {
     );
     assert_eq!(
         (&legacy.acs, &legacy.sriov),
-        (&Fact::Unknown(Why::NotCovered), &Fact::Unknown(Why::NotCovered))
+        (
+            &Fact::Unknown(Why::NotCovered),
+            &Fact::Unknown(Why::NotCovered)
+        )
     );
     let header = config(64);
     assert_eq!(
         (&header.express, &header.acs),
-        (&Fact::Unknown(Why::NotCovered), &Fact::Unknown(Why::NotCovered))
+        (
+            &Fact::Unknown(Why::NotCovered),
+            &Fact::Unknown(Why::NotCovered)
+        )
     );
     assert!(header.header.known().is_some());
     // A text that was cut within the bytes.
@@ -405,25 +456,41 @@ fn bytes_count_for_more_than_words() {
     let text = "17:01.0 PCI bridge: Nobody Thing\n\tBus: primary=00, secondary=99, subordinate=99, sec-latency=0";
     let facts = read(&dumped(text, &port_bytes(4096)));
     let port = device(&facts, "17:01.0");
-    assert_eq!(port.ids.known().map(ToString::to_string).as_deref(), Some("1000:c030"));
+    assert_eq!(
+        port.ids.known().map(ToString::to_string).as_deref(),
+        Some("1000:c030")
+    );
     // -vvv -x: the words have what 64 bytes do not.
     let (before, after) = MACHINE.split_at(MACHINE.find("\n\n16:00.0").expect("a blank line") + 1);
     let rows = dumped("", &port_bytes(64));
-    let text = format!("{before}{}{}", rows.trim_start(), after.trim_start_matches('\n'));
+    let text = format!(
+        "{before}{}{}",
+        rows.trim_start(),
+        after.trim_start_matches('\n')
+    );
     let port = device(&read(&text), "15:01.0");
-    assert_eq!(port.config.acs.present().map(|acs| acs.control), Some(AcsBits(0x15)));
-    assert_eq!(port.config.header.known().map(|header| header.device), Some(0xc030));
+    assert_eq!(
+        port.config.acs.present().map(|acs| acs.control),
+        Some(AcsBits(0x15))
+    );
+    assert_eq!(
+        port.config.header.known().map(|header| header.device),
+        Some(0xc030)
+    );
 }
 
 #[test]
 fn cards_that_call_themselves_host_bridges_make_no_root() {
-    let below =
-        "17:00.0 PCI bridge: Intel Corporation Device 352a\n\tBus: primary=17, secondary=18, subordinate=18\n\n";
+    let below = "17:00.0 PCI bridge: Intel Corporation Device 352a\n\tBus: primary=17, secondary=18, subordinate=18\n\n";
     let text = |bridge: &str| format!("{}{bridge}", below.replace("17:00.0", "17:01.0"));
-    let endpoint = "\tControl: x\n\tStatus: Cap+\n\tCapabilities: [60] Express (v2) Endpoint, MSI 00\n\n";
+    let endpoint =
+        "\tControl: x\n\tStatus: Cap+\n\tCapabilities: [60] Express (v2) Endpoint, MSI 00\n\n";
     for (bridge, want) in [
         ("17:02.0 0600: 8086:1234\n".to_owned(), "pci0000:17"),
-        (format!("17:02.0 0600: 8086:1234\n{endpoint}"), "pci0000:17?"),
+        (
+            format!("17:02.0 0600: 8086:1234\n{endpoint}"),
+            "pci0000:17?",
+        ),
         ("17:02.0 0600: 10ee:9034\n".to_owned(), "pci0000:17?"),
     ] {
         assert_eq!(place(&read(&text(&bridge)), "17:01.0"), want, "{bridge}");
@@ -460,7 +527,6 @@ fn what_a_hypervisor_made_marks_a_guest() {
             "00:15.0 0604: 15ad:07a0\n00:16.0 0604: 15ad:07a0\n01:00.0 0200: 1af4:1041",
             3,
         ),
-        // A DPU may have made it.
         ("01:00.0 0200: 1af4:1041", 0),
         ("01:00.0 0302: 10de:2330", 0),
     ] {
@@ -496,7 +562,10 @@ fn more_functions_than_a_machine_has_are_left_out() {
     };
     let others: String = (0..17_000).map(|n| line(n, "0c03: 8086:1234")).collect();
     let found = read(&others);
-    assert_eq!((found.devices().len(), found.unnamed_nics.len()), (16_384, 0));
+    assert_eq!(
+        (found.devices().len(), found.unnamed_nics.len()),
+        (16_384, 0)
+    );
     let notes = notes(&found);
     assert!(
         notes[0].ends_with("more than 16384 functions: 616 are left out"),

@@ -96,7 +96,10 @@ impl Archive<'_> {
         let mut pad = [0; 3];
         self.fill(&mut pad[..padding as usize])?;
         Ok(Entry {
-            path: path.trim_start_matches("./").trim_start_matches('/').to_owned(),
+            path: path
+                .trim_start_matches("./")
+                .trim_start_matches('/')
+                .to_owned(),
             kind: match mode & 0o170_000 {
                 0o100_000 => Kind::File,
                 0o120_000 => Kind::Link,

@@ -39,9 +39,9 @@ pub fn read(stream: &mut dyn Read, reading: &Reading<'_>) -> Initramfs {
         links: BTreeMap::new(),
     };
     let mut packing = Vec::new();
-    let trouble = archives(stream, &mut packing, &mut found).err();
+    let failure = archives(stream, &mut packing, &mut found).err();
     let (directives, too_many) = found.directives(reading.path);
-    let trouble = trouble.map(|error| error.to_string()).or(too_many);
+    let failure = failure.map(|error| error.to_string()).or(too_many);
     Initramfs {
         path: reading.path.to_owned(),
         packing: packing
@@ -50,7 +50,7 @@ pub fn read(stream: &mut dyn Read, reading: &Reading<'_>) -> Initramfs {
             .collect(),
         modules: found.modules,
         directives,
-        trouble,
+        failure,
     }
 }
 
@@ -61,13 +61,17 @@ pub fn read_unified(stream: &mut dyn Read, reading: &Reading<'_>) -> Option<Init
         Ok(None) => None,
         Err(error) => Some(Initramfs {
             path: reading.path.to_owned(),
-            trouble: Some(error.to_string()),
+            failure: Some(error.to_string()),
             ..Initramfs::default()
         }),
     }
 }
 
-fn archives(stream: &mut dyn Read, packing: &mut Vec<Packing>, found: &mut Found<'_>) -> io::Result<()> {
+fn archives(
+    stream: &mut dyn Read,
+    packing: &mut Vec<Packing>,
+    found: &mut Found<'_>,
+) -> io::Result<()> {
     /// Early microcode of two vendors, modules, the rest: no image has more.
     const MOST: usize = 64;
     let mut input = Input::new(stream);
@@ -103,7 +107,11 @@ fn archives(stream: &mut dyn Read, packing: &mut Vec<Packing>, found: &mut Found
 
 /// How many zeros the bytes begin with; none where they begin otherwise, or end.
 fn zeros(bytes: &[u8]) -> Option<usize> {
-    match bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len()) {
+    match bytes
+        .iter()
+        .position(|byte| *byte != 0)
+        .unwrap_or(bytes.len())
+    {
         0 => None,
         count => Some(count),
     }
@@ -176,7 +184,10 @@ impl Seen for Found<'_> {
             return Err(broken("it unpacks to more than 2 GiB"));
         }
         match (self.enough)() {
-            true => Err(io::Error::new(io::ErrorKind::TimedOut, "reading it took too long")),
+            true => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "reading it took too long",
+            )),
             false => Ok(()),
         }
     }
@@ -189,7 +200,10 @@ impl Found<'_> {
         for directory in directories(NEWEST) {
             let directory = directory.trim_start_matches('/');
             let paths = self.files.keys().chain(self.links.keys());
-            for path in paths.filter(|path| path.rsplit_once('/').is_some_and(|(above, _)| above == directory)) {
+            for path in paths.filter(|path| {
+                path.rsplit_once('/')
+                    .is_some_and(|(above, _)| above == directory)
+            }) {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 if name.ends_with(".conf")
                     && !name.starts_with('.')

@@ -76,7 +76,10 @@ impl Read for Input<'_> {
 
 /// What is read ends too early.
 pub(super) fn cut_off() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "it ends in the middle of an archive")
+    io::Error::new(
+        io::ErrorKind::UnexpectedEof,
+        "it ends in the middle of an archive",
+    )
 }
 
 /// Reads all of `out`: an end before that is [`cut_off`].

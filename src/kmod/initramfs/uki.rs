@@ -53,7 +53,8 @@ pub(super) fn initrd<'s>(
         return Err(broken("it has an initramfs for each of several profiles"));
     }
     // What is in memory may be less than what is in the file, which is filled up with zeros.
-    let (in_memory, in_file, start) = (number(section, 8), number(section, 16), number(section, 20));
+    let (in_memory, in_file, start) =
+        (number(section, 8), number(section, 16), number(section, 20));
     let length = match in_memory {
         0 => in_file,
         in_memory => in_memory.min(in_file),
@@ -87,7 +88,10 @@ impl File<'_> {
         }
         while self.at < place {
             if enough() {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "reading it took too long"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "reading it took too long",
+                ));
             }
             let step = STEP.min(place - self.at);
             if io::copy(&mut (&mut *self.stream).take(step), &mut io::sink())? < step {

@@ -32,9 +32,13 @@ impl Packing {
             [0xfd, b'7', ..] => Ok(Self::Xz),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Ok(Self::Zstd),
             [0x02, 0x21, 0x4c, 0x18, ..] => Ok(Self::Lz4),
-            [b'B', b'Z', b'h', ..] => Err(broken("it is packed with bzip2, which gdr does not read")),
+            [b'B', b'Z', b'h', ..] => {
+                Err(broken("it is packed with bzip2, which gdr does not read"))
+            }
             [0x5d, 0x00, ..] => Err(broken("it is packed with lzma, which gdr does not read")),
-            [0x89, 0x4c, 0x5a, 0x4f, ..] => Err(broken("it is packed with lzop, which gdr does not read")),
+            [0x89, 0x4c, 0x5a, 0x4f, ..] => {
+                Err(broken("it is packed with lzop, which gdr does not read"))
+            }
             _ => Err(broken("it is no archive that the kernel would unpack")),
         }
     }
@@ -126,7 +130,9 @@ impl Read for Gzip<'_, '_> {
                     self.ended = true;
                     skip(self.input, 8)?;
                 }
-                Ok(_) if done.bytes_written == 0 && done.bytes_consumed == 0 && at_end => return Err(cut_off()),
+                Ok(_) if done.bytes_written == 0 && done.bytes_consumed == 0 && at_end => {
+                    return Err(cut_off());
+                }
                 Ok(_) => {}
                 Err(_) if at_end => return Err(cut_off()),
                 Err(_) => return Err(broken("its gzip data is damaged")),

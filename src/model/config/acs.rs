@@ -124,7 +124,11 @@ mod tests {
         assert_eq!(blocked, [1, 32, 39], "port 63 lies beyond the vector");
         acs.control = AcsBits(0x5f);
         acs.egress_vector = Fact::default();
-        assert_eq!(acs.egress_blocks(1), Fact::Known(false), "egress control is off");
+        assert_eq!(
+            acs.egress_blocks(1),
+            Fact::Known(false),
+            "egress control is off"
+        );
         acs.control = AcsBits(0x20);
         assert_eq!(acs.egress_blocks(1), Fact::default(), "who knows?");
         assert_eq!(acs.control_offset(), 0x14e);

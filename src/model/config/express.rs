@@ -65,12 +65,18 @@ pub enum PortType {
 impl PortType {
     /// Inside the root complex, and so without a link.
     pub fn is_integrated(self) -> bool {
-        matches!(self, Self::RootComplexEndpoint | Self::RootComplexEventCollector)
+        matches!(
+            self,
+            Self::RootComplexEndpoint | Self::RootComplexEventCollector
+        )
     }
 
     /// A port with a link below it, the kind that redirects peer-to-peer traffic.
     pub fn leads_down(self) -> bool {
-        matches!(self, Self::RootPort | Self::DownstreamPort | Self::PciToPcie)
+        matches!(
+            self,
+            Self::RootPort | Self::DownstreamPort | Self::PciToPcie
+        )
     }
 }
 

@@ -154,7 +154,11 @@ impl fmt::Display for SerialNumber {
 }
 
 /// Writes `Name+ Other-`: the way of lspci, which people compare with.
-pub(super) fn write_flags(f: &mut fmt::Formatter<'_>, names: &[(&str, u32)], bits: u32) -> fmt::Result {
+pub(super) fn write_flags(
+    f: &mut fmt::Formatter<'_>,
+    names: &[(&str, u32)],
+    bits: u32,
+) -> fmt::Result {
     for (place, (name, bit)) in names.iter().enumerate() {
         let space = if place == 0 { "" } else { " " };
         let sign = if bits & 1 << bit != 0 { '+' } else { '-' };

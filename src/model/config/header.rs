@@ -73,7 +73,9 @@ pub struct Subsystem {
 }
 
 /// Class code, 24 bits: base class, subclass, programming interface. 0x030200 is a 3D controller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct Class(pub u32);
 

@@ -59,7 +59,9 @@ impl fmt::Display for Link {
 
 /// Transfer rate of a lane, as the registers encode it: the PCI Express generation, 1 to 7. Other values are reserved;
 /// 0 is common where there is no link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct LinkSpeed(pub u8);
 
@@ -139,7 +141,11 @@ mod tests {
             (15, 16, None),
         ];
         for (code, width, want) in cases {
-            assert_eq!(LinkSpeed(code).bytes_per_second(width), want, "code {code} x{width}");
+            assert_eq!(
+                LinkSpeed(code).bytes_per_second(width),
+                want,
+                "code {code} x{width}"
+            );
         }
         assert!(LinkSpeed(7).bytes_per_second(255).is_some());
     }

@@ -15,7 +15,11 @@ fn lists_that_do_not_end_well() {
     expect(&change(0x34, &[0x3c]), "+B++", &[low]);
     let mut space = endpoint();
     put(&mut space, 0x60, &[0x05, 0x40]);
-    expect(&full(&space), "+B++", &["capability list loops back from 0x60 to 0x40"]);
+    expect(
+        &full(&space),
+        "+B++",
+        &["capability list loops back from 0x60 to 0x40"],
+    );
     // What was found before the break is kept.
     expect(
         &change(0x61, &[0x40]),
@@ -29,7 +33,11 @@ fn lists_that_do_not_end_well() {
         "+B++",
         &["no valid id (ff) in capability at 0x60"],
     );
-    expect(&change(0x0e, &[0x7f]), "BBBB", &["unknown header type 0x7f at 0xe"]);
+    expect(
+        &change(0x0e, &[0x7f]),
+        "BBBB",
+        &["unknown header type 0x7f at 0xe"],
+    );
 
     let head = |next: u32| (next << 20 | 0x1_000d).to_le_bytes();
     let low = "extended capability pointer 0x40 at 0x140 leads below 0x100";
@@ -70,13 +78,13 @@ fn a_structure_out_of_bounds() {
 fn a_resizable_bar_that_cannot_be() {
     let count = "a BAR count other than 1 to 6 in Resizable BAR at 0x168";
     let size = "a reserved size in Resizable BAR at 0x168";
-    for (control, trouble) in [(0u32, count), (0xe0, count), (0x2c20, size)] {
+    for (control, failure) in [(0u32, count), (0xe0, count), (0x2c20, size)] {
         let mut space = endpoint();
         put(&mut space, 0x160, &0x0001_0015_u32.to_le_bytes());
         put(&mut space, 0x168, &control.to_le_bytes());
         let config = full(&space);
         assert_eq!(config.resizable_bar, Fact::Unknown(Why::Broken));
-        assert_eq!(config.trouble, [trouble]);
+        assert_eq!(config.failure, [failure]);
     }
 }
 
@@ -98,9 +106,12 @@ fn the_egress_vector_is_as_long_as_its_size_says() {
         put(&mut space, 0x144, &capability.to_le_bytes());
         space[0x148..0x168].fill(0xff);
         let config = full(&space);
-        assert_eq!(config.trouble, [""; 0]);
+        assert_eq!(config.failure, [""; 0]);
         let acs = config.acs.present().cloned().expect("ACS is there");
-        (acs.egress_size, acs.egress_vector.known().map_or(0, Vec::len))
+        (
+            acs.egress_size,
+            acs.egress_vector.known().map_or(0, Vec::len),
+        )
     };
     assert_eq!(vector(0x017f), (1, 1));
     assert_eq!(vector(0x287f), (40, 2));

@@ -14,7 +14,11 @@ struct Watched {
 impl Watched {
     fn new(bytes: Vec<u8>, refuse: Option<(u16, ReadError)>) -> Self {
         let reads = RefCell::default();
-        Self { bytes, reads, refuse }
+        Self {
+            bytes,
+            reads,
+            refuse,
+        }
     }
 }
 
@@ -37,7 +41,14 @@ fn reads_no_more_than_it_decodes() {
     let express = [(0, 64), (0x40, 4), (0x60, 4), (0x64, 16), (0x90, 4)];
     assert_eq!(space.reads.take(), express);
     decode(&space, Depth::Full);
-    let beyond = [(0x100, 4), (0x104, 20), (0x140, 4), (0x144, 4), (0x160, 4), (0x164, 4)];
+    let beyond = [
+        (0x100, 4),
+        (0x104, 20),
+        (0x140, 4),
+        (0x144, 4),
+        (0x160, 4),
+        (0x164, 4),
+    ];
     assert_eq!(space.reads.take(), [&express[..], &beyond].concat());
 }
 

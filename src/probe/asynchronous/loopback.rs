@@ -4,17 +4,17 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use gdsync::hca::{Hca, Region};
+use gdsync::hca::{Hca, MemoryRegion};
 use gdsync::queue::Wait;
-use gdsync::wire::Entry;
+use gdsync::wire::Wqe;
 use gdsync::{Place, Program, Watched};
 use gpu::{Allocation, Check, DeviceMemory, HostMemory, Pattern, pointer};
 
 use super::plan::{MESSAGE, MOST, driven};
 use super::queues::Queues;
 use super::session::Session;
-use crate::probe::events::Teller;
-use crate::probe::trouble::Trouble;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 
 /// Messages that are put in together: upstream's batch.
 const BATCH: u32 = 20;
@@ -26,8 +26,8 @@ const PORTION: u32 = 5000;
 const A_PORTION: Duration = Duration::from_secs(50);
 
 /// Goes round, and compares the two ways.
-pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    let Some(card) = &session.task.card else {
+pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+    let Some(hca) = &session.task.hca else {
         return Ok(());
     };
     let about = session.about_queues();
@@ -35,37 +35,48 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
     let bytes = match session.task.terms.sizes.as_slice() {
         [] => MESSAGE,
         // Kernels copy words of 16 bytes.
-        sizes => sizes.iter().copied().max().unwrap_or(MESSAGE).clamp(16, MOST) & !15,
+        sizes => {
+            sizes
+                .iter()
+                .copied()
+                .max()
+                .unwrap_or(MESSAGE)
+                .clamp(16, MOST)
+                & !15
+        }
     };
     let name = "async.loopback.stream.latency";
-    teller.doing("queues, and memory that the HCA reaches")?;
-    let mut ring = Ring::new(session, card.open(session)?, bytes)?;
+    reporter.doing("queues, and memory that the HCA reaches")?;
+    let mut ring = Ring::new(session, hca.open(session)?, bytes)?;
     if let Some(why) = &ring.staged {
-        teller.note(format!(
+        reporter.note(format!(
             "messages lie in pinned host memory, and kernels copy them there and back: {why}"
         ))?;
     }
-    teller.expect_more(u64::from(messages.div_ceil(PORTION)) + 1);
+    reporter.expect_more(u64::from(messages.div_ceil(PORTION)) + 1);
     let (mut times, mut wrong, mut left) = (Vec::new(), None, messages);
     while left > 0 && wrong.is_none() {
         let some = left.min(PORTION);
-        teller.doing_for(format!("{some} of {messages} messages that a stream sends"), A_PORTION)?;
+        reporter.doing_for(
+            format!("{some} of {messages} messages that a stream sends"),
+            A_PORTION,
+        )?;
         let (more, found) = ring.by_stream(session, some)?;
         times.extend(more);
         (wrong, left) = (found, left - some);
     }
-    teller.result(match wrong {
+    reporter.result(match wrong {
         None => about.spread(name, Some(bytes), messages as usize * bytes, &times),
         Some(why) => about.wrong(name, Some(bytes), why),
     })?;
     let name = "async.loopback.cpu.latency";
     let messages = driven(messages);
-    teller.doing_for(
+    reporter.doing_for(
         format!("{messages} messages that the CPU sends"),
         A_PORTION * messages.div_ceil(PORTION),
     )?;
     let (times, wrong) = ring.by_cpu(session, messages)?;
-    Ok(teller.result(match wrong {
+    Ok(reporter.result(match wrong {
         None => about.spread(name, Some(bytes), messages as usize * bytes, &times),
         Some(why) => about.wrong(name, Some(bytes), why),
     })?)
@@ -76,10 +87,10 @@ pub(super) struct Ring {
     pub(super) queues: Queues,
     sent: Ended,
     arrived: Ended,
-    /// A result of each comparison that is under way.
+    /// A result of each comparison that is in progress.
     results: DeviceMemory,
-    pub(super) from: Region,
-    to: Region,
+    pub(super) from: MemoryRegion,
+    to: MemoryRegion,
     bytes: usize,
     /// The number of the next message, which is its pattern's.
     next: u64,
@@ -102,7 +113,7 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(session: &Session<'_>) -> Result<Self, Trouble> {
+    fn new(session: &Session<'_>) -> Result<Self, StepError> {
         Ok(Self {
             checks: Vec::new(),
             waits: Vec::new(),
@@ -113,9 +124,13 @@ impl Batch {
 }
 
 impl Ring {
-    pub(super) fn new(session: &Session<'_>, card: Box<dyn Hca>, bytes: usize) -> Result<Self, Trouble> {
-        let queues = Queues::new(session, card, BATCH * BATCHES as u32)?;
-        let take = || -> Result<DeviceMemory, Trouble> {
+    pub(super) fn new(
+        session: &Session<'_>,
+        hca: Box<dyn Hca>,
+        bytes: usize,
+    ) -> Result<Self, StepError> {
+        let queues = Queues::new(session, hca, BATCH * BATCHES as u32)?;
+        let take = || -> Result<DeviceMemory, StepError> {
             let memory = session
                 .gpu
                 .allocate(Allocation::Malloc, bytes.next_multiple_of(64 << 10))?;
@@ -126,11 +141,16 @@ impl Ring {
             Ok(memory)
         };
         let (sent, arrived) = (take()?, take()?);
-        let registered = |memory: &DeviceMemory| -> Result<Region, String> {
-            let gdr = session.supply.gdr().ok_or("the CPU maps no GPU memory here")?;
+        let registered = |memory: &DeviceMemory| -> Result<MemoryRegion, String> {
+            let gdr = session
+                .allocator
+                .gdr()
+                .ok_or("the CPU maps no GPU memory here")?;
             let said = |error: gdsync::Error| gpu::sentence(&error);
             let place = Place::device(memory.clone(), gdr).map_err(said)?;
-            queues.register(&place).map_err(|trouble| gpu::sentence(&trouble))
+            queues
+                .register(&place)
+                .map_err(|failure| gpu::sentence(&failure))
         };
         let results = session
             .gpu
@@ -140,7 +160,8 @@ impl Ring {
             Ok((from, to)) => (from, to, [None, None], None),
             Err(why) => {
                 let hosts = [session.gpu.pinned(bytes)?, session.gpu.pinned(bytes)?];
-                let [from, to] = [&hosts[0], &hosts[1]].map(|host| queues.register(&Place::host(host.clone())));
+                let [from, to] =
+                    [&hosts[0], &hosts[1]].map(|host| queues.register(&Place::host(host.clone())));
                 (from?, to?, hosts.map(Some), Some(why))
             }
         };
@@ -165,9 +186,11 @@ impl Ring {
     }
 
     /// Has a kernel write a message, where the HCA takes it.
-    fn write(&self, session: &Session<'_>, pattern: Pattern) -> Result<(), Trouble> {
+    fn write(&self, session: &Session<'_>, pattern: Pattern) -> Result<(), StepError> {
         let Ended { memory, host } = &self.sent;
-        session.stream.fill_pattern(memory, 0, self.bytes, pattern, 0)?;
+        session
+            .stream
+            .fill_pattern(memory, 0, self.bytes, pattern, 0)?;
         if let Some(host) = host {
             session.stream.copy_words(host, 0, memory, 0, self.bytes)?;
         }
@@ -175,15 +198,24 @@ impl Ring {
     }
 
     /// Has a kernel compare the message that arrived; what it finds is at this place of the results.
-    fn compare(&self, session: &Session<'_>, pattern: Pattern, at: usize) -> Result<Check, Trouble> {
+    fn compare(
+        &self,
+        session: &Session<'_>,
+        pattern: Pattern,
+        at: usize,
+    ) -> Result<Check, StepError> {
         let Ended { memory, host } = &self.arrived;
         if let Some(host) = host {
             session.stream.copy_words(memory, 0, host, 0, self.bytes)?;
         }
         let range = (0, self.bytes);
-        let check = session
-            .stream
-            .start_check(memory, range, (pattern, 0), &self.results, at * Check::BYTES)?;
+        let check = session.stream.start_check(
+            memory,
+            range,
+            (pattern, 0),
+            &self.results,
+            at * Check::BYTES,
+        )?;
         Ok(check)
     }
 
@@ -192,16 +224,16 @@ impl Ring {
         &mut self,
         session: &Session<'_>,
         messages: u32,
-    ) -> Result<(Vec<f64>, Option<String>), Trouble> {
-        let mut under_way = VecDeque::new();
-        let outcome = self.go_round(session, messages, &mut under_way);
+    ) -> Result<(Vec<f64>, Option<String>), StepError> {
+        let mut in_flight = VecDeque::new();
+        let outcome = self.go_round(session, messages, &mut in_flight);
         if !matches!(outcome, Ok((_, None))) {
             // What is in still may wait for what does not come.
-            let waits = under_way.iter().flat_map(|batch: &Batch| &batch.waits);
+            let waits = in_flight.iter().flat_map(|batch: &Batch| &batch.waits);
             let guard = session
                 .dog
-                .watch(waits.map(Watched::completion).collect(), session.patience);
-            let ended = session.stream.synchronize_within(session.patience * 4);
+                .watch(waits.map(Watched::completion).collect(), session.timeout);
+            let ended = session.stream.synchronize_within(session.timeout * 4);
             drop(guard);
             // Why it began to fail tells more.
             return outcome.and_then(|found| Ok(ended.map(|()| found)?));
@@ -213,26 +245,26 @@ impl Ring {
         &mut self,
         session: &Session<'_>,
         messages: u32,
-        under_way: &mut VecDeque<Batch>,
-    ) -> Result<(Vec<f64>, Option<String>), Trouble> {
+        in_flight: &mut VecDeque<Batch>,
+    ) -> Result<(Vec<f64>, Option<String>), StepError> {
         let mut times = Vec::new();
         let (mut left, mut number) = (messages, 0);
         let mut last = None;
-        while left > 0 || !under_way.is_empty() {
-            while left > 0 && under_way.len() < BATCHES {
+        while left > 0 || !in_flight.is_empty() {
+            while left > 0 && in_flight.len() < BATCHES {
                 let count = left.min(BATCH);
                 // Known before anything of it is in the stream: what fails on the way leaves waits behind.
-                under_way.push_back(Batch::new(session)?);
-                if let Some(batch) = under_way.back_mut() {
+                in_flight.push_back(Batch::new(session)?);
+                if let Some(batch) = in_flight.back_mut() {
                     self.put_in(session, batch, count, number % BATCHES)?;
                 }
                 number += 1;
                 left -= count;
             }
-            let Some(batch) = under_way.pop_front() else {
+            let Some(batch) = in_flight.pop_front() else {
                 break;
             };
-            let slot = (number - 1 - under_way.len()) % BATCHES;
+            let slot = (number - 1 - in_flight.len()) % BATCHES;
             let (ended, wrong) = self.finish(session, &batch, slot)?;
             if wrong.is_some() {
                 return Ok((times, wrong));
@@ -245,7 +277,13 @@ impl Ring {
     }
 
     /// Puts so many messages into the stream.
-    fn put_in(&mut self, session: &Session<'_>, batch: &mut Batch, count: u32, slot: usize) -> Result<(), Trouble> {
+    fn put_in(
+        &mut self,
+        session: &Session<'_>,
+        batch: &mut Batch,
+        count: u32,
+        slot: usize,
+    ) -> Result<(), StepError> {
         for position in 0..count {
             let number = self.next;
             self.next += 1;
@@ -254,7 +292,7 @@ impl Ring {
                 .pair
                 .receive
                 .post(&[self.to.segment(0, self.bytes as u32)])?;
-            let entry = Entry::send(&[self.from.segment(0, self.bytes as u32)]).signalled();
+            let entry = Wqe::send(&[self.from.segment(0, self.bytes as u32)]).signalled();
             let prepared = self.queues.pair.send.prepare(&entry)?;
             let wait = self.queues.pair.receive_completions.take_wait()?;
             self.write(session, pattern)?;
@@ -262,7 +300,8 @@ impl Ring {
             program.ring(&prepared).wait(&wait, true);
             batch.waits.push(wait);
             program.post_to(&session.stream, session.can)?;
-            let check = self.compare(session, pattern, slot * BATCH as usize + position as usize)?;
+            let check =
+                self.compare(session, pattern, slot * BATCH as usize + position as usize)?;
             batch.checks.push((number, check));
         }
         Ok(session.stream.record(&batch.done)?)
@@ -274,15 +313,15 @@ impl Ring {
         session: &Session<'_>,
         batch: &Batch,
         slot: usize,
-    ) -> Result<(Instant, Option<String>), Trouble> {
+    ) -> Result<(Instant, Option<String>), StepError> {
         let watched = batch.waits.iter().map(Watched::completion).collect();
-        let guard = session.dog.watch(watched, session.patience);
+        let guard = session.dog.watch(watched, session.timeout);
         let begun = Instant::now();
         while !batch.done.is_done()? {
-            if begun.elapsed() > session.patience * 4 {
-                return Err(Trouble::Late {
+            if begun.elapsed() > session.timeout * 4 {
+                return Err(StepError::Late {
                     what: "the end of a stream that was released",
-                    patience: session.patience * 4,
+                    timeout: session.timeout * 4,
                 });
             }
             std::hint::spin_loop();
@@ -291,15 +330,17 @@ impl Ring {
         if let Some(released) = guard.finish().first() {
             // An entry that failed tells more; that a word is no completion was our doing.
             return Err(match self.queues.completed() {
-                Err(failed @ Trouble::Entry { .. }) => failed,
-                _ => Trouble::Released(released.to_string()),
+                Err(failed @ StepError::Wqe { .. }) => failed,
+                _ => StepError::Released(released.to_string()),
             });
         }
         self.queues.completed()?;
         let mut found = vec![0xff; Check::BYTES * batch.checks.len()];
-        session
-            .reader
-            .read(&self.results, slot * BATCH as usize * Check::BYTES, &mut found)?;
+        session.reader.read(
+            &self.results,
+            slot * BATCH as usize * Check::BYTES,
+            &mut found,
+        )?;
         let (results, _) = found.as_chunks::<{ Check::BYTES }>();
         for ((number, check), result) in batch.checks.iter().zip(results) {
             let mismatches = check.finding(*result)?;
@@ -321,7 +362,7 @@ impl Ring {
         &mut self,
         session: &Session<'_>,
         messages: u32,
-    ) -> Result<(Vec<f64>, Option<String>), Trouble> {
+    ) -> Result<(Vec<f64>, Option<String>), StepError> {
         let mut times = Vec::with_capacity(messages as usize);
         for _ in 0..messages {
             let number = self.next;
@@ -329,16 +370,17 @@ impl Ring {
             let pattern = Pattern::new(number);
             let begun = Instant::now();
             let pair = &mut self.queues.pair;
-            pair.receive.post(&[self.to.segment(0, self.bytes as u32)])?;
-            let entry = Entry::send(&[self.from.segment(0, self.bytes as u32)]).signalled();
+            pair.receive
+                .post(&[self.to.segment(0, self.bytes as u32)])?;
+            let entry = Wqe::send(&[self.from.segment(0, self.bytes as u32)]).signalled();
             let prepared = pair.send.prepare(&entry)?;
             self.write(session, pattern)?;
             session.stream.synchronize()?;
             prepared.ring()?;
-            if !self.queues.arrives(session.patience)? {
-                return Err(Trouble::Late {
+            if !self.queues.arrives(session.timeout)? {
+                return Err(StepError::Late {
                     what: "a message that the CPU sent",
-                    patience: session.patience,
+                    timeout: session.timeout,
                 });
             }
             let check = self.compare(session, pattern, 0)?;
@@ -347,7 +389,10 @@ impl Ring {
             let mut result = [0xff; Check::BYTES];
             session.stream.read(&self.results, 0, &mut result)?;
             if check.finding(result)?.words > 0 {
-                return Ok((times, Some(format!("message {number} is not what was sent"))));
+                return Ok((
+                    times,
+                    Some(format!("message {number} is not what was sent")),
+                ));
             }
         }
         Ok((times, None))

@@ -1,4 +1,4 @@
-//! `gdr probe async`: GPUDirect Async. What a stream does in order, how soon it sees a word that the CPU writes, and a card's queues
+//! `gdr probe async`: GPUDirect Async. What a stream does in order, how soon it sees a word that the CPU writes, and a NIC's queues
 //! that it drives: doorbells it rings and completions it waits for, with kernels between; and a second process with streams and queues of its
 //! own on the same GPU, to which messages go and from which they come back.
 //!
@@ -28,24 +28,24 @@ use session::Session;
 pub use supervise::{Behind, By, Options, run};
 
 use super::depth::Terms;
-use super::events::{Event, Teller};
+use super::events::{Event, Reporter};
+use super::failure::StepError;
 use super::rdma::Port;
 use super::request::Target;
-use super::trouble::Trouble;
 
 /// Who is behind the queues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Card {
+pub enum HcaChoice {
     /// The software HCA: a thread of this process.
     Sim,
-    /// This port of a card, whose queues the GPU drives itself.
+    /// This port of a NIC, whose queues the GPU drives itself.
     Mlx5(Port),
     /// A thread of this process that posts to this port.
     Proxy(Port),
 }
 
-impl Card {
+impl HcaChoice {
     /// In the names of backends.
     fn name(&self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ pub struct Task {
     /// The GPU.
     pub target: Target,
     /// Who is behind the queues; without one, what needs queues is left out.
-    pub card: Option<Card>,
+    pub hca: Option<HcaChoice>,
     /// How much, and how long.
     pub terms: Terms,
     /// Of the two processes of `async.pingpong` this one, and nothing else.
@@ -88,17 +88,17 @@ pub struct Task {
 }
 
 /// Probes one GPU.
-pub fn answer(task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
+pub fn answer(task: &Task, reporter: &mut Reporter<'_>) -> io::Result<()> {
     if let Some(which) = task.pingpong {
-        return pingpong::answer(which, task, teller);
+        return pingpong::answer(which, task, reporter);
     }
-    match probe(task, teller) {
+    match probe(task, reporter) {
         Ok(()) => Ok(()),
         // Nobody hears it any more.
-        Err(Trouble::Io(error)) => Err(error),
-        Err(trouble) => {
+        Err(StepError::Io(error)) => Err(error),
+        Err(failure) => {
             let about = task.target.about(task.target.cuda(), None);
-            teller.result(about.impossible("async", None, true, gpu::sentence(&trouble)))
+            reporter.result(about.impossible("async", None, true, gpu::sentence(&failure)))
         }
     }
 }
@@ -106,16 +106,16 @@ pub fn answer(task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
 /// A part of the work, and what is impossible where it cannot be done.
 type Part = (
     &'static str,
-    fn(&mut Session<'_>, &mut Teller<'_>) -> Result<(), Trouble>,
+    fn(&mut Session<'_>, &mut Reporter<'_>) -> Result<(), StepError>,
 );
 
-fn probe(task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    teller.doing("CUDA to open the GPU")?;
+fn probe(task: &Task, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+    reporter.doing("CUDA to open the GPU")?;
     let gpu = task.target.open()?;
-    let mut session = Session::new(task, gpu, teller)?;
-    teller.tell(&Event::Gpu(Box::new(session.probed())))?;
-    // Without its doorbell nothing of the card is.
-    let has_queues = task.card.is_some() && register::run(&session, teller)?;
+    let mut session = Session::new(task, gpu, reporter)?;
+    reporter.tell(&Event::Gpu(Box::new(session.probed())))?;
+    // Without its doorbell nothing of the NIC is.
+    let has_queues = task.hca.is_some() && register::run(&session, reporter)?;
     let parts: &[Part] = match has_queues {
         false => &[("validate.stream", order::run), ("async.poll", poll::run)],
         true => &[
@@ -126,13 +126,13 @@ fn probe(task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
         ],
     };
     for (name, part) in parts {
-        match part(&mut session, teller) {
+        match part(&mut session, reporter) {
             Ok(()) => {}
-            Err(trouble) if trouble.is_the_end() => return Err(trouble),
+            Err(failure) if failure.is_the_end() => return Err(failure),
             // What one part lacks the next may not need.
-            Err(trouble) => {
-                let why = gpu::sentence(&trouble);
-                teller.result(session.about.impossible(name, None, true, why))?;
+            Err(failure) => {
+                let why = gpu::sentence(&failure);
+                reporter.result(session.about.impossible(name, None, true, why))?;
             }
         }
     }

@@ -7,8 +7,8 @@ use gdsync::{Place, Program, Watched};
 use gpu::Compare;
 
 use super::session::{Session, seen};
-use crate::probe::events::Teller;
-use crate::probe::trouble::Trouble;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 
 /// Where the words are.
 pub(super) const SIGNAL: usize = 0;
@@ -62,25 +62,25 @@ fn signals(compare: Compare, round: u32) -> (u32, u32, u32) {
 }
 
 /// Tries every way in every place.
-pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let rounds = session.task.terms.depth.async_orders();
     let places = session.words.clone();
-    teller.expect_more((places.len() * WAYS.len()) as u64);
-    for (home, words) in &places {
+    reporter.expect_more((places.len() * WAYS.len()) as u64);
+    for (location, words) in &places {
         for way in &WAYS {
-            let label = format!("validate.stream.{}.{home}", way.name);
-            teller.doing_for(
-                format!("{rounds} lists that wait ({}, {home})", way.name),
+            let label = format!("validate.stream.{}.{location}", way.name);
+            reporter.doing_for(
+                format!("{rounds} lists that wait ({}, {location})", way.name),
                 Duration::from_secs(60),
             )?;
             if way.compare == Compare::Nor && !session.can.nor {
                 let why = "this GPU's streams do not wait by NOR: Volta and later do".to_owned();
-                teller.result(session.about.impossible(&label, None, false, why))?;
+                reporter.result(session.about.impossible(&label, None, false, why))?;
                 continue;
             }
             let wrong = tried(session, words, way, rounds)?;
             let verified = rounds as usize * (COUNT + 2) * 4;
-            teller.result(match wrong {
+            reporter.result(match wrong {
                 None => session.about.right(&label, None, verified),
                 Some(why) => session.about.wrong(&label, None, why),
             })?;
@@ -90,7 +90,12 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
 }
 
 /// The first list of so many that was not done in order.
-pub(super) fn tried(session: &Session<'_>, words: &Place, way: &Way, rounds: u32) -> Result<Option<String>, Trouble> {
+pub(super) fn tried(
+    session: &Session<'_>,
+    words: &Place,
+    way: &Way,
+    rounds: u32,
+) -> Result<Option<String>, StepError> {
     words.store_u32(DONE, 0)?;
     for round in 1..=rounds {
         if let Some(wrong) = once(session, words, way, round)? {
@@ -101,7 +106,12 @@ pub(super) fn tried(session: &Session<'_>, words: &Place, way: &Way, rounds: u32
 }
 
 /// One list in two phases: it is stuck at its first wait, goes on, is stuck at its second, and ends.
-fn once(session: &Session<'_>, words: &Place, way: &Way, round: u32) -> Result<Option<String>, Trouble> {
+fn once(
+    session: &Session<'_>,
+    words: &Place,
+    way: &Way,
+    round: u32,
+) -> Result<Option<String>, StepError> {
     let (before, value, signal) = signals(way.compare, round);
     words.store_u32(SIGNAL, before)?;
     let data: Vec<u8> = (0..COUNT)
@@ -116,7 +126,7 @@ fn once(session: &Session<'_>, words: &Place, way: &Way, round: u32) -> Result<O
         .barrier()
         .wait32(words, DATA, 0, Compare::Eq)
         .write32(words, DONE, round);
-    let watched = |what: &str, offset, value, compare| -> Result<Watched, Trouble> {
+    let watched = |what: &str, offset, value, compare| -> Result<Watched, StepError> {
         Ok(Watched {
             what: what.to_owned(),
             word: words.part(offset, 4)?,
@@ -129,13 +139,13 @@ fn once(session: &Session<'_>, words: &Place, way: &Way, round: u32) -> Result<O
             watched("the signal", SIGNAL, value, way.compare)?,
             watched("the word that the CPU clears", DATA, 0, Compare::Eq)?,
         ],
-        session.patience,
+        session.timeout,
     );
     program.post_to(&session.stream, session.can)?;
     let told = |what: &str| Ok(Some(format!("list {round}: {what}")));
-    if !seen(words, BEGUN, round, session.patience)? {
+    if !seen(words, BEGUN, round, session.timeout)? {
         // Its guard lets it go.
-        session.stream.synchronize_within(session.patience * 2)?;
+        session.stream.synchronize_within(session.timeout * 2)?;
         return told("its first write did not become visible");
     }
     pause(STUCK);
@@ -147,7 +157,7 @@ fn once(session: &Session<'_>, words: &Place, way: &Way, round: u32) -> Result<O
     }
     words.store_u32(SIGNAL, signal)?;
     let last = u32::from_ne_bytes([data[60], data[61], data[62], data[63]]);
-    if !seen(words, DATA + (COUNT - 1) * 4, last, session.patience)? {
+    if !seen(words, DATA + (COUNT - 1) * 4, last, session.timeout)? {
         wrong = wrong.or(Some("the stream did not go on after the signal"));
     } else {
         let mut found = [0; COUNT * 4];
@@ -161,10 +171,10 @@ fn once(session: &Session<'_>, words: &Place, way: &Way, round: u32) -> Result<O
         }
     }
     words.store_u32(DATA, 0)?;
-    if !seen(words, DONE, round, session.patience)? {
+    if !seen(words, DONE, round, session.timeout)? {
         wrong = wrong.or(Some("its last write did not become visible"));
     }
-    session.stream.synchronize_within(session.patience * 2)?;
+    session.stream.synchronize_within(session.timeout * 2)?;
     match (wrong, guard.finish().first()) {
         (Some(wrong), _) => told(wrong),
         (None, Some(released)) => told(&released.to_string()),

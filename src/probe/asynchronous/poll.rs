@@ -6,8 +6,8 @@ use gdsync::{Program, Watched};
 use gpu::Compare;
 
 use super::session::{Session, seen};
-use crate::probe::events::Teller;
-use crate::probe::trouble::Trouble;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 
 /// Where the words are: on cache lines of their own.
 const FLAG: usize = 0;
@@ -16,13 +16,13 @@ const REPLY: usize = 256;
 const SETTLED: Duration = Duration::from_micros(20);
 
 /// Measures with the flag in each place; the reply is in host memory, where the CPU looks without crossing the bus.
-pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let samples = session.task.terms.depth.async_samples();
     let replies = session.words[0].1.clone();
-    for (home, words) in session.words.clone() {
-        let label = format!("async.poll.{home}.latency");
-        teller.doing_for(
-            format!("a stream that answers the CPU ({home})"),
+    for (location, words) in session.words.clone() {
+        let label = format!("async.poll.{location}.latency");
+        reporter.doing_for(
+            format!("a stream that answers the CPU ({location})"),
             Duration::from_secs(30),
         )?;
         words.store_u32(FLAG, 0)?;
@@ -40,7 +40,7 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
                 value: round,
                 compare: Compare::Geq,
             };
-            let guard = session.dog.watch(vec![watched], session.patience);
+            let guard = session.dog.watch(vec![watched], session.timeout);
             program.post_to(&session.stream, session.can)?;
             let settled = Instant::now();
             while settled.elapsed() < SETTLED {
@@ -48,20 +48,20 @@ pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Tro
             }
             let begun = Instant::now();
             words.store_u32(FLAG, round)?;
-            if !seen(&replies, REPLY, round, session.patience)? {
+            if !seen(&replies, REPLY, round, session.timeout)? {
                 lost = Some(format!(
                     "the stream did not answer number {round} within {} ms",
-                    session.patience.as_millis()
+                    session.timeout.as_millis()
                 ));
             }
             times.push(begun.elapsed().as_secs_f64());
-            session.stream.synchronize_within(session.patience * 2)?;
+            session.stream.synchronize_within(session.timeout * 2)?;
             drop(guard);
             if lost.is_some() {
                 break;
             }
         }
-        teller.result(match lost {
+        reporter.result(match lost {
             None => session.about.spread(&label, Some(4), 0, &times),
             Some(why) => session.about.impossible(&label, Some(4), true, why),
         })?;

@@ -1,4 +1,4 @@
-//! A queue pair, connected to itself or to another process's, and memory that its card moves.
+//! A queue pair, connected to itself or to another process's, and memory that its NIC moves.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,15 @@ use gdsync::hca::mlx5::Mlx5Hca;
 use gdsync::hca::port::Options;
 use gdsync::hca::proxy::ProxyHca;
 use gdsync::hca::sim::SimHca;
-use gdsync::hca::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
+use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::queue::Waiting;
 use gdsync::wire::Completion;
 use verbs::Context;
 
-use super::Card;
+use super::HcaChoice;
 use super::session::Session;
+use crate::probe::failure::StepError;
 use crate::probe::rdma::Port;
-use crate::probe::trouble::Trouble;
 
 /// Access that SEND and RECV need.
 const MESSAGES: Access = Access {
@@ -23,31 +23,35 @@ const MESSAGES: Access = Access {
     ..Access::NONE
 };
 
-/// The card, and a queue pair on it.
+/// The NIC, and a queue pair on it.
 pub struct Queues {
-    // Dropped in this order: the pair is destroyed while its card is there.
+    // Dropped in this order: the pair is destroyed while its NIC is there.
     pub pair: QueuePair,
-    card: Box<dyn Hca>,
+    hca: Box<dyn Hca>,
 }
 
-impl Card {
+impl HcaChoice {
     /// Opens it.
-    pub fn open(&self, session: &Session<'_>) -> Result<Box<dyn Hca>, Trouble> {
+    pub fn open(&self, session: &Session<'_>) -> Result<Box<dyn Hca>, StepError> {
         Ok(match self {
-            Self::Sim => Box::new(SimHca::new(session.supply.clone())?),
+            Self::Sim => Box::new(SimHca::new(session.allocator.clone())?),
             Self::Mlx5(port) => {
                 let (context, options) = opened(port)?;
-                Box::new(Mlx5Hca::open(session.supply.clone(), &context, options)?)
+                Box::new(Mlx5Hca::open(session.allocator.clone(), &context, options)?)
             }
             Self::Proxy(port) => {
                 let (context, options) = opened(port)?;
-                Box::new(ProxyHca::open(session.supply.clone(), &context, options)?)
+                Box::new(ProxyHca::open(
+                    session.allocator.clone(),
+                    &context,
+                    options,
+                )?)
             }
         })
     }
 }
 
-fn opened(port: &Port) -> Result<(Context, Options), Trouble> {
+fn opened(port: &Port) -> Result<(Context, Options), StepError> {
     let options = Options {
         port: port.number,
         gid_index: port.gid,
@@ -57,17 +61,21 @@ fn opened(port: &Port) -> Result<(Context, Options), Trouble> {
 }
 
 impl Queues {
-    /// On a card, connected to itself, with room for so many messages at once, each of two blocks at most.
-    pub fn new(session: &Session<'_>, card: Box<dyn Hca>, messages: u32) -> Result<Self, Trouble> {
-        let queues = Self::alone(session, card, messages)?;
+    /// On a NIC, connected to itself, with room for so many messages at once, each of two blocks at most.
+    pub fn new(session: &Session<'_>, hca: Box<dyn Hca>, messages: u32) -> Result<Self, StepError> {
+        let queues = Self::alone(session, hca, messages)?;
         queues.connect(queues.pair.endpoint)?;
         Ok(queues)
     }
 
     /// The same, connected to nobody.
-    pub fn alone(session: &Session<'_>, card: Box<dyn Hca>, messages: u32) -> Result<Self, Trouble> {
+    pub fn alone(
+        session: &Session<'_>,
+        hca: Box<dyn Hca>,
+        messages: u32,
+    ) -> Result<Self, StepError> {
         let depth = messages.next_power_of_two();
-        let pair = card.create(&Request {
+        let pair = hca.create(&Request {
             send_blocks: depth * 2,
             receives: depth,
             receive_segments: 1,
@@ -79,30 +87,32 @@ impl Queues {
             },
             ..Request::default()
         })?;
-        Ok(Self { pair, card })
+        Ok(Self { pair, hca })
     }
 
     /// Connects it.
-    pub fn connect(&self, far: Endpoint) -> Result<(), Trouble> {
-        Ok(self.card.connect(self.pair.endpoint, far, Patience::default())?)
+    pub fn connect(&self, remote: Endpoint) -> Result<(), StepError> {
+        Ok(self
+            .hca
+            .connect(self.pair.endpoint, remote, RetryPolicy::default())?)
     }
 
     /// Registers all of a place for SEND and RECV: the other end needs no rkey.
-    pub fn register(&self, place: &Place) -> Result<Region, Trouble> {
-        Ok(self.card.register(place, MESSAGES)?)
+    pub fn register(&self, place: &Place) -> Result<MemoryRegion, StepError> {
+        Ok(self.hca.register(place, MESSAGES)?)
     }
 
     /// Registers all of a place as the target of RDMA WRITE.
-    pub fn register_target(&self, place: &Place) -> Result<Region, Trouble> {
+    pub fn register_target(&self, place: &Place) -> Result<MemoryRegion, StepError> {
         let access = Access {
             remote_write: true,
             ..MESSAGES
         };
-        Ok(self.card.register(place, access)?)
+        Ok(self.hca.register(place, access)?)
     }
 
     /// Takes what has completed, and says how many messages arrived.
-    pub fn completed(&mut self) -> Result<u32, Trouble> {
+    pub fn completed(&mut self) -> Result<u32, StepError> {
         while let Some(completion) = self.pair.send_completions.poll()? {
             refused(&completion)?;
             self.pair.send.complete(&completion)?;
@@ -117,10 +127,10 @@ impl Queues {
     }
 
     /// Polls until a message has arrived; false where none does within the time.
-    pub fn arrives(&mut self, patience: Duration) -> Result<bool, Trouble> {
+    pub fn arrives(&mut self, timeout: Duration) -> Result<bool, StepError> {
         let begun = Instant::now();
         while self.completed()? == 0 {
-            if begun.elapsed() > patience {
+            if begun.elapsed() > timeout {
                 return Ok(false);
             }
             std::hint::spin_loop();
@@ -130,10 +140,10 @@ impl Queues {
 }
 
 /// What failed is an error.
-fn refused(completion: &Completion) -> Result<(), Trouble> {
+fn refused(completion: &Completion) -> Result<(), StepError> {
     match completion.event.failed() {
         None => Ok(()),
-        Some(failed) => Err(Trouble::Entry {
+        Some(failed) => Err(StepError::Wqe {
             syndrome: failed.syndrome,
             vendor: failed.vendor,
         }),

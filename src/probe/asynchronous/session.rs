@@ -4,17 +4,17 @@ use std::time::{Duration, Instant};
 
 use gdrcopy::{BackendKind, Gdr};
 use gdsync::descriptor::Capabilities;
-use gdsync::{Home, Place, Supply, Watchdog};
+use gdsync::{Allocator, MemoryLocation, Place, Watchdog};
 use gpu::{Gpu, Stream};
 
 use super::Task;
 use crate::model::ProbedGpu;
-use crate::probe::events::Teller;
-use crate::probe::trouble::Trouble;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 use crate::probe::verdict::Subject;
 
 /// A stream that waits longer for one word is released: less than what a person takes for a hang.
-pub const PATIENCE: Duration = Duration::from_millis(1500);
+pub const TIMEOUT: Duration = Duration::from_millis(1500);
 /// Looks at a word before it is looked at the clock.
 const LOOKS: u32 = 1024;
 /// Words of a place: on pages of their own.
@@ -27,13 +27,13 @@ pub struct Session<'a> {
     pub stream: Stream,
     /// What reads results while the other one waits.
     pub reader: Stream,
-    pub supply: Supply,
+    pub allocator: Allocator,
     /// Where words are: host memory, and GPU memory where it can be mapped.
     pub words: Vec<(&'static str, Place)>,
     pub can: Capabilities,
     pub dog: Watchdog,
-    /// What is waited for longer is released: [`PATIENCE`] on a GPU. What a simulated one waits for is this machine's time.
-    pub patience: Duration,
+    /// What is waited for longer is released: [`TIMEOUT`] on a GPU. What a simulated one waits for is this machine's time.
+    pub timeout: Duration,
     /// Of what the GPU does alone.
     pub about: Subject,
     name: String,
@@ -42,8 +42,8 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Opens everything.
-    pub fn new(task: &'a Task, gpu: Gpu, teller: &mut Teller<'_>) -> Result<Self, Trouble> {
-        teller.doing("a backend that maps GPU memory for the CPU")?;
+    pub fn new(task: &'a Task, gpu: Gpu, reporter: &mut Reporter<'_>) -> Result<Self, StepError> {
+        reporter.doing("a backend that maps GPU memory for the CPU")?;
         let gdr = match task.target.ordinal {
             None => Gdr::open_with(BackendKind::Sim),
             Some(_) => Gdr::open(),
@@ -51,7 +51,7 @@ impl<'a> Session<'a> {
         let gdr = match gdr {
             Ok(gdr) => Some(gdr),
             Err(error) => {
-                teller.note(format!(
+                reporter.note(format!(
                     "GPU memory is not mapped for the CPU, so words in GPU memory are left out: {}",
                     gpu::sentence(&error)
                 ))?;
@@ -59,12 +59,12 @@ impl<'a> Session<'a> {
             }
         };
         let mapped = gdr.as_ref().map(|gdr| gdr.backend().name().to_owned());
-        teller.doing("a stream, and words that it and the CPU reach")?;
+        reporter.doing("a stream, and words that it and the CPU reach")?;
         gpu.load_kernels()?;
-        let supply = Supply::new(gpu.clone(), gdr.clone());
-        let mut words = vec![("host", supply.place(Home::Host, WORDS)?)];
+        let allocator = Allocator::new(gpu.clone(), gdr.clone());
+        let mut words = vec![("host", allocator.place(MemoryLocation::Host, WORDS)?)];
         if gdr.is_some() {
-            words.push(("gpu", supply.place(Home::Gpu, WORDS)?));
+            words.push(("gpu", allocator.place(MemoryLocation::Gpu, WORDS)?));
         }
         Ok(Self {
             about: task.target.about(task.target.cuda(), None),
@@ -72,14 +72,14 @@ impl<'a> Session<'a> {
             reader: gpu.stream()?,
             can: Capabilities::of(&gpu)?,
             dog: Watchdog::start()?,
-            patience: match gpu.is_sim() {
-                true => task.terms.patience.max(PATIENCE),
-                false => PATIENCE,
+            timeout: match gpu.is_sim() {
+                true => task.terms.timeout.max(TIMEOUT),
+                false => TIMEOUT,
             },
             name: gpu.device().name.clone(),
             mapped,
             words,
-            supply,
+            allocator,
             gpu,
             task,
         })
@@ -93,24 +93,29 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Of what is done with a card's queues.
+    /// Of what is done with a NIC's queues.
     pub fn about_queues(&self) -> Subject {
-        let card = self.task.card.as_ref().map_or("", super::Card::name);
+        let hca = self.task.hca.as_ref().map_or("", super::HcaChoice::name);
         Subject {
-            backend: format!("{}+{card}", self.about.backend),
+            backend: format!("{}+{hca}", self.about.backend),
             ..self.about.clone()
         }
     }
 }
 
 /// Looks at a word until it is as wanted; false where it is not within the time.
-pub fn seen(place: &Place, offset: usize, wanted: u32, patience: Duration) -> Result<bool, Trouble> {
+pub fn seen(
+    place: &Place,
+    offset: usize,
+    wanted: u32,
+    timeout: Duration,
+) -> Result<bool, StepError> {
     let begun = Instant::now();
     let mut looks = 0_u32;
     while place.load_u32(offset)? != wanted {
         looks = looks.wrapping_add(1);
         if looks.is_multiple_of(LOOKS) {
-            if begun.elapsed() > patience {
+            if begun.elapsed() > timeout {
                 return Ok(false);
             }
             std::thread::yield_now();

@@ -1,6 +1,6 @@
 //! The parent's side: a child for each GPU.
 
-use super::{Card, Task, pingpong, register};
+use super::{HcaChoice, Task, pingpong, register};
 use crate::model::{ProbeReport, ProbeVerdict};
 use crate::probe::rdma::{self, Named};
 use crate::probe::request::{Request, Target};
@@ -37,18 +37,18 @@ pub enum Behind {
 /// How a verbs device's queues are driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// By the GPU itself: an mlx5 card.
+    /// By the GPU itself: an mlx5 NIC.
     Gpu,
     /// By a thread of the CPU that posts to it.
     Proxy,
 }
 
 /// Said where queues were left out.
-const NO_CARD: &str = "Doorbells and completions were left out: they need an HCA. --hca mlx5 has them on an mlx5 card, --hca proxy on any RDMA \
+const NO_CARD: &str = "Doorbells and completions were left out: they need an HCA. --hca mlx5 has them on an mlx5 NIC, --hca proxy on any RDMA \
                        device, --hca sim on a software HCA.";
-/// Said where the card is none.
+/// Said where the NIC is none.
 const SIMULATED: &str = "The HCA is SIMULATED: a thread of the CPU reads the doorbells, executes the entries and writes the completions. \
-                         Its figures say what streams and queues cost, and nothing about a card.";
+                         Its figures say what streams and queues cost, and nothing about a NIC.";
 
 /// Probes, and reports whatever came of it: an interruption and a hang end it early, with a note.
 pub fn run(
@@ -58,9 +58,14 @@ pub fn run(
     progress: &mut dyn Watcher,
 ) -> Result<ProbeReport, ProbeError> {
     let scope = (&options.scope, 1);
-    let report = probe("async", scope, machine, interrupts, progress, |children, gpus| {
-        work(options, machine, children, gpus)
-    });
+    let report = probe(
+        "async",
+        scope,
+        machine,
+        interrupts,
+        progress,
+        |children, gpus| work(options, machine, children, gpus),
+    );
     report.map(|mut report| {
         match options.behind {
             Behind::Nobody => report.notes.push(NO_CARD.to_owned()),
@@ -78,39 +83,42 @@ fn work(
     children: &mut Children<'_>,
     gpus: Vec<Chosen<'_>>,
 ) -> Result<(), ProbeError> {
-    let cards = match options.behind {
+    let nics = match options.behind {
         Behind::Nobody | Behind::Sim => Vec::new(),
-        Behind::Device { .. } => match children.cards()? {
+        Behind::Device { .. } => match children.nics()? {
             Some(served) => rdma::served(machine, &served),
             None => return Ok(()),
         },
     };
-    let card = |target: &Target| -> Result<Option<Card>, String> {
+    let hca = |target: &Target| -> Result<Option<HcaChoice>, String> {
         Ok(match &options.behind {
             Behind::Nobody => None,
-            Behind::Sim => Some(Card::Sim),
+            Behind::Sim => Some(HcaChoice::Sim),
             Behind::Device { by, device, gid } => {
-                let port = rdma::port_of(target, &cards, device.as_ref(), *gid)?;
+                let port = rdma::port_of(target, &nics, device.as_ref(), *gid)?;
                 Some(match by {
-                    By::Gpu => Card::Mlx5(port),
-                    By::Proxy => Card::Proxy(port),
+                    By::Gpu => HcaChoice::Mlx5(port),
+                    By::Proxy => HcaChoice::Proxy(port),
                 })
             }
         })
     };
     for gpu in gpus {
         let target = gpu.target();
-        let card = match card(&target) {
-            Ok(card) => card,
+        let hca = match hca(&target) {
+            Ok(hca) => hca,
             Err(why) => {
                 let about = target.about("verbs", None);
-                children.report.results.push(about.impossible("async", None, true, why));
+                children
+                    .report
+                    .results
+                    .push(about.impossible("async", None, true, why));
                 continue;
             }
         };
         let task = Task {
             target,
-            card,
+            hca,
             terms: options.scope.terms.clone(),
             pingpong: None,
         };
@@ -122,7 +130,7 @@ fn work(
             let is_it = result.subject == subject && result.name == register::LABEL;
             is_it && result.verdict != ProbeVerdict::Ok
         });
-        let note = task.card.as_ref().and_then(Card::note);
+        let note = task.hca.as_ref().and_then(HcaChoice::note);
         if let Some(note) = note.filter(|_| !is_refused) {
             report.notes.push(format!("{subject}: {note}"));
         }
@@ -131,7 +139,7 @@ fn work(
         }
         // Where one process could not do its work, two cannot either.
         let is_well = ran.whole && is_opened && !is_refused;
-        if task.card.is_some() && is_well && !pingpong::between(children, &task)? {
+        if task.hca.is_some() && is_well && !pingpong::between(children, &task)? {
             break;
         }
     }

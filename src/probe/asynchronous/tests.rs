@@ -1,22 +1,22 @@
-//! What a stream or a card does wrong is found, and what never comes ends.
+//! What a stream or a NIC does wrong is found, and what never comes ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gdsync::hca::sim::{Effect, SimHca};
-use gdsync::hca::{Access, Hca as _, Region, Request};
+use gdsync::hca::{Access, Hca as _, MemoryRegion, Request};
 use gdsync::wire::Syndrome;
-use gdsync::{Home, Place};
+use gdsync::{MemoryLocation, Place};
 use gpu::Gpu;
 
 use super::loopback::Ring;
-use super::session::{PATIENCE, Session};
-use super::{Card, Task, order};
+use super::session::{Session, TIMEOUT};
+use super::{HcaChoice, Task, order};
 use crate::model::Shares;
 use crate::probe::depth::{Depth, Terms};
-use crate::probe::events::Teller;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 use crate::probe::request::Target;
-use crate::probe::trouble::Trouble;
 
 fn task() -> Task {
     Task {
@@ -27,32 +27,36 @@ fn task() -> Task {
             home: None,
             link: None,
         },
-        card: Some(Card::Sim),
+        hca: Some(HcaChoice::Sim),
         terms: Terms {
             depth: Depth::Quick,
             sizes: Vec::new(),
             shares: Shares::default(),
             // The least there is: what never comes is to end soon.
-            patience: Duration::ZERO,
+            timeout: Duration::ZERO,
         },
         pingpong: None,
     }
 }
 
 fn session<'a>(task: &'a Task, out: &mut Vec<u8>) -> Session<'a> {
-    let mut teller = Teller::new(out, Duration::ZERO);
-    Session::new(task, Gpu::sim(), &mut teller).expect("a session")
+    let mut reporter = Reporter::new(out, Duration::ZERO);
+    Session::new(task, Gpu::sim(), &mut reporter).expect("a session")
 }
 
-/// What a loop of 100 messages of 256 bytes comes to, whose card is prepared so.
-fn gone_round(prepare: impl FnOnce(&SimHca, u32)) -> Result<Option<String>, Trouble> {
+/// What a loop of 100 messages of 256 bytes comes to, whose NIC is prepared so.
+fn gone_round(prepare: impl FnOnce(&SimHca, u32)) -> Result<Option<String>, StepError> {
     let (task, mut out) = (task(), Vec::new());
     let session = session(&task, &mut out);
-    let card = SimHca::new(session.supply.clone()).expect("a card");
+    let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
     // A queue pair that is made and destroyed, only to learn which number comes next.
-    let first = card.create(&Request::default()).expect("a pair").endpoint.qpn;
-    prepare(&card, first + 1);
-    let mut ring = Ring::new(&session, Box::new(card), 256).expect("a loop");
+    let first = hca
+        .create(&Request::default())
+        .expect("a pair")
+        .endpoint
+        .qpn;
+    prepare(&hca, first + 1);
+    let mut ring = Ring::new(&session, Box::new(hca), 256).expect("a loop");
     assert_eq!(ring.queues.pair.endpoint.qpn, first + 1);
     let gone = ring.by_stream(&session, 100).map(|(_, wrong)| wrong);
     assert!(
@@ -78,8 +82,11 @@ fn whatever_fails_in_the_middle_of_a_loop_is_told_with_its_syndrome_and_no_strea
             syndrome: told,
             vendor: 0x81,
         };
-        match gone_round(|card, qpn| card.inject(qpn, 7, effect)) {
-            Err(Trouble::Entry { syndrome, vendor: 0x81 }) => assert_eq!(syndrome, told),
+        match gone_round(|hca, qpn| hca.inject(qpn, 7, effect)) {
+            Err(StepError::Wqe {
+                syndrome,
+                vendor: 0x81,
+            }) => assert_eq!(syndrome, told),
             other => panic!("{told:?}: {other:?}"),
         }
     }
@@ -87,10 +94,13 @@ fn whatever_fails_in_the_middle_of_a_loop_is_told_with_its_syndrome_and_no_strea
 
 #[test]
 fn a_completion_that_never_comes_is_told_by_its_word_and_the_stream_let_go() {
-    // The far side's message is put off for longer than anybody waits.
-    let late = Effect::Delay(PATIENCE * 3);
-    match gone_round(|card, qpn| card.inject(qpn, 30, late)) {
-        Err(Trouble::Released(why)) => assert!(why.starts_with("completion 30 did not come within 15"), "{why}"),
+    // The remote side's message is put off for longer than anybody waits.
+    let late = Effect::Delay(TIMEOUT * 3);
+    match gone_round(|hca, qpn| hca.inject(qpn, 30, late)) {
+        Err(StepError::Released(why)) => assert!(
+            why.starts_with("completion 30 did not come within 15"),
+            "{why}"
+        ),
         other => panic!("{other:?}"),
     }
 }
@@ -99,12 +109,19 @@ fn a_completion_that_never_comes_is_told_by_its_word_and_the_stream_let_go() {
 fn a_message_that_is_not_what_a_kernel_wrote_is_found_by_the_kernel_after_the_wait() {
     let (task, mut out) = (task(), Vec::new());
     let session = session(&task, &mut out);
-    let card = SimHca::new(session.supply.clone()).expect("a card");
-    let mut ring = Ring::new(&session, Box::new(card), 256).expect("a loop");
+    let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
+    let mut ring = Ring::new(&session, Box::new(hca), 256).expect("a loop");
     // What is sent is another place.
-    let other: Place = session.supply.place(Home::Host, 4096).expect("memory");
+    let other: Place = session
+        .allocator
+        .place(MemoryLocation::Host, 4096)
+        .expect("memory");
     ring.from = ring.queues.register(&other).expect("registered");
-    let wrong = ring.by_stream(&session, 5).expect("it ends").1.expect("it is told");
+    let wrong = ring
+        .by_stream(&session, 5)
+        .expect("it ends")
+        .1
+        .expect("it is told");
     assert!(
         wrong.starts_with("message 1: 64 words are wrong, the first at byte 0"),
         "{wrong}"
@@ -140,14 +157,19 @@ fn a_stream_that_goes_on_by_itself_is_found() {
 fn memory_that_is_not_registered_for_it_is_refused_in_words() {
     let (task, mut out) = (task(), Vec::new());
     let session = session(&task, &mut out);
-    let card = SimHca::new(session.supply.clone()).expect("a card");
-    let other: Place = session.supply.place(Home::Host, 4096).expect("memory");
-    let foreign = SimHca::new(session.supply.clone()).expect("another card");
-    let region = foreign.register(&other, Access::ALL).expect("registered elsewhere");
-    let mut ring = Ring::new(&session, Box::new(card), 256).expect("a loop");
-    ring.from = Region::new(&other, region.local_key + 1000, 0, Box::new(()));
+    let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
+    let other: Place = session
+        .allocator
+        .place(MemoryLocation::Host, 4096)
+        .expect("memory");
+    let foreign = SimHca::new(session.allocator.clone()).expect("another NIC");
+    let region = foreign
+        .register(&other, Access::ALL)
+        .expect("registered elsewhere");
+    let mut ring = Ring::new(&session, Box::new(hca), 256).expect("a loop");
+    ring.from = MemoryRegion::new(&other, region.lkey + 1000, 0, Box::new(()));
     match ring.by_stream(&session, 5) {
-        Err(Trouble::Entry {
+        Err(StepError::Wqe {
             syndrome: Syndrome::LocalProtection,
             ..
         }) => {}

@@ -6,33 +6,36 @@ use gdrcopy::{MapRequest, PinFlags};
 use gpu::{Allocation, DeviceMemory};
 
 use super::session::Session;
-use crate::probe::events::Teller;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 use crate::probe::sampling::Sampler;
-use crate::probe::trouble::Trouble;
 
 const NAMES: [&str; 5] = ["api.pin", "api.map", "api.info", "api.unmap", "api.unpin"];
 
 /// Times them for each of the depth's sizes.
-pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     for bytes in session.task.terms.depth.call_sizes() {
         let budget = session.task.terms.depth.calls();
-        teller.doing_for(format!("pin, map, unmap and unpin of {bytes} bytes"), 10 * budget.time)?;
+        reporter.doing_for(
+            format!("pin, map, unmap and unpin of {bytes} bytes"),
+            10 * budget.time,
+        )?;
         match session
             .gpu
             .allocate(Allocation::Malloc, *bytes)
-            .map_err(Trouble::from)
+            .map_err(StepError::from)
             .and_then(|memory| time(session, &memory))
         {
             Ok(samples) => {
                 for (name, samples) in NAMES.into_iter().zip(&samples) {
-                    teller.result(session.about.latency(name, Some(*bytes), 0, samples))?;
+                    reporter.result(session.about.latency(name, Some(*bytes), 0, samples))?;
                 }
             }
-            Err(trouble) => teller.result(session.about.impossible(
+            Err(failure) => reporter.result(session.about.impossible(
                 "api.pin",
                 Some(*bytes),
                 false,
-                gpu::sentence(&trouble),
+                gpu::sentence(&failure),
             ))?,
         }
     }
@@ -40,7 +43,7 @@ pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble
 }
 
 /// Seconds of each call, in the order of the names.
-fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], Trouble> {
+fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], StepError> {
     let mut samples: [Vec<f64>; 5] = Default::default();
     // The first one warms up.
     round(session, memory)?;
@@ -55,9 +58,11 @@ fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], T
     Ok(samples)
 }
 
-fn round(session: &Session<'_>, memory: &DeviceMemory) -> Result<[f64; 5], Trouble> {
+fn round(session: &Session<'_>, memory: &DeviceMemory) -> Result<[f64; 5], StepError> {
     let mut marks = [Instant::now(); 6];
-    let pin = session.gdr.pin(memory, 0..memory.len(), PinFlags::default())?;
+    let pin = session
+        .gdr
+        .pin(memory, 0..memory.len(), PinFlags::default())?;
     marks[1] = Instant::now();
     let mapping = pin.map(MapRequest::Default)?;
     marks[2] = Instant::now();
@@ -67,5 +72,7 @@ fn round(session: &Session<'_>, memory: &DeviceMemory) -> Result<[f64; 5], Troub
     marks[4] = Instant::now();
     drop(pin);
     marks[5] = Instant::now();
-    Ok(std::array::from_fn(|at| (marks[at + 1] - marks[at]).as_secs_f64()))
+    Ok(std::array::from_fn(|at| {
+        (marks[at + 1] - marks[at]).as_secs_f64()
+    }))
 }

@@ -10,19 +10,25 @@ use super::session::Session;
 use super::{calls, kernels_check, ping_pong, sweep, validate};
 use crate::model::{BackendChoice, BackendOutcome};
 use crate::probe::child::bind;
-use crate::probe::events::Teller;
-use crate::probe::trouble::Trouble;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 
 /// Probes the mapping of one GPU.
-pub fn answer(task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
-    match probe(task, teller) {
+pub fn answer(task: &Task, reporter: &mut Reporter<'_>) -> io::Result<()> {
+    match probe(task, reporter) {
         Ok(()) => Ok(()),
         // Nobody hears it any more.
-        Err(Trouble::Io(error)) => Err(error),
-        Err(trouble) => {
-            let backend = if task.target.ordinal.is_none() { "sim" } else { "" };
-            let about = task.target.about(backend, task.node.as_ref().map(|node| node.0));
-            teller.result(about.impossible("map", None, true, gpu::sentence(&trouble)))
+        Err(StepError::Io(error)) => Err(error),
+        Err(failure) => {
+            let backend = if task.target.ordinal.is_none() {
+                "sim"
+            } else {
+                ""
+            };
+            let about = task
+                .target
+                .about(backend, task.node.as_ref().map(|node| node.0));
+            reporter.result(about.impossible("map", None, true, gpu::sentence(&failure)))
         }
     }
 }
@@ -33,27 +39,27 @@ pub fn kernels() -> Vec<&'static str> {
     kernels.map(gdrcopy::copy::Kernel::name).collect()
 }
 
-fn probe(task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+fn probe(task: &Task, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     if let Some((node, cpus)) = &task.node {
         bind(*node, cpus)?;
     }
-    teller.doing("CUDA to open the GPU")?;
+    reporter.doing("CUDA to open the GPU")?;
     let gpu = task.target.open()?;
-    teller.doing("a backend to open")?;
+    reporter.doing("a backend to open")?;
     let backends = backends(task);
     let opened = match (&task.backend, task.target.ordinal) {
         (_, None) => Gdr::open_with(BackendKind::Sim),
         (Some(name), _) => BackendKind::named(name).map_or_else(Gdr::open, Gdr::open_with),
         (None, _) => Gdr::open(),
     };
-    let mut session = Session::new(task, gpu, opened, backends, teller)?;
+    let mut session = Session::new(task, gpu, opened, backends, reporter)?;
     if !task.sweep_only {
-        validate::run(&mut session, teller)?;
-        kernels_check::run(&mut session, teller)?;
-        calls::run(&session, teller)?;
-        ping_pong::run(&session, teller)?;
+        validate::run(&mut session, reporter)?;
+        kernels_check::run(&mut session, reporter)?;
+        calls::run(&session, reporter)?;
+        ping_pong::run(&session, reporter)?;
     }
-    sweep::run(&mut session, teller)
+    sweep::run(&mut session, reporter)
 }
 
 fn backends(task: &Task) -> Vec<BackendChoice> {
@@ -61,11 +67,15 @@ fn backends(task: &Task) -> Vec<BackendChoice> {
         Some(_) => Gdr::explain(),
         None => Vec::new(),
     };
-    let choices = found.into_iter().filter(|found| found.backend != BackendKind::Sim);
+    let choices = found
+        .into_iter()
+        .filter(|found| found.backend != BackendKind::Sim);
     choices
         .map(|found| BackendChoice {
             outcome: match (&task.backend, found.outcome) {
-                (Some(forced), Outcome::Chosen | Outcome::Usable) if forced != found.backend.name() => {
+                (Some(forced), Outcome::Chosen | Outcome::Usable)
+                    if forced != found.backend.name() =>
+                {
                     BackendOutcome::Usable
                 }
                 (Some(_), Outcome::Usable) | (_, Outcome::Chosen) => BackendOutcome::Chosen,

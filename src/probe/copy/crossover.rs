@@ -13,7 +13,9 @@ pub fn crossover(results: &[ProbeResult], about: &Subject, direction: &str) -> O
     let medians = |name: String| -> BTreeMap<u64, f64> {
         results
             .iter()
-            .filter(|result| result.name == name && result.subject == about.subject && result.numa == about.numa)
+            .filter(|result| {
+                result.name == name && result.subject == about.subject && result.numa == about.numa
+            })
             .filter_map(|result| Some((result.bytes?, result.median?)))
             .collect()
     };
@@ -58,9 +60,15 @@ mod tests {
 
     #[test]
     fn it_is_where_the_engine_wins_for_good() {
-        assert_eq!(found(&[1.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]), Some(Some(4.0)));
+        assert_eq!(
+            found(&[1.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]),
+            Some(Some(4.0))
+        );
         // One lucky point in between is none.
-        assert_eq!(found(&[4.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]), Some(Some(4.0)));
+        assert_eq!(
+            found(&[4.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]),
+            Some(Some(4.0))
+        );
         assert_eq!(
             found(&[1.0, 1.0], &[3.0, 3.0]),
             Some(None),

@@ -78,7 +78,7 @@ mod tests {
                         pci_express: Some(0.5),
                         ..Shares::default()
                     },
-                    patience: Duration::ZERO,
+                    timeout: Duration::ZERO,
                 },
             },
             backend: None,

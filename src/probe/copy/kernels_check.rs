@@ -7,8 +7,8 @@ use super::session::{Session, device_differs, pattern, wrong_at};
 use super::validate::Verified;
 use crate::probe::bytes::compare;
 use crate::probe::depth::Depth;
-use crate::probe::events::Teller;
-use crate::probe::trouble::Trouble;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 
 /// What one small copy may touch, and what lies around it.
 const SLOT: usize = 512;
@@ -24,7 +24,10 @@ fn small(depth: Depth) -> Vec<(usize, usize)> {
             (1..=33).chain([63, 64, 65, 127, 128, 129, 192]).collect(),
             vec![0, 1, 2, 4, 8, 31, 63],
         ),
-        Depth::Default | Depth::Full => ((1..=192).collect(), (0..17).chain([31, 32, 33, 48, 63]).collect()),
+        Depth::Default | Depth::Full => (
+            (1..=192).collect(),
+            (0..17).chain([31, 32, 33, 48, 63]).collect(),
+        ),
     };
     sizes
         .iter()
@@ -36,29 +39,31 @@ fn small(depth: Depth) -> Vec<(usize, usize)> {
 const LARGE: [(usize, usize); 3] = [(4095, 1), (65_537, 3), (1_048_589, 5)];
 
 /// Verifies them on the session's buffer.
-pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let chosen = session.mapping.copier();
     for kernel in kernels().iter().filter(|kernel| kernel.supported()) {
         let name = format!("validate.kernel.{}", kernel.name());
-        teller.doing(format!("copy kernel {}", kernel.name()))?;
+        reporter.doing(format!("copy kernel {}", kernel.name()))?;
         let result = match Copier::with_kernels(kernel, kernel)
-            .map_err(Trouble::from)
+            .map_err(StepError::from)
             .and_then(|copier| {
                 session.mapping.set_copier(copier)?;
                 check(session)
             }) {
             Ok(Verified::Right(verified)) => session.about.right(&name, None, verified),
             Ok(Verified::Wrong(reason)) => session.about.wrong(&name, None, reason),
-            Err(Trouble::Io(error)) => return Err(error.into()),
-            Err(trouble) => session.about.impossible(&name, None, false, gpu::sentence(&trouble)),
+            Err(StepError::Io(error)) => return Err(error.into()),
+            Err(failure) => session
+                .about
+                .impossible(&name, None, false, gpu::sentence(&failure)),
         };
         session.mapping.set_copier(chosen)?;
-        teller.result(result)?;
+        reporter.result(result)?;
     }
     Ok(())
 }
 
-fn check(session: &mut Session<'_>) -> Result<Verified, Trouble> {
+fn check(session: &mut Session<'_>) -> Result<Verified, StepError> {
     let mut verified = 0;
     let slots = session.memory.len() / SLOT;
     let all = small(session.task.terms.depth);
@@ -82,10 +87,15 @@ fn check(session: &mut Session<'_>) -> Result<Verified, Trouble> {
 }
 
 /// Many small copies to slots of their own, then one look at all of them and what is between them.
-fn small_copies(session: &mut Session<'_>, cases: &[(usize, usize)]) -> Result<Verified, Trouble> {
+fn small_copies(
+    session: &mut Session<'_>,
+    cases: &[(usize, usize)],
+) -> Result<Verified, StepError> {
     let source = pattern(5, SLOT);
     let mut image = vec![UNTOUCHED; cases.len() * SLOT];
-    session.stream.fill(&session.memory, 0, image.len(), UNTOUCHED)?;
+    session
+        .stream
+        .fill(&session.memory, 0, image.len(), UNTOUCHED)?;
     session.stream.synchronize()?;
     for (slot, (size, offset)) in cases.iter().enumerate() {
         let at = slot * SLOT + BEFORE + offset;
@@ -96,7 +106,10 @@ fn small_copies(session: &mut Session<'_>, cases: &[(usize, usize)]) -> Result<V
     }
     if let Some(mismatch) = device_differs(&session.stream, &session.memory, 0, &image)? {
         let wrong = wrong_at(&session.memory, 0, &mismatch);
-        return Ok(Verified::Wrong(format!("{wrong} ({})", case(cases, mismatch.at, "to"))));
+        return Ok(Verified::Wrong(format!(
+            "{wrong} ({})",
+            case(cases, mismatch.at, "to")
+        )));
     }
     let mut found = vec![UNTOUCHED; SLOT];
     let mut expected = vec![UNTOUCHED; SLOT];
@@ -125,7 +138,11 @@ fn case(cases: &[(usize, usize)], at: usize, direction: &str) -> String {
     })
 }
 
-fn large_copy(session: &mut Session<'_>, size: usize, offset: usize) -> Result<Verified, Trouble> {
+fn large_copy(
+    session: &mut Session<'_>,
+    size: usize,
+    offset: usize,
+) -> Result<Verified, StepError> {
     let Session {
         stream,
         memory,
@@ -159,7 +176,7 @@ fn read_back(
     mapping: &Mapping,
     offset: usize,
     expected: &[u8],
-) -> Result<Option<crate::probe::bytes::Mismatch>, Trouble> {
+) -> Result<Option<crate::probe::bytes::Mismatch>, StepError> {
     let mut found: Vec<u8> = expected.iter().map(|byte| !byte).collect();
     mapping.read(offset, &mut found)?;
     Ok(compare(expected, &found))

@@ -6,32 +6,32 @@ use gpu::Allocation;
 
 use super::session::{Session, map};
 use crate::model::ProbeResult;
-use crate::probe::events::Teller;
-use crate::probe::trouble::Trouble;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 
 const NAME: &str = "ping-pong";
 /// A flag is one word.
 const FLAG: usize = 4;
-/// The kernel's own patience is longer: this one ends first and tells.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The kernel's own timeout is longer: this one ends first and tells.
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// No round is begun after this: on a busy machine without a GPU one may take milliseconds.
 const ENOUGH: Duration = Duration::from_secs(1);
 /// What ends the kernel early, and what it answers then.
 const STOP: u32 = u32::MAX;
 
 /// Plays, and times each round.
-pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    teller.doing_for("a kernel that answers the CPU", PATIENCE)?;
+pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+    reporter.doing_for("a kernel that answers the CPU", TIMEOUT)?;
     let result = match play(session) {
         Ok(result) => result,
-        Err(trouble) => session
+        Err(failure) => session
             .about
-            .impossible(NAME, Some(FLAG), false, gpu::sentence(&trouble)),
+            .impossible(NAME, Some(FLAG), false, gpu::sentence(&failure)),
     };
-    Ok(teller.result(result)?)
+    Ok(reporter.result(result)?)
 }
 
-fn play(session: &Session<'_>) -> Result<ProbeResult, Trouble> {
+fn play(session: &Session<'_>) -> Result<ProbeResult, StepError> {
     let rounds = session.task.terms.depth.round_trips();
     let flag = session.gpu.allocate(Allocation::Malloc, 64 << 10)?;
     let reply = session.gpu.pinned(64)?;
@@ -60,12 +60,12 @@ fn play(session: &Session<'_>) -> Result<ProbeResult, Trouble> {
             }
             looks = looks.wrapping_add(1);
             // The clock is looked at rarely: it costs as much as a look at the reply.
-            if looks.is_multiple_of(4096) && begun.elapsed() > PATIENCE {
+            if looks.is_multiple_of(4096) && begun.elapsed() > TIMEOUT {
                 mapping.store(0, STOP)?;
                 mapping.fence();
                 let why = format!(
                     "the kernel did not answer number {round} within {} s: it answered {answer}",
-                    PATIENCE.as_secs()
+                    TIMEOUT.as_secs()
                 );
                 return Ok(session.about.impossible(NAME, Some(FLAG), true, why));
             }

@@ -11,7 +11,9 @@ const LARGEST: usize = 64 << 20;
 impl Depth {
     /// The sizes of a sweep, ascending: powers of two.
     pub fn sizes(self) -> Vec<usize> {
-        (0..=LARGEST.ilog2()).map(|exponent| 1 << exponent).collect()
+        (0..=LARGEST.ilog2())
+            .map(|exponent| 1 << exponent)
+            .collect()
     }
 
     /// What one point of a sweep may cost.
@@ -47,7 +49,15 @@ impl Depth {
         match self {
             Self::Quick => &[64 << 10],
             Self::Default => &[4 << 10, 64 << 10, 1 << 20, 16 << 20],
-            Self::Full => &[4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30],
+            Self::Full => &[
+                4 << 10,
+                64 << 10,
+                1 << 20,
+                16 << 20,
+                64 << 20,
+                256 << 20,
+                1 << 30,
+            ],
         }
     }
 
@@ -86,6 +96,9 @@ mod tests {
     fn a_quick_sweep_is_budgeted_below_two_seconds() {
         // Two directions, each mapped, pinned and pageable.
         let points = Depth::Quick.sizes().len() * 2 * 3;
-        assert!(Depth::Quick.point().time * u32::try_from(points).expect("few") < Duration::from_secs(2));
+        assert!(
+            Depth::Quick.point().time * u32::try_from(points).expect("few")
+                < Duration::from_secs(2)
+        );
     }
 }

@@ -8,8 +8,8 @@ use gpu::{Allocation, DeviceMemory, Gpu, Pattern, Stream};
 use super::request::Task;
 use crate::model::{BackendChoice, ProbedGpu};
 use crate::probe::bytes::{Mismatch, compare};
-use crate::probe::events::{Event, Teller};
-use crate::probe::trouble::Trouble;
+use crate::probe::events::{Event, Reporter};
+use crate::probe::failure::StepError;
 use crate::probe::verdict::Subject;
 
 /// The GPU under the probe, mapped.
@@ -39,8 +39,8 @@ impl<'a> Session<'a> {
         gpu: Gpu,
         gdr: Result<Gdr, gdrcopy::Error>,
         backends: Vec<BackendChoice>,
-        teller: &mut Teller<'_>,
-    ) -> Result<Self, Trouble> {
+        reporter: &mut Reporter<'_>,
+    ) -> Result<Self, StepError> {
         let sizes = if task.terms.sizes.is_empty() {
             task.terms.depth.sizes()
         } else {
@@ -52,11 +52,15 @@ impl<'a> Session<'a> {
         };
         let map = || {
             let gdr = gdr?;
-            teller.doing("a stream and a buffer")?;
+            reporter.doing("a stream and a buffer")?;
             let stream = gpu.stream()?;
             let largest = sizes.last().copied().unwrap_or(1);
             let memory = gpu.allocate(Allocation::Malloc, largest + SLACK)?;
-            teller.doing(format!("backend {} to map {} bytes", gdr.backend(), memory.len()))?;
+            reporter.doing(format!(
+                "backend {} to map {} bytes",
+                gdr.backend(),
+                memory.len()
+            ))?;
             let mapping = map(&gdr, &memory)?;
             Ok((gdr, stream, memory, mapping))
         };
@@ -64,7 +68,7 @@ impl<'a> Session<'a> {
             Ok((gdr, stream, memory, mapping)) => {
                 let copier = mapping.copier();
                 let backend = gdr.backend().name().to_owned();
-                teller.tell(&Event::Gpu(Box::new(ProbedGpu {
+                reporter.tell(&Event::Gpu(Box::new(ProbedGpu {
                     backend: Some(backend.clone()),
                     mapping: Some(mapping_word(mapping.mapping_type()).to_owned()),
                     write_kernel: Some(copier.write_kernel().to_owned()),
@@ -84,9 +88,9 @@ impl<'a> Session<'a> {
                     mapping,
                 })
             }
-            Err(trouble) => {
-                teller.tell(&Event::Gpu(Box::new(probed)))?;
-                Err(trouble)
+            Err(failure) => {
+                reporter.tell(&Event::Gpu(Box::new(probed)))?;
+                Err(failure)
             }
         }
     }

@@ -30,21 +30,38 @@ pub fn run(
     progress: &mut dyn Watcher,
 ) -> Result<ProbeReport, ProbeError> {
     let scope = (&options.scope, 1);
-    let report = probe("copy", scope, machine, interrupts, progress, |children, gpus| {
-        let kernel = options.kernel.iter().map(|kernel| ("GDR_COPY_KERNEL", kernel.as_str()));
-        let kernel: Vec<(&str, &str)> = kernel.collect();
-        for gpu in gpus {
-            for task in tasks(options, machine, &gpu)? {
-                let subject = task.target.subject.clone();
-                if !children.run(&subject, &Request::Copy(Box::new(task)), &kernel)?.go_on {
-                    return Ok(());
+    let report = probe(
+        "copy",
+        scope,
+        machine,
+        interrupts,
+        progress,
+        |children, gpus| {
+            let kernel = options
+                .kernel
+                .iter()
+                .map(|kernel| ("GDR_COPY_KERNEL", kernel.as_str()));
+            let kernel: Vec<(&str, &str)> = kernel.collect();
+            for gpu in gpus {
+                for task in tasks(options, machine, &gpu)? {
+                    let subject = task.target.subject.clone();
+                    if !children
+                        .run(&subject, &Request::Copy(Box::new(task)), &kernel)?
+                        .go_on
+                    {
+                        return Ok(());
+                    }
                 }
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     // From which size on cuMemcpy wins is not known of sweeps that did not come to their end.
-    Ok(if report.complete { finished(report) } else { report })
+    Ok(if report.complete {
+        finished(report)
+    } else {
+        report
+    })
 }
 
 /// What is worked out of the results once all are there.
@@ -56,7 +73,11 @@ fn finished(mut report: ProbeReport) -> ProbeReport {
         .iter()
         .filter(|result| result.name == "copy.write.latency")
     {
-        let sweep = (result.subject.as_str(), result.backend.as_str(), result.numa);
+        let sweep = (
+            result.subject.as_str(),
+            result.backend.as_str(),
+            result.numa,
+        );
         if !sweeps.contains(&sweep) {
             sweeps.push(sweep);
         }
@@ -67,7 +88,9 @@ fn finished(mut report: ProbeReport) -> ProbeReport {
             backend: backend.to_owned(),
             numa,
         };
-        found.extend(["write", "read"].map(|direction| crossover(&report.results, &about, direction)));
+        found.extend(
+            ["write", "read"].map(|direction| crossover(&report.results, &about, direction)),
+        );
     }
     report.results.extend(found.into_iter().flatten());
     report
@@ -123,7 +146,7 @@ mod tests {
                 place("GPU1", "0000:86:00.0", Some(1)),
             ],
             nodes: vec![node(0, 0..4), node(1, 4..8), node(2, 0..0)],
-            cards: Vec::new(),
+            nics: Vec::new(),
             ways: Default::default(),
         }
     }
@@ -149,7 +172,7 @@ mod tests {
                     depth: Depth::Quick,
                     sizes: Vec::new(),
                     shares: Shares::default(),
-                    patience: Duration::from_secs(10),
+                    timeout: Duration::from_secs(10),
                 },
             },
             backend: None,
@@ -169,10 +192,20 @@ mod tests {
     fn a_gpu_goes_by_the_name_that_topo_gives_it() {
         let both = ["GPU1 (0000:86:00.0)", "GPU0 (0000:3b:00.0)"];
         assert_eq!(subjects(&["all"]).expect("all"), both);
-        for wanted in ["0", "GPU0", "gpu0", "0000:3b:00.0", "3b:00.0", "GPU-00000001"] {
+        for wanted in [
+            "0",
+            "GPU0",
+            "gpu0",
+            "0000:3b:00.0",
+            "3b:00.0",
+            "GPU-00000001",
+        ] {
             assert_eq!(subjects(&[wanted]).expect(wanted), both[1..], "{wanted}");
         }
-        assert_eq!(subjects(&["1", "86:00.0", "GPU1"]).expect("once"), both[..1]);
+        assert_eq!(
+            subjects(&["1", "86:00.0", "GPU1"]).expect("once"),
+            both[..1]
+        );
         let error = subjects(&["2"]).expect_err("there are two");
         assert_eq!(
             error,
@@ -183,7 +216,9 @@ mod tests {
     fn nodes_of(wanted: Nodes, machine: &Machine) -> Result<Vec<(Option<u32>, bool)>, String> {
         let listed = listed();
         let options = options(&["1"], wanted);
-        let gpu = chosen(&options.scope, machine, &listed).expect("a GPU").remove(0);
+        let gpu = chosen(&options.scope, machine, &listed)
+            .expect("a GPU")
+            .remove(0);
         let tasks = tasks(&options, machine, &gpu).map_err(|error| error.to_string())?;
         Ok(tasks
             .iter()
@@ -195,11 +230,17 @@ mod tests {
     fn the_gpus_own_node_comes_first_and_does_everything() {
         let machine = machine();
         let nodes = |wanted| nodes_of(wanted, &machine);
-        assert_eq!(nodes(Nodes::All), Ok(vec![(Some(1), false), (Some(0), true)]));
+        assert_eq!(
+            nodes(Nodes::All),
+            Ok(vec![(Some(1), false), (Some(0), true)])
+        );
         assert_eq!(nodes(Nodes::Near), Ok(vec![(Some(1), false)]));
         assert_eq!(nodes(Nodes::One(0)), Ok(vec![(Some(0), false)]));
         let error = nodes(Nodes::One(2)).expect_err("it has no CPU");
-        assert_eq!(error, "there is no NUMA node 2 with CPUs here; there are: 1, 0");
+        assert_eq!(
+            error,
+            "there is no NUMA node 2 with CPUs here; there are: 1, 0"
+        );
     }
 
     #[test]
@@ -212,7 +253,9 @@ mod tests {
         homeless.gpus.clear();
         let listed = listed();
         let options = options(&["all"], Nodes::Near);
-        let gpu = chosen(&options.scope, &homeless, &listed).expect("GPUs").remove(0);
+        let gpu = chosen(&options.scope, &homeless, &listed)
+            .expect("GPUs")
+            .remove(0);
         let tasks = tasks(&options, &homeless, &gpu).expect("a task");
         assert_eq!((tasks.len(), &tasks[0].node), (1, &None));
     }

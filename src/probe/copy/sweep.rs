@@ -4,9 +4,9 @@ use gpu::{HostMemory, Kind, Pattern};
 
 use super::session::{Session, allowance, device_differs, pattern, wrong_at};
 use crate::probe::bytes::compare;
-use crate::probe::events::Teller;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 use crate::probe::sampling::{time, time_singly};
-use crate::probe::trouble::Trouble;
 use crate::probe::verdict::{Promise, Subject};
 
 /// From this size on bandwidth is a figure worth having.
@@ -18,37 +18,46 @@ const PAGE: usize = 4 << 10;
 /// More than a CPU has line fill buffers.
 const MOST_PLACES: usize = 64;
 /// Measures every size.
-pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let sizes = session.sizes.clone();
     let ways = if session.task.sweep_only { 2 } else { 6 };
-    teller.expect_more((sizes.len() * ways) as u64);
+    reporter.expect_more((sizes.len() * ways) as u64);
     let pinned = match session.task.sweep_only {
         true => None,
-        false => pinned(session, sizes.last().copied().unwrap_or(1), teller)?,
+        false => pinned(session, sizes.last().copied().unwrap_or(1), reporter)?,
     };
     for bytes in sizes {
         // A pattern of its own for each size: what an earlier one left behind is not what should be there.
         let source = pattern(2 * bytes as u64 + 1000, bytes);
-        mapped(session, &source, teller)?;
+        mapped(session, &source, reporter)?;
         if !session.task.sweep_only {
             if let Some(pinned) = &pinned {
-                engine_pinned(session, pinned, &source, teller)?;
+                engine_pinned(session, pinned, &source, reporter)?;
             }
-            engine_pageable(session, &source, teller)?;
+            engine_pageable(session, &source, reporter)?;
         }
     }
     Ok(())
 }
 
 /// Pinned memory for the comparison; without it, the rest is worth having all the same.
-fn pinned(session: &Session<'_>, bytes: usize, teller: &mut Teller<'_>) -> Result<Option<HostMemory>, Trouble> {
-    teller.doing("pinned host memory")?;
+fn pinned(
+    session: &Session<'_>,
+    bytes: usize,
+    reporter: &mut Reporter<'_>,
+) -> Result<Option<HostMemory>, StepError> {
+    reporter.doing("pinned host memory")?;
     match session.gpu.pinned(bytes) {
         Ok(memory) => Ok(Some(memory)),
         Err(error) => {
             let required = error.kind() == Kind::Broken;
             let why = gpu::sentence(&error);
-            teller.result(session.about_cuda.impossible("cuda.pinned", Some(bytes), required, why))?;
+            reporter.result(session.about_cuda.impossible(
+                "cuda.pinned",
+                Some(bytes),
+                required,
+                why,
+            ))?;
             Ok(None)
         }
     }
@@ -62,16 +71,22 @@ fn report(
     samples: &[f64],
     wrong: Option<String>,
     promise: Option<Promise>,
-    teller: &mut Teller<'_>,
-) -> Result<(), Trouble> {
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
     let latency = format!("{name}.latency");
     if let Some(wrong) = wrong {
-        return Ok(teller.result(about.wrong(&latency, Some(bytes), wrong))?);
+        return Ok(reporter.result(about.wrong(&latency, Some(bytes), wrong))?);
     }
-    teller.result(about.latency(&latency, Some(bytes), bytes, samples))?;
+    reporter.result(about.latency(&latency, Some(bytes), bytes, samples))?;
     if bytes >= WORTH {
         let promise = promise.filter(|_| bytes >= LIMITED_BY_LINK);
-        teller.result(about.bandwidth(&format!("{name}.bandwidth"), bytes, 0, samples, promise))?;
+        reporter.result(about.bandwidth(
+            &format!("{name}.bandwidth"),
+            bytes,
+            0,
+            samples,
+            promise,
+        ))?;
     }
     Ok(())
 }
@@ -83,10 +98,14 @@ fn promise(session: &Session<'_>, share: Option<f64>) -> Option<Promise> {
     })
 }
 
-fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
+fn mapped(
+    session: &mut Session<'_>,
+    source: &[u8],
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
     let bytes = source.len();
     let budget = session.task.terms.depth.point();
-    teller.doing_for(
+    reporter.doing_for(
         format!("{bytes} bytes through the mapping, to the GPU"),
         10 * budget.time + allowance(bytes),
     )?;
@@ -94,9 +113,17 @@ fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> 
     let wrong = device_differs(&session.stream, &session.memory, 0, source)?;
     let wrong = wrong.map(|mismatch| wrong_at(&session.memory, 0, &mismatch));
     let promised = promise(session, session.task.terms.shares.mapping);
-    report(&session.about, "copy.write", bytes, &samples, wrong, promised, teller)?;
+    report(
+        &session.about,
+        "copy.write",
+        bytes,
+        &samples,
+        wrong,
+        promised,
+        reporter,
+    )?;
 
-    teller.doing_for(
+    reporter.doing_for(
         format!("{bytes} bytes through the mapping, from the GPU"),
         10 * budget.time + allowance(bytes),
     )?;
@@ -115,9 +142,18 @@ fn mapped(session: &mut Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> 
     let samples = time_singly(budget, || mapping.read(places.next(), &mut found))?;
     let mut expected = vec![0; bytes];
     seed.fill(&mut expected, (places.last() / 4) as u64);
-    let wrong = compare(&expected, &found).map(|mismatch| wrong_at(memory, places.last(), &mismatch));
+    let wrong =
+        compare(&expected, &found).map(|mismatch| wrong_at(memory, places.last(), &mismatch));
     let promised = promise(session, None);
-    report(&session.about, "copy.read", bytes, &samples, wrong, promised, teller)
+    report(
+        &session.about,
+        "copy.read",
+        bytes,
+        &samples,
+        wrong,
+        promised,
+        reporter,
+    )
 }
 
 /// Where to read from next. A streaming load may be answered from the buffers that the last one filled (0.007 µs, where a
@@ -133,7 +169,11 @@ impl Places {
     fn new(buffer: usize, bytes: usize) -> Self {
         let stride = bytes.next_multiple_of(PAGE);
         let count = (buffer.saturating_sub(bytes) / stride + 1).min(MOST_PLACES);
-        Self { stride, count, at: 0 }
+        Self {
+            stride,
+            count,
+            at: 0,
+        }
     }
 
     fn next(&mut self) -> usize {
@@ -151,13 +191,13 @@ fn engine_pinned(
     session: &Session<'_>,
     host: &HostMemory,
     source: &[u8],
-    teller: &mut Teller<'_>,
-) -> Result<(), Trouble> {
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
     let bytes = source.len();
     let budget = session.task.terms.depth.point();
     let (stream, memory) = (&session.stream, &session.memory);
     let promised = promise(session, session.task.terms.shares.pci_express);
-    teller.doing_for(
+    reporter.doing_for(
         format!("cuMemcpy of {bytes} bytes from pinned memory"),
         10 * budget.time + allowance(bytes),
     )?;
@@ -166,7 +206,8 @@ fn engine_pinned(
         stream.upload(memory, 0, host, 0, bytes)?;
         stream.synchronize()
     })?;
-    let wrong = device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
+    let wrong =
+        device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
     report(
         &session.about_cuda,
         "cuda.pinned.write",
@@ -174,10 +215,10 @@ fn engine_pinned(
         &samples,
         wrong,
         promised,
-        teller,
+        reporter,
     )?;
 
-    teller.doing_for(
+    reporter.doing_for(
         format!("cuMemcpy of {bytes} bytes to pinned memory"),
         10 * budget.time + allowance(bytes),
     )?;
@@ -197,20 +238,25 @@ fn engine_pinned(
         &samples,
         wrong,
         promised,
-        teller,
+        reporter,
     )
 }
 
-fn engine_pageable(session: &Session<'_>, source: &[u8], teller: &mut Teller<'_>) -> Result<(), Trouble> {
+fn engine_pageable(
+    session: &Session<'_>,
+    source: &[u8],
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
     let bytes = source.len();
     let budget = session.task.terms.depth.point();
     let (stream, memory) = (&session.stream, &session.memory);
-    teller.doing_for(
+    reporter.doing_for(
         format!("cuMemcpy of {bytes} bytes from pageable memory"),
         10 * budget.time + allowance(bytes),
     )?;
     let samples = time(budget, || stream.write(memory, 0, source))?;
-    let wrong = device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
+    let wrong =
+        device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
     report(
         &session.about_cuda,
         "cuda.pageable.write",
@@ -218,10 +264,10 @@ fn engine_pageable(session: &Session<'_>, source: &[u8], teller: &mut Teller<'_>
         &samples,
         wrong,
         None,
-        teller,
+        reporter,
     )?;
 
-    teller.doing_for(
+    reporter.doing_for(
         format!("cuMemcpy of {bytes} bytes to pageable memory"),
         10 * budget.time + allowance(bytes),
     )?;
@@ -235,7 +281,7 @@ fn engine_pageable(session: &Session<'_>, source: &[u8], teller: &mut Teller<'_>
         &samples,
         wrong,
         None,
-        teller,
+        reporter,
     )
 }
 
@@ -254,7 +300,8 @@ mod tests {
             (1_048_572, 524_287, 1),
         ] {
             let mut places = Places::new(buffer, bytes);
-            let seen: std::collections::BTreeSet<usize> = (0..1000).map(|_| places.next()).collect();
+            let seen: std::collections::BTreeSet<usize> =
+                (0..1000).map(|_| places.next()).collect();
             assert_eq!(seen.len(), count, "{buffer} {bytes}");
             assert!(seen.iter().all(|at| at + bytes <= buffer && at % 4096 == 0));
             assert_eq!(places.last(), places.at * places.stride);

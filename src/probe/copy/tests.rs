@@ -12,7 +12,7 @@ use super::{kernels_check, sweep};
 use crate::model::Shares;
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::depth::{Depth, Terms};
-use crate::probe::events::{Event, Teller};
+use crate::probe::events::{Event, Reporter};
 use crate::probe::request::Target;
 
 const BYTES: usize = 8192;
@@ -33,21 +33,25 @@ fn task() -> Task {
             depth: Depth::Quick,
             sizes: vec![100, BYTES],
             shares: Shares::default(),
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
         },
     }
 }
 
-fn session<'a>(task: &'a Task, teller: &mut Teller<'_>) -> Session<'a> {
+fn session<'a>(task: &'a Task, reporter: &mut Reporter<'_>) -> Session<'a> {
     let gdr = Gdr::open_with(BackendKind::Sim);
-    Session::new(task, Gpu::sim(), gdr, Vec::new(), teller).unwrap_or_else(|trouble| panic!("{trouble}"))
+    Session::new(task, Gpu::sim(), gdr, Vec::new(), reporter)
+        .unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 /// What a part of the work told as results, of a session whose mapping shows other memory where `crossed`.
-fn results(crossed: bool, work: fn(&mut Session<'_>, &mut Teller<'_>)) -> (u64, Vec<ProbeResult>) {
+fn results(
+    crossed: bool,
+    work: fn(&mut Session<'_>, &mut Reporter<'_>),
+) -> (u64, Vec<ProbeResult>) {
     let (task, mut out) = (task(), Vec::new());
-    let mut teller = Teller::new(&mut out, task.terms.patience);
-    let mut session = session(&task, &mut teller);
+    let mut reporter = Reporter::new(&mut out, task.terms.timeout);
+    let mut session = session(&task, &mut reporter);
     let address = session.memory.address().get();
     let other = session
         .gpu
@@ -56,10 +60,12 @@ fn results(crossed: bool, work: fn(&mut Session<'_>, &mut Teller<'_>)) -> (u64, 
     if crossed {
         session.mapping = map(&session.gdr, &other).expect("a mapping");
     }
-    work(&mut session, &mut teller);
+    work(&mut session, &mut reporter);
     drop(session);
     let text = String::from_utf8(out).expect("text");
-    let events = text.lines().map(|line| serde_json::from_str(line).expect("an event"));
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an event"));
     let results = events.filter_map(|event| match event {
         Event::Result(result) => Some(*result),
         _ => None,
@@ -71,11 +77,12 @@ fn results(crossed: bool, work: fn(&mut Session<'_>, &mut Teller<'_>)) -> (u64, 
 fn sweeps_and_kernels_find_wrong_bytes_and_say_where() {
     for (work, name) in [
         (
-            (|session, teller| sweep::run(session, teller).expect("told")) as fn(&mut Session<'_>, &mut Teller<'_>),
+            (|session, reporter| sweep::run(session, reporter).expect("told"))
+                as fn(&mut Session<'_>, &mut Reporter<'_>),
             "copy.",
         ),
         (
-            |session, teller| kernels_check::run(session, teller).expect("told"),
+            |session, reporter| kernels_check::run(session, reporter).expect("told"),
             "validate.kernel.",
         ),
     ] {
@@ -95,10 +102,16 @@ fn sweeps_and_kernels_find_wrong_bytes_and_say_where() {
             );
             let reason = result.reason.expect("a reason");
             // Within the buffer's first mebibytes, whatever the first wrong byte is.
-            let said = reason.split(':').next().and_then(|word| word.strip_prefix("0x"));
+            let said = reason
+                .split(':')
+                .next()
+                .and_then(|word| word.strip_prefix("0x"));
             let said = u64::from_str_radix(said.expect("an address"), 16).expect("a number");
             assert!((address..address + (4 << 20)).contains(&said), "{reason}");
-            assert!(reason.contains(" is 0x") && reason.contains("should be 0x"), "{reason}");
+            assert!(
+                reason.contains(" is 0x") && reason.contains("should be 0x"),
+                "{reason}"
+            );
         }
     }
 }
@@ -106,8 +119,13 @@ fn sweeps_and_kernels_find_wrong_bytes_and_say_where() {
 #[test]
 fn each_check_of_an_allocation_finds_wrong_bytes() {
     let (task, mut out, mut told) = (task(), Vec::new(), Vec::new());
-    let session = session(&task, &mut Teller::new(&mut out, task.terms.patience));
-    let allocate = || session.gpu.allocate(Allocation::Malloc, BYTES).expect("memory");
+    let session = session(&task, &mut Reporter::new(&mut out, task.terms.timeout));
+    let allocate = || {
+        session
+            .gpu
+            .allocate(Allocation::Malloc, BYTES)
+            .expect("memory")
+    };
     let (memory, other) = (allocate(), allocate());
     for crossed in [false, true] {
         let shown = if crossed { &other } else { &memory };
@@ -116,10 +134,13 @@ fn each_check_of_an_allocation_finds_wrong_bytes() {
             session: &session,
             memory: &memory,
             mapping: &mut mapping,
-            teller: &mut Teller::new(&mut told, task.terms.patience),
+            reporter: &mut Reporter::new(&mut told, task.terms.timeout),
         };
         for part in Part::ALL {
-            match check.run(part).unwrap_or_else(|trouble| panic!("{trouble}")) {
+            match check
+                .run(part)
+                .unwrap_or_else(|failure| panic!("{failure}"))
+            {
                 Verified::Right(bytes) => assert!(!crossed && bytes >= BYTES, "{part:?}: {bytes}"),
                 Verified::Wrong(reason) => {
                     assert!(crossed, "{part:?}: {reason}");

@@ -7,8 +7,8 @@ use super::session::{Session, allowance, device_differs, map, pattern, wrong_at}
 use crate::model::ProbeResult;
 use crate::probe::bytes::{Mismatch, compare};
 use crate::probe::depth::Depth;
-use crate::probe::events::Teller;
-use crate::probe::trouble::Trouble;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 use crate::probe::verdict::Subject;
 
 /// The offsets that upstream's tests use, as bytes and as words of four.
@@ -26,7 +26,7 @@ const NEIGHBOURS: u64 = 16;
 const UNTOUCHED: u8 = 0xa5;
 
 /// A sort of memory to verify.
-struct Sort {
+struct MemoryCase {
     name: &'static str,
     allocation: Allocation,
     sizes: Vec<usize>,
@@ -34,59 +34,75 @@ struct Sort {
     required: bool,
 }
 
-fn sorts(depth: Depth) -> Vec<Sort> {
+fn kinds(depth: Depth) -> Vec<MemoryCase> {
     let others: &[usize] = match depth {
         Depth::Quick => &[2 << 20],
         Depth::Default | Depth::Full => &[2 << 20, 64 << 20],
     };
-    let sort = |name, allocation, sizes: &[usize], required| Sort {
+    let kind = |name, allocation, sizes: &[usize], required| MemoryCase {
         name,
         allocation,
         sizes: sizes.to_vec(),
         required,
     };
-    let create = |exportable| Allocation::Create { exportable, rdma: true };
+    let create = |exportable| Allocation::Create {
+        exportable,
+        rdma: true,
+    };
     vec![
-        sort("malloc", Allocation::Malloc, depth.verified_sizes(), true),
-        sort("create", create(false), others, true),
-        sort("create-exportable", create(true), others, true),
-        sort("pool", Allocation::Pool { exportable: false }, others, false),
-        sort("pool-exportable", Allocation::Pool { exportable: true }, others, false),
+        kind("malloc", Allocation::Malloc, depth.verified_sizes(), true),
+        kind("create", create(false), others, true),
+        kind("create-exportable", create(true), others, true),
+        kind(
+            "pool",
+            Allocation::Pool { exportable: false },
+            others,
+            false,
+        ),
+        kind(
+            "pool-exportable",
+            Allocation::Pool { exportable: true },
+            others,
+            false,
+        ),
     ]
 }
 
 /// Verifies every sort.
-pub fn run(session: &mut Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    for sort in sorts(session.task.terms.depth) {
+pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+    for kind in kinds(session.task.terms.depth) {
         // Simulated memory is this machine's own, and it may have little.
         let bearable = |bytes: &&usize| **bytes <= PIECE || !session.gpu.is_sim();
-        for bytes in sort.sizes.iter().filter(bearable) {
-            match one(session, &sort, *bytes, teller) {
+        for bytes in kind.sizes.iter().filter(bearable) {
+            match one(session, &kind, *bytes, reporter) {
                 Ok(()) => {}
-                Err(Trouble::Io(error)) => return Err(error.into()),
-                Err(trouble) => {
-                    let name = format!("validate.{}.map", sort.name);
+                Err(StepError::Io(error)) => return Err(error.into()),
+                Err(failure) => {
+                    let name = format!("validate.{}.map", kind.name);
                     // A GPU that others have filled says nothing of the mapping.
-                    let full = matches!(&trouble, Trouble::Gpu(error) if error.kind() == Kind::OutOfMemory);
-                    let required = sort.required && !full;
-                    teller.result(
-                        session
-                            .about
-                            .impossible(&name, Some(*bytes), required, gpu::sentence(&trouble)),
-                    )?;
+                    let full = matches!(&failure, StepError::Gpu(error) if error.kind() == Kind::OutOfMemory);
+                    let required = kind.required && !full;
+                    reporter.result(session.about.impossible(
+                        &name,
+                        Some(*bytes),
+                        required,
+                        gpu::sentence(&failure),
+                    ))?;
                 }
             }
         }
     }
-    teller.doing("small allocations that share a page")?;
+    reporter.doing("small allocations that share a page")?;
     let name = "validate.malloc.neighbours";
     let result = match neighbours(session) {
         Ok(found) => found.result(&session.about, name, NEIGHBOUR),
-        Err(trouble) => session
-            .about
-            .impossible(name, Some(NEIGHBOUR), true, gpu::sentence(&trouble)),
+        Err(failure) => {
+            session
+                .about
+                .impossible(name, Some(NEIGHBOUR), true, gpu::sentence(&failure))
+        }
     };
-    Ok(teller.result(result)?)
+    Ok(reporter.result(result)?)
 }
 
 /// Small allocations share a page: what is written to one must not reach the others.
@@ -94,7 +110,9 @@ fn neighbours(session: &Session<'_>) -> Outcome {
     let mut all = Vec::new();
     for number in 0..NEIGHBOURS {
         let memory = session.gpu.allocate(Allocation::Malloc, NEIGHBOUR)?;
-        session.stream.write(&memory, 0, &pattern(number, NEIGHBOUR))?;
+        session
+            .stream
+            .write(&memory, 0, &pattern(number, NEIGHBOUR))?;
         all.push(memory);
     }
     let odd = |number: usize| number % 2 == 1;
@@ -103,7 +121,9 @@ fn neighbours(session: &Session<'_>) -> Outcome {
     }
     for (number, memory) in all.iter().enumerate() {
         let seed = number as u64 + if odd(number) { NEIGHBOURS } else { 0 };
-        if let Some(mismatch) = device_differs(&session.stream, memory, 0, &pattern(seed, NEIGHBOUR))? {
+        if let Some(mismatch) =
+            device_differs(&session.stream, memory, 0, &pattern(seed, NEIGHBOUR))?
+        {
             let wrong = wrong_at(memory, 0, &mismatch);
             return Ok(Verified::Wrong(format!(
                 "{wrong} (allocation {number} of {NEIGHBOURS}, every other one written)"
@@ -114,26 +134,33 @@ fn neighbours(session: &Session<'_>) -> Outcome {
 }
 
 /// One allocation of one sort, its own mapping, the five checks.
-fn one(session: &Session<'_>, sort: &Sort, bytes: usize, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    let step = |what: &str| format!("{what} of {bytes} bytes ({})", sort.allocation);
-    teller.doing(step("an allocation"))?;
-    let memory = session.gpu.allocate(sort.allocation, bytes)?;
-    teller.doing(step("a mapping"))?;
+fn one(
+    session: &Session<'_>,
+    kind: &MemoryCase,
+    bytes: usize,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
+    let step = |what: &str| format!("{what} of {bytes} bytes ({})", kind.allocation);
+    reporter.doing(step("an allocation"))?;
+    let memory = session.gpu.allocate(kind.allocation, bytes)?;
+    reporter.doing(step("a mapping"))?;
     let mut mapping = map(&session.gdr, &memory)?;
     let mut check = Check {
         session,
         memory: &memory,
         mapping: &mut mapping,
-        teller,
+        reporter,
     };
     let about = &session.about;
     for part in Part::ALL {
         let name = part.name();
         let allowed = allowance(bytes.clamp(STORED, PIECE));
-        check.teller.doing_for(step(&format!("check {name}")), allowed)?;
+        check
+            .reporter
+            .doing_for(step(&format!("check {name}")), allowed)?;
         let found = check.run(part)?;
-        let name = format!("validate.{}.{name}", sort.name);
-        check.teller.result(found.result(about, &name, bytes))?;
+        let name = format!("validate.{}.{name}", kind.name);
+        check.reporter.result(found.result(about, &name, bytes))?;
     }
     Ok(())
 }
@@ -161,7 +188,7 @@ impl Part {
     }
 }
 
-pub type Outcome = Result<Verified, Trouble>;
+pub type Outcome = Result<Verified, StepError>;
 
 /// How many bytes were compared, or which was wrong.
 pub enum Verified {
@@ -184,7 +211,7 @@ pub struct Check<'a, 'b> {
     pub session: &'a Session<'a>,
     pub memory: &'a DeviceMemory,
     pub mapping: &'a mut Mapping,
-    pub teller: &'a mut Teller<'b>,
+    pub reporter: &'a mut Reporter<'b>,
 }
 
 impl Check<'_, '_> {
@@ -199,16 +226,19 @@ impl Check<'_, '_> {
     }
 
     /// A sign of life before each piece of a large allocation.
-    fn piece(&mut self, start: usize, length: usize) -> Result<(), Trouble> {
+    fn piece(&mut self, start: usize, length: usize) -> Result<(), StepError> {
         if start > 0 {
             let what = format!("{length} bytes from {start} on ({})", self.memory.kind());
-            self.teller.doing_for(what, allowance(length))?;
+            self.reporter.doing_for(what, allowance(length))?;
         }
         Ok(())
     }
 
     fn wrong(&self, offset: usize, mismatch: &Mismatch, path: &str) -> Verified {
-        Verified::Wrong(format!("{} ({path})", wrong_at(self.memory, offset, mismatch)))
+        Verified::Wrong(format!(
+            "{} ({path})",
+            wrong_at(self.memory, offset, mismatch)
+        ))
     }
 
     /// What is in device memory, as the copy engine reads it.
@@ -233,7 +263,12 @@ impl Check<'_, '_> {
                 .fold(0, |word, byte| word << 8 | u64::from(*byte))
         };
         let mut at = 0;
-        for (width, end) in [(1, quarters), (2, 2 * quarters), (4, 3 * quarters), (8, length / 8 * 8)] {
+        for (width, end) in [
+            (1, quarters),
+            (2, 2 * quarters),
+            (4, 3 * quarters),
+            (8, length / 8 * 8),
+        ] {
             while at + width <= end {
                 match width {
                     1 => self.mapping.store(at, word(at, 1) as u8)?,
@@ -251,7 +286,11 @@ impl Check<'_, '_> {
                 return Ok(self.wrong(place, &mismatch, "stored and loaded by the CPU"));
             }
         }
-        self.engine_sees(0, &expected[..at], "stored by the CPU, read by the copy engine")
+        self.engine_sees(
+            0,
+            &expected[..at],
+            "stored by the CPU, read by the copy engine",
+        )
     }
 
     /// The CPU's copy → the copy engine, and for more than a piece the GPU's own eyes; the CPU's copy back.
@@ -269,7 +308,8 @@ impl Check<'_, '_> {
             // A whole number of words is for the GPU's kernel, which spares the way back.
             if whole > PIECE && length.is_multiple_of(4) {
                 let stream = &self.session.stream;
-                let differ = stream.check_pattern(self.memory, start, length, Pattern::new(2), first)?;
+                let differ =
+                    stream.check_pattern(self.memory, start, length, Pattern::new(2), first)?;
                 if let Some(word) = differ.first {
                     let at = start + word as usize * 4;
                     let end = (at + 4).min(whole);
@@ -317,7 +357,9 @@ impl Check<'_, '_> {
                 self.mapping.write(device, &source[host..host + length])?;
                 let mut image = vec![UNTOUCHED; area];
                 image[device..device + length].copy_from_slice(&source[host..host + length]);
-                if let wrong @ Verified::Wrong(_) = self.engine_sees(0, &image, "written by the CPU at an offset")? {
+                if let wrong @ Verified::Wrong(_) =
+                    self.engine_sees(0, &image, "written by the CPU at an offset")?
+                {
                     return Ok(wrong);
                 }
                 let mut found = vec![UNTOUCHED; area];
@@ -339,7 +381,9 @@ impl Check<'_, '_> {
     fn gpu_writes(&mut self) -> Outcome {
         let whole = self.memory.len() / 4 * 4;
         let seed = Pattern::new(4);
-        self.session.stream.fill_pattern(self.memory, 0, whole, seed, 0)?;
+        self.session
+            .stream
+            .fill_pattern(self.memory, 0, whole, seed, 0)?;
         self.session.stream.synchronize()?;
         let mut expected = vec![0; whole.min(PIECE)];
         let mut found = vec![0; whole.min(PIECE)];
@@ -352,7 +396,11 @@ impl Check<'_, '_> {
             }
             self.mapping.read(start, &mut found[..length])?;
             if let Some(mismatch) = compare(&expected[..length], &found[..length]) {
-                return Ok(self.wrong(start, &mismatch, "written by a kernel of the GPU, read by the CPU"));
+                return Ok(self.wrong(
+                    start,
+                    &mismatch,
+                    "written by a kernel of the GPU, read by the CPU",
+                ));
             }
         }
         Ok(Verified::Right(whole))

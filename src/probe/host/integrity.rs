@@ -3,33 +3,32 @@
 use gpu::{DeviceMemory, Error, HostMemory, Stream};
 
 use super::links::allowance;
-use super::session::{Direction, Session, Sort};
-use crate::probe::events::Teller;
+use super::session::{Direction, HostMemoryKind, Session};
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 use crate::probe::integrity::{Seeds, Wrong, by_host, by_kernel, fill, fill_host};
-use crate::probe::trouble::Trouble;
 
 /// Rounds for each size, each with words of its own.
 pub(super) const ROUNDS: u32 = 3;
 /// As much write-combined memory is read by the CPU.
 const SLOW: usize = 16 << 20;
 /// What a person does next.
-pub(super) const LOOK_AT: &str =
-    "CUDA reported success: see gdr doctor --only pcie.iommu,pcie.acs, and the kernel's log for IOMMU faults";
+pub(super) const LOOK_AT: &str = "CUDA reported success: see gdr doctor --only pcie.iommu,pcie.acs, and the kernel's log for IOMMU faults";
 
 /// Verifies all sorts.
-pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let most = session.memory.len();
     let mut sizes: Vec<usize> = session.task.terms.depth.host_verified().to_vec();
     sizes.retain(|size| *size <= most);
-    teller.expect_more((Sort::ALL.len() * sizes.len() * 2) as u64);
-    for sort in Sort::ALL {
+    reporter.expect_more((HostMemoryKind::ALL.len() * sizes.len() * 2) as u64);
+    for memory_kind in HostMemoryKind::ALL {
         let largest = sizes.last().copied().unwrap_or(4);
-        let host = match sort.take(&session.gpu, largest) {
+        let host = match memory_kind.take(&session.gpu, largest) {
             Ok(host) => host,
             Err(error) => {
-                let trouble = Trouble::from(error);
-                if trouble.is_the_end() {
-                    return Err(trouble);
+                let failure = StepError::from(error);
+                if failure.is_the_end() {
+                    return Err(failure);
                 }
                 // The sweep says so.
                 continue;
@@ -38,11 +37,13 @@ pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble
         for bytes in sizes.iter().copied() {
             for direction in Direction::BOTH {
                 // The CPU reads write-combined memory a word at a time.
-                if (sort, direction) == (Sort::WriteCombined, Direction::FromGpu) && bytes > SLOW {
+                if (memory_kind, direction) == (HostMemoryKind::WriteCombined, Direction::FromGpu)
+                    && bytes > SLOW
+                {
                     continue;
                 }
-                let name = format!("validate.{}.{}", sort.name(), direction.name());
-                teller.doing_for(format!("{name} of {bytes} bytes"), allowance(bytes * 8))?;
+                let name = format!("validate.{}.{}", memory_kind.name(), direction.name());
+                reporter.doing_for(format!("{name} of {bytes} bytes"), allowance(bytes * 8))?;
                 let way = Way {
                     stream: &session.stream,
                     witness: &session.witness,
@@ -50,17 +51,19 @@ pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble
                     host: &host,
                 };
                 let result = match way.verify(direction, bytes, &session.seeds)? {
-                    None => session.about.right(&name, Some(bytes), bytes * ROUNDS as usize),
+                    None => session
+                        .about
+                        .right(&name, Some(bytes), bytes * ROUNDS as usize),
                     Some((round, wrong)) => {
                         let words = format!(
                             "{} with {} memory, round {round}: {wrong}. {LOOK_AT}",
                             direction.name(),
-                            sort.name()
+                            memory_kind.name()
                         );
                         session.about.wrong(&name, Some(bytes), words)
                     }
                 };
-                teller.result(result)?;
+                reporter.result(result)?;
             }
         }
     }
@@ -78,7 +81,12 @@ pub(super) struct Way<'a> {
 
 impl Way<'_> {
     /// All rounds: the first wrong one.
-    pub fn verify(&self, direction: Direction, bytes: usize, seeds: &Seeds) -> Result<Option<(u32, Wrong)>, Error> {
+    pub fn verify(
+        &self,
+        direction: Direction,
+        bytes: usize,
+        seeds: &Seeds,
+    ) -> Result<Option<(u32, Wrong)>, Error> {
         for round in 1..=ROUNDS {
             let (sent, before) = (seeds.next(), seeds.next());
             let copy = || {

@@ -5,26 +5,30 @@ use std::time::Duration;
 use super::links::allowance;
 use super::session::{Session, WORTH};
 use crate::probe::chase::{LIST, chase, ring};
-use crate::probe::events::Teller;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 use crate::probe::integrity::{by_engine, by_host, fill, fill_host};
 use crate::probe::lanes::{Lane, Runs, measure};
-use crate::probe::trouble::Trouble;
 
 /// What a kernel copies at most.
 const LARGEST: usize = 256 << 20;
 
 /// Measures.
-pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let bytes = session.largest().min(LARGEST) / 16 * 16;
     if bytes >= WORTH {
-        bandwidth(session, bytes, teller)?;
+        bandwidth(session, bytes, reporter)?;
     }
-    latency(session, teller)
+    latency(session, reporter)
 }
 
-fn bandwidth(session: &Session<'_>, bytes: usize, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+fn bandwidth(
+    session: &Session<'_>,
+    bytes: usize,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
     let budget = session.budget();
-    teller.doing_for(
+    reporter.doing_for(
         "a kernel that copies host memory",
         40 * budget.time + allowance(bytes * 8),
     )?;
@@ -34,32 +38,55 @@ fn bandwidth(session: &Session<'_>, bytes: usize, teller: &mut Teller<'_>) -> Re
     fill_host(&host, bytes, sent)?;
     fill(&session.witness, memory, bytes, before)?;
     let load = || stream.copy_words(memory, 0, &host, 0, bytes);
-    let loads = measure(&session.gate, &[Lane::new(stream, load)], Runs::of(bytes), budget)?.all;
+    let loads = measure(
+        &session.gate,
+        &[Lane::new(stream, load)],
+        Runs::of(bytes),
+        budget,
+    )?
+    .all;
     let name = "host.kernel.load.bandwidth";
     let wrong = by_engine(&session.witness, memory, bytes, sent)?;
-    teller.result(match wrong {
-        Some(wrong) => about.wrong(name, Some(bytes), format!("{wrong}. {}", super::integrity::LOOK_AT)),
+    reporter.result(match wrong {
+        Some(wrong) => about.wrong(
+            name,
+            Some(bytes),
+            format!("{wrong}. {}", super::integrity::LOOK_AT),
+        ),
         None => about.bandwidth(name, bytes, bytes, &loads, session.promise(bytes)),
     })?;
     fill_host(&host, bytes, under)?;
     fill(&session.witness, memory, bytes, back)?;
     let store = || stream.copy_words(&host, 0, memory, 0, bytes);
-    let stores = measure(&session.gate, &[Lane::new(stream, store)], Runs::of(bytes), budget)?.all;
+    let stores = measure(
+        &session.gate,
+        &[Lane::new(stream, store)],
+        Runs::of(bytes),
+        budget,
+    )?
+    .all;
     let name = "host.kernel.store.bandwidth";
     let wrong = by_host(&host, bytes, back)?;
-    Ok(teller.result(match wrong {
-        Some(wrong) => about.wrong(name, Some(bytes), format!("{wrong}. {}", super::integrity::LOOK_AT)),
+    Ok(reporter.result(match wrong {
+        Some(wrong) => about.wrong(
+            name,
+            Some(bytes),
+            format!("{wrong}. {}", super::integrity::LOOK_AT),
+        ),
         None => about.bandwidth(name, bytes, bytes, &stores, session.promise(bytes)),
     })?)
 }
 
-fn latency(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    teller.doing_for("a kernel that follows a list in host memory", Duration::from_secs(2))?;
+fn latency(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+    reporter.doing_for(
+        "a kernel that follows a list in host memory",
+        Duration::from_secs(2),
+    )?;
     let list = session.gpu.pinned(LIST)?;
     list.write(0, &ring())?;
     let samples = chase(&session.stream, &list, session.budget())?;
     let name = "host.kernel.load.latency";
-    Ok(teller.result(match samples {
+    Ok(reporter.result(match samples {
         Some(samples) => session.about.latency(name, Some(8), 0, &samples),
         None => {
             let why = format!(

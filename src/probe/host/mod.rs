@@ -1,4 +1,4 @@
-//! `gdr probe host`: GPUDirect v1. Copies between host and GPU by every sort of host memory, the road without it, and the
+//! `gdr probe host`: GPUDirect v1. Copies between host and GPU by every sort of host memory, the memory path without it, and the
 //! pipeline of MPI libraries; every way verified.
 //!
 //! [`run`] is the parent's side, a child for each GPU and NUMA node; [`answer`] is the child's.
@@ -25,9 +25,9 @@ pub use supervise::{Options, run};
 
 use super::child::bind;
 use super::depth::Terms;
-use super::events::{Event, Teller};
+use super::events::{Event, Reporter};
+use super::failure::StepError;
 use super::request::Target;
-use super::trouble::Trouble;
 use crate::model::IdList;
 
 /// One GPU, from the CPUs of one NUMA node.
@@ -50,29 +50,34 @@ impl Task {
 }
 
 /// Probes one GPU.
-pub fn answer(task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
-    match probe(task, teller) {
+pub fn answer(task: &Task, reporter: &mut Reporter<'_>) -> io::Result<()> {
+    match probe(task, reporter) {
         Ok(()) => Ok(()),
         // Nobody hears it any more.
-        Err(Trouble::Io(error)) => Err(error),
-        Err(trouble) => {
+        Err(StepError::Io(error)) => Err(error),
+        Err(failure) => {
             let about = task.target.about(task.target.cuda(), task.numa());
-            teller.result(about.impossible("host", None, true, gpu::sentence(&trouble)))
+            reporter.result(about.impossible("host", None, true, gpu::sentence(&failure)))
         }
     }
 }
 
 /// A part of the work, and what is impossible where it cannot be done.
-type Part = (&'static str, fn(&Session<'_>, &mut Teller<'_>) -> Result<(), Trouble>);
+type Part = (
+    &'static str,
+    fn(&Session<'_>, &mut Reporter<'_>) -> Result<(), StepError>,
+);
 
-fn probe(task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+fn probe(task: &Task, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     if let Some((node, cpus)) = &task.node {
         bind(*node, cpus)?;
     }
-    teller.doing("CUDA to open the GPU")?;
+    reporter.doing("CUDA to open the GPU")?;
     let gpu = task.target.open()?;
-    teller.tell(&Event::Gpu(Box::new(task.target.probed(&gpu.device().name))))?;
-    let session = Session::new(task, gpu, teller)?;
+    reporter.tell(&Event::Gpu(Box::new(
+        task.target.probed(&gpu.device().name),
+    )))?;
+    let session = Session::new(task, gpu, reporter)?;
     let parts: &[Part] = match task.links_only {
         true => &[("host.pinned", links::pinned_alone)],
         false => &[
@@ -84,13 +89,13 @@ fn probe(task: &Task, teller: &mut Teller<'_>) -> Result<(), Trouble> {
         ],
     };
     for (name, part) in parts {
-        match part(&session, teller) {
+        match part(&session, reporter) {
             Ok(()) => {}
-            Err(trouble) if trouble.is_the_end() => return Err(trouble),
+            Err(failure) if failure.is_the_end() => return Err(failure),
             // What one part lacks, memory say, the next may not need.
-            Err(trouble) => {
-                let why = gpu::sentence(&trouble);
-                teller.result(session.about.impossible(name, None, true, why))?;
+            Err(failure) => {
+                let why = gpu::sentence(&failure);
+                reporter.result(session.about.impossible(name, None, true, why))?;
             }
         }
     }

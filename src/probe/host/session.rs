@@ -4,11 +4,11 @@ use gpu::{Allocation, DeviceMemory, Gpu, HostMemory, PinnedOptions, Stream};
 
 use super::Task;
 use crate::probe::depth::{SIMULATED, VERIFIED};
-use crate::probe::events::Teller;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 use crate::probe::integrity::Seeds;
 use crate::probe::lanes::Gate;
 use crate::probe::sampling::Budget;
-use crate::probe::trouble::Trouble;
 use crate::probe::verdict::{Promise, Subject};
 
 /// From this size on the link is what limits.
@@ -34,7 +34,7 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Opens everything.
-    pub fn new(task: &'a Task, gpu: Gpu, teller: &mut Teller<'_>) -> Result<Self, Trouble> {
+    pub fn new(task: &'a Task, gpu: Gpu, reporter: &mut Reporter<'_>) -> Result<Self, StepError> {
         let mut sizes = match task.terms.sizes.is_empty() {
             true => task.terms.depth.host_sizes(),
             false => task.terms.sizes.clone(),
@@ -42,12 +42,12 @@ impl<'a> Session<'a> {
         if gpu.is_sim() && task.terms.sizes.is_empty() {
             sizes.retain(|size| *size <= SIMULATED);
         }
-        teller.doing("streams and the kernels")?;
+        reporter.doing("streams and the kernels")?;
         let streams = [gpu.stream()?, gpu.stream()?, gpu.stream()?];
         let [stream, back, witness] = streams;
         let gate = Gate::new(&gpu)?;
         let largest = sizes.last().copied().unwrap_or(4);
-        teller.doing(format!("{largest} bytes of its memory"))?;
+        reporter.doing(format!("{largest} bytes of its memory"))?;
         let memory = gpu.allocate(Allocation::Malloc, room(largest).max(VERIFIED))?;
         Ok(Self {
             about: task.target.about(task.target.cuda(), task.numa()),
@@ -90,7 +90,7 @@ pub(super) fn room(bytes: usize) -> usize {
 
 /// A sort of host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sort {
+pub enum HostMemoryKind {
     /// Ordinary: CUDA copies it through memory of its own.
     Pageable,
     /// cuMemHostAlloc.
@@ -101,9 +101,14 @@ pub enum Sort {
     WriteCombined,
 }
 
-impl Sort {
+impl HostMemoryKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Pageable, Self::Pinned, Self::Registered, Self::WriteCombined];
+    pub const ALL: [Self; 4] = [
+        Self::Pageable,
+        Self::Pinned,
+        Self::Registered,
+        Self::WriteCombined,
+    ];
 
     /// In the names of results.
     pub fn name(self) -> &'static str {
@@ -121,7 +126,12 @@ impl Sort {
             Self::Pageable => gpu.pageable(bytes),
             Self::Pinned => gpu.pinned(bytes),
             Self::Registered => gpu.registered(bytes),
-            Self::WriteCombined => gpu.pinned_with(bytes, PinnedOptions { write_combined: true }),
+            Self::WriteCombined => gpu.pinned_with(
+                bytes,
+                PinnedOptions {
+                    write_combined: true,
+                },
+            ),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The roads through a second buffer of the host: without GPUDirect v1, and in chunks as MPI libraries go.
+//! The memory paths through a second buffer of the host: without GPUDirect v1, and in chunks as MPI libraries go.
 //!
 //! Without GPUDirect v1 the driver of the GPU and that of the network each have pinned buffers of their own, so that a message
 //! is copied by the CPU from one to the other: two host buffers, one copy more. A CUDA-aware MPI cuts the message into chunks
@@ -10,10 +10,10 @@ use super::integrity::LOOK_AT;
 use super::links::allowance;
 use super::session::{Direction, Session, WORTH};
 use crate::model::{BYTES, ProbeResult};
-use crate::probe::events::Teller;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 use crate::probe::integrity::{by_kernel, by_slice, fill};
 use crate::probe::sampling::time;
-use crate::probe::trouble::Trouble;
 
 /// What is in a buffer of the host before a message arrives in it: no pattern repeats a word.
 const UNTOUCHED: u8 = 0xa5;
@@ -22,28 +22,28 @@ const SLOTS: usize = 4;
 /// A whole message is copied twice up to this size.
 const LARGEST: usize = 256 << 20;
 
-/// Measures both roads.
-pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+/// Measures both memory paths.
+pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let within = |size: &usize| (WORTH..=LARGEST).contains(size);
     let sizes: Vec<usize> = session.sizes.iter().copied().filter(within).collect();
     let message = session.largest().min(session.task.terms.depth.message()) / 16 * 16;
     let mut chunks = session.task.terms.depth.chunks().to_vec();
     chunks.retain(|chunk| *chunk <= message);
-    teller.expect_more(((sizes.len() + chunks.len() * 2) * 2) as u64);
+    reporter.expect_more(((sizes.len() + chunks.len() * 2) * 2) as u64);
     if let Some(largest) = sizes.last() {
-        teller.doing(format!("two host buffers of {largest} bytes"))?;
+        reporter.doing(format!("two host buffers of {largest} bytes"))?;
         let own = session.gpu.pinned(*largest)?;
         let mut other = vec![0; *largest];
         for bytes in sizes {
             for direction in Direction::BOTH {
-                extra_copy(session, direction, &own, &mut other[..bytes], teller)?;
+                extra_copy(session, direction, &own, &mut other[..bytes], reporter)?;
             }
         }
     }
     let Some(largest) = chunks.last() else {
         return Ok(());
     };
-    teller.doing(format!("a host buffer of {message} bytes, and chunks"))?;
+    reporter.doing(format!("a host buffer of {message} bytes, and chunks"))?;
     let slots = (0..SLOTS).map(|_| session.gpu.pinned(*largest));
     let slots = slots.collect::<Result<Vec<_>, _>>()?;
     let arrived = (0..SLOTS).map(|_| session.gpu.event());
@@ -58,16 +58,16 @@ pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble
                     arrived: &arrived[..depth],
                     chunk,
                 };
-                found.push(staged(session, direction, &ring, &mut user, teller)?);
+                found.push(staged(session, direction, &ring, &mut user, reporter)?);
             }
         }
         let best = best(&found);
         for result in found {
-            teller.result(result)?;
+            reporter.result(result)?;
         }
         if let Some(best) = best {
             let name = format!("host.staged.{}.best-chunk", direction.name());
-            teller.result(session.about.figure(&name, BYTES, Some(best as f64)))?;
+            reporter.result(session.about.figure(&name, BYTES, Some(best as f64)))?;
         }
     }
     Ok(())
@@ -75,9 +75,13 @@ pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble
 
 /// The chunk of the highest bandwidth among the overlapped ones.
 fn best(results: &[ProbeResult]) -> Option<u64> {
-    let overlapped = results.iter().filter(|result| result.name.contains(".overlapped."));
+    let overlapped = results
+        .iter()
+        .filter(|result| result.name.contains(".overlapped."));
     let measured = overlapped.filter_map(|result| Some((result.chunk?, result.median?)));
-    measured.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(chunk, _)| chunk)
+    measured
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(chunk, _)| chunk)
 }
 
 /// The whole message by the copy engine, and by the CPU.
@@ -86,11 +90,11 @@ fn extra_copy(
     direction: Direction,
     own: &HostMemory,
     other: &mut [u8],
-    teller: &mut Teller<'_>,
-) -> Result<(), Trouble> {
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
     let (budget, bytes) = (session.budget(), other.len());
     let name = format!("host.extra-copy.{}.bandwidth", direction.name());
-    teller.doing_for(
+    reporter.doing_for(
         format!("{bytes} bytes {} by two host buffers", direction.name()),
         20 * budget.time + allowance(bytes),
     )?;
@@ -121,7 +125,7 @@ fn extra_copy(
         }
     };
     let about = &session.about;
-    Ok(teller.result(match wrong {
+    Ok(reporter.result(match wrong {
         None => about.bandwidth(&name, bytes, words, &samples, None),
         Some(wrong) => about.wrong(&name, Some(bytes), format!("{wrong}. {LOOK_AT}")),
     })?)
@@ -145,7 +149,13 @@ impl Ring<'_> {
             if start >= bytes {
                 return Ok(());
             }
-            stream.download(&self.slots[slot], 0, memory, start, self.chunk.min(bytes - start))?;
+            stream.download(
+                &self.slots[slot],
+                0,
+                memory,
+                start,
+                self.chunk.min(bytes - start),
+            )?;
             stream.record(&self.arrived[slot])
         };
         (0..self.slots.len()).try_for_each(put)?;
@@ -181,13 +191,21 @@ fn staged(
     direction: Direction,
     ring: &Ring<'_>,
     user: &mut [u8],
-    teller: &mut Teller<'_>,
-) -> Result<ProbeResult, Trouble> {
+    reporter: &mut Reporter<'_>,
+) -> Result<ProbeResult, StepError> {
     let (budget, bytes) = (session.budget(), user.len());
-    let mode = if ring.slots.len() == 1 { "serial" } else { "overlapped" };
+    let mode = if ring.slots.len() == 1 {
+        "serial"
+    } else {
+        "overlapped"
+    };
     let name = format!("host.staged.{}.{mode}.bandwidth", direction.name());
-    teller.doing_for(
-        format!("{bytes} bytes {} in chunks of {}, {mode}", direction.name(), ring.chunk),
+    reporter.doing_for(
+        format!(
+            "{bytes} bytes {} in chunks of {}, {mode}",
+            direction.name(),
+            ring.chunk
+        ),
         20 * budget.time + allowance(bytes),
     )?;
     let (sent, before) = (session.seeds.next(), session.seeds.next());
@@ -196,7 +214,10 @@ fn staged(
             sent.fill(user, 0);
             fill(&session.witness, &session.memory, bytes, before)?;
             let samples = time(budget, || ring.send(session, user))?;
-            (samples, by_kernel(&session.witness, &session.memory, bytes, sent)?)
+            (
+                samples,
+                by_kernel(&session.witness, &session.memory, bytes, sent)?,
+            )
         }
         Direction::FromGpu => {
             user.fill(UNTOUCHED);
@@ -207,7 +228,9 @@ fn staged(
     };
     let result = match wrong {
         None => session.about.bandwidth(&name, bytes, bytes, &samples, None),
-        Some(wrong) => session.about.wrong(&name, Some(bytes), format!("{wrong}. {LOOK_AT}")),
+        Some(wrong) => session
+            .about
+            .wrong(&name, Some(bytes), format!("{wrong}. {LOOK_AT}")),
     };
     Ok(ProbeResult {
         chunk: Some(ring.chunk as u64),

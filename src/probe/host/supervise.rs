@@ -24,17 +24,27 @@ pub fn run(
     progress: &mut dyn Watcher,
 ) -> Result<ProbeReport, ProbeError> {
     let scope = (&options.scope, 1);
-    probe("host", scope, machine, interrupts, progress, |children, gpus| {
-        for gpu in gpus {
-            for task in tasks(options, machine, &gpu)? {
-                let subject = task.target.subject.clone();
-                if !children.run(&subject, &Request::Host(Box::new(task)), &[])?.go_on {
-                    return Ok(());
+    probe(
+        "host",
+        scope,
+        machine,
+        interrupts,
+        progress,
+        |children, gpus| {
+            for gpu in gpus {
+                for task in tasks(options, machine, &gpu)? {
+                    let subject = task.target.subject.clone();
+                    if !children
+                        .run(&subject, &Request::Host(Box::new(task)), &[])?
+                        .go_on
+                    {
+                        return Ok(());
+                    }
                 }
             }
-        }
-        Ok(())
-    })
+            Ok(())
+        },
+    )
 }
 
 /// A task for each NUMA node, the GPU's own first: it does everything.

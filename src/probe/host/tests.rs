@@ -4,16 +4,22 @@ use gpu::sim::{Fault, Faults};
 use gpu::{Allocation, Gpu};
 
 use super::integrity::Way;
-use super::session::{Direction, Sort};
+use super::session::{Direction, HostMemoryKind};
 use crate::probe::integrity::{Seeds, Wrong};
 
 const BYTES: usize = 16 << 10;
 
-fn found(faults: Option<Faults>, sort: Sort) -> Vec<(Direction, Option<(u32, Wrong)>)> {
+fn found(
+    faults: Option<Faults>,
+    memory_kind: HostMemoryKind,
+) -> Vec<(Direction, Option<(u32, Wrong)>)> {
     let gpu = faults.map_or_else(Gpu::sim, Gpu::sim_with);
-    let streams = [gpu.stream().expect("a stream"), gpu.stream().expect("a stream")];
+    let streams = [
+        gpu.stream().expect("a stream"),
+        gpu.stream().expect("a stream"),
+    ];
     let memory = gpu.allocate(Allocation::Malloc, BYTES).expect("memory");
-    let host = sort.take(&gpu, BYTES).expect("host memory");
+    let host = memory_kind.take(&gpu, BYTES).expect("host memory");
     let way = Way {
         stream: &streams[0],
         witness: &streams[1],
@@ -22,15 +28,20 @@ fn found(faults: Option<Faults>, sort: Sort) -> Vec<(Direction, Option<(u32, Wro
     };
     let seeds = Seeds::default();
     Direction::BOTH
-        .map(|direction| (direction, way.verify(direction, BYTES, &seeds).expect("it runs")))
+        .map(|direction| {
+            (
+                direction,
+                way.verify(direction, BYTES, &seeds).expect("it runs"),
+            )
+        })
         .to_vec()
 }
 
 #[test]
 fn right_words_are_right() {
-    for sort in Sort::ALL {
-        for (direction, wrong) in found(None, sort) {
-            assert_eq!(wrong, None, "{sort:?} {direction:?}");
+    for memory_kind in HostMemoryKind::ALL {
+        for (direction, wrong) in found(None, memory_kind) {
+            assert_eq!(wrong, None, "{memory_kind:?} {direction:?}");
         }
     }
 }
@@ -39,9 +50,9 @@ fn right_words_are_right() {
 fn a_page_that_is_lost_zeroed_exchanged_or_late_is_found_every_time() {
     for kind in [Fault::Drop, Fault::Zero, Fault::Swap, Fault::Delay] {
         for seed in 0..100 {
-            let sort = Sort::ALL[seed as usize % Sort::ALL.len()];
-            for (direction, wrong) in found(Some(Faults { kind, seed }), sort) {
-                let told = format!("{kind:?} {seed} {sort:?} {direction:?}");
+            let memory_kind = HostMemoryKind::ALL[seed as usize % HostMemoryKind::ALL.len()];
+            for (direction, wrong) in found(Some(Faults { kind, seed }), memory_kind) {
+                let told = format!("{kind:?} {seed} {memory_kind:?} {direction:?}");
                 let (round, wrong) = wrong.unwrap_or_else(|| panic!("{told} was not found"));
                 assert!(
                     round <= 3 && wrong.words > 0 && wrong.at < BYTES as u64,

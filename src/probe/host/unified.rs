@@ -6,39 +6,46 @@ use gpu::Attribute;
 
 use super::links::allowance;
 use super::session::Session;
-use crate::probe::events::Teller;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 use crate::probe::integrity::{Wrong, by_kernel, fill, fill_host};
-use crate::probe::trouble::Trouble;
 
 /// Large enough that its transfer takes longer than the call that stages its first piece.
 const BYTES: usize = 16 << 20;
 
 /// Checks both.
-pub fn run(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    teller.doing("unified addressing")?;
+pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+    reporter.doing("unified addressing")?;
     let pinned = session.gpu.pinned(64)?;
-    let (host, device) = (pinned.as_ptr().as_ptr().addr() as u64, pinned.device_address().get());
+    let (host, device) = (
+        pinned.as_ptr().as_ptr().addr() as u64,
+        pinned.device_address().get(),
+    );
     let name = "host.unified-addressing";
     let result = match session.gpu.attribute(Attribute::UNIFIED_ADDRESSING)? {
         Some(1) if host == device => session.about.right(name, None, 0),
         Some(1) => {
-            let why = format!("pinned memory at {host:#x} has the address {device:#x} on the GPU, so pointers differ");
+            let why = format!(
+                "pinned memory at {host:#x} has the address {device:#x} on the GPU, so pointers differ"
+            );
             session.about.impossible(name, None, false, why)
         }
         _ => {
-            let why = "the GPU says that it has none: pointers of host and GPU have to be told apart".to_owned();
+            let why =
+                "the GPU says that it has none: pointers of host and GPU have to be told apart"
+                    .to_owned();
             session.about.impossible(name, None, false, why)
         }
     };
-    teller.result(result)?;
-    pageable_source(session, teller)
+    reporter.result(result)?;
+    pageable_source(session, reporter)
 }
 
 /// cuMemcpyHtoDAsync of pageable memory: whether the source may be written as soon as the call has returned, and how
 /// much of the time the call itself takes.
-fn pageable_source(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+fn pageable_source(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let bytes = BYTES.min(session.memory.len()) / 16 * 16;
-    teller.doing_for("a copy from pageable memory", allowance(bytes))?;
+    reporter.doing_for("a copy from pageable memory", allowance(bytes))?;
     let (first, second) = (session.seeds.next(), session.seeds.next());
     let (stream, memory, about) = (&session.stream, &session.memory, &session.about);
     let host = session.gpu.pageable(bytes)?;
@@ -65,7 +72,9 @@ fn pageable_source(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(),
             ));
             result
         }
-        Some(Wrong { found: u32::MAX, .. }) => {
+        Some(Wrong {
+            found: u32::MAX, ..
+        }) => {
             let mut result = about.latency(name, Some(bytes), 0, &[called.as_secs_f64()]);
             result.reason = Some(
                 "the call returns before it has read the source, which must stay as it is until the stream is synchronised: \
@@ -74,7 +83,11 @@ fn pageable_source(session: &Session<'_>, teller: &mut Teller<'_>) -> Result<(),
             );
             result
         }
-        Some(wrong) => about.wrong(name, Some(bytes), format!("{wrong}; {}", super::integrity::LOOK_AT)),
+        Some(wrong) => about.wrong(
+            name,
+            Some(bytes),
+            format!("{wrong}; {}", super::integrity::LOOK_AT),
+        ),
     };
-    Ok(teller.result(result)?)
+    Ok(reporter.result(result)?)
 }

@@ -4,12 +4,12 @@ use gpu::{Allocation, Attribute, DeviceMemory, Gpu, Stream};
 
 use super::{Pair, Task, Unit};
 use crate::probe::depth::SIMULATED;
-use crate::probe::events::{Event, Teller};
+use crate::probe::events::{Event, Reporter};
+use crate::probe::failure::StepError;
 use crate::probe::integrity::{Seeds, by_kernel, fill};
 use crate::probe::lanes::{Gate, Lane, Runs, measure};
 use crate::probe::request::Target;
 use crate::probe::sampling::Budget;
-use crate::probe::trouble::Trouble;
 use crate::probe::verdict::{Promise, Subject};
 
 /// From this size on the link is what limits.
@@ -52,11 +52,16 @@ impl<'a> Cluster<'a> {
     }
 
     /// Says what it begins, and remembers it for what may go wrong.
-    pub fn begin(&mut self, name: &str, unit: Unit, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    pub fn begin(
+        &mut self,
+        name: &str,
+        unit: Unit,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), StepError> {
         name.clone_into(&mut self.doing);
         let (budget, most) = (self.budget(), self.sizes().last().copied().unwrap_or(4));
         let time = 60 * budget.time + std::time::Duration::from_nanos(most as u64 * 100);
-        Ok(teller.doing_for(format!("{name} of {}", self.task.subject(unit)), time)?)
+        Ok(reporter.doing_for(format!("{name} of {}", self.task.subject(unit)), time)?)
     }
 
     /// What was begun last.
@@ -74,21 +79,23 @@ impl<'a> Cluster<'a> {
     }
 
     /// Opens a GPU where it is not open yet; false where it cannot be, which is told once.
-    pub fn open(&mut self, number: usize, teller: &mut Teller<'_>) -> Result<bool, Trouble> {
+    pub fn open(&mut self, number: usize, reporter: &mut Reporter<'_>) -> Result<bool, StepError> {
         let Some(target) = self.task.gpus.get(number) else {
             return Ok(false);
         };
         if matches!(self.members[number], Opened::NotYet) {
-            teller.doing(format!("CUDA to open {}", target.subject))?;
+            reporter.doing(format!("CUDA to open {}", target.subject))?;
             self.members[number] = match Member::open(target) {
                 Ok(member) => {
-                    teller.tell(&Event::Gpu(Box::new(target.probed(&member.gpu.device().name))))?;
+                    reporter.tell(&Event::Gpu(Box::new(
+                        target.probed(&member.gpu.device().name),
+                    )))?;
                     Opened::Open(Box::new(member))
                 }
                 Err(error) => {
                     let why = Target::refused(&error);
                     let about = target.about(target.cuda(), None);
-                    teller.result(about.impossible("gpu", None, true, why.clone()))?;
+                    reporter.result(about.impossible("gpu", None, true, why.clone()))?;
                     Opened::Refused(why)
                 }
             };
@@ -145,21 +152,31 @@ impl<'a> Cluster<'a> {
         let shares = self.task.terms.shares;
         match pair.between.nvlinks {
             Some(links) if links > 0 => {
-                let rate = self.member(pair.from).and_then(|member| nvlink(&member.gpu))?;
+                let rate = self
+                    .member(pair.from)
+                    .and_then(|member| nvlink(&member.gpu))?;
                 Some((f64::from(links) * rate, shares.nvlink))
             }
-            _ => pair.between.pci.map(|rate| (rate as f64 / 1e9, shares.pci_express)),
+            _ => pair
+                .between
+                .pci
+                .map(|rate| (rate as f64 / 1e9, shares.pci_express)),
         }
     }
 
     /// A GPU's copies within itself, for comparison with those between GPUs.
-    pub fn alone(&mut self, number: usize, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-        if !self.open(number, teller)? {
+    pub fn alone(&mut self, number: usize, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        if !self.open(number, reporter)? {
             return Ok(());
         }
         let name = "p2p.local.bandwidth";
-        self.begin(name, Unit::Alone(number), teller)?;
-        let bytes = self.sizes().last().copied().unwrap_or(4).next_multiple_of(16);
+        self.begin(name, Unit::Alone(number), reporter)?;
+        let bytes = self
+            .sizes()
+            .last()
+            .copied()
+            .unwrap_or(4)
+            .next_multiple_of(16);
         let (sent, before) = (self.seeds.next(), self.seeds.next());
         let Some(member) = self.member(number) else {
             return Ok(());
@@ -171,10 +188,16 @@ impl<'a> Cluster<'a> {
         let lanes = [Lane::new(&member.stream, copy)];
         let samples = measure(&member.gate, &lanes, Runs::of(bytes), self.budget())?.all;
         let about = self.about(Unit::Alone(number));
-        Ok(teller.result(match by_kernel(&member.witness, &to, bytes, sent)? {
-            None => about.bandwidth(name, bytes, bytes, &samples, None),
-            Some(wrong) => about.wrong(name, Some(bytes), format!("{wrong}: the GPU's own memory is at fault")),
-        })?)
+        Ok(
+            reporter.result(match by_kernel(&member.witness, &to, bytes, sent)? {
+                None => about.bandwidth(name, bytes, bytes, &samples, None),
+                Some(wrong) => about.wrong(
+                    name,
+                    Some(bytes),
+                    format!("{wrong}: the GPU's own memory is at fault"),
+                ),
+            })?,
+        )
     }
 }
 

@@ -15,7 +15,9 @@ pub fn expected(options: &Options, machine: &Machine) -> Result<ProbeReport, Pro
     for from in &gpus {
         for to in gpus.iter().filter(|to| to.subject != from.subject) {
             let pair = pair(machine, from, to);
-            report.results.push(of_pair(&pair, options.scope.terms.shares));
+            report
+                .results
+                .push(of_pair(&pair, options.scope.terms.shares));
             report.pairs.push(pair);
         }
     }
@@ -35,7 +37,9 @@ fn pair(machine: &Machine, from: &ProbedGpu, to: &ProbedGpu) -> ProbedPair {
         nvlinks: between.nvlinks,
         class: between.class,
         // What an NVLink carries depends on the GPU's generation, which is asked of CUDA.
-        link: between.pci.filter(|_| between.nvlinks.is_none_or(|links| links == 0)),
+        link: between
+            .pci
+            .filter(|_| between.nvlinks.is_none_or(|links| links == 0)),
     }
 }
 

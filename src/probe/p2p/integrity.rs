@@ -54,26 +54,31 @@ pub struct Two<'a> {
     pub here: &'a Member,
     /// The one that is reached.
     pub there: &'a Member,
-    pub near: &'a DeviceMemory,
-    pub far: &'a DeviceMemory,
+    pub local: &'a DeviceMemory,
+    pub remote: &'a DeviceMemory,
 }
 
 impl Two<'_> {
     /// Puts one transfer in, by the stream of the one that reaches.
     pub fn put(&self, means: Means, bytes: usize) -> Result<(), Error> {
-        let (stream, near, far) = (&self.here.stream, self.near, self.far);
+        let (stream, local, remote) = (&self.here.stream, self.local, self.remote);
         match means {
-            Means::Write => stream.copy(far, 0, near, 0, bytes),
-            Means::Read => stream.copy(near, 0, far, 0, bytes),
-            Means::Store => stream.copy_words(far, 0, near, 0, bytes),
-            Means::Load => stream.copy_words(near, 0, far, 0, bytes),
+            Means::Write => stream.copy(remote, 0, local, 0, bytes),
+            Means::Read => stream.copy(local, 0, remote, 0, bytes),
+            Means::Store => stream.copy_words(remote, 0, local, 0, bytes),
+            Means::Load => stream.copy_words(local, 0, remote, 0, bytes),
         }
     }
 
     /// All rounds of one size: the first wrong one.
-    pub fn verify(&self, means: Means, bytes: usize, seeds: &Seeds) -> Result<Option<(u32, Wrong)>, Error> {
-        let here = (self.here, self.near);
-        let there = (self.there, self.far);
+    pub fn verify(
+        &self,
+        means: Means,
+        bytes: usize,
+        seeds: &Seeds,
+    ) -> Result<Option<(u32, Wrong)>, Error> {
+        let here = (self.here, self.local);
+        let there = (self.there, self.remote);
         let ((sender, source), (receiver, target)) = match means.goes_there() {
             true => (here, there),
             false => (there, here),

@@ -24,9 +24,9 @@ pub use expected::expected;
 pub use supervise::{Options, run};
 
 use super::depth::Terms;
-use super::events::{Event, Teller};
+use super::events::{Event, Reporter};
+use super::failure::StepError;
 use super::request::Target;
-use super::trouble::Trouble;
 
 /// Several GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,8 +95,13 @@ impl Task {
     /// What a unit is about, as results name it.
     fn subject(&self, unit: Unit) -> String {
         match unit {
-            Unit::Alone(gpu) | Unit::OneToAll(gpu) | Unit::AllToOne(gpu) => self.gpu(gpu).to_owned(),
-            Unit::Pair(pair) => self.pairs.get(pair).map_or_else(String::new, |pair| self.arrow(pair)),
+            Unit::Alone(gpu) | Unit::OneToAll(gpu) | Unit::AllToOne(gpu) => {
+                self.gpu(gpu).to_owned()
+            }
+            Unit::Pair(pair) => self
+                .pairs
+                .get(pair)
+                .map_or_else(String::new, |pair| self.arrow(pair)),
             Unit::All => "all GPUs".to_owned(),
         }
     }
@@ -114,33 +119,33 @@ pub fn arrow(from: &str, to: &str) -> String {
 }
 
 /// Goes through the units.
-pub fn answer(task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
+pub fn answer(task: &Task, reporter: &mut Reporter<'_>) -> io::Result<()> {
     let mut cluster = Cluster::new(task);
-    teller.expect_units(task.units.len() as u64);
+    reporter.expect_units(task.units.len() as u64);
     for unit in task.units.iter().copied() {
         let subject = task.subject(unit);
-        teller.unit(subject)?;
+        reporter.unit(subject)?;
         let done = match unit {
-            Unit::Alone(gpu) => cluster.alone(gpu, teller),
-            Unit::Pair(pair) => pair::run(&mut cluster, pair, teller),
-            Unit::OneToAll(gpu) => many::one_to_all(&mut cluster, gpu, teller),
-            Unit::AllToOne(gpu) => many::all_to_one(&mut cluster, gpu, teller),
-            Unit::All => many::all(&mut cluster, teller),
+            Unit::Alone(gpu) => cluster.alone(gpu, reporter),
+            Unit::Pair(pair) => pair::run(&mut cluster, pair, reporter),
+            Unit::OneToAll(gpu) => many::one_to_all(&mut cluster, gpu, reporter),
+            Unit::AllToOne(gpu) => many::all_to_one(&mut cluster, gpu, reporter),
+            Unit::All => many::all(&mut cluster, reporter),
         };
         match done {
             Ok(()) => {}
             // Nobody hears it any more.
-            Err(Trouble::Io(error)) => return Err(error),
-            Err(trouble) => {
-                let lost = trouble.is_lost();
-                let mut why = gpu::sentence(&trouble);
+            Err(StepError::Io(error)) => return Err(error),
+            Err(failure) => {
+                let lost = failure.is_lost();
+                let mut why = gpu::sentence(&failure);
                 if lost {
                     why.push_str("; the contexts of this process are lost with it: look for Xid lines in dmesg");
                 }
                 let about = cluster.about(unit);
-                teller.result(about.impossible(cluster.doing(), None, true, why))?;
+                reporter.result(about.impossible(cluster.doing(), None, true, why))?;
                 if lost {
-                    return teller.tell(&Event::Lost);
+                    return reporter.tell(&Event::Lost);
                 }
             }
         }

@@ -8,16 +8,20 @@ use super::{Pair, Unit};
 use crate::model::ProbedPair;
 use crate::probe::chase::{LIST, chase, ring};
 use crate::probe::depth::VERIFIED;
-use crate::probe::events::{Event, Teller};
+use crate::probe::events::{Event, Reporter};
+use crate::probe::failure::StepError;
 use crate::probe::lanes::{Lane, Runs, measure};
 use crate::probe::sampling::{Sampler, time};
-use crate::probe::trouble::Trouble;
 
 /// Rounds of the game that two kernels play, for one sample.
 const ROUND_TRIPS: u32 = 200;
 
 /// All of a pair.
-pub fn run(cluster: &mut Cluster<'_>, number: usize, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+pub fn run(
+    cluster: &mut Cluster<'_>,
+    number: usize,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
     let unit = Unit::Pair(number);
     let task = cluster.task;
     let Some(pair) = task.pairs.get(number) else {
@@ -25,33 +29,40 @@ pub fn run(cluster: &mut Cluster<'_>, number: usize, teller: &mut Teller<'_>) ->
     };
     let mut open = true;
     for end in [pair.from, pair.to] {
-        open &= cluster.open(end, teller)?;
+        open &= cluster.open(end, reporter)?;
     }
     if !open {
-        let refused = [pair.from, pair.to].into_iter().find_map(|end| cluster.refusal(end));
+        let refused = [pair.from, pair.to]
+            .into_iter()
+            .find_map(|end| cluster.refusal(end));
         let why = format!("a GPU cannot be opened: {}", refused.unwrap_or_default());
-        return Ok(teller.result(cluster.about(unit).impossible("p2p.access", None, true, why))?);
+        return Ok(reporter.result(cluster.about(unit).impossible(
+            "p2p.access",
+            None,
+            true,
+            why,
+        ))?);
     }
-    cluster.begin("p2p.access", unit, teller)?;
-    let granted = access(cluster, pair, unit, teller)?;
+    cluster.begin("p2p.access", unit, reporter)?;
+    let granted = access(cluster, pair, unit, reporter)?;
     let largest = cluster.sizes().last().copied().unwrap_or(4);
     // However small the copies that are measured, the least that is verified has room.
     let room = largest.next_multiple_of(16).max(VERIFIED);
     let Some((here, there)) = cluster.member(pair.from).zip(cluster.member(pair.to)) else {
         return Ok(());
     };
-    let (near, far) = (here.take(room)?, there.take(room)?);
+    let (local, remote) = (here.take(room)?, there.take(room)?);
     let work = Work {
         number,
         pair,
-        near,
-        far,
+        local,
+        remote,
     };
-    work.staged(cluster, teller)?;
+    work.staged(cluster, reporter)?;
     if !granted {
         return Ok(());
     }
-    cluster.begin("p2p.access", unit, teller)?;
+    cluster.begin("p2p.access", unit, reporter)?;
     let Some((here, there)) = cluster.member(pair.from).zip(cluster.member(pair.to)) else {
         return Ok(());
     };
@@ -61,20 +72,25 @@ pub fn run(cluster: &mut Cluster<'_>, number: usize, teller: &mut Teller<'_>) ->
         true => Some(there.gpu.access(&here.gpu)?),
         false => None,
     };
-    work.verified(cluster, teller)?;
-    work.copies(cluster, teller)?;
-    work.both_ways(cluster, teller)?;
-    work.round_trip(cluster, teller)?;
-    work.kernels(cluster, teller)?;
+    work.verified(cluster, reporter)?;
+    work.copies(cluster, reporter)?;
+    work.both_ways(cluster, reporter)?;
+    work.round_trip(cluster, reporter)?;
+    work.kernels(cluster, reporter)?;
     if back.is_some() {
-        work.kernel_round_trip(cluster, teller)?;
+        work.kernel_round_trip(cluster, reporter)?;
     }
     drop((reach, back));
     Ok(())
 }
 
 /// What is said of a pair; whether CUDA grants access.
-fn access(cluster: &Cluster<'_>, pair: &Pair, unit: Unit, teller: &mut Teller<'_>) -> Result<bool, Trouble> {
+fn access(
+    cluster: &Cluster<'_>,
+    pair: &Pair,
+    unit: Unit,
+    reporter: &mut Reporter<'_>,
+) -> Result<bool, StepError> {
     let task = cluster.task;
     let Some((here, there)) = cluster.member(pair.from).zip(cluster.member(pair.to)) else {
         return Ok(false);
@@ -82,7 +98,10 @@ fn access(cluster: &Cluster<'_>, pair: &Pair, unit: Unit, teller: &mut Teller<'_
     let granted = here.gpu.can_access(&there.gpu)?;
     // What an old driver does not know is no reason to end here.
     let attribute = |attribute| {
-        let answer = here.gpu.device().p2p_attribute(there.gpu.device(), attribute);
+        let answer = here
+            .gpu
+            .device()
+            .p2p_attribute(there.gpu.device(), attribute);
         answer.ok().flatten()
     };
     let Pair { between, .. } = pair;
@@ -96,15 +115,17 @@ fn access(cluster: &Cluster<'_>, pair: &Pair, unit: Unit, teller: &mut Teller<'_
         nvml: between.nvml.clone(),
         nvlinks: between.nvlinks,
         class: between.class.clone(),
-        link: cluster.capacity(pair).map(|(rate, _)| (rate * 1e9).round() as u64),
+        link: cluster
+            .capacity(pair)
+            .map(|(rate, _)| (rate * 1e9).round() as u64),
     };
     let about = cluster.about(unit);
     let result = match granted {
         true => about.right("p2p.access", None, 0),
         false => about.impossible("p2p.access", None, true, refused(&told, here, there)),
     };
-    teller.tell(&Event::Pair(Box::new(told)))?;
-    teller.result(result)?;
+    reporter.tell(&Event::Pair(Box::new(told)))?;
+    reporter.result(result)?;
     Ok(granted)
 }
 
@@ -125,7 +146,10 @@ fn refused(told: &ProbedPair, here: &Member, there: &Member) -> String {
     let (one, other) = (here.gpu.device(), there.gpu.device());
     if one.pci.is_some() && one.pci == other.pci {
         why.push_str(". Both are MIG instances of one GPU: these never reach each other");
-    } else if [one, other].iter().any(|device| device.name.contains(" MIG ")) {
+    } else if [one, other]
+        .iter()
+        .any(|device| device.name.contains(" MIG "))
+    {
         why.push_str(". A MIG instance reaches no other GPU");
     } else {
         why.push_str(". See gdr doctor --profile p2p and gdr topo");
@@ -137,8 +161,8 @@ fn refused(told: &ProbedPair, here: &Member, there: &Member) -> String {
 struct Work<'p> {
     number: usize,
     pair: &'p Pair,
-    near: DeviceMemory,
-    far: DeviceMemory,
+    local: DeviceMemory,
+    remote: DeviceMemory,
 }
 
 impl Work<'_> {
@@ -146,15 +170,17 @@ impl Work<'_> {
         Unit::Pair(self.number)
     }
 
-    fn two<'a>(&'a self, cluster: &'a Cluster<'_>) -> Result<Two<'a>, Trouble> {
-        let ends = cluster.member(self.pair.from).zip(cluster.member(self.pair.to));
+    fn two<'a>(&'a self, cluster: &'a Cluster<'_>) -> Result<Two<'a>, StepError> {
+        let ends = cluster
+            .member(self.pair.from)
+            .zip(cluster.member(self.pair.to));
         // Both were opened before there was any work.
         let (here, there) = ends.ok_or(Error::Foreign("GPU"))?;
         Ok(Two {
             here,
             there,
-            near: &self.near,
-            far: &self.far,
+            local: &self.local,
+            remote: &self.remote,
         })
     }
 
@@ -164,15 +190,15 @@ impl Work<'_> {
         cluster: &mut Cluster<'_>,
         means: Means,
         name: &str,
-        teller: &mut Teller<'_>,
-    ) -> Result<(), Trouble> {
-        let most = self.near.len();
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), StepError> {
+        let most = self.local.len();
         let sizes = cluster.task.terms.depth.p2p_verified().iter().copied();
         for bytes in sizes.filter(|size| *size <= most) {
-            cluster.begin(name, self.unit(), teller)?;
+            cluster.begin(name, self.unit(), reporter)?;
             let verified = self.two(cluster)?.verify(means, bytes, &cluster.seeds);
             let about = cluster.about(self.unit());
-            teller.result(match verified? {
+            reporter.result(match verified? {
                 None => about.right(name, Some(bytes), bytes * ROUNDS as usize),
                 Some((round, wrong)) => {
                     let words = format!("round {round}: {wrong}. {LOOK_AT}");
@@ -184,18 +210,37 @@ impl Work<'_> {
     }
 
     /// Without peer access the driver stages copies through the host.
-    fn staged(&self, cluster: &mut Cluster<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-        self.verify(cluster, Means::Write, "validate.staged", teller)?;
+    fn staged(
+        &self,
+        cluster: &mut Cluster<'_>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), StepError> {
+        self.verify(cluster, Means::Write, "validate.staged", reporter)?;
         for bytes in some(cluster) {
-            cluster.begin("p2p.staged.bandwidth", self.unit(), teller)?;
-            self.one(cluster, Means::Write, ("p2p.staged", false), bytes, teller)?;
+            cluster.begin("p2p.staged.bandwidth", self.unit(), reporter)?;
+            self.one(
+                cluster,
+                Means::Write,
+                ("p2p.staged", false),
+                bytes,
+                reporter,
+            )?;
         }
         Ok(())
     }
 
-    fn verified(&self, cluster: &mut Cluster<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    fn verified(
+        &self,
+        cluster: &mut Cluster<'_>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), StepError> {
         for means in Means::ALL {
-            self.verify(cluster, means, &format!("validate.{}", means.name()), teller)?;
+            self.verify(
+                cluster,
+                means,
+                &format!("validate.{}", means.name()),
+                reporter,
+            )?;
         }
         Ok(())
     }
@@ -209,14 +254,14 @@ impl Work<'_> {
         means: Means,
         (name, access): (&str, bool),
         bytes: usize,
-        teller: &mut Teller<'_>,
-    ) -> Result<(), Trouble> {
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), StepError> {
         let (two, budget) = (self.two(cluster)?, cluster.budget());
         let about = cluster.about(self.unit());
         let stream = &two.here.stream;
         let put = || two.put(means, bytes);
         let samples = time(budget, || put().and_then(|()| stream.synchronize()))?;
-        teller.result(about.latency(&format!("{name}.latency"), Some(bytes), 0, &samples))?;
+        reporter.result(about.latency(&format!("{name}.latency"), Some(bytes), 0, &samples))?;
         let runs = Runs::of(bytes);
         let samples = match access {
             true => measure(&two.here.gate, &[Lane::new(stream, put)], runs, budget)?.all,
@@ -225,34 +270,58 @@ impl Work<'_> {
                     (0..runs.timed).try_for_each(|_| put())?;
                     stream.synchronize()
                 })?;
-                all.into_iter().map(|seconds| seconds / f64::from(runs.timed)).collect()
+                all.into_iter()
+                    .map(|seconds| seconds / f64::from(runs.timed))
+                    .collect()
             }
         };
         let promise = cluster.promise(self.pair, bytes).filter(|_| access);
-        Ok(teller.result(about.bandwidth(&format!("{name}.bandwidth"), bytes, 0, &samples, promise))?)
+        Ok(reporter.result(about.bandwidth(
+            &format!("{name}.bandwidth"),
+            bytes,
+            0,
+            &samples,
+            promise,
+        ))?)
     }
 
-    fn copies(&self, cluster: &mut Cluster<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-        for (means, sizes) in [(Means::Write, cluster.sizes()), (Means::Read, some(cluster))] {
+    fn copies(
+        &self,
+        cluster: &mut Cluster<'_>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), StepError> {
+        for (means, sizes) in [
+            (Means::Write, cluster.sizes()),
+            (Means::Read, some(cluster)),
+        ] {
             let name = format!("p2p.{}", means.name());
             for bytes in sizes {
-                cluster.begin(&format!("{name}.bandwidth"), self.unit(), teller)?;
-                self.one(cluster, means, (&name, true), bytes, teller)?;
+                cluster.begin(&format!("{name}.bandwidth"), self.unit(), reporter)?;
+                self.one(cluster, means, (&name, true), bytes, reporter)?;
             }
         }
         Ok(())
     }
 
     /// Each GPU writes to the other at the same time: the sum, against twice the way.
-    fn both_ways(&self, cluster: &mut Cluster<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    fn both_ways(
+        &self,
+        cluster: &mut Cluster<'_>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), StepError> {
         let name = "p2p.copy.both.bandwidth";
-        cluster.begin(name, self.unit(), teller)?;
+        cluster.begin(name, self.unit(), reporter)?;
         let two = self.two(cluster)?;
         let bytes = cluster.sizes().last().copied().unwrap_or(4);
         let (source, target) = (two.there.take(bytes)?, two.here.take(bytes)?);
-        let (near, far, a, b) = (&self.near, &self.far, &two.here.stream, &two.there.stream);
+        let (local, remote, a, b) = (
+            &self.local,
+            &self.remote,
+            &two.here.stream,
+            &two.there.stream,
+        );
         let lanes = [
-            Lane::new(a, || a.copy(far, 0, near, 0, bytes)),
+            Lane::new(a, || a.copy(remote, 0, local, 0, bytes)),
             Lane::new(b, || b.copy(&target, 0, &source, 0, bytes)),
         ];
         let measured = measure(&two.here.gate, &lanes, Runs::of(bytes), cluster.budget())?;
@@ -261,22 +330,31 @@ impl Work<'_> {
             promise
         });
         let about = cluster.about(self.unit());
-        Ok(teller.result(about.bandwidth(name, bytes * 2, 0, &measured.all, promise))?)
+        Ok(reporter.result(about.bandwidth(name, bytes * 2, 0, &measured.all, promise))?)
     }
 
     /// There and back again, each copy after the one before: size by half the round trip, as the papers count.
-    fn round_trip(&self, cluster: &mut Cluster<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    fn round_trip(
+        &self,
+        cluster: &mut Cluster<'_>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), StepError> {
         for bytes in some(cluster) {
             let name = "p2p.copy.round-trip";
-            cluster.begin(name, self.unit(), teller)?;
+            cluster.begin(name, self.unit(), reporter)?;
             let two = self.two(cluster)?;
             let (there, back) = (two.here.gpu.event()?, two.there.gpu.event()?);
-            let (near, far, a, b) = (&self.near, &self.far, &two.here.stream, &two.there.stream);
+            let (local, remote, a, b) = (
+                &self.local,
+                &self.remote,
+                &two.here.stream,
+                &two.there.stream,
+            );
             let lanes = [Lane::new(a, || {
-                a.copy(far, 0, near, 0, bytes)?;
+                a.copy(remote, 0, local, 0, bytes)?;
                 a.record(&there)?;
                 b.wait(&there)?;
-                b.copy(near, 0, far, 0, bytes)?;
+                b.copy(local, 0, remote, 0, bytes)?;
                 b.record(&back)?;
                 a.wait(&back)
             })];
@@ -285,33 +363,48 @@ impl Work<'_> {
             two.there.stream.synchronize()?;
             let half: Vec<f64> = samples.iter().map(|seconds| seconds / 2.0).collect();
             let about = cluster.about(self.unit());
-            teller.result(about.latency(&format!("{name}.latency"), Some(bytes), 0, &samples))?;
-            teller.result(about.bandwidth(&format!("{name}.bandwidth"), bytes, 0, &half, None))?;
+            reporter.result(about.latency(&format!("{name}.latency"), Some(bytes), 0, &samples))?;
+            reporter.result(about.bandwidth(
+                &format!("{name}.bandwidth"),
+                bytes,
+                0,
+                &half,
+                None,
+            ))?;
         }
         Ok(())
     }
 
     /// A kernel that stores to the other's memory and loads from it, and what one load costs.
-    fn kernels(&self, cluster: &mut Cluster<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    fn kernels(
+        &self,
+        cluster: &mut Cluster<'_>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), StepError> {
         for means in [Means::Store, Means::Load] {
             let name = format!("p2p.{}.bandwidth", means.name());
             for bytes in some(cluster).into_iter().filter(|bytes| bytes % 16 == 0) {
-                cluster.begin(&name, self.unit(), teller)?;
+                cluster.begin(&name, self.unit(), reporter)?;
                 let two = self.two(cluster)?;
                 let lanes = [Lane::new(&two.here.stream, || two.put(means, bytes))];
-                let samples = measure(&two.here.gate, &lanes, Runs::of(bytes), cluster.budget())?.all;
+                let samples =
+                    measure(&two.here.gate, &lanes, Runs::of(bytes), cluster.budget())?.all;
                 let promise = cluster.promise(self.pair, bytes);
-                teller.result(cluster.about(self.unit()).bandwidth(&name, bytes, 0, &samples, promise))?;
+                reporter.result(
+                    cluster
+                        .about(self.unit())
+                        .bandwidth(&name, bytes, 0, &samples, promise),
+                )?;
             }
         }
         let name = "p2p.kernel.load.latency";
-        cluster.begin(name, self.unit(), teller)?;
+        cluster.begin(name, self.unit(), reporter)?;
         let two = self.two(cluster)?;
         let list = two.there.take(LIST)?;
         two.there.witness.write(&list, 0, &ring())?;
         let samples = chase(&two.here.stream, &list, cluster.budget())?;
         let about = cluster.about(self.unit());
-        Ok(teller.result(match samples {
+        Ok(reporter.result(match samples {
             Some(samples) => about.latency(name, Some(8), 0, &samples),
             None => about.wrong(
                 name,
@@ -322,9 +415,13 @@ impl Work<'_> {
     }
 
     /// Two kernels, each waiting for the word that the other one stores in its memory.
-    fn kernel_round_trip(&self, cluster: &mut Cluster<'_>, teller: &mut Teller<'_>) -> Result<(), Trouble> {
+    fn kernel_round_trip(
+        &self,
+        cluster: &mut Cluster<'_>,
+        reporter: &mut Reporter<'_>,
+    ) -> Result<(), StepError> {
         let name = "p2p.kernel.round-trip.latency";
-        cluster.begin(name, self.unit(), teller)?;
+        cluster.begin(name, self.unit(), reporter)?;
         let two = self.two(cluster)?;
         let (here, there) = (two.here, two.there);
         let word = |member: &Member| member.gpu.allocate(Allocation::Malloc, 64);
@@ -347,11 +444,11 @@ impl Work<'_> {
             here.witness.read(&ours, 0, &mut last)?;
             if u32::from_le_bytes(last) != ROUND_TRIPS {
                 let why = format!("a word that the other GPU stored did not arrive. {LOOK_AT}");
-                return Ok(teller.result(about.wrong(name, Some(4), why))?);
+                return Ok(reporter.result(about.wrong(name, Some(4), why))?);
             }
             sampler.push(end.elapsed_since(&begin)?.as_secs_f64() / f64::from(ROUND_TRIPS));
         }
-        Ok(teller.result(about.latency(name, Some(4), 0, &sampler.finish().1))?)
+        Ok(reporter.result(about.latency(name, Some(4), 0, &sampler.finish().1))?)
     }
 }
 

@@ -26,41 +26,62 @@ pub fn run(
     progress: &mut dyn Watcher,
 ) -> Result<ProbeReport, ProbeError> {
     let scope = (&options.scope, SIMULATED);
-    probe("p2p", scope, machine, interrupts, progress, |children, gpus| {
-        let mut task = task(options, machine, &gpus);
-        if task.gpus.len() < 2 {
-            let only = task.gpus.first().map_or_else(String::new, |gpu| gpu.subject.clone());
-            let about = Subject {
-                subject: "machine".to_owned(),
-                backend: task.backend().to_owned(),
-                numa: None,
-            };
-            let why =
-                format!("peer to peer needs two GPUs, and there is {only} alone: see --gpu and CUDA_VISIBLE_DEVICES");
-            children.report.results.push(about.impossible("p2p", None, true, why));
-        }
-        while !task.units.is_empty() {
-            let ran = children.run("GPUs", &Request::P2p(Box::new(task.clone())), &[])?;
-            if ran.whole || !ran.go_on || ran.units == 0 {
-                break;
+    probe(
+        "p2p",
+        scope,
+        machine,
+        interrupts,
+        progress,
+        |children, gpus| {
+            let mut task = task(options, machine, &gpus);
+            if task.gpus.len() < 2 {
+                let only = task
+                    .gpus
+                    .first()
+                    .map_or_else(String::new, |gpu| gpu.subject.clone());
+                let about = Subject {
+                    subject: "machine".to_owned(),
+                    backend: task.backend().to_owned(),
+                    numa: None,
+                };
+                let why = format!(
+                    "peer to peer needs two GPUs, and there is {only} alone: see --gpu and CUDA_VISIBLE_DEVICES"
+                );
+                children
+                    .report
+                    .results
+                    .push(about.impossible("p2p", None, true, why));
             }
-            // The unit it was at is told as failed.
-            task.units.drain(..ran.units.min(task.units.len()));
-        }
-        Ok(())
-    })
+            while !task.units.is_empty() {
+                let ran = children.run("GPUs", &Request::P2p(Box::new(task.clone())), &[])?;
+                if ran.whole || !ran.go_on || ran.units == 0 {
+                    break;
+                }
+                // The unit it was at is told as failed.
+                task.units.drain(..ran.units.min(task.units.len()));
+            }
+            Ok(())
+        },
+    )
 }
 
 /// Everything there is to do with these GPUs.
 pub(super) fn task(options: &Options, machine: &Machine, gpus: &[Chosen<'_>]) -> Task {
     let gpus: Vec<Target> = gpus.iter().map(Chosen::target).collect();
     let count = gpus.len();
-    let ordered = (0..count).flat_map(|from| (0..count).filter(move |to| *to != from).map(move |to| (from, to)));
+    let ordered = (0..count).flat_map(|from| {
+        (0..count)
+            .filter(move |to| *to != from)
+            .map(move |to| (from, to))
+    });
     let pairs: Vec<Pair> = ordered
         .map(|(from, to)| Pair {
             from,
             to,
-            between: machine.way(gpus[from].bdf, gpus[to].bdf).cloned().unwrap_or_default(),
+            between: machine
+                .way(gpus[from].bdf, gpus[to].bdf)
+                .cloned()
+                .unwrap_or_default(),
         })
         .collect();
     let mut units: Vec<Unit> = (0..count).map(Unit::Alone).collect();

@@ -15,12 +15,15 @@ fn found(faults: Option<Faults>) -> Vec<(Means, Option<(u32, Wrong)>)> {
     let here = Member::of(here).expect("a GPU");
     let there = Member::of(Gpu::sim()).expect("a GPU");
     let _access = here.gpu.access(&there.gpu).expect("access");
-    let (near, far) = (here.take(BYTES).expect("memory"), there.take(BYTES).expect("memory"));
+    let (local, remote) = (
+        here.take(BYTES).expect("memory"),
+        there.take(BYTES).expect("memory"),
+    );
     let two = Two {
         here: &here,
         there: &there,
-        near: &near,
-        far: &far,
+        local: &local,
+        remote: &remote,
     };
     let seeds = Seeds::default();
     Means::ALL
@@ -40,7 +43,8 @@ fn a_page_that_is_lost_zeroed_exchanged_or_late_is_found_every_time() {
     for kind in [Fault::Drop, Fault::Zero, Fault::Swap, Fault::Delay] {
         for seed in 0..100 {
             for (means, wrong) in found(Some(Faults { kind, seed })) {
-                let (round, wrong) = wrong.unwrap_or_else(|| panic!("{kind:?} {seed} {means:?} was not found"));
+                let (round, wrong) =
+                    wrong.unwrap_or_else(|| panic!("{kind:?} {seed} {means:?} was not found"));
                 assert!(
                     round <= 3 && wrong.words > 0 && wrong.at < BYTES as u64,
                     "{kind:?} {seed} {means:?}: {wrong}"

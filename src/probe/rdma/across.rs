@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 
 use super::control::Message;
 use super::rendezvous::{
-    Conditions, DEFAULT_PORT, Error, Link, Listener, SECRET_VARIABLE, Secret, connect, from_environment, host_name,
-    meet, shortened,
+    Conditions, DEFAULT_PORT, Error, Link, Listener, SECRET_VARIABLE, Secret, connect,
+    from_environment, host_name, meet, shortened,
 };
-use super::supervise::{Far, Options, joint, one, refuse};
+use super::supervise::{Options, RemoteEnd, joint, one, refuse};
 use super::{Part, Place, Task};
 use crate::probe::request::Request;
 use crate::probe::supervise::{Children, ProbeError, Ran};
 use crate::probe::watch::Wire;
 
 /// How long the side that connects tries, and processes that a launcher started wait for each other.
-const MEETING: Duration = Duration::from_secs(120);
+const RENDEZVOUS_FILE: Duration = Duration::from_secs(120);
 /// How long the server waits for its client.
 const LISTENING: Duration = Duration::from_secs(3600);
 /// The other side is alive all that time: a link tells where it is not.
@@ -86,17 +86,21 @@ impl There {
 type Way<'a> = Link<'a, Word>;
 
 /// Meets the other machine and does what there is to do with it.
-pub fn run(options: &Options, children: &mut Children<'_>, places: &[Place]) -> Result<(), ProbeError> {
+pub fn run(
+    options: &Options,
+    children: &mut Children<'_>,
+    places: &[Place],
+) -> Result<(), ProbeError> {
     let interrupts = children.interrupts;
     let interrupted = || interrupts.asked();
-    let (link, leads) = match met(options, children, &interrupted) {
+    let (link, is_client) = match met(options, children, &interrupted) {
         Ok(met) => met,
         Err(error) => {
             told(children, &error);
             return Ok(());
         }
     };
-    match with(options, children, places, &link, leads) {
+    match with(options, children, places, &link, is_client) {
         Ok(true) => {
             // How the other one ends after all is done changes nothing.
             let _ = link.bye();
@@ -136,11 +140,12 @@ fn met<'a>(
     };
     let progress = &mut *children.progress;
     let mut note = |note: String| progress.word(&note);
-    match &options.far {
-        Far::At { host, port, secret } => {
-            connect(host, *port, secret, &conditions(MEETING), &mut note).map(|link| (link, true))
+    match &options.remote {
+        RemoteEnd::At { host, port, secret } => {
+            connect(host, *port, secret, &conditions(RENDEZVOUS_FILE), &mut note)
+                .map(|link| (link, true))
         }
-        Far::Comes(address, given) => {
+        RemoteEnd::Comes(address, given) => {
             let secret = match given {
                 Some(given) => given.clone(),
                 None => Secret::generate().map_err(|error| Error::System {
@@ -155,7 +160,7 @@ fn met<'a>(
             let link = listener.accept(&conditions(LISTENING), &mut note)?;
             Ok((link, false))
         }
-        Far::Launched(file, given) => {
+        RemoteEnd::Launched(file, given) => {
             let variables = |name: &str| std::env::var(name).ok();
             let Some(place) = from_environment(&variables)? else {
                 return Err(Error::System {
@@ -164,11 +169,18 @@ fn met<'a>(
                 });
             };
             let everywhere = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-            let meeting = conditions(MEETING);
-            let link = meet(&place, file.as_deref(), everywhere, given.as_ref(), &meeting, &mut note)?;
+            let meeting = conditions(RENDEZVOUS_FILE);
+            let link = meet(
+                &place,
+                file.as_deref(),
+                everywhere,
+                given.as_ref(),
+                &meeting,
+                &mut note,
+            )?;
             Ok((link, place.rank == 0))
         }
-        Far::Here(_) => Err(Error::System {
+        RemoteEnd::Here(_) => Err(Error::System {
             what: "both ends are on this machine".to_owned(),
             why: "there is nobody to meet".to_owned(),
         }),
@@ -228,7 +240,7 @@ fn with(
     children: &mut Children<'_>,
     places: &[Place],
     link: &Way<'_>,
-    leads: bool,
+    is_client: bool,
 ) -> Result<bool, ProbeError> {
     let ours = Word::Has {
         host: children
@@ -239,14 +251,14 @@ fn with(
             .unwrap_or_else(|| "that machine".to_owned()),
         ends: places.iter().map(There::of).collect(),
     };
-    let theirs = match link.exchange(&ours, Instant::now() + options.scope.terms.patience) {
+    let theirs = match link.exchange(&ours, Instant::now() + options.scope.terms.timeout) {
         Ok(Word::Has { host, ends }) if !ends.is_empty() => (shortened(&host, NAME), ends),
         Ok(_) => return out_of_step(children),
         Err(error) => return lost(children, &error),
     };
-    match leads {
-        true => lead(options, children, places, link, &theirs),
-        false => follow(options, children, places, link, &theirs.0),
+    match is_client {
+        true => client(options, children, places, link, &theirs),
+        false => server(options, children, places, link, &theirs.0),
     }
 }
 
@@ -263,7 +275,7 @@ fn lost(children: &mut Children<'_>, error: &Error) -> Result<bool, ProbeError> 
     Ok(false)
 }
 
-fn lead(
+fn client(
     options: &Options,
     children: &mut Children<'_>,
     places: &[Place],
@@ -273,9 +285,12 @@ fn lead(
     for (number, place) in (0..).zip(places) {
         // The first with the first, and so on; where the other side has fewer, round again.
         let end = number as usize % ends.len();
-        let far = &ends[end];
-        let limit = There::of(place).limit.into_iter().chain(far.limit).min();
-        let subject = joint(&place.subject, &format!("{host} {}", shortened(&far.subject, NAME)));
+        let remote = &ends[end];
+        let limit = There::of(place).limit.into_iter().chain(remote.limit).min();
+        let subject = joint(
+            &place.subject,
+            &format!("{host} {}", shortened(&remote.subject, NAME)),
+        );
         let task = one(options, subject.clone(), Part::Lead(place.clone()), limit);
         let begin = Word::Begin {
             number,
@@ -296,7 +311,7 @@ fn lead(
     }
 }
 
-fn follow(
+fn server(
     options: &Options,
     children: &mut Children<'_>,
     places: &[Place],
@@ -312,7 +327,8 @@ fn follow(
                 end,
                 room,
             }) => {
-                let is_possible = number == served && served < MOST_CONNECTIONS && room <= super::plan::MOST;
+                let is_possible =
+                    number == served && served < MOST_CONNECTIONS && room <= super::plan::MOST;
                 let Some(place) = places.get(end).filter(|_| is_possible) else {
                     return out_of_step(children);
                 };
@@ -330,7 +346,9 @@ fn follow(
             // Of a connection that has ended.
             Ok(Word::Say(..) | Word::Over(..)) => {}
             Ok(Word::End) => {
-                let note = format!("{host} led, and has the figures; connections that were served here: {served}.");
+                let note = format!(
+                    "{host} led, and has the figures; connections that were served here: {served}."
+                );
                 children.report.notes.push(note);
                 return Ok(true);
             }
@@ -341,14 +359,21 @@ fn follow(
 }
 
 /// Runs a child, and carries what it says and hears; false where there is no going on.
-fn carried(children: &mut Children<'_>, link: &Way<'_>, number: u32, task: Task) -> Result<bool, ProbeError> {
+fn carried(
+    children: &mut Children<'_>,
+    link: &Way<'_>,
+    number: u32,
+    task: Task,
+) -> Result<bool, ProbeError> {
     let (hears, ours) = UnixStream::pair()?;
     let (stop, stops) = UnixStream::pair()?;
     let subject = task.subject.clone();
     // What broke the link, where something did.
     let broken: Mutex<Option<Error>> = Mutex::new(None);
     let keep = |error: Error| {
-        let mut kept = broken.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut kept = broken
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         kept.get_or_insert(error);
     };
     let ran: Result<Ran, ProbeError> = std::thread::scope(|scope| {
@@ -370,14 +395,17 @@ fn carried(children: &mut Children<'_>, link: &Way<'_>, number: u32, task: Task)
             let _ = link.send(&Word::Say(number, message));
         });
         let why = match &ran {
-            Ok(ran) => ran.trouble.clone(),
+            Ok(ran) => ran.failure.clone(),
             Err(error) => Some(gpu::sentence(error)),
         };
         let _ = link.send(&Word::Over(number, why));
         ran
     });
     let ran = ran?;
-    match broken.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+    match broken
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    {
         Some(error) => lost(children, &error),
         None => Ok(ran.go_on),
     }

@@ -16,7 +16,7 @@ pub struct Channel {
     from: Receiver<Message>,
     /// What was said already, and not heard yet.
     said: Option<Message>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 enum To {
@@ -28,19 +28,19 @@ enum To {
 
 impl Channel {
     /// Both sides of the way between two threads; they wait this long for each other, beyond what a step takes.
-    pub fn pair(patience: Duration) -> (Self, Self) {
+    pub fn pair(timeout: Duration) -> (Self, Self) {
         let ((to_far, from_near), (to_near, from_far)) = (channel(), channel());
         let side = |to, from| Self {
             to: To::Thread(to),
             from,
             said: None,
-            patience,
+            timeout,
         };
         (side(to_far, from_far), side(to_near, from_near))
     }
 
     /// To an end of another process: what is said goes out as events, and what is heard comes in as lines.
-    pub fn to_parent(patience: Duration) -> Self {
+    pub fn to_parent(timeout: Duration) -> Self {
         // Further messages wait at the parent, which limits them.
         let (tell, from) = sync_channel(WAITING);
         // It ends with the parent's side of the pipe, or with this process.
@@ -58,7 +58,7 @@ impl Channel {
             to: To::Parent,
             from,
             said: None,
-            patience,
+            timeout,
         }
     }
 }
@@ -71,15 +71,17 @@ impl Control for Channel {
         }
     }
 
-    fn hear(&mut self, patience: Duration) -> Result<Message, Gone> {
+    fn hear(&mut self, timeout: Duration) -> Result<Message, Gone> {
         if let Some(message) = self.said.take() {
             return Ok(message);
         }
-        let patience = patience + self.patience;
-        self.from.recv_timeout(patience).map_err(|error| match error {
-            RecvTimeoutError::Timeout => Gone::Silent(patience),
-            RecvTimeoutError::Disconnected => Gone::Ended,
-        })
+        let timeout = timeout + self.timeout;
+        self.from
+            .recv_timeout(timeout)
+            .map_err(|error| match error {
+                RecvTimeoutError::Timeout => Gone::Silent(timeout),
+                RecvTimeoutError::Disconnected => Gone::Ended,
+            })
     }
 
     fn look(&mut self) -> Result<Option<String>, Gone> {

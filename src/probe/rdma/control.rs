@@ -22,7 +22,7 @@ pub enum Message {
     /// It is prepared for the step.
     Ready,
     /// It has done its part of the step.
-    Done,
+    WorkCompletion,
     /// The one that follows: what it found where the bytes arrived; none where all are right.
     Found(Option<String>),
     /// It cannot go on, and why.
@@ -38,7 +38,7 @@ pub struct Offer {
     pub gid: Option<Ipv6Addr>,
     /// The payload of its packets.
     pub mtu: u32,
-    /// Reads that it has under way at once.
+    /// Reads that it has in progress at once.
     pub reads: u8,
     /// Its link is Ethernet.
     pub ethernet: bool,
@@ -46,7 +46,7 @@ pub struct Offer {
     pub half: u64,
     /// Its memory is a GPU's, which a copy engine fills and empties through pinned memory.
     pub staged: bool,
-    /// Pinned memory stands between the card and a GPU's, or could.
+    /// Pinned memory stands between the NIC and a GPU's, or could.
     pub pinned: bool,
     /// The CPU sees each byte of its memory arrive.
     pub seen: bool,
@@ -60,7 +60,7 @@ pub struct Endpoint {
     /// Its number.
     pub queue_pair: u32,
     /// The PSN of its first packet: random.
-    pub first_packet: u32,
+    pub psn: u32,
     /// Its Q_Key: random.
     pub qkey: u32,
 }
@@ -80,7 +80,7 @@ pub struct Window {
 pub enum Kind {
     /// RDMA write.
     Write,
-    /// RDMA write that tells the far side.
+    /// RDMA write that tells the remote side.
     WriteImmediate,
     /// RDMA read.
     Read,
@@ -118,9 +118,12 @@ impl Kind {
         matches!(self, Self::WriteImmediate | Self::SendImmediate)
     }
 
-    /// The far side must have a buffer posted.
+    /// The remote side must have a buffer posted.
     pub fn is_received(self) -> bool {
-        matches!(self, Self::WriteImmediate | Self::Send | Self::SendImmediate)
+        matches!(
+            self,
+            Self::WriteImmediate | Self::Send | Self::SendImmediate
+        )
     }
 }
 
@@ -137,7 +140,7 @@ pub struct Flow {
     pub depth: u32,
     /// The pattern that is sent, and the one that is there before; without it nothing is compared.
     pub seeds: Option<[u64; 2]>,
-    /// How long all of it may take, beyond the patience of either end.
+    /// How long all of it may take, beyond the timeout of either end.
     pub time: Duration,
 }
 
@@ -172,7 +175,7 @@ pub enum Step {
         bytes: usize,
         /// How many.
         count: u32,
-        /// How long all of it may take, beyond the patience of either end.
+        /// How long all of it may take, beyond the timeout of either end.
         time: Duration,
     },
     /// That was all.
@@ -185,7 +188,7 @@ pub trait Control {
     fn tell(&mut self, message: Message) -> Result<(), Gone>;
 
     /// Hears what the other end says, which may take so long.
-    fn hear(&mut self, patience: Duration) -> Result<Message, Gone>;
+    fn hear(&mut self, timeout: Duration) -> Result<Message, Gone>;
 
     /// Whether the other end goes on, without waiting for it: [`Gone`], or why it cannot.
     fn look(&mut self) -> Result<Option<String>, Gone>;
@@ -208,7 +211,7 @@ pub(super) mod transport {
     use serde::{Deserialize, Deserializer, Serializer};
     use verbs::Transport;
 
-    use super::super::joined::name;
+    use super::super::connected::name;
 
     pub fn serialize<S: Serializer>(transport: &Transport, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(name(*transport))

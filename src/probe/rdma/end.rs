@@ -1,18 +1,18 @@
-//! One end: an open port, and memory that is registered with its card.
+//! One end: an open port, and memory that is registered with its NIC.
 
 use std::time::Duration;
 
 use gpu::Pattern;
-use verbs::{Context, Domain, Event, Gid, GidKind, LinkLayer, PortState, Region};
+use verbs::{Context, Event, Gid, GidKind, LinkLayer, MemoryRegion, PortState, ProtectionDomain};
 
 use super::control::Offer;
 use super::memory::Store;
+use super::memory_paths::{Way, choose};
 use super::purpose::{Purpose, Role};
-use super::roads::{Way, choose};
-use super::{Memory, Place, Port, Road};
+use super::{Memory, MemoryPath, Place, Port};
 use crate::model::ProbedEnd;
+use crate::probe::failure::StepError;
 use crate::probe::integrity::Wrong;
-use crate::probe::trouble::Trouble;
 
 /// An end.
 pub struct End {
@@ -23,23 +23,23 @@ pub struct End {
     pub mtu: u32,
     pub reads: u8,
     link_layer: LinkLayer,
-    pub domain: Domain,
+    pub domain: ProtectionDomain,
     /// The memory under test: the first half is sent from and arrived at, the second is the other end's in turns.
     pub store: Store,
     pub way: Way,
     /// How long a completion may take.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 impl End {
     /// Opens it. There is room for two messages of `room` bytes.
-    pub fn open(place: &Place, room: usize, patience: Duration) -> Result<Self, Trouble> {
+    pub fn open(place: &Place, room: usize, timeout: Duration) -> Result<Self, StepError> {
         let port = &place.port;
         let named = || format!("{}:{}", port.device, port.number);
         let context = Context::open(&port.device)?;
         let found = context.port(port.number)?;
         if found.state != PortState::Active {
-            return Err(Trouble::Port {
+            return Err(StepError::Port {
                 port: named(),
                 state: format!("{:?}", found.state),
             });
@@ -48,13 +48,13 @@ impl End {
         let gid = match port.gid {
             None => Gid::best(&table, port.number),
             Some(index) => {
-                let is_it = |gid: &&Gid| (gid.port, gid.index) == (u32::from(port.number), u32::from(index));
-                Some(
-                    *table
-                        .iter()
-                        .find(is_it)
-                        .ok_or_else(|| Trouble::NoGid { port: named(), index })?,
-                )
+                let is_it = |gid: &&Gid| {
+                    (gid.port, gid.index) == (u32::from(port.number), u32::from(index))
+                };
+                Some(*table.iter().find(is_it).ok_or_else(|| StepError::NoGid {
+                    port: named(),
+                    index,
+                })?)
             }
         };
         let domain = context.domain()?;
@@ -71,18 +71,18 @@ impl End {
             domain,
             store,
             way,
-            patience,
+            timeout,
         })
     }
 
     /// Registers the memory of a test case, with the access that the case needs: two messages of it, or all of a GPU's memory.
-    pub fn register(&self, purpose: Purpose, role: Role) -> Result<Region, Trouble> {
+    pub fn register(&self, purpose: Purpose, role: Role) -> Result<MemoryRegion, StepError> {
         self.way.register(&self.domain, &self.store, purpose, role)
     }
 
-    /// Copies carry what the card moves to the GPU and from it.
+    /// Copies carry what the NIC moves to the GPU and from it.
     pub fn is_staged(&self) -> bool {
-        self.way.road == Some(Road::Staged)
+        self.way.memory_path == Some(MemoryPath::Staged)
     }
 
     /// Its GPU is a simulated one.
@@ -92,7 +92,7 @@ impl End {
     }
 
     /// What a report says of it.
-    pub fn probed(&self, place: &Place, far: bool) -> ProbedEnd {
+    pub fn probed(&self, place: &Place, remote: bool) -> ProbedEnd {
         let (memory, gpu) = match &place.memory {
             Memory::Host => ("host", None),
             Memory::Huge => ("huge", None),
@@ -102,7 +102,7 @@ impl End {
         };
         ProbedEnd {
             subject: place.subject.clone(),
-            far,
+            remote,
             memory: memory.to_owned(),
             gpu: gpu.map(|target| target.subject.clone()),
             device: self.port.device.clone(),
@@ -119,8 +119,11 @@ impl End {
                 }
                 .to_owned()
             }),
-            road: self.way.road.map(|road| road.name().to_owned()),
-            roads: self.way.choices.clone(),
+            memory_path: self
+                .way
+                .memory_path
+                .map(|memory_path| memory_path.name().to_owned()),
+            memory_paths: self.way.choices.clone(),
             class: place.class.clone(),
             path: place.path,
             rate: place.rate,
@@ -144,40 +147,46 @@ impl End {
     }
 
     /// What lies behind a failure: the device may have said that its port went down, or that it failed itself.
-    pub fn cause(&self, trouble: Trouble) -> Trouble {
+    pub fn cause(&self, failure: StepError) -> StepError {
         loop {
             let port = format!("{}:{}", self.port.device, self.port.number);
             match self.context.event(Duration::ZERO) {
-                Ok(Some(Event::PortDown(number))) if number == self.port.number => return Trouble::PortDown(port),
-                Ok(Some(Event::Device)) => return Trouble::CardFailed(self.port.device.clone()),
+                Ok(Some(Event::PortDown(number))) if number == self.port.number => {
+                    return StepError::PortDown(port);
+                }
+                Ok(Some(Event::Device)) => return StepError::CardFailed(self.port.device.clone()),
                 Ok(Some(_)) => {}
-                Ok(None) | Err(_) => return trouble,
+                Ok(None) | Err(_) => return failure,
             }
         }
     }
 
     /// Writes a pattern to the start of its memory.
-    pub fn fill(&self, bytes: usize, pattern: Pattern) -> Result<(), Trouble> {
+    pub fn fill(&self, bytes: usize, pattern: Pattern) -> Result<(), StepError> {
         self.store.fill(bytes, pattern)
     }
 
     /// Compares the start of its memory.
-    pub fn check(&self, bytes: usize, pattern: Pattern) -> Result<Option<Wrong>, Trouble> {
+    pub fn check(&self, bytes: usize, pattern: Pattern) -> Result<Option<Wrong>, StepError> {
         self.store.check(bytes, pattern)
     }
 
-    /// What its memory holds goes to where the card takes it, where that is another place.
-    pub fn leave(&self, offset: usize, bytes: usize) -> Result<(), Trouble> {
-        if let (true, Some(host), Some((memory, stream))) = (self.is_staged(), &self.way.pinned, self.store.device()) {
+    /// What its memory holds goes to where the NIC takes it, where that is another place.
+    pub fn leave(&self, offset: usize, bytes: usize) -> Result<(), StepError> {
+        if let (true, Some(host), Some((memory, stream))) =
+            (self.is_staged(), &self.way.pinned, self.store.device())
+        {
             stream.download(host, offset, memory, offset, bytes)?;
             stream.synchronize()?;
         }
         Ok(())
     }
 
-    /// What arrived goes from where the card puts it to its memory.
-    pub fn arrive(&self, offset: usize, bytes: usize) -> Result<(), Trouble> {
-        if let (true, Some(host), Some((memory, stream))) = (self.is_staged(), &self.way.pinned, self.store.device()) {
+    /// What arrived goes from where the NIC puts it to its memory.
+    pub fn arrive(&self, offset: usize, bytes: usize) -> Result<(), StepError> {
+        if let (true, Some(host), Some((memory, stream))) =
+            (self.is_staged(), &self.way.pinned, self.store.device())
+        {
             stream.upload(memory, offset, host, offset, bytes)?;
             stream.synchronize()?;
         }

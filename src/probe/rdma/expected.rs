@@ -1,26 +1,28 @@
 //! What is expected of a machine that is not here: nothing is touched, and nothing is measured.
 
-use super::lead::LIMITED_BY_LINK;
+use super::client::LIMITED_BY_LINK;
 use super::pairs::places;
-use super::supervise::{Options, Sort, task};
+use super::supervise::{MemoryKind, Options, task};
 use crate::model::{GIGABYTES_PER_SECOND, ProbeReport};
 use crate::probe::events::Listed;
 use crate::probe::expected::recorded;
 use crate::probe::supervise::{Machine, ProbeError, chosen};
 use crate::probe::verdict::{Promise, Subject};
 
-/// What the figures of a recorded machine would be held against, each GPU with its best card.
+/// What the figures of a recorded machine would be held against, each GPU with its best NIC.
 pub fn expected(options: &Options, machine: &Machine) -> Result<ProbeReport, ProbeError> {
     let mut report = recorded("rdma", &options.scope, machine)?;
     let listed: Vec<Listed> = machine.listed();
-    let gpus: Vec<_> = match options.sort {
-        Sort::Host | Sort::Huge => Vec::new(),
-        Sort::Best | Sort::Pinned | Sort::Gpu => chosen(&options.scope, machine, &listed)?
-            .iter()
-            .map(|gpu| gpu.target())
-            .collect(),
+    let gpus: Vec<_> = match options.kind {
+        MemoryKind::Host | MemoryKind::Huge => Vec::new(),
+        MemoryKind::Best | MemoryKind::Pinned | MemoryKind::Gpu => {
+            chosen(&options.scope, machine, &listed)?
+                .iter()
+                .map(|gpu| gpu.target())
+                .collect()
+        }
     };
-    let found = match places(options, &machine.cards, &gpus) {
+    let found = match places(options, &machine.nics, &gpus) {
         Ok(found) => found,
         Err(why) => {
             report.notes.push(format!("Nothing is expected: {why}."));
@@ -48,7 +50,8 @@ pub fn expected(options: &Options, machine: &Machine) -> Result<ProbeReport, Pro
                 },
             ),
             None => {
-                let why = "what its port and the way to it carry is not known from this record".to_owned();
+                let why = "what its port and the way to it carry is not known from this record"
+                    .to_owned();
                 about.not_measured(name, LIMITED_BY_LINK, why)
             }
         });

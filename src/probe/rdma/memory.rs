@@ -1,11 +1,11 @@
-//! Memory under test: filled, emptied and compared by other means than the card that moves it.
+//! Memory under test: filled, emptied and compared by other means than the NIC that moves it.
 
 use gpu::{Allocation, DeviceMemory, Gpu, HostMemory, Pattern, Stream, pointer};
 use verbs::{Buffer, Pages};
 
 use super::Memory;
+use crate::probe::failure::StepError;
 use crate::probe::integrity::{Wrong, by_kernel, by_slice};
-use crate::probe::trouble::Trouble;
 
 /// GPU memory is taken in pieces of so many bytes: then its pages are nobody else's, and whole.
 const GPU_PAGE: usize = 2 << 20;
@@ -31,7 +31,7 @@ pub enum Store {
 
 impl Store {
     /// So many bytes at least.
-    pub fn take(memory: &Memory, bytes: usize) -> Result<Self, Trouble> {
+    pub fn take(memory: &Memory, bytes: usize) -> Result<Self, StepError> {
         Ok(match memory {
             Memory::Host => Self::Host(Buffer::new(bytes, Pages::Ordinary)?),
             Memory::Huge => Self::Host(Buffer::new(bytes, Pages::Huge)?),
@@ -40,10 +40,10 @@ impl Store {
         })
     }
 
-    fn of(gpu: &Gpu, bytes: usize) -> Result<Self, Trouble> {
+    fn of(gpu: &Gpu, bytes: usize) -> Result<Self, StepError> {
         let memory = gpu.allocate(Allocation::Malloc, bytes.next_multiple_of(GPU_PAGE))?;
         if !gpu.is_sim() {
-            // Else a synchronous copy may return before it is done, and a card reads what was there before. A driver that does not
+            // Else a synchronous copy may return before it is done, and a NIC reads what was there before. A driver that does not
             // know it is asked for no such copies here: each is waited for.
             let _ = pointer::set_sync_memops(memory.address());
         }
@@ -62,7 +62,7 @@ impl Store {
         }
     }
 
-    fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Trouble> {
+    fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), StepError> {
         match self {
             Self::Host(buffer) => buffer.write(offset, bytes)?,
             Self::Pinned(memory) => memory.write(offset, bytes)?,
@@ -71,7 +71,7 @@ impl Store {
         Ok(())
     }
 
-    fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Trouble> {
+    fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), StepError> {
         match self {
             Self::Host(buffer) => buffer.read(offset, bytes)?,
             Self::Pinned(memory) => memory.read(offset, bytes)?,
@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// Writes a pattern to its start.
-    pub fn fill(&self, bytes: usize, pattern: Pattern) -> Result<(), Trouble> {
+    pub fn fill(&self, bytes: usize, pattern: Pattern) -> Result<(), StepError> {
         if let (Self::Device { memory, stream }, true) = (self, in_words(bytes)) {
             stream.fill_pattern(memory, 0, bytes, pattern, 0)?;
             return Ok(stream.synchronize()?);
@@ -95,7 +95,7 @@ impl Store {
     }
 
     /// Compares its start, the bytes after the last whole word too: GPU memory by a kernel, and host memory by the CPU.
-    pub fn check(&self, bytes: usize, pattern: Pattern) -> Result<Option<Wrong>, Trouble> {
+    pub fn check(&self, bytes: usize, pattern: Pattern) -> Result<Option<Wrong>, StepError> {
         if let (Self::Device { memory, stream }, true) = (self, in_words(bytes)) {
             settle(memory.gpu());
             return Ok(by_kernel(stream, memory, bytes, pattern)?);
@@ -109,19 +109,19 @@ impl Store {
     }
 
     /// Writes its first 64-bit word.
-    pub fn set_word(&self, value: u64) -> Result<(), Trouble> {
+    pub fn set_word(&self, value: u64) -> Result<(), StepError> {
         self.write(0, &value.to_ne_bytes())
     }
 
     /// Its first 64-bit word.
-    pub fn word(&self) -> Result<u64, Trouble> {
+    pub fn word(&self) -> Result<u64, StepError> {
         let mut bytes = [0; 8];
         self.read(0, &mut bytes)?;
         Ok(u64::from_ne_bytes(bytes))
     }
 
     /// Zeroes from there on.
-    pub fn clear(&self, offset: usize, bytes: usize) -> Result<(), Trouble> {
+    pub fn clear(&self, offset: usize, bytes: usize) -> Result<(), StepError> {
         match self {
             Self::Host(buffer) => Ok(buffer.fill(offset, bytes, 0)?),
             Self::Pinned(_) => self.write(offset, &vec![0; bytes]),
@@ -132,13 +132,13 @@ impl Store {
         }
     }
 
-    /// Whether the CPU sees each byte as soon as a card has written it.
+    /// Whether the CPU sees each byte as soon as a NIC has written it.
     pub fn is_seen(&self) -> bool {
         matches!(self, Self::Host(_) | Self::Pinned(_))
     }
 
-    /// One byte, as a card last wrote it: what comes before it in a message is there too.
-    pub fn load(&self, offset: usize) -> Result<u8, Trouble> {
+    /// One byte, as a NIC last wrote it: what comes before it in a message is there too.
+    pub fn load(&self, offset: usize) -> Result<u8, StepError> {
         match self {
             Self::Host(buffer) => Ok(buffer.load(offset)?),
             Self::Pinned(memory) => {
@@ -154,7 +154,7 @@ impl Store {
     }
 
     /// Writes one byte.
-    pub fn store(&self, offset: usize, value: u8) -> Result<(), Trouble> {
+    pub fn store(&self, offset: usize, value: u8) -> Result<(), StepError> {
         match self {
             Self::Host(buffer) => Ok(buffer.store(offset, value)?),
             Self::Pinned(_) | Self::Device { .. } => self.write(offset, &[value]),
@@ -166,7 +166,7 @@ fn in_words(bytes: usize) -> bool {
     bytes >= WORDS && bytes.is_multiple_of(4)
 }
 
-/// What a card has written is to be there for what the GPU does next. Where the GPU orders it so by itself, or the driver knows
+/// What a NIC has written is to be there for what the GPU does next. Where the GPU orders it so by itself, or the driver knows
 /// no such call, there is nothing to do.
 fn settle(gpu: &Gpu) {
     let _ = gpu.flush_remote_writes(false);

@@ -1,24 +1,24 @@
-//! `gdr probe rdma`: memory that a card moves, verified where it arrived, and measured as perftest measures.
+//! `gdr probe rdma`: memory that a NIC moves, verified where it arrived, and measured as perftest measures.
 //!
-//! Two ends each have a card's port, memory under test and a connection, and agree over a [`control::Control`] on each step. One
+//! Two ends each have a NIC's port, memory under test and a connection, and agree over a [`control::Control`] on each step. One
 //! of them leads: it says what comes next, and tells the results. The ends are two threads of one child, on one port or two, or
 //! two children on two machines, whose parents carry what they say; neither knows which.
 
 mod across;
 mod channel;
+mod client;
+mod connected;
 pub mod control;
 mod end;
 mod expected;
-mod follow;
-mod joined;
-mod lead;
 mod memory;
+mod memory_paths;
 mod pairs;
 mod perftest;
 mod plan;
 mod purpose;
 pub mod rendezvous;
-mod roads;
+mod server;
 mod staged;
 mod stream;
 mod supervise;
@@ -32,21 +32,21 @@ use serde::{Deserialize, Serialize};
 
 use super::child::keep_to_half;
 use super::depth::Terms;
-use super::events::{Event, Teller};
+use super::events::{Event, Reporter};
+use super::failure::StepError;
 use super::request::Target;
-use super::trouble::Trouble;
 use super::verdict::Subject;
 use channel::Channel;
 use end::End;
 
 pub use expected::expected;
 pub use pairs::{Named, port_of};
-pub use supervise::{Far, Options, Sort, run, served};
+pub use supervise::{MemoryKind, Options, RemoteEnd, run, served};
 
-/// A port of a card, and how it is addressed.
+/// A port of a NIC, and how it is addressed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
-    /// The card, as in `mlx5_0`.
+    /// The NIC, as in `mlx5_0`.
     pub device: String,
     /// Its port, from 1.
     pub number: u8,
@@ -54,10 +54,10 @@ pub struct Port {
     pub gid: Option<u8>,
 }
 
-/// By which way a card reaches GPU memory.
+/// By which way a NIC reaches GPU memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Road {
+pub enum MemoryPath {
     /// GPUDirect RDMA by a dma-buf.
     Dmabuf,
     /// GPUDirect RDMA by a peer memory client of the kernel.
@@ -66,7 +66,7 @@ pub enum Road {
     Staged,
 }
 
-impl Road {
+impl MemoryPath {
     /// In the names of results.
     pub fn name(self) -> &'static str {
         match self {
@@ -87,8 +87,8 @@ pub enum Memory {
     Huge,
     /// Pages that a GPU's driver pinned.
     Pinned(Target),
-    /// A GPU's own, by this road; by none, the first one that works.
-    Gpu(Target, Option<Road>),
+    /// A GPU's own, by this memory path; by none, the first one that works.
+    Gpu(Target, Option<MemoryPath>),
 }
 
 /// What an end is made of.
@@ -100,9 +100,9 @@ pub struct Place {
     pub port: Port,
     /// Its memory.
     pub memory: Memory,
-    /// How GPU and card meet, in nvidia-smi's letters.
+    /// How GPU and NIC meet, in nvidia-smi's letters.
     pub class: Option<String>,
-    /// What the way between GPU and card carries, bytes a second.
+    /// What the way between GPU and NIC carries, bytes a second.
     pub path: Option<u64>,
     /// What the port carries, bytes a second.
     pub rate: Option<u64>,
@@ -140,18 +140,18 @@ pub struct Task {
 }
 
 /// Lists the RDMA devices.
-pub fn cards(teller: &mut Teller<'_>) -> io::Result<()> {
-    teller.doing("libibverbs.so.1 to list the RDMA devices")?;
+pub fn nics(reporter: &mut Reporter<'_>) -> io::Result<()> {
+    reporter.doing("libibverbs.so.1 to list the RDMA devices")?;
     match verbs::device_names() {
-        Ok(names) => teller.tell(&Event::Cards(names)),
-        Err(error) if error.is_absent() => teller.tell(&Event::Lacking(lacking(&error))),
+        Ok(names) => reporter.tell(&Event::Nics(names)),
+        Err(error) if error.is_absent() => reporter.tell(&Event::Lacking(lacking(&error))),
         Err(error) => {
             let machine = Subject {
                 subject: "machine".to_owned(),
                 backend: "verbs".to_owned(),
                 numa: None,
             };
-            teller.result(machine.impossible("rdma", None, true, gpu::sentence(&error)))
+            reporter.result(machine.impossible("rdma", None, true, gpu::sentence(&error)))
         }
     }
 }
@@ -159,68 +159,85 @@ pub fn cards(teller: &mut Teller<'_>) -> io::Result<()> {
 /// What to install.
 fn lacking(error: &verbs::Error) -> String {
     format!(
-        "{}: install rdma-core's libibverbs and the provider of the card (Debian, Ubuntu: libibverbs1 and ibverbs-providers; \
+        "{}: install rdma-core's libibverbs and the provider of the NIC (Debian, Ubuntu: libibverbs1 and ibverbs-providers; \
          Fedora, RHEL, SUSE: libibverbs)",
         gpu::sentence(error)
     )
 }
 
 /// Does this child's part.
-pub fn answer(task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
-    joined::count_cpus();
+pub fn answer(task: &Task, reporter: &mut Reporter<'_>) -> io::Result<()> {
+    connected::count_cpus();
     let done = match &task.part {
-        Part::Both(near, far) => both(task, near, far, teller),
-        Part::Lead(place) => alone(task, place, false, teller),
-        Part::Follow(place) => alone(task, place, true, teller),
+        Part::Both(local, remote) => both(task, local, remote, reporter),
+        Part::Lead(place) => alone(task, place, false, reporter),
+        Part::Follow(place) => alone(task, place, true, reporter),
     };
     match done {
         Ok(()) => Ok(()),
         // Nobody hears it any more.
-        Err(Trouble::Io(error)) => Err(error),
-        Err(Trouble::Verbs(error)) if error.is_absent() => teller.tell(&Event::Lacking(lacking(&error))),
-        Err(trouble) => {
+        Err(StepError::Io(error)) => Err(error),
+        Err(StepError::Verbs(error)) if error.is_absent() => {
+            reporter.tell(&Event::Lacking(lacking(&error)))
+        }
+        Err(failure) => {
             let about = Subject {
                 subject: task.subject.clone(),
                 backend: "verbs".to_owned(),
                 numa: None,
             };
-            teller.result(about.impossible("rdma", None, true, roads::advised(&trouble)))
+            reporter.result(about.impossible("rdma", None, true, memory_paths::advised(&failure)))
         }
     }
 }
 
 /// One end, and the other one is another process's.
-fn alone(task: &Task, place: &Place, follows: bool, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    let mut control = Channel::to_parent(task.terms.patience);
-    let opened = open(task, place, follows, teller);
+fn alone(
+    task: &Task,
+    place: &Place,
+    is_server: bool,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
+    let mut control = Channel::to_parent(task.terms.timeout);
+    let opened = open(task, place, is_server, reporter);
     let mut end = match opened {
         Ok(end) => end,
-        Err(trouble) => return Err(lead::told(None, &mut control, trouble)),
+        Err(failure) => return Err(client::told(None, &mut control, failure)),
     };
-    match follows {
-        true => follow::follow(&mut end, task.room, &mut control, Some(teller)),
-        false => lead::lead(&mut end, &mut control, task, teller),
+    match is_server {
+        true => server::server(&mut end, task.room, &mut control, Some(reporter)),
+        false => client::client(&mut end, &mut control, task, reporter),
     }
 }
 
-fn open(task: &Task, place: &Place, far: bool, teller: &mut Teller<'_>) -> Result<End, Trouble> {
-    teller.doing(format!("{} to open", place.subject))?;
-    let end = End::open(place, task.room, task.terms.patience)?;
-    teller.tell(&Event::Joined(Box::new(end.probed(place, far))))?;
+fn open(
+    task: &Task,
+    place: &Place,
+    remote: bool,
+    reporter: &mut Reporter<'_>,
+) -> Result<End, StepError> {
+    reporter.doing(format!("{} to open", place.subject))?;
+    let end = End::open(place, task.room, task.terms.timeout)?;
+    reporter.tell(&Event::Connected(Box::new(end.probed(place, remote))))?;
     Ok(end)
 }
 
-fn both(task: &Task, near: &Place, far: &Place, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    let (mut near_control, mut far_control) = Channel::pair(task.terms.patience);
-    let mut near = open(task, near, false, teller)?;
-    let mut far = open(task, far, true, teller)?;
+fn both(
+    task: &Task,
+    local: &Place,
+    remote: &Place,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
+    let (mut near_control, mut far_control) = Channel::pair(task.terms.timeout);
+    let mut local = open(task, local, false, reporter)?;
+    let mut remote = open(task, remote, true, reporter)?;
     std::thread::scope(|scope| {
         let follower = scope.spawn(move || {
             keep_to_half(false);
-            follow::follow(&mut far, task.room, &mut far_control, None)
+            server::server(&mut remote, task.room, &mut far_control, None)
         });
         keep_to_half(true);
-        let led = lead::lead(&mut near, &mut near_control, task, teller);
+        let led = client::client(&mut local, &mut near_control, task, reporter);
         // The follower hears that nobody leads it any more.
         drop(near_control);
         let followed = match follower.join() {
@@ -229,7 +246,7 @@ fn both(task: &Task, near: &Place, far: &Place, teller: &mut Teller<'_>) -> Resu
         };
         // Where both failed, the one that failed by itself tells more.
         match (led, followed) {
-            (Err(trouble), Err(cause)) if trouble.is_of_the_far_end() => Err(cause),
+            (Err(failure), Err(cause)) if failure.is_of_the_remote_end() => Err(cause),
             (Ok(()), Err(cause)) => Err(cause),
             (led, _) => led,
         }

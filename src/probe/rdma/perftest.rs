@@ -1,45 +1,49 @@
 //! The commands of perftest for the same ports, memory and sizes: the yardstick, for who wants to see it with other eyes.
 
-use super::supervise::{Far, Options};
+use super::supervise::{Options, RemoteEnd};
 use crate::model::{ProbeReport, ProbedEnd};
 use crate::output::shell_word;
 
-/// Their lines: what to start at the far side, and what at the near one.
+/// Their lines: what to start at the remote side, and what at the near one.
 pub fn commands(report: &ProbeReport, options: &Options) -> Vec<String> {
     let sizes = options.scope.terms.rdma_sizes();
     let Some(largest) = sizes.last().copied() else {
         return Vec::new();
     };
     let mut lines = Vec::new();
-    let ends: Vec<&ProbedEnd> = report.ends.iter().filter(|end| !end.far).collect();
-    let followed: Vec<&ProbedEnd> = report.ends.iter().filter(|end| end.far).collect();
-    let (host, listens) = match &options.far {
-        Far::At { host, .. } => (host.as_str(), false),
-        Far::Here(_) => ("localhost", false),
-        Far::Comes(..) | Far::Launched(..) => ("HOST", true),
+    let ends: Vec<&ProbedEnd> = report.ends.iter().filter(|end| !end.remote).collect();
+    let followed: Vec<&ProbedEnd> = report.ends.iter().filter(|end| end.remote).collect();
+    let (host, listens) = match &options.remote {
+        RemoteEnd::At { host, .. } => (host.as_str(), false),
+        RemoteEnd::Here(_) => ("localhost", false),
+        RemoteEnd::Comes(..) | RemoteEnd::Launched(..) => ("HOST", true),
     };
-    for (number, near) in ends.iter().enumerate() {
-        // On another machine the far end is what it is there.
-        let far = followed
+    for (number, local) in ends.iter().enumerate() {
+        // On another machine the remote end is what it is there.
+        let remote = followed
             .iter()
-            .find(|far| far.subject == near.subject)
+            .find(|remote| remote.subject == local.subject)
             .or(followed.get(number))
             .copied();
-        for (tool, bytes) in [("ib_write_bw", largest), ("ib_read_bw", largest), ("ib_send_lat", 8)] {
+        for (tool, bytes) in [
+            ("ib_write_bw", largest),
+            ("ib_read_bw", largest),
+            ("ib_send_lat", 8),
+        ] {
             lines.push(format!(
-                "perftest, far side:  {}",
-                command(tool, far.unwrap_or(near), bytes, options, None)
+                "perftest, remote side:  {}",
+                command(tool, remote.unwrap_or(local), bytes, options, None)
             ));
             lines.push(format!(
-                "perftest, near side: {}",
-                command(tool, near, bytes, options, Some(host))
+                "perftest, local side: {}",
+                command(tool, local, bytes, options, Some(host))
             ));
         }
     }
     if lines.is_empty() && listens {
         for end in followed {
             lines.push(format!(
-                "perftest, far side:  {}",
+                "perftest, remote side:  {}",
                 command("ib_write_bw", end, largest, options, None)
             ));
         }
@@ -55,7 +59,13 @@ pub fn commands(report: &ProbeReport, options: &Options) -> Vec<String> {
     lines
 }
 
-fn command(tool: &str, end: &ProbedEnd, bytes: usize, options: &Options, host: Option<&str>) -> String {
+fn command(
+    tool: &str,
+    end: &ProbedEnd,
+    bytes: usize,
+    options: &Options,
+    host: Option<&str>,
+) -> String {
     let mut words = vec![
         tool.to_owned(),
         format!("-d {}", shell_word(&end.device)),
@@ -78,7 +88,7 @@ fn command(tool: &str, end: &ProbedEnd, bytes: usize, options: &Options, host: O
             .as_deref()
             .and_then(|gpu| gpu.split(' ').next()?.strip_prefix("GPU"));
         words.push(shell_word(&format!("--use_cuda={}", number.unwrap_or("0"))));
-        if end.road.as_deref() == Some("dmabuf") {
+        if end.memory_path.as_deref() == Some("dmabuf") {
             words.push("--use_cuda_dmabuf".to_owned());
         }
     }

@@ -24,7 +24,10 @@ const VERIFIED: [(Transport, &[Kind]); 3] = [
             Kind::CompareSwap,
         ],
     ),
-    (Transport::Uc, &[Kind::WriteImmediate, Kind::Send, Kind::SendImmediate]),
+    (
+        Transport::Uc,
+        &[Kind::WriteImmediate, Kind::Send, Kind::SendImmediate],
+    ),
     (Transport::Ud, &[Kind::Send, Kind::SendImmediate]),
 ];
 /// What is measured over a reliable connection.
@@ -33,14 +36,14 @@ const MEASURED: [Kind; 3] = [Kind::Write, Kind::Read, Kind::Send];
 const RATE: usize = 8;
 /// Queue pairs that do so, unless more are asked for.
 const RATE_PAIRS: u32 = 4;
-/// No message is larger: a card's largest region and a queue's largest message are no smaller.
+/// No message is larger: a NIC's largest region and a queue's largest message are no smaller.
 pub const MOST: usize = 1 << 30;
 /// Messages below this size are not worth to be staged.
 const STAGED: usize = 64 << 10;
 
 /// One thing that the leading end does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Duty {
+pub enum TestCase {
     /// So many bytes arrive as they were sent.
     Verify(Transport, Kind, usize),
     /// Latency.
@@ -55,7 +58,7 @@ pub enum Duty {
     Staged(usize),
 }
 
-impl Duty {
+impl TestCase {
     /// What it needs to be connected for, where so many queue pairs are to move the bandwidth.
     pub fn purpose(self, pairs: u32) -> Purpose {
         let reliable = |pairs, kind, bytes, ways| Purpose {
@@ -88,14 +91,17 @@ const ONE_GPU: &str = "one end's memory is a GPU's without GPUDirect RDMA, and t
                        measured, which staged copies have from GPU to GPU alone";
 
 /// All that is done between two ends, in order; and what is not, where something is left out.
-pub fn duties(task: &Task, end: &End, other: &Offer) -> (Vec<Duty>, Option<&'static str>) {
+pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Option<&'static str>) {
     let ends = Ends {
         mtu: end.mtu.min(other.mtu) as usize,
         staged: end.is_staged() || other.staged,
         gpus: end.way.pinned.is_some() && other.pinned,
         seen: end.store.is_seen() && other.seen,
     };
-    (duties_of(task, ends), (ends.staged && !ends.gpus).then_some(ONE_GPU))
+    (
+        test_cases_of(task, ends),
+        (ends.staged && !ends.gpus).then_some(ONE_GPU),
+    )
 }
 
 /// What of the ends decides.
@@ -107,19 +113,19 @@ struct Ends {
     seen: bool,
 }
 
-fn duties_of(task: &Task, ends: Ends) -> Vec<Duty> {
+fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
     let terms = &task.terms;
     let sizes = terms.rdma_sizes();
     let most = sizes.last().copied().unwrap_or(1);
     if task.brief {
-        let verify = Duty::Verify(Transport::Rc, Kind::Write, most);
+        let verify = TestCase::Verify(Transport::Rc, Kind::Write, most);
         return match (ends.staged, ends.gpus) {
-            (true, true) => vec![verify, Duty::Staged(most)],
+            (true, true) => vec![verify, TestCase::Staged(most)],
             (true, false) => vec![verify],
-            (false, _) => vec![verify, Duty::Stream(Kind::Write, most)],
+            (false, _) => vec![verify, TestCase::Stream(Kind::Write, most)],
         };
     }
-    let verified = |(transport, kinds): (Transport, &[Kind])| -> Vec<Duty> {
+    let verified = |(transport, kinds): (Transport, &[Kind])| -> Vec<TestCase> {
         let longest = if transport == Transport::Ud {
             ends.mtu
         } else {
@@ -128,39 +134,42 @@ fn duties_of(task: &Task, ends: Ends) -> Vec<Duty> {
         let sizes = terms.depth.rdma_verified().iter().copied();
         let sizes: Vec<usize> = sizes.filter(|size| *size <= most.min(longest)).collect();
         let of = |kind: &Kind| match kind.is_atomic() {
-            true => vec![Duty::Verify(transport, *kind, 8)],
-            false => sizes.iter().map(|size| Duty::Verify(transport, *kind, *size)).collect(),
+            true => vec![TestCase::Verify(transport, *kind, 8)],
+            false => sizes
+                .iter()
+                .map(|size| TestCase::Verify(transport, *kind, *size))
+                .collect(),
         };
         kinds.iter().flat_map(of).collect()
     };
     // What may be lost on its way comes last.
     let [reliable, unreliable @ ..] = VERIFIED;
-    let mut duties = verified(reliable);
-    duties.extend(measured(terms, &sizes, ends));
-    duties.extend(unreliable.into_iter().flat_map(verified));
-    duties
+    let mut test_cases = verified(reliable);
+    test_cases.extend(measured(terms, &sizes, ends));
+    test_cases.extend(unreliable.into_iter().flat_map(verified));
+    test_cases
 }
 
 /// What is measured, over a reliable connection.
-fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<Duty> {
+fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<TestCase> {
     let most = sizes.last().copied().unwrap_or(1);
-    let mut duties = Vec::new();
+    let mut test_cases = Vec::new();
     if ends.staged {
-        // What the card alone does between pinned memory is not what was asked for.
-        duties.extend(sizes.iter().map(|size| Duty::Turns(Kind::Send, *size)));
+        // What the NIC alone does between pinned memory is not what was asked for.
+        test_cases.extend(sizes.iter().map(|size| TestCase::Turns(Kind::Send, *size)));
         if ends.gpus {
-            duties.extend(sizes.iter().map(|size| Duty::Staged(*size)));
+            test_cases.extend(sizes.iter().map(|size| TestCase::Staged(*size)));
         }
-        return duties;
+        return test_cases;
     }
     for kind in MEASURED {
         // A write is seen by the CPU, which sees nothing of what arrives in GPU memory.
         if kind != Kind::Write || ends.seen {
-            duties.extend(sizes.iter().map(|size| Duty::Turns(kind, *size)));
+            test_cases.extend(sizes.iter().map(|size| TestCase::Turns(kind, *size)));
         }
     }
     for kind in MEASURED {
-        duties.extend(sizes.iter().map(|size| Duty::Stream(kind, *size)));
+        test_cases.extend(sizes.iter().map(|size| TestCase::Stream(kind, *size)));
     }
     let large: Vec<usize> = match terms.depth {
         Depth::Quick => vec![most],
@@ -169,14 +178,14 @@ fn measured(terms: &Terms, sizes: &[usize], ends: Ends) -> Vec<Duty> {
             large.filter(|size| *size >= STAGED.min(most)).collect()
         }
     };
-    duties.extend(large.iter().copied().map(Duty::Both));
+    test_cases.extend(large.iter().copied().map(TestCase::Both));
     if terms.sizes.is_empty() {
-        duties.push(Duty::Rate(RATE));
+        test_cases.push(TestCase::Rate(RATE));
     }
     if ends.gpus {
-        duties.extend(large.into_iter().map(Duty::Staged));
+        test_cases.extend(large.into_iter().map(TestCase::Staged));
     }
-    duties
+    test_cases
 }
 
 impl Terms {
@@ -217,7 +226,7 @@ impl Depth {
     }
 }
 
-/// So many requests are under way at once on each queue pair: perftest's 128 of small ones, and of large ones as many as keep a
+/// So many requests are in progress at once on each queue pair: perftest's 128 of small ones, and of large ones as many as keep a
 /// link busy.
 pub fn depth_of(bytes: usize, pairs: u32) -> u32 {
     let all = ((4 << 20) / bytes.max(1)).clamp(2, 128) as u32;
@@ -230,7 +239,7 @@ mod tests {
     use super::super::{Memory, Part, Place, Port};
     use super::*;
     use crate::model::Shares;
-    use crate::probe::rdma::{Far, Options, Sort};
+    use crate::probe::rdma::{MemoryKind, Options, RemoteEnd};
     use crate::probe::supervise::Scope;
 
     const PLAIN: Ends = Ends {
@@ -257,7 +266,7 @@ mod tests {
             depth,
             sizes: sizes.to_vec(),
             shares: Shares::default(),
-            patience: Duration::ZERO,
+            timeout: Duration::ZERO,
         };
         let options = Options {
             scope: Scope {
@@ -265,10 +274,10 @@ mod tests {
                 gpus: Vec::new(),
                 terms,
             },
-            sort: Sort::Host,
-            road: None,
+            kind: MemoryKind::Host,
+            memory_path: None,
             devices: Vec::new(),
-            far: Far::Here(None),
+            remote: RemoteEnd::Here(None),
             gid: None,
             all,
             queue_pairs: 2,
@@ -288,38 +297,52 @@ mod tests {
 
     #[test]
     fn what_is_verified_ends_at_the_largest_size_and_datagrams_at_the_mtu() {
-        let duties = duties_of(&task(Depth::Default, &[8, 4096], false), PLAIN);
+        let test_cases = test_cases_of(&task(Depth::Default, &[8, 4096], false), PLAIN);
         let sizes = |transport, kind| -> Vec<usize> {
-            let of = |duty: &Duty| match duty {
-                Duty::Verify(by, what, bytes) if (*by, *what) == (transport, kind) => Some(*bytes),
+            let of = |test_case: &TestCase| match test_case {
+                TestCase::Verify(by, what, bytes) if (*by, *what) == (transport, kind) => {
+                    Some(*bytes)
+                }
                 _ => None,
             };
-            duties.iter().filter_map(of).collect()
+            test_cases.iter().filter_map(of).collect()
         };
         assert_eq!(sizes(Transport::Rc, Kind::Write), [1, 64, 4096]);
         assert_eq!(sizes(Transport::Ud, Kind::Send), [1, 64]);
         assert_eq!(sizes(Transport::Rc, Kind::FetchAdd), [8]);
         // What may be lost on its way is last.
-        assert!(matches!(duties.last(), Some(Duty::Verify(Transport::Ud, ..))));
+        assert!(matches!(
+            test_cases.last(),
+            Some(TestCase::Verify(Transport::Ud, ..))
+        ));
     }
 
     #[test]
     fn what_is_measured_depends_on_the_memory() {
         let task = task(Depth::Quick, &[8, 65536], false);
-        let has = |ends: Ends, duty: Duty| duties_of(&task, ends).contains(&duty);
+        let has = |ends: Ends, test_case: TestCase| test_cases_of(&task, ends).contains(&test_case);
         let gpus = Ends {
             gpus: true,
             seen: false,
             ..PLAIN
         };
-        assert!(has(PLAIN, Duty::Turns(Kind::Write, 8)) && !has(gpus, Duty::Turns(Kind::Write, 8)));
-        assert!(!has(PLAIN, Duty::Staged(65536)) && has(gpus, Duty::Staged(65536)));
-        let staged = Ends { staged: true, ..gpus };
-        assert!(has(staged, Duty::Staged(8)) && !has(staged, Duty::Stream(Kind::Write, 8)));
+        assert!(
+            has(PLAIN, TestCase::Turns(Kind::Write, 8))
+                && !has(gpus, TestCase::Turns(Kind::Write, 8))
+        );
+        assert!(!has(PLAIN, TestCase::Staged(65536)) && has(gpus, TestCase::Staged(65536)));
+        let staged = Ends {
+            staged: true,
+            ..gpus
+        };
+        assert!(has(staged, TestCase::Staged(8)) && !has(staged, TestCase::Stream(Kind::Write, 8)));
         // Staged copies are from GPU to GPU.
-        let one_gpu = Ends { gpus: false, ..staged };
-        assert!(has(one_gpu, Duty::Turns(Kind::Send, 8)) && !has(one_gpu, Duty::Staged(8)));
-        assert!(!has(one_gpu, Duty::Stream(Kind::Write, 8)));
+        let one_gpu = Ends {
+            gpus: false,
+            ..staged
+        };
+        assert!(has(one_gpu, TestCase::Turns(Kind::Send, 8)) && !has(one_gpu, TestCase::Staged(8)));
+        assert!(!has(one_gpu, TestCase::Stream(Kind::Write, 8)));
     }
 
     #[test]
@@ -327,31 +350,49 @@ mod tests {
         let task = task(Depth::Default, &[], true);
         let most = 64 << 20;
         let cell = [
-            Duty::Verify(Transport::Rc, Kind::Write, most),
-            Duty::Stream(Kind::Write, most),
+            TestCase::Verify(Transport::Rc, Kind::Write, most),
+            TestCase::Stream(Kind::Write, most),
         ];
-        assert_eq!(duties_of(&task, PLAIN), cell);
+        assert_eq!(test_cases_of(&task, PLAIN), cell);
     }
 
     #[test]
     fn a_connection_is_for_one_case_with_as_many_pairs_as_move_the_bandwidth() {
-        let of = |duty: Duty| {
-            let purpose = duty.purpose(2);
+        let of = |test_case: TestCase| {
+            let purpose = test_case.purpose(2);
             (purpose.transport, purpose.pairs, purpose.kind, purpose.ways)
         };
-        for (duty, expected) in [
-            (Duty::Stream(Kind::Write, 8), (Transport::Rc, 2, Kind::Write, Ways::One)),
-            (Duty::Both(8), (Transport::Rc, 2, Kind::Write, Ways::Both)),
-            (Duty::Rate(8), (Transport::Rc, 4, Kind::Write, Ways::One)),
-            (Duty::Turns(Kind::Send, 8), (Transport::Rc, 1, Kind::Send, Ways::Both)),
-            (Duty::Turns(Kind::Read, 8), (Transport::Rc, 1, Kind::Read, Ways::One)),
-            (Duty::Staged(8), (Transport::Rc, 1, Kind::Send, Ways::Staged)),
+        for (test_case, expected) in [
             (
-                Duty::Verify(Transport::Uc, Kind::Send, 8),
+                TestCase::Stream(Kind::Write, 8),
+                (Transport::Rc, 2, Kind::Write, Ways::One),
+            ),
+            (
+                TestCase::Both(8),
+                (Transport::Rc, 2, Kind::Write, Ways::Both),
+            ),
+            (
+                TestCase::Rate(8),
+                (Transport::Rc, 4, Kind::Write, Ways::One),
+            ),
+            (
+                TestCase::Turns(Kind::Send, 8),
+                (Transport::Rc, 1, Kind::Send, Ways::Both),
+            ),
+            (
+                TestCase::Turns(Kind::Read, 8),
+                (Transport::Rc, 1, Kind::Read, Ways::One),
+            ),
+            (
+                TestCase::Staged(8),
+                (Transport::Rc, 1, Kind::Send, Ways::Staged),
+            ),
+            (
+                TestCase::Verify(Transport::Uc, Kind::Send, 8),
                 (Transport::Uc, 1, Kind::Send, Ways::One),
             ),
         ] {
-            assert_eq!(of(duty), expected, "{duty:?}");
+            assert_eq!(of(test_case), expected, "{test_case:?}");
         }
     }
 }

@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn each_end_grants_what_the_test_case_needs_and_nothing_else() {
         // The end that leads, and the other.
-        for (kind, ways, leads, follows) in [
+        for (kind, ways, is_client, is_server) in [
             (Kind::Write, Ways::One, "", "lw"),
             (Kind::WriteImmediate, Ways::One, "", "lw"),
             (Kind::Read, Ways::One, "l", "r"),
@@ -128,11 +128,15 @@ mod tests {
             let of = |role| letters(purpose.access(role));
             assert_eq!(
                 (of(Role::Requester), of(Role::Responder)),
-                (leads.into(), follows.into()),
+                (is_client.into(), is_server.into()),
                 "{kind:?}"
             );
-            for (role, letters) in [(Role::Requester, leads), (Role::Responder, follows)] {
-                assert_eq!(purpose.is_remote(role), letters.contains(['w', 'r', 'a']), "{kind:?}");
+            for (role, letters) in [(Role::Requester, is_client), (Role::Responder, is_server)] {
+                assert_eq!(
+                    purpose.is_remote(role),
+                    letters.contains(['w', 'r', 'a']),
+                    "{kind:?}"
+                );
             }
         }
     }

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use gpu::{DeviceMemory, Event, HostMemory, Stream};
-use verbs::{Region, Request, Work};
+use verbs::{MemoryRegion, Request, Work};
 
+use super::connected::{ConnectedQueuePair, Waiting};
 use super::control::{Control, Flow};
 use super::end::End;
-use super::joined::{Joined, Waiting};
-use crate::probe::trouble::Trouble;
+use crate::probe::failure::StepError;
 
 /// What is copied and sent at a time: long enough for a copy engine, and short enough to overlap.
 const CHUNK: usize = 512 << 10;
@@ -24,7 +24,7 @@ pub const STAGING: usize = CHUNK * SLOTS;
 /// What one side works with.
 struct Stage<'e> {
     host: &'e HostMemory,
-    region: Region,
+    region: MemoryRegion,
     memory: &'e DeviceMemory,
     stream: &'e Stream,
     /// One for each slot.
@@ -60,14 +60,14 @@ fn chunks(message: usize) -> usize {
 }
 
 impl<'e> Stage<'e> {
-    fn of(end: &'e End, joined: &Joined) -> Result<Self, Trouble> {
+    fn of(end: &'e End, connected: &ConnectedQueuePair) -> Result<Self, StepError> {
         let (Some(host), Some((memory, stream))) = (&end.way.pinned, end.store.device()) else {
-            return Err(Trouble::OutOfStep);
+            return Err(StepError::OutOfStep);
         };
         let copied: Result<Vec<Event>, _> = (0..SLOTS).map(|_| memory.gpu().event()).collect();
         Ok(Self {
             host,
-            region: joined.region.clone(),
+            region: connected.region.clone(),
             memory,
             stream,
             copied: copied?,
@@ -75,33 +75,42 @@ impl<'e> Stage<'e> {
     }
 
     /// Posts a buffer for what arrives in a slot.
-    fn expect(&self, joined: &mut Joined, slot: usize) -> Result<(), Trouble> {
+    fn expect(&self, connected: &mut ConnectedQueuePair, slot: usize) -> Result<(), StepError> {
         let piece = self.region.piece(slot * CHUNK, CHUNK)?;
-        Ok(joined.pair.receive(slot as u64, &[piece])?)
+        Ok(connected.pair.receive(slot as u64, &[piece])?)
     }
 }
 
 /// Sends so many messages, chunk by chunk: copied to pinned memory, sent from there, and sent on when the other end says that it
 /// has copied what was in the slot. Seconds for one message, a sample for a few of them.
-pub fn send(end: &End, joined: &mut Joined, flow: Flow, control: &mut dyn Control) -> Result<Vec<f64>, Trouble> {
-    let stage = Stage::of(end, joined)?;
+pub fn send(
+    end: &End,
+    connected: &mut ConnectedQueuePair,
+    flow: Flow,
+    control: &mut dyn Control,
+) -> Result<Vec<f64>, StepError> {
+    let stage = Stage::of(end, connected)?;
     let total = chunks(flow.bytes) * flow.count as usize;
     // What the other end says is nothing but that it says something.
     for _ in 0..SLOTS.min(total) {
-        joined.pair.receive(0, &[])?;
+        connected.pair.receive(0, &[])?;
     }
     let mut copying = VecDeque::new();
     let (mut begun, mut sent, mut freed) = (0, 0, 0);
     let mut marks = Vec::new();
-    let mut waiting = Waiting::new(end.patience);
+    let mut waiting = Waiting::new(end.timeout);
     while freed < total || sent < total {
         let mut any = false;
         while begun < total && begun - freed < SLOTS {
             let chunk = Chunk::of(begun, flow.bytes);
             let Chunk { offset, bytes, .. } = chunk;
-            stage
-                .stream
-                .download(stage.host, chunk.slot() * CHUNK, stage.memory, offset, bytes)?;
+            stage.stream.download(
+                stage.host,
+                chunk.slot() * CHUNK,
+                stage.memory,
+                offset,
+                bytes,
+            )?;
             stage.stream.record(&stage.copied[chunk.slot()])?;
             copying.push_back(chunk);
             begun += 1;
@@ -112,24 +121,29 @@ pub fn send(end: &End, joined: &mut Joined, flow: Flow, control: &mut dyn Contro
             }
             copying.pop_front();
             let pieces = [stage.region.piece(chunk.slot() * CHUNK, chunk.bytes)?];
-            joined.pair.send(&Request::new(0, Work::Send(None), &pieces))?;
+            connected
+                .pair
+                .send(&Request::new(0, Work::Send(None), &pieces))?;
             any = true;
         }
-        sent += joined.sent.look()?.len();
-        let said = joined.received.look()?.len();
+        sent += connected.sent.look()?.len();
+        let said = connected.received.look()?.len();
         for _ in 0..said {
             freed += 1;
             if freed + SLOTS <= total {
-                joined.pair.receive(0, &[])?;
+                connected.pair.receive(0, &[])?;
             }
         }
         // Several may come at once: a time is that of all messages since the one before.
         let messages = freed / chunks(flow.bytes);
-        if marks.last().is_none_or(|(_, before)| messages >= before + BLOCK) {
+        if marks
+            .last()
+            .is_none_or(|(_, before)| messages >= before + BLOCK)
+        {
             marks.push((Instant::now(), messages));
         }
         match any || said > 0 {
-            true => waiting = Waiting::new(end.patience),
+            true => waiting = Waiting::new(end.timeout),
             false => waiting.look("a chunk to arrive", control)?,
         }
     }
@@ -141,28 +155,37 @@ pub fn send(end: &End, joined: &mut Joined, flow: Flow, control: &mut dyn Contro
 }
 
 /// The other side's buffers, before it is sent to.
-pub fn prepare(end: &End, joined: &mut Joined, flow: Flow) -> Result<(), Trouble> {
-    let stage = Stage::of(end, joined)?;
+pub fn prepare(end: &End, connected: &mut ConnectedQueuePair, flow: Flow) -> Result<(), StepError> {
+    let stage = Stage::of(end, connected)?;
     let total = chunks(flow.bytes) * flow.count as usize;
-    (0..SLOTS.min(total)).try_for_each(|slot| stage.expect(joined, slot))
+    (0..SLOTS.min(total)).try_for_each(|slot| stage.expect(connected, slot))
 }
 
 /// Receives them: what arrives is copied to GPU memory, and the slot given free.
-pub fn receive(end: &End, joined: &mut Joined, flow: Flow, control: &mut dyn Control) -> Result<(), Trouble> {
-    let stage = Stage::of(end, joined)?;
+pub fn receive(
+    end: &End,
+    connected: &mut ConnectedQueuePair,
+    flow: Flow,
+    control: &mut dyn Control,
+) -> Result<(), StepError> {
+    let stage = Stage::of(end, connected)?;
     let total = chunks(flow.bytes) * flow.count as usize;
     let mut copying = VecDeque::new();
     let (mut arrived, mut sent, mut freed) = (0, 0, 0);
-    let mut waiting = Waiting::new(end.patience);
+    let mut waiting = Waiting::new(end.timeout);
     while freed < total || sent < total {
-        let said = joined.received.look()?.len();
+        let said = connected.received.look()?.len();
         for _ in 0..said {
             // They arrive in the order in which they were sent, and take the slots in the order in which these were posted.
             let chunk = Chunk::of(arrived, flow.bytes);
             let Chunk { offset, bytes, .. } = chunk;
-            stage
-                .stream
-                .upload(stage.memory, offset, stage.host, chunk.slot() * CHUNK, bytes)?;
+            stage.stream.upload(
+                stage.memory,
+                offset,
+                stage.host,
+                chunk.slot() * CHUNK,
+                bytes,
+            )?;
             stage.stream.record(&stage.copied[chunk.slot()])?;
             copying.push_back(chunk);
             arrived += 1;
@@ -176,14 +199,16 @@ pub fn receive(end: &End, joined: &mut Joined, flow: Flow, control: &mut dyn Con
             freed += 1;
             // Its buffer is posted before the other end may send again.
             if freed + SLOTS <= total {
-                stage.expect(joined, chunk.slot())?;
+                stage.expect(connected, chunk.slot())?;
             }
-            joined.pair.send(&Request::new(0, Work::Send(None), &[]))?;
+            connected
+                .pair
+                .send(&Request::new(0, Work::Send(None), &[]))?;
             any = true;
         }
-        sent += joined.sent.look()?.len();
+        sent += connected.sent.look()?.len();
         match any {
-            true => waiting = Waiting::new(end.patience),
+            true => waiting = Waiting::new(end.timeout),
             false => waiting.look("a chunk of the other end", control)?,
         }
     }
@@ -202,7 +227,10 @@ mod tests {
             .map(|number| Chunk::of(number, message))
             .map(|chunk| (chunk.offset, chunk.bytes))
             .collect();
-        assert_eq!(places, [(0, CHUNK), (CHUNK, CHUNK), (2 * CHUNK, 8), (0, CHUNK)]);
+        assert_eq!(
+            places,
+            [(0, CHUNK), (CHUNK, CHUNK), (2 * CHUNK, 8), (0, CHUNK)]
+        );
         assert_eq!(Chunk::of(SLOTS + 3, message).slot(), 3);
     }
 }

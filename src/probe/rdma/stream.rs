@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
-use verbs::{Piece, Region, Remote, Request, Work};
+use verbs::{MemoryRegion, Remote, Request, Sge, Work};
 
+use super::connected::{BUFFERS, ConnectedQueuePair, Waiting};
 use super::control::{Control, Flow, Kind};
 use super::end::End;
-use super::joined::{BUFFERS, Joined, Waiting};
-use crate::probe::trouble::Trouble;
+use crate::probe::failure::StepError;
 
 /// How far a queue pair has come.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,11 +21,11 @@ struct Lane {
 /// second half of the other end's memory: that end sends from the first.
 pub fn drive(
     end: &End,
-    joined: &mut [Joined],
+    connected: &mut [ConnectedQueuePair],
     flow: Flow,
     across: bool,
     control: &mut dyn Control,
-) -> Result<Vec<f64>, Trouble> {
+) -> Result<Vec<f64>, StepError> {
     let Flow {
         kind,
         bytes,
@@ -33,33 +33,33 @@ pub fn drive(
         depth,
         ..
     } = flow;
-    let region = find_region(joined)?;
+    let region = find_region(connected)?;
     let pieces = [region.piece(0, bytes)?];
     // One in four is told: the others are done when a later one is.
     let told = (depth / 4).max(1);
-    let mut lanes = vec![Lane::default(); joined.len()];
+    let mut lanes = vec![Lane::default(); connected.len()];
     let total = count.saturating_mul(lanes.len() as u32);
     let block = depth.saturating_mul(lanes.len() as u32).max(1);
     let mut done = 0;
     let mut marks = vec![];
-    let mut waiting = Waiting::new(end.patience);
+    let mut waiting = Waiting::new(end.timeout);
     while done < total {
         let before = done;
-        for (joined, lane) in joined.iter_mut().zip(&mut lanes) {
-            let into = if across { joined.half } else { 0 };
+        for (connected, lane) in connected.iter_mut().zip(&mut lanes) {
+            let into = if across { connected.half } else { 0 };
             let request = Request {
-                inline: bytes <= joined.pair.inline_bytes() as usize && kind != Kind::Read,
-                ..Request::new(0, work(kind, joined.remote.offset(into as u64)), &pieces)
+                inline: bytes <= connected.pair.inline_bytes() as usize && kind != Kind::Read,
+                ..Request::new(0, work(kind, connected.remote.offset(into as u64)), &pieces)
             };
             while lane.posted < count && lane.posted - lane.done < depth {
                 lane.posted += 1;
-                joined.pair.send(&Request {
+                connected.pair.send(&Request {
                     id: u64::from(lane.posted),
                     signalled: lane.posted % told == 0 || lane.posted == count,
                     ..request
                 })?;
             }
-            if let Some(last) = joined.sent.look()?.iter().flatten().next_back() {
+            if let Some(last) = connected.sent.look()?.iter().flatten().next_back() {
                 done += last.id as u32 - lane.done;
                 lane.done = last.id as u32;
             }
@@ -71,7 +71,7 @@ pub fn drive(
         if done / block > before / block {
             marks.push((Instant::now(), done));
         }
-        waiting = Waiting::new(end.patience);
+        waiting = Waiting::new(end.timeout);
     }
     let seconds = |pair: &[(Instant, u32)]| {
         let time = pair[1].0.duration_since(pair[0].0);
@@ -81,11 +81,11 @@ pub fn drive(
 }
 
 /// The memory region of a test case: all queue pairs have the same.
-fn find_region(joined: &[Joined]) -> Result<Region, Trouble> {
-    joined
+fn find_region(connected: &[ConnectedQueuePair]) -> Result<MemoryRegion, StepError> {
+    connected
         .first()
-        .map(|joined| joined.region.clone())
-        .ok_or(Trouble::OutOfStep)
+        .map(|connected| connected.region.clone())
+        .ok_or(StepError::OutOfStep)
 }
 
 /// The other side of it: buffers for what is received.
@@ -97,41 +97,46 @@ pub struct Receiving {
 
 impl Receiving {
     /// Posts as many as there is room for.
-    pub fn begin(joined: &mut [Joined], flow: Flow) -> Result<Self, Trouble> {
+    pub fn begin(connected: &mut [ConnectedQueuePair], flow: Flow) -> Result<Self, StepError> {
         let mut receiving = Self {
-            lanes: vec![Lane::default(); joined.len()],
+            lanes: vec![Lane::default(); connected.len()],
             bytes: flow.bytes,
             count: flow.count,
         };
-        let region = find_region(joined)?;
+        let region = find_region(connected)?;
         let piece = region.piece(0, receiving.bytes)?;
-        for (joined, lane) in joined.iter_mut().zip(&mut receiving.lanes) {
+        for (connected, lane) in connected.iter_mut().zip(&mut receiving.lanes) {
             while lane.posted < receiving.count.min(BUFFERS) {
-                lane.post(joined, piece)?;
+                lane.post(connected, piece)?;
             }
         }
         Ok(receiving)
     }
 
     /// Takes all, and posts a buffer again for each.
-    pub fn finish(mut self, end: &End, joined: &mut [Joined], control: &mut dyn Control) -> Result<(), Trouble> {
-        let region = find_region(joined)?;
+    pub fn finish(
+        mut self,
+        end: &End,
+        connected: &mut [ConnectedQueuePair],
+        control: &mut dyn Control,
+    ) -> Result<(), StepError> {
+        let region = find_region(connected)?;
         let piece = region.piece(0, self.bytes)?;
-        let mut waiting = Waiting::new(end.patience);
+        let mut waiting = Waiting::new(end.timeout);
         while self.lanes.iter().any(|lane| lane.done < self.count) {
             let mut any = false;
-            for (joined, lane) in joined.iter_mut().zip(&mut self.lanes) {
-                let arrived = joined.received.look()?.len() as u32;
+            for (connected, lane) in connected.iter_mut().zip(&mut self.lanes) {
+                let arrived = connected.received.look()?.len() as u32;
                 any |= arrived > 0;
                 lane.done += arrived;
                 for _ in 0..arrived {
                     if lane.posted < self.count {
-                        lane.post(joined, piece)?;
+                        lane.post(connected, piece)?;
                     }
                 }
             }
             match any {
-                true => waiting = Waiting::new(end.patience),
+                true => waiting = Waiting::new(end.timeout),
                 false => waiting.look("a message of the other end", control)?,
             }
         }
@@ -140,9 +145,13 @@ impl Receiving {
 }
 
 impl Lane {
-    fn post(&mut self, joined: &mut Joined, piece: Piece<'_>) -> Result<(), Trouble> {
+    fn post(
+        &mut self,
+        connected: &mut ConnectedQueuePair,
+        piece: Sge<'_>,
+    ) -> Result<(), StepError> {
         self.posted += 1;
-        Ok(joined.pair.receive(u64::from(self.posted), &[piece])?)
+        Ok(connected.pair.receive(u64::from(self.posted), &[piece])?)
     }
 }
 

@@ -3,18 +3,20 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::pairs::{Named, far, places};
+use super::pairs::{Named, places, remote};
 use super::rendezvous::Secret;
-use super::{Part, Place, Road, Task, across, perftest};
+use super::{MemoryPath, Part, Place, Task, across, perftest};
 use crate::model::ProbeReport;
 use crate::probe::request::{Request, Target};
-use crate::probe::supervise::{Card, Children, Machine, ProbeError, Scope, Watcher, blank, chosen};
+use crate::probe::supervise::{
+    Children, Machine, ProbeError, ProbedNic, Scope, Watcher, blank, chosen,
+};
 use crate::probe::verdict::Subject;
 use crate::probe::watch::Interrupts;
 
 /// Of what the memory under test is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sort {
+pub enum MemoryKind {
     /// A GPU's where there is one, else the host's.
     Best,
     /// The host's.
@@ -27,9 +29,9 @@ pub enum Sort {
     Gpu,
 }
 
-/// Where the far end is.
+/// Where the remote end is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Far {
+pub enum RemoteEnd {
     /// On this machine: the near port itself, or this one.
     Here(Option<Named>),
     /// Where a gdr listens.
@@ -54,16 +56,16 @@ pub struct Options {
     /// Which GPUs, and how much.
     pub scope: Scope,
     /// The memory.
-    pub sort: Sort,
-    /// The road to GPU memory; none for the first one that works.
-    pub road: Option<Road>,
-    /// The cards; empty for the best ones.
+    pub kind: MemoryKind,
+    /// The memory path to GPU memory; none for the first one that works.
+    pub memory_path: Option<MemoryPath>,
+    /// The NICs; empty for the best ones.
     pub devices: Vec<Named>,
-    /// The far end.
-    pub far: Far,
+    /// The remote end.
+    pub remote: RemoteEnd,
     /// The index of the GID, of every port.
     pub gid: Option<u8>,
-    /// Every GPU with every card, one figure each.
+    /// Every GPU with every NIC, one figure each.
     pub all: bool,
     /// Queue pairs that move the bandwidth.
     pub queue_pairs: u32,
@@ -74,7 +76,7 @@ pub struct Options {
 impl Options {
     /// Whether GPUs are asked after.
     fn wants_gpus(&self) -> bool {
-        !matches!(self.sort, Sort::Host | Sort::Huge)
+        !matches!(self.kind, MemoryKind::Host | MemoryKind::Huge)
     }
 }
 
@@ -89,7 +91,7 @@ pub fn run(
     let mut children = Children {
         report: &mut report,
         interrupts,
-        patience: options.scope.terms.patience,
+        timeout: options.scope.terms.timeout,
         progress,
     };
     work(options, machine, &mut children)?;
@@ -100,25 +102,31 @@ pub fn run(
     Ok(report)
 }
 
-fn work(options: &Options, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError> {
+fn work(
+    options: &Options,
+    machine: &Machine,
+    children: &mut Children<'_>,
+) -> Result<(), ProbeError> {
     // Whether there is a library at all is the first question: without it nothing else matters.
-    let Some(served) = children.cards()? else {
+    let Some(served) = children.nics()? else {
         return Ok(());
     };
     let Some(gpus) = gpus(options, machine, children)? else {
         return Ok(());
     };
-    let cards = self::served(machine, &served);
-    let found = match places(options, &cards, &gpus) {
+    let nics = self::served(machine, &served);
+    let found = match places(options, &nics, &gpus) {
         Ok(places) => places,
         Err(why) => {
             refuse(children, why);
             return Ok(());
         }
     };
-    match &options.far {
-        Far::Here(named) => here(options, &cards, children, &gpus, &found, named.as_ref()),
-        Far::At { .. } | Far::Comes(..) | Far::Launched(..) => across::run(options, children, &found),
+    match &options.remote {
+        RemoteEnd::Here(named) => here(options, &nics, children, &gpus, &found, named.as_ref()),
+        RemoteEnd::At { .. } | RemoteEnd::Comes(..) | RemoteEnd::Launched(..) => {
+            across::run(options, children, &found)
+        }
     }
 }
 
@@ -129,16 +137,23 @@ pub fn refuse(children: &mut Children<'_>, why: String) {
         backend: "verbs".to_owned(),
         numa: None,
     };
-    children.report.results.push(about.impossible("rdma", None, true, why));
+    children
+        .report
+        .results
+        .push(about.impossible("rdma", None, true, why));
 }
 
 /// The GPUs that take part; none where there is no use in going on.
-fn gpus(options: &Options, machine: &Machine, children: &mut Children<'_>) -> Result<Option<Vec<Target>>, ProbeError> {
+fn gpus(
+    options: &Options,
+    machine: &Machine,
+    children: &mut Children<'_>,
+) -> Result<Option<Vec<Target>>, ProbeError> {
     if !options.wants_gpus() {
         return Ok(Some(Vec::new()));
     }
     let sim = u32::from(options.scope.sim);
-    let Some(listed) = children.list_if(sim, options.sort != Sort::Best)? else {
+    let Some(listed) = children.list_if(sim, options.kind != MemoryKind::Best)? else {
         return Ok(None);
     };
     if listed.is_empty() {
@@ -147,17 +162,20 @@ fn gpus(options: &Options, machine: &Machine, children: &mut Children<'_>) -> Re
         return Ok(Some(Vec::new()));
     }
     let chosen = chosen(&options.scope, machine, &listed)?;
-    children.report.gpus = chosen.iter().map(|gpu| gpu.target().probed(&gpu.listed.name)).collect();
+    children.report.gpus = chosen
+        .iter()
+        .map(|gpu| gpu.target().probed(&gpu.listed.name))
+        .collect();
     Ok(Some(chosen.iter().map(|gpu| gpu.target()).collect()))
 }
 
 /// Those that libibverbs serves; of one that sysfs does not show, which a container may hide, nothing but its name is known.
-pub fn served(machine: &Machine, served: &[String]) -> Vec<Card> {
-    let known = |name: &String| machine.cards.iter().find(|card| card.name == *name).cloned();
-    let bare = |name: &String| Card {
+pub fn served(machine: &Machine, served: &[String]) -> Vec<ProbedNic> {
+    let known = |name: &String| machine.nics.iter().find(|nic| nic.name == *name).cloned();
+    let bare = |name: &String| ProbedNic {
         name: name.clone(),
         ports: vec![(1, None)],
-        ..Card::default()
+        ..ProbedNic::default()
     };
     let of = |name: &String| known(name).unwrap_or_else(|| bare(name));
     served.iter().map(of).collect()
@@ -165,22 +183,22 @@ pub fn served(machine: &Machine, served: &[String]) -> Vec<Card> {
 
 fn here(
     options: &Options,
-    cards: &[Card],
+    nics: &[ProbedNic],
     children: &mut Children<'_>,
     gpus: &[Target],
     found: &[Place],
     named: Option<&Named>,
 ) -> Result<(), ProbeError> {
-    for near in found {
-        let far = match named.map(|named| far(options, cards, gpus, named, near)) {
-            Some(Ok(far)) => far,
+    for local in found {
+        let remote = match named.map(|named| remote(options, nics, gpus, named, local)) {
+            Some(Ok(remote)) => remote,
             Some(Err(why)) => {
                 refuse(children, why);
                 return Ok(());
             }
-            None => near.clone(),
+            None => local.clone(),
         };
-        let task = task(options, near, &far);
+        let task = task(options, local, &remote);
         let ran = children.run(&task.subject.clone(), &Request::Rdma(Box::new(task)), &[])?;
         if !ran.go_on {
             break;
@@ -190,18 +208,22 @@ fn here(
 }
 
 /// What a child does that has both ends.
-pub fn task(options: &Options, near: &Place, far: &Place) -> Task {
-    let is_loop = near.port == far.port;
-    let ports = if is_loop { [None; 2] } else { [near.rate, far.rate] };
-    let subject = match is_loop {
-        true => near.subject.clone(),
-        false => joint(&near.subject, &far.subject),
+pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
+    let is_loop = local.port == remote.port;
+    let ports = if is_loop {
+        [None; 2]
+    } else {
+        [local.rate, remote.rate]
     };
-    let limits = [near.path, far.path].into_iter().chain(ports);
+    let subject = match is_loop {
+        true => local.subject.clone(),
+        false => joint(&local.subject, &remote.subject),
+    };
+    let limits = [local.path, remote.path].into_iter().chain(ports);
     one(
         options,
         subject,
-        Part::Both(near.clone(), far.clone()),
+        Part::Both(local.clone(), remote.clone()),
         limits.flatten().min(),
     )
 }
@@ -220,6 +242,6 @@ pub fn one(options: &Options, subject: String, part: Part, limit: Option<u64>) -
 }
 
 /// As in `GPU0 mlx5_0:1 -> GPU1 mlx5_1:1`.
-pub fn joint(near: &str, far: &str) -> String {
-    format!("{near} -> {far}")
+pub fn joint(local: &str, remote: &str) -> String {
+    format!("{local} -> {remote}")
 }

@@ -1,4 +1,4 @@
-//! What the two ends say to each other, without a card.
+//! What the two ends say to each other, without a NIC.
 
 use std::time::Duration;
 
@@ -19,13 +19,21 @@ fn connect(transport: Transport) -> Step {
 
 #[test]
 fn two_ends_of_one_process_hear_each_other_and_hear_when_one_is_gone() {
-    let (mut near, mut far) = Channel::pair(Duration::from_millis(50));
-    near.tell(Message::Step(connect(Transport::Uc))).expect("told");
-    assert_eq!(far.hear(Duration::ZERO), Ok(Message::Step(connect(Transport::Uc))));
-    assert_eq!(far.hear(Duration::ZERO), Err(Gone::Silent(Duration::from_millis(50))));
-    drop(near);
-    assert_eq!(far.hear(Duration::from_secs(60)), Err(Gone::Ended));
-    assert_eq!(far.tell(Message::Ready), Err(Gone::Ended));
+    let (mut local, mut remote) = Channel::pair(Duration::from_millis(50));
+    local
+        .tell(Message::Step(connect(Transport::Uc)))
+        .expect("told");
+    assert_eq!(
+        remote.hear(Duration::ZERO),
+        Ok(Message::Step(connect(Transport::Uc)))
+    );
+    assert_eq!(
+        remote.hear(Duration::ZERO),
+        Err(Gone::Silent(Duration::from_millis(50)))
+    );
+    drop(local);
+    assert_eq!(remote.hear(Duration::from_secs(60)), Err(Gone::Ended));
+    assert_eq!(remote.tell(Message::Ready), Err(Gone::Ended));
 }
 
 #[test]
@@ -39,10 +47,13 @@ fn what_is_said_goes_over_a_wire_as_json() {
         Message::Step(connect(Transport::Rc)),
         Message::Step(verify),
         Message::Found(Some("a word".to_owned())),
-        Message::Done,
+        Message::WorkCompletion,
     ] {
         let text = serde_json::to_string(&message).expect("JSON");
-        assert_eq!(serde_json::from_str::<Message>(&text).expect("a message"), message);
+        assert_eq!(
+            serde_json::from_str::<Message>(&text).expect("a message"),
+            message
+        );
     }
     assert!(
         serde_json::from_str::<Step>(

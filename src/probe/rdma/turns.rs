@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use verbs::{Request, Work};
 
+use super::connected::{BUFFERS, ConnectedQueuePair, Waiting};
 use super::control::{Control, Kind};
 use super::end::End;
-use super::joined::{BUFFERS, Joined, Waiting};
 use super::stream::work;
-use crate::probe::trouble::Trouble;
+use crate::probe::failure::StepError;
 
 /// Of so many requests one is told, which is fewer than a queue holds.
 const TOLD: u32 = 32;
@@ -26,148 +26,163 @@ pub enum First {
 /// Seconds from one turn's begin to the next's. What is read is read by one end; the other does nothing.
 pub fn play(
     end: &End,
-    joined: &mut Joined,
+    connected: &mut ConnectedQueuePair,
     kind: Kind,
     (bytes, count): (usize, u32),
     first: First,
     control: &mut dyn Control,
-) -> Result<Vec<f64>, Trouble> {
+) -> Result<Vec<f64>, StepError> {
     match kind {
-        Kind::Write => written(end, joined, bytes, count, first, control),
-        Kind::Read | Kind::FetchAdd | Kind::CompareSwap => fetched(joined, kind, bytes, count, control),
+        Kind::Write => written(end, connected, bytes, count, first, control),
+        Kind::Read | Kind::FetchAdd | Kind::CompareSwap => {
+            fetched(connected, kind, bytes, count, control)
+        }
         Kind::Send | Kind::SendImmediate | Kind::WriteImmediate => {
-            sent(end, joined, kind, (bytes, count), first, control)
+            sent(end, connected, kind, (bytes, count), first, control)
         }
     }
 }
 
 /// Buffers for what is received, before the other end may send.
-pub fn prepare(end: &End, joined: &mut Joined, kind: Kind, bytes: usize, count: u32) -> Result<(), Trouble> {
-    let half = joined.half;
+pub fn prepare(
+    end: &End,
+    connected: &mut ConnectedQueuePair,
+    kind: Kind,
+    bytes: usize,
+    count: u32,
+) -> Result<(), StepError> {
+    let half = connected.half;
     // What the other end writes to.
     end.store.clear(half, bytes)?;
     if kind.is_received() {
-        let region = joined.region.clone();
+        let region = connected.region.clone();
         let piece = region.piece(half, bytes)?;
         for id in 0..count.min(BUFFERS) {
-            joined.pair.receive(u64::from(id), &[piece])?;
+            connected.pair.receive(u64::from(id), &[piece])?;
         }
     }
     Ok(())
 }
 
-/// The last byte of a message tells that it is there: a card writes in order.
+/// The last byte of a message tells that it is there: a NIC writes in order.
 fn written(
     end: &End,
-    joined: &mut Joined,
+    connected: &mut ConnectedQueuePair,
     bytes: usize,
     count: u32,
     first: First,
     control: &mut dyn Control,
-) -> Result<Vec<f64>, Trouble> {
-    let half = joined.half;
-    let region = joined.region.clone();
+) -> Result<Vec<f64>, StepError> {
+    let half = connected.half;
+    let region = connected.region.clone();
     let pieces = [region.piece(0, bytes)?];
     let request = Request {
-        inline: bytes <= joined.pair.inline_bytes() as usize,
-        ..Request::new(0, Work::Write(joined.remote.offset(half as u64), None), &pieces)
+        inline: bytes <= connected.pair.inline_bytes() as usize,
+        ..Request::new(
+            0,
+            Work::Write(connected.remote.offset(half as u64), None),
+            &pieces,
+        )
     };
     // Never what is there: the one before it, or 0.
     let mark = |turn: u32| (turn % 255 + 1) as u8;
-    let send = |joined: &mut Joined, control: &mut dyn Control, turn| {
+    let send = |connected: &mut ConnectedQueuePair, control: &mut dyn Control, turn| {
         end.store.store(bytes - 1, mark(turn))?;
-        post(joined, request, (turn, count), control)
+        post(connected, request, (turn, count), control)
     };
-    let arrives = |joined: &mut Joined, control: &mut dyn Control, turn| {
-        let mut waiting = Waiting::new(end.patience);
+    let arrives = |connected: &mut ConnectedQueuePair, control: &mut dyn Control, turn| {
+        let mut waiting = Waiting::new(end.timeout);
         while end.store.load(half + bytes - 1)? != mark(turn) {
             waiting.look("a write of the other end", control)?;
             if waiting.is_long() {
                 // A request that failed tells why.
-                joined.sent.look()?;
+                connected.sent.look()?;
             }
         }
         Ok(())
     };
-    alternate((joined, control), count, first, send, arrives)
+    alternate((connected, control), count, first, send, arrives)
 }
 
 fn sent(
     end: &End,
-    joined: &mut Joined,
+    connected: &mut ConnectedQueuePair,
     kind: Kind,
     (bytes, count): (usize, u32),
     first: First,
     control: &mut dyn Control,
-) -> Result<Vec<f64>, Trouble> {
-    let half = joined.half;
-    let region = joined.region.clone();
+) -> Result<Vec<f64>, StepError> {
+    let half = connected.half;
+    let region = connected.region.clone();
     let (pieces, into) = ([region.piece(0, bytes)?], region.piece(half, bytes)?);
     let work = match kind {
-        Kind::WriteImmediate => Work::Write(joined.remote.offset(half as u64), Some(0)),
-        kind => work(kind, joined.remote),
+        Kind::WriteImmediate => Work::Write(connected.remote.offset(half as u64), Some(0)),
+        kind => work(kind, connected.remote),
     };
     let request = Request {
-        inline: bytes <= joined.pair.inline_bytes() as usize,
+        inline: bytes <= connected.pair.inline_bytes() as usize,
         ..Request::new(0, work, &pieces)
     };
     let mut posted = count.min(BUFFERS);
     let taken = Cell::new(false);
-    let send = |joined: &mut Joined, control: &mut dyn Control, turn| {
+    let send = |connected: &mut ConnectedQueuePair, control: &mut dyn Control, turn| {
         end.leave(0, bytes)?;
-        post(joined, request, (turn, count), control)?;
+        post(connected, request, (turn, count), control)?;
         // Another buffer for the one that was taken, while the message is on its way: others are there until then.
         if taken.take() && posted < count {
             posted += 1;
-            joined.pair.receive(0, &[into])?;
+            connected.pair.receive(0, &[into])?;
         }
         Ok(())
     };
-    let arrives = |joined: &mut Joined, control: &mut dyn Control, _| {
-        let arrived = joined.received.wait(control).map(drop);
+    let arrives = |connected: &mut ConnectedQueuePair, control: &mut dyn Control, _| {
+        let arrived = connected.received.wait(control).map(drop);
         if arrived.is_err() {
             // What was given up tells less than the request that failed.
-            joined.sent.look()?;
+            connected.sent.look()?;
         }
         arrived?;
         taken.set(true);
         end.arrive(half, bytes)
     };
-    alternate((joined, control), count, first, send, arrives)
+    alternate((connected, control), count, first, send, arrives)
 }
 
 /// Posts a turn's request. That it was sent is told of one in a few: the answer of the other end tells as much of the others.
 fn post(
-    joined: &mut Joined,
+    connected: &mut ConnectedQueuePair,
     request: Request<'_>,
     (turn, count): (u32, u32),
     control: &mut dyn Control,
-) -> Result<(), Trouble> {
+) -> Result<(), StepError> {
     let signalled = turn % TOLD == 0 || turn == count;
-    joined.pair.send(&Request { signalled, ..request })?;
+    connected.pair.send(&Request {
+        signalled,
+        ..request
+    })?;
     match signalled {
-        true => joined.sent.wait(control).map(drop),
+        true => connected.sent.wait(control).map(drop),
         false => Ok(()),
     }
 }
 
 /// One turn after the other, by the numbers from 1: seconds from one of this end to its next.
 fn alternate(
-    (joined, control): (&mut Joined, &mut dyn Control),
+    (connected, control): (&mut ConnectedQueuePair, &mut dyn Control),
     count: u32,
     first: First,
-    mut send: impl FnMut(&mut Joined, &mut dyn Control, u32) -> Result<(), Trouble>,
-    mut arrives: impl FnMut(&mut Joined, &mut dyn Control, u32) -> Result<(), Trouble>,
-) -> Result<Vec<f64>, Trouble> {
+    mut send: impl FnMut(&mut ConnectedQueuePair, &mut dyn Control, u32) -> Result<(), StepError>,
+    mut arrives: impl FnMut(&mut ConnectedQueuePair, &mut dyn Control, u32) -> Result<(), StepError>,
+) -> Result<Vec<f64>, StepError> {
     let mut times = Vec::with_capacity(count as usize);
     let mut begun = Instant::now();
     for turn in 1..=count {
         if first == First::They {
-            arrives(joined, control, turn)?;
+            arrives(connected, control, turn)?;
         }
-        send(joined, control, turn)?;
+        send(connected, control, turn)?;
         if first == First::We {
-            arrives(joined, control, turn)?;
+            arrives(connected, control, turn)?;
         }
         let now = Instant::now();
         times.push(now.duration_since(begun).as_secs_f64());
@@ -177,20 +192,20 @@ fn alternate(
 }
 
 fn fetched(
-    joined: &mut Joined,
+    connected: &mut ConnectedQueuePair,
     kind: Kind,
     bytes: usize,
     count: u32,
     control: &mut dyn Control,
-) -> Result<Vec<f64>, Trouble> {
-    let region = joined.region.clone();
+) -> Result<Vec<f64>, StepError> {
+    let region = connected.region.clone();
     let pieces = [region.piece(0, bytes)?];
-    let request = Request::new(0, work(kind, joined.remote), &pieces);
+    let request = Request::new(0, work(kind, connected.remote), &pieces);
     let mut times = Vec::with_capacity(count as usize);
     for _ in 0..count {
         let begun = Instant::now();
-        joined.pair.send(&request)?;
-        joined.sent.wait(control)?;
+        connected.pair.send(&request)?;
+        connected.sent.wait(control)?;
         times.push(begun.elapsed().as_secs_f64());
     }
     Ok(times)

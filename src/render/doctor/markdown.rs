@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Report, Shown, counts, troubles, word};
+use super::{Report, Shown, counts, failures, word};
 use crate::model::{Finding, Outcome};
 use crate::render::text::printable;
 
@@ -19,14 +19,25 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
         page.push_str(&format!("- **{}**\n", plain(&readiness.text)));
     }
     out.write_all(page.as_bytes())?;
-    for finding in troubles(report) {
-        out.write_all(trouble(finding, (shown.why)(&finding.id)).as_bytes())?;
+    for finding in failures(report) {
+        out.write_all(failure(finding, (shown.why)(&finding.id)).as_bytes())?;
     }
     if !shown.quiet {
         out.write_all(b"\n| | check | subject | |\n|---|---|---|---|\n")?;
-        let calm = |finding: &&Finding| matches!(finding.outcome, Outcome::Pass | Outcome::Info | Outcome::Skip);
+        let calm = |finding: &&Finding| {
+            matches!(
+                finding.outcome,
+                Outcome::Pass | Outcome::Info | Outcome::Skip
+            )
+        };
         for finding in report.findings.iter().filter(calm) {
-            let cells = [word(finding.outcome), &finding.id, &finding.subject, &finding.message].map(cell);
+            let cells = [
+                word(finding.outcome),
+                &finding.id,
+                &finding.subject,
+                &finding.message,
+            ]
+            .map(cell);
             writeln!(out, "| {} |", cells.join(" | "))?;
         }
     }
@@ -34,7 +45,7 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
     writeln!(out, "\n{}", sums.join(", "))
 }
 
-fn trouble(finding: &Finding, why: &str) -> String {
+fn failure(finding: &Finding, why: &str) -> String {
     let mut text = format!(
         "\n## {} `{}` {}\n\n{}\n",
         word(finding.outcome),
@@ -49,7 +60,11 @@ fn trouble(finding: &Finding, why: &str) -> String {
         text.push('\n');
     }
     for seen in &finding.evidence {
-        text.push_str(&format!("- {}: {}\n", code(&seen.source), code(&seen.value)));
+        text.push_str(&format!(
+            "- {}: {}\n",
+            code(&seen.source),
+            code(&seen.value)
+        ));
     }
     if let Some(needs) = &finding.needs {
         text.push_str(&format!("\nNeeds: {}\n", plain(needs)));
@@ -71,7 +86,8 @@ fn plain(text: &str) -> String {
     // At its beginning a dash, a plus or a number makes a list, and equals signs make a heading of the line before.
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let after = &rest[digits..];
-    let at_list = digits > 0 && (matches!(after, "." | ")") || after.starts_with(". ") || after.starts_with(") "));
+    let at_list = digits > 0
+        && (matches!(after, "." | ")") || after.starts_with(". ") || after.starts_with(") "));
     if at_list || rest.starts_with(['-', '+', '=']) {
         let (number, after) = rest.split_at(digits);
         out.push_str(number);
@@ -80,7 +96,8 @@ fn plain(text: &str) -> String {
         rest = &after[1..];
     }
     for (at, c) in rest.char_indices() {
-        let is_link = rest[at..].starts_with("://") || c == '.' && ends_in_www(&rest.as_bytes()[..at]);
+        let is_link =
+            rest[at..].starts_with("://") || c == '.' && ends_in_www(&rest.as_bytes()[..at]);
         if is_link
             || matches!(
                 c,

@@ -45,11 +45,16 @@ pub struct Shown<'a> {
 }
 
 /// The findings that want something done, the worst first.
-fn troubles<'a>(report: &'a Report<'_>) -> Vec<&'a Finding> {
+fn failures<'a>(report: &'a Report<'_>) -> Vec<&'a Finding> {
     let mut found: Vec<&Finding> = report
         .findings
         .iter()
-        .filter(|finding| matches!(finding.outcome, Outcome::Fail | Outcome::Warn | Outcome::Unknown))
+        .filter(|finding| {
+            matches!(
+                finding.outcome,
+                Outcome::Fail | Outcome::Warn | Outcome::Unknown
+            )
+        })
         .collect();
     found.sort_by_key(|finding| match finding.outcome {
         Outcome::Fail => 0,

@@ -12,7 +12,11 @@ use crate::output::is_hidden;
 
 /// Writes the report.
 pub fn prometheus(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
-    head(out, "gdr_build_info", "The gdr that wrote this, as its version.")?;
+    head(
+        out,
+        "gdr_build_info",
+        "The gdr that wrote this, as its version.",
+    )?;
     let version = label("version", env!("CARGO_PKG_VERSION"));
     writeln!(out, "gdr_build_info{{{version}}} 1")?;
     head(
@@ -22,7 +26,11 @@ pub fn prometheus(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     )?;
     for readiness in &report.readiness {
         let ready = u64::from(readiness.state == ReadyState::Ready);
-        writeln!(out, "gdr_ready{{{}}} {ready}", label("profile", &readiness.profile))?;
+        writeln!(
+            out,
+            "gdr_ready{{{}}} {ready}",
+            label("profile", &readiness.profile)
+        )?;
     }
     head(
         out,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use super::{Report, Shown, counts, troubles, word};
+use super::{Report, Shown, counts, failures, word};
 use crate::model::{Finding, Host, Outcome, Readiness, ReadyState, Summary};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
@@ -12,25 +12,30 @@ use crate::render::text::{Tone, printable, wrap};
 const INDENT: usize = 8;
 
 /// Writes the report for people.
-pub fn table(report: &Report<'_>, shown: &Shown<'_>, style: Style, out: &mut dyn Write) -> io::Result<()> {
+pub fn table(
+    report: &Report<'_>,
+    shown: &Shown<'_>,
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     out.write_all(header(report, style).as_bytes())?;
     for readiness in &report.readiness {
         out.write_all(verdict(readiness, style).as_bytes())?;
     }
-    let troubles = troubles(report);
-    if !troubles.is_empty() && !report.readiness.is_empty() {
+    let failures = failures(report);
+    if !failures.is_empty() && !report.readiness.is_empty() {
         out.write_all(b"\n")?;
     }
     // Why a check matters is said where it first shows.
     let mut explained: BTreeSet<&str> = BTreeSet::new();
-    for finding in troubles {
+    for finding in failures {
         let new = explained.insert(&finding.id);
         let why = if new && finding.outcome != Outcome::Unknown {
             (shown.why)(&finding.id)
         } else {
             ""
         };
-        out.write_all(trouble(finding, why, style).as_bytes())?;
+        out.write_all(failure(finding, why, style).as_bytes())?;
     }
     if !shown.quiet {
         by_family(report, shown, style, out)?;
@@ -40,7 +45,9 @@ pub fn table(report: &Report<'_>, shown: &Shown<'_>, style: Style, out: &mut dyn
 }
 
 fn header(report: &Report<'_>, style: Style) -> String {
-    let Host { name, os, kernel, .. } = report.host;
+    let Host {
+        name, os, kernel, ..
+    } = report.host;
     let parts: Vec<String> = [name, os, kernel]
         .into_iter()
         .flatten()
@@ -50,7 +57,12 @@ fn header(report: &Report<'_>, style: Style) -> String {
         "live" => String::new(),
         source => format!(" (recorded: {})", printable(source)),
     };
-    let title = wrap(&format!("gdr doctor: {}{what}", parts.join(", ")), style.width, 0, "  ");
+    let title = wrap(
+        &format!("gdr doctor: {}{what}", parts.join(", ")),
+        style.width,
+        0,
+        "  ",
+    );
     let profiles = wrap(
         &printable(&format!("ready for: {}", report.profiles.join(", "))),
         style.width,
@@ -75,7 +87,7 @@ fn verdict(readiness: &Readiness, style: Style) -> String {
 }
 
 /// Cause, consequence, evidence, command.
-fn trouble(finding: &Finding, why: &str, style: Style) -> String {
+fn failure(finding: &Finding, why: &str, style: Style) -> String {
     let mark = style.paint(
         Tone::of_outcome(finding.outcome),
         &format!("{:<7}", word(finding.outcome)),
@@ -116,13 +128,27 @@ fn trouble(finding: &Finding, why: &str, style: Style) -> String {
 }
 
 /// What is well, and what is merely so, under the titles of its family.
-fn by_family(report: &Report<'_>, shown: &Shown<'_>, style: Style, out: &mut dyn Write) -> io::Result<()> {
+fn by_family(
+    report: &Report<'_>,
+    shown: &Shown<'_>,
+    style: Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let calm: Vec<&Finding> = report
         .findings
         .iter()
-        .filter(|finding| matches!(finding.outcome, Outcome::Pass | Outcome::Info | Outcome::Skip))
+        .filter(|finding| {
+            matches!(
+                finding.outcome,
+                Outcome::Pass | Outcome::Info | Outcome::Skip
+            )
+        })
         .collect();
-    let widest = calm.iter().map(|finding| finding.id.len()).max().unwrap_or(0);
+    let widest = calm
+        .iter()
+        .map(|finding| finding.id.len())
+        .max()
+        .unwrap_or(0);
     for (title, ids) in shown.families {
         let of_family: Vec<&&Finding> = calm
             .iter()
@@ -144,7 +170,11 @@ fn line(finding: &Finding, widest: usize, evidence: bool, style: Style) -> Strin
         Tone::of_outcome(finding.outcome),
         &format!("{:<7}", word(finding.outcome)),
     );
-    let (id, subject, message) = (&finding.id, printable(&finding.subject), printable(&finding.message));
+    let (id, subject, message) = (
+        &finding.id,
+        printable(&finding.subject),
+        printable(&finding.message),
+    );
     let line = format!("{id:<widest$}  {subject}: {message}");
     let indent = " ".repeat(INDENT);
     // Under the subject, unless that leaves less than half of a narrow terminal.

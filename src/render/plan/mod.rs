@@ -7,7 +7,8 @@ pub use script::script;
 use super::Style;
 use super::text::{Tone, printable, wrap};
 use crate::model::{
-    AcsBits, Action, AttributeWrite, Capability, ConfigWrite, Journal, JournalState, Plan, Repair, Step,
+    AcsBits, Action, AttributeWrite, Capability, ConfigWrite, Journal, JournalState, Plan, Repair,
+    Step,
 };
 
 /// A plan, repair by repair.
@@ -27,7 +28,12 @@ fn repair(repair: &Repair, number: &mut usize, style: Style) -> String {
         let next = " ".repeat(indent + mark.len());
         page.push_str(&" ".repeat(indent));
         page.push_str(mark);
-        page.push_str(&wrap(&printable(text), style.width, indent + mark.len(), &next));
+        page.push_str(&wrap(
+            &printable(text),
+            style.width,
+            indent + mark.len(),
+            &next,
+        ));
         page.push('\n');
     };
     line(&repair.about, 2, "");
@@ -62,7 +68,11 @@ fn what(step: &Step) -> Vec<String> {
     let command = step.command.iter().map(|command| command.argv.join(" "));
     match &step.action {
         Action::WriteConfig(write) => {
-            let command = format!("{}  (it reads {} now)", setpci(write), value(write, write.old));
+            let command = format!(
+                "{}  (it reads {} now)",
+                setpci(write),
+                value(write, write.old)
+            );
             acs_lines(write).into_iter().chain([command]).collect()
         }
         Action::WriteFile(write) => {
@@ -129,7 +139,11 @@ pub fn list(journals: &[Journal], style: Style) -> String {
     }
     let mut page = String::new();
     for journal in journals {
-        let mut fixes: Vec<&str> = journal.entries.iter().map(|entry| entry.fix.as_str()).collect();
+        let mut fixes: Vec<&str> = journal
+            .entries
+            .iter()
+            .map(|entry| entry.fix.as_str())
+            .collect();
         fixes.dedup();
         let (done, steps) = (journal.entries.len(), journal.steps);
         let state = match &journal.state {

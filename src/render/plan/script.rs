@@ -12,13 +12,18 @@ sha() { sha256sum \"$1\" | cut -d ' ' -f 1; }
 ";
 
 /// In place of a step with a name that a reader of the script would not see as it is.
-const HIDDEN: &str = "stop \"this step names something with control characters: let gdr make it\"\n";
+const HIDDEN: &str =
+    "stop \"this step names something with control characters: let gdr make it\"\n";
 
 /// The script.
 pub fn script(plan: &Plan) -> String {
     let mut text = HEAD.to_owned();
     for repair in &plan.repairs {
-        text.push_str(&format!("\n# {}: {}\n", comment(&repair.fix), comment(&repair.about)));
+        text.push_str(&format!(
+            "\n# {}: {}\n",
+            comment(&repair.fix),
+            comment(&repair.about)
+        ));
         if let Some(why) = &repair.refused {
             text.push_str(&format!("# not made: {}\n", comment(why)));
         }
@@ -62,7 +67,9 @@ fn commands(step: &Step) -> Option<String> {
                 .map_or("/", |(directory, _)| directory);
             let (look, keep) = match &write.old {
                 Some(old) => (
-                    format!("[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} is not what it was\n"),
+                    format!(
+                        "[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} is not what it was\n"
+                    ),
                     format!("cp -p {path} {beside}\n"),
                 ),
                 None => (
@@ -80,7 +87,9 @@ fn commands(step: &Step) -> Option<String> {
         }
         Action::RemoveFile { path, old } => {
             let path = exact_word(path.as_str())?;
-            format!("[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} is not what it was\nrm {path}\n")
+            format!(
+                "[ ! -L {path} ] && [ \"$(sha {path})\" = {old} ] || stop {path} is not what it was\nrm {path}\n"
+            )
         }
         Action::WriteAttribute(AttributeWrite { path, old, new }) => {
             let path = exact_word(path.as_str())?;

@@ -15,12 +15,18 @@ const ROWS: [(&str, &str); 7] = [
         "async.poll.gpu.latency",
         "a stream sees a word in GPU memory, and answers",
     ),
-    ("async.doorbell.latency", "the same, rings, and the HCA writes"),
+    (
+        "async.doorbell.latency",
+        "the same, rings, and the HCA writes",
+    ),
     (
         "async.loopback.stream.latency",
         "a message round the loop, by the stream",
     ),
-    ("async.loopback.cpu.latency", "a message round the loop, by the CPU"),
+    (
+        "async.loopback.cpu.latency",
+        "a message round the loop, by the CPU",
+    ),
     (
         "async.pingpong.stream.latency",
         "a message to another process, by the streams",
@@ -45,7 +51,9 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
         .filter_map(|(name, words)| Some((find(name)?, words)))
         .map(|(result, words)| {
             let what = match result.bytes {
-                Some(bytes) if name_is_of_messages(&result.name) => format!("{words} ({})", size(bytes)),
+                Some(bytes) if name_is_of_messages(&result.name) => {
+                    format!("{words} ({})", size(bytes))
+                }
                 _ => (*words).to_owned(),
             };
             let figures = [result.median, result.p5, result.p95, result.p99, result.max];
@@ -58,8 +66,17 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
         return String::new();
     }
     let head = ["us", "by", "median", "p5", "p95", "p99", "max"].map(str::to_owned);
-    let mut text = grid("from the CPU's store, or from message to message", &head, &rows, style);
-    let median = |name: &str| find(name).and_then(|result| result.median).filter(|us| *us > 0.0);
+    let mut text = grid(
+        "from the CPU's store, or from message to message",
+        &head,
+        &rows,
+        style,
+    );
+    let median = |name: &str| {
+        find(name)
+            .and_then(|result| result.median)
+            .filter(|us| *us > 0.0)
+    };
     if let (Some(stream), Some(cpu)) = (
         median("async.loopback.stream.latency"),
         median("async.loopback.cpu.latency"),

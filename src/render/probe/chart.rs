@@ -64,13 +64,19 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
 
 /// A line of bandwidths, by the name of their results.
 fn bandwidth(report: &ProbeReport, subject: &str, name: &str, look: Look, label: &str) -> Line {
-    let of =
-        |result: &&ProbeResult| result.subject == subject && result.name == name && result.unit == GIGABYTES_PER_SECOND;
+    let of = |result: &&ProbeResult| {
+        result.subject == subject && result.name == name && result.unit == GIGABYTES_PER_SECOND
+    };
     let mut points: Vec<(f64, f64)> = report
         .results
         .iter()
         .filter(of)
-        .filter_map(|result| Some((result.bytes? as f64, result.median.filter(|median| *median > 0.0)?)))
+        .filter_map(|result| {
+            Some((
+                result.bytes? as f64,
+                result.median.filter(|median| *median > 0.0)?,
+            ))
+        })
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Of several NUMA nodes the first, which is the GPU's own.
@@ -84,34 +90,48 @@ fn bandwidth(report: &ProbeReport, subject: &str, name: &str, look: Look, label:
 
 /// Two for each GPU: what each sort of host memory gives.
 fn host(report: &ProbeReport) -> Vec<Panel> {
-    let sorts = [
+    let kinds = [
         ("pinned", Look::First),
         ("write-combined", Look::Second),
         ("registered", Look::Third),
         ("pageable", Look::Fourth),
     ];
     let gpus = report.gpus.iter();
-    gpus.flat_map(|gpu| [("h2d", "to the GPU"), ("d2h", "from the GPU")].map(|direction| (gpu, direction)))
-        .map(|(gpu, (direction, words))| Panel {
-            title: format!("{}: {words}", gpu.subject),
-            lines: sorts
-                .map(|(sort, look)| {
-                    let name = format!("host.{sort}.{direction}.bandwidth");
-                    bandwidth(report, &gpu.subject, &name, look, &format!("{sort} memory"))
-                })
-                .to_vec(),
-            link: gpu.link.map(|link| link as f64 / 1e9),
-            crossover: None,
-        })
-        .collect()
+    gpus.flat_map(|gpu| {
+        [("h2d", "to the GPU"), ("d2h", "from the GPU")].map(|direction| (gpu, direction))
+    })
+    .map(|(gpu, (direction, words))| Panel {
+        title: format!("{}: {words}", gpu.subject),
+        lines: kinds
+            .map(|(kind, look)| {
+                let name = format!("host.{kind}.{direction}.bandwidth");
+                bandwidth(report, &gpu.subject, &name, look, &format!("{kind} memory"))
+            })
+            .to_vec(),
+        link: gpu.link.map(|link| link as f64 / 1e9),
+        crossover: None,
+    })
+    .collect()
 }
 
 /// One for each ordered pair.
 fn p2p(report: &ProbeReport) -> Vec<Panel> {
     let ways = [
-        ("p2p.copy.write.bandwidth", Look::First, "copy engine, peer access on"),
-        ("p2p.kernel.store.bandwidth", Look::Second, "kernel that stores"),
-        ("p2p.kernel.load.bandwidth", Look::Third, "kernel that loads"),
+        (
+            "p2p.copy.write.bandwidth",
+            Look::First,
+            "copy engine, peer access on",
+        ),
+        (
+            "p2p.kernel.store.bandwidth",
+            Look::Second,
+            "kernel that stores",
+        ),
+        (
+            "p2p.kernel.load.bandwidth",
+            Look::Third,
+            "kernel that loads",
+        ),
         (
             "p2p.staged.bandwidth",
             Look::Fourth,
@@ -137,7 +157,11 @@ fn rdma(report: &ProbeReport) -> Vec<Panel> {
         ("rdma.write.bandwidth", Look::First, "the card writes"),
         ("rdma.read.bandwidth", Look::Second, "the card reads"),
         ("rdma.send.bandwidth", Look::Third, "the card sends"),
-        ("rdma.staged.bandwidth", Look::Fourth, "staged, without GPUDirect RDMA"),
+        (
+            "rdma.staged.bandwidth",
+            Look::Fourth,
+            "staged, without GPUDirect RDMA",
+        ),
     ];
     let mut subjects: Vec<&str> = Vec::new();
     for result in &report.results {
@@ -163,17 +187,41 @@ fn rdma(report: &ProbeReport) -> Vec<Panel> {
 /// Three for each GPU: how the times of words are spread, those of messages, and those of messages between two processes.
 fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
     let words: &[(&str, Look, &str)] = &[
-        ("async.poll.host.latency", Look::First, "a word in host memory"),
-        ("async.poll.gpu.latency", Look::Second, "a word in GPU memory"),
+        (
+            "async.poll.host.latency",
+            Look::First,
+            "a word in host memory",
+        ),
+        (
+            "async.poll.gpu.latency",
+            Look::Second,
+            "a word in GPU memory",
+        ),
         ("async.doorbell.latency", Look::Third, "and a doorbell"),
     ];
     let messages: &[(&str, Look, &str)] = &[
-        ("async.loopback.stream.latency", Look::First, "driven by the stream"),
-        ("async.loopback.cpu.latency", Look::Third, "driven by the CPU"),
+        (
+            "async.loopback.stream.latency",
+            Look::First,
+            "driven by the stream",
+        ),
+        (
+            "async.loopback.cpu.latency",
+            Look::Third,
+            "driven by the CPU",
+        ),
     ];
     let between: &[(&str, Look, &str)] = &[
-        ("async.pingpong.stream.latency", Look::First, "driven by the streams"),
-        ("async.pingpong.cpu.latency", Look::Third, "driven by the CPUs"),
+        (
+            "async.pingpong.stream.latency",
+            Look::First,
+            "driven by the streams",
+        ),
+        (
+            "async.pingpong.cpu.latency",
+            Look::Third,
+            "driven by the CPUs",
+        ),
     ];
     let spread = |subject: &str, name: &str| -> Vec<(f64, f64)> {
         let mut results = report.results.iter();
@@ -241,11 +289,15 @@ fn lines(report: &ProbeReport, subject: &str, direction: &str) -> Vec<Line> {
         .find(|gpu| gpu.subject == subject)
         .and_then(|gpu| gpu.numa);
     // The nearest node there is a line of: the GPU's own, else the first.
-    let near = nodes.iter().find(|node| **node == own).or(nodes.first()).copied();
+    let local = nodes
+        .iter()
+        .find(|node| **node == own)
+        .or(nodes.first())
+        .copied();
     let mut lines: Vec<Line> = Vec::new();
     for (look, kind) in [(Look::Fourth, "pageable"), (Look::Third, "pinned")] {
         let name = format!("cuda.{kind}.{direction}.latency");
-        let points = points(report, subject, &name, near.flatten());
+        let points = points(report, subject, &name, local.flatten());
         lines.push(Line {
             look,
             label: format!("cuMemcpy, {kind} memory"),
@@ -253,7 +305,7 @@ fn lines(report: &ProbeReport, subject: &str, direction: &str) -> Vec<Line> {
         });
     }
     for node in nodes.iter().rev() {
-        let is_near = Some(*node) == near;
+        let is_near = Some(*node) == local;
         let label = match node {
             Some(node) if nodes.len() > 1 => format!("mapping, from NUMA node {node}"),
             _ => "mapping".to_owned(),
@@ -273,7 +325,12 @@ fn points(report: &ProbeReport, subject: &str, name: &str, numa: Option<u32>) ->
         .iter()
         .filter(|result| result.subject == subject && result.name == name && result.numa == numa)
         .filter(|result| result.unit == MICROSECONDS)
-        .filter_map(|result| Some((result.bytes? as f64, result.median.filter(|median| *median > 0.0)?)))
+        .filter_map(|result| {
+            Some((
+                result.bytes? as f64,
+                result.median.filter(|median| *median > 0.0)?,
+            ))
+        })
         .map(|(bytes, microseconds)| (bytes, bytes / microseconds / 1e3))
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -314,7 +371,11 @@ impl Axes {
             .chain(panels.iter().filter_map(|panel| panel.link));
         let range = |logs: Vec<f64>| {
             let low = logs.iter().copied().fold(f64::INFINITY, f64::min).floor() as i32;
-            let high = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max).ceil() as i32;
+            let high = logs
+                .iter()
+                .copied()
+                .fold(f64::NEG_INFINITY, f64::max)
+                .ceil() as i32;
             match logs.is_empty() {
                 true => (0, 1),
                 false => (low, high.max(low + 1)),
@@ -332,8 +393,12 @@ impl Axes {
 
     /// Where a point is within the panel: shares of its width from the left and of its height from the top.
     pub fn place(&self, (bytes, rate): (f64, f64)) -> (f64, f64) {
-        let share = |value: f64, (low, high): (i32, i32)| (value - f64::from(low)) / f64::from(high - low);
-        (share(bytes.log2(), self.x), 1.0 - share(rate.log10(), self.y))
+        let share =
+            |value: f64, (low, high): (i32, i32)| (value - f64::from(low)) / f64::from(high - low);
+        (
+            share(bytes.log2(), self.x),
+            1.0 - share(rate.log10(), self.y),
+        )
     }
 }
 

@@ -47,8 +47,14 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
     let width = style.width.clamp(LEFT + 20, WIDEST) - LEFT - 1;
     let mut grid: Vec<Vec<Option<(char, Tone)>>> = vec![vec![None; width]; HEIGHT];
     let mut put = |x: f64, y: f64, what: (char, Tone)| {
-        let (column, row) = ((x * (width - 1) as f64).round(), (y * (HEIGHT - 1) as f64).round());
-        if let Some(cell) = grid.get_mut(row as usize).and_then(|row| row.get_mut(column as usize)) {
+        let (column, row) = (
+            (x * (width - 1) as f64).round(),
+            (y * (HEIGHT - 1) as f64).round(),
+        );
+        if let Some(cell) = grid
+            .get_mut(row as usize)
+            .and_then(|row| row.get_mut(column as usize))
+        {
             *cell = Some(what);
         }
     };
@@ -63,7 +69,11 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
             let steps = ((x1 - x0) * width as f64).ceil().max(1.0) as usize;
             for step in 0..=steps {
                 let share = step as f64 / steps as f64;
-                put(x0 + (x1 - x0) * share, y0 + (y1 - y0) * share, mark(line.look));
+                put(
+                    x0 + (x1 - x0) * share,
+                    y0 + (y1 - y0) * share,
+                    mark(line.look),
+                );
             }
         }
         if let [(x, y)] = places[..] {
@@ -72,7 +82,10 @@ fn draw(panel: &Panel, axes: &Axes, style: Style) -> String {
     }
     let mut text = format!("{}\n", style.paint(Tone::Strong, &printable(&panel.title)));
     for (at, row) in grid.iter().enumerate() {
-        let cells: String = row.iter().map(|cell| cell.map_or(' ', |(mark, _)| mark)).collect();
+        let cells: String = row
+            .iter()
+            .map(|cell| cell.map_or(' ', |(mark, _)| mark))
+            .collect();
         let painted = match style.color {
             true => row.iter().map(|cell| paint(*cell, style)).collect(),
             false => cells.trim_end().to_owned(),
@@ -95,12 +108,17 @@ fn tick(axes: &Axes, row: usize) -> String {
         let y = axes.place((1.0, 10_f64.powi(exponent))).1;
         (y * (HEIGHT - 1) as f64).round() as usize
     };
-    let found = (axes.y.0..=axes.y.1).rev().find(|exponent| at(*exponent) == row);
+    let found = (axes.y.0..=axes.y.1)
+        .rev()
+        .find(|exponent| at(*exponent) == row);
     found.map_or_else(String::new, |exponent| format!("{} ", axes.up(exponent)))
 }
 
 fn paint(cell: Option<(char, Tone)>, style: Style) -> String {
-    cell.map_or_else(|| " ".to_owned(), |(mark, tone)| style.paint(tone, &mark.to_string()))
+    cell.map_or_else(
+        || " ".to_owned(),
+        |(mark, tone)| style.paint(tone, &mark.to_string()),
+    )
 }
 
 fn legend(panel: &Panel, style: Style) -> String {
@@ -117,7 +135,10 @@ fn legend(panel: &Panel, style: Style) -> String {
         add('-', Tone::Dim, &limit(link));
     }
     if let Some(bytes) = panel.crossover {
-        let words = format!("cuMemcpy with pinned memory is faster from {} on", size(bytes as u64));
+        let words = format!(
+            "cuMemcpy with pinned memory is faster from {} on",
+            size(bytes as u64)
+        );
         add(' ', Tone::Dim, &words);
     }
     text

@@ -7,8 +7,12 @@ use crate::render::text::{Tone, printable};
 /// A heading, column heads, and rows of the same width.
 pub fn grid(title: &str, head: &[String], rows: &[Vec<String>], style: Style) -> String {
     // Cells name devices, and what another machine says of its own.
-    let clean = |cells: &[String]| -> Vec<String> { cells.iter().map(|cell| printable(cell)).collect() };
-    let (head, rows) = (&clean(head), &rows.iter().map(|row| clean(row)).collect::<Vec<_>>());
+    let clean =
+        |cells: &[String]| -> Vec<String> { cells.iter().map(|cell| printable(cell)).collect() };
+    let (head, rows) = (
+        &clean(head),
+        &rows.iter().map(|row| clean(row)).collect::<Vec<_>>(),
+    );
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells
@@ -29,7 +33,10 @@ pub fn grid(title: &str, head: &[String], rows: &[Vec<String>], style: Style) ->
         text.trim_end().to_owned()
     };
     let mut text = format!("\n{INDENT}{}\n", style.paint(Tone::Strong, title));
-    text.push_str(&format!("{INDENT}{}\n", style.paint(Tone::Dim, &line(head))));
+    text.push_str(&format!(
+        "{INDENT}{}\n",
+        style.paint(Tone::Dim, &line(head))
+    ));
     for row in rows {
         text.push_str(&format!("{INDENT}{}\n", line(row)));
     }

@@ -1,4 +1,4 @@
-//! What copies between host and GPU came to: by sort of memory, by the road with two buffers, and by the size of chunks.
+//! What copies between host and GPU came to: by sort of memory, by the memory path with two buffers, and by the size of chunks.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +20,14 @@ pub fn figures(results: &[&ProbeResult], node: Option<u32>, style: Style) -> Str
     text + &both(results, style) + &kernels(results) + &staged(results, style)
 }
 
-fn find<'r>(results: &[&'r ProbeResult], name: &str, bytes: Option<u64>) -> Option<&'r ProbeResult> {
+fn find<'r>(
+    results: &[&'r ProbeResult],
+    name: &str,
+    bytes: Option<u64>,
+) -> Option<&'r ProbeResult> {
     let found = results.iter().copied();
-    let mut found = found.filter(|result| result.name == name && (bytes.is_none() || result.bytes == bytes));
+    let mut found =
+        found.filter(|result| result.name == name && (bytes.is_none() || result.bytes == bytes));
     found.find(|result| result.median.is_some())
 }
 
@@ -42,12 +47,12 @@ fn sizes(results: &[&ProbeResult], begin: &str, end: &str) -> BTreeSet<u64> {
 fn sweep(results: &[&ProbeResult], direction: &str, title: &str, style: Style) -> String {
     let there: Vec<&str> = SORTS
         .into_iter()
-        .filter(|sort| find(results, &format!("host.{sort}.{direction}.latency"), None).is_some())
+        .filter(|kind| find(results, &format!("host.{kind}.{direction}.latency"), None).is_some())
         .collect();
-    let name = |sort: &str, figure: &str| format!("host.{sort}.{direction}.{figure}");
+    let name = |kind: &str, figure: &str| format!("host.{kind}.{direction}.{figure}");
     let rows: Vec<Vec<String>> = there
         .iter()
-        .flat_map(|sort| sizes(results, &name(sort, "latency"), ""))
+        .flat_map(|kind| sizes(results, &name(kind, "latency"), ""))
         .collect::<BTreeSet<u64>>()
         .into_iter()
         .map(|bytes| {
@@ -56,7 +61,7 @@ fn sweep(results: &[&ProbeResult], direction: &str, title: &str, style: Style) -
                 row.extend(
                     there
                         .iter()
-                        .map(|sort| median(results, &name(sort, figure), Some(bytes))),
+                        .map(|kind| median(results, &name(kind, figure), Some(bytes))),
                 );
             }
             row.push(median(
@@ -71,18 +76,18 @@ fn sweep(results: &[&ProbeResult], direction: &str, title: &str, style: Style) -
         return String::new();
     }
     let mut head = vec!["size".to_owned()];
-    head.extend(there.iter().enumerate().map(|(at, sort)| {
+    head.extend(there.iter().enumerate().map(|(at, kind)| {
         if at == 0 {
-            format!("us: {sort}")
+            format!("us: {kind}")
         } else {
-            (*sort).to_owned()
+            (*kind).to_owned()
         }
     }));
-    head.extend(there.iter().enumerate().map(|(at, sort)| {
+    head.extend(there.iter().enumerate().map(|(at, kind)| {
         if at == 0 {
-            format!("GB/s: {sort}")
+            format!("GB/s: {kind}")
         } else {
-            (*sort).to_owned()
+            (*kind).to_owned()
         }
     }));
     head.push("two buffers".to_owned());
@@ -93,8 +98,9 @@ fn both(results: &[&ProbeResult], style: Style) -> String {
     let rows: Vec<Vec<String>> = sizes(results, "host.", ".both.bandwidth")
         .into_iter()
         .map(|bytes| {
-            let sorts = SORTS[1..].iter();
-            let figures = sorts.map(|sort| median(results, &format!("host.{sort}.both.bandwidth"), Some(bytes)));
+            let kinds = SORTS[1..].iter();
+            let figures = kinds
+                .map(|kind| median(results, &format!("host.{kind}.both.bandwidth"), Some(bytes)));
             std::iter::once(size(bytes)).chain(figures).collect()
         })
         .collect();
@@ -108,8 +114,10 @@ fn both(results: &[&ProbeResult], style: Style) -> String {
 }
 
 fn kernels(results: &[&ProbeResult]) -> String {
-    let [load, store, latency] = ["load.bandwidth", "store.bandwidth", "load.latency"]
-        .map(|name| find(results, &format!("host.kernel.{name}"), None).and_then(|result| result.median));
+    let [load, store, latency] =
+        ["load.bandwidth", "store.bandwidth", "load.latency"].map(|name| {
+            find(results, &format!("host.kernel.{name}"), None).and_then(|result| result.median)
+        });
     let parts: Vec<String> = [
         load.map(|rate| format!("loads {} GB/s", figure(rate))),
         store.map(|rate| format!("stores {} GB/s", figure(rate))),
@@ -120,14 +128,22 @@ fn kernels(results: &[&ProbeResult]) -> String {
     .collect();
     match parts.is_empty() {
         true => String::new(),
-        false => format!("\n{INDENT}a kernel on pinned host memory {}\n", parts.join(", ")),
+        false => format!(
+            "\n{INDENT}a kernel on pinned host memory {}\n",
+            parts.join(", ")
+        ),
     }
 }
 
 /// The pipeline of MPI libraries.
 fn staged(results: &[&ProbeResult], style: Style) -> String {
-    let of = |result: &&&ProbeResult| result.name.starts_with("host.staged.") && result.chunk.is_some();
-    let chunks: BTreeSet<u64> = results.iter().filter(of).filter_map(|result| result.chunk).collect();
+    let of =
+        |result: &&&ProbeResult| result.name.starts_with("host.staged.") && result.chunk.is_some();
+    let chunks: BTreeSet<u64> = results
+        .iter()
+        .filter(of)
+        .filter_map(|result| result.chunk)
+        .collect();
     if chunks.is_empty() {
         return String::new();
     }
@@ -143,13 +159,20 @@ fn staged(results: &[&ProbeResult], style: Style) -> String {
     let rows: Vec<Vec<String>> = chunks
         .into_iter()
         .map(|chunk| {
-            let figures = DIRECTIONS
-                .into_iter()
-                .flat_map(|(direction, _)| ["serial", "overlapped"].map(|mode| rate(direction, mode, chunk)));
+            let figures = DIRECTIONS.into_iter().flat_map(|(direction, _)| {
+                ["serial", "overlapped"].map(|mode| rate(direction, mode, chunk))
+            });
             std::iter::once(size(chunk)).chain(figures).collect()
         })
         .collect();
-    let head = ["chunk", "GB/s to: serial", "overlapped", "from: serial", "overlapped"].map(str::to_owned);
+    let head = [
+        "chunk",
+        "GB/s to: serial",
+        "overlapped",
+        "from: serial",
+        "overlapped",
+    ]
+    .map(str::to_owned);
     let message = results
         .iter()
         .find(of)
@@ -162,8 +185,17 @@ fn staged(results: &[&ProbeResult], style: Style) -> String {
         style,
     );
     for (direction, words) in DIRECTIONS {
-        if let Some(best) = find(results, &format!("host.staged.{direction}.best-chunk"), None).and_then(|r| r.median) {
-            text.push_str(&format!("{INDENT}best chunk {words}: {}\n", size(best as u64)));
+        if let Some(best) = find(
+            results,
+            &format!("host.staged.{direction}.best-chunk"),
+            None,
+        )
+        .and_then(|r| r.median)
+        {
+            text.push_str(&format!(
+                "{INDENT}best chunk {words}: {}\n",
+                size(best as u64)
+            ));
         }
     }
     text

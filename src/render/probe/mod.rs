@@ -26,7 +26,8 @@ use crate::model::ProbeReport;
 const INDENT: &str = "  ";
 
 /// Said first by every output of a simulated run.
-const SIMULATED: &str = "SIMULATED: no GPU took part; every figure is of this machine's own memory.";
+const SIMULATED: &str =
+    "SIMULATED: no GPU took part; every figure is of this machine's own memory.";
 
 /// The machine, in a line.
 fn headline(report: &ProbeReport) -> String {
@@ -36,7 +37,11 @@ fn headline(report: &ProbeReport) -> String {
         .flatten()
         .map(|part| printable(part))
         .collect();
-    format!("gdr probe {}: {}", printable(&report.probe), parts.join(", "))
+    format!(
+        "gdr probe {}: {}",
+        printable(&report.probe),
+        parts.join(", ")
+    )
 }
 
 /// A size as people write it: 1 KiB is 1024 bytes.
@@ -92,7 +97,12 @@ mod words {
         }
         assert_eq!(amount(1536), "1.5 KiB");
         assert_eq!(amount(u64::MAX), "16777215.9 TiB");
-        for (value, text) in [(0.1553, "0.155"), (1.04, "1.04"), (60.25, "60.2"), (1306.4, "1306")] {
+        for (value, text) in [
+            (0.1553, "0.155"),
+            (1.04, "1.04"),
+            (60.25, "60.2"),
+            (1306.4, "1306"),
+        ] {
             assert_eq!(figure(value), text);
         }
     }

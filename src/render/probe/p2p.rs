@@ -16,7 +16,11 @@ const MATRICES: [(&str, &str, bool); 9] = [
         "GB/s, the copy engine writes, peer access on",
         true,
     ),
-    ("p2p.copy.read.bandwidth", "GB/s, the copy engine reads", true),
+    (
+        "p2p.copy.read.bandwidth",
+        "GB/s, the copy engine reads",
+        true,
+    ),
     (
         "p2p.copy.both.bandwidth",
         "GB/s, both directions at once, the sum",
@@ -34,7 +38,11 @@ const MATRICES: [(&str, &str, bool); 9] = [
         "GB/s, there and back again, size by half the round trip",
         false,
     ),
-    ("p2p.kernel.load.latency", "us, a kernel waits for one load", false),
+    (
+        "p2p.kernel.load.latency",
+        "us, a kernel waits for one load",
+        false,
+    ),
     (
         "p2p.kernel.round-trip.latency",
         "us, a word there and back between two kernels",
@@ -164,7 +172,11 @@ fn matrix(
             .and_then(|pair| pair.link)
             .filter(|link| *link > 0);
         match (found, link.filter(|_| share)) {
-            (Some(rate), Some(link)) => format!("{} {:>3.0}%", figure(rate), 100.0 * rate * 1e9 / link as f64),
+            (Some(rate), Some(link)) => format!(
+                "{} {:>3.0}%",
+                figure(rate),
+                100.0 * rate * 1e9 / link as f64
+            ),
             (Some(value), None) => figure(value),
             (None, _) => "-".to_owned(),
         }
@@ -194,7 +206,10 @@ fn together(report: &ProbeReport) -> String {
         for result in report.results.iter().filter(|result| result.name == name) {
             if let Some(median) = result.median {
                 let subject = printable(result.subject.split(" (").next().unwrap_or_default());
-                text.push_str(&format!("{INDENT}{subject} {words}: {} GB/s\n", figure(median)));
+                text.push_str(&format!(
+                    "{INDENT}{subject} {words}: {} GB/s\n",
+                    figure(median)
+                ));
             }
         }
     }

@@ -31,15 +31,31 @@ pub fn svg(report: &ProbeReport) -> String {
             Chart {
                 title: panel.title.clone(),
                 lines: link.into_iter().chain(lines).collect(),
-                mark: panel.crossover.map(|bytes| (axes.place((bytes, 1.0)).0, words(bytes))),
+                mark: panel
+                    .crossover
+                    .map(|bytes| (axes.place((bytes, 1.0)).0, words(bytes))),
             }
         })
         .collect();
     let x_ticks = (axes.x.0..=axes.x.1)
         .filter(|exponent| (exponent - axes.x.0) % 4 == 0)
-        .map(|exponent| (axes.place((2_f64.powi(exponent), 1.0)).0, axes.right(exponent)));
-    let y_ticks = (axes.y.0..=axes.y.1).map(|exponent| (axes.place((1.0, 10_f64.powi(exponent))).1, axes.up(exponent)));
-    let mut remarks: Vec<String> = report.simulated.then(|| SIMULATED.to_owned()).into_iter().collect();
+        .map(|exponent| {
+            (
+                axes.place((2_f64.powi(exponent), 1.0)).0,
+                axes.right(exponent),
+            )
+        });
+    let y_ticks = (axes.y.0..=axes.y.1).map(|exponent| {
+        (
+            axes.place((1.0, 10_f64.powi(exponent))).1,
+            axes.up(exponent),
+        )
+    });
+    let mut remarks: Vec<String> = report
+        .simulated
+        .then(|| SIMULATED.to_owned())
+        .into_iter()
+        .collect();
     remarks.extend(report.notes.iter().cloned());
     chart(
         &headline(report),

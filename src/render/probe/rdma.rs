@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::grid::grid;
-use super::table::{troubles, verified};
+use super::table::{failures, verified};
 use super::{INDENT, figure, size};
 use crate::model::{BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd};
 use crate::render::Style;
@@ -32,9 +32,14 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
     let named = report
         .ends
         .iter()
-        .filter(|end| !end.far)
+        .filter(|end| !end.remote)
         .map(|end| end.subject.as_str());
-    for subject in report.results.iter().map(|result| result.subject.as_str()).chain(named) {
+    for subject in report
+        .results
+        .iter()
+        .map(|result| result.subject.as_str())
+        .chain(named)
+    {
         let is_begun = |known: &&str| known.split(" -> ").next() == Some(subject);
         if subject != "machine" && !subjects.contains(&subject) && !subjects.iter().any(is_begun) {
             subjects.push(subject);
@@ -54,22 +59,34 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
 
 fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style: Style) -> String {
     let mut text = format!("\n{}\n", style.paint(Tone::Strong, &printable(subject)));
-    let mut add = |line: &str| text.push_str(&format!("{INDENT}{}\n", wrap(&printable(line), style.width, 2, "    ")));
-    let (near, far) = subject.split_once(" -> ").unwrap_or((subject, subject));
-    let ends = |far: bool, subject: &str| {
-        let of = move |end: &&ProbedEnd| end.far == far && end.subject == subject;
+    let mut add = |line: &str| {
+        text.push_str(&format!(
+            "{INDENT}{}\n",
+            wrap(&printable(line), style.width, 2, "    ")
+        ))
+    };
+    let (local, remote) = subject.split_once(" -> ").unwrap_or((subject, subject));
+    let ends = |remote: bool, subject: &str| {
+        let of = move |end: &&ProbedEnd| end.remote == remote && end.subject == subject;
         report.ends.iter().find(of)
     };
-    if let Some(near) = ends(false, near) {
-        add(&place(near, if far == near.subject { "both ends" } else { "near" }));
-        reach(near).iter().for_each(|line| add(line));
+    if let Some(local) = ends(false, local) {
+        add(&place(
+            local,
+            if remote == local.subject {
+                "both ends"
+            } else {
+                "near"
+            },
+        ));
+        reach(local).iter().for_each(|line| add(line));
     }
-    if let Some(far) = ends(true, far).filter(|far| far.subject != near) {
-        add(&place(far, "far"));
-        reach(far).iter().for_each(|line| add(line));
+    if let Some(remote) = ends(true, remote).filter(|remote| remote.subject != local) {
+        add(&place(remote, "far"));
+        reach(remote).iter().for_each(|line| add(line));
     }
     add(&verified(results));
-    text.push_str(&troubles(results, INDENT, style, false));
+    text.push_str(&failures(results, INDENT, style, false));
     text.push_str(&latencies(results, style));
     text.push_str(&bandwidths(results, style));
     text
@@ -77,7 +94,10 @@ fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style:
 
 /// A port with its memory.
 fn place(end: &ProbedEnd, which: &str) -> String {
-    let mut parts = vec![format!("{which}: {}:{}", end.device, end.port), end.link_layer.clone()];
+    let mut parts = vec![
+        format!("{which}: {}:{}", end.device, end.port),
+        end.link_layer.clone(),
+    ];
     if let (Some(index), Some(kind)) = (end.gid_index, &end.gid_kind) {
         parts.push(match kind == &end.link_layer {
             true => format!("GID {index}"),
@@ -103,24 +123,40 @@ fn place(end: &ProbedEnd, which: &str) -> String {
 fn reach(end: &ProbedEnd) -> Vec<String> {
     let mut lines = Vec::new();
     let way = match (&end.class, end.path) {
-        (Some(class), Some(path)) => format!("; they meet at {class}, where {:.1} GB/s go through", path as f64 / 1e9),
+        (Some(class), Some(path)) => format!(
+            "; they meet at {class}, where {:.1} GB/s go through",
+            path as f64 / 1e9
+        ),
         (Some(class), None) => format!("; they meet at {class}"),
         (None, Some(path)) => format!("; {:.1} GB/s go through between them", path as f64 / 1e9),
         (None, None) => String::new(),
     };
-    match end.road.as_deref() {
-        Some("staged") => lines.push(format!("NO GPUDirect RDMA: staged through pinned memory{way}")),
-        Some(road) => lines.push(format!("GPUDirect RDMA by {road}{way}")),
+    match end.memory_path.as_deref() {
+        Some("staged") => lines.push(format!(
+            "NO GPUDirect RDMA: staged through pinned memory{way}"
+        )),
+        Some(memory_path) => lines.push(format!("GPUDirect RDMA by {memory_path}{way}")),
         None => {}
     }
-    let refused = end.roads.iter().filter(|road| road.outcome == BackendOutcome::Refused);
-    lines.extend(refused.map(|road| format!("not by {}: {}", road.backend, road.why)));
+    let refused = end
+        .memory_paths
+        .iter()
+        .filter(|memory_path| memory_path.outcome == BackendOutcome::Refused);
+    lines.extend(
+        refused.map(|memory_path| format!("not by {}: {}", memory_path.backend, memory_path.why)),
+    );
     lines
 }
 
 fn sizes(results: &[&ProbeResult], columns: &[(&str, &str)]) -> BTreeSet<u64> {
-    let of = |result: &&&ProbeResult| columns.iter().any(|(name, _)| result.name == *name) && result.median.is_some();
-    results.iter().filter(of).filter_map(|result| result.bytes).collect()
+    let of = |result: &&&ProbeResult| {
+        columns.iter().any(|(name, _)| result.name == *name) && result.median.is_some()
+    };
+    results
+        .iter()
+        .filter(of)
+        .filter_map(|result| result.bytes)
+        .collect()
 }
 
 fn at<'r>(results: &[&'r ProbeResult], name: &str, bytes: u64) -> Option<&'r ProbeResult> {
@@ -130,7 +166,10 @@ fn at<'r>(results: &[&'r ProbeResult], name: &str, bytes: u64) -> Option<&'r Pro
     found.copied()
 }
 
-fn there<'c>(results: &[&ProbeResult], columns: &'c [(&'c str, &'c str)]) -> Vec<&'c (&'c str, &'c str)> {
+fn there<'c>(
+    results: &[&ProbeResult],
+    columns: &'c [(&'c str, &'c str)],
+) -> Vec<&'c (&'c str, &'c str)> {
     let measured = |column: &&(&str, &str)| results.iter().any(|result| result.name == column.0);
     columns.iter().filter(measured).collect()
 }
@@ -193,7 +232,9 @@ fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
         })
         .collect();
     let mut text = grid("bandwidth, GB/s", &head, &rows, style);
-    let rate = results.iter().find(|result| result.name == "rdma.write.rate");
+    let rate = results
+        .iter()
+        .find(|result| result.name == "rdma.write.rate");
     if let Some((rate, bytes)) = rate.and_then(|rate| Some((rate.median?, rate.bytes?))) {
         text.push_str(&format!(
             "{INDENT}{} million writes of {bytes} bytes a second\n",
@@ -206,7 +247,9 @@ fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
 /// Writes of the largest message, GPUs against cards.
 fn matrix(report: &ProbeReport, style: Style) -> String {
     let names = ["rdma.write.bandwidth", "rdma.staged.bandwidth"];
-    let of = |result: &&ProbeResult| names.contains(&result.name.as_str()) && !result.subject.contains(" -> ");
+    let of = |result: &&ProbeResult| {
+        names.contains(&result.name.as_str()) && !result.subject.contains(" -> ")
+    };
     let cells: Vec<(&str, &str, &ProbeResult)> = report
         .results
         .iter()
@@ -228,7 +271,9 @@ fn matrix(report: &ProbeReport, style: Style) -> String {
     let row = |gpu: &&str| {
         let cell = |card: &&str| {
             let found = cells.iter().filter(|(of, at, _)| (of, at) == (gpu, card));
-            let best = found.map(|(.., result)| *result).max_by_key(|result| result.bytes);
+            let best = found
+                .map(|(.., result)| *result)
+                .max_by_key(|result| result.bytes);
             let Some(result) = best else {
                 return "-".to_owned();
             };
@@ -244,7 +289,9 @@ fn matrix(report: &ProbeReport, style: Style) -> String {
                 _ => format!("{}{class}", told(result.median)),
             }
         };
-        std::iter::once(printable(gpu)).chain(cards.iter().map(cell)).collect()
+        std::iter::once(printable(gpu))
+            .chain(cards.iter().map(cell))
+            .collect()
     };
     let rows: Vec<Vec<String>> = gpus.iter().map(row).collect();
     grid(

@@ -2,7 +2,9 @@
 
 use super::sample::{bare, report};
 use super::{curve, svg, table};
-use crate::model::{BackendChoice, BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd};
+use crate::model::{
+    BackendChoice, BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd,
+};
 use crate::render::Style;
 
 const PLAIN: Style = Style {
@@ -13,7 +15,7 @@ const PLAIN: Style = Style {
 fn end(subject: &str, class: &str) -> ProbedEnd {
     ProbedEnd {
         subject: subject.to_owned(),
-        far: false,
+        remote: false,
         memory: "gpu".to_owned(),
         gpu: Some("GPU0 (0000:03:00.0)".to_owned()),
         device: "mlx5_0".to_owned(),
@@ -22,8 +24,8 @@ fn end(subject: &str, class: &str) -> ProbedEnd {
         mtu: 4096,
         gid_index: Some(3),
         gid_kind: Some("RoCE v2".to_owned()),
-        road: Some("peermem".to_owned()),
-        roads: vec![BackendChoice {
+        memory_path: Some("peermem".to_owned()),
+        memory_paths: vec![BackendChoice {
             backend: "dmabuf".to_owned(),
             outcome: BackendOutcome::Refused,
             why: "the kernel is too old".to_owned(),
@@ -46,29 +48,29 @@ fn figure(subject: &str, name: &str, bytes: u64, unit: &str, median: f64) -> Pro
 
 /// One GPU and two cards.
 pub fn cards() -> ProbeReport {
-    let (near, far) = ("GPU0 mlx5_0:1", "GPU0 mlx5_1:1");
+    let (local, remote) = ("GPU0 mlx5_0:1", "GPU0 mlx5_1:1");
     ProbeReport {
         probe: "rdma".to_owned(),
-        ends: vec![end(near, "PIX"), end(far, "SYS")],
+        ends: vec![end(local, "PIX"), end(remote, "SYS")],
         results: vec![
             ProbeResult {
                 verified: 3 << 20,
-                ..figure(near, "validate.rc.write", 3 << 20, "", 0.0)
+                ..figure(local, "validate.rc.write", 3 << 20, "", 0.0)
             },
             ProbeResult {
                 p99: Some(2.5),
-                ..figure(near, "rdma.read.latency", 8, "us", 1.86)
+                ..figure(local, "rdma.read.latency", 8, "us", 1.86)
             },
-            figure(near, "rdma.write.bandwidth", 8, "GB/s", 0.0042),
+            figure(local, "rdma.write.bandwidth", 8, "GB/s", 0.0042),
             ProbeResult {
                 expected: Some(50.0),
-                ..figure(near, "rdma.write.bandwidth", 1 << 20, "GB/s", 48.3)
+                ..figure(local, "rdma.write.bandwidth", 1 << 20, "GB/s", 48.3)
             },
-            figure(near, "rdma.write.rate", 8, "M/s", 61.25),
+            figure(local, "rdma.write.rate", 8, "M/s", 61.25),
             ProbeResult {
                 verdict: ProbeVerdict::Slow,
                 reason: Some("less than 70 % of the 50.0 GB/s that the link carries".to_owned()),
-                ..figure(far, "rdma.write.bandwidth", 1 << 20, "GB/s", 9.66)
+                ..figure(remote, "rdma.write.bandwidth", 1 << 20, "GB/s", 9.66)
             },
         ],
         ..report()

@@ -1,7 +1,8 @@
 //! A report written by hand, for the tests of every format.
 
 use crate::model::{
-    BackendChoice, BackendOutcome, Host, PROBE_SCHEMA, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu,
+    BackendChoice, BackendOutcome, Host, PROBE_SCHEMA, ProbeReport, ProbeResult, ProbeVerdict,
+    ProbedGpu,
 };
 
 pub const SUBJECT: &str = "GPU0 (0000:3b:00.0)";

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::DIRECTIONS;
 use super::{INDENT, SIMULATED, amount, asynchronous, figure, headline, host, p2p, rdma, size};
-use crate::model::{BackendOutcome, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu};
+use crate::model::{
+    BackendOutcome, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu,
+};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
@@ -30,17 +32,22 @@ pub fn table(report: &ProbeReport, style: Style) -> String {
         reached.entry(&pair.from).or_default().insert(&pair.subject);
     }
     let strangers = report.results.iter().filter(|result| !is_at_home(result));
-    let troubles = troubles(&strangers.collect::<Vec<_>>(), "", style, true);
-    if !troubles.is_empty() {
-        page.push_str(&format!("\n{troubles}"));
+    let failures = failures(&strangers.collect::<Vec<_>>(), "", style, true);
+    if !failures.is_empty() {
+        page.push_str(&format!("\n{failures}"));
     }
     if report.probe != "rdma" {
         for gpu in &report.gpus {
             page.push('\n');
-            let own = results.get(gpu.subject.as_str()).map_or(&[][..], Vec::as_slice);
+            let own = results
+                .get(gpu.subject.as_str())
+                .map_or(&[][..], Vec::as_slice);
             let pairs = reached.get(gpu.subject.as_str()).into_iter().flatten();
             // What a GPU reaches is verified there.
-            let there = pairs.filter_map(|pair| results.get(pair)).flatten().copied();
+            let there = pairs
+                .filter_map(|pair| results.get(pair))
+                .flatten()
+                .copied();
             page.push_str(&chapter(report, gpu, own, there, style));
         }
     }
@@ -66,16 +73,25 @@ fn chapter<'r>(
 ) -> String {
     let title = format!("{}: {}", printable(&gpu.subject), printable(&gpu.name));
     let mut text = format!("{}\n", style.paint(Tone::Strong, &title));
-    let mut add = |line: &str| text.push_str(&format!("{INDENT}{}\n", wrap(&printable(line), style.width, 2, "    ")));
+    let mut add = |line: &str| {
+        text.push_str(&format!(
+            "{INDENT}{}\n",
+            wrap(&printable(line), style.width, 2, "    ")
+        ))
+    };
     for line in how(gpu) {
         add(&line);
     }
     let here: Vec<&ProbeResult> = results.iter().copied().chain(reached).collect();
     add(&verified(&here));
-    text.push_str(&troubles(results, INDENT, style, false));
+    text.push_str(&failures(results, INDENT, style, false));
     let nodes: BTreeSet<Option<u32>> = results.iter().map(|result| result.numa).collect();
     for node in nodes {
-        let here: Vec<&ProbeResult> = results.iter().copied().filter(|result| result.numa == node).collect();
+        let here: Vec<&ProbeResult> = results
+            .iter()
+            .copied()
+            .filter(|result| result.numa == node)
+            .collect();
         text.push_str(&match report.probe.as_str() {
             "host" => host::figures(&here, node, style),
             "async" => asynchronous::figures(&here, style),
@@ -95,7 +111,9 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
             line.push_str(&format!(", {}", mapping.replace('_', "-")));
         }
         if let (Some(write), Some(read)) = (&gpu.write_kernel, &gpu.read_kernel) {
-            line.push_str(&format!("; copy kernels: {write} to the GPU, {read} from it"));
+            line.push_str(&format!(
+                "; copy kernels: {write} to the GPU, {read} from it"
+            ));
         }
         lines.push(line);
     }
@@ -107,7 +125,9 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
         lines.push(format!("not by {}: {}", choice.backend, choice.why));
     }
     let usable = gpu.backends.iter();
-    for choice in usable.filter(|choice| choice.outcome == BackendOutcome::Usable && gpu.backend.is_none()) {
+    for choice in
+        usable.filter(|choice| choice.outcome == BackendOutcome::Usable && gpu.backend.is_none())
+    {
         lines.push(format!("{} would do: {}", choice.backend, choice.why));
     }
     let link = gpu
@@ -134,14 +154,17 @@ pub fn verified(results: &[&ProbeResult]) -> String {
     }
     match (count, wrong) {
         (0, _) => "nothing was verified".to_owned(),
-        (_, 0) => format!("verified {} in {count} checks: every byte is right", amount(bytes)),
+        (_, 0) => format!(
+            "verified {} in {count} checks: every byte is right",
+            amount(bytes)
+        ),
         (_, wrong) => format!("{wrong} of {count} checks found wrong bytes"),
     }
 }
 
 /// What is wrong, slow or impossible; sizes that share a reason share a line. All of what does not belong to a GPU is
 /// trouble where `all` is set.
-pub fn troubles(results: &[&ProbeResult], indent: &str, style: Style, all: bool) -> String {
+pub fn failures(results: &[&ProbeResult], indent: &str, style: Style, all: bool) -> String {
     let mut groups: Vec<(&ProbeResult, BTreeSet<u64>)> = Vec::new();
     for result in results
         .iter()
@@ -217,7 +240,9 @@ fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
     if sizes.is_empty() {
         return String::new();
     }
-    let compared = results.iter().any(|result| result.name.starts_with("cuda."));
+    let compared = results
+        .iter()
+        .any(|result| result.name.starts_with("cuda."));
     let from = node.map_or_else(String::new, |node| format!(", CPUs of NUMA node {node}"));
     let columns: &[&str] = match compared {
         true => &["mapped us", "GB/s", "pinned us", "pageable"],
@@ -225,7 +250,10 @@ fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
     };
     let mut head = [format!("{:>9}", ""), format!("{:>9}", "size")];
     for (_, words) in DIRECTIONS {
-        let width = columns.iter().map(|column| column.len().max(8) + 1).sum::<usize>();
+        let width = columns
+            .iter()
+            .map(|column| column.len().max(8) + 1)
+            .sum::<usize>();
         head[0].push_str(&format!("  {words:<width$}"));
         head[1].push(' ');
         for column in columns {
@@ -233,21 +261,32 @@ fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
         }
         head[1].push(' ');
     }
-    let mut text = format!("\n{INDENT}{}\n", style.paint(Tone::Strong, &format!("medians{from}")));
+    let mut text = format!(
+        "\n{INDENT}{}\n",
+        style.paint(Tone::Strong, &format!("medians{from}"))
+    );
     for line in head {
-        text.push_str(&format!("{INDENT}{}\n", style.paint(Tone::Dim, line.trim_end())));
+        text.push_str(&format!(
+            "{INDENT}{}\n",
+            style.paint(Tone::Dim, line.trim_end())
+        ));
     }
     for bytes in sizes {
         let mut line = format!("{:>9}", size(bytes));
         for (direction, _) in DIRECTIONS {
             let mapped = median(&format!("copy.{direction}.latency"), bytes);
-            let rate = mapped.filter(|us| *us > 0.0).map(|us| bytes as f64 / us / 1e3);
+            let rate = mapped
+                .filter(|us| *us > 0.0)
+                .map(|us| bytes as f64 / us / 1e3);
             let cuda = |kind: &str| median(&format!("cuda.{kind}.{direction}.latency"), bytes);
             let figures = [mapped, rate, cuda("pinned"), cuda("pageable")];
             line.push(' ');
             for (column, value) in columns.iter().zip(figures) {
                 let width = column.len().max(8);
-                line.push_str(&format!(" {:>width$}", value.map_or_else(|| "-".to_owned(), figure)));
+                line.push_str(&format!(
+                    " {:>width$}",
+                    value.map_or_else(|| "-".to_owned(), figure)
+                ));
             }
             line.push(' ');
         }
@@ -279,7 +318,10 @@ fn costs(results: &[&ProbeResult], style: Style) -> String {
     let rows: Vec<&ProbeResult> = results
         .iter()
         .copied()
-        .filter(|result| (result.name.starts_with("api.") || result.name == "ping-pong") && result.median.is_some())
+        .filter(|result| {
+            (result.name.starts_with("api.") || result.name == "ping-pong")
+                && result.median.is_some()
+        })
         .collect();
     if rows.is_empty() {
         return String::new();
@@ -288,7 +330,10 @@ fn costs(results: &[&ProbeResult], style: Style) -> String {
         "\n{INDENT}{}\n",
         style.paint(
             Tone::Dim,
-            &format!("{:<24}{:>10}{:>10}{:>10}{:>10}", "us", "median", "p5", "p95", "max")
+            &format!(
+                "{:<24}{:>10}{:>10}{:>10}{:>10}",
+                "us", "median", "p5", "p95", "max"
+            )
         )
     );
     for row in rows {
@@ -302,7 +347,10 @@ fn costs(results: &[&ProbeResult], style: Style) -> String {
         };
         text.push_str(&format!("{INDENT}{what:<24}"));
         for value in [row.median, row.p5, row.p95, row.max] {
-            text.push_str(&format!("{:>10}", value.map_or_else(|| "-".to_owned(), figure)));
+            text.push_str(&format!(
+                "{:>10}",
+                value.map_or_else(|| "-".to_owned(), figure)
+            ));
         }
         text.push('\n');
     }
@@ -317,7 +365,8 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
     }
     let count = |word: &str| counts.get(word).copied().unwrap_or(0);
     let failed = report.results.iter().any(|result| {
-        result.verdict == ProbeVerdict::Wrong || (result.verdict == ProbeVerdict::Impossible && result.required)
+        result.verdict == ProbeVerdict::Wrong
+            || (result.verdict == ProbeVerdict::Impossible && result.required)
     });
     let told = |result: &ProbeResult| result.verdict == ProbeVerdict::NotMeasured;
     if !report.results.is_empty() && report.results.iter().all(told) {
@@ -335,7 +384,10 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
         .filter_map(|(name, words)| {
             let rates = report.results.iter().filter(|result| result.name == name);
             let best = rates
-                .filter(|result| result.unit == GIGABYTES_PER_SECOND && result.verdict != ProbeVerdict::Impossible)
+                .filter(|result| {
+                    result.unit == GIGABYTES_PER_SECOND
+                        && result.verdict != ProbeVerdict::Impossible
+                })
                 .filter_map(|result| result.median)
                 .max_by(f64::total_cmp)?;
             Some(format!("up to {best:.1} GB/s {words}"))
@@ -351,7 +403,9 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
 
 /// The figures that a person looks for first: their names, and where the bytes went.
 fn bests(probe: &str) -> Vec<(String, &'static str)> {
-    let named = |names: [(&str, &'static str); 2]| names.map(|(name, words)| (name.to_owned(), words)).to_vec();
+    let named = |names: [(&str, &'static str); 2]| {
+        names.map(|(name, words)| (name.to_owned(), words)).to_vec()
+    };
     match probe {
         "host" => named([
             ("host.pinned.h2d.bandwidth", "to the GPU"),

@@ -79,7 +79,10 @@ fn what_is_wrong_is_said_with_its_address_and_ends_the_page() {
     ] {
         assert!(page.contains(line), "{line:?} is not in:\n{page}");
     }
-    assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
+    assert!(
+        page.lines().all(|line| line.chars().count() <= 100),
+        "{page}"
+    );
     assert!(!page.contains('\u{1b}'));
 }
 
@@ -118,14 +121,20 @@ fn the_curve_has_its_marks_where_the_figures_are() {
     let plane = &rows[title("to the GPU") + 1..][..16];
     assert_eq!(plane[9].chars().nth(11), Some('●'), "{page}");
     // The link's 63 GB/s are 0.2 decades below the top: row 1 after rounding.
-    assert!(plane[1].contains("-----") || plane[0].contains("-----"), "{page}");
+    assert!(
+        plane[1].contains("-----") || plane[0].contains("-----"),
+        "{page}"
+    );
     assert!(page.contains("cuMemcpy with pinned memory is faster from 16 MiB on"));
     assert!(rows.iter().all(|row| row.chars().count() <= 100));
 }
 
 #[test]
 fn narrow_and_empty_reports_draw_too() {
-    let narrow = Style { color: true, width: 40 };
+    let narrow = Style {
+        color: true,
+        width: 40,
+    };
     assert!(curve(&report(), narrow).contains('●'));
     let empty = ProbeReport {
         gpus: Vec::new(),
@@ -144,13 +153,26 @@ fn the_picture_is_well_formed_whatever_the_names() {
     report.notes.push("<&>".to_owned());
     let text = svg(&report);
     let document = roxmltree::Document::parse(&text).expect("well-formed");
-    assert!(document.descendants().all(|node| !node.has_tag_name("script")));
+    assert!(
+        document
+            .descendants()
+            .all(|node| !node.has_tag_name("script"))
+    );
     let numbers = |name: &str| -> Vec<f64> {
-        let values = document.descendants().filter_map(|node| node.attribute(name));
-        values.map(|value| value.parse().expect("a number")).collect()
+        let values = document
+            .descendants()
+            .filter_map(|node| node.attribute(name));
+        values
+            .map(|value| value.parse().expect("a number"))
+            .collect()
     };
     let root = document.root_element();
-    let edge = |name: &str| root.attribute(name).expect("a size").parse::<f64>().expect("a number");
+    let edge = |name: &str| {
+        root.attribute(name)
+            .expect("a size")
+            .parse::<f64>()
+            .expect("a number")
+    };
     assert!(
         numbers("cx")
             .iter()
@@ -165,7 +187,10 @@ fn the_picture_is_well_formed_whatever_the_names() {
     );
     // Three sizes, two directions, the mapping and pinned memory.
     assert_eq!(numbers("cx").len(), 12);
-    let words: Vec<&str> = document.descendants().filter_map(|node| node.text()).collect();
+    let words: Vec<&str> = document
+        .descendants()
+        .filter_map(|node| node.text())
+        .collect();
     for word in [
         "mapping",
         "cuMemcpy, pinned memory",
@@ -221,8 +246,20 @@ fn two_gpus() -> ProbeReport {
         ],
         results: vec![
             figure(first, "p2p.local.bandwidth", large, "GB/s", 2046.4),
-            figure("GPU0 -> GPU1", "p2p.copy.write.bandwidth", 4096, "GB/s", 2.5),
-            figure("GPU0 -> GPU1", "p2p.copy.write.bandwidth", large, "GB/s", 396.8),
+            figure(
+                "GPU0 -> GPU1",
+                "p2p.copy.write.bandwidth",
+                4096,
+                "GB/s",
+                2.5,
+            ),
+            figure(
+                "GPU0 -> GPU1",
+                "p2p.copy.write.bandwidth",
+                large,
+                "GB/s",
+                396.8,
+            ),
             figure("GPU0 -> GPU1", "p2p.kernel.load.latency", 8, "us", 1.24),
             figure("GPU1 -> GPU0", "p2p.staged.bandwidth", large, "GB/s", 38.2),
             ProbeResult {
@@ -368,8 +405,12 @@ fn the_sorts_of_host_memory_stand_side_by_side() {
 fn replaced(value: &mut Value, old: &str, new: &str) {
     match value {
         Value::String(text) if text == old => *text = new.to_owned(),
-        Value::Array(values) => values.iter_mut().for_each(|value| replaced(value, old, new)),
-        Value::Object(values) => values.values_mut().for_each(|value| replaced(value, old, new)),
+        Value::Array(values) => values
+            .iter_mut()
+            .for_each(|value| replaced(value, old, new)),
+        Value::Object(values) => values
+            .values_mut()
+            .for_each(|value| replaced(value, old, new)),
         _ => {}
     }
 }
@@ -401,10 +442,19 @@ fn whatever_the_strings_no_line_is_forged_and_nothing_is_hidden() {
             let Ok(hostile) = serde_json::from_value::<ProbeReport>(hostile) else {
                 continue;
             };
-            for page in [table(&hostile, PLAIN), curve(&hostile, PLAIN), svg(&hostile)] {
-                assert!(!page.lines().any(|line| line.starts_with("FORGED")), "{old}: {page}");
+            for page in [
+                table(&hostile, PLAIN),
+                curve(&hostile, PLAIN),
+                svg(&hostile),
+            ] {
                 assert!(
-                    !page.contains(|c: char| c != '\n' && (c.is_control() || "\u{202e}\u{200b}".contains(c))),
+                    !page.lines().any(|line| line.starts_with("FORGED")),
+                    "{old}: {page}"
+                );
+                assert!(
+                    !page
+                        .contains(|c: char| c != '\n'
+                            && (c.is_control() || "\u{202e}\u{200b}".contains(c))),
                     "{old}: {page}"
                 );
             }

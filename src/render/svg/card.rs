@@ -51,7 +51,12 @@ pub struct Cards<'a> {
 }
 
 impl<'a> Cards<'a> {
-    pub fn new(facts: &'a Facts, topology: &'a Topology<'a>, names: &'a dyn Fn(&Ids) -> String, nets: &[Net]) -> Self {
+    pub fn new(
+        facts: &'a Facts,
+        topology: &'a Topology<'a>,
+        names: &'a dyn Fn(&Ids) -> String,
+        nets: &[Net],
+    ) -> Self {
         let mut degrees = BTreeMap::new();
         for row in nets.iter().flat_map(|net| &net.rows) {
             *degrees.entry(*row).or_default() += 1;
@@ -111,7 +116,11 @@ impl<'a> Cards<'a> {
             Kind::Nic | Kind::Nvme => format!("{} {}", row.name, row.label),
         };
         let small = Type::plain(11);
-        let mut lines = vec![(title, Type::bold(if virtual_function { 12 } else { 14 }), Ink::Text)];
+        let mut lines = vec![(
+            title,
+            Type::bold(if virtual_function { 12 } else { 14 }),
+            Ink::Text,
+        )];
         let model = self.model(row);
         if !virtual_function && !model.is_empty() {
             lines.push((model, small, Ink::Text));
@@ -141,7 +150,11 @@ impl<'a> Cards<'a> {
             .collect();
         Section {
             row: at,
-            h: 2 * TOP + lines.iter().map(|(_, style, _)| line_height(*style)).sum::<i32>(),
+            h: 2 * TOP
+                + lines
+                    .iter()
+                    .map(|(_, style, _)| line_height(*style))
+                    .sum::<i32>(),
             lines,
         }
     }

@@ -75,7 +75,11 @@ pub fn chart(
     x_ticks: &[(f64, String)],
     y_ticks: &[(f64, String)],
 ) -> String {
-    let most = charts.iter().map(|chart| chart.lines.len()).max().unwrap_or(0) as f64;
+    let most = charts
+        .iter()
+        .map(|chart| chart.lines.len())
+        .max()
+        .unwrap_or(0) as f64;
     let row = ABOVE + PLANE.1 + TICKS + LEGEND * most + 24.0;
     let column = LEFT + PLANE.0 + MARGIN;
     let head = 62.0 + 20.0 * remarks.len() as f64;
@@ -89,7 +93,10 @@ pub fn chart(
         escape(FONTS)
     );
     let _ = writeln!(out, "<title>{}</title>", escape(headline));
-    let _ = writeln!(out, r##"<rect width="{width}" height="{height}" fill="#f6f8fa"/>"##);
+    let _ = writeln!(
+        out,
+        r##"<rect width="{width}" height="{height}" fill="#f6f8fa"/>"##
+    );
     let room = (width - 2.0 * MARGIN) as i32;
     let (title, plain) = (Type::bold(20), Type::plain(13));
     text(
@@ -130,10 +137,17 @@ pub fn chart(
     out
 }
 
-fn plane(out: &mut String, at: (f64, f64), chart: &Chart, x_ticks: &[(f64, String)], y_ticks: &[(f64, String)]) {
+fn plane(
+    out: &mut String,
+    at: (f64, f64),
+    chart: &Chart,
+    x_ticks: &[(f64, String)],
+    y_ticks: &[(f64, String)],
+) {
     let (x, y) = at;
     let (w, h) = PLANE;
-    let place = |(across, down): (f64, f64)| (x + across.clamp(0.0, 1.0) * w, y + down.clamp(0.0, 1.0) * h);
+    let place =
+        |(across, down): (f64, f64)| (x + across.clamp(0.0, 1.0) * w, y + down.clamp(0.0, 1.0) * h);
     let (title, small) = (Type::bold(13), Type::plain(11));
     text(
         out,
@@ -209,12 +223,19 @@ fn curve(out: &mut String, line: &ChartLine, place: &dyn Fn((f64, f64)) -> (f64,
     );
     for point in line.points.iter().filter(|_| line.stroke != Stroke::Limit) {
         let (x, y) = place(*point);
-        let _ = writeln!(out, r#"<circle cx="{x:.1}" cy="{y:.1}" r="2.2" fill="{colour}"/>"#);
+        let _ = writeln!(
+            out,
+            r#"<circle cx="{x:.1}" cy="{y:.1}" r="2.2" fill="{colour}"/>"#
+        );
     }
 }
 
 fn text(out: &mut String, (x, y): (f64, f64), style: Type, fill: &str, anchor: &str, words: &str) {
-    let weight = if style.bold { r#" font-weight="bold""# } else { "" };
+    let weight = if style.bold {
+        r#" font-weight="bold""#
+    } else {
+        ""
+    };
     let _ = writeln!(
         out,
         r#"<text x="{x:.1}" y="{y:.1}" font-size="{}"{weight} text-anchor="{anchor}" fill="{fill}">{}</text>"#,

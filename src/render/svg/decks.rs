@@ -44,7 +44,11 @@ impl Lot<'_> {
 impl Deck<'_> {
     /// The width of the boxes, with the room between them.
     pub fn width(&self, titles: &[i32]) -> i32 {
-        let boxes: i32 = self.lots.iter().map(|lot| lot.outer(titles[lot.group])).sum();
+        let boxes: i32 = self
+            .lots
+            .iter()
+            .map(|lot| lot.outer(titles[lot.group]))
+            .sum();
         boxes + GAP * (i32::try_from(self.lots.len()).unwrap_or(1) - 1)
     }
 }
@@ -59,7 +63,11 @@ pub fn decks<'a>(measure: &Measure<'_>, groups: &'a [Group], titles: &[i32]) -> 
         for pieces in lines {
             let lot = Lot { group, pieces };
             match decks.last_mut() {
-                Some(deck) if open && single && deck.width(titles) + GAP + lot.outer(titles[group]) <= PAGE => {
+                Some(deck)
+                    if open
+                        && single
+                        && deck.width(titles) + GAP + lot.outer(titles[group]) <= PAGE =>
+                {
                     deck.lots.push(lot);
                 }
                 _ => decks.push(Deck { lots: vec![lot] }),

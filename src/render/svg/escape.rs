@@ -32,7 +32,10 @@ mod tests {
 
     #[test]
     fn leaves_nothing_that_xml_reads() {
-        assert_eq!(escape(r#"<a b="c">&'"#), "&lt;a b=&quot;c&quot;&gt;&amp;&#39;");
+        assert_eq!(
+            escape(r#"<a b="c">&'"#),
+            "&lt;a b=&quot;c&quot;&gt;&amp;&#39;"
+        );
         let hostile = "a\0b\u{1b}[31m\n\t\u{202e}\u{feff}\u{ffff}\u{85}é漢";
         assert_eq!(
             clean(hostile),

@@ -49,12 +49,18 @@ impl<'a> Lanes<'a> {
     /// `deck_of` tells where each row is.
     pub fn new(nets: &'a [Net], deck_of: &BTreeMap<usize, usize>, gutter: i32) -> Self {
         let decks = nets.iter().map(|net| {
-            let mut decks: Vec<usize> = net.rows.iter().filter_map(|row| deck_of.get(row).copied()).collect();
+            let mut decks: Vec<usize> = net
+                .rows
+                .iter()
+                .filter_map(|row| deck_of.get(row).copied())
+                .collect();
             decks.sort_unstable();
             decks.dedup();
             decks
         });
-        let homes = nets.iter().map(|net| deck_of.get(net.rows.first()?).copied());
+        let homes = nets
+            .iter()
+            .map(|net| deck_of.get(net.rows.first()?).copied());
         Self {
             nets,
             decks: decks.collect(),
@@ -120,16 +126,25 @@ impl<'a> Lanes<'a> {
         for part in &self.parts {
             let net = &self.nets[part.net];
             let (low, _) = self.ends(part);
-            let exit = part.leaves.then(|| self.gutter + COLUMN * (columns[&part.net] + 1));
+            let exit = part
+                .leaves
+                .then(|| self.gutter + COLUMN * (columns[&part.net] + 1));
             trunk(scene, net, part, exit.map(|x| (x, self.turn(part))));
             self.gutter_wire(scene, part, exit);
             let first = self.homes[part.net] == Some(part.deck);
             if net.is_nvlink() || first {
-                let x = self.clearing(part, low, exit.map_or_else(|| self.ends(part).1, |_| self.gutter));
+                let x = self.clearing(
+                    part,
+                    low,
+                    exit.map_or_else(|| self.ends(part).1, |_| self.gutter),
+                );
                 scene.pills.push(pill(net, x, part.y));
             }
         }
-        let last = columns.values().max().map_or(0, |column| COLUMN * (column + 2));
+        let last = columns
+            .values()
+            .max()
+            .map_or(0, |column| COLUMN * (column + 2));
         self.gutter + last
     }
 
@@ -140,7 +155,9 @@ impl<'a> Lanes<'a> {
             .iter()
             .filter(|other| other.net == part.net)
             .map(|other| other.y);
-        ys.fold((part.y, part.y), |(top, bottom), y| (top.min(y), bottom.max(y)))
+        ys.fold((part.y, part.y), |(top, bottom), y| {
+            (top.min(y), bottom.max(y))
+        })
     }
 
     /// Where a track ends that turns into the gutter: some pixels down, up, or none for one that ends there.
@@ -188,7 +205,9 @@ impl<'a> Lanes<'a> {
 
     /// The middle of the longest stretch of a track that no other wire crosses.
     fn clearing(&self, part: &Part, low: i32, high: i32) -> i32 {
-        let deeper = |other: &&Part| other.deck == part.deck && (other.track > part.track || other.net == part.net);
+        let deeper = |other: &&Part| {
+            other.deck == part.deck && (other.track > part.track || other.net == part.net)
+        };
         let mut stops: Vec<i32> = self
             .parts
             .iter()
@@ -229,9 +248,13 @@ fn trunk(scene: &mut Scene, net: &Net, part: &Part, exit: Option<(i32, i32)>) {
         part.pins.len() - 1
     };
     for pin in part.pins.get(1..middle).unwrap_or_default() {
-        scene.wires.push(wire(net, vec![(pin.x, pin.y), (pin.x, part.y)]));
+        scene
+            .wires
+            .push(wire(net, vec![(pin.x, pin.y), (pin.x, part.y)]));
     }
-    scene.dots.extend(part.pins.iter().map(|pin| (pin.x, pin.y, net.ink)));
+    scene
+        .dots
+        .extend(part.pins.iter().map(|pin| (pin.x, pin.y, net.ink)));
 }
 
 fn wire(net: &Net, points: Vec<(i32, i32)>) -> Wire {

@@ -57,7 +57,10 @@ impl<'a> Layout<'a> {
         let title = |group: &Group| GROUP_TITLE.width(&group.title);
         let titles: Vec<i32> = groups.iter().map(title).collect();
         let decks = decks(&self.measure, groups, &titles);
-        let width = decks.iter().map(|deck| deck.width(&titles)).fold(width, i32::max);
+        let width = decks
+            .iter()
+            .map(|deck| deck.width(&titles))
+            .fold(width, i32::max);
         let mut deck_of = BTreeMap::new();
         for (at, deck) in decks.iter().enumerate() {
             let branches = deck
@@ -86,10 +89,13 @@ impl<'a> Layout<'a> {
             let tracks = lanes.deck(at, &pins, bottom + ABOVE_TRACKS);
             y = bottom + tracks + ABOVE_TRACKS + if tracks > 0 { 6 } else { 4 };
             for (lot, (x, w)) in deck.lots.iter().zip(spread(deck, &titles, left, width)) {
-                let rect = boxes.entry(lot.group).or_insert(Rect { x, y: top, w, h: 0 });
+                let rect = boxes
+                    .entry(lot.group)
+                    .or_insert(Rect { x, y: top, w, h: 0 });
                 rect.h = y - rect.y;
             }
-            let goes_on = |next: &Deck<'_>| next.lots.iter().any(|lot| boxes.contains_key(&lot.group));
+            let goes_on =
+                |next: &Deck<'_>| next.lots.iter().any(|lot| boxes.contains_key(&lot.group));
             y += if decks.get(at + 1).is_some_and(goes_on) {
                 8
             } else {
@@ -113,13 +119,19 @@ impl<'a> Layout<'a> {
     /// Places a deck; the lower end of its cards.
     fn deck(&mut self, deck: &Deck<'_>, titles: &[i32], left: i32, y: i32, width: i32) -> i32 {
         let pieces = || deck.lots.iter().flat_map(|lot| &lot.pieces);
-        let drop = |piece: &super::decks::Piece<'_>| self.measure.root_drop(piece.root, piece.branches);
+        let drop =
+            |piece: &super::decks::Piece<'_>| self.measure.root_drop(piece.root, piece.branches);
         let cards_y = y + pieces().map(drop).max().unwrap_or(0);
         let mut bottom = cards_y;
         for (lot, (x, w)) in deck.lots.iter().zip(spread(deck, titles, left, width)) {
             let mut x = x + (w - lot.inner()) / 2;
             for piece in &lot.pieces {
-                let place = Rect { x, y, w: piece.w, h: 0 };
+                let place = Rect {
+                    x,
+                    y,
+                    w: piece.w,
+                    h: 0,
+                };
                 match &piece.root.title {
                     None => bottom = bottom.max(self.row(piece.branches, place, None, cards_y)),
                     Some(bus) => {
@@ -129,7 +141,13 @@ impl<'a> Layout<'a> {
                         } else {
                             others(piece.root.others)
                         };
-                        let end = self.bridge(Look::Root, (&name, &detail), piece.branches, place, cards_y);
+                        let end = self.bridge(
+                            Look::Root,
+                            (&name, &detail),
+                            piece.branches,
+                            place,
+                            cards_y,
+                        );
                         bottom = bottom.max(end);
                     }
                 }
@@ -149,7 +167,9 @@ impl<'a> Layout<'a> {
                 Some(leave) => leave.rect.x,
                 None => i32::MAX / 64,
             });
-            let (sum, count) = xs.fold((0_i64, 0_i64), |(sum, count), x| (sum + i64::from(x), count + 1));
+            let (sum, count) = xs.fold((0_i64, 0_i64), |(sum, count), x| {
+                (sum + i64::from(x), count + 1)
+            });
             sum / count.max(1)
         };
         let mut pins: BTreeMap<usize, Vec<Pin>> = BTreeMap::new();
@@ -205,6 +225,8 @@ fn spread(deck: &Deck<'_>, titles: &[i32], left: i32, width: i32) -> Vec<(i32, i
 fn rows_of(branch: &Branch, each: &mut impl FnMut(usize)) {
     match branch {
         Branch::Card(rows, ..) => rows.iter().for_each(|row| each(*row)),
-        Branch::Port(_, below) | Branch::Hub(_, below) => below.iter().for_each(|branch| rows_of(branch, each)),
+        Branch::Port(_, below) | Branch::Hub(_, below) => {
+            below.iter().for_each(|branch| rows_of(branch, each))
+        }
     }
 }

@@ -30,13 +30,20 @@ pub fn head(scene: &mut Scene, facts: &Facts, topology: &Topology<'_>, left: i32
         1 => Some(format!("1 {one}")),
         many => Some(format!("{many} {one}s")),
     };
-    let counts = [(Kind::Gpu, "GPU"), (Kind::Nic, "NIC"), (Kind::Nvme, "NVMe controller")];
-    let counts = counts.into_iter().filter_map(|(kind, one)| count(kind, one));
+    let counts = [
+        (Kind::Gpu, "GPU"),
+        (Kind::Nic, "NIC"),
+        (Kind::Nvme, "NVMe controller"),
+    ];
+    let counts = counts
+        .into_iter()
+        .filter_map(|(kind, one)| count(kind, one));
     let kernel = host
         .kernel
         .as_deref()
         .or(facts.kernel.release.known().map(String::as_str));
-    let source = (host.source != "live" && !host.source.is_empty()).then(|| format!("read from {}", host.source));
+    let source = (host.source != "live" && !host.source.is_empty())
+        .then(|| format!("read from {}", host.source));
     let parts = counts
         .chain(kernel.map(|kernel| format!("kernel {kernel}")))
         .chain(host.os.clone())
@@ -75,7 +82,9 @@ pub fn legend(scene: &mut Scene, page: &Page<'_>, left: i32, y: i32, width: i32)
         baseline += 22;
         // Down each column, then to the next.
         let column = entries.iter().skip(line).step_by(rows);
-        for ((sample, text), x) in column.zip((left..).step_by(usize::try_from(step).unwrap_or(1).max(1))) {
+        for ((sample, text), x) in
+            column.zip((left..).step_by(usize::try_from(step).unwrap_or(1).max(1)))
+        {
             match *sample {
                 Sample::Wire(ink, thickness) => scene.wires.push(Wire {
                     points: vec![(x, baseline - 4), (x + SAMPLE - 8, baseline - 4)],
@@ -132,8 +141,16 @@ fn entries(page: &Page<'_>) -> Vec<(Sample, String)> {
         PciClass::Node,
         PciClass::Sys,
     ] {
-        if page.nets.drawn.iter().any(|net| net.text == class.letters()) {
-            out.push((Sample::None, format!("{}: {}", class.letters(), meaning(class))));
+        if page
+            .nets
+            .drawn
+            .iter()
+            .any(|net| net.text == class.letters())
+        {
+            out.push((
+                Sample::None,
+                format!("{}: {}", class.letters(), meaning(class)),
+            ));
         }
     }
     if page.nets.drawn.iter().any(Net::is_nvlink) {
@@ -147,7 +164,11 @@ fn entries(page: &Page<'_>) -> Vec<(Sample, String)> {
             Ink::Bad,
             "ACS sends the pair's traffic up past its switch, or stops it",
         ),
-        (false, Ink::Fair, "ACS at the root complex: may slow the pair down"),
+        (
+            false,
+            Ink::Fair,
+            "ACS at the root complex: may slow the pair down",
+        ),
     ] {
         if page
             .acs
@@ -197,12 +218,26 @@ fn link_entries(page: &Page<'_>) -> Vec<(Sample, String)> {
             Sample::Wire(Ink::Link, 5),
             "PCI Express link: speed and lanes",
         ),
-        (Ink::Bad, Sample::Wire(Ink::Bad, 3), "fewer lanes than both ends have"),
-        (Ink::Fair, Sample::None, "of …: what both ends of the link can do"),
-        (Ink::Grey, Sample::None, "idle: a GPU's link sleeps until it is used"),
+        (
+            Ink::Bad,
+            Sample::Wire(Ink::Bad, 3),
+            "fewer lanes than both ends have",
+        ),
+        (
+            Ink::Fair,
+            Sample::None,
+            "of …: what both ends of the link can do",
+        ),
+        (
+            Ink::Grey,
+            Sample::None,
+            "idle: a GPU's link sleeps until it is used",
+        ),
     ];
     let shown = entries.into_iter().filter(|(ink, ..)| found.contains(ink));
-    shown.map(|(_, sample, text)| (sample, text.to_owned())).collect()
+    shown
+        .map(|(_, sample, text)| (sample, text.to_owned()))
+        .collect()
 }
 
 /// What the picture leaves out or cannot tell.
@@ -224,18 +259,25 @@ fn unknowns(page: &Page<'_>) -> Vec<String> {
     match page.acs.unknown.len() {
         0 => {}
         1 => out.push("ACS of 1 port between a GPU and its NIC: not known".to_owned()),
-        count => out.push(format!("ACS of {count} ports between GPUs and their NICs: not known")),
+        count => out.push(format!(
+            "ACS of {count} ports between GPUs and their NICs: not known"
+        )),
     }
     if let Fact::Unknown(why) = &page.facts.rdma {
         out.push(format!("RDMA devices: {}", why.phrase()));
     }
-    if page.facts.rdma.known().is_some() && !gpus.is_empty() && page.topology.rows_of(Kind::Nic).next().is_none() {
+    if page.facts.rdma.known().is_some()
+        && !gpus.is_empty()
+        && page.topology.rows_of(Kind::Nic).next().is_none()
+    {
         out.push("no RDMA device: there is no GPU–NIC pair".to_owned());
     }
     match page.undrawn {
         0 => {}
         1 => out.push("1 host bridge without such devices is not drawn".to_owned()),
-        count => out.push(format!("{count} host bridges without such devices are not drawn")),
+        count => out.push(format!(
+            "{count} host bridges without such devices are not drawn"
+        )),
     }
     out
 }

@@ -114,7 +114,8 @@ impl Machine {
 
     pub fn nvme(mut self, at: &str, above: &[&str], node: Option<u32>) -> Self {
         self.function(at, above, node, (NVME, 0x01_0802), (4, 4, 4), None);
-        self.nvme.push((format!("nvme{}", self.nvme.len()), bdf(at)));
+        self.nvme
+            .push((format!("nvme{}", self.nvme.len()), bdf(at)));
         self
     }
 
@@ -170,7 +171,9 @@ impl Machine {
                 (0..nodes)
                     .map(|id| NumaNode {
                         id,
-                        cpus: IdList::new((id * 56..id * 56 + 56).chain(id * 56 + 112..id * 56 + 168)),
+                        cpus: IdList::new(
+                            (id * 56..id * 56 + 56).chain(id * 56 + 112..id * 56 + 168),
+                        ),
                     })
                     .collect(),
             ),

@@ -36,7 +36,10 @@ impl Measure<'_> {
             Branch::Card(rows, link, _) => self.cards.width(rows).max(notes_width(link)),
             Branch::Port(port, below) => port_width(port).max(self.span(below)),
             Branch::Hub(hub, below) => {
-                let text = HUB_NAME.width(&hub.name).min(220).max(SMALL.width(&hub.detail));
+                let text = HUB_NAME
+                    .width(&hub.name)
+                    .min(220)
+                    .max(SMALL.width(&hub.detail));
                 (self.span(below).max(text) + 2 * PAD).max(notes_width(&hub.link))
             }
         }
@@ -45,7 +48,11 @@ impl Measure<'_> {
     /// Pixels that branches side by side take.
     pub fn span(&self, branches: &[Branch]) -> i32 {
         let gaps = GAP * (i32::try_from(branches.len()).unwrap_or(0) - 1).max(0);
-        branches.iter().map(|branch| self.width(branch)).sum::<i32>() + gaps
+        branches
+            .iter()
+            .map(|branch| self.width(branch))
+            .sum::<i32>()
+            + gaps
     }
 
     /// Pixels a host bridge takes with these of its branches.
@@ -69,7 +76,11 @@ impl Measure<'_> {
 
     fn hub_drop(&self, below: &[Branch]) -> i32 {
         let hanging = |branch: &Branch| match branch {
-            Branch::Port(_, below) => below.iter().map(|branch| self.drop(branch)).max().unwrap_or(0),
+            Branch::Port(_, below) => below
+                .iter()
+                .map(|branch| self.drop(branch))
+                .max()
+                .unwrap_or(0),
             other => self.drop(other),
         };
         HEAD + ports_height(below) + LINK + below.iter().map(hanging).max().unwrap_or(0)
@@ -86,7 +97,12 @@ impl Measure<'_> {
 /// The height of the ports along the lower edge of a bridge: all alike, higher where one has trouble.
 pub fn ports_height(below: &[Branch]) -> i32 {
     let height = |branch: &Branch| match branch {
-        Branch::Port(Port { trouble: Some(_), .. }, _) => 2 * PORT_LINE,
+        Branch::Port(
+            Port {
+                failure: Some(_), ..
+            },
+            _,
+        ) => 2 * PORT_LINE,
         Branch::Port(..) => PORT_LINE,
         Branch::Hub(..) | Branch::Card(..) => 0,
     };
@@ -95,11 +111,11 @@ pub fn ports_height(below: &[Branch]) -> i32 {
 
 /// The width of a port's own box.
 pub fn port_width(port: &Port) -> i32 {
-    let trouble = port
-        .trouble
+    let failure = port
+        .failure
         .as_ref()
-        .map_or(0, |trouble| TRIANGLE + TROUBLE.width(&trouble.bits));
-    PORT.width(&port.bdf.to_string()).max(trouble) + 12
+        .map_or(0, |failure| TRIANGLE + TROUBLE.width(&failure.bits));
+    PORT.width(&port.bdf.to_string()).max(failure) + 12
 }
 
 /// A branch hangs in the middle, so text beside its link needs the same room on both sides.

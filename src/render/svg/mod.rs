@@ -97,7 +97,8 @@ fn scene(facts: &Facts, topology: &Topology<'_>, names: &dyn Fn(&Ids) -> String)
 fn nothing(scene: &mut Scene, facts: &Facts, omission: Option<&str>) -> (i32, i32) {
     let text = match (&facts.pci, omission) {
         (_, Some(omission)) => {
-            let hint = "gdr topo and gdr topo --format json show the devices and their nearest partners.";
+            let hint =
+                "gdr topo and gdr topo --format json show the devices and their nearest partners.";
             scene.write(
                 MARGIN,
                 legend::HEAD + 60,

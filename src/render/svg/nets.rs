@@ -24,7 +24,12 @@ impl Net {
 
 /// Each GPU and its NIC: rows and verdict.
 pub fn picks(topology: &Topology<'_>) -> impl Iterator<Item = (usize, usize, Verdict)> {
-    let gpu = |found: &&Match| topology.rows.get(found.row).is_some_and(|row| row.kind == Kind::Gpu);
+    let gpu = |found: &&Match| {
+        topology
+            .rows
+            .get(found.row)
+            .is_some_and(|row| row.kind == Kind::Gpu)
+    };
     let nic = |at: &usize| *at < topology.rows.len();
     topology
         .matches
@@ -64,9 +69,11 @@ pub fn nets(topology: &Topology<'_>) -> Nets {
         })
         .collect();
     let gpus: Vec<usize> = topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
-    let nvlinks = nvlinks(&gpus, |a, b| match topology.pair(a, b).map(|pair| pair.nvlinks) {
-        Some(Fact::Known(links)) => links,
-        _ => 0,
+    let nvlinks = nvlinks(&gpus, |a, b| {
+        match topology.pair(a, b).map(|pair| pair.nvlinks) {
+            Some(Fact::Known(links)) => links,
+            _ => 0,
+        }
     });
     let no_nvlinks = nvlinks.is_none();
     drawn.extend(nvlinks.into_iter().flatten());
@@ -78,7 +85,12 @@ pub fn nets(topology: &Topology<'_>) -> Nets {
 fn nvlinks(gpus: &[usize], links: impl Fn(usize, usize) -> u32) -> Option<Vec<Net>> {
     let mut left: BTreeSet<(usize, usize)> = BTreeSet::new();
     for (at, &a) in gpus.iter().enumerate() {
-        left.extend(gpus[at + 1..].iter().filter(|b| links(a, **b) > 0).map(|b| (a, *b)));
+        left.extend(
+            gpus[at + 1..]
+                .iter()
+                .filter(|b| links(a, **b) > 0)
+                .map(|b| (a, *b)),
+        );
     }
     let mut nets: Vec<Net> = Vec::new();
     let mut ends = 0;
@@ -89,7 +101,9 @@ fn nvlinks(gpus: &[usize], links: impl Fn(usize, usize) -> u32) -> Option<Vec<Ne
         let count = links(a, b);
         let mut rows = vec![a, b];
         for &gpu in gpus {
-            let joins = |row: &usize| left.contains(&(gpu.min(*row), gpu.max(*row))) && links(gpu, *row) == count;
+            let joins = |row: &usize| {
+                left.contains(&(gpu.min(*row), gpu.max(*row))) && links(gpu, *row) == count
+            };
             if rows.iter().all(joins) {
                 rows.push(gpu);
             }
@@ -125,7 +139,10 @@ mod tests {
         let found: Vec<_> = nets.into_iter().map(|net| (net.rows, net.text)).collect();
         assert_eq!(
             found,
-            [(vec![0, 1, 2], "NV2".to_owned()), (vec![2, 3], "NV1".to_owned())]
+            [
+                (vec![0, 1, 2], "NV2".to_owned()),
+                (vec![2, 3], "NV1".to_owned())
+            ]
         );
     }
 
@@ -133,8 +150,12 @@ mod tests {
     fn more_links_than_can_be_drawn_are_left_out() {
         let gpus: Vec<usize> = (0..64).collect();
         // Each pair has a number of links of its own.
-        let links = |a: usize, b: usize| u32::try_from(a.min(b) * 64 + a.max(b)).unwrap_or(u32::MAX);
-        assert_eq!(nvlinks(&gpus[..20], links).map(|nets| nets.len()), Some(190));
+        let links =
+            |a: usize, b: usize| u32::try_from(a.min(b) * 64 + a.max(b)).unwrap_or(u32::MAX);
+        assert_eq!(
+            nvlinks(&gpus[..20], links).map(|nets| nets.len()),
+            Some(190)
+        );
         assert_eq!(nvlinks(&gpus, links), None);
     }
 }

@@ -3,10 +3,11 @@
 use super::card::{Card, LEFT, first_baseline, line_height};
 use super::layout::{Layout, Leave};
 use super::measure::{
-    BESIDE, GAP, HEAD, HUB_NAME, LINK, PAD, PORT, SMALL, TRIANGLE, TROUBLE, hub_name, port_width, ports_height,
+    BESIDE, GAP, HEAD, HUB_NAME, LINK, PAD, PORT, SMALL, TRIANGLE, TROUBLE, hub_name, port_width,
+    ports_height,
 };
 use super::scene::{Anchor, Frame, Ink, Label, Look, Rect, Wire};
-use super::tree::{Branch, Hub, Note, Port, Trouble};
+use super::tree::{Branch, Hub, Note, Port, Problem};
 
 impl Layout<'_> {
     /// A bridge's box with its ports, and what hangs below them; the lower end of the cards.
@@ -24,8 +25,10 @@ impl Layout<'_> {
             ..place
         };
         self.scene.frames.push(Frame { rect, look });
-        self.scene.write(rect.x + PAD, rect.y + 17, HUB_NAME, Ink::Text, text.0);
-        self.scene.write(rect.x + PAD, rect.y + 33, SMALL, Ink::Grey, text.1);
+        self.scene
+            .write(rect.x + PAD, rect.y + 17, HUB_NAME, Ink::Text, text.0);
+        self.scene
+            .write(rect.x + PAD, rect.y + 33, SMALL, Ink::Grey, text.1);
         self.row(
             below,
             Rect {
@@ -38,7 +41,13 @@ impl Layout<'_> {
     }
 
     /// Branches side by side below a bridge whose box ends at the top of `place`; the lower end of the cards.
-    pub(super) fn row(&mut self, below: &[Branch], place: Rect, ports: Option<i32>, cards_y: i32) -> i32 {
+    pub(super) fn row(
+        &mut self,
+        below: &[Branch],
+        place: Rect,
+        ports: Option<i32>,
+        cards_y: i32,
+    ) -> i32 {
         let mut x = place.x + (place.w - self.measure.span(below)) / 2;
         let mut bottom = cards_y;
         for branch in below {
@@ -109,7 +118,7 @@ impl Layout<'_> {
             w,
             h,
         };
-        let look = match port.trouble.as_ref().map(|trouble| trouble.ink) {
+        let look = match port.failure.as_ref().map(|failure| failure.ink) {
             None => Look::Port,
             Some(Ink::Bad) => Look::BadPort,
             Some(_) => Look::FairPort,
@@ -124,10 +133,21 @@ impl Layout<'_> {
             text: text.to_owned(),
         };
         let bdf = port.bdf.to_string();
-        let middle_of_line = if port.trouble.is_some() { y + 13 } else { y + h / 2 + 4 };
-        let line = label(middle, middle_of_line, Anchor::Middle, PORT, Ink::Grey, &bdf);
+        let middle_of_line = if port.failure.is_some() {
+            y + 13
+        } else {
+            y + h / 2 + 4
+        };
+        let line = label(
+            middle,
+            middle_of_line,
+            Anchor::Middle,
+            PORT,
+            Ink::Grey,
+            &bdf,
+        );
         self.scene.labels.push(line);
-        if let Some(Trouble { bits, ink }) = &port.trouble {
+        if let Some(Problem { bits, ink }) = &port.failure {
             let left = middle - (TRIANGLE + TROUBLE.width(bits)) / 2;
             let triangle = Rect {
                 x: left,
@@ -165,7 +185,8 @@ impl Layout<'_> {
         });
         let baselines = (from.1 + 25..).step_by(15);
         for ((text, ink), y) in notes.iter().zip(baselines) {
-            self.scene.write(to.0 + BESIDE, y, SMALL, *ink, text.as_str());
+            self.scene
+                .write(to.0 + BESIDE, y, SMALL, *ink, text.as_str());
         }
     }
 
@@ -176,7 +197,10 @@ impl Layout<'_> {
             w: card.w,
             h: card.h,
         };
-        self.scene.frames.push(Frame { rect, look: card.look });
+        self.scene.frames.push(Frame {
+            rect,
+            look: card.look,
+        });
         let mut top = y;
         let mut wires = 0;
         for section in &card.sections {
@@ -187,7 +211,8 @@ impl Layout<'_> {
                 } else {
                     baseline + line_height(*style)
                 };
-                self.scene.write(rect.x + LEFT, baseline, *style, *ink, text.as_str());
+                self.scene
+                    .write(rect.x + LEFT, baseline, *style, *ink, text.as_str());
             }
             let leave = Leave {
                 rect,

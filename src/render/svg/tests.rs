@@ -7,13 +7,14 @@ use super::*;
 use crate::topo::topology;
 
 /// Names that try to leave their box and their element.
-const HOSTILE: &str =
-    "</text><script>\"&'\u{1b}[31m\0\u{202e}\u{ffff} and very long besides: 漢字漢字漢字漢字漢字漢字漢字漢字";
+const HOSTILE: &str = "</text><script>\"&'\u{1b}[31m\0\u{202e}\u{ffff} and very long besides: 漢字漢字漢字漢字漢字漢字漢字漢字";
 
 fn hostile(mut facts: Facts) -> Facts {
     if let (Fact::Known(gpus), Fact::Known(rdma)) = (&mut facts.driver.gpus, &mut facts.rdma) {
-        gpus.values_mut().for_each(|gpu| gpu.model = Some(HOSTILE.to_owned()));
-        rdma.iter_mut().for_each(|device| device.name = HOSTILE.to_owned());
+        gpus.values_mut()
+            .for_each(|gpu| gpu.model = Some(HOSTILE.to_owned()));
+        rdma.iter_mut()
+            .for_each(|device| device.name = HOSTILE.to_owned());
     }
     facts.host.name = Some(HOSTILE.repeat(20));
     facts.host.source = HOSTILE.to_owned();
@@ -56,7 +57,10 @@ fn meets(a: Rect, b: Rect) -> bool {
 }
 
 fn holds(outer: Rect, inner: Rect) -> bool {
-    outer.x <= inner.x && outer.y <= inner.y && inner.right() <= outer.right() && inner.bottom() <= outer.bottom()
+    outer.x <= inner.x
+        && outer.y <= inner.y
+        && inner.right() <= outer.right()
+        && inner.bottom() <= outer.bottom()
 }
 
 #[test]
@@ -128,9 +132,16 @@ fn wires_go_round_cards_and_texts() {
         for wire in &scene.wires {
             for piece in pieces(wire) {
                 for label in &scene.labels {
-                    assert!(!meets(piece, label.rect()), "{name}: {wire:?} through {label:?}");
+                    assert!(
+                        !meets(piece, label.rect()),
+                        "{name}: {wire:?} through {label:?}"
+                    );
                 }
-                for frame in scene.frames.iter().filter(|frame| !matches!(frame.look, Look::Group)) {
+                for frame in scene
+                    .frames
+                    .iter()
+                    .filter(|frame| !matches!(frame.look, Look::Group))
+                {
                     let own = wire.net && is_card(frame.look) && {
                         let (first, last) = (wire.points[0], wire.points[wire.points.len() - 1]);
                         [first, last].iter().any(|(x, y)| {
@@ -138,7 +149,10 @@ fn wires_go_round_cards_and_texts() {
                             inside && frame.rect.y < *y && *y <= frame.rect.bottom()
                         })
                     };
-                    assert!(own || !meets(piece, frame.rect), "{name}: {wire:?} through {frame:?}");
+                    assert!(
+                        own || !meets(piece, frame.rect),
+                        "{name}: {wire:?} through {frame:?}"
+                    );
                 }
             }
         }
@@ -174,7 +188,11 @@ fn every_row_link_and_trouble_is_there() {
     for (name, facts) in machines() {
         let topology = topology(&facts);
         let scene = scene_of(&facts);
-        let texts: Vec<&str> = scene.labels.iter().map(|label| label.text.as_str()).collect();
+        let texts: Vec<&str> = scene
+            .labels
+            .iter()
+            .map(|label| label.text.as_str())
+            .collect();
         for row in &topology.rows {
             let name_of = |text: &&str| text.split(' ').next() == Some(row.name.as_str());
             assert_eq!(
@@ -188,15 +206,27 @@ fn every_row_link_and_trouble_is_there() {
             }
         }
         let forest = &topology.forest;
-        let devices = topology.rows.iter().filter_map(|row| facts.device(row.bdf?));
+        let devices = topology
+            .rows
+            .iter()
+            .filter_map(|row| facts.device(row.bdf?));
         for link in devices.filter_map(|device| forest.link_above(device).present().copied()) {
             let lanes = format!("GT/s x{}", link.current.width);
-            assert!(texts.iter().any(|text| text.ends_with(&lanes)), "{name}: {lanes}");
+            assert!(
+                texts.iter().any(|text| text.ends_with(&lanes)),
+                "{name}: {lanes}"
+            );
         }
         let nets = nets::nets(&topology);
-        let written: Vec<_> = scene.pills.iter().map(|pill| (&pill.label.text, pill.ink)).collect();
+        let written: Vec<_> = scene
+            .pills
+            .iter()
+            .map(|pill| (&pill.label.text, pill.ink))
+            .collect();
         assert!(
-            nets.drawn.iter().all(|net| written.contains(&(&net.text, net.ink))),
+            nets.drawn
+                .iter()
+                .all(|net| written.contains(&(&net.text, net.ink))),
             "{name}"
         );
     }
@@ -204,13 +234,22 @@ fn every_row_link_and_trouble_is_there() {
 
 #[test]
 fn link_texts_are_those_of_the_machine() {
-    let count = |facts: &Facts, text: &str| scene_of(facts).labels.iter().filter(|label| label.text == text).count();
+    let count = |facts: &Facts, text: &str| {
+        scene_of(facts)
+            .labels
+            .iter()
+            .filter(|label| label.text == text)
+            .count()
+    };
     let hgx = samples::hgx();
     // 4 switches, 8 GPUs and 8 NICs, less the narrow GPU and the slow NIC.
     assert_eq!(count(&hgx, "32GT/s x16"), 18);
     assert_eq!(count(&hgx, "16GT/s x4"), 4);
     assert_eq!((count(&hgx, "32GT/s x8"), count(&hgx, "of x16")), (1, 1));
-    assert_eq!((count(&hgx, "16GT/s x16"), count(&hgx, "of 32GT/s")), (1, 1));
+    assert_eq!(
+        (count(&hgx, "16GT/s x16"), count(&hgx, "of 32GT/s")),
+        (1, 1)
+    );
     assert_eq!(count(&hgx, "idle 2.5GT/s"), 2);
     // The switch with redirection on: two GPUs, two NICs.
     assert_eq!(count(&hgx, "ReqRedir CmpltRedir"), 4);
@@ -224,7 +263,10 @@ fn link_texts_are_those_of_the_machine() {
 fn colours_follow_the_verdict() {
     let pills = |facts: &Facts| -> BTreeSet<(String, Ink)> {
         let pills = scene_of(facts).pills;
-        pills.into_iter().map(|pill| (pill.label.text, pill.ink)).collect()
+        pills
+            .into_iter()
+            .map(|pill| (pill.label.text, pill.ink))
+            .collect()
     };
     let one = |text: &str, ink| (text.to_owned(), ink);
     assert_eq!(
@@ -255,9 +297,13 @@ fn colours_follow_the_verdict() {
 fn every_document_is_well_formed_and_needs_nothing() {
     for (name, facts) in machines() {
         let text = svg_of(&facts);
-        let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let document =
+            roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let root = document.root_element();
-        assert_eq!(root.tag_name().namespace(), Some("http://www.w3.org/2000/svg"));
+        assert_eq!(
+            root.tag_name().namespace(),
+            Some("http://www.w3.org/2000/svg")
+        );
         assert!(root.attribute("viewBox").is_some());
         for node in root.descendants().filter(roxmltree::Node::is_element) {
             let tag = node.tag_name().name();
@@ -289,8 +335,14 @@ fn hostile_names_stay_text() {
 
 #[test]
 fn a_machine_without_rows_says_so() {
-    assert!(svg_of(&machines::Machine::default().facts(1)).contains("No GPU and no RDMA device was found."));
-    assert!(svg_of(&Facts::default()).contains("The PCI devices are not known: not covered by this source."));
+    assert!(
+        svg_of(&machines::Machine::default().facts(1))
+            .contains("No GPU and no RDMA device was found.")
+    );
+    assert!(
+        svg_of(&Facts::default())
+            .contains("The PCI devices are not known: not covered by this source.")
+    );
 }
 
 #[test]

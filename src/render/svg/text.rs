@@ -3,8 +3,7 @@
 use super::escape::clean;
 
 /// The fonts asked for. DejaVu Sans is the widest of those that stand in for `sans-serif`.
-pub const FONTS: &str =
-    "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Noto Sans', 'DejaVu Sans', sans-serif";
+pub const FONTS: &str = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Noto Sans', 'DejaVu Sans', sans-serif";
 
 const MOST: usize = 400;
 

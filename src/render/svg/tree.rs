@@ -37,12 +37,12 @@ pub enum Branch {
 pub struct Port {
     pub bdf: Bdf,
     /// The access control bits that are in the way.
-    pub trouble: Option<Trouble>,
+    pub failure: Option<Problem>,
 }
 
 /// Access control bits in the way of a pair.
 #[derive(Clone)]
-pub struct Trouble {
+pub struct Problem {
     /// Their names.
     pub bits: String,
     /// Bad where the pair meets below a switch; fair where its way leads to the root complex anyhow.
@@ -81,7 +81,12 @@ impl Sources<'_> {
         for (at, row) in self.topology.rows.iter().enumerate() {
             let device = row.bdf.and_then(|bdf| self.facts.device(bdf));
             match device.and_then(|device| Some((device.bdf, device.place.known()?))) {
-                Some((bdf, place)) => roots.entry(place.root).or_default().push((at, bdf, &place.bridges)),
+                Some((bdf, place)) => {
+                    roots
+                        .entry(place.root)
+                        .or_default()
+                        .push((at, bdf, &place.bridges))
+                }
                 None => lost.push(Branch::Card(vec![at], Vec::new(), 0)),
             }
         }
@@ -92,7 +97,10 @@ impl Sources<'_> {
                 .iter()
                 .find_map(|(at, ..)| self.topology.rows[*at].numa.known().copied().flatten());
             let root = self.root(bus, &rows);
-            nodes.entry((node.is_none(), node.unwrap_or(0))).or_default().push(root);
+            nodes
+                .entry((node.is_none(), node.unwrap_or(0)))
+                .or_default()
+                .push(root);
         }
         let mut groups: Vec<Group> = nodes
             .into_iter()
@@ -120,15 +128,27 @@ impl Sources<'_> {
 
     /// Host bridges that lead to no row.
     pub fn undrawn(&self) -> usize {
-        let devices = self.topology.rows.iter().filter_map(|row| self.facts.device(row.bdf?));
-        let drawn: BTreeSet<RootBus> = devices.filter_map(|d| d.place.known()).map(|p| p.root).collect();
-        self.forest.roots().filter(|(bus, _)| !drawn.contains(bus)).count()
+        let devices = self
+            .topology
+            .rows
+            .iter()
+            .filter_map(|row| self.facts.device(row.bdf?));
+        let drawn: BTreeSet<RootBus> = devices
+            .filter_map(|d| d.place.known())
+            .map(|p| p.root)
+            .collect();
+        self.forest
+            .roots()
+            .filter(|(bus, _)| !drawn.contains(bus))
+            .count()
     }
 
     fn node_title(&self, node: u32) -> String {
         let nodes = self.facts.numa.known();
         match nodes.and_then(|nodes| nodes.iter().find(|known| known.id == node)) {
-            Some(known) if !known.cpus.is_empty() => format!("NUMA node {node} · CPUs {}", known.cpus),
+            Some(known) if !known.cpus.is_empty() => {
+                format!("NUMA node {node} · CPUs {}", known.cpus)
+            }
             _ => format!("NUMA node {node}"),
         }
     }
@@ -136,7 +156,8 @@ impl Sources<'_> {
     fn root(&self, bus: RootBus, rows: &[Hanging<'_>]) -> Root {
         let slot = |bdf: Bdf| (bdf.domain, bdf.bus, bdf.device);
         let drawn: BTreeSet<_> = rows.iter().map(|(_, bdf, _)| slot(*bdf)).collect();
-        let here = |device: &&PciDevice| device.place.known().is_some_and(|place| place.root == bus);
+        let here =
+            |device: &&PciDevice| device.place.known().is_some_and(|place| place.root == bus);
         let others: BTreeSet<_> = self
             .facts
             .devices()
@@ -196,20 +217,28 @@ impl Sources<'_> {
         };
         let below = self.below(rows, Some(role));
         if matches!(role, Role::RootPort | Role::DownstreamPort) {
-            let trouble = self.acs.ports.get(&bdf).map(|found| Trouble {
+            let failure = self.acs.ports.get(&bdf).map(|found| Problem {
                 bits: found.bits.join(" "),
-                ink: if found.below_a_switch { Ink::Bad } else { Ink::Fair },
+                ink: if found.below_a_switch {
+                    Ink::Bad
+                } else {
+                    Ink::Fair
+                },
             });
-            return Branch::Port(Port { bdf, trouble }, below);
+            return Branch::Port(Port { bdf, failure }, below);
         }
         let (link, lanes) = self.link(bdf, false);
         let name = device
             .and_then(|device| device.ids.known())
             .map(|ids| short((self.names)(ids)));
-        let switch = below.iter().any(|branch| matches!(branch, Branch::Port(..)));
+        let switch = below
+            .iter()
+            .any(|branch| matches!(branch, Branch::Port(..)));
         let kind = if switch { "switch" } else { "bridge" };
         let hub = Hub {
-            name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| kind.to_owned()),
+            name: name
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| kind.to_owned()),
             detail: format!("{kind} {bdf}"),
             link,
             lanes,
@@ -219,7 +248,10 @@ impl Sources<'_> {
 
     /// What to write beside the link above a function, and how many lanes to draw.
     fn link(&self, bdf: Bdf, gpu: bool) -> (Vec<Note>, u8) {
-        let above = self.forest.device(bdf).map(|device| self.forest.link_above(device));
+        let above = self
+            .forest
+            .device(bdf)
+            .map(|device| self.forest.link_above(device));
         match above {
             Some(Fact::Known(Some(link))) => (link_notes(link, gpu), link.current.width),
             Some(Fact::Known(None)) => (Vec::new(), 0),
@@ -273,10 +305,16 @@ mod tests {
         };
         let notes = |current, max, gpu| link_notes(LinkState { current, max }, gpu);
         let text = |text: &str, ink| (text.to_owned(), ink);
-        assert_eq!(notes(link(5, 16), link(5, 16), true), [text("32GT/s x16", Ink::Text)]);
+        assert_eq!(
+            notes(link(5, 16), link(5, 16), true),
+            [text("32GT/s x16", Ink::Text)]
+        );
         assert_eq!(
             notes(link(1, 16), link(5, 16), true),
-            [text("32GT/s x16", Ink::Text), text("idle 2.5GT/s", Ink::Grey)]
+            [
+                text("32GT/s x16", Ink::Text),
+                text("idle 2.5GT/s", Ink::Grey)
+            ]
         );
         assert_eq!(
             notes(link(4, 8), link(4, 16), false),

@@ -14,11 +14,21 @@ pub fn parameters(line: &str) -> BTreeMap<&str, Vec<(usize, &str)>> {
 }
 
 /// The words of the parameters that the other line sets otherwise, in the line's order.
-pub fn only_in(line: &BTreeMap<&str, Vec<(usize, &str)>>, other: &BTreeMap<&str, Vec<(usize, &str)>>) -> String {
-    let texts = |words: &[(usize, &str)]| words.iter().map(|(_, word)| (*word).to_owned()).collect::<Vec<_>>();
-    let differ = line
-        .iter()
-        .filter(|(name, words)| other.get(*name).is_none_or(|others| texts(others) != texts(words)));
+pub fn only_in(
+    line: &BTreeMap<&str, Vec<(usize, &str)>>,
+    other: &BTreeMap<&str, Vec<(usize, &str)>>,
+) -> String {
+    let texts = |words: &[(usize, &str)]| {
+        words
+            .iter()
+            .map(|(_, word)| (*word).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let differ = line.iter().filter(|(name, words)| {
+        other
+            .get(*name)
+            .is_none_or(|others| texts(others) != texts(words))
+    });
     let mut words: Vec<(usize, &str)> = differ.flat_map(|(_, words)| words).copied().collect();
     words.sort_unstable();
     match words.is_empty() {

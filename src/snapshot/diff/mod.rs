@@ -39,14 +39,27 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     });
     areas!(numa unnamed_nics nvme nvml cuda verbs driver peer_memory gdrdrv kernel modprobe process platform tools online_cpus fabric rdma_stack module_files);
     areas!(limits environment boot);
-    let Software { libraries, perftest } = &a.software;
+    let Software {
+        libraries,
+        perftest,
+    } = &a.software;
     walk.list("libraries", libraries, &b.software.libraries, |library| {
         library.path.clone()
     });
     walk.area(&["perftest"], perftest, &b.software.perftest);
-    let mapping = |facts: &Facts| facts.mapping.clone().unwrap_or(Fact::Unknown(Why::NotCovered));
+    let mapping = |facts: &Facts| {
+        facts
+            .mapping
+            .clone()
+            .unwrap_or(Fact::Unknown(Why::NotCovered))
+    };
     walk.area(&["mapping"], &mapping(a), &mapping(b));
-    let registration = |facts: &Facts| facts.registration.clone().unwrap_or(Fact::Unknown(Why::NotCovered));
+    let registration = |facts: &Facts| {
+        facts
+            .registration
+            .clone()
+            .unwrap_or(Fact::Unknown(Why::NotCovered))
+    };
     walk.area(&["registration"], &registration(a), &registration(b));
     let mut found = walk.found;
     said_twice(&mut found);
@@ -58,11 +71,13 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
 fn sleepers(facts: &Facts) -> impl Iterator<Item = String> {
     facts.gpus().flat_map(|gpu| {
         let port = gpu.place.known().and_then(|place| place.bridges.last());
-        std::iter::once(gpu.bdf).chain(port.copied()).map(|bdf| bdf.to_string())
+        std::iter::once(gpu.bdf)
+            .chain(port.copied())
+            .map(|bdf| bdf.to_string())
     })
 }
 
-/// A comparison under way.
+/// A comparison in progress.
 struct Walk {
     path: Vec<String>,
     found: Vec<Change>,
@@ -81,7 +96,10 @@ impl Walk {
     }
 
     fn tree<T: Serialize>(&mut self, value: &T) -> Node {
-        Node::new(&mut self.path, serde_json::to_value(value).unwrap_or_default())
+        Node::new(
+            &mut self.path,
+            serde_json::to_value(value).unwrap_or_default(),
+        )
     }
 
     /// Compares a long list thing by thing, so that one tree at a time is there.
@@ -100,7 +118,9 @@ impl Walk {
             }
             return;
         };
-        let by_key = |list| -> HashMap<String, &T> { <[T]>::iter(list).map(|thing| (key(thing), thing)).collect() };
+        let by_key = |list| -> HashMap<String, &T> {
+            <[T]>::iter(list).map(|thing| (key(thing), thing)).collect()
+        };
         let (by_old, by_new) = (by_key(olds.as_slice()), by_key(news.as_slice()));
         if by_old.len() < olds.len() || by_new.len() < news.len() {
             // Things without keys of their own.
@@ -136,7 +156,9 @@ impl Walk {
     fn thing<T: Serialize>(&mut self, thing: &T) -> Node {
         let mut value = serde_json::to_value(thing).unwrap_or_default();
         if let Some(fields) = value.as_object_mut()
-            && fields.get("attributes").is_some_and(serde_json::Value::is_null)
+            && fields
+                .get("attributes")
+                .is_some_and(serde_json::Value::is_null)
         {
             // A PCI function that was not looked at closely: its attributes are not none, they are not known.
             fields.remove("attributes");
@@ -216,7 +238,11 @@ fn members(
 }
 
 /// Whether the two are different answers, as `read` and `absent` of NVML: no field of one is one of the other.
-fn is_other_variant(path: &[String], a: &BTreeMap<String, Node>, b: &BTreeMap<String, Node>) -> bool {
+fn is_other_variant(
+    path: &[String],
+    a: &BTreeMap<String, Node>,
+    b: &BTreeMap<String, Node>,
+) -> bool {
     !path.is_empty() && !a.is_empty() && !b.is_empty() && a.keys().all(|name| !b.contains_key(name))
 }
 
@@ -224,7 +250,10 @@ fn is_other_variant(path: &[String], a: &BTreeMap<String, Node>, b: &BTreeMap<St
 fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
     let path = walk.path.as_slice();
     let (area, fact) = words::name(path);
-    let is_command_line = path.iter().map(String::as_str).eq(["kernel", "command_line"]);
+    let is_command_line = path
+        .iter()
+        .map(String::as_str)
+        .eq(["kernel", "command_line"]);
     let (mut from, mut to) = (variant(a), variant(b));
     if let (true, Node::Leaf(a), Node::Leaf(b)) = (is_command_line, a, b) {
         let (a, b) = (command_line::parameters(a), command_line::parameters(b));
@@ -254,7 +283,9 @@ fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
         volatile: (unknown(a) && unknown(b))
             || uncovered(a)
             || uncovered(b)
-            || words::is_volatile(path, Some(&from), Some(&to), |bdf| walk.sleepers.contains(bdf)),
+            || words::is_volatile(path, Some(&from), Some(&to), |bdf| {
+                walk.sleepers.contains(bdf)
+            }),
         area,
         fact,
         a: Some(from),
@@ -265,13 +296,18 @@ fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
 /// A node in a few words; of one with a single field, the name of that too: it is the one that was taken of several.
 fn variant(node: &Node) -> String {
     match node {
-        Node::Facts(facts) if facts.len() == 1 => facts.iter().next().map_or_else(String::new, |(name, inner)| {
-            let reason = match inner {
-                Node::Facts(facts) => facts.get("reason").map(Node::summary),
-                _ => None,
-            };
-            reason.map_or_else(|| name.clone(), |reason| format!("{name} ({reason})"))
-        }),
+        Node::Facts(facts) if facts.len() == 1 => {
+            facts
+                .iter()
+                .next()
+                .map_or_else(String::new, |(name, inner)| {
+                    let reason = match inner {
+                        Node::Facts(facts) => facts.get("reason").map(Node::summary),
+                        _ => None,
+                    };
+                    reason.map_or_else(|| name.clone(), |reason| format!("{name} ({reason})"))
+                })
+        }
         node => node.summary(),
     }
 }
@@ -290,18 +326,23 @@ fn said_twice(found: &mut Vec<Change>) {
         .collect();
     found.retain(|change| {
         let twin = twins.iter().find(|(fact, _)| *fact == change.fact);
-        twin.is_none_or(|(_, first)| !told.contains(&(change.area.clone(), (*first).to_owned(), change.b.clone())))
+        twin.is_none_or(|(_, first)| {
+            !told.contains(&(change.area.clone(), (*first).to_owned(), change.b.clone()))
+        })
     });
 }
 
 /// The machine first, then what is in it, then what sits on its buses; numbers within names by their value.
 fn order(change: &Change) -> (usize, Natural<'_>, &str) {
     const KINDS: [&str; 17] = [
-        "host", "machine", "platform", "kernel", "IOMMU", "module", "driver", "driver's", "peer", "gdrdrv", "node",
-        "NUMA", "PCI", "RDMA", "NVMe", "NVML", "CPU",
+        "host", "machine", "platform", "kernel", "IOMMU", "module", "driver", "driver's", "peer",
+        "gdrdrv", "node", "NUMA", "PCI", "RDMA", "NVMe", "NVML", "CPU",
     ];
     let first = change.area.split(' ').next().unwrap_or_default();
-    let rank = KINDS.iter().position(|kind| *kind == first).unwrap_or(KINDS.len());
+    let rank = KINDS
+        .iter()
+        .position(|kind| *kind == first)
+        .unwrap_or(KINDS.len());
     (rank, Natural(&change.area), &change.fact)
 }
 
@@ -318,7 +359,9 @@ impl Natural<'_> {
 
 impl Ord for Natural<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.parts().cmp(&other.parts()).then_with(|| self.0.cmp(other.0))
+        self.parts()
+            .cmp(&other.parts())
+            .then_with(|| self.0.cmp(other.0))
     }
 }
 

@@ -68,7 +68,9 @@ impl Node {
                 count => format!("{count} known"),
             },
             Self::Facts(facts) => {
-                let telling = ["ids", "control", "link", "place", "address", "current", "state"];
+                let telling = [
+                    "ids", "control", "link", "place", "address", "current", "state",
+                ];
                 let told = telling.iter().find_map(|name| facts.get(*name));
                 told.map_or_else(|| "there".to_owned(), Self::summary)
             }

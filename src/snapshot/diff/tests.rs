@@ -45,7 +45,8 @@ fn machine() -> Value {
     facts["limits"]["max_map_count"] = json!({"known": 65_530});
     facts["software"]["libraries"] = json!({"known": [{"name": "libnccl.so.2", "path": "/usr/lib/libnccl.so.2",
         "version": "2.18.3", "found": "cache", "plugins": null, "words": {"known": []}}]});
-    facts["software"]["perftest"] = json!({"known": {"path": "/usr/bin/ib_write_bw", "words": {"known": []}}});
+    facts["software"]["perftest"] =
+        json!({"known": {"path": "/usr/bin/ib_write_bw", "words": {"known": []}}});
     facts["kernel"]["modules"] = json!({"known": [{"name": "nvidia", "users": ["nvidia_uvm"]}]});
     facts["kernel"]["command_line"] = json!({"known": "ro quiet iommu=pt"});
     facts["nvml"] = json!({"known": {"read": {
@@ -97,13 +98,24 @@ fn every_area_is_compared() {
     let whole = [
         ("partial", json!(true)),
         ("unnamed_nics", json!(["0000:04:00.0"])),
-        ("mapping", json!({"known": {"absent": {"reason": "no such file"}}})),
-        ("registration", json!({"known": {"absent": {"reason": "no such file"}}})),
+        (
+            "mapping",
+            json!({"known": {"absent": {"reason": "no such file"}}}),
+        ),
+        (
+            "registration",
+            json!({"known": {"absent": {"reason": "no such file"}}}),
+        ),
         ("tools", json!({"setpci": {"known": null}})),
         ("notes", json!([])),
         ("host", json!({"source": "live", "name": "node18"})),
     ];
-    let mut fields: Vec<&str> = bare.as_object().expect("facts").keys().map(String::as_str).collect();
+    let mut fields: Vec<&str> = bare
+        .as_object()
+        .expect("facts")
+        .keys()
+        .map(String::as_str)
+        .collect();
     fields.extend(whole.iter().map(|(name, _)| *name));
     fields.sort_unstable();
     fields.dedup();
@@ -140,16 +152,24 @@ fn every_area_is_compared() {
 fn a_thing_that_came_or_went_is_one_change() {
     let added = device("0000:05:00.0", [0x10de, 0x2335, 0x030200], &[PORT]);
     assert_eq!(
-        changes(|facts| facts["pci"]["known"].as_array_mut().expect("a list").push(added)),
+        changes(|facts| facts["pci"]["known"]
+            .as_array_mut()
+            .expect("a list")
+            .push(added)),
         ["PCI 0000:05:00.0 |  | - | 10de:2335 | Added"]
     );
     assert_eq!(
-        changes(|facts| facts["pci"]["known"].as_array_mut().expect("a list").truncate(1)),
+        changes(|facts| facts["pci"]["known"]
+            .as_array_mut()
+            .expect("a list")
+            .truncate(1)),
         ["PCI 0000:03:00.0 |  | 10de:2335 | - | Removed"]
     );
     assert_eq!(
         changes(|facts| {
-            let modules = facts["kernel"]["modules"]["known"].as_array_mut().expect("a list");
+            let modules = facts["kernel"]["modules"]["known"]
+                .as_array_mut()
+                .expect("a list");
             modules.insert(0, json!({"name": "nvidia_peermem", "users": []}));
         }),
         ["module nvidia_peermem |  | - | there | Added"]
@@ -167,7 +187,9 @@ fn a_thing_that_came_or_went_is_one_change() {
 #[test]
 fn registers_read_as_lspci_writes_them() {
     assert_eq!(
-        changes(|facts| facts["pci"]["known"][0]["config"]["acs"]["known"]["control"] = json!(0x1d)),
+        changes(
+            |facts| facts["pci"]["known"][0]["config"]["acs"]["known"]["control"] = json!(0x1d)
+        ),
         ["PCI 0000:02:00.0 | ACS control \
             | SrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd+ EgressCtrl- DirectTrans- \
             | SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans- | Changed"]
@@ -276,9 +298,13 @@ fn only_a_gpu_and_the_port_above_it_may_sleep() {
     for (device, mark) in [(0, "! "), (1, "! "), (2, "")] {
         let nic = device_of_a_nic();
         let mut before = machine();
-        before["pci"]["known"].as_array_mut().expect("a list").push(nic);
+        before["pci"]["known"]
+            .as_array_mut()
+            .expect("a list")
+            .push(nic);
         let mut after = before.clone();
-        after["pci"]["known"][device]["config"]["express"]["known"]["link"]["current"]["speed"] = json!(1);
+        after["pci"]["known"][device]["config"]["express"]["known"]["link"]["current"]["speed"] =
+            json!(1);
         let found = diff(&facts(before), &facts(after)).changes;
         assert_eq!(found.len(), 1, "{found:#?}");
         assert_eq!(
@@ -311,7 +337,10 @@ fn what_a_node_leads_to_is_told() {
     let mut after = before.clone();
     after["kernel"]["char_devices"] = json!({"known": {"gdrdrv": [241], "mem": [2]}});
     let found = diff(&facts(before), &facts(after)).changes;
-    let told: Vec<(bool, Option<&str>)> = found.iter().map(|c| (c.matters(), c.b.as_deref())).collect();
+    let told: Vec<(bool, Option<&str>)> = found
+        .iter()
+        .map(|c| (c.matters(), c.b.as_deref()))
+        .collect();
     assert_eq!(told, [(true, Some("241")), (false, Some("2"))]);
 }
 
@@ -324,7 +353,11 @@ fn command_lines_are_compared_by_parameter() {
             Some(("iommu=pt iommu=off", "iommu=off iommu=pt")),
         ),
         ("ro quiet iommu=pt", "iommu=pt ro quiet", None),
-        ("ro quiet", "quiet iommu=pt ro", Some(("none of these", "iommu=pt"))),
+        (
+            "ro quiet",
+            "quiet iommu=pt ro",
+            Some(("none of these", "iommu=pt")),
+        ),
         ("x=1 x=1", "x=1", Some(("x=1 x=1", "x=1"))),
     ] {
         let with = |line: &str| {
@@ -333,17 +366,26 @@ fn command_lines_are_compared_by_parameter() {
             facts(value)
         };
         let found = diff(&with(a), &with(b)).changes;
-        let told = found
-            .first()
-            .map(|c| (c.a.as_deref().expect("a text"), c.b.as_deref().expect("a text")));
-        assert_eq!((told, found.len()), (want, usize::from(want.is_some())), "{a} / {b}");
+        let told = found.first().map(|c| {
+            (
+                c.a.as_deref().expect("a text"),
+                c.b.as_deref().expect("a text"),
+            )
+        });
+        assert_eq!(
+            (told, found.len()),
+            (want, usize::from(want.is_some())),
+            "{a} / {b}"
+        );
     }
 }
 
 #[test]
 fn a_capability_that_came_or_went() {
     assert_eq!(
-        changes(|facts| facts["pci"]["known"][1]["config"]["express"] = json!({"unknown": "denied"})),
+        changes(
+            |facts| facts["pci"]["known"][1]["config"]["express"] = json!({"unknown": "denied"})
+        ),
         ["PCI 0000:03:00.0 | PCI Express capability | there | unknown (permission denied) | Lost"]
     );
 }
@@ -382,7 +424,9 @@ fn the_report_leaves_out_what_any_two_machines_differ_in() {
     after["host"]["name"] = json!("node18");
     after["pci"]["known"][1]["config"]["serial_number"] = json!({"known": 2});
     let found = diff(&facts(machine()), &facts(after));
-    let report = found.clone().report(Default::default(), Default::default(), false);
+    let report = found
+        .clone()
+        .report(Default::default(), Default::default(), false);
     assert_eq!(
         (report.is_empty(), report.left_out, report.schema.as_str()),
         (true, 2, "gdr.diff/1")

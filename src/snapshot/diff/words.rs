@@ -7,7 +7,12 @@ use crate::model::{AcsBits, Link, Why};
 /// A value that reads better in words than as it is stored, by where it stands.
 pub fn value(path: &[String], value: &Value) -> Option<String> {
     let last = path.last().map(String::as_str).unwrap_or_default();
-    let above = path.iter().rev().nth(1).map(String::as_str).unwrap_or_default();
+    let above = path
+        .iter()
+        .rev()
+        .nth(1)
+        .map(String::as_str)
+        .unwrap_or_default();
     let number = value.as_u64();
     match (above, last) {
         ("acs", "control" | "capable") => {
@@ -25,9 +30,10 @@ pub fn value(path: &[String], value: &Value) -> Option<String> {
         (_, "memory_total" | "size") => known(value).as_u64().map(bytes),
         ("state", "mode") => number.map(|mode| format!("{mode:o}")),
         (_, "container_marks") => known(value).as_array().map(|marks| without_inodes(marks)),
-        (_, "command" | "status" | "flags" | "start" | "address" | "vendor" | "device" | "class") => {
-            number.map(|bits| format!("{bits:#x}"))
-        }
+        (
+            _,
+            "command" | "status" | "flags" | "start" | "address" | "vendor" | "device" | "class",
+        ) => number.map(|bits| format!("{bits:#x}")),
         (_, "target") => number.and_then(|code| u8::try_from(code).ok()).map(|code| {
             let speed = crate::model::LinkSpeed(code);
             speed.to_string()
@@ -54,7 +60,12 @@ fn place(value: &Value) -> Option<String> {
         false => "...".to_owned(),
     };
     let bridges = place.bridges.iter().map(ToString::to_string);
-    Some(std::iter::once(root).chain(bridges).collect::<Vec<_>>().join("/"))
+    Some(
+        std::iter::once(root)
+            .chain(bridges)
+            .collect::<Vec<_>>()
+            .join("/"),
+    )
 }
 
 /// Speed and width of a link.
@@ -100,7 +111,9 @@ pub fn name(path: &[String]) -> (String, String) {
     let (area, rest): (String, &[&str]) = match parts.as_slice() {
         ["pci", bdf, rest @ ..] => (format!("PCI {bdf}"), rest),
         ["numa", id, rest @ ..] => (format!("NUMA node {id}"), rest),
-        ["rdma", name, "uverbs", rest @ ..] => (format!("RDMA {name}"), &[&["uverbs"], rest].concat()),
+        ["rdma", name, "uverbs", rest @ ..] => {
+            (format!("RDMA {name}"), &[&["uverbs"], rest].concat())
+        }
         ["rdma", name, rest @ ..] => (format!("RDMA {name}"), rest),
         ["nvme", name, rest @ ..] => (format!("NVMe {name}"), rest),
         ["nvml", "read", "gpus", gpu, rest @ ..] => (format!("NVML GPU {gpu}"), rest),
@@ -123,8 +136,8 @@ pub fn name(path: &[String]) -> (String, String) {
         ["environment", variable, rest @ ..] => (format!("variable {variable}"), rest),
         ["libraries", path, rest @ ..] => (format!("library {path}"), rest),
         [
-            "unnamed_nics" | "online_cpus" | "pci" | "numa" | "rdma" | "nvme" | "nvidia_nodes" | "tools"
-            | "environment" | "libraries",
+            "unnamed_nics" | "online_cpus" | "pci" | "numa" | "rdma" | "nvme" | "nvidia_nodes"
+            | "tools" | "environment" | "libraries",
         ] => ("machine".to_owned(), &parts),
         [area, rest @ ..] => (phrase(area), rest),
         [] => (String::new(), &[]),
@@ -203,13 +216,21 @@ pub fn is_identity(path: &[String]) -> bool {
         ["host", .., "name" | "source"] => true,
         // A node's numbers say what it leads to.
         [.., "state", "minor"] => false,
-        [.., "uuid" | "serial_number" | "minor" | "start" | "address" | "offset"] => true,
+        [
+            ..,
+            "uuid" | "serial_number" | "minor" | "start" | "address" | "offset",
+        ] => true,
         _ => false,
     }
 }
 
 /// Whether two moments of one machine differ in it. `may_sleep` tells of a PCI function by its address.
-pub fn is_volatile(path: &[String], a: Option<&str>, b: Option<&str>, may_sleep: impl Fn(&str) -> bool) -> bool {
+pub fn is_volatile(
+    path: &[String],
+    a: Option<&str>,
+    b: Option<&str>,
+    may_sleep: impl Fn(&str) -> bool,
+) -> bool {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
         // Majors are given out as modules come; these two are compared with their nodes.

@@ -48,7 +48,9 @@ fn put(parts: &mut Parts<'_>, at: u64, new: &[u8]) {
     for (place, byte) in new.iter().enumerate() {
         let at = at + place as u64;
         for (start, bytes) in parts.iter_mut() {
-            let offset = at.checked_sub(*start).and_then(|offset| usize::try_from(offset).ok());
+            let offset = at
+                .checked_sub(*start)
+                .and_then(|offset| usize::try_from(offset).ok());
             if let Some(old) = offset.and_then(|offset| bytes.get_mut(offset)) {
                 *old = *byte;
             }
@@ -89,7 +91,12 @@ pub fn vital_product_data(data: &mut [u8], mut replace: impl FnMut(Field, &str) 
     true
 }
 
-fn keywords(data: &mut [u8], start: usize, end: usize, replace: &mut impl FnMut(Field, &str) -> String) {
+fn keywords(
+    data: &mut [u8],
+    start: usize,
+    end: usize,
+    replace: &mut impl FnMut(Field, &str) -> String,
+) {
     let mut at = start;
     // Of all bytes before it and its own, the checksum makes a sum of zero.
     let mut change = 0u8;
@@ -104,8 +111,13 @@ fn keywords(data: &mut [u8], start: usize, end: usize, replace: &mut impl FnMut(
                 }
             }
             // Serial number, and the asset tags.
-            b"SN" | b"YA" | b"AT" => change = change.wrapping_add(field(&mut data[from..to], Field::Serial, replace)),
-            _ => change = change.wrapping_add(runs(&mut data[from..to], |run| replace(Field::Text, run))),
+            b"SN" | b"YA" | b"AT" => {
+                change = change.wrapping_add(field(&mut data[from..to], Field::Serial, replace))
+            }
+            _ => {
+                change =
+                    change.wrapping_add(runs(&mut data[from..to], |run| replace(Field::Text, run)))
+            }
         }
         at = to;
     }

@@ -99,7 +99,10 @@ impl Masker {
     }
 
     fn parameter(&mut self, word: &str) -> String {
-        let (open, inner) = match word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        let (open, inner) = match word
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'))
+        {
             Some(inner) => ("\"", inner),
             None => ("", word),
         };
@@ -127,7 +130,11 @@ impl Masker {
     /// A kernel's file: where it lies is the installation's, and may be told by its number.
     fn file_name(&mut self, path: &str) -> String {
         match path.rfind(['/', '\\']) {
-            Some(at) => format!("{}{}", &path[at..=at], self.text(Place::Version, &path[at + 1..])),
+            Some(at) => format!(
+                "{}{}",
+                &path[at..=at],
+                self.text(Place::Version, &path[at + 1..])
+            ),
             None => self.text(Place::Version, path),
         }
     }
@@ -144,7 +151,9 @@ fn words(text: &str) -> Vec<(&str, &str)> {
             !quoted && c.is_whitespace()
         });
         let (word, behind) = rest.split_at(end.unwrap_or(rest.len()));
-        let next = behind.find(|c: char| !c.is_whitespace()).unwrap_or(behind.len());
+        let next = behind
+            .find(|c: char| !c.is_whitespace())
+            .unwrap_or(behind.len());
         let (blank, behind) = behind.split_at(next);
         words.push((word, blank));
         rest = behind;
@@ -171,7 +180,9 @@ fn is_kept(name: &str) -> bool {
 
 /// Whether a value is a small number or a switch, of a parameter that holds no name.
 fn says_nothing(name: &str, value: &str) -> bool {
-    const SWITCHES: [&str; 10] = ["", "on", "off", "y", "n", "yes", "no", "auto", "true", "false"];
+    const SWITCHES: [&str; 10] = [
+        "", "on", "off", "y", "n", "yes", "no", "auto", "true", "false",
+    ];
     let small = value.len() <= 6 && value.bytes().all(|byte| byte.is_ascii_digit());
     let names = ["host", "serial", "user", "name", "id"];
     SWITCHES.contains(&value.to_ascii_lowercase().as_str())

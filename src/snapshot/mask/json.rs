@@ -62,8 +62,7 @@ mod tests {
 
     #[test]
     fn texts_are_replaced_and_nothing_else() {
-        let json =
-            r#"{"a":"x","driver_version":{"known":["1","2"]},"b":[{"c":"\"q\\","n":-1.5e3},null,true],"e":"","ü":"é"}"#;
+        let json = r#"{"a":"x","driver_version":{"known":["1","2"]},"b":[{"c":"\"q\\","n":-1.5e3},null,true],"e":"","ü":"é"}"#;
         let mut seen = Vec::new();
         let out = map_texts(json, |place, text| {
             seen.push((place, text.to_owned()));

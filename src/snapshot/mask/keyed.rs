@@ -89,7 +89,10 @@ impl Scan<'_> {
         // Namespaces are small numbers, and stand behind the serial number.
         let marks = stem.match_indices('_').map(|(at, _)| at).rev();
         for mark in marks.chain(stem.find('-')) {
-            let piece = stem.get(mark + 1..end).unwrap_or_default().trim_end_matches('_');
+            let piece = stem
+                .get(mark + 1..end)
+                .unwrap_or_default()
+                .trim_end_matches('_');
             if piece.len() > 2 && piece.bytes().any(|byte| byte.is_ascii_digit()) {
                 let start = range.start + mark + 1;
                 self.as_serial(start..start + piece.len());
@@ -112,7 +115,10 @@ impl Scan<'_> {
         let Some(start) = mark.map(|at| range.start + at) else {
             return range.start;
         };
-        let digits = self.text[start..].bytes().take_while(u8::is_ascii_hexdigit).count();
+        let digits = self.text[start..]
+            .bytes()
+            .take_while(u8::is_ascii_hexdigit)
+            .count();
         match digits {
             16 => self.eui(start..start + 16),
             32 => self.uuid(start..start + 32),

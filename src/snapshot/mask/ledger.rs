@@ -128,7 +128,11 @@ impl Ledger {
             }
             _ => {
                 let number = self.number(Kind::Container, short);
-                format!("{number:012x}{:0<rest$}", "", rest = id.len().saturating_sub(12))
+                format!(
+                    "{number:012x}{:0<rest$}",
+                    "",
+                    rest = id.len().saturating_sub(12)
+                )
             }
         }
     }
@@ -175,7 +179,9 @@ impl Ledger {
                 self.reserve(Kind::Ipv6, number);
                 address
             }
-            _ => Ipv6Addr::from_bits(DOCUMENTATION | u128::from(self.number(Kind::Ipv6, format!("{bits:x}")))),
+            _ => Ipv6Addr::from_bits(
+                DOCUMENTATION | u128::from(self.number(Kind::Ipv6, format!("{bits:x}"))),
+            ),
         }
     }
 
@@ -229,7 +235,9 @@ impl Ledger {
 
     fn word(&mut self, kind: Kind, word: &str, before: &str, after: &str) -> String {
         let lower = word.to_lowercase();
-        let number = lower.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+        let number = lower
+            .strip_prefix(before)
+            .and_then(|rest| rest.strip_suffix(after));
         if let Some(number) = number.and_then(decimal) {
             self.reserve(kind, number);
             return word.to_owned();
@@ -334,7 +342,9 @@ fn is_no_serial(text: &str) -> bool {
 /// Whether a name is one of a host: not nobody's, not everybody's.
 pub fn is_host_name(name: &str) -> bool {
     let lower = name.to_lowercase();
-    let digits = lower.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let digits = lower
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
     !digits && !["localhost", "(none)", "localhost.localdomain"].contains(&lower.as_str())
 }
 

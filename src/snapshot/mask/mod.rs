@@ -18,14 +18,20 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::kmod;
-use crate::model::{Failure, Hex, Host, Initramfs, LibraryAnswer, Recorded, RecordedLibraries, Snapshot, Why};
+use crate::model::{
+    Failure, Hex, Host, Initramfs, LibraryAnswer, Recorded, RecordedLibraries, Snapshot, Why,
+};
 use bytes::Field;
 use ledger::Ledger;
 use scan::{Patterns, Place};
 use words::{Word, Words};
 
 /// The kernel's command line, the one text that anybody who starts machines writes.
-const COMMAND_LINE: [&str; 3] = ["/proc/cmdline", "/etc/kernel/cmdline", "/usr/lib/kernel/cmdline"];
+const COMMAND_LINE: [&str; 3] = [
+    "/proc/cmdline",
+    "/etc/kernel/cmdline",
+    "/usr/lib/kernel/cmdline",
+];
 
 /// Where GRUB's share of it is written.
 const GRUB_DEFAULT: &str = "/etc/default/grub";
@@ -111,7 +117,9 @@ impl Masker {
         cuda.iter().for_each(|answer| drop(self.library(answer)));
         verbs.iter().for_each(|answer| drop(self.library(answer)));
         mapping.iter().for_each(|answer| drop(self.library(answer)));
-        registration.iter().for_each(|answer| drop(self.library(answer)));
+        registration
+            .iter()
+            .for_each(|answer| drop(self.library(answer)));
         for (line, answer) in &snapshot.tools {
             self.text(Place::Plain, line);
             self.library(answer);
@@ -170,7 +178,10 @@ impl Masker {
         if !["", "live", SOURCE].contains(&host.source.as_str()) {
             host.source = SOURCE.to_owned();
         }
-        for text in [&mut host.os, &mut host.kernel, &mut host.cpu].into_iter().flatten() {
+        for text in [&mut host.os, &mut host.kernel, &mut host.cpu]
+            .into_iter()
+            .flatten()
+        {
             *text = self.text(Place::Version, text);
         }
     }
@@ -185,7 +196,9 @@ impl Masker {
         if let Some(text) = &mut recorded.text {
             *text = self.file(path, text);
         }
-        let Recorded { bytes, parts, end, .. } = recorded;
+        let Recorded {
+            bytes, parts, end, ..
+        } = recorded;
         let mut pieces: bytes::Parts<'_> = parts
             .iter_mut()
             .flatten()
@@ -321,14 +334,21 @@ impl Masker {
     fn bytes(&mut self, path: &str, data: &mut Vec<u8>) {
         let special = is_config(path) || path.ends_with("/vpd");
         match std::str::from_utf8(data) {
-            _ if COMMAND_LINE.contains(&path) => *data = self.command_line(&String::from_utf8_lossy(data)).into_bytes(),
+            _ if COMMAND_LINE.contains(&path) => {
+                *data = self
+                    .command_line(&String::from_utf8_lossy(data))
+                    .into_bytes()
+            }
             Ok(text) if !special => *data = self.file(path, text).into_bytes(),
             _ => self.pieces(path, &mut vec![(0, data)]),
         }
     }
 
     /// A library's answer: every text in it.
-    fn library<T: Serialize + DeserializeOwned>(&mut self, answer: &LibraryAnswer<T>) -> LibraryAnswer<T> {
+    fn library<T: Serialize + DeserializeOwned>(
+        &mut self,
+        answer: &LibraryAnswer<T>,
+    ) -> LibraryAnswer<T> {
         let lost = |why| LibraryAnswer::Failed {
             why,
             message: "the answer could not be masked".to_owned(),
@@ -371,7 +391,9 @@ fn image(text: &str) -> String {
 /// GRUB's settings without what they have the kernel told.
 fn without_command_lines(text: &str) -> String {
     let line = |line: &str| match line.split_once('=') {
-        Some((name, _)) if name.trim_start().starts_with("GRUB_CMDLINE") => format!("{name}=masked\n"),
+        Some((name, _)) if name.trim_start().starts_with("GRUB_CMDLINE") => {
+            format!("{name}=masked\n")
+        }
         _ => format!("{line}\n"),
     };
     text.lines().map(line).collect()
@@ -394,7 +416,13 @@ fn vocabulary(snapshot: &Snapshot, mut each: impl FnMut(&str)) {
         "/sys/class/dmi/id/sys_vendor",
         "/sys/class/dmi/id/product_name",
     ];
-    const KERNEL: [&str; 5] = ["/sys/", "/proc/", "/dev/nvidia", "/dev/infiniband", "/dev/gdrdrv"];
+    const KERNEL: [&str; 5] = [
+        "/sys/",
+        "/proc/",
+        "/dev/nvidia",
+        "/dev/infiniband",
+        "/dev/gdrdrv",
+    ];
     // There the names are people's: of interfaces, of volumes, of groups of processes.
     const PEOPLE: [&str; 7] = [
         "/sys/block",
@@ -417,7 +445,9 @@ fn vocabulary(snapshot: &Snapshot, mut each: impl FnMut(&str)) {
     }
     let Host { os, cpu, .. } = &snapshot.host;
     [os, cpu].into_iter().flatten().for_each(|text| each(text));
-    if let Some(LibraryAnswer::Answered(crate::model::NvmlOutcome::Read(nvml))) = &snapshot.libraries.nvml {
+    if let Some(LibraryAnswer::Answered(crate::model::NvmlOutcome::Read(nvml))) =
+        &snapshot.libraries.nvml
+    {
         nvml.gpus
             .iter()
             .filter_map(|gpu| gpu.name.known())

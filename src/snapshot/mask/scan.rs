@@ -108,14 +108,25 @@ fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
         while start < sign && b".+-".contains(&bytes[start]) {
             start += 1;
         }
-        let end = sign + 1 + bytes[sign + 1..].iter().take(LONGEST_HOST).take_while(in_host).count();
-        let (user, host) = (&text[start..sign], text[sign + 1..end].trim_end_matches('.'));
+        let end = sign
+            + 1
+            + bytes[sign + 1..]
+                .iter()
+                .take(LONGEST_HOST)
+                .take_while(in_host)
+                .count();
+        let (user, host) = (
+            &text[start..sign],
+            text[sign + 1..end].trim_end_matches('.'),
+        );
         let suffix = host.rsplit('.').next().unwrap_or_default();
-        let top_level =
-            suffix.len() >= 2 && suffix.len() < host.len() && suffix.bytes().all(|b| b.is_ascii_alphabetic());
+        let top_level = suffix.len() >= 2
+            && suffix.len() < host.len()
+            && suffix.bytes().all(|b| b.is_ascii_alphabetic());
         let in_brackets = text[..start].ends_with('(');
         // An instance of a unit has a sign too, and so have sizes at addresses.
-        let none = user.is_empty() || UNIT_SUFFIXES.contains(&suffix) || (host.is_empty() && !in_brackets);
+        let none =
+            user.is_empty() || UNIT_SUFFIXES.contains(&suffix) || (host.is_empty() && !in_brackets);
         if none || (place == Place::CommandLine && !top_level) {
             continue;
         }
@@ -141,11 +152,20 @@ enum Shape {
 }
 
 fn shape(bytes: &[u8]) -> Shape {
-    let all = |other: u8| bytes.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == other);
+    let all = |other: u8| {
+        bytes
+            .iter()
+            .all(|byte| byte.is_ascii_hexdigit() || *byte == other)
+    };
     match bytes {
         _ if all(b'0') => Shape::Hex,
         _ if all(b':') => Shape::Colons,
-        _ if bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') => Shape::Dotted,
+        _ if bytes
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b'.') =>
+        {
+            Shape::Dotted
+        }
         _ if bytes.len() == 36 && bytes[8] != b'-' && all(b'_') => Shape::Uuid,
         _ if all(b'-') && bytes.get(2) == Some(&b'-') => Shape::Dashes,
         _ if all(b'-') && bytes.len() == 36 => Shape::Uuid,
@@ -153,7 +173,7 @@ fn shape(bytes: &[u8]) -> Shape {
     }
 }
 
-/// A text under way.
+/// A text in progress.
 pub(super) struct Scan<'a> {
     pub(super) ledger: &'a mut Ledger,
     pub(super) place: Place,
@@ -189,7 +209,10 @@ impl Scan<'_> {
     fn follows(&self, at: usize, words: &[&str]) -> bool {
         let text = &self.text.as_bytes()[..at];
         words.iter().any(|word| {
-            let tail = text.len().checked_sub(word.len()).and_then(|start| text.get(start..));
+            let tail = text
+                .len()
+                .checked_sub(word.len())
+                .and_then(|start| text.get(start..));
             tail.is_some_and(|tail| tail.eq_ignore_ascii_case(word.as_bytes()))
         })
     }
@@ -260,7 +283,10 @@ impl Scan<'_> {
             let long = groups.len() == 8 && groups.iter().all(|group| group.len() == 4);
             let masked = match (masked == address, long) {
                 (true, _) => self.text[whole.clone()].to_owned(),
-                (false, true) => masked.segments().map(|group| format!("{group:04x}")).join(":"),
+                (false, true) => masked
+                    .segments()
+                    .map(|group| format!("{group:04x}"))
+                    .join(":"),
                 (false, false) => masked.to_string(),
             };
             let end = whole.end;
@@ -274,14 +300,15 @@ impl Scan<'_> {
     /// Whether four groups are a PCI function's vendor, device and those of its maker, not a GUID.
     fn names_a_part(&self, range: &Range<usize>, groups: &[&str]) -> bool {
         const VENDORS: [&str; 16] = [
-            "1000", "1002", "1022", "1028", "103c", "10b5", "10de", "1137", "11f8", "144d", "14e4", "15b3", "15d9",
-            "17aa", "1af4", "8086",
+            "1000", "1002", "1022", "1028", "103c", "10b5", "10de", "1137", "11f8", "144d", "14e4",
+            "15b3", "15d9", "17aa", "1af4", "8086",
         ];
         let vendor = |at: usize| {
             let group = groups.get(at).map(|group| group.to_ascii_lowercase());
             group.is_some_and(|group| VENDORS.contains(&group.as_str()))
         };
-        self.follows(range.start, &["ids=", "ids=\""]) || vendor(0) && (vendor(2) || self.before(range.start) == b',')
+        self.follows(range.start, &["ids=", "ids=\""])
+            || vendor(0) && (vendor(2) || self.before(range.start) == b',')
     }
 
     /// An IPv4 address that the last group of a run of groups begins.
@@ -344,7 +371,9 @@ impl Scan<'_> {
     }
 
     fn value(&self, range: &Range<usize>) -> u64 {
-        let digits = self.text[range.clone()].bytes().filter(u8::is_ascii_hexdigit);
+        let digits = self.text[range.clone()]
+            .bytes()
+            .filter(u8::is_ascii_hexdigit);
         digits.fold(0, |value, digit| {
             value << 4 | char::from(digit).to_digit(16).map_or(0, u64::from)
         })
@@ -390,7 +419,13 @@ impl Scan<'_> {
     /// Digits without separators: what they are is said by their number, and where that is not enough, by what is before.
     fn hex(&mut self, mut range: Range<usize>) -> usize {
         const GUID: [&str; 6] = ["guid", "wwn", "wwid", "wwpn", "wwnn", "eui"];
-        const CONTAINER: [&str; 5] = ["docker/", "docker-", "containers/", "libpod-", "containerd-"];
+        const CONTAINER: [&str; 5] = [
+            "docker/",
+            "docker-",
+            "containers/",
+            "libpod-",
+            "containerd-",
+        ];
         let end = range.end;
         // `pod` is written close to an id, and ends with a digit.
         if self.follows(range.start + 1, &["pod"]) && [33, 65].contains(&range.len()) {
@@ -400,24 +435,37 @@ impl Scan<'_> {
         let start = if number { range.start - 2 } else { range.start };
         // What a device is called by its address or by its GUID.
         let of_guid = range.len() == 16 && self.follows(start, &["rocex", "ibx", "iwx", "opax"]);
-        let interface =
-            of_guid || range.len() == 12 && self.follows(start, &["enx", "wlx", "wwx", "ibx", "rocex", "slx"]);
+        let interface = of_guid
+            || range.len() == 12
+                && self.follows(start, &["enx", "wlx", "wwx", "ibx", "rocex", "slx"]);
         let pod = range.start > 0 && self.follows(range.start, &["pod"]);
         let word = |byte: u8| byte.is_ascii_alphanumeric();
-        if (word(self.before(start)) && !interface && !pod) || (word(self.after(end)) && !interface) {
+        if (word(self.before(start)) && !interface && !pod) || (word(self.after(end)) && !interface)
+        {
             return end;
         }
-        let key = self.text[..start].trim_end_matches([' ', '\t', ':', '=', '"', '\'', '.', '-', '_']);
+        let key =
+            self.text[..start].trim_end_matches([' ', '\t', ':', '=', '"', '\'', '.', '-', '_']);
         let keyed = |words: &[&str]| self.follows(key.len(), words) && start - key.len() <= 8;
         let digits = &self.text[range.clone()];
         match range.len() {
-            64 | 12 if range.len() == 64 || self.follows(start, &CONTAINER) || self.ledger.knows_container(digits) => {
+            64 | 12
+                if range.len() == 64
+                    || self.follows(start, &CONTAINER)
+                    || self.ledger.knows_container(digits) =>
+            {
                 let masked = self.ledger.container(digits);
                 self.found.push((range, masked));
             }
-            32 if digits.bytes().any(|byte| byte != digits.as_bytes()[0]) => return self.uuid(range),
-            16 if of_guid || keyed(&GUID) || self.follows(start, &["naa."]) => return self.eui(range),
-            12 if interface || keyed(&["mac", "macaddr", "mac_address", "hwaddr"]) => return self.mac(range),
+            32 if digits.bytes().any(|byte| byte != digits.as_bytes()[0]) => {
+                return self.uuid(range);
+            }
+            16 if of_guid || keyed(&GUID) || self.follows(start, &["naa."]) => {
+                return self.eui(range);
+            }
+            12 if interface || keyed(&["mac", "macaddr", "mac_address", "hwaddr"]) => {
+                return self.mac(range);
+            }
             _ => {}
         }
         end

@@ -59,19 +59,31 @@ fn each_shape_becomes_another_of_its_shape() {
             "MIG-5A1B2C3D-9d3e-11ee-b962-0242ac120002/1",
             "MIG-00000000-0000-0000-0000-000000000001/1",
         ),
-        ("8f2c1a449d3e11eeb9620242ac120002", "00000000000000000000000000000001"),
+        (
+            "8f2c1a449d3e11eeb9620242ac120002",
+            "00000000000000000000000000000001",
+        ),
         (
             "/kubepods/burstable/pod8f2c1a44_9d3e_11ee_b962_0242ac120002/x",
             "/kubepods/burstable/pod00000000_0000_0000_0000_000000000001/x",
         ),
         ("ac:1F:6b:12:34:56 dev", "02:00:00:00:00:01 dev"),
-        ("BOOTIF=01-ac-1f-6b-12-34-56 ro", "BOOTIF=01-02-00-00-00-00-01 ro"),
-        ("ifname=bond0:ac:1f:6b:12:34:56", "ifname=bond0:02:00:00:00:00:01"),
+        (
+            "BOOTIF=01-ac-1f-6b-12-34-56 ro",
+            "BOOTIF=01-02-00-00-00-00-01 ro",
+        ),
+        (
+            "ifname=bond0:ac:1f:6b:12:34:56",
+            "ifname=bond0:02:00:00:00:00:01",
+        ),
         (
             "enxac1f6b123456: up, mac=ac1f6b123456",
             "enx020000000001: up, mac=020000000001",
         ),
-        ("addr 10.20.30.40/24, 10.20.30.41:80", "addr 192.0.2.1/24, 192.0.2.2:80"),
+        (
+            "addr 10.20.30.40/24, 10.20.30.41:80",
+            "addr 192.0.2.1/24, 192.0.2.2:80",
+        ),
         (
             "fd00:12:34::1%eth0 and [fd00:12:34::2]:80",
             "2001:db8::1%eth0 and [2001:db8::2]:80",
@@ -86,15 +98,27 @@ fn each_shape_becomes_another_of_its_shape() {
             "0000:0000:0000:0000:0000:ffff:c000:0201",
         ),
         ("::ffff:10.20.30.40", "::ffff:192.0.2.1"),
-        ("node guid 9803:9b03:0067:ab12.", "node guid 0200:0000:0000:0001."),
-        ("node_guid: 0x98039b030067ab12", "node_guid: 0x0200000000000001"),
+        (
+            "node guid 9803:9b03:0067:ab12.",
+            "node guid 0200:0000:0000:0001.",
+        ),
+        (
+            "node_guid: 0x98039b030067ab12",
+            "node_guid: 0x0200000000000001",
+        ),
         ("98-03-9b-03-00-67-ab-12", "02-00-00-00-00-00-00-01"),
         (
             "00:00:10:29:fe:80:00:00:00:00:00:00:98:03:9b:03:00:67:ab:12",
             "00:00:10:29:fe:80:00:00:00:00:00:00:02:00:00:00:00:00:00:01",
         ),
-        ("Serial Number: 1653022012345\n", "Serial Number: MASKED0000001\n"),
-        ("disk serial=S64DNX0R123456X ok", "disk serial=MASKED000000001 ok"),
+        (
+            "Serial Number: 1653022012345\n",
+            "Serial Number: MASKED0000001\n",
+        ),
+        (
+            "disk serial=S64DNX0R123456X ok",
+            "disk serial=MASKED000000001 ok",
+        ),
         (
             "root=UUID=8f2c1a44-9d3e-11ee-b962-0242ac120002",
             "root=UUID=00000000-0000-0000-0000-000000000001",
@@ -109,7 +133,10 @@ fn each_shape_becomes_another_of_its_shape() {
             "/dev/disk/by-id/nvme-SAMSUNG_MZQL23T8_S64DNX0R123456_1-part2",
             "/dev/disk/by-id/nvme-SAMSUNG_MZQL23T8_MASKED00000001_1-part2",
         ),
-        ("/dev/disk/by-id/virtio-ab12cd34ef", "/dev/disk/by-id/virtio-MASKED0001"),
+        (
+            "/dev/disk/by-id/virtio-ab12cd34ef",
+            "/dev/disk/by-id/virtio-MASKED0001",
+        ),
         (
             "/dev/disk/by-id/lvm-pv-uuid-AbC123-x7Yz-0000-aaaa-bbbb-cccc-dEf456",
             "/dev/disk/by-id/lvm-pv-uuid-MASKED00000000000000000000000000000001",
@@ -134,9 +161,15 @@ fn each_shape_becomes_another_of_its_shape() {
             "up on NODE17, node17-ib0; node170",
             "up on maskedhost1, maskedhost1-ib0; node170",
         ),
-        ("http://node17.hpc.site.edu/x", "http://maskedhost1.masked1.example/x"),
+        (
+            "http://node17.hpc.site.edu/x",
+            "http://maskedhost1.masked1.example/x",
+        ),
         ("/tmp/alice.log", "/tmp/maskeduser1.log"),
-        ("user-1000.slice/user@1000.service", "user-1000.slice/user@1000.service"),
+        (
+            "user-1000.slice/user@1000.service",
+            "user-1000.slice/user@1000.service",
+        ),
     ] {
         let masked = plain(text);
         assert_eq!(masked, want, "{text}");
@@ -167,7 +200,10 @@ fn what_names_nothing_stays() {
     ] {
         assert_eq!(plain(text), text);
     }
-    for path in ["/sys/module/nvidia/version", "/sys/class/infiniband/mlx5_0/fw_ver"] {
+    for path in [
+        "/sys/module/nvidia/version",
+        "/sys/class/infiniband/mlx5_0/fw_ver",
+    ] {
         assert_eq!(file(path, "12.2.0.1\n"), "12.2.0.1\n", "{path}");
     }
 }
@@ -246,7 +282,9 @@ fn files_that_hold_one_name_or_number() {
 #[test]
 fn a_container_has_one_number_long_and_short() {
     let id = "3f2a9c4b5d6e7f80112233445566778899aabbccddeeff00112233445566aabb";
-    let text = format!("0::/docker/{id}\n1:x:/system.slice/docker-{id}.scope\n/docker/3f2a9c4b5d6e, host 3f2a9c4b5d6e");
+    let text = format!(
+        "0::/docker/{id}\n1:x:/system.slice/docker-{id}.scope\n/docker/3f2a9c4b5d6e, host 3f2a9c4b5d6e"
+    );
     let masked = format!("000000000001{}", "0".repeat(52));
     assert_eq!(
         plain(&text),
@@ -281,7 +319,9 @@ fn names_that_other_things_have_too_are_replaced_only_where_names_stand() {
     snapshot
         .files
         .extend(with_text("/sys/class/nvme/nvme0/state", "live").files);
-    let names = ["cpu", "nvidia", "live", "x", "42"].map(str::to_owned).to_vec();
+    let names = ["cpu", "nvidia", "live", "x", "42"]
+        .map(str::to_owned)
+        .to_vec();
     mask(
         &mut snapshot,
         &Known {
@@ -295,7 +335,10 @@ fn names_that_other_things_have_too_are_replaced_only_where_names_stand() {
         text_of(&snapshot, "/proc/cmdline"),
         "nvidia.NVreg_X=1 systemd.hostname=masked ip=masked x"
     );
-    assert_eq!(text_of(&snapshot, "/proc/sys/kernel/hostname"), "maskedhost1");
+    assert_eq!(
+        text_of(&snapshot, "/proc/sys/kernel/hostname"),
+        "maskedhost1"
+    );
     assert_eq!(text_of(&snapshot, "/sys/kernel/mm/peers/x"), "peers");
 }
 
@@ -306,7 +349,10 @@ fn names_in_a_directory_agree_with_the_paths_below_it() {
     snapshot.files.insert(
         "/dev/disk/by-id".to_owned(),
         Recorded {
-            names: Some(vec!["dm-x".to_owned(), "nvme-SAMSUNG_S64DNX0R123456".to_owned()]),
+            names: Some(vec![
+                "dm-x".to_owned(),
+                "nvme-SAMSUNG_S64DNX0R123456".to_owned(),
+            ]),
             ..Recorded::default()
         },
     );
@@ -314,7 +360,10 @@ fn names_in_a_directory_agree_with_the_paths_below_it() {
     let names = snapshot.files["/dev/disk/by-id"].names.clone();
     assert_eq!(
         names,
-        Some(vec!["dm-x".to_owned(), "nvme-SAMSUNG_MASKED00000001".to_owned()])
+        Some(vec![
+            "dm-x".to_owned(),
+            "nvme-SAMSUNG_MASKED00000001".to_owned()
+        ])
     );
     assert!(
         snapshot
@@ -347,7 +396,10 @@ fn the_serial_number_of_a_configuration_space() {
         ..Recorded::default()
     };
     let path = "/sys/devices/pci0000:15/0000:16:00.0/config";
-    let mut snapshot = with_text("/sys/class/infiniband/mlx5_0/node_guid", "9803:9b03:0067:ab12");
+    let mut snapshot = with_text(
+        "/sys/class/infiniband/mlx5_0/node_guid",
+        "9803:9b03:0067:ab12",
+    );
     snapshot.files.insert(path.to_owned(), recorded);
     for _ in 0..2 {
         mask(&mut snapshot, &known());
@@ -403,14 +455,17 @@ fn a_list_that_loops_or_is_cut_off_ends() {
         &[],
     ] {
         let mut data = bytes.to_vec();
-        bytes::config(&mut vec![(0x100, &mut data)], |_| panic!("no serial number is there"));
+        bytes::config(&mut vec![(0x100, &mut data)], |_| {
+            panic!("no serial number is there")
+        });
         assert_eq!(data, bytes);
     }
 }
 
 #[test]
 fn vital_product_data_keeps_its_length_and_its_checksum() {
-    let mut vpd = b"\x82\x04\x00CX-7\x90\x23\x00PN\x04AB12SN\x0cMT2043X12345V0\x06SW_MNGRV\x01".to_vec();
+    let mut vpd =
+        b"\x82\x04\x00CX-7\x90\x23\x00PN\x04AB12SN\x0cMT2043X12345V0\x06SW_MNGRV\x01".to_vec();
     let sum = |bytes: &[u8]| bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
     let check = 0u8.wrapping_sub(sum(&vpd));
     vpd.extend([check, 0x78]);
@@ -422,7 +477,9 @@ fn vital_product_data_keeps_its_length_and_its_checksum() {
     let mut snapshot = with_text("/x", "board MT2043X12345");
     snapshot.files.insert(path.to_owned(), recorded);
     mask(&mut snapshot, &known());
-    let masked = &snapshot.files[path].parts.as_ref().expect("parts")[0].bytes.0;
+    let masked = &snapshot.files[path].parts.as_ref().expect("parts")[0]
+        .bytes
+        .0;
     let start = b"\x82\x04\x00CX-7\x90\x23\x00PN\x04AB12SN\x0cMASKED000001V0\x06SW_MNGRV\x01";
     assert_eq!(masked[..start.len()], *start);
     assert_eq!((masked.len(), sum(&masked[..=start.len()])), (vpd.len(), 0));
@@ -444,7 +501,10 @@ fn what_libraries_answered() {
     mask(&mut snapshot, &known());
     let value = serde_json::to_value(&snapshot.libraries).expect("JSON");
     let read = &value["nvml"]["answered"]["read"];
-    assert_eq!(read["library"], "/home/maskeduser1/lib/libnvidia-ml.so.580.159.04");
+    assert_eq!(
+        read["library"],
+        "/home/maskeduser1/lib/libnvidia-ml.so.580.159.04"
+    );
     assert_eq!(read["driver_version"]["known"], "580.159.4.1");
     assert_eq!(
         read["unreachable"][0],

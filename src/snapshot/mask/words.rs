@@ -9,8 +9,8 @@ use super::scan::Span;
 
 /// What follows the name of a unit or of a file, and is no domain.
 pub const UNIT_SUFFIXES: [&str; 16] = [
-    "service", "socket", "scope", "slice", "mount", "target", "timer", "device", "swap", "path", "conf", "log", "json",
-    "ko", "txt", "so",
+    "service", "socket", "scope", "slice", "mount", "target", "timer", "device", "swap", "path",
+    "conf", "log", "json", "ko", "txt", "so",
 ];
 
 /// Words that gdr, the kernel and NVIDIA use, whatever else a document holds.
@@ -75,7 +75,8 @@ impl Words {
     pub fn learn_serial(&mut self, serial: &str) {
         let digits = serial.bytes().all(|byte| byte.is_ascii_digit());
         let long = serial.len() >= if digits { 8 } else { 6 };
-        if long && serial.bytes().any(|byte| byte.is_ascii_digit()) && !serial.starts_with("MASKED") {
+        if long && serial.bytes().any(|byte| byte.is_ascii_digit()) && !serial.starts_with("MASKED")
+        {
             self.learn(serial, Word::Serial);
         }
     }
@@ -86,7 +87,12 @@ impl Words {
             return;
         }
         let short = lower.chars().count() < 3 || lower.bytes().all(|byte| byte.is_ascii_digit());
-        if word != Word::Serial && (short || VOCABULARY.split_ascii_whitespace().any(|other| other == lower)) {
+        if word != Word::Serial
+            && (short
+                || VOCABULARY
+                    .split_ascii_whitespace()
+                    .any(|other| other == lower))
+        {
             self.common.insert(lower);
             return;
         }
@@ -94,7 +100,10 @@ impl Words {
             return;
         }
         self.pieces.insert(first_piece(&lower).len());
-        let lengths = self.lengths.entry(first_piece(&lower).to_owned()).or_default();
+        let lengths = self
+            .lengths
+            .entry(first_piece(&lower).to_owned())
+            .or_default();
         lengths.insert(Reverse(lower.len()));
         self.words.entry(lower).or_insert(word);
     }
@@ -139,7 +148,10 @@ impl Words {
         };
         lengths.into_iter().flatten().find_map(|Reverse(length)| {
             let name = text.get(at..at + length)?;
-            let joined = text[at + length..].chars().next().is_some_and(char::is_alphanumeric);
+            let joined = text[at + length..]
+                .chars()
+                .next()
+                .is_some_and(char::is_alphanumeric);
             let ends = !joined || !name.ends_with(char::is_alphanumeric);
             let word = self.words.get(&name.to_lowercase()).filter(|_| ends)?;
             Some((*length, *word))
@@ -151,7 +163,10 @@ impl Words {
         let mut found = Vec::new();
         self.whole_words(text, |range, word| {
             let next = taken.partition_point(|(other, _)| other.end <= range.start);
-            if taken.get(next).is_none_or(|(other, _)| range.end <= other.start) {
+            if taken
+                .get(next)
+                .is_none_or(|(other, _)| range.end <= other.start)
+            {
                 found.push((range, word));
             }
         });
@@ -187,7 +202,9 @@ impl Words {
 
 /// Letters and digits up to something else, or one character that is neither.
 fn first_piece(text: &str) -> &str {
-    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_alphanumeric())
+        .unwrap_or(text.len());
     match end {
         0 => &text[..text.chars().next().map_or(0, char::len_utf8)],
         end => &text[..end],
@@ -200,7 +217,11 @@ fn domain_behind(rest: &str) -> usize {
     let rest = &rest[..ascii];
     let mut length = 0;
     let mut last = "";
-    for label in rest.strip_prefix('.').into_iter().flat_map(|rest| rest.split('.')) {
+    for label in rest
+        .strip_prefix('.')
+        .into_iter()
+        .flat_map(|rest| rest.split('.'))
+    {
         let end = label
             .bytes()
             .take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')

@@ -40,7 +40,8 @@ impl Executor {
             Err(error) => return Err(error),
         };
         let failed = |source: io::Error| FileError::new(Question::Read, path, source);
-        let wrong = |words: &str| failed(io::Error::new(io::ErrorKind::InvalidData, words.to_owned()));
+        let wrong =
+            |words: &str| failed(io::Error::new(io::ErrorKind::InvalidData, words.to_owned()));
         let stat = match sys::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(None),
@@ -48,7 +49,11 @@ impl Executor {
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {}
-            FileType::Symlink => return Err(wrong("it is a symbolic link, and gdr changes no file through a link")),
+            FileType::Symlink => {
+                return Err(wrong(
+                    "it is a symbolic link, and gdr changes no file through a link",
+                ));
+            }
             _ => return Err(wrong("it is not a regular file")),
         }
         // Without NONBLOCK a pipe put there between the two calls would block.
@@ -64,7 +69,9 @@ impl Executor {
             return Err(wrong("it is not a regular file"));
         }
         if u64::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
-            return Err(wrong("it is larger than 1 MiB, and gdr changes no file of that size"));
+            return Err(wrong(
+                "it is larger than 1 MiB, and gdr changes no file of that size",
+            ));
         }
         let attributes = attributes(&file).map_err(failed)?;
         let mut content = Vec::new();
@@ -92,8 +99,9 @@ impl Executor {
         let beside = beside(&name);
         let _ = sys::unlinkat(&directory, &beside, AtFlags::empty());
         let written = write_new(&directory, &beside, image);
-        let placed =
-            written.and_then(|()| sys::renameat(&directory, &beside, &directory, &name).map_err(io::Error::from));
+        let placed = written.and_then(|()| {
+            sys::renameat(&directory, &beside, &directory, &name).map_err(io::Error::from)
+        });
         if let Err(source) = placed {
             // Ignored: a file that stays is removed by the next `sweep`.
             let _ = sys::unlinkat(&directory, &beside, AtFlags::empty());
@@ -135,7 +143,11 @@ pub(super) fn write_new(directory: impl AsFd, name: &OsStr, image: &FileImage) -
 pub(super) fn copy_meta(file: &File, meta: &FileMeta) -> io::Result<()> {
     let stat = sys::fstat(file)?;
     if (stat.st_uid, stat.st_gid) != (meta.uid, meta.gid) {
-        sys::fchown(file, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)))?;
+        sys::fchown(
+            file,
+            Some(Uid::from_raw(meta.uid)),
+            Some(Gid::from_raw(meta.gid)),
+        )?;
     }
     sys::fchmod(file, Mode::from_raw_mode(meta.mode))?;
     // A security label that the kernel gives every new file there is the same already, and may not be set by this user.
@@ -165,7 +177,10 @@ pub(super) fn attributes(file: impl AsFd) -> io::Result<BTreeMap<String, Hex>> {
     };
     let mut found = BTreeMap::new();
     let mut value = vec![0; LARGEST_ATTRIBUTE];
-    for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+    for name in names[..length]
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+    {
         let Ok(name) = std::str::from_utf8(name) else {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,

@@ -61,7 +61,8 @@ impl Executor {
             Err(error) if error.is_absent() => return Ok(None),
             Err(error) => return Err(error),
         };
-        let stat = sys::fstat(&file).map_err(|errno| FileError::new(Question::Read, path, errno.into()))?;
+        let stat = sys::fstat(&file)
+            .map_err(|errno| FileError::new(Question::Read, path, errno.into()))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Some(file)),
             _ => {

@@ -69,8 +69,10 @@ fn holders(file: &OwnedFd) -> Vec<Holder> {
     ids.filter(|pid| *pid != std::process::id() && has_it_open(pid))
         .map(|pid| Holder {
             pid,
-            name: std::fs::read_to_string(format!("/proc/{pid}/comm"))
-                .map_or_else(|_| "a process".to_owned(), |name| name.trim_end().to_owned()),
+            name: std::fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(
+                |_| "a process".to_owned(),
+                |name| name.trim_end().to_owned(),
+            ),
         })
         .collect()
 }

@@ -52,7 +52,11 @@ impl Executor {
     }
 
     /// For a machine laid out in a directory. Programs are those in `tools`, where given.
-    pub fn directory(root: &Path, tools: Option<&Path>, timeout: Duration) -> Result<Self, FileError> {
+    pub fn directory(
+        root: &Path,
+        tools: Option<&Path>,
+        timeout: Duration,
+    ) -> Result<Self, FileError> {
         Ok(Self {
             tree: Tree::directory(root)?,
             programs: Programs::laid_out(root, tools, timeout),
@@ -181,7 +185,8 @@ impl Executor {
     /// The character device at a path; `None` where there is nothing or something else.
     pub fn device_node(&self, path: &Path) -> Result<Option<DeviceNode>, FileError> {
         let stat = self.stat(path)?;
-        let is_node = |stat: &sys::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
+        let is_node =
+            |stat: &sys::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
         Ok(stat.filter(is_node).map(|stat| DeviceNode {
             major: sys::major(stat.st_rdev),
             minor: sys::minor(stat.st_rdev),
@@ -216,7 +221,12 @@ impl Executor {
     }
 
     /// Opens a directory; `None` where there is nothing. What exists and cannot be entered, such as a dangling link, is an error.
-    fn existing_directory(&self, question: Question, path: &Path, flags: OFlags) -> Result<Option<OwnedFd>, FileError> {
+    fn existing_directory(
+        &self,
+        question: Question,
+        path: &Path,
+        flags: OFlags,
+    ) -> Result<Option<OwnedFd>, FileError> {
         let mut attempts = 1;
         loop {
             match self

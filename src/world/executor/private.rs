@@ -167,7 +167,8 @@ impl PrivateDirectory {
 
     /// Removes a file; it need not exist.
     pub fn remove(&self, name: &str) -> Result<(), FileError> {
-        let failed = |errno: Errno| FileError::new(Question::Write, &self.path.join(name), errno.into());
+        let failed =
+            |errno: Errno| FileError::new(Question::Write, &self.path.join(name), errno.into());
         match sys::unlinkat(&self.directory, name, AtFlags::empty()) {
             Ok(()) => sys::fsync(&self.directory).map_err(failed),
             Err(Errno::NOENT) => Ok(()),
@@ -181,7 +182,8 @@ impl PrivateDirectory {
         let failed = |errno: Errno| FileError::new(Question::Write, &path, errno.into());
         // Without CLOEXEC: a program that gdr starts holds the lock as long as it runs, even where gdr is killed.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = sys::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        let file =
+            sys::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         check(&file, &path, FileType::RegularFile)?;
         lock(file).map_err(failed)
     }
@@ -193,7 +195,8 @@ fn check(file: &OwnedFd, path: &Path, kind: FileType) -> Result<(), FileError> {
         let source = io::Error::new(io::ErrorKind::PermissionDenied, words);
         Err(FileError::new(Question::Trust, path, source))
     };
-    let stat = sys::fstat(file).map_err(|errno| FileError::new(Question::Trust, path, errno.into()))?;
+    let stat =
+        sys::fstat(file).map_err(|errno| FileError::new(Question::Trust, path, errno.into()))?;
     let (uid, _) = user();
     if FileType::from_raw_mode(stat.st_mode) != kind {
         return wrong("it is of another kind".to_owned());
@@ -215,5 +218,8 @@ fn check(file: &OwnedFd, path: &Path, kind: FileType) -> Result<(), FileError> {
 
 /// This process's effective user and group.
 pub(super) fn user() -> (u32, u32) {
-    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+    (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    )
 }

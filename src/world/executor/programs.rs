@@ -219,7 +219,12 @@ impl Programs {
         io::Seek::seek(&mut file, io::SeekFrom::Start(0))?;
         io::Read::read_to_end(&mut io::Read::take(file, 1 << 20), &mut printed)?;
         let printed = String::from_utf8_lossy(&printed).trim().to_owned();
-        let from = printed.char_indices().rev().take(SHOWN).last().map_or(0, |(at, _)| at);
+        let from = printed
+            .char_indices()
+            .rev()
+            .take(SHOWN)
+            .last()
+            .map_or(0, |(at, _)| at);
         Ok((status.code().unwrap_or(-1), printed[from..].to_owned()))
     }
 }

@@ -2,7 +2,9 @@
 
 use gpu::{Attribute, Failure, Kind, P2pAttribute, Survey, Surveyed, SurveyedPair};
 
-use crate::model::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, Fact, StreamMemops, Why};
+use crate::model::{
+    ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, Fact, StreamMemops, Why,
+};
 
 /// What is asked of each GPU.
 const ATTRIBUTES: [Attribute; 19] = [
@@ -63,7 +65,9 @@ pub fn read(one_of_each: bool) -> CudaOutcome {
             pairs: pairs.iter().map(pair).collect(),
         })),
         Err(failure) => CudaOutcome::Failed {
-            code: failure.result().and_then(|result| i32::try_from(result.0).ok()),
+            code: failure
+                .result()
+                .and_then(|result| i32::try_from(result.0).ok()),
             reason: failure.to_string(),
             library,
             driver_version,
@@ -80,7 +84,8 @@ fn gpu(gpu: &Surveyed) -> CudaGpu {
         bdf: gpu.pci.and_then(|pci| pci.to_string().parse().ok()),
         name: value(&gpu.name),
         compute: count(Attribute::COMPUTE_CAPABILITY_MAJOR).and_then(|major| {
-            count(Attribute::COMPUTE_CAPABILITY_MINOR).map(|minor| ComputeCapability { major, minor })
+            count(Attribute::COMPUTE_CAPABILITY_MINOR)
+                .map(|minor| ComputeCapability { major, minor })
         }),
         integrated: flag(Attribute::INTEGRATED),
         unified_addressing: flag(Attribute::UNIFIED_ADDRESSING),
@@ -120,7 +125,10 @@ fn pair(pair: &SurveyedPair) -> CudaPair {
     }
 }
 
-fn attribute_of<A: PartialEq>(read: &[(A, Result<Option<i32>, Failure>)], attribute: A) -> Fact<i32> {
+fn attribute_of<A: PartialEq>(
+    read: &[(A, Result<Option<i32>, Failure>)],
+    attribute: A,
+) -> Fact<i32> {
     let found = read.iter().find(|(name, _)| *name == attribute);
     found.map_or(Fact::default(), |(_, answer)| match value(answer) {
         Fact::Known(Some(value)) => Fact::Known(value),

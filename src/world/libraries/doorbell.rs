@@ -1,6 +1,6 @@
 //! A trial of doorbells: the page of an mlx5 device's doorbell register is registered with a GPU, and given back at once.
 
-use ::verbs::{Domain, Error};
+use ::verbs::{Error, ProtectionDomain};
 use gpu::{BorrowedMemory, Gpu, Registration};
 
 use super::verbs::refusal;
@@ -10,13 +10,15 @@ use crate::model::DoorbellTrial;
 pub type Doorbell = Result<BorrowedMemory, DoorbellTrial>;
 
 /// The doorbell of a device; none where it is no mlx5 device. Which it is libmlx5 alone tells: without it any may be one.
-pub fn of(domain: &Domain) -> Option<Doorbell> {
+pub fn of(domain: &ProtectionDomain) -> Option<Doorbell> {
     match domain.doorbell() {
         Ok(register) => Some(Ok(register.pages)),
         Err(Error::NotMlx5 { .. }) => None,
-        Err(error @ (Error::Library(_) | Error::Missing { .. })) => Some(Err(DoorbellTrial::NoLibrary {
-            reason: refusal(&error).reason,
-        })),
+        Err(error @ (Error::Library(_) | Error::Missing { .. })) => {
+            Some(Err(DoorbellTrial::NoLibrary {
+                reason: refusal(&error).reason,
+            }))
+        }
         Err(error) => Some(Err(DoorbellTrial::Withheld(refusal(&error)))),
     }
 }
@@ -30,7 +32,10 @@ pub fn ring(gpu: &Gpu, doorbell: &Doorbell) -> DoorbellTrial {
     match page.for_gpu(gpu, Registration::Registers) {
         Ok(_) => DoorbellTrial::Registered,
         Err(error) => DoorbellTrial::Refused {
-            code: error.failure().and_then(gpu::Failure::result).map(|result| result.0),
+            code: error
+                .failure()
+                .and_then(gpu::Failure::result)
+                .map(|result| result.0),
             reason: gpu::sentence(&error),
         },
     }

@@ -5,7 +5,9 @@ use std::error::Error;
 use gdrcopy::{BackendKind, Gdr, MapRequest, Outcome, PinFlags};
 use gpu::{Allocation, Device, DeviceMemory, Gpu, Kind, Pattern, pointer};
 
-use crate::model::{BackendChoice, BackendOutcome, DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial};
+use crate::model::{
+    BackendChoice, BackendOutcome, DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial,
+};
 
 /// A page of GPU memory.
 const BYTES: usize = 64 << 10;
@@ -113,7 +115,9 @@ fn export(memory: &DeviceMemory) -> DmaBufTrial {
 }
 
 fn backends(found: &[gdrcopy::Explanation]) -> Vec<BackendChoice> {
-    let real = found.iter().filter(|found| found.backend != BackendKind::Sim);
+    let real = found
+        .iter()
+        .filter(|found| found.backend != BackendKind::Sim);
     real.map(|found| BackendChoice {
         backend: found.backend.name().to_owned(),
         outcome: match found.outcome {

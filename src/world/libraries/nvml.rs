@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use gpu::nvml::{Capability, Details, Gpu, Link, Outcome, Pair, Reading, Want};
+use gpu::nvml::{Capability, Details, Gpu, Link, Outcome, Pair, Query, Reading};
 
-use super::NvmlWant;
+use super::NvmlQuery;
 use crate::model::{
-    Bar1, Bdf, FabricRegistration, Fact, IdList, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair, P2pCapability,
-    P2pStatus, Why,
+    Bar1, Bdf, FabricRegistration, Fact, IdList, NvLink, Nvml, NvmlGpu, NvmlOutcome, NvmlPair,
+    P2pCapability, P2pStatus, Why,
 };
 
 /// Reads NVML in this process.
-pub fn read(want: NvmlWant) -> NvmlOutcome {
-    let want = Want {
+pub fn read(want: NvmlQuery) -> NvmlOutcome {
+    let want = Query {
         links: want.links,
         p2p: want.p2p,
         p2p_only: want.p2p_only.map(|capability| match capability {
@@ -35,7 +35,7 @@ pub fn read(want: NvmlWant) -> NvmlOutcome {
 }
 
 /// What NVML answers where no more than this is wanted, of an answer that holds more.
-pub fn reduce(outcome: NvmlOutcome, want: NvmlWant) -> NvmlOutcome {
+pub fn reduce(outcome: NvmlOutcome, want: NvmlQuery) -> NvmlOutcome {
     let NvmlOutcome::Read(mut nvml) = outcome else {
         return outcome;
     };
@@ -74,8 +74,9 @@ fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
     Nvml {
         library: nvml.library.map(|path| path.display().to_string()),
         driver_version: fact(nvml.driver_version),
-        cuda_version: asked(nvml.cuda_driver_version)
-            .and_then(|version| u32::try_from(version).map_or(Fact::Unknown(Why::Broken), Fact::Known)),
+        cuda_version: asked(nvml.cuda_driver_version).and_then(|version| {
+            u32::try_from(version).map_or(Fact::Unknown(Why::Broken), Fact::Known)
+        }),
         confidential_compute: fact(nvml.confidential_compute.state).map(|state| state.enabled),
         protected_links: fact(nvml.confidential_compute.links).map(|links| word(&links)),
         unreachable: nvml
@@ -84,7 +85,12 @@ fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
             .map(|gpu| format!("GPU {}: {}", gpu.index, gpu.reason))
             .collect(),
         gpus: nvml.gpus.into_iter().filter_map(self::gpu).collect(),
-        pairs: nvml.pairs.into_iter().flatten().flat_map(both_ways).collect(),
+        pairs: nvml
+            .pairs
+            .into_iter()
+            .flatten()
+            .flat_map(both_ways)
+            .collect(),
     }
 }
 
@@ -95,7 +101,13 @@ fn gpu(gpu: Gpu) -> Option<NvmlGpu> {
         name: fact(gpu.name),
         uuid: fact(gpu.uuid),
         minor: fact(gpu.minor),
-        active_links: asked(gpu.links).map(|links| links.into_iter().filter(|link| link.active).map(link).collect()),
+        active_links: asked(gpu.links).map(|links| {
+            links
+                .into_iter()
+                .filter(|link| link.active)
+                .map(link)
+                .collect()
+        }),
         ..without_details(gpu.index, bdf)
     };
     Some(match gpu.details {
@@ -150,7 +162,10 @@ fn registration(fabric: gpu::nvml::Fabric) -> FabricRegistration {
     FabricRegistration {
         status: fabric.status,
         clique: fabric.clique_id,
-        cluster: fabric.cluster_uuid.bytes().any(|byte| !matches!(byte, b'0' | b'-')),
+        cluster: fabric
+            .cluster_uuid
+            .bytes()
+            .any(|byte| !matches!(byte, b'0' | b'-')),
         health: fabric.health.map(|health| word(&health)),
     }
 }
@@ -159,7 +174,8 @@ fn link(link: Link) -> NvLink {
     NvLink {
         index: link.index,
         remote: fact(link.remote).map(|remote| word(&remote)),
-        remote_bdf: fact(link.remote_bdf).and_then(|bdf| bdf.parse().map_or(Fact::Unknown(Why::Broken), Fact::Known)),
+        remote_bdf: fact(link.remote_bdf)
+            .and_then(|bdf| bdf.parse().map_or(Fact::Unknown(Why::Broken), Fact::Known)),
     }
 }
 
@@ -240,7 +256,7 @@ mod tests {
     use super::*;
 
     /// What NVML answered on a machine with two H200, cut to what was wanted.
-    fn reduced(want: NvmlWant) -> Box<Nvml> {
+    fn reduced(want: NvmlQuery) -> Box<Nvml> {
         let all = include_str!("../../../tests/machines/h200-x2/nvml.json");
         match reduce(serde_json::from_str(all).expect("an answer"), want) {
             NvmlOutcome::Read(nvml) => nvml,
@@ -250,15 +266,21 @@ mod tests {
 
     #[test]
     fn of_an_answer_what_nobody_asked_for_is_left_out() {
-        let none = NvmlWant::default();
-        let links = reduced(NvmlWant { links: true, ..none });
+        let none = NvmlQuery::default();
+        let links = reduced(NvmlQuery {
+            links: true,
+            ..none
+        });
         assert_eq!((links.gpus.len(), links.pairs.len()), (2, 0));
         let gpu = &links.gpus[0];
         assert!(gpu.name.known().is_some() && gpu.active_links.known().is_some());
-        assert_eq!((&gpu.bar1, &gpu.memory_total), (&Fact::default(), &Fact::default()));
+        assert_eq!(
+            (&gpu.bar1, &gpu.memory_total),
+            (&Fact::default(), &Fact::default())
+        );
 
         let only = P2pCapability::Read;
-        let peers = reduced(NvmlWant {
+        let peers = reduced(NvmlQuery {
             p2p: true,
             p2p_only: Some(only),
             ..none
@@ -266,8 +288,17 @@ mod tests {
         assert_eq!(peers.gpus[0].active_links, Fact::default());
         assert!(!peers.pairs.is_empty());
         for (capability, status) in peers.pairs.iter().flat_map(|pair| &pair.p2p) {
-            assert_eq!(status.known().is_some(), *capability == only, "{capability:?}");
+            assert_eq!(
+                status.known().is_some(),
+                *capability == only,
+                "{capability:?}"
+            );
         }
-        assert!(reduced(NvmlWant::EVERYTHING).gpus[0].bar1.known().is_some());
+        assert!(
+            reduced(NvmlQuery::EVERYTHING).gpus[0]
+                .bar1
+                .known()
+                .is_some()
+        );
     }
 }

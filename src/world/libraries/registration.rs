@@ -1,16 +1,16 @@
-//! A trial of every GPU with every RDMA device: some of its memory is registered by each road, and the device's doorbell with
+//! A trial of every GPU with every RDMA device: some of its memory is registered by each memory path, and the device's doorbell with
 //! it, and both are given back at once.
 
 use std::collections::BTreeMap;
 
-use ::verbs::{Access, Context, Domain, Road, RoadError, device_names};
+use ::verbs::{Access, Context, MemoryPath, MemoryPathError, ProtectionDomain, device_names};
 use gpu::{Allocation, Device, DeviceMemory, Gpu, Kind};
 
 use super::doorbell::{self, Doorbell};
 use super::verbs::refusal;
 use crate::model::{
-    CardTrial, DoorbellTrial, DoorbellTrials, GpuRegistration, RegistrationOutcome, RegistrationTrial, RoadTrial,
-    Roads, VerbsRefusal,
+    DoorbellTrial, DoorbellTrials, GpuRegistration, MemoryPathTrial, MemoryPaths, NicTrial,
+    RegistrationOutcome, RegistrationTrial, VerbsError,
 };
 
 /// A page of the GPU's largest kind, so that a dma-buf holds whole pages.
@@ -19,7 +19,7 @@ const BYTES: usize = 2 << 20;
 /// Virtual functions may be hundreds: of more devices than these the first are tried.
 const MOST_DEVICES: usize = 64;
 
-/// What a card does in any case: memory receives what was sent.
+/// What a NIC does in any case: memory receives what was sent.
 const RECEIVING: Access = Access {
     local_write: true,
     remote_write: false,
@@ -28,7 +28,7 @@ const RECEIVING: Access = Access {
     relaxed_ordering: false,
 };
 
-/// EOPNOTSUPP: a road or an access that the card has not.
+/// EOPNOTSUPP: a memory path or an access that the NIC has not.
 const NOT_SUPPORTED: i32 = 95;
 
 /// Tries each GPU in this process.
@@ -39,7 +39,7 @@ pub fn try_each() -> RegistrationOutcome {
 fn tried() -> Result<Vec<GpuRegistration>, RegistrationOutcome> {
     // Verbs first: to list devices costs no context.
     let names = device_names().map_err(|error| {
-        let VerbsRefusal { reason, .. } = refusal(&error);
+        let VerbsError { reason, .. } = refusal(&error);
         match error.is_absent() {
             true => RegistrationOutcome::Absent { reason },
             false => RegistrationOutcome::Failed { reason },
@@ -61,29 +61,29 @@ fn tried() -> Result<Vec<GpuRegistration>, RegistrationOutcome> {
     if gpus.is_empty() {
         return Err(failed("CUDA counts no GPU"));
     }
-    let cards: Cards = names.into_iter().take(MOST_DEVICES).map(open).collect();
-    Ok(gpus.iter().map(|gpu| try_one(gpu, &cards)).collect())
+    let nics: Nics = names.into_iter().take(MOST_DEVICES).map(open).collect();
+    Ok(gpus.iter().map(|gpu| try_one(gpu, &nics)).collect())
 }
 
 /// Each device, opened once.
-type Cards = BTreeMap<String, Result<Card, VerbsRefusal>>;
+type Nics = BTreeMap<String, Result<Nic, VerbsError>>;
 
-struct Card {
-    domain: Domain,
+struct Nic {
+    domain: ProtectionDomain,
     /// None where it is of another make than mlx5.
     doorbell: Option<Doorbell>,
 }
 
-fn open(name: String) -> (String, Result<Card, VerbsRefusal>) {
+fn open(name: String) -> (String, Result<Nic, VerbsError>) {
     let domain = Context::open(&name).and_then(|context| context.domain());
-    let card = domain.map(|domain| Card {
+    let nic = domain.map(|domain| Nic {
         doorbell: doorbell::of(&domain),
         domain,
     });
-    (name, card.map_err(|error| refusal(&error)))
+    (name, nic.map_err(|error| refusal(&error)))
 }
 
-fn try_one(device: &Device, cards: &Cards) -> GpuRegistration {
+fn try_one(device: &Device, nics: &Nics) -> GpuRegistration {
     let gpu = Gpu::open(device.ordinal);
     let memory = match &gpu {
         Ok(gpu) => gpu
@@ -91,28 +91,30 @@ fn try_one(device: &Device, cards: &Cards) -> GpuRegistration {
             .map_err(|error| gpu::sentence(&error)),
         Err(error) => Err(gpu::sentence(error)),
     };
-    let with = |memory: &DeviceMemory, card: &Result<Card, VerbsRefusal>| match card {
-        Ok(Card { domain, .. }) => CardTrial::Opened(Roads {
-            dmabuf: register(domain, Road::Dmabuf, memory),
-            peermem: register(domain, Road::Peermem, memory),
+    let with = |memory: &DeviceMemory, nic: &Result<Nic, VerbsError>| match nic {
+        Ok(Nic { domain, .. }) => NicTrial::Opened(MemoryPaths {
+            dmabuf: register(domain, MemoryPath::Dmabuf, memory),
+            peermem: register(domain, MemoryPath::Peermem, memory),
         }),
-        Err(refusal) => CardTrial::Refused(refusal.clone()),
+        Err(refusal) => NicTrial::Refused(refusal.clone()),
     };
     GpuRegistration {
         bdf: device.pci.and_then(|pci| pci.to_string().parse().ok()),
         ordinal: device.ordinal,
         trial: match memory {
             Ok(memory) => {
-                let each = cards.iter().map(|(name, card)| (name.clone(), with(&memory, card)));
+                let each = nics
+                    .iter()
+                    .map(|(name, nic)| (name.clone(), with(&memory, nic)));
                 RegistrationTrial::Tried(each.collect())
             }
             Err(reason) => RegistrationTrial::NotTried { reason },
         },
         doorbells: Some(match &gpu {
             Ok(gpu) => {
-                let each = cards.iter();
+                let each = nics.iter();
                 DoorbellTrials::Tried(
-                    each.filter_map(|(name, card)| Some((name.clone(), ring(gpu, card)?)))
+                    each.filter_map(|(name, nic)| Some((name.clone(), ring(gpu, nic)?)))
                         .collect(),
                 )
             }
@@ -124,25 +126,32 @@ fn try_one(device: &Device, cards: &Cards) -> GpuRegistration {
 }
 
 /// What comes of a device's doorbell; none where it is of another make.
-fn ring(gpu: &Gpu, card: &Result<Card, VerbsRefusal>) -> Option<DoorbellTrial> {
-    match card {
-        Ok(card) => card.doorbell.as_ref().map(|doorbell| doorbell::ring(gpu, doorbell)),
+fn ring(gpu: &Gpu, nic: &Result<Nic, VerbsError>) -> Option<DoorbellTrial> {
+    match nic {
+        Ok(nic) => nic
+            .doorbell
+            .as_ref()
+            .map(|doorbell| doorbell::ring(gpu, doorbell)),
         Err(refusal) => Some(DoorbellTrial::Closed(refusal.clone())),
     }
 }
 
-/// Registers memory by one road; the registration ends before this returns.
-fn register(domain: &Domain, road: Road, memory: &DeviceMemory) -> RoadTrial {
-    let register = |access| domain.register_by(road, memory, access).map(drop);
+/// Registers memory by one memory path; the registration ends before this returns.
+fn register(
+    domain: &ProtectionDomain,
+    memory_path: MemoryPath,
+    memory: &DeviceMemory,
+) -> MemoryPathTrial {
+    let register = |access| domain.register_by(memory_path, memory, access).map(drop);
     let registered = match register(Access::ALL) {
-        // A card without atomic operations, or without writes from afar (EFA), says so with the number of a missing road.
+        // A NIC without atomic operations, or without writes from afar (EFA), says so with the number of a missing memory path.
         Err(error) if error.errno() == Some(NOT_SUPPORTED) => register(RECEIVING),
         registered => registered,
     };
     match registered {
-        Ok(()) => RoadTrial::Registered,
-        Err(RoadError::Verbs(error)) => RoadTrial::Refused(refusal(&error)),
-        Err(error) => RoadTrial::Withheld {
+        Ok(()) => MemoryPathTrial::Registered,
+        Err(MemoryPathError::Verbs(error)) => MemoryPathTrial::Refused(refusal(&error)),
+        Err(error) => MemoryPathTrial::Withheld {
             reason: gpu::sentence(&error),
         },
     }

@@ -5,11 +5,13 @@ use std::error::Error as _;
 
 use ::verbs::{Context, Dmabuf, Error, Library, device_names};
 
-use super::VerbsWant;
-use crate::model::{DmabufAnswer, Fact, Verbs, VerbsDevice, VerbsOutcome, VerbsPort, VerbsRefusal, VerbsTrial, Why};
+use super::VerbsQuery;
+use crate::model::{
+    DmabufAnswer, Fact, Verbs, VerbsDevice, VerbsError, VerbsOutcome, VerbsPort, VerbsTrial, Why,
+};
 
 /// Reads libibverbs in this process.
-pub fn read(want: VerbsWant) -> VerbsOutcome {
+pub fn read(want: VerbsQuery) -> VerbsOutcome {
     let read = || -> Result<Verbs, Error> {
         let library = Library::open()?;
         let devices = device_names()?;
@@ -26,14 +28,14 @@ pub fn read(want: VerbsWant) -> VerbsOutcome {
             reason: error.to_string(),
         },
         Err(error) => {
-            let VerbsRefusal { code, reason } = refusal(&error);
+            let VerbsError { code, reason } = refusal(&error);
             VerbsOutcome::Failed { code, reason }
         }
     }
 }
 
 /// What was asked of a recorded answer, which may hold more.
-pub fn reduce(mut outcome: VerbsOutcome, want: VerbsWant) -> VerbsOutcome {
+pub fn reduce(mut outcome: VerbsOutcome, want: VerbsQuery) -> VerbsOutcome {
     if let VerbsOutcome::Read(verbs) = &mut outcome
         && !want.trials
     {
@@ -47,7 +49,10 @@ fn trials(devices: &[String]) -> BTreeMap<String, VerbsTrial> {
         Ok(context) => VerbsTrial::Opened(device(&context)),
         Err(error) => VerbsTrial::Refused(refusal(&error)),
     };
-    devices.iter().map(|name| (name.clone(), trial(name))).collect()
+    devices
+        .iter()
+        .map(|name| (name.clone(), trial(name)))
+        .collect()
 }
 
 fn device(context: &Context) -> VerbsDevice {
@@ -76,8 +81,8 @@ fn device(context: &Context) -> VerbsDevice {
 }
 
 /// An error and its cause in one sentence.
-pub fn refusal(error: &Error) -> VerbsRefusal {
-    VerbsRefusal {
+pub fn refusal(error: &Error) -> VerbsError {
+    VerbsError {
         code: error.errno(),
         reason: match error.source() {
             Some(source) => format!("{error}: {source}"),

@@ -95,12 +95,20 @@ pub fn dumps() -> Vec<Input> {
         ),
         Input::new(
             "hwloc infos",
-            filled(&xml(""), |_| "<info name=\"a\" value=\"b\"/>".to_owned(), end),
+            filled(
+                &xml(""),
+                |_| "<info name=\"a\" value=\"b\"/>".to_owned(),
+                end,
+            ),
         ),
         Input::new("hwloc attributes", attributes + "/></object></topology>"),
         Input::new(
             "rdma_topo",
-            filled("[", |at| rdma_topo(at) + ",\n", &(rdma_topo(0xff_ff00) + "]")),
+            filled(
+                "[",
+                |at| rdma_topo(at) + ",\n",
+                &(rdma_topo(0xff_ff00) + "]"),
+            ),
         ),
         Input::new("rdma_topo empty", filled("[", |_| "{},".to_owned(), "{}]")),
         Input::new("rdma_topo deep", "[".repeat(LARGEST)),

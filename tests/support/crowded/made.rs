@@ -30,14 +30,17 @@ pub(super) struct Made {
 
 impl Made {
     pub(super) fn new() -> Self {
-        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded/h200-x4/snapshot.json");
+        let recorded =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded/h200-x4/snapshot.json");
         let mut document: Value =
             serde_json::from_str(&fs::read_to_string(recorded).expect("a snapshot")).expect("JSON");
         document["libraries"] = json!({});
         let Value::Object(mut files) = document["files"].take() else {
             panic!("a snapshot has files");
         };
-        files.retain(|path, _| !path.starts_with(PCI) && !path.starts_with("/proc/driver/nvidia/gpus"));
+        files.retain(|path, _| {
+            !path.starts_with(PCI) && !path.starts_with("/proc/driver/nvidia/gpus")
+        });
         files.insert(
             "/proc/cpuinfo".to_owned(),
             json!({"text": "vendor_id\t: GenuineIntel\nflags\t\t: fpu\n"}),
@@ -55,9 +58,20 @@ impl Made {
         self.files.insert(path.into(), recorded);
     }
 
-    fn function(&mut self, bdf: &str, above: &[String], (vendor, device, class): (u16, u16, u32), kind: u16) {
+    fn function(
+        &mut self,
+        bdf: &str,
+        above: &[String],
+        (vendor, device, class): (u16, u16, u32),
+        kind: u16,
+    ) {
         let root = above.first().map_or(bdf, String::as_str);
-        let way = [&[format!("pci{}", &root[..root.len() - 5])], above, &[bdf.to_owned()]].concat();
+        let way = [
+            &[format!("pci{}", &root[..root.len() - 5])],
+            above,
+            &[bdf.to_owned()],
+        ]
+        .concat();
         self.put(
             format!("{PCI}/{bdf}"),
             json!({"link": format!("../../../devices/{}", way.join("/"))}),
@@ -79,7 +93,10 @@ impl Made {
             // Access control services that redirect requests, completions and what goes upstream.
             parts.push(json!({"at": 256, "bytes": hex(&[0x0d, 0, 1, 0, 0x5f, 0, 0x1d, 0])}));
         }
-        self.put(format!("{PCI}/{bdf}/config"), json!({"parts": parts, "end": 4096}));
+        self.put(
+            format!("{PCI}/{bdf}/config"),
+            json!({"parts": parts, "end": 4096}),
+        );
         self.put(format!("{PCI}/{bdf}/numa_node"), json!({"text": "0\n"}));
         self.functions.push(bdf.to_owned());
     }
@@ -105,8 +122,14 @@ impl Made {
             json!({"link": format!("../../devices/pci0000:00/{bdf}/infiniband/{name}")}),
         );
         self.put(format!("{class}/ports"), json!({"names": ["1"]}));
-        self.put(format!("{class}/ports/1/state"), json!({"text": "4: ACTIVE\n"}));
-        self.put(format!("{class}/ports/1/link_layer"), json!({"text": "Ethernet\n"}));
+        self.put(
+            format!("{class}/ports/1/state"),
+            json!({"text": "4: ACTIVE\n"}),
+        );
+        self.put(
+            format!("{class}/ports/1/link_layer"),
+            json!({"text": "Ethernet\n"}),
+        );
         self.nics.push(name);
     }
 
@@ -143,7 +166,11 @@ pub(super) fn address(number: usize, device: usize) -> String {
 pub fn lay_out_gpus(root: &Path, count: usize) {
     let mut made = Made::new();
     (0..count).for_each(|at| made.gpu(&address(at, 1), &[]));
-    for directory in [PCI, "/sys/bus/pci/drivers/nvidia", "/proc/driver/nvidia/gpus"] {
+    for directory in [
+        PCI,
+        "/sys/bus/pci/drivers/nvidia",
+        "/proc/driver/nvidia/gpus",
+    ] {
         fs::create_dir_all(root.join(&directory[1..])).expect("a directory");
     }
     for bdf in &made.functions {

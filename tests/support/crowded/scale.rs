@@ -19,7 +19,10 @@ pub fn scaled(name: &str, snapshot: &str, rows: usize) -> Input {
     let Value::Object(files) = document["files"].take() else {
         panic!("a snapshot has files");
     };
-    let names: BTreeSet<String> = CLASSES.iter().flat_map(|class| listed(&files, class)).collect();
+    let names: BTreeSet<String> = CLASSES
+        .iter()
+        .flat_map(|class| listed(&files, class))
+        .collect();
     let of_one = listed(&files, "/proc/driver/nvidia/gpus").len()
         + listed(&files, CLASSES[0]).len()
         + listed(&files, CLASSES[2]).len();
@@ -61,7 +64,9 @@ pub fn scaled(name: &str, snapshot: &str, rows: usize) -> Input {
 }
 
 fn listed(files: &Map<String, Value>, directory: &str) -> Vec<String> {
-    let names = files.get(directory).and_then(|recorded| recorded["names"].as_array());
+    let names = files
+        .get(directory)
+        .and_then(|recorded| recorded["names"].as_array());
     let names = names.into_iter().flatten().filter_map(Value::as_str);
     names.map(str::to_owned).collect()
 }
@@ -95,10 +100,16 @@ impl Copy<'_> {
             Some(rest) => ("pci", rest),
             None => ("", name),
         };
-        let domain = rest.get(..4).and_then(|domain| u32::from_str_radix(domain, 16).ok());
+        let domain = rest
+            .get(..4)
+            .and_then(|domain| u32::from_str_radix(domain, 16).ok());
         match domain {
             Some(domain) if rest.get(4..5) == Some(":") => {
-                format!("{head}{:04x}{}", domain | (self.number as u32) << 16, &rest[4..])
+                format!(
+                    "{head}{:04x}{}",
+                    domain | (self.number as u32) << 16,
+                    &rest[4..]
+                )
             }
             _ if self.names.contains(name) => format!("{name}k{}", self.number),
             _ => name.to_owned(),

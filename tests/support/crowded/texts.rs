@@ -11,8 +11,8 @@ fn repeated(name: &str, text: &str) -> Input {
 
 /// Logs for `gdr explain`.
 pub fn logs() -> Vec<Input> {
-    let table =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/symptoms.md")).expect("the symptoms");
+    let table = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/symptoms.md"))
+        .expect("the symptoms");
     let examples = table
         .split("```text\n")
         .skip(1)
@@ -45,9 +45,16 @@ pub fn profiles() -> Vec<Input> {
         Input::new("arrays", format!("a = {}", "[".repeat((1 << 20) - 8))),
         Input::new(
             "keys",
-            (0..60_000).map(|at| format!("k{at} = {at}\n")).collect::<String>(),
+            (0..60_000)
+                .map(|at| format!("k{at} = {at}\n"))
+                .collect::<String>(),
         ),
-        Input::new("tables", (0..60_000).map(|at| format!("[t{at}]\n")).collect::<String>()),
+        Input::new(
+            "tables",
+            (0..60_000)
+                .map(|at| format!("[t{at}]\n"))
+                .collect::<String>(),
+        ),
     ]
 }
 
@@ -57,8 +64,14 @@ pub fn journals() -> Vec<Input> {
     vec![
         repeated("spaces", " "),
         repeated("brackets", "["),
-        Input::new("steps", format!("{head}{}{{}}]}}", "{},".repeat((1 << 20) / 3 - 100))),
-        Input::new("all steps", format!("{head}{}{{}}]}}", "{},".repeat(LARGEST / 3 - 100))),
+        Input::new(
+            "steps",
+            format!("{head}{}{{}}]}}", "{},".repeat((1 << 20) / 3 - 100)),
+        ),
+        Input::new(
+            "all steps",
+            format!("{head}{}{{}}]}}", "{},".repeat(LARGEST / 3 - 100)),
+        ),
     ]
 }
 
@@ -74,7 +87,10 @@ pub const PLACES: [(&str, &str); 10] = [
     ("proc/cpuinfo", "vendor_id\t: GenuineIntel\n"),
     ("proc/devices", "1 mem\n"),
     ("etc/security/limits.conf", "* - memlock 1\n"),
-    ("etc/modprobe.d/a.conf", "options nvidia NVreg_EnableStreamMemOPs=1\n"),
+    (
+        "etc/modprobe.d/a.conf",
+        "options nvidia NVreg_EnableStreamMemOPs=1\n",
+    ),
     ("etc/default/grub", "GRUB_CMDLINE_LINUX=\"iommu=pt\"\n"),
     ("sys/bus/pci/devices/0000:00:00.0/vendor", "0x10de\n"),
 ];

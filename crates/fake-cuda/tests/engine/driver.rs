@@ -26,14 +26,17 @@ pub fn seeing(test: &str, machine: &Value, visible: Option<&str>, case: impl FnO
     fs::write(&file, machine.to_string()).expect("a file");
     let library = cuda::build(Driver::Current).expect("the simulated library");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", test, "--nocapture"]).env(CASE, test);
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env(CASE, test);
     command.env_remove("CUDA_VISIBLE_DEVICES");
     command.envs(visible.map(|list| ("CUDA_VISIBLE_DEVICES", list)));
     let output = command
         .envs(cuda::environment(&library, &file))
         .output()
         .expect("it starts");
-    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     // A name that is no test's would pass without a call.
     let has_run = said[0].contains("1 passed");
     assert!(output.status.success() && has_run, "{}", said.concat());
@@ -202,7 +205,10 @@ impl Cuda {
 
     pub fn stream(&self) -> usize {
         let mut out = 0;
-        assert_eq!(call!(self, cuStreamCreate(&mut out => *mut usize, 1 => u32)), 0);
+        assert_eq!(
+            call!(self, cuStreamCreate(&mut out => *mut usize, 1 => u32)),
+            0
+        );
         out
     }
 
@@ -220,7 +226,10 @@ impl Cuda {
 
     pub fn event(&self) -> usize {
         let mut out = 0;
-        assert_eq!(call!(self, cuEventCreate(&mut out => *mut usize, 0 => u32)), 0);
+        assert_eq!(
+            call!(self, cuEventCreate(&mut out => *mut usize, 0 => u32)),
+            0
+        );
         out
     }
 
@@ -234,9 +243,11 @@ impl Cuda {
 
     pub fn elapsed(&self, from: usize, to: usize) -> Result<f32, u32> {
         let mut out = 0.0;
-        let code = call!(self, cuEventElapsedTime_v2(&mut out => *mut f32, from => usize, to => usize));
+        let code =
+            call!(self, cuEventElapsedTime_v2(&mut out => *mut f32, from => usize, to => usize));
         let mut older = 0.0;
-        let again = call!(self, cuEventElapsedTime(&mut older => *mut f32, from => usize, to => usize));
+        let again =
+            call!(self, cuEventElapsedTime(&mut older => *mut f32, from => usize, to => usize));
         assert_eq!((code, out), (again, older), "both versions of the function");
         answer(code, out)
     }
@@ -258,7 +269,12 @@ impl Cuda {
     }
 
     /// From the memory of one context's GPU to another's.
-    pub fn peer_copy(&self, (to, to_context): (u64, usize), (from, from_context): (u64, usize), bytes: usize) -> u32 {
+    pub fn peer_copy(
+        &self,
+        (to, to_context): (u64, usize),
+        (from, from_context): (u64, usize),
+        bytes: usize,
+    ) -> u32 {
         call!(
             self,
             cuMemcpyPeerAsync(
@@ -275,7 +291,9 @@ impl Cuda {
     pub fn batch(&self, stream: usize, operations: &[(u32, u64, u64, u32)]) -> u32 {
         let mut list: Vec<[u64; 6]> = operations
             .iter()
-            .map(|&(operation, address, value, flags)| [operation.into(), address, value, flags.into(), 0, 0])
+            .map(|&(operation, address, value, flags)| {
+                [operation.into(), address, value, flags.into(), 0, 0]
+            })
             .collect();
         call!(self, cuStreamBatchMemOp_v2(
             stream => usize, list.len() as u32 => u32, list.as_mut_ptr() => *mut [u64; 6], 0 => u32,
@@ -294,7 +312,9 @@ impl Cuda {
         let entries = kernels
             .iter()
             .map(|name| format!(".visible .entry {name}(\n)\n{{ ret; }}\n"));
-        let text: String = std::iter::once(".version 6.0\n".to_owned()).chain(entries).collect();
+        let text: String = std::iter::once(".version 6.0\n".to_owned())
+            .chain(entries)
+            .collect();
         let text = CString::new(text).expect("no NUL");
         let mut out = 0;
         let code = call!(self, cuModuleLoadData(&mut out => *mut usize, text.as_ptr().cast() => *const c_void));
@@ -327,10 +347,15 @@ impl Cuda {
 
     pub fn error_name(&self, code: u32) -> Option<String> {
         let mut out = std::ptr::null();
-        let answer = call!(self, cuGetErrorName(code => u32, &mut out => *mut *const std::ffi::c_char));
+        let answer =
+            call!(self, cuGetErrorName(code => u32, &mut out => *mut *const std::ffi::c_char));
         assert_eq!(answer != 0, out.is_null());
         // SAFETY: not null: a text of the library's own.
-        (answer == 0).then(|| unsafe { std::ffi::CStr::from_ptr(out) }.to_string_lossy().into_owned())
+        (answer == 0).then(|| {
+            unsafe { std::ffi::CStr::from_ptr(out) }
+                .to_string_lossy()
+                .into_owned()
+        })
     }
 }
 

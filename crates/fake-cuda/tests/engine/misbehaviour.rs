@@ -29,14 +29,21 @@ fn a_call_among_many_fails_and_what_comes_after_it() {
             assert_eq!(cuda.allocate(64), Err(2));
             assert!(cuda.allocate(64).is_ok());
             assert_eq!(
-                (cuda.copy(memory, memory + 8, 8), cuda.copy(memory, memory + 8, 8)),
+                (
+                    cuda.copy(memory, memory + 8, 8),
+                    cuda.copy(memory, memory + 8, 8)
+                ),
                 (0, 0)
             );
             assert_eq!(cuda.copy(memory, memory + 8, 8), 220);
             assert_eq!((cuda.synchronize(0), cuda.free(memory)), (220, 220));
             assert_eq!(cuda.current(contexts[1]), 0);
             assert_eq!(cuda.allocate(64), Err(220), "all GPUs");
-            assert_eq!((cuda.count(), cuda.release(1)), (2, 0), "what needs no context");
+            assert_eq!(
+                (cuda.count(), cuda.release(1)),
+                (2, 0),
+                "what needs no context"
+            );
         },
     );
 }
@@ -80,11 +87,21 @@ fn copies_between_gpus_are_lost_and_nobody_says_so() {
             assert_eq!(cuda.current(contexts[1]), 0);
             let there = cuda.allocate(64).expect("memory");
             assert_eq!(cuda.upload(there, b"there"), 0);
-            assert_eq!(cuda.peer_copy((here, contexts[0]), (there, contexts[1]), 4), 0);
+            assert_eq!(
+                cuda.peer_copy((here, contexts[0]), (there, contexts[1]), 4),
+                0
+            );
             assert_eq!(cuda.download(here, 4), Ok(b"here".to_vec()));
-            assert_eq!(cuda.peer_copy((there, contexts[1]), (here, contexts[0]), 4), 0);
+            assert_eq!(
+                cuda.peer_copy((there, contexts[1]), (here, contexts[0]), 4),
+                0
+            );
             assert_eq!(cuda.download(there, 5), Ok(b"\0\0\0\0e".to_vec()));
-            assert_eq!(cuda.copy(there + 8, there + 4, 1), 0, "its own memory is sound");
+            assert_eq!(
+                cuda.copy(there + 8, there + 4, 1),
+                0,
+                "its own memory is sound"
+            );
             assert_eq!(cuda.download(there + 8, 1), Ok(b"e".to_vec()));
         },
     );
@@ -114,7 +131,10 @@ fn bits_are_wrong_between_kernels_and_hosts_too() {
         wrong[16] = 0x11;
         assert_eq!(cuda.download(there, 32), Ok(wrong));
         assert_eq!(cuda.download(there, 100), Ok(vec![0; 100]));
-        assert_eq!(cuda.peer_copy((there, contexts[1]), (here, contexts[0]), 32), 0);
+        assert_eq!(
+            cuda.peer_copy((there, contexts[1]), (here, contexts[0]), 32),
+            0
+        );
         assert_eq!(cuda.download(there, 32), Ok(vec![1; 32]));
     });
 }
@@ -122,27 +142,38 @@ fn bits_are_wrong_between_kernels_and_hosts_too() {
 #[test]
 fn a_function_takes_its_time() {
     let more = json!({"gpus": [{}, {"stall": {"cuStreamSynchronize": 40}}], "stall": {"cuStreamSynchronize": 20}});
-    on("misbehaviour::a_function_takes_its_time", &machine(&more), |cuda| {
-        let contexts = cuda.start(2);
-        let begun = Instant::now();
-        assert_eq!(cuda.synchronize(0), 0);
-        let one = begun.elapsed();
-        assert!(one >= Duration::from_millis(20), "{one:?}");
-        assert_eq!(cuda.current(contexts[1]), 0);
-        assert_eq!(cuda.synchronize(0), 0);
-        let other = begun.elapsed() - one;
-        assert!(other >= Duration::from_millis(60), "{other:?}");
-    });
+    on(
+        "misbehaviour::a_function_takes_its_time",
+        &machine(&more),
+        |cuda| {
+            let contexts = cuda.start(2);
+            let begun = Instant::now();
+            assert_eq!(cuda.synchronize(0), 0);
+            let one = begun.elapsed();
+            assert!(one >= Duration::from_millis(20), "{one:?}");
+            assert_eq!(cuda.current(contexts[1]), 0);
+            assert_eq!(cuda.synchronize(0), 0);
+            let other = begun.elapsed() - one;
+            assert!(other >= Duration::from_millis(60), "{other:?}");
+        },
+    );
 }
 
 #[test]
 fn codes_have_names() {
-    on("misbehaviour::codes_have_names", &machine(&json!({})), |cuda| {
-        // From cuda.h.
-        assert_eq!(cuda.error_name(220).as_deref(), Some("CUDA_ERROR_NVLINK_UNCORRECTABLE"));
-        assert_eq!(cuda.error_name(0).as_deref(), Some("CUDA_SUCCESS"));
-        assert_eq!(cuda.error_name(4711), None);
-    });
+    on(
+        "misbehaviour::codes_have_names",
+        &machine(&json!({})),
+        |cuda| {
+            // From cuda.h.
+            assert_eq!(
+                cuda.error_name(220).as_deref(),
+                Some("CUDA_ERROR_NVLINK_UNCORRECTABLE")
+            );
+            assert_eq!(cuda.error_name(0).as_deref(), Some("CUDA_SUCCESS"));
+            assert_eq!(cuda.error_name(4711), None);
+        },
+    );
 }
 
 /// One test for each list, as each is a process's.
@@ -182,10 +213,16 @@ fn registers_are_refused_where_the_machine_says_so_and_memory_is_not() {
             let contexts = cuda.start(2);
             let mut page = vec![0_u8; 4096];
             assert_eq!(cuda.current(contexts[0]), 0);
-            assert_eq!((cuda.register_as(7, &mut page), cuda.register(&mut page)), (800, 0));
+            assert_eq!(
+                (cuda.register_as(7, &mut page), cuda.register(&mut page)),
+                (800, 0)
+            );
             assert_eq!(cuda.unregister(&mut page), 0);
             assert_eq!(cuda.current(contexts[1]), 0);
-            assert_eq!((cuda.register_as(7, &mut page), cuda.register(&mut page)), (304, 0));
+            assert_eq!(
+                (cuda.register_as(7, &mut page), cuda.register(&mut page)),
+                (304, 0)
+            );
         },
     );
 }

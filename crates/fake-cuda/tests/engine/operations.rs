@@ -64,7 +64,10 @@ fn a_batch_is_done_in_order_and_waits_for_each_condition() {
             assert_eq!(cuda.batch(other, &[(WRITE32, word, 6, 0)]), 0);
             far(3);
             assert_eq!(
-                cuda.batch(other, &[(WRITE32, word + 4, 1 << 8, 0), (WRITE32, word, 9, 0)]),
+                cuda.batch(
+                    other,
+                    &[(WRITE32, word + 4, 1 << 8, 0), (WRITE32, word, 9, 0)]
+                ),
                 0
             );
             assert_eq!(cuda.synchronize(stream), 0);
@@ -100,9 +103,17 @@ fn what_cuda_refuses_is_refused_and_nothing_of_it_done() {
             for operation in [(FLUSH, 0, 0, 0), (WAIT32, word, 1, FLUSHED)] {
                 assert_eq!(refused(operation), 801, "{operation:x?}");
             }
-            assert_eq!(cuda.batch(stream, &[(WRITE32, word, 1, 0); 256]), 1, "too many");
+            assert_eq!(
+                cuda.batch(stream, &[(WRITE32, word, 1, 0); 256]),
+                1,
+                "too many"
+            );
             assert_eq!(cuda.batch_v1(stream, (WRITE32, word, 1, 0)), 801, "off");
-            assert_eq!(cuda.batch(0xdead, &[(WRITE32, word, 1, 0)]), 400, "no stream");
+            assert_eq!(
+                cuda.batch(0xdead, &[(WRITE32, word, 1, 0)]),
+                400,
+                "no stream"
+            );
             assert_eq!(cuda.download(word, 4), Ok(vec![0; 4]));
             assert_eq!(cuda.batch(stream, &[(WRITE32, word, 1, 0); 255]), 0);
             assert_eq!(cuda.batch(stream, &[]), 0);
@@ -113,8 +124,15 @@ fn what_cuda_refuses_is_refused_and_nothing_of_it_done() {
             let stream = cuda.stream();
             assert_eq!(cuda.batch(stream, &[(WAIT32, word, 1, NOR)]), 801);
             assert_eq!(cuda.batch(stream, &[(WRITE64, word, 1, 0)]), 801);
-            assert_eq!(cuda.batch(stream, &[(FLUSH, 0, 0, 0), (WAIT32, word, 0, FLUSHED)]), 0);
-            assert_eq!(cuda.batch_v1(stream, (WRITE32, word, 3, 1)), 0, "without a fence");
+            assert_eq!(
+                cuda.batch(stream, &[(FLUSH, 0, 0, 0), (WAIT32, word, 0, FLUSHED)]),
+                0
+            );
+            assert_eq!(
+                cuda.batch_v1(stream, (WRITE32, word, 3, 1)),
+                0,
+                "without a fence"
+            );
             assert_eq!(cuda.batch_v1(stream, (BARRIER, 0, 0, 0)), 1, "of v2 alone");
             assert_eq!(cuda.synchronize(stream), 0);
             assert_eq!(cuda.download(word, 4), Ok(vec![3, 0, 0, 0]));

@@ -97,7 +97,9 @@ impl Attributes {
         let (_, attribute) = self.find(which).ok_or(libc::EINVAL)?;
         let length = answer.len().min(attribute.length.into());
         // SAFETY: the caller's room, as much as the attribute says.
-        unsafe { std::ptr::copy_nonoverlapping(answer.as_ptr(), attribute.data as *mut u8, length) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(answer.as_ptr(), attribute.data as *mut u8, length)
+        };
         Ok(())
     }
 

@@ -1,11 +1,11 @@
-//! Where the card hears of what commands made: the same objects as the older protocol makes, with the places of this process in which they
-//! lie. A card that does not execute remembers them, and queues and registers are the test's.
+//! Where the NIC hears of what commands made: the same objects as the older protocol makes, with the places of this process in which they
+//! lie. A NIC that does not execute remembers them, and queues and registers are the test's.
 //!
-//! The lock of this protocol's objects is held here, and the card's is taken for the time of the call: never the other way round.
+//! The lock of this protocol's objects is held here, and the NIC's is taken for the time of the call: never the other way round.
 
-use crate::card::world;
 use crate::ioctl::pair::Pair;
 use crate::ioctl::queue::Queue;
+use crate::nic::world;
 
 /// A completion queue was made.
 pub fn queue_made(queue: &Queue) {

@@ -11,7 +11,10 @@ pub struct Words(pub Vec<u8>);
 
 impl Words {
     fn word(&self, at: usize) -> u32 {
-        let bytes = self.0.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        let bytes = self
+            .0
+            .get(at..at + 4)
+            .and_then(|bytes| bytes.try_into().ok());
         bytes.map_or(0, u32::from_be_bytes)
     }
 
@@ -27,7 +30,10 @@ impl Words {
 
     /// Sixteen bytes: a GID.
     pub fn gid(&self, at: usize) -> [u8; 16] {
-        let bytes = self.0.get(at..at + 16).and_then(|bytes| bytes.try_into().ok());
+        let bytes = self
+            .0
+            .get(at..at + 16)
+            .and_then(|bytes| bytes.try_into().ok());
         bytes.unwrap_or([0; 16])
     }
 

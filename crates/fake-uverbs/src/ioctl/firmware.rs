@@ -29,27 +29,42 @@ mod attribute {
 
 /// Why a command is refused: `MLX5_CMD_STAT_*`, and a syndrome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refusal {
+pub struct FirmwareError {
     status: u32,
     syndrome: u32,
 }
 
-#[allow(non_snake_case, reason = "each is a status of mlx5, named as the kernel does")]
-impl Refusal {
+#[allow(
+    non_snake_case,
+    reason = "each is a status of mlx5, named as the kernel does"
+)]
+impl FirmwareError {
     pub const fn OPERATION(syndrome: u32) -> Self {
-        Self { status: 0x02, syndrome }
+        Self {
+            status: 0x02,
+            syndrome,
+        }
     }
 
     pub const fn PARAMETER(syndrome: u32) -> Self {
-        Self { status: 0x03, syndrome }
+        Self {
+            status: 0x03,
+            syndrome,
+        }
     }
 
     pub const fn RESOURCE(syndrome: u32) -> Self {
-        Self { status: 0x05, syndrome }
+        Self {
+            status: 0x05,
+            syndrome,
+        }
     }
 
     pub const fn STATE(syndrome: u32) -> Self {
-        Self { status: 0x10, syndrome }
+        Self {
+            status: 0x10,
+            syndrome,
+        }
     }
 }
 
@@ -91,7 +106,7 @@ impl World {
                 self.pairs.insert(handle, pair);
                 Ok(number)
             }
-            _ => Err(Refusal::OPERATION(0xe2_0000)),
+            _ => Err(FirmwareError::OPERATION(0xe2_0000)),
         });
         let made = made.map(|number| {
             let mut answer = Words(vec![0; 16]);
@@ -107,7 +122,10 @@ impl World {
         let command = Words(call.bytes(attribute::COMMAND)?);
         let code = command.get(fields::OPCODE);
         let handle = call.u32(attribute::HANDLE)?;
-        let pair = self.pairs.get_mut(&handle).filter(|pair| pair.context == context);
+        let pair = self
+            .pairs
+            .get_mut(&handle)
+            .filter(|pair| pair.context == context);
         let pair = pair.ok_or(libc::ENOENT)?;
         if command.get(fields::NUMBER) != pair.number {
             return Err(libc::EINVAL);
@@ -118,18 +136,29 @@ impl World {
             border::pair_changed(&changed);
             *pair = changed;
         }
-        answered(call, attribute::ANSWER, outcome.map(|()| Words(vec![0; 16])))
+        answered(
+            call,
+            attribute::ANSWER,
+            outcome.map(|()| Words(vec![0; 16])),
+        )
     }
 
     /// `MLX5_IB_METHOD_DEVX_OBJ_DESTROY`: `EBUSY` for a completion queue in which a queue pair completes.
     pub fn destroy(&mut self, context: c_int, call: &Attributes) -> Result<(), c_int> {
         let handle = call.u32(attribute::HANDLE)?;
-        if let Some(pair) = self.pairs.get(&handle).filter(|pair| pair.context == context) {
+        if let Some(pair) = self
+            .pairs
+            .get(&handle)
+            .filter(|pair| pair.context == context)
+        {
             border::pair_gone(pair);
             self.pairs.remove(&handle);
             return Ok(());
         }
-        let queue = self.queues.get(&handle).filter(|queue| queue.context == context);
+        let queue = self
+            .queues
+            .get(&handle)
+            .filter(|queue| queue.context == context);
         let queue = queue.ok_or(libc::ENOENT)?;
         let used = |pair: &Pair| [pair.send_queue, pair.receive_queue].contains(&queue.number);
         if self.pairs.values().any(used) {
@@ -142,10 +171,14 @@ impl World {
 }
 
 /// Puts the answer, or the refusal, where there is room; of a refusal the kernel says EREMOTEIO (`mlx5_cmd_check`).
-fn answered(call: &mut Attributes, which: u16, outcome: Result<Words, Refusal>) -> Result<(), c_int> {
+fn answered(
+    call: &mut Attributes,
+    which: u16,
+    outcome: Result<Words, FirmwareError>,
+) -> Result<(), c_int> {
     match outcome {
         Ok(answer) => call.put(which, &answer.0),
-        Err(Refusal { status, syndrome }) => {
+        Err(FirmwareError { status, syndrome }) => {
             let mut answer = Words(vec![0; 16]);
             answer.put(fields::STATUS, status);
             answer.put(fields::SYNDROME, syndrome);
@@ -156,19 +189,23 @@ fn answered(call: &mut Attributes, which: u16, outcome: Result<Words, Refusal>) 
 }
 
 /// Whether the environment has this command refused.
-fn refused(code: u32) -> Result<(), Refusal> {
+fn refused(code: u32) -> Result<(), FirmwareError> {
     let Ok(wanted) = std::env::var("FAKE_UVERBS_DEVX_REFUSE") else {
         return Ok(());
     };
-    let mut numbers = wanted.split(':').map(|digits| u32::from_str_radix(digits, 16));
+    let mut numbers = wanted
+        .split(':')
+        .map(|digits| u32::from_str_radix(digits, 16));
     match (numbers.next(), numbers.next(), numbers.next()) {
-        (Some(Ok(wanted)), Some(Ok(status)), Some(Ok(syndrome))) if wanted == code => Err(Refusal { status, syndrome }),
+        (Some(Ok(wanted)), Some(Ok(status)), Some(Ok(syndrome))) if wanted == code => {
+            Err(FirmwareError { status, syndrome })
+        }
         _ => Ok(()),
     }
 }
 
-/// `QUERY_HCA_CAP`, of what the card is now: general capabilities, and RoCE's.
-fn capabilities(which: u32, room: usize) -> Result<Words, Refusal> {
+/// `QUERY_HCA_CAP`, of what the NIC is now: general capabilities, and RoCE's.
+fn capabilities(which: u32, room: usize) -> Result<Words, FirmwareError> {
     let mut answer = Words(vec![0; room]);
     let told: &[_] = match which {
         0x1 => &[
@@ -181,7 +218,7 @@ fn capabilities(which: u32, room: usize) -> Result<Words, Refusal> {
         ],
         // Two clocks: the device's own choice is asked for.
         0x9 => &[(capability::QP_TS_FORMAT, 2)],
-        _ => return Err(Refusal::PARAMETER(0xe2_0001)),
+        _ => return Err(FirmwareError::PARAMETER(0xe2_0001)),
     };
     for (bits, value) in told {
         answer.put(*bits, *value);

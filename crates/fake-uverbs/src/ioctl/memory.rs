@@ -38,7 +38,7 @@ pub struct Memory {
     pub bytes: usize,
     /// Whether it came by a dma-buf: then it is mapped here.
     pub is_mapped: bool,
-    /// Whether the card may write it.
+    /// Whether the NIC may write it.
     pub is_writable: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct Page {
     pub number: u32,
 }
 
-/// A card's own page is 4 KiB.
+/// A NIC's own page is 4 KiB.
 const UAR: i64 = 4096;
 
 impl Memory {
@@ -74,7 +74,12 @@ impl Drop for Memory {
 impl World {
     /// `MLX5_IB_METHOD_DEVX_UMEM_REG`. An address is one of this process, as the kernel pins it. What comes as a dma-buf is a file of
     /// this process's memory: with an offset in it for an address.
-    pub fn add_memory(&mut self, context: c_int, call: &mut Attributes, takes_files: bool) -> Result<(), c_int> {
+    pub fn add_memory(
+        &mut self,
+        context: c_int,
+        call: &mut Attributes,
+        takes_files: bool,
+    ) -> Result<(), c_int> {
         let is_file = call.has(registration::DMABUF);
         if is_file && !takes_files {
             // As for every attribute that must be known and is not.
@@ -114,8 +119,14 @@ impl World {
             .memories
             .get(&handle)
             .is_some_and(|memory| memory.context == context);
-        let is_used = self.queues.values().any(|queue| queue.memories.contains(&handle))
-            || self.pairs.values().any(|pair| pair.memories.contains(&handle));
+        let is_used = self
+            .queues
+            .values()
+            .any(|queue| queue.memories.contains(&handle))
+            || self
+                .pairs
+                .values()
+                .any(|pair| pair.memories.contains(&handle));
         match (known, is_used) {
             (false, _) => Err(libc::ENOENT),
             (true, true) => Err(libc::EBUSY),
@@ -133,9 +144,9 @@ impl World {
             return Err(libc::EOPNOTSUPP);
         }
         let used = |index: i64| {
-            self.pages
-                .values()
-                .any(|page| page.context == context && i64::from(page.number) == index * (node::page() / UAR))
+            self.pages.values().any(|page| {
+                page.context == context && i64::from(page.number) == index * (node::page() / UAR)
+            })
         };
         // The first is none's, so that a number that nobody set is found out.
         let index = (1..256).find(|index| !used(*index)).ok_or(libc::ENOSPC)?;
@@ -154,7 +165,10 @@ impl World {
     /// `MLX5_IB_METHOD_UAR_OBJ_DESTROY`.
     pub fn drop_page(&mut self, context: c_int, call: &Attributes) -> Result<(), c_int> {
         let handle = call.u32(page::HANDLE)?;
-        let known = self.pages.get(&handle).filter(|page| page.context == context);
+        let known = self
+            .pages
+            .get(&handle)
+            .filter(|page| page.context == context);
         let number = known.ok_or(libc::ENOENT)?.number;
         if self
             .pairs

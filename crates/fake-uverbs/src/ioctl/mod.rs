@@ -1,4 +1,4 @@
-//! The newer protocol of the node, by `ioctl`, as far as DEVX goes: objects that commands to the card's firmware make, memory that they
+//! The newer protocol of the node, by `ioctl`, as far as DEVX goes: objects that commands to the NIC's firmware make, memory that they
 //! name, and pages of registers. With `FAKE_UVERBS_DEVX=1` it is spoken, and every other method is answered EPROTONOSUPPORT, upon which
 //! libibverbs writes that one command as before (rdma-core, `_execute_ioctl_fallback` in `libibverbs/cmd_fallback.c`).
 //!
@@ -6,7 +6,7 @@
 //! `FAKE_UVERBS_DEVX_REFUSE=OPCODE:STATUS:SYNDROME`, all hexadecimal, has the firmware refuse that command.
 //!
 //! From below: `attributes` (what a call brings), `fields` (what a command says), `memory` (what it names), `queue` and `pair` (what it
-//! makes), `firmware` (who executes it), `world` (all of them), `border` (where a card that executes hears of them), `told` (for tests).
+//! makes), `firmware` (who executes it), `world` (all of them), `border` (where a NIC that executes hears of them), `told` (for tests).
 //! The layouts are those of Linux' `include/uapi/rdma/rdma_user_ioctl_cmds.h`, `mlx5_user_ioctl_cmds.h` and
 //! `include/linux/mlx5/mlx5_ifc.h`, written apart from the code that is tested with them.
 
@@ -90,7 +90,9 @@ pub unsafe fn answer(context: c_int, request: c_ulong, argument: *mut c_void) ->
         (number::DEVX_OBJ, number::DEVX_OBJ_CREATE) => world.create(context, &mut call),
         (number::DEVX_OBJ, number::DEVX_OBJ_MODIFY) => world.modify(context, &mut call),
         (number::DEVX_OBJ, number::DEVX_OBJ_DESTROY) => world.destroy(context, &call),
-        (number::DEVX_UMEM, number::DEVX_UMEM_REG) => world.add_memory(context, &mut call, kernel() == Kernel::New),
+        (number::DEVX_UMEM, number::DEVX_UMEM_REG) => {
+            world.add_memory(context, &mut call, kernel() == Kernel::New)
+        }
         (number::DEVX_UMEM, number::DEVX_UMEM_DEREG) => world.drop_memory(context, &call),
         (number::UAR, number::UAR_OBJ_ALLOC) => world.add_page(context, &mut call),
         (number::UAR, number::UAR_OBJ_DESTROY) => world.drop_page(context, &call),

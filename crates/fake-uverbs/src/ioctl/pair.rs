@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::ioctl::fields::{Words, pair as at, path};
-use crate::ioctl::firmware::{Refusal, opcode};
+use crate::ioctl::firmware::{FirmwareError, opcode};
 use crate::ioctl::world::World;
 
 /// States: `MLX5_QPC_STATE_*`.
@@ -44,12 +44,12 @@ pub struct Pair {
 pub struct Attributes {
     pub state: u8,
     pub port: u32,
-    /// Of the far side: reads 4, writes 2, atomic operations 1.
+    /// Of the remote side: reads 4, writes 2, atomic operations 1.
     pub rights: u32,
     pub atomic_mode: u32,
     pub mtu: u32,
     pub log_longest: u32,
-    pub far: u32,
+    pub peer: u32,
     pub receive_psn: u32,
     pub rnr_timer: u32,
     pub log_answers: u32,
@@ -61,7 +61,7 @@ pub struct Attributes {
     pub log_reads: u32,
 }
 
-/// The way to the far side.
+/// The way to the remote side.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Way {
     pub lid: u32,
@@ -79,17 +79,26 @@ pub struct Way {
 
 impl Pair {
     /// `CREATE_QP`.
-    pub fn of(world: &World, context: c_int, number: u32, command: &Words) -> Result<Self, Refusal> {
+    pub fn of(
+        world: &World,
+        context: c_int,
+        number: u32,
+        command: &Words,
+    ) -> Result<Self, FirmwareError> {
         let get = |bits| command.get(bits);
         if get(at::WQ_UMEM_VALID) != 1 || get(at::DBR_UMEM_VALID) != 1 {
-            return Err(Refusal::PARAMETER(0xe0_0001));
+            return Err(FirmwareError::PARAMETER(0xe0_0001));
         }
         // A reliable connection with both queues, of which no payload goes into a completion.
-        if get(at::ST) != 0 || get(at::PM_STATE) != 3 || get(at::RQ_TYPE) != 0 || get(at::NO_SQ) != 0 {
-            return Err(Refusal::PARAMETER(0xe0_0002));
+        if get(at::ST) != 0
+            || get(at::PM_STATE) != 3
+            || get(at::RQ_TYPE) != 0
+            || get(at::NO_SQ) != 0
+        {
+            return Err(FirmwareError::PARAMETER(0xe0_0002));
         }
         if get(at::SCATTER) != 0 {
-            return Err(Refusal::PARAMETER(0xe0_0003));
+            return Err(FirmwareError::PARAMETER(0xe0_0003));
         }
         let (blocks, entries) = (1_u32 << get(at::LOG_SQ_SIZE), 1_u32 << get(at::LOG_RQ_SIZE));
         let stride = 16_u32 << get(at::LOG_RQ_STRIDE);
@@ -98,7 +107,7 @@ impl Pair {
         let received = entries as usize * stride as usize;
         let all = received + blocks as usize * 64;
         if !received.is_multiple_of(64) {
-            return Err(Refusal::PARAMETER(0xe0_0004));
+            return Err(FirmwareError::PARAMETER(0xe0_0004));
         }
         let rings = world.place(context, (memories[0], offsets[0]), all, 4096)?;
         let page = get(at::UAR_PAGE);
@@ -108,7 +117,9 @@ impl Pair {
                 .queues
                 .values()
                 .any(|known| (known.number, known.context) == (queue, context));
-            known.then_some(()).ok_or(Refusal::RESOURCE(0xe0_0005))?;
+            known
+                .then_some(())
+                .ok_or(FirmwareError::RESOURCE(0xe0_0005))?;
         }
         Ok(Self {
             context,
@@ -129,7 +140,7 @@ impl Pair {
     }
 
     /// A command that changes its state, and what it says.
-    pub fn change(&mut self, code: u32, command: &Words) -> Result<(), Refusal> {
+    pub fn change(&mut self, code: u32, command: &Words) -> Result<(), FirmwareError> {
         let from = match code {
             opcode::RST2INIT_QP => Some(state::RESET),
             opcode::INIT2RTR_QP => Some(state::INIT),
@@ -137,7 +148,7 @@ impl Pair {
             _ => None,
         };
         if from.is_some_and(|from| from != self.now.state) {
-            return Err(Refusal::STATE(0xe1_0000 | u32::from(self.now.state)));
+            return Err(FirmwareError::STATE(0xe1_0000 | u32::from(self.now.state)));
         }
         let get = |bits| command.get(bits);
         let now = &mut self.now;
@@ -148,20 +159,20 @@ impl Pair {
                 now.rights = get(at::RIGHTS);
                 now.atomic_mode = get(at::ATOMIC_MODE);
                 if ![1, 2].contains(&now.port) || get(path::PKEY_INDEX) != 0 {
-                    return Err(Refusal::PARAMETER(0xe1_0010));
+                    return Err(FirmwareError::PARAMETER(0xe1_0010));
                 }
             }
             opcode::INIT2RTR_QP => {
                 now.state = state::READY_TO_RECEIVE;
                 now.mtu = get(at::MTU);
                 now.log_longest = get(at::LOG_MSG_MAX);
-                now.far = get(at::REMOTE_QPN);
+                now.peer = get(at::REMOTE_QPN);
                 now.receive_psn = get(at::NEXT_RCV_PSN);
                 now.rnr_timer = get(at::MIN_RNR_NAK);
                 now.log_answers = get(at::LOG_RRA_MAX);
                 now.way = way(command);
                 if !(1..=5).contains(&now.mtu) || get(path::PORT) != now.port {
-                    return Err(Refusal::PARAMETER(0xe1_0011));
+                    return Err(FirmwareError::PARAMETER(0xe1_0011));
                 }
             }
             opcode::RTR2RTS_QP => {
@@ -172,11 +183,11 @@ impl Pair {
                 now.timeout = get(path::ACK_TIMEOUT);
                 now.log_reads = get(at::LOG_SRA_MAX);
                 if get(at::LOG_ACK_REQ_FREQ) > 8 {
-                    return Err(Refusal::PARAMETER(0xe1_0012));
+                    return Err(FirmwareError::PARAMETER(0xe1_0012));
                 }
             }
             opcode::TO_ERROR_QP => now.state = state::ERROR,
-            _ => return Err(Refusal::OPERATION(0xe1_0013)),
+            _ => return Err(FirmwareError::OPERATION(0xe1_0013)),
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::ioctl::fields::{Words, queue as at};
-use crate::ioctl::firmware::Refusal;
+use crate::ioctl::firmware::FirmwareError;
 use crate::ioctl::world::World;
 
 /// A completion queue.
@@ -26,22 +26,27 @@ pub struct Queue {
 
 impl Queue {
     /// `CREATE_CQ`.
-    pub fn of(world: &World, context: c_int, number: u32, command: &Words) -> Result<Self, Refusal> {
+    pub fn of(
+        world: &World,
+        context: c_int,
+        number: u32,
+        command: &Words,
+    ) -> Result<Self, FirmwareError> {
         let memories = [command.get(at::CQ_UMEM_ID), command.get(at::DBR_UMEM_ID)];
         let offsets = [command.long(at::CQ_UMEM_OFFSET), command.long(at::DBR_ADDR)];
         if command.get(at::CQ_UMEM_VALID) != 1 || command.get(at::DBR_UMEM_VALID) != 1 {
-            return Err(Refusal::PARAMETER(0xc0_0001));
+            return Err(FirmwareError::PARAMETER(0xc0_0001));
         }
         // Of entries, and of what programs that wait for the owner bit cannot do with.
         if command.get(at::CQE_SZ) != 0 || command.get(at::CQE_COMP_EN) != 0 {
-            return Err(Refusal::PARAMETER(0xc0_0002));
+            return Err(FirmwareError::PARAMETER(0xc0_0002));
         }
         if command.get(at::CC) != 0 || command.get(at::OI) != 0 {
-            return Err(Refusal::PARAMETER(0xc0_0003));
+            return Err(FirmwareError::PARAMETER(0xc0_0003));
         }
         let log = command.get(at::LOG_CQ_SIZE);
         if log > 22 || command.get(at::LOG_PAGE_SIZE) > 20 || command.get(at::C_EQN) == 0 {
-            return Err(Refusal::PARAMETER(0xc0_0004));
+            return Err(FirmwareError::PARAMETER(0xc0_0004));
         }
         let entries = 1 << log;
         let page = command.get(at::UAR_PAGE);
@@ -49,7 +54,12 @@ impl Queue {
         Ok(Self {
             context,
             number,
-            ring: world.place(context, (memories[0], offsets[0]), 64 * entries as usize, 4096)?,
+            ring: world.place(
+                context,
+                (memories[0], offsets[0]),
+                64 * entries as usize,
+                4096,
+            )?,
             entries,
             record: world.place(context, (memories[1], offsets[1]), 8, 8)?,
             event_queue: command.get(at::C_EQN),

@@ -14,7 +14,10 @@ pub extern "C" fn fake_uverbs_devx_objects() -> u64 {
         world.queues.len(),
         world.pairs.len(),
     ];
-    counts.iter().rev().fold(0, |all, count| all << 16 | *count as u64)
+    counts
+        .iter()
+        .rev()
+        .fold(0, |all, count| all << 16 | *count as u64)
 }
 
 /// A completion queue by its number: ring, entries, record, event queue, page, offsets of the ring and of the record in their memory,
@@ -104,7 +107,7 @@ fn numbers(pair: &Pair, mapped: [u64; 2]) -> [u64; 43] {
         // 20: Rtr.
         now.mtu.into(),
         now.log_longest.into(),
-        now.far.into(),
+        now.peer.into(),
         now.receive_psn.into(),
         now.rnr_timer.into(),
         now.log_answers.into(),

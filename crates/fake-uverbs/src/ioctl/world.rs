@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ioctl::border;
-use crate::ioctl::firmware::Refusal;
+use crate::ioctl::firmware::FirmwareError;
 use crate::ioctl::memory::{Memory, Page};
 use crate::ioctl::pair::Pair;
 use crate::ioctl::queue::Queue;
@@ -46,30 +46,38 @@ impl World {
         (number, offset): (u32, u64),
         bytes: usize,
         alignment: u64,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<usize, FirmwareError> {
         let memory = self.memories.get(&number);
         let memory = memory.filter(|memory| memory.context == context && memory.is_writable);
-        let memory = memory.ok_or(Refusal::RESOURCE(0xd0_0001))?;
+        let memory = memory.ok_or(FirmwareError::RESOURCE(0xd0_0001))?;
         if !offset.is_multiple_of(alignment) || !(memory.address as u64).is_multiple_of(alignment) {
-            return Err(Refusal::PARAMETER(0xd0_0002));
+            return Err(FirmwareError::PARAMETER(0xd0_0002));
         }
-        memory.at(offset, bytes).ok_or(Refusal::PARAMETER(0xd0_0003))
+        memory
+            .at(offset, bytes)
+            .ok_or(FirmwareError::PARAMETER(0xd0_0003))
     }
 
     /// Whether a page of registers is this open device's.
-    pub fn check_page(&self, context: c_int, number: u32) -> Result<(), Refusal> {
+    pub fn check_page(&self, context: c_int, number: u32) -> Result<(), FirmwareError> {
         let known = self
             .pages
             .values()
             .any(|page| (page.context, page.number) == (context, number));
-        known.then_some(()).ok_or(Refusal::RESOURCE(0xd0_0004))
+        known
+            .then_some(())
+            .ok_or(FirmwareError::RESOURCE(0xd0_0004))
     }
 
     pub fn close(&mut self, context: c_int) {
         for pair in self.pairs.values().filter(|pair| pair.context == context) {
             border::pair_gone(pair);
         }
-        for queue in self.queues.values().filter(|queue| queue.context == context) {
+        for queue in self
+            .queues
+            .values()
+            .filter(|queue| queue.context == context)
+        {
             border::queue_gone(queue);
         }
         self.pairs.retain(|_, pair| pair.context != context);

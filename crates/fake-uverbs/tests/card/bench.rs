@@ -84,7 +84,12 @@ impl Device {
     }
 
     /// A queue pair whose sends and receives complete in these queues, or in one that is both.
-    pub fn pair_with(&self, kind: ib::ibv_qp_type::Type, pd: *mut ib::ibv_pd, [sent, received]: [Queue; 2]) -> Pair {
+    pub fn pair_with(
+        &self,
+        kind: ib::ibv_qp_type::Type,
+        pd: *mut ib::ibv_pd,
+        [sent, received]: [Queue; 2],
+    ) -> Pair {
         let mut attributes = ib::ibv_qp_init_attr {
             send_cq: sent.0,
             recv_cq: received.0,
@@ -94,7 +99,11 @@ impl Device {
         };
         // SAFETY: the live domain and queues.
         let qp = unsafe { ib::ibv_create_qp(pd, &mut attributes) };
-        assert!(!qp.is_null(), "ibv_create_qp: {}", std::io::Error::last_os_error());
+        assert!(
+            !qp.is_null(),
+            "ibv_create_qp: {}",
+            std::io::Error::last_os_error()
+        );
         // SAFETY: the live queue pair; its number does not change.
         let number = unsafe { (*qp).qp_num };
         Pair {
@@ -121,7 +130,10 @@ impl Pair {
             qp_access_flags: link.access,
             ..Default::default()
         };
-        let named = mask::IBV_QP_STATE | mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT | mask::IBV_QP_ACCESS_FLAGS;
+        let named = mask::IBV_QP_STATE
+            | mask::IBV_QP_PKEY_INDEX
+            | mask::IBV_QP_PORT
+            | mask::IBV_QP_ACCESS_FLAGS;
         assert_eq!(self.modify(&mut change, named), 0, "to INIT");
     }
 

@@ -16,18 +16,18 @@ fn two_at_once() {
         let (a, b) = (one.pair(), two.pair());
         a.connect(b.number, Link::default());
         b.connect(a.number, Link::default());
-        let (near, far) = (one.memory(64, ALL), two.memory(64, ALL));
-        near.write(0, b"two open devices");
-        a.run(Work::write(1, &[near.piece(0, 16)], &far, 8));
-        assert_eq!(far.read(8, 16), b"two open devices");
-        b.run(Work::read(2, &[far.piece(32, 3)], &near, 4));
-        assert_eq!(far.read(32, 3), b"ope");
+        let (local, peer) = (one.memory(64, ALL), two.memory(64, ALL));
+        local.write(0, b"two open devices");
+        a.run(Work::write(1, &[local.piece(0, 16)], &peer, 8));
+        assert_eq!(peer.read(8, 16), b"two open devices");
+        b.run(Work::read(2, &[peer.piece(32, 3)], &local, 4));
+        assert_eq!(peer.read(32, 3), b"ope");
         // What is the other's does not hold here.
-        assert_eq!(a.fail(Work::write(3, &[far.piece(0, 8)], &far, 0)), 4);
+        assert_eq!(a.fail(Work::write(3, &[peer.piece(0, 8)], &peer, 0)), 4);
     });
 }
 
-/// What was not given back before its device was closed is dead all the same: the card does not look at its queues again.
+/// What was not given back before its device was closed is dead all the same: the NIC does not look at its queues again.
 #[test]
 fn closed_without_a_word() {
     inside("contexts::closed_without_a_word", &[CARD], || {
@@ -35,12 +35,12 @@ fn closed_without_a_word() {
         let (a, b) = (one.pair(), two.pair());
         a.connect(b.number, Link::default());
         b.connect(a.number, Link::default());
-        let (near, far) = (one.memory(64, ALL), two.memory(64, ALL));
-        a.run(Work::write(1, &[near.piece(0, 8)], &far, 0));
+        let (local, peer) = (one.memory(64, ALL), two.memory(64, ALL));
+        a.run(Work::write(1, &[local.piece(0, 8)], &peer, 0));
         // SAFETY: nothing of it is used after this.
         assert_eq!(unsafe { ib::ibv_close_device(two.context) }, 0);
         assert_eq!(
-            a.fail(Work::write(2, &[near.piece(0, 8)], &far, 0)),
+            a.fail(Work::write(2, &[local.piece(0, 8)], &peer, 0)),
             ib::ibv_wc_status::IBV_WC_RETRY_EXC_ERR
         );
     });
@@ -75,7 +75,7 @@ fn again_and_again() {
     });
 }
 
-/// A program that starts another one, as a shell does: the child closes what it got, and the parent's card goes on.
+/// A program that starts another one, as a shell does: the child closes what it got, and the parent's NIC goes on.
 #[test]
 fn other_programs() {
     inside("contexts::other_programs", &[CARD], || {

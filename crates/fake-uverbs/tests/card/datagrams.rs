@@ -21,7 +21,8 @@ const OPERATION: u32 = 2;
 /// Ready to send, at a port, with a key.
 fn ready(device: &Device, port: u8, key: u32) -> Pair {
     let pair = device.pair_of(ibv_qp_type::IBV_QPT_UD, device.pd);
-    let named = mask::IBV_QP_STATE | mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT | mask::IBV_QP_QKEY;
+    let named =
+        mask::IBV_QP_STATE | mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_PORT | mask::IBV_QP_QKEY;
     for (state, named) in [
         (IBV_QPS_INIT, named),
         (IBV_QPS_RTR, mask::IBV_QP_STATE),
@@ -38,7 +39,7 @@ fn ready(device: &Device, port: u8, key: u32) -> Pair {
     pair
 }
 
-/// The card's own ports: of each a way there, and which header a receive gets with it.
+/// The NIC's own ports: of each a way there, and which header a receive gets with it.
 fn ways() -> Vec<(ib::ibv_ah_attr, Option<Vec<u8>>)> {
     let plain = |port_num| ib::ibv_ah_attr {
         port_num,
@@ -60,12 +61,20 @@ fn ways() -> Vec<(ib::ibv_ah_attr, Option<Vec<u8>>)> {
         let first = [0x6a, 0xb5, 0x43, 0x21, 0, 44, 0x1b, 9];
         (way, Some([&first[..], &raw, &raw].concat()))
     };
-    let local = |last| [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x0a, 0, 0, 0xff, 0xfe, 0, 0, last];
+    let local = |last| {
+        [
+            0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x0a, 0, 0, 0xff, 0xfe, 0, 0, last,
+        ]
+    };
     vec![
         (plain(1), None),
         routed(1, local(2), 0),
         routed(2, local(1), 0),
-        routed(2, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 0, 1], 1),
+        routed(
+            2,
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 0, 1],
+            1,
+        ),
     ]
 }
 
@@ -73,46 +82,70 @@ fn handle(device: &Device, way: &ib::ibv_ah_attr) -> *mut ib::ibv_ah {
     let mut way = *way;
     // SAFETY: the live domain.
     let handle = unsafe { ib::ibv_create_ah(device.pd, &mut way) };
-    assert!(!handle.is_null(), "ibv_create_ah: {}", std::io::Error::last_os_error());
+    assert!(
+        !handle.is_null(),
+        "ibv_create_ah: {}",
+        std::io::Error::last_os_error()
+    );
     handle
 }
 
 #[test]
 fn arrive_behind_the_room_for_a_route() {
-    inside("datagrams::arrive_behind_the_room_for_a_route", &[CARD], || {
-        let device = Device::open();
-        for (way, header) in ways() {
-            let (a, b) = (ready(&device, way.port_num, 1), ready(&device, way.port_num, KEY));
-            let to = (handle(&device, &way), b.number, KEY);
-            let memory = device.memory(512, ALL);
-            memory.write(0, b"twenty bytes of text");
-            // The route has a piece of its own.
-            b.receive(7, &[memory.piece(100, ROUTE), memory.piece(200, 100)]);
-            b.receive(8, &[memory.piece(300, 100)]);
-            a.run(Work::send(1, &[memory.piece(0, 10), memory.piece(10, 10)]).to(to));
-            a.run(
-                Work::send(2, &[memory.piece(0, 6)])
-                    .with(SIGNALLED | INLINE)
-                    .immediate(77)
-                    .to(to),
-            );
-            let route = header.as_ref().map_or(flag(0), |_| flag::IBV_WC_GRH);
-            let wc = b.received.wait();
-            assert_eq!(
-                (wc.wr_id(), wc.error(), wc.len(), wc.opcode()),
-                (7, None, 60, done::IBV_WC_RECV)
-            );
-            assert_eq!((wc.qp_num, wc.src_qp, wc.wc_flags), (b.number, a.number, route));
-            let from = if way.port_num == 1 { (0x0123, 5) } else { (0, 0) };
-            assert_eq!((wc.slid, wc.sl), from);
-            assert_eq!(memory.read(200, 30), b"twenty bytes of text\0\0\0\0\0\0\0\0\0\0");
-            assert_eq!(memory.read(100, ROUTE), header.unwrap_or_else(|| vec![0; ROUTE]));
-            let wc = b.received.wait();
-            assert_eq!((wc.wr_id(), wc.len(), wc.imm_data()), (8, 46, Some(77)));
-            assert_eq!(wc.wc_flags, route | flag::IBV_WC_WITH_IMM);
-            assert_eq!(memory.read(340, 8), b"twenty\0\0");
-        }
-    });
+    inside(
+        "datagrams::arrive_behind_the_room_for_a_route",
+        &[CARD],
+        || {
+            let device = Device::open();
+            for (way, header) in ways() {
+                let (a, b) = (
+                    ready(&device, way.port_num, 1),
+                    ready(&device, way.port_num, KEY),
+                );
+                let to = (handle(&device, &way), b.number, KEY);
+                let memory = device.memory(512, ALL);
+                memory.write(0, b"twenty bytes of text");
+                // The route has a piece of its own.
+                b.receive(7, &[memory.piece(100, ROUTE), memory.piece(200, 100)]);
+                b.receive(8, &[memory.piece(300, 100)]);
+                a.run(Work::send(1, &[memory.piece(0, 10), memory.piece(10, 10)]).to(to));
+                a.run(
+                    Work::send(2, &[memory.piece(0, 6)])
+                        .with(SIGNALLED | INLINE)
+                        .immediate(77)
+                        .to(to),
+                );
+                let route = header.as_ref().map_or(flag(0), |_| flag::IBV_WC_GRH);
+                let wc = b.received.wait();
+                assert_eq!(
+                    (wc.wr_id(), wc.error(), wc.len(), wc.opcode()),
+                    (7, None, 60, done::IBV_WC_RECV)
+                );
+                assert_eq!(
+                    (wc.qp_num, wc.src_qp, wc.wc_flags),
+                    (b.number, a.number, route)
+                );
+                let from = if way.port_num == 1 {
+                    (0x0123, 5)
+                } else {
+                    (0, 0)
+                };
+                assert_eq!((wc.slid, wc.sl), from);
+                assert_eq!(
+                    memory.read(200, 30),
+                    b"twenty bytes of text\0\0\0\0\0\0\0\0\0\0"
+                );
+                assert_eq!(
+                    memory.read(100, ROUTE),
+                    header.unwrap_or_else(|| vec![0; ROUTE])
+                );
+                let wc = b.received.wait();
+                assert_eq!((wc.wr_id(), wc.len(), wc.imm_data()), (8, 46, Some(77)));
+                assert_eq!(wc.wc_flags, route | flag::IBV_WC_WITH_IMM);
+                assert_eq!(memory.read(340, 8), b"twenty\0\0");
+            }
+        },
+    );
 }
 
 /// The next to come is the one that was sent for it: none of those before.
@@ -139,13 +172,21 @@ fn nobody_takes_are_lost() {
         lost((own, b.number, 1 << 31 | KEY));
         lost((own, 0x77, KEY));
         lost((own, ready(&device, 2, KEY).number, KEY));
-        lost((handle(&device, &ib::ibv_ah_attr { dlid: 9, ..way }), b.number, KEY));
+        lost((
+            handle(&device, &ib::ibv_ah_attr { dlid: 9, ..way }),
+            b.number,
+            KEY,
+        ));
         let mut routed = ways()[1].0;
         routed.grh.dgid = ib::ibv_gid { raw: [77; 16] };
         lost((handle(&device, &routed), b.number, KEY));
         // A connection's end, and one that does not receive yet.
         lost((own, device.pair().number, KEY));
-        lost((own, device.pair_of(ibv_qp_type::IBV_QPT_UD, device.pd).number, 0));
+        lost((
+            own,
+            device.pair_of(ibv_qp_type::IBV_QPT_UD, device.pd).number,
+            0,
+        ));
         arrives_alone(&a, &b, &memory, (own, b.number, KEY));
         // The sender's own key is right here; and a queue pair may send to itself.
         let c = ready(&device, 1, 5);
@@ -172,7 +213,10 @@ fn fail_where_they_are_too_long() {
         assert_eq!(b.received.failure(), (3, LENGTH));
         assert_eq!(b.state(), IBV_QPS_ERR);
         // More than a packet has.
-        assert_eq!(a.fail(Work::send(5, &[memory.piece(0, 4097)]).to(to)), LENGTH);
+        assert_eq!(
+            a.fail(Work::send(5, &[memory.piece(0, 4097)]).to(to)),
+            LENGTH
+        );
         assert_eq!(a.state(), IBV_QPS_ERR);
     });
 }
@@ -184,7 +228,7 @@ fn reach_no_memory() {
         let memory = device.memory(128, ALL);
         let to = (handle(&device, &ways()[0].0), 1, KEY);
         let a = ready(&device, 1, KEY);
-        // The provider posts it as it would another; the card knows that it cannot be.
+        // The provider posts it as it would another; the NIC knows that it cannot be.
         let write = Work::write(5, &[memory.piece(0, 8)], &memory, 64);
         assert_eq!(a.fail(write.to(to)), OPERATION);
         assert_eq!(memory.read(64, 8), [0; 8]);

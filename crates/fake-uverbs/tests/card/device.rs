@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ibverbs_sys as ib;
 
-/// Longer than any wait of the card.
+/// Longer than any wait of the NIC.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// All rights.
@@ -23,7 +23,7 @@ pub struct Device {
 #[derive(Clone, Copy)]
 pub struct Queue(pub *mut ib::ibv_cq);
 
-/// Registered memory. It is read and written through a pointer, for the card does so too.
+/// Registered memory. It is read and written through a pointer, for the NIC does so too.
 #[derive(Clone, Copy)]
 pub struct Memory {
     pub start: *mut u8,
@@ -38,7 +38,11 @@ impl Device {
         let context = Self::try_open().expect("ibv_open_device");
         // SAFETY: the open context.
         let pd = unsafe { ib::ibv_alloc_pd(context) };
-        assert!(!pd.is_null(), "ibv_alloc_pd: {}", std::io::Error::last_os_error());
+        assert!(
+            !pd.is_null(),
+            "ibv_alloc_pd: {}",
+            std::io::Error::last_os_error()
+        );
         Self { context, pd }
     }
 
@@ -47,7 +51,10 @@ impl Device {
         let mut count: c_int = 0;
         // SAFETY: room for a number.
         let list = unsafe { ib::ibv_get_device_list(&mut count) };
-        assert!(!list.is_null() && count == 1, "{count} devices; the double has one");
+        assert!(
+            !list.is_null() && count == 1,
+            "{count} devices; the double has one"
+        );
         // SAFETY: the list has one device, opened before the list is given back.
         let context = unsafe { ib::ibv_open_device(*list) };
         // SAFETY: the list of above.
@@ -59,7 +66,11 @@ impl Device {
     pub fn queue(&self, entries: i32) -> Queue {
         // SAFETY: the open context; no channel.
         let cq = unsafe { ib::ibv_create_cq(self.context, entries - 1, null_mut(), null_mut(), 0) };
-        assert!(!cq.is_null(), "ibv_create_cq: {}", std::io::Error::last_os_error());
+        assert!(
+            !cq.is_null(),
+            "ibv_create_cq: {}",
+            std::io::Error::last_os_error()
+        );
         Queue(cq)
     }
 
@@ -69,7 +80,11 @@ impl Device {
         let start: *mut u8 = Box::leak(words.into_boxed_slice()).as_mut_ptr().cast();
         // SAFETY: the live domain; the memory is never given back.
         let region = unsafe { ib::ibv_reg_mr(self.pd, start.cast(), length, access) };
-        assert!(!region.is_null(), "ibv_reg_mr: {}", std::io::Error::last_os_error());
+        assert!(
+            !region.is_null(),
+            "ibv_reg_mr: {}",
+            std::io::Error::last_os_error()
+        );
         // SAFETY: the live region.
         let key = unsafe { (*region).rkey };
         Memory {
@@ -135,8 +150,10 @@ impl Memory {
     /// Puts bytes at an offset.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.length);
-        // SAFETY: within the memory, as just checked, which no request of the card is using now.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(offset), bytes.len()) };
+        // SAFETY: within the memory, as just checked, which no request of the NIC is using now.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(offset), bytes.len())
+        };
     }
 
     /// Bytes at an offset.
@@ -144,7 +161,9 @@ impl Memory {
         assert!(offset + length <= self.length);
         let mut bytes = vec![0; length];
         // SAFETY: as above.
-        unsafe { std::ptr::copy_nonoverlapping(self.start.add(offset), bytes.as_mut_ptr(), length) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.start.add(offset), bytes.as_mut_ptr(), length)
+        };
         bytes
     }
 

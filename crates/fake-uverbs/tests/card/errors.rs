@@ -13,21 +13,21 @@ const LOCAL_WRITE: i32 = 1;
 const REMOTE_WRITE: i32 = 2;
 const REMOTE_READ: i32 = 4;
 
-/// The memory of the near end, and of the far end.
+/// The memory of the local end, and of the remote end.
 pub fn memories(device: &Device) -> (Memory, Memory) {
     (device.memory(256, ALL), device.memory(256, ALL))
 }
 
-/// Whether `work` fails so at the near end of a fresh connection. What was posted after it, and the near end's receives, are flushed;
+/// Whether `work` fails so at the local end of a fresh connection. What was posted after it, and the local end's receives, are flushed;
 /// once both ends are reset they work again.
 fn fails(links: (Link, Link), expected: u32, work: impl Fn(&Device, &Memory, &Memory) -> Work) {
     let (device, a, b) = connected_by(links.0, links.1);
-    let (near, far) = memories(&device);
-    a.receive(70, &[near.piece(0, 8)]);
-    let failing = work(&device, &near, &far);
+    let (local, peer) = memories(&device);
+    a.receive(70, &[local.piece(0, 8)]);
+    let failing = work(&device, &local, &peer);
     a.post(&[
         failing,
-        Work::send(71, &[near.piece(0, 8)]),
+        Work::send(71, &[local.piece(0, 8)]),
         Work::send(72, &[]).with(0),
     ]);
     let first = a.sent.failure();
@@ -42,21 +42,21 @@ fn fails(links: (Link, Link), expected: u32, work: impl Fn(&Device, &Memory, &Me
     a.post(&[Work::send(74, &[])]);
     assert_eq!(a.sent.failure(), (74, status::IBV_WC_WR_FLUSH_ERR));
     assert_eq!(a.received.failure(), (73, status::IBV_WC_WR_FLUSH_ERR));
-    works_again(&a, &b, &near, &far);
+    works_again(&a, &b, &local, &peer);
 }
 
 /// Both ends are reset, connected again, and work.
-pub fn works_again(a: &Pair, b: &Pair, near: &Memory, far: &Memory) {
+pub fn works_again(a: &Pair, b: &Pair, local: &Memory, peer: &Memory) {
     for (pair, other) in [(a, b), (b, a)] {
         pair.reset();
         assert_eq!(pair.state(), ibv_qp_state::IBV_QPS_RESET);
         pair.connect(other.number, Link::default());
     }
-    near.write(0, &[0x5a; 8]);
-    b.receive(80, &[far.piece(16, 8)]);
-    a.run(Work::send(81, &[near.piece(0, 8)]));
+    local.write(0, &[0x5a; 8]);
+    b.receive(80, &[peer.piece(16, 8)]);
+    a.run(Work::send(81, &[local.piece(0, 8)]));
     assert_eq!(b.received.success(), 80);
-    assert_eq!(far.read(16, 8), [0x5a; 8]);
+    assert_eq!(peer.read(16, 8), [0x5a; 8]);
 }
 
 /// The change to the state ERROR.
@@ -75,31 +75,31 @@ fn usual() -> (Link, Link) {
 fn local_protection() {
     inside("errors::local_protection", &[CARD], || {
         const EXPECTED: u32 = status::IBV_WC_LOC_PROT_ERR;
-        fails(usual(), EXPECTED, |_, near, far| {
-            let mut piece = near.piece(0, 8);
+        fails(usual(), EXPECTED, |_, local, peer| {
+            let mut piece = local.piece(0, 8);
             piece.lkey ^= 0x100_0000;
-            Work::write(1, &[piece], far, 0)
+            Work::write(1, &[piece], peer, 0)
         });
         // One byte more than there is.
-        fails(usual(), EXPECTED, |_, near, far| {
-            Work::write(1, &[near.piece(249, 8)], far, 0)
+        fails(usual(), EXPECTED, |_, local, peer| {
+            Work::write(1, &[local.piece(249, 8)], peer, 0)
         });
         // Somebody must be allowed to write what comes back.
-        fails(usual(), EXPECTED, |device, _, far| {
-            Work::read(1, &[device.memory(64, 0).piece(0, 8)], far, 0)
+        fails(usual(), EXPECTED, |device, _, peer| {
+            Work::read(1, &[device.memory(64, 0).piece(0, 8)], peer, 0)
         });
         // A key that was given back.
-        fails(usual(), EXPECTED, |device, _, far| {
+        fails(usual(), EXPECTED, |device, _, peer| {
             let gone = device.memory(64, ALL);
             gone.deregister();
-            Work::write(1, &[gone.piece(0, 8)], far, 0)
+            Work::write(1, &[gone.piece(0, 8)], peer, 0)
         });
         // A key of another protection domain.
-        fails(usual(), EXPECTED, |device, _, far| {
+        fails(usual(), EXPECTED, |device, _, peer| {
             // SAFETY: the open context.
             let pd = unsafe { ib::ibv_alloc_pd(device.context) };
             let foreign = Device { pd, ..*device }.memory(64, ALL);
-            Work::write(1, &[foreign.piece(0, 8)], far, 0)
+            Work::write(1, &[foreign.piece(0, 8)], peer, 0)
         });
     });
 }
@@ -109,9 +109,11 @@ fn local_operation() {
     inside("errors::local_operation", &[CARD], || {
         let (mut one, two) = usual();
         one.reads = 0;
-        fails((one, two), status::IBV_WC_LOC_QP_OP_ERR, |_, near, far| {
-            Work::read(1, &[near.piece(0, 8)], far, 0)
-        });
+        fails(
+            (one, two),
+            status::IBV_WC_LOC_QP_OP_ERR,
+            |_, local, peer| Work::read(1, &[local.piece(0, 8)], peer, 0),
+        );
     });
 }
 
@@ -119,49 +121,54 @@ fn local_operation() {
 fn remote_access() {
     inside("errors::remote_access", &[CARD], || {
         const EXPECTED: u32 = status::IBV_WC_REM_ACCESS_ERR;
-        fails(usual(), EXPECTED, |_, near, far| {
+        fails(usual(), EXPECTED, |_, local, peer| {
             let wrong = Memory {
-                key: far.key ^ 1,
-                ..*far
+                key: peer.key ^ 1,
+                ..*peer
             };
-            Work::write(1, &[near.piece(0, 8)], &wrong, 0)
+            Work::write(1, &[local.piece(0, 8)], &wrong, 0)
         });
-        fails(usual(), EXPECTED, |_, near, far| {
-            Work::write(1, &[near.piece(0, 8)], far, 249)
+        fails(usual(), EXPECTED, |_, local, peer| {
+            Work::write(1, &[local.piece(0, 8)], peer, 249)
         });
-        fails(usual(), EXPECTED, |device, near, _| {
-            Work::write(1, &[near.piece(0, 8)], &device.memory(64, LOCAL_WRITE | REMOTE_READ), 0)
+        fails(usual(), EXPECTED, |device, local, _| {
+            Work::write(
+                1,
+                &[local.piece(0, 8)],
+                &device.memory(64, LOCAL_WRITE | REMOTE_READ),
+                0,
+            )
         });
-        fails(usual(), EXPECTED, |device, near, _| {
+        fails(usual(), EXPECTED, |device, local, _| {
             Work::read(
                 1,
-                &[near.piece(0, 8)],
+                &[local.piece(0, 8)],
                 &device.memory(64, LOCAL_WRITE | REMOTE_WRITE),
                 0,
             )
         });
-        fails(usual(), EXPECTED, |device, near, _| {
-            let far = device.memory(64, LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ);
-            Work::fetch_add(1, near.piece(0, 8), &far, 0, 1)
+        fails(usual(), EXPECTED, |device, local, _| {
+            let peer = device.memory(64, LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ);
+            Work::fetch_add(1, local.piece(0, 8), &peer, 0, 1)
         });
     });
 }
 
-/// The far end is out of service after it refused.
+/// The remote end is out of service after it refused.
 #[test]
 fn far_end_breaks_too() {
     inside("errors::far_end_breaks_too", &[CARD], || {
         let (device, a, b) = connected();
-        let (near, far) = memories(&device);
+        let (local, peer) = memories(&device);
         b.receive(5, &[]);
-        let wrong = Memory { key: 0, ..far };
+        let wrong = Memory { key: 0, ..peer };
         assert_eq!(
-            a.fail(Work::write(1, &[near.piece(0, 8)], &wrong, 0)),
+            a.fail(Work::write(1, &[local.piece(0, 8)], &wrong, 0)),
             status::IBV_WC_REM_ACCESS_ERR
         );
         assert_eq!(b.received.failure(), (5, status::IBV_WC_WR_FLUSH_ERR));
         assert_eq!(b.state(), ibv_qp_state::IBV_QPS_ERR);
-        works_again(&a, &b, &near, &far);
+        works_again(&a, &b, &local, &peer);
     });
 }
 
@@ -174,22 +181,22 @@ fn remote_invalid_request() {
             two.access &= !rights;
             (one, two)
         };
-        fails(without(2), EXPECTED, |_, near, far| {
-            Work::write(1, &[near.piece(0, 8)], far, 0)
+        fails(without(2), EXPECTED, |_, local, peer| {
+            Work::write(1, &[local.piece(0, 8)], peer, 0)
         });
-        fails(without(4), EXPECTED, |_, near, far| {
-            Work::read(1, &[near.piece(0, 8)], far, 0)
+        fails(without(4), EXPECTED, |_, local, peer| {
+            Work::read(1, &[local.piece(0, 8)], peer, 0)
         });
-        fails(without(8), EXPECTED, |_, near, far| {
-            Work::fetch_add(1, near.piece(0, 8), far, 0, 1)
+        fails(without(8), EXPECTED, |_, local, peer| {
+            Work::fetch_add(1, local.piece(0, 8), peer, 0, 1)
         });
-        fails(usual(), EXPECTED, |_, near, far| {
-            Work::fetch_add(1, near.piece(0, 8), far, 4, 1)
+        fails(usual(), EXPECTED, |_, local, peer| {
+            Work::fetch_add(1, local.piece(0, 8), peer, 4, 1)
         });
         let (one, mut two) = usual();
         two.reads = 0;
-        fails((one, two), EXPECTED, |_, near, far| {
-            Work::read(1, &[near.piece(0, 8)], far, 0)
+        fails((one, two), EXPECTED, |_, local, peer| {
+            Work::read(1, &[local.piece(0, 8)], peer, 0)
         });
     });
 }
@@ -201,13 +208,13 @@ fn transport_retry() {
         const EXPECTED: u32 = status::IBV_WC_RETRY_EXC_ERR;
         let (mut one, two) = usual();
         one.send_psn += 1;
-        fails((one, two), EXPECTED, |_, near, far| {
-            Work::write(1, &[near.piece(0, 8)], far, 0)
+        fails((one, two), EXPECTED, |_, local, peer| {
+            Work::write(1, &[local.piece(0, 8)], peer, 0)
         });
         one = two;
         one.lid = 0x0124;
-        fails((one, two), EXPECTED, |_, near, far| {
-            Work::write(1, &[near.piece(0, 8)], far, 0)
+        fails((one, two), EXPECTED, |_, local, peer| {
+            Work::write(1, &[local.piece(0, 8)], peer, 0)
         });
 
         let device = Device::open();
@@ -222,9 +229,15 @@ fn transport_retry() {
         assert_eq!(b.fail(Work::send(3, &[])), EXPECTED);
         // One that is out of service, at which memory could still be written.
         let (device, a, b) = connected();
-        let (near, far) = memories(&device);
-        assert_eq!(b.modify(&mut out_of_service(), ib::ibv_qp_attr_mask::IBV_QP_STATE), 0);
-        assert_eq!(a.fail(Work::write(1, &[near.piece(0, 8)], &far, 0)), EXPECTED);
+        let (local, peer) = memories(&device);
+        assert_eq!(
+            b.modify(&mut out_of_service(), ib::ibv_qp_attr_mask::IBV_QP_STATE),
+            0
+        );
+        assert_eq!(
+            a.fail(Work::write(1, &[local.piece(0, 8)], &peer, 0)),
+            EXPECTED
+        );
         a.reset();
         // One that is gone.
         let d = device.pair();
@@ -245,9 +258,11 @@ fn receiver_not_ready() {
         for retries in [0, 2] {
             one.rnr_retries = retries;
             let expected = status::IBV_WC_RNR_RETRY_EXC_ERR;
-            fails((one, two), expected, |_, near, _| Work::send(1, &[near.piece(0, 8)]));
-            fails((one, two), expected, |_, near, far| {
-                Work::write(1, &[near.piece(0, 8)], far, 0).immediate(1)
+            fails((one, two), expected, |_, local, _| {
+                Work::send(1, &[local.piece(0, 8)])
+            });
+            fails((one, two), expected, |_, local, peer| {
+                Work::write(1, &[local.piece(0, 8)], peer, 0).immediate(1)
             });
         }
     });
@@ -258,20 +273,25 @@ fn receiver_not_ready() {
 fn receives_that_fail() {
     inside("errors::receives_that_fail", &[CARD], || {
         let cases = [
-            (7, 0, status::IBV_WC_LOC_LEN_ERR, status::IBV_WC_REM_INV_REQ_ERR),
+            (
+                7,
+                0,
+                status::IBV_WC_LOC_LEN_ERR,
+                status::IBV_WC_REM_INV_REQ_ERR,
+            ),
             (8, 1, status::IBV_WC_LOC_PROT_ERR, status::IBV_WC_REM_OP_ERR),
         ];
         for (length, wrong, at_receiver, at_sender) in cases {
             let (device, a, b) = connected();
-            let (near, far) = memories(&device);
-            let mut piece = far.piece(0, length);
+            let (local, peer) = memories(&device);
+            let mut piece = peer.piece(0, length);
             piece.lkey += wrong;
             b.receive(1, &[piece]);
-            b.receive(2, &[far.piece(0, 100)]);
-            assert_eq!(a.fail(Work::send(3, &[near.piece(0, 8)])), at_sender);
+            b.receive(2, &[peer.piece(0, 100)]);
+            assert_eq!(a.fail(Work::send(3, &[local.piece(0, 8)])), at_sender);
             assert_eq!(b.received.failure(), (1, at_receiver));
             assert_eq!(b.received.failure(), (2, status::IBV_WC_WR_FLUSH_ERR));
-            works_again(&a, &b, &near, &far);
+            works_again(&a, &b, &local, &peer);
         }
         // Who may only read a region cannot receive there.
         let (device, a, b) = connected();

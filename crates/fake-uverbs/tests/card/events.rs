@@ -28,7 +28,10 @@ fn told() -> (*mut ib::ibv_comp_channel, Pair) {
 
 fn ask(queue: Queue, solicited_only: bool) {
     // SAFETY: the live queue.
-    assert_eq!(unsafe { ib::ibv_req_notify_cq(queue.0, solicited_only.into()) }, 0);
+    assert_eq!(
+        unsafe { ib::ibv_req_notify_cq(queue.0, solicited_only.into()) },
+        0
+    );
 }
 
 /// The queue that the next event is of, which is acknowledged; none where there is none for so many milliseconds.
@@ -45,7 +48,10 @@ fn event(channel: *mut ib::ibv_comp_channel, wait: i32) -> Option<*mut ib::ibv_c
     }
     let (mut queue, mut context): (*mut ib::ibv_cq, *mut c_void) = (null_mut(), null_mut());
     // SAFETY: the live channel, and room for both.
-    assert_eq!(unsafe { ib::ibv_get_cq_event(channel, &mut queue, &mut context) }, 0);
+    assert_eq!(
+        unsafe { ib::ibv_get_cq_event(channel, &mut queue, &mut context) },
+        0
+    );
     // SAFETY: the live queue of the event.
     unsafe { ib::ibv_ack_cq_events(queue, 1) };
     Some(queue)
@@ -80,7 +86,11 @@ fn events() {
             ask(pair.received, false);
             assert_eq!(event(channel, LONG), Some(pair.received.0));
             assert_eq!(
-                [pair.sent.success(), pair.received.success(), pair.received.success()],
+                [
+                    pair.sent.success(),
+                    pair.received.success(),
+                    pair.received.success()
+                ],
                 [turn; 3]
             );
         }

@@ -41,7 +41,11 @@ fn a_request_fails() {
 /// What vanishes is done, and never completed.
 #[test]
 fn completions_vanish() {
-    let variables = [CARD, ("FAKE_UVERBS_DROP", "0:1"), ("FAKE_UVERBS_DROP_RECEIVE", "1:0")];
+    let variables = [
+        CARD,
+        ("FAKE_UVERBS_DROP", "0:1"),
+        ("FAKE_UVERBS_DROP_RECEIVE", "1:0"),
+    ];
     inside("faults::completions_vanish", &variables, || {
         let (device, a, b) = connected();
         let memory = device.memory(64, ALL);
@@ -73,7 +77,10 @@ fn a_receive_fails() {
         a.run(Work::send(1, &[]));
         assert_eq!(a.fail(Work::send(2, &[])), status::IBV_WC_REM_OP_ERR);
         assert_eq!(b.received.success(), 10);
-        assert_eq!(b.received.wait().error(), Some((status::IBV_WC_LOC_LEN_ERR, 0x31)));
+        assert_eq!(
+            b.received.wait().error(),
+            Some((status::IBV_WC_LOC_LEN_ERR, 0x31))
+        );
     });
 }
 
@@ -90,7 +97,10 @@ fn a_port_is_down() {
             ] {
                 let mut told = ib::ibv_port_attr::default();
                 // SAFETY: the open context, and room for what is told.
-                assert_eq!(unsafe { ib::ibv_query_port(device.context, port, &mut told) }, 0);
+                assert_eq!(
+                    unsafe { ib::ibv_query_port(device.context, port, &mut told) },
+                    0
+                );
                 assert_eq!(told.state, state);
                 let pair = device.pair();
                 pair.connect(
@@ -120,7 +130,9 @@ fn thread_domains_are_refused() {
     inside("faults::thread_domains_are_refused", &variables, || {
         let device = Device::open();
         assert_eq!(
-            thread_domain::make(device).expect_err("refused").raw_os_error(),
+            thread_domain::make(device)
+                .expect_err("refused")
+                .raw_os_error(),
             Some(1),
             "EPERM"
         );

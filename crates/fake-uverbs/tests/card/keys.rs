@@ -1,4 +1,4 @@
-//! What the commands refuse, and what a card may hold on to.
+//! What the commands refuse, and what a NIC may hold on to.
 
 use ib::ibv_qp_attr_mask as mask;
 use ib::ibv_qp_state;
@@ -33,7 +33,7 @@ fn used_objects_stay() {
     });
 }
 
-/// Who lets the far end write must be able to write itself.
+/// Who lets the remote end write must be able to write itself.
 #[test]
 fn rights_that_do_not_go_together() {
     inside("keys::rights_that_do_not_go_together", &[CARD], || {
@@ -43,7 +43,10 @@ fn rights_that_do_not_go_together() {
             // SAFETY: the live domain and memory.
             let region = unsafe { ib::ibv_reg_mr(device.pd, byte.as_mut_ptr().cast(), 8, rights) };
             assert!(region.is_null());
-            assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(INVALID));
+            assert_eq!(
+                std::io::Error::last_os_error().raw_os_error(),
+                Some(INVALID)
+            );
         }
     });
 }
@@ -55,7 +58,9 @@ fn changes_of_state() {
         let device = Device::open();
         let pair = device.pair();
         let link = Link::default();
-        let refused = |change: &mut ib::ibv_qp_attr, named: mask| assert_eq!(pair.modify(change, named), INVALID);
+        let refused = |change: &mut ib::ibv_qp_attr, named: mask| {
+            assert_eq!(pair.modify(change, named), INVALID)
+        };
         let (mut receive, to_receive) = Pair::ready_to_receive(pair.number, link);
         let (mut send, to_send) = Pair::ready_to_send(link);
         refused(&mut out_of_service(), mask::IBV_QP_STATE);
@@ -66,12 +71,21 @@ fn changes_of_state() {
             port_num: 1,
             ..Default::default()
         };
-        let to_first = mask::IBV_QP_STATE | mask::IBV_QP_PORT | mask::IBV_QP_PKEY_INDEX | mask::IBV_QP_ACCESS_FLAGS;
-        for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_first.0 & bit != 0) {
+        let to_first = mask::IBV_QP_STATE
+            | mask::IBV_QP_PORT
+            | mask::IBV_QP_PKEY_INDEX
+            | mask::IBV_QP_ACCESS_FLAGS;
+        for bit in (1..32)
+            .map(|bit| 1 << bit)
+            .filter(|bit| to_first.0 & bit != 0)
+        {
             refused(&mut first, mask(to_first.0 & !bit));
         }
         pair.initialize(link);
-        for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_receive.0 & bit != 0) {
+        for bit in (1..32)
+            .map(|bit| 1 << bit)
+            .filter(|bit| to_receive.0 & bit != 0)
+        {
             refused(&mut receive, mask(to_receive.0 & !bit));
         }
         refused(&mut receive, to_receive | mask::IBV_QP_TIMEOUT);
@@ -81,7 +95,10 @@ fn changes_of_state() {
         foreign.ah_attr.grh.sgid_index = 3; // not set
         refused(&mut foreign, to_receive);
         assert_eq!(pair.modify(&mut receive, to_receive), 0);
-        for bit in (1..32).map(|bit| 1 << bit).filter(|bit| to_send.0 & bit != 0) {
+        for bit in (1..32)
+            .map(|bit| 1 << bit)
+            .filter(|bit| to_send.0 & bit != 0)
+        {
             refused(&mut send, mask(to_send.0 & !bit));
         }
         assert_eq!(pair.modify(&mut send, to_send), 0);
@@ -97,11 +114,20 @@ fn changes_of_state() {
             (0x12_3456, 0x12_3456, ib::IBV_MTU_1024)
         );
         assert_eq!(
-            (told.timeout, told.retry_cnt, told.rnr_retry, told.min_rnr_timer),
+            (
+                told.timeout,
+                told.retry_cnt,
+                told.rnr_retry,
+                told.min_rnr_timer
+            ),
             (12, 2, 7, 12)
         );
         assert_eq!(
-            (told.max_rd_atomic, told.max_dest_rd_atomic, told.ah_attr.dlid),
+            (
+                told.max_rd_atomic,
+                told.max_dest_rd_atomic,
+                told.ah_attr.dlid
+            ),
             (16, 16, 0x0123)
         );
     });
@@ -134,14 +160,20 @@ fn ports() {
         for (port, layer) in [(1, 1), (2, 2)] {
             let mut told = ib::ibv_port_attr::default();
             // SAFETY: the open context, and room for what is told.
-            assert_eq!(unsafe { ib::ibv_query_port(device.context, port, &mut told) }, 0);
+            assert_eq!(
+                unsafe { ib::ibv_query_port(device.context, port, &mut told) },
+                0
+            );
             assert_eq!(
                 (told.state, u32::from(told.link_layer)),
                 (ib::ibv_port_state::IBV_PORT_ACTIVE, layer)
             );
             let mut gid = ib::ibv_gid::default();
             // SAFETY: as above.
-            assert_eq!(unsafe { ib::ibv_query_gid(device.context, port, 0, &mut gid) }, 0);
+            assert_eq!(
+                unsafe { ib::ibv_query_gid(device.context, port, 0, &mut gid) },
+                0
+            );
             // SAFETY: any bytes are a GID.
             assert_eq!(unsafe { gid.raw }[..2], [0xfe, 0x80]);
         }

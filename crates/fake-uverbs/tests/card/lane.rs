@@ -123,7 +123,7 @@ impl Lane {
         self.next += 1;
         let mut places = self.places(random, 4);
         let total = |places: &[Place]| places.iter().map(|place| place.1).sum::<usize>();
-        let far = random.below(BYTES - 300);
+        let peer = random.below(BYTES - 300);
         let kind = random.below(8);
         // Inline bytes are taken along when the list is posted, before any of it is executed.
         let inline = kind < 4 && random.one_in(3);
@@ -136,36 +136,44 @@ impl Lane {
         let immediate = random.word();
         let (work, opcode, moved) = match kind {
             0 => (Work::send(id, &pieces), done::IBV_WC_SEND, None),
-            1 => (Work::send(id, &pieces).immediate(immediate), done::IBV_WC_SEND, None),
+            1 => (
+                Work::send(id, &pieces).immediate(immediate),
+                done::IBV_WC_SEND,
+                None,
+            ),
             2 => (
-                Work::write(id, &pieces, &self.memory, far),
+                Work::write(id, &pieces, &self.memory, peer),
                 done::IBV_WC_RDMA_WRITE,
                 None,
             ),
             3 => {
-                let work = Work::write(id, &pieces, &self.memory, far).immediate(immediate);
+                let work = Work::write(id, &pieces, &self.memory, peer).immediate(immediate);
                 (work, done::IBV_WC_RDMA_WRITE, None)
             }
             4 | 5 => {
-                let work = Work::read(id, &pieces, &self.memory, far);
+                let work = Work::read(id, &pieces, &self.memory, peer);
                 (work, done::IBV_WC_RDMA_READ, Some(total(&places)))
             }
             _ => {
-                let far = far / 8 * 8;
+                let peer = peer / 8 * 8;
                 places = vec![(random.below(BYTES - 8), 8)];
                 let piece = self.pieces(&places)[0];
-                let old = self.word(far);
+                let old = self.word(peer);
                 let (work, opcode, new) = if kind == 6 {
                     let add = random.bits();
-                    let work = Work::fetch_add(id, piece, &self.memory, far, add);
+                    let work = Work::fetch_add(id, piece, &self.memory, peer, add);
                     (work, done::IBV_WC_FETCH_ADD, old.wrapping_add(add))
                 } else {
                     let compared = if random.one_in(2) { old } else { random.bits() };
                     let swap = random.bits();
-                    let work = Work::compare_swap(id, piece, &self.memory, far, (compared, swap));
-                    (work, done::IBV_WC_COMP_SWAP, if compared == old { swap } else { old })
+                    let work = Work::compare_swap(id, piece, &self.memory, peer, (compared, swap));
+                    (
+                        work,
+                        done::IBV_WC_COMP_SWAP,
+                        if compared == old { swap } else { old },
+                    )
                 };
-                self.put(&new.to_ne_bytes(), &[(far, 8)]);
+                self.put(&new.to_ne_bytes(), &[(peer, 8)]);
                 self.put(&old.to_ne_bytes(), &places);
                 (work, opcode, Some(8))
             }
@@ -173,20 +181,21 @@ impl Lane {
         match kind {
             0 | 1 | 3 => self.arrive(random, kind, &payload, immediate, batch),
             4 | 5 => {
-                let read = self.model[far..far + total(&places)].to_vec();
+                let read = self.model[peer..peer + total(&places)].to_vec();
                 self.put(&read, &places);
             }
             _ => {}
         }
         if kind == 2 || kind == 3 {
-            self.put(&payload, &[(far, payload.len())]);
+            self.put(&payload, &[(peer, payload.len())]);
         }
         let is_signalled = is_last || random.one_in(2);
         let mut flags = if is_signalled { SIGNALLED } else { 0 };
         flags |= if inline { INLINE } else { 0 };
         flags |= if random.one_in(4) { FENCE } else { 0 };
         if is_signalled {
-            let has_immediate = [wr::IBV_WR_SEND_WITH_IMM, wr::IBV_WR_RDMA_WRITE_WITH_IMM].contains(&work.opcode);
+            let has_immediate =
+                [wr::IBV_WR_SEND_WITH_IMM, wr::IBV_WR_RDMA_WRITE_WITH_IMM].contains(&work.opcode);
             batch.sent.push(Said {
                 id,
                 opcode,
@@ -199,7 +208,14 @@ impl Lane {
     }
 
     /// A receive for what arrives, with room for it, or more.
-    fn arrive(&mut self, random: &mut Random, kind: usize, payload: &[u8], immediate: u32, batch: &mut Batch) {
+    fn arrive(
+        &mut self,
+        random: &mut Random,
+        kind: usize,
+        payload: &[u8],
+        immediate: u32,
+        batch: &mut Batch,
+    ) {
         let mut places = self.places(random, 2);
         let room: usize = places.iter().map(|place| place.1).sum();
         if kind != 3 && room < payload.len() {
@@ -230,7 +246,10 @@ impl Lane {
     pub fn check(&self) {
         let found = self.memory.read(0, BYTES);
         if let Some(at) = (0..BYTES).find(|at| found[*at] != self.model[*at]) {
-            panic!("byte {at:#x} is {:#x}, not {:#x}", found[at], self.model[at]);
+            panic!(
+                "byte {at:#x} is {:#x}, not {:#x}",
+                found[at], self.model[at]
+            );
         }
     }
 }
@@ -254,7 +273,11 @@ impl Batch {
 
     /// Takes all completions, and no more come.
     pub fn wait(&self) {
-        let takes = [done::IBV_WC_RDMA_READ, done::IBV_WC_FETCH_ADD, done::IBV_WC_COMP_SWAP];
+        let takes = [
+            done::IBV_WC_RDMA_READ,
+            done::IBV_WC_FETCH_ADD,
+            done::IBV_WC_COMP_SWAP,
+        ];
         for expected in &self.sent {
             let wc = self.ends.0.sent.wait();
             let mut said = Said::of(&wc, takes.contains(&wc.opcode()));

@@ -1,4 +1,4 @@
-//! The card that executes, driven by Debian's own libibverbs and libmlx5: what is posted moves bytes and completes as the manual
+//! The NIC that executes, driven by Debian's own libibverbs and libmlx5: what is posted moves bytes and completes as the manual
 //! pages and the InfiniBand specification say, and what is wrong fails with the right status.
 
 mod bench;
@@ -25,5 +25,5 @@ mod thread_domain;
 mod unreliable;
 mod work;
 
-/// With this the card executes.
+/// With this the NIC executes.
 const CARD: (&str, &str) = ("FAKE_UVERBS_CARD", "1");

@@ -27,7 +27,10 @@ fn send() {
         b.receive(7, &[to.piece(100, 10), to.piece(0, 60), to.piece(300, 500)]);
         a.run(Work::send(1, &[from.piece(1, 90), from.piece(1000, 9)]));
         let wc = b.received.wait();
-        assert_eq!((wc.wr_id(), wc.error(), wc.len(), wc.imm_data()), (7, None, 99, None));
+        assert_eq!(
+            (wc.wr_id(), wc.error(), wc.len(), wc.imm_data()),
+            (7, None, 99, None)
+        );
         assert_eq!((wc.opcode(), wc.qp_num), (done::IBV_WC_RECV, b.number));
         let sent = [from.read(1, 90), from.read(1000, 9)].concat();
         let received = [to.read(100, 10), to.read(0, 60), to.read(300, 29)].concat();
@@ -62,9 +65,20 @@ fn write() {
     inside("operations::write", &[CARD], || {
         let (device, a, _) = connected();
         let (from, to) = (filled(&device), device.memory(4096, ALL));
-        a.run(Work::write(1, &[from.piece(5, 1000), from.piece(2000, 24)], &to, 33));
-        assert_eq!(to.read(33, 1024), [from.read(5, 1000), from.read(2000, 24)].concat());
-        assert_eq!((to.read(0, 33), to.read(1057, 100)), (vec![0; 33], vec![0; 100]));
+        a.run(Work::write(
+            1,
+            &[from.piece(5, 1000), from.piece(2000, 24)],
+            &to,
+            33,
+        ));
+        assert_eq!(
+            to.read(33, 1024),
+            [from.read(5, 1000), from.read(2000, 24)].concat()
+        );
+        assert_eq!(
+            (to.read(0, 33), to.read(1057, 100)),
+            (vec![0; 33], vec![0; 100])
+        );
         a.run(Work::write(2, &[from.piece(7, 190)], &to, 2000).with(SIGNALLED | INLINE));
         assert_eq!(to.read(2000, 190), from.read(7, 190));
     });
@@ -107,10 +121,21 @@ fn read() {
     inside("operations::read", &[CARD], || {
         let (device, a, _) = connected();
         let (from, to) = (filled(&device), device.memory(4096, ALL));
-        a.post(&[Work::read(1, &[to.piece(9, 30), to.piece(100, 70)], &from, 11)]);
+        a.post(&[Work::read(
+            1,
+            &[to.piece(9, 30), to.piece(100, 70)],
+            &from,
+            11,
+        )]);
         let wc = a.sent.wait();
-        assert_eq!((wc.error(), wc.opcode(), wc.len()), (None, done::IBV_WC_RDMA_READ, 100));
-        assert_eq!([to.read(9, 30), to.read(100, 70)].concat(), from.read(11, 100));
+        assert_eq!(
+            (wc.error(), wc.opcode(), wc.len()),
+            (None, done::IBV_WC_RDMA_READ, 100)
+        );
+        assert_eq!(
+            [to.read(9, 30), to.read(100, 70)].concat(),
+            from.read(11, 100)
+        );
     });
 }
 
@@ -119,11 +144,18 @@ fn atomics() {
     inside("operations::atomics", &[CARD], || {
         let (device, a, _) = connected();
         let memory = device.memory(64, ALL);
-        let word = |at: usize| u64::from_ne_bytes(memory.read(at, 8).try_into().expect("eight bytes"));
+        let word =
+            |at: usize| u64::from_ne_bytes(memory.read(at, 8).try_into().expect("eight bytes"));
         memory.write(8, &0xffff_ffff_ffff_fff0_u64.to_ne_bytes());
         a.run(Work::fetch_add(1, memory.piece(32, 8), &memory, 8, 0x13));
         assert_eq!((word(8), word(32)), (3, 0xffff_ffff_ffff_fff0));
-        a.run(Work::compare_swap(2, memory.piece(40, 8), &memory, 8, (4, 99)));
+        a.run(Work::compare_swap(
+            2,
+            memory.piece(40, 8),
+            &memory,
+            8,
+            (4, 99),
+        ));
         assert_eq!((word(8), word(40)), (3, 3), "another value stays");
         a.post(&[Work::compare_swap(
             3,
@@ -133,7 +165,10 @@ fn atomics() {
             (3, 0x0102_0304_0506_0708),
         )]);
         let wc = a.sent.wait();
-        assert_eq!((wc.error(), wc.opcode(), wc.len()), (None, done::IBV_WC_COMP_SWAP, 8));
+        assert_eq!(
+            (wc.error(), wc.opcode(), wc.len()),
+            (None, done::IBV_WC_COMP_SWAP, 8)
+        );
         assert_eq!((word(8), word(48)), (0x0102_0304_0506_0708, 3));
     });
 }

@@ -19,7 +19,8 @@ fn nothing_is_written_over() {
         let memory = device.memory(256, ALL);
         memory.write(0, &[1; 8]);
         let works = |ids: std::ops::Range<u64>| -> Vec<Work> {
-            let write = |id: u64| Work::write(id, &[memory.piece(0, 8)], &memory, 8 + id as usize * 8);
+            let write =
+                |id: u64| Work::write(id, &[memory.piece(0, 8)], &memory, 8 + id as usize * 8);
             ids.map(write).collect()
         };
         // As many as there is room for, twice.

@@ -26,14 +26,17 @@ fn run(seed: u64, requests: u64) {
     let own = || device.pair_in(thread_domain::make(device).expect("a thread domain"));
     let itself = device.pair();
     itself.connect(itself.number, Link::default());
-    let mut near = two(device.pair(), device.pair(), 1);
-    near.push((itself, itself));
+    let mut local = two(device.pair(), device.pair(), 1);
+    local.push((itself, itself));
     let mut lanes = [
-        Lane::new(&device, near, &mut random),
+        Lane::new(&device, local, &mut random),
         Lane::new(&device, two(own(), own(), 2), &mut random),
     ];
     while lanes.iter().any(|lane| lane.next < requests) {
-        let batches: Vec<Batch> = lanes.iter_mut().map(|lane| lane.batch(&mut random)).collect();
+        let batches: Vec<Batch> = lanes
+            .iter_mut()
+            .map(|lane| lane.batch(&mut random))
+            .collect();
         for batch in &batches {
             batch.post();
         }
@@ -57,11 +60,15 @@ fn by_blue_flame() {
 
 #[test]
 fn by_doorbells() {
-    inside("programs::by_doorbells", &[CARD, ("MLX5_SHUT_UP_BF", "1")], || {
-        for seed in 4..6 {
-            run(seed, 2_000);
-        }
-    });
+    inside(
+        "programs::by_doorbells",
+        &[CARD, ("MLX5_SHUT_UP_BF", "1")],
+        || {
+            for seed in 4..6 {
+                run(seed, 2_000);
+            }
+        },
+    );
 }
 
 /// So long that the counters of 16 bits go round.

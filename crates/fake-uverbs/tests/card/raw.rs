@@ -34,15 +34,19 @@ impl Raw {
     fn control(&self, opcode: u8, segments: u8) -> Vec<u8> {
         let [_, a, b, c] = self.pair.number.to_be_bytes();
         let [high, low] = self.posted.to_be_bytes();
-        vec![0, high, low, opcode, a, b, c, segments, 0, 0, 0, 8, 0, 0, 0, 0]
+        vec![
+            0, high, low, opcode, a, b, c, segments, 0, 0, 0, 8, 0, 0, 0, 0,
+        ]
     }
 
     /// Writes an entry's bytes where the next one goes, and counts it.
     fn put(&mut self, entry: &[u8]) {
         for (number, block) in entry.chunks(64).enumerate() {
             let at = (usize::from(self.posted) + number) % self.told.sq.wqe_cnt as usize * 64;
-            // SAFETY: within the send queue, of which the card reads only what was rung for.
-            unsafe { std::ptr::copy_nonoverlapping(block.as_ptr(), self.told.sq.buf.add(at), block.len()) };
+            // SAFETY: within the send queue, of which the NIC reads only what was rung for.
+            unsafe {
+                std::ptr::copy_nonoverlapping(block.as_ptr(), self.told.sq.buf.add(at), block.len())
+            };
         }
         self.posted += u16::try_from(entry.len().div_ceil(64)).expect("a few blocks");
         fence(Ordering::Release);
@@ -61,7 +65,8 @@ impl Raw {
     fn ring_by_halves(&self, doorbell: [u8; 8]) {
         for (number, half) in doorbell.as_chunks::<4>().0.iter().enumerate() {
             // SAFETY: as above.
-            let register = unsafe { AtomicU32::from_ptr(self.told.bf.reg.cast::<u32>().add(number)) };
+            let register =
+                unsafe { AtomicU32::from_ptr(self.told.bf.reg.cast::<u32>().add(number)) };
             register.store(u32::from_ne_bytes(*half), Ordering::Release);
         }
     }
@@ -88,7 +93,7 @@ fn data(memory: &Memory, offset: usize, length: u32) -> Vec<u8> {
     segment
 }
 
-fn far(memory: &Memory, offset: usize) -> Vec<u8> {
+fn peer(memory: &Memory, offset: usize) -> Vec<u8> {
     let mut segment = memory.address(offset).to_be_bytes().to_vec();
     segment.extend(memory.key.to_be_bytes());
     segment.extend([0; 4]);
@@ -111,14 +116,16 @@ fn entries() {
         for turn in 0..1000_u32 {
             memory.write(0, &turn.to_be_bytes());
             let mut entry = raw.control(0x08, 6);
-            entry.extend(far(&memory, 128));
+            entry.extend(peer(&memory, 128));
             entry.extend(data(&memory, 2, 2));
             entry.extend([
-                0x80, 0, 0, 5, b'h', b'e', b'l', b'l', b'o', 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee,
+                0x80, 0, 0, 5, b'h', b'e', b'l', b'l', b'o', 0xee, 0xee, 0xee, 0xee, 0xee, 0xee,
+                0xee,
             ]);
             entry.extend(data(&memory, 0, 4));
             entry.extend([
-                0x80, 0, 0, 1, turn as u8, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee,
+                0x80, 0, 0, 1, turn as u8, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee,
+                0xee, 0xee,
             ]);
             assert_eq!(raw.run(&entry), 0);
             let [a, b, c, d] = turn.to_be_bytes();
@@ -137,7 +144,7 @@ fn entries() {
 /// What makes an entry bad.
 type Spoil = fn(&mut Vec<u8>);
 
-/// Entries that no card executes.
+/// Entries that no NIC executes.
 #[test]
 fn bad_entries() {
     inside("raw::bad_entries", &[CARD], || {
@@ -149,7 +156,7 @@ fn bad_entries() {
             ("another index", |entry| entry[2] ^= 1),
             ("another queue pair", |entry| entry[6] ^= 1),
             ("no segments", |entry| entry[7] = 0),
-            ("without the far end's memory", |entry| entry[7] = 1),
+            ("without the remote end's memory", |entry| entry[7] = 1),
             ("more segments than posted", |entry| entry[7] = 9),
             ("more bytes inline than there are", |entry| {
                 entry[32..36].copy_from_slice(&[0x80, 0, 0, 99])
@@ -157,7 +164,7 @@ fn bad_entries() {
         ];
         for (what, spoil) in bad {
             let mut entry = raw.control(0x08, 3);
-            entry.extend(far(&memory, 0));
+            entry.extend(peer(&memory, 0));
             entry.extend(data(&memory, 8, 8));
             spoil(&mut entry);
             raw.put(&entry);
@@ -173,9 +180,12 @@ fn bad_entries() {
             raw.again();
         }
         // The length of an atomic operation, which the provider always writes right. A length of 0 is one of 2^31 bytes.
-        for (length, expected) in [(4, status::IBV_WC_LOC_LEN_ERR), (0, status::IBV_WC_LOC_PROT_ERR)] {
+        for (length, expected) in [
+            (4, status::IBV_WC_LOC_LEN_ERR),
+            (0, status::IBV_WC_LOC_PROT_ERR),
+        ] {
             let mut entry = raw.control(0x12, 4);
-            entry.extend(far(&memory, 0));
+            entry.extend(peer(&memory, 0));
             entry.extend([0; 16]);
             entry.extend(data(&memory, 8, length));
             assert_eq!(raw.run(&entry), expected);
@@ -192,7 +202,7 @@ fn doorbells() {
         let memory = device.memory(64, ALL);
         memory.write(0, &[3; 8]);
         let mut entry = raw.control(0x08, 3);
-        entry.extend(far(&memory, 32));
+        entry.extend(peer(&memory, 32));
         entry.extend(data(&memory, 0, 8));
         raw.put(&entry);
         let mut wrong: [u8; 8] = *entry.first_chunk().expect("eight bytes");
@@ -200,7 +210,10 @@ fn doorbells() {
         raw.ring(wrong);
         let since = Instant::now();
         while strays() == 0 {
-            assert!(since.elapsed() < Duration::from_secs(10), "the card does not hear");
+            assert!(
+                since.elapsed() < Duration::from_secs(10),
+                "the NIC does not hear"
+            );
             std::thread::yield_now();
         }
         assert!(raw.pair.sent.poll().is_none());
@@ -236,7 +249,10 @@ fn completions() {
             let found = entry_of(&sent, turn);
             assert_eq!(found[32..36], indices[0].to_be_bytes());
             assert_eq!(found[56..60], (0x0b00_0000 | a.number).to_be_bytes());
-            assert_eq!((&found[60..62], found[63]), (&counter.to_be_bytes()[..], owner));
+            assert_eq!(
+                (&found[60..62], found[63]),
+                (&counter.to_be_bytes()[..], owner)
+            );
             let wc = b.received.wait();
             assert_eq!((wc.wr_id(), wc.error()), (u64::from(turn), None));
             let found = entry_of(&received, turn);
@@ -267,7 +283,7 @@ fn completions() {
 fn entry_of(queue: &mlx5dv::CompletionQueue, number: u32) -> [u8; 64] {
     let mut entry = [0; 64];
     let at = (number % queue.cqe_cnt) as usize * 64;
-    // SAFETY: within the queue's memory, of an entry that was polled already and that the card does not write yet.
+    // SAFETY: within the queue's memory, of an entry that was polled already and that the NIC does not write yet.
     unsafe { std::ptr::copy_nonoverlapping(queue.buf.add(at), entry.as_mut_ptr(), 64) };
     entry
 }
@@ -282,13 +298,19 @@ macro_rules! of_double {
 }
 
 fn user_index(number: u32) -> u32 {
-    let ask = of_double!(b"fake_uverbs_user_index\0", unsafe extern "C" fn(u32) -> u32);
+    let ask = of_double!(
+        b"fake_uverbs_user_index\0",
+        unsafe extern "C" fn(u32) -> u32
+    );
     // SAFETY: no arguments in memory.
     unsafe { ask(number) }
 }
 
 fn strays() -> u64 {
-    let ask = of_double!(b"fake_uverbs_stray_doorbells\0", unsafe extern "C" fn() -> u64);
+    let ask = of_double!(
+        b"fake_uverbs_stray_doorbells\0",
+        unsafe extern "C" fn() -> u64
+    );
     // SAFETY: no arguments.
     unsafe { ask() }
 }

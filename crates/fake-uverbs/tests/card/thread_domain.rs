@@ -24,7 +24,8 @@ struct ParentDomain {
 }
 
 type AllocTd = unsafe extern "C" fn(*mut ib::ibv_context, *const u32) -> *mut u8;
-type AllocParentDomain = unsafe extern "C" fn(*mut ib::ibv_context, *mut ParentDomain) -> *mut ib::ibv_pd;
+type AllocParentDomain =
+    unsafe extern "C" fn(*mut ib::ibv_context, *mut ParentDomain) -> *mut ib::ibv_pd;
 
 /// One of the functions that `verbs.h` finds around an open device.
 ///
@@ -47,7 +48,8 @@ pub fn make(device: Device) -> Result<*mut ib::ibv_pd, Error> {
         return Err(Error::last_os_error());
     }
     // SAFETY: as `struct verbs_context` has it.
-    let alloc: AllocParentDomain = unsafe { function(device, offset_of!(ib::verbs_context, alloc_parent_domain)) };
+    let alloc: AllocParentDomain =
+        unsafe { function(device, offset_of!(ib::verbs_context, alloc_parent_domain)) };
     let mut attributes = ParentDomain {
         pd: device.pd,
         td,
@@ -79,16 +81,28 @@ fn a_page_of_its_own() {
         for pair in &own {
             assert!(shared.iter().all(|other| page(other) != page(pair)));
         }
-        let registers: Vec<_> = own.iter().map(|pair| mlx5dv::queue_pair(pair.qp).bf).collect();
+        let registers: Vec<_> = own
+            .iter()
+            .map(|pair| mlx5dv::queue_pair(pair.qp).bf)
+            .collect();
         for (number, register) in registers.iter().enumerate() {
             assert_eq!(register.size, 256, "BlueFlame");
-            assert!(registers[..number].iter().all(|other| other.reg != register.reg));
+            assert!(
+                registers[..number]
+                    .iter()
+                    .all(|other| other.reg != register.reg)
+            );
         }
         let memory = device.memory(256, ALL);
         memory.write(0, &[7; 8]);
         for (number, pair) in own.iter().chain(&shared).enumerate() {
             pair.connect(pair.number, Link::default());
-            pair.run(Work::write(1, &[memory.piece(0, 8)], &memory, 8 + number * 8));
+            pair.run(Work::write(
+                1,
+                &[memory.piece(0, 8)],
+                &memory,
+                8 + number * 8,
+            ));
             assert_eq!(memory.read(8 + number * 8, 8), [7; 8]);
         }
     });

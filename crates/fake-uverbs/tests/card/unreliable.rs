@@ -17,7 +17,11 @@ fn connect(pair: &Pair, number: u32) {
     // What only a reliable connection has may not be named.
     assert_eq!(pair.modify(&mut change, named), 22, "EINVAL");
     let reliable = mask::IBV_QP_MAX_DEST_RD_ATOMIC | mask::IBV_QP_MIN_RNR_TIMER;
-    assert_eq!(pair.modify(&mut change, mask(named.0 & !reliable.0)), 0, "to RTR");
+    assert_eq!(
+        pair.modify(&mut change, mask(named.0 & !reliable.0)),
+        0,
+        "to RTR"
+    );
     let (mut change, _) = Pair::ready_to_send(link);
     assert_eq!(
         pair.modify(&mut change, mask::IBV_QP_STATE | mask::IBV_QP_SQ_PSN),
@@ -57,7 +61,10 @@ fn without_acknowledgements() {
         b.receive(7, &[memory.piece(192, 20)]);
         a.run(Work::send(8, &[memory.piece(0, 3)]));
         assert_eq!(b.received.success(), 7);
-        assert_eq!(memory.read(192, 20), b"one\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(
+            memory.read(192, 20),
+            b"one\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+        );
         b.destroy();
         a.run(Work::send(9, &[memory.piece(0, 20)]));
     });

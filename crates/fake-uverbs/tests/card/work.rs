@@ -16,8 +16,8 @@ pub struct Work {
     pub pieces: Vec<ib::ibv_sge>,
     /// `ibv_send_flags`; signalled at first.
     pub flags: u32,
-    /// The far end's address and key.
-    pub far: (u64, u32),
+    /// The remote end's address and key.
+    pub peer: (u64, u32),
     /// In network byte order, of requests that have it.
     pub immediate: u32,
     /// What is compared with or added, and what is swapped in.
@@ -37,7 +37,7 @@ impl Work {
             opcode,
             pieces: pieces.to_vec(),
             flags: SIGNALLED,
-            far: (0, 0),
+            peer: (0, 0),
             immediate: 0,
             operands: (0, 0),
             to: None,
@@ -48,34 +48,40 @@ impl Work {
         Self::new(id, wr::IBV_WR_SEND, pieces)
     }
 
-    pub fn write(id: u64, pieces: &[ib::ibv_sge], far: &Memory, offset: usize) -> Self {
-        let far = (far.address(offset), far.key);
+    pub fn write(id: u64, pieces: &[ib::ibv_sge], peer: &Memory, offset: usize) -> Self {
+        let peer = (peer.address(offset), peer.key);
         Self {
-            far,
+            peer,
             ..Self::new(id, wr::IBV_WR_RDMA_WRITE, pieces)
         }
     }
 
-    pub fn read(id: u64, pieces: &[ib::ibv_sge], far: &Memory, offset: usize) -> Self {
+    pub fn read(id: u64, pieces: &[ib::ibv_sge], peer: &Memory, offset: usize) -> Self {
         Self {
             opcode: wr::IBV_WR_RDMA_READ,
-            ..Self::write(id, pieces, far, offset)
+            ..Self::write(id, pieces, peer, offset)
         }
     }
 
-    pub fn fetch_add(id: u64, piece: ib::ibv_sge, far: &Memory, offset: usize, add: u64) -> Self {
+    pub fn fetch_add(id: u64, piece: ib::ibv_sge, peer: &Memory, offset: usize, add: u64) -> Self {
         Self {
             opcode: wr::IBV_WR_ATOMIC_FETCH_AND_ADD,
             operands: (add, 0),
-            ..Self::write(id, &[piece], far, offset)
+            ..Self::write(id, &[piece], peer, offset)
         }
     }
 
-    pub fn compare_swap(id: u64, piece: ib::ibv_sge, far: &Memory, offset: usize, operands: (u64, u64)) -> Self {
+    pub fn compare_swap(
+        id: u64,
+        piece: ib::ibv_sge,
+        peer: &Memory,
+        offset: usize,
+        operands: (u64, u64),
+    ) -> Self {
         Self {
             opcode: wr::IBV_WR_ATOMIC_CMP_AND_SWP,
             operands,
-            ..Self::write(id, &[piece], far, offset)
+            ..Self::write(id, &[piece], peer, offset)
         }
     }
 
@@ -86,7 +92,10 @@ impl Work {
 
     /// The same as a datagram.
     pub fn to(self, to: (*mut ib::ibv_ah, u32, u32)) -> Self {
-        Self { to: Some(to), ..self }
+        Self {
+            to: Some(to),
+            ..self
+        }
     }
 
     /// The same with immediate data.
@@ -103,7 +112,11 @@ impl Work {
     }
 
     fn is_atomic(&self) -> bool {
-        [wr::IBV_WR_ATOMIC_FETCH_AND_ADD, wr::IBV_WR_ATOMIC_CMP_AND_SWP].contains(&self.opcode)
+        [
+            wr::IBV_WR_ATOMIC_FETCH_AND_ADD,
+            wr::IBV_WR_ATOMIC_CMP_AND_SWP,
+        ]
+        .contains(&self.opcode)
     }
 
     fn of_verbs(&mut self) -> ib::ibv_send_wr {
@@ -124,15 +137,15 @@ impl Work {
             };
         } else if self.is_atomic() {
             work.wr.atomic = ib::ibv_send_wr_atomic {
-                remote_addr: self.far.0,
+                remote_addr: self.peer.0,
                 compare_add: self.operands.0,
                 swap: self.operands.1,
-                rkey: self.far.1,
+                rkey: self.peer.1,
             };
         } else {
             work.wr.rdma = ib::ibv_send_wr_rdma {
-                remote_addr: self.far.0,
-                rkey: self.far.1,
+                remote_addr: self.peer.0,
+                rkey: self.peer.1,
             };
         }
         work

@@ -1,4 +1,4 @@
-//! How a test gets into a process where Debian's libibverbs and libmlx5 have a card: it starts itself again with the
+//! How a test gets into a process where Debian's libibverbs and libmlx5 have a NIC: it starts itself again with the
 //! kernel's double preloaded and a sysfs tree of its own. Two crates' tests have it: this one's, and `gdsync`'s oracle.
 
 use std::error::Error as _;
@@ -8,7 +8,7 @@ use std::process::Command;
 /// Set in the second process.
 const INSIDE: &str = "GDR_INSIDE_THE_DOUBLE";
 
-/// Runs `body` in a second process, in which the provider finds a card; `name` is the test's own path, as the harness lists it.
+/// Runs `body` in a second process, in which the provider finds a NIC; `name` is the test's own path, as the harness lists it.
 /// `variables` are the provider's own, such as `MLX5_SHUT_UP_BF`, and the double's.
 ///
 /// Without libmlx5 it says so and does nothing; in continuous integration that fails.
@@ -21,7 +21,8 @@ pub fn inside(name: &str, variables: &[(&str, &str)], body: fn()) {
         return body();
     }
     if let Err(missing) = provider_is_there() {
-        let reason = format!("libmlx5.so.1 cannot be opened (Debian's ibverbs-providers): {missing}");
+        let reason =
+            format!("libmlx5.so.1 cannot be opened (Debian's ibverbs-providers): {missing}");
         assert!(
             !std::env::var("CI").is_ok_and(|ci| ci == "true"),
             "CI must not skip this: {reason}"
@@ -32,7 +33,7 @@ pub fn inside(name: &str, variables: &[(&str, &str)], body: fn()) {
     }
     let sysfs = tempfile::tempdir().expect("a directory");
     let environment = if variables.contains(&("FAKE_UVERBS_CARD", "1")) {
-        fake_nvml_build::uverbs::card(sysfs.path()).map(Vec::from)
+        fake_nvml_build::uverbs::nic(sysfs.path()).map(Vec::from)
     } else {
         fake_nvml_build::uverbs::node(sysfs.path()).map(Vec::from)
     };
@@ -69,7 +70,11 @@ fn provider_is_there() -> Result<(), String> {
     for library in ["libibverbs.so.1", "libmlx5.so.1"] {
         // SAFETY: libraries of the system whose constructors do no more than register themselves.
         let opened = unsafe { libloading::Library::new(library) };
-        opened.map_err(|error| error.source().map_or_else(|| error.to_string(), ToString::to_string))?;
+        opened.map_err(|error| {
+            error
+                .source()
+                .map_or_else(|| error.to_string(), ToString::to_string)
+        })?;
     }
     Ok(())
 }

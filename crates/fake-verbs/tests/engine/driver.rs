@@ -25,7 +25,7 @@ pub const SIGNALED: u32 = 2;
 pub const SOLICITED: u32 = 4;
 pub const INLINE: u32 = 8;
 
-/// Two InfiniBand cards of a port each, and what else is said of the machine.
+/// Two InfiniBand NICs of a port each, and what else is said of the machine.
 pub fn two(more: &Value) -> Value {
     let mut machine = json!({"verbs": {"devices": [
         {"name": "mlx5_0", "guid": "9803:9b03:0000:0001", "ports": [{"lid": 7}]},
@@ -50,7 +50,9 @@ pub fn on(test: &str, machine: &Value, case: impl FnOnce(&Verbs)) {
     fs::write(&file, machine.to_string()).expect("a file");
     let library = verbs::build().expect("the simulated library");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", test, "--nocapture"]).env(CASE, test);
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env(CASE, test);
     command.envs(verbs::environment(&library, &file));
     if machine.get("gpus").is_some() {
         let other = cuda::build(Driver::Current).expect("the simulated library");
@@ -59,7 +61,8 @@ pub fn on(test: &str, machine: &Value, case: impl FnOnce(&Verbs)) {
         command.env_remove("CUDA_VISIBLE_DEVICES");
     }
     let output = command.output().expect("it starts");
-    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     // A name that is no test's would pass without a call.
     let has_run = said[0].contains("1 passed");
     assert!(output.status.success() && has_run, "{}", said.concat());
@@ -93,7 +96,11 @@ pub fn errno() -> c_int {
 }
 
 fn made<T>(pointer: *mut T) -> Result<*mut T, c_int> {
-    if pointer.is_null() { Err(errno()) } else { Ok(pointer) }
+    if pointer.is_null() {
+        Err(errno())
+    } else {
+        Ok(pointer)
+    }
 }
 
 impl Verbs {
@@ -112,11 +119,14 @@ impl Verbs {
 
     pub fn devices(&self) -> Vec<*mut ibv_device> {
         let mut count = -1;
-        let list = call!(self, ibv_get_device_list(&mut count => *mut c_int) -> *mut *mut ibv_device);
+        let list =
+            call!(self, ibv_get_device_list(&mut count => *mut c_int) -> *mut *mut ibv_device);
         assert!(!list.is_null());
         let count = usize::try_from(count).expect("a count");
         // SAFETY: the list has so many, and NULL behind them.
-        let devices: Vec<_> = (0..=count).map(|at| unsafe { list.add(at).read() }).collect();
+        let devices: Vec<_> = (0..=count)
+            .map(|at| unsafe { list.add(at).read() })
+            .collect();
         assert!(devices[count].is_null());
         call!(self, ibv_free_device_list(list => *mut *mut ibv_device) -> ());
         devices[..count].to_vec()
@@ -125,7 +135,9 @@ impl Verbs {
     pub fn name(&self, device: *mut ibv_device) -> String {
         let name = call!(self, ibv_get_device_name(device => *mut ibv_device) -> *const c_char);
         // SAFETY: a device's name is a string that lives as long as the list.
-        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(name) }
+            .to_string_lossy()
+            .into_owned()
     }
 
     pub fn guid(&self, device: *mut ibv_device) -> u64 {
@@ -152,8 +164,7 @@ impl Verbs {
     pub fn limits(&self, context: *mut ibv_context) -> ibv_device_attr {
         let mut out = ibv_device_attr::default();
         let out_pointer = &raw mut out;
-        let code =
-            call!(self, ibv_query_device(context => *mut ibv_context, out_pointer => *mut ibv_device_attr) -> c_int);
+        let code = call!(self, ibv_query_device(context => *mut ibv_context, out_pointer => *mut ibv_device_attr) -> c_int);
         assert_eq!(code, 0);
         out
     }
@@ -174,7 +185,12 @@ impl Verbs {
         if code == 0 { Ok(raw) } else { Err(errno()) }
     }
 
-    pub fn gid_entry(&self, context: *mut ibv_context, index: u32, size: usize) -> Result<ibv_gid_entry, c_int> {
+    pub fn gid_entry(
+        &self,
+        context: *mut ibv_context,
+        index: u32,
+        size: usize,
+    ) -> Result<ibv_gid_entry, c_int> {
         let mut out = ibv_gid_entry::default();
         let pointer = &raw mut out;
         let code = call!(self, _ibv_query_gid_ex(
@@ -183,7 +199,11 @@ impl Verbs {
         if code == 0 { Ok(out) } else { Err(code) }
     }
 
-    pub fn gid_table(&self, context: *mut ibv_context, room: usize) -> Result<Vec<ibv_gid_entry>, isize> {
+    pub fn gid_table(
+        &self,
+        context: *mut ibv_context,
+        room: usize,
+    ) -> Result<Vec<ibv_gid_entry>, isize> {
         let mut out = vec![ibv_gid_entry::default(); room];
         let (pointer, size) = (out.as_mut_ptr(), size_of::<ibv_gid_entry>());
         let count = call!(self, _ibv_query_gid_table(
@@ -197,7 +217,11 @@ impl Verbs {
         let mut out = 0;
         let pointer = &raw mut out;
         let code = call!(self, ibv_query_pkey(context => *mut ibv_context, 1 => u8, index => c_int, pointer => *mut u16) -> c_int);
-        if code == 0 { Ok(u16::from_be(out)) } else { Err(errno()) }
+        if code == 0 {
+            Ok(u16::from_be(out))
+        } else {
+            Err(errno())
+        }
     }
 
     pub fn pd(&self, context: *mut ibv_context) -> Result<*mut ibv_pd, c_int> {
@@ -271,13 +295,20 @@ impl Verbs {
     }
 
     /// The queue, and the cookie that it was made with, of the channel's next event.
-    pub fn cq_event(&self, channel: *mut ibv_comp_channel) -> Result<(*mut ibv_cq, *mut c_void), c_int> {
+    pub fn cq_event(
+        &self,
+        channel: *mut ibv_comp_channel,
+    ) -> Result<(*mut ibv_cq, *mut c_void), c_int> {
         let (mut cq, mut cookie) = (null_mut(), null_mut());
         let (cq_out, cookie_out) = (&raw mut cq, &raw mut cookie);
         let code = call!(self, ibv_get_cq_event(
             channel => *mut ibv_comp_channel, cq_out => *mut *mut ibv_cq, cookie_out => *mut *mut c_void,
         ) -> c_int);
-        if code == 0 { Ok((cq, cookie)) } else { Err(errno()) }
+        if code == 0 {
+            Ok((cq, cookie))
+        } else {
+            Err(errno())
+        }
     }
 
     pub fn acknowledge(&self, cq: *mut ibv_cq, events: c_uint) {
@@ -286,7 +317,9 @@ impl Verbs {
 
     pub fn qp(&self, pd: *mut ibv_pd, wanted: &mut ibv_qp_init_attr) -> Result<*mut ibv_qp, c_int> {
         let wanted = &raw mut *wanted;
-        made(call!(self, ibv_create_qp(pd => *mut ibv_pd, wanted => *mut ibv_qp_init_attr) -> *mut ibv_qp))
+        made(
+            call!(self, ibv_create_qp(pd => *mut ibv_pd, wanted => *mut ibv_qp_init_attr) -> *mut ibv_qp),
+        )
     }
 
     pub fn modify(&self, qp: *mut ibv_qp, attributes: &ibv_qp_attr, mask: u32) -> c_int {
@@ -313,7 +346,9 @@ impl Verbs {
     pub fn ah(&self, pd: *mut ibv_pd, to: &ibv_ah_attr) -> Result<*mut c_void, c_int> {
         let mut to = *to;
         let pointer = &raw mut to;
-        made(call!(self, ibv_create_ah(pd => *mut ibv_pd, pointer => *mut ibv_ah_attr) -> *mut c_void))
+        made(
+            call!(self, ibv_create_ah(pd => *mut ibv_pd, pointer => *mut ibv_ah_attr) -> *mut c_void),
+        )
     }
 
     pub fn free_ah(&self, ah: *mut c_void) -> c_int {
@@ -321,7 +356,10 @@ impl Verbs {
     }
 
     pub fn event(&self, context: *mut ibv_context) -> AsyncEvent {
-        let mut event = AsyncEvent { element: 0, kind: 99 };
+        let mut event = AsyncEvent {
+            element: 0,
+            kind: 99,
+        };
         let pointer = &raw mut event;
         let code = call!(self, ibv_get_async_event(context => *mut ibv_context, pointer => *mut AsyncEvent) -> c_int);
         assert_eq!(code, 0);

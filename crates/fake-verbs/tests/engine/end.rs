@@ -72,7 +72,12 @@ impl<'verbs> End<'verbs> {
         Self::with(verbs, device, kind, ROOM)
     }
 
-    pub fn with(verbs: &'verbs Verbs, device: usize, kind: u32, (cap, entries): (ibv_qp_cap, c_int)) -> Self {
+    pub fn with(
+        verbs: &'verbs Verbs,
+        device: usize,
+        kind: u32,
+        (cap, entries): (ibv_qp_cap, c_int),
+    ) -> Self {
         let context = verbs.open(device);
         let pd = verbs.pd(context).expect("a domain");
         let channel = verbs.channel(context);
@@ -126,7 +131,7 @@ impl<'verbs> End<'verbs> {
         self.memory.expose_provenance() as u64 + offset as u64
     }
 
-    /// A place in its memory, for the far end.
+    /// A place in its memory, for the remote end.
     pub fn remote(&self, offset: usize) -> (u64, u32) {
         (self.at(offset), self.rkey())
     }
@@ -146,7 +151,12 @@ impl<'verbs> End<'verbs> {
         assert!(offset + bytes <= WORDS * 8);
         let mut out = vec![0; bytes];
         // SAFETY: as above.
-        unsafe { self.memory.cast::<u8>().add(offset).copy_to(out.as_mut_ptr(), bytes) };
+        unsafe {
+            self.memory
+                .cast::<u8>()
+                .add(offset)
+                .copy_to(out.as_mut_ptr(), bytes)
+        };
         out
     }
 
@@ -182,16 +192,15 @@ impl<'verbs> End<'verbs> {
                         remote_qkey: request.to.2,
                     },
                 },
-                ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP | ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD => {
-                    ibv_send_wr_target {
-                        atomic: ibv_send_wr_atomic {
-                            remote_addr: request.remote.0,
-                            compare_add: request.operands.0,
-                            swap: request.operands.1,
-                            rkey: request.remote.1,
-                        },
-                    }
-                }
+                ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP
+                | ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD => ibv_send_wr_target {
+                    atomic: ibv_send_wr_atomic {
+                        remote_addr: request.remote.0,
+                        compare_add: request.operands.0,
+                        swap: request.operands.1,
+                        rkey: request.remote.1,
+                    },
+                },
                 _ => ibv_send_wr_target {
                     rdma: ibv_send_wr_rdma {
                         remote_addr: request.remote.0,
@@ -268,7 +277,12 @@ impl<'verbs> End<'verbs> {
     /// All completions there are, by the numbers of their requests and their statuses.
     pub fn ended(&self) -> Vec<(u64, u32)> {
         std::iter::from_fn(|| self.poll())
-            .map(|completion| (completion.wr_id(), completion.error().map_or(0, |(status, _)| status)))
+            .map(|completion| {
+                (
+                    completion.wr_id(),
+                    completion.error().map_or(0, |(status, _)| status),
+                )
+            })
             .collect()
     }
 
@@ -295,16 +309,16 @@ impl<'verbs> End<'verbs> {
     }
 
     /// All attributes of a connection to there, by LID.
-    pub fn toward(&self, far: &End<'_>) -> ibv_qp_attr {
+    pub fn toward(&self, peer: &End<'_>) -> ibv_qp_attr {
         ibv_qp_attr {
             path_mtu: IBV_MTU_1024,
             qkey: 0x1111_1111,
             rq_psn: 5,
             sq_psn: 5,
-            dest_qp_num: far.number(),
+            dest_qp_num: peer.number(),
             qp_access_flags: ALL,
             ah_attr: ibv_ah_attr {
-                dlid: far.lid(),
+                dlid: peer.lid(),
                 port_num: 1,
                 ..ibv_ah_attr::default()
             },
@@ -328,7 +342,11 @@ impl<'verbs> End<'verbs> {
                 qp_state: state,
                 ..*attributes
             };
-            assert_eq!(self.verbs.modify(self.qp, &attributes, mask), 0, "to {state}");
+            assert_eq!(
+                self.verbs.modify(self.qp, &attributes, mask),
+                0,
+                "to {state}"
+            );
         }
     }
 }
@@ -365,7 +383,11 @@ pub fn pair_with(
     (here, there)
 }
 
-pub fn connect(here: &End<'_>, there: &End<'_>, change: impl FnOnce(&mut ibv_qp_attr, &mut ibv_qp_attr)) {
+pub fn connect(
+    here: &End<'_>,
+    there: &End<'_>,
+    change: impl FnOnce(&mut ibv_qp_attr, &mut ibv_qp_attr),
+) {
     let (mut first, mut second) = (here.toward(there), there.toward(here));
     change(&mut first, &mut second);
     here.start(&first);

@@ -23,8 +23,8 @@ const CQ_ERR: u32 = 0;
 const REQ_ERR: u32 = 2;
 const ACCESS_ERR: u32 = 3;
 
-/// What the far end is after a failure: in which state, and what it is told.
-fn far_is(there: &End<'_>, state: u32, event: Option<u32>) {
+/// What the remote end is after a failure: in which state, and what it is told.
+fn peer_is(there: &End<'_>, state: u32, event: Option<u32>) {
     assert_eq!(there.state(), state);
     assert_eq!(there.has_event(), event.is_some());
     if let Some(kind) = event {
@@ -65,7 +65,7 @@ fn a_local_key_opens_what_it_was_made_for() {
                 assert_eq!(here.post(&send), 0);
                 assert_eq!(here.ended(), [(1, PROTECTION), (8, FLUSH)], "{number}");
                 assert_eq!((here.state(), there.ended()), (ERR, vec![]));
-                far_is(&there, RTS, None);
+                peer_is(&there, RTS, None);
             }
             // What is read goes into memory that may be written.
             let (here, there) = pair(verbs, RC);
@@ -99,7 +99,10 @@ fn a_remote_key_opens_what_it_was_made_for() {
         |verbs| {
             let keyed = |there: &End<'_>, access: u32| {
                 let start = std::ptr::with_exposed_provenance_mut(there.at(0) as usize);
-                let mr = there.verbs.register(there.pd, start, 4096, access).expect("memory");
+                let mr = there
+                    .verbs
+                    .register(there.pd, start, 4096, access)
+                    .expect("memory");
                 // SAFETY: it was just made.
                 (there.at(0), unsafe { (*mr).rkey })
             };
@@ -110,9 +113,13 @@ fn a_remote_key_opens_what_it_was_made_for() {
                 let mut work = request(1, opcode, &[(0, 8)]);
                 work.remote = remote(&there);
                 assert_eq!(here.post_all(&[work, request(2, IBV_WR_SEND, &[])]), Ok(()));
-                assert_eq!(here.ended(), [(1, REMOTE_ACCESS), (2, FLUSH)], "{opcode} {number}");
+                assert_eq!(
+                    here.ended(),
+                    [(1, REMOTE_ACCESS), (2, FLUSH)],
+                    "{opcode} {number}"
+                );
                 assert_eq!((here.state(), there.ended()), (ERR, vec![(9, FLUSH)]));
-                far_is(&there, ERR, Some(ACCESS_ERR));
+                peer_is(&there, ERR, Some(ACCESS_ERR));
                 assert_eq!(
                     (there.read(0, 8), here.read(0, 8)),
                     (vec![0; 8], vec![1; 8]),
@@ -137,7 +144,11 @@ fn a_remote_key_opens_what_it_was_made_for() {
                 };
                 refused(opcode, &|there| keyed(there, ALL & !right), 4);
             }
-            refused(IBV_WR_RDMA_WRITE, &|there| (there.at(4089), there.rkey()), 5);
+            refused(
+                IBV_WR_RDMA_WRITE,
+                &|there| (there.at(4089), there.rkey()),
+                5,
+            );
             refused(
                 IBV_WR_RDMA_WRITE,
                 &|there| {
@@ -161,7 +172,7 @@ fn a_far_end_refuses_what_it_was_not_made_for() {
         &machine,
         |verbs| {
             let refused = |opcode: u32, offset: usize, change: &dyn Fn(&mut ibv_qp_attr)| {
-                let (here, there) = pair_with(verbs, RC, |_, far| change(far));
+                let (here, there) = pair_with(verbs, RC, |_, peer| change(peer));
                 let mut work = request(1, opcode, &[(0, 8)]);
                 work.remote = there.remote(offset);
                 assert_eq!(here.post(&work), 0);
@@ -170,14 +181,18 @@ fn a_far_end_refuses_what_it_was_not_made_for() {
                     (vec![(1, REMOTE_INVALID)], ERR),
                     "{opcode}"
                 );
-                far_is(&there, ERR, Some(REQ_ERR));
+                peer_is(&there, ERR, Some(REQ_ERR));
             };
             // Local write 1, remote write 2, read 4, atomic 8.
-            refused(IBV_WR_RDMA_WRITE, 0, &|far| far.qp_access_flags = 13);
-            refused(IBV_WR_RDMA_READ, 0, &|far| far.qp_access_flags = 11);
-            refused(IBV_WR_ATOMIC_FETCH_AND_ADD, 0, &|far| far.qp_access_flags = 7);
-            refused(IBV_WR_RDMA_READ, 0, &|far| far.max_dest_rd_atomic = 0);
-            refused(IBV_WR_ATOMIC_CMP_AND_SWP, 0, &|far| far.max_dest_rd_atomic = 0);
+            refused(IBV_WR_RDMA_WRITE, 0, &|peer| peer.qp_access_flags = 13);
+            refused(IBV_WR_RDMA_READ, 0, &|peer| peer.qp_access_flags = 11);
+            refused(IBV_WR_ATOMIC_FETCH_AND_ADD, 0, &|peer| {
+                peer.qp_access_flags = 7
+            });
+            refused(IBV_WR_RDMA_READ, 0, &|peer| peer.max_dest_rd_atomic = 0);
+            refused(IBV_WR_ATOMIC_CMP_AND_SWP, 0, &|peer| {
+                peer.max_dest_rd_atomic = 0
+            });
             refused(IBV_WR_ATOMIC_CMP_AND_SWP, 4, &|_| ());
         },
     );
@@ -186,43 +201,61 @@ fn a_far_end_refuses_what_it_was_not_made_for() {
 #[test]
 fn lengths_are_checked_on_both_sides() {
     let machine = two(&json!({"max_msg_sz": 2000, "active_mtu": 1024}));
-    on("failure::lengths_are_checked_on_both_sides", &machine, |verbs| {
-        let (here, there) = pair(verbs, RC);
-        assert_eq!(there.receive(9, &[(0, 4096)]), 0);
-        let most = request(1, IBV_WR_SEND, &[(0, 2000)]);
-        let more = request(2, IBV_WR_SEND, &[(0, 2000), (0, 1)]);
-        assert_eq!(here.post_all(&[most, more]), Ok(()));
-        assert_eq!((here.ended(), here.state()), (vec![(1, 0), (2, LEN)], ERR));
+    on(
+        "failure::lengths_are_checked_on_both_sides",
+        &machine,
+        |verbs| {
+            let (here, there) = pair(verbs, RC);
+            assert_eq!(there.receive(9, &[(0, 4096)]), 0);
+            let most = request(1, IBV_WR_SEND, &[(0, 2000)]);
+            let more = request(2, IBV_WR_SEND, &[(0, 2000), (0, 1)]);
+            assert_eq!(here.post_all(&[most, more]), Ok(()));
+            assert_eq!((here.ended(), here.state()), (vec![(1, 0), (2, LEN)], ERR));
 
-        let (here, there) = pair(verbs, RC);
-        let mut word = request(1, IBV_WR_ATOMIC_FETCH_AND_ADD, &[(0, 4)]);
-        word.remote = there.remote(0);
-        assert_eq!(here.post(&word), 0);
-        assert_eq!(here.ended(), [(1, LEN)]);
+            let (here, there) = pair(verbs, RC);
+            let mut word = request(1, IBV_WR_ATOMIC_FETCH_AND_ADD, &[(0, 4)]);
+            word.remote = there.remote(0);
+            assert_eq!(here.post(&word), 0);
+            assert_eq!(here.ended(), [(1, LEN)]);
 
-        // Longer than the far end's request: both fail, each in its own words.
-        let (here, there) = pair(verbs, RC);
-        here.write(0, &[1; 9]);
-        assert_eq!((there.receive(8, &[(0, 8)]), there.receive(9, &[(0, 8)])), (0, 0));
-        assert_eq!(here.post(&request(1, IBV_WR_SEND, &[(0, 9)])), 0);
-        assert_eq!(
-            (here.ended(), there.ended()),
-            (vec![(1, REMOTE_INVALID)], vec![(8, LEN), (9, FLUSH)])
-        );
-        assert_eq!((here.state(), there.state(), there.read(0, 9)), (ERR, ERR, vec![0; 9]));
+            // Longer than the remote end's request: both fail, each in its own words.
+            let (here, there) = pair(verbs, RC);
+            here.write(0, &[1; 9]);
+            assert_eq!(
+                (there.receive(8, &[(0, 8)]), there.receive(9, &[(0, 8)])),
+                (0, 0)
+            );
+            assert_eq!(here.post(&request(1, IBV_WR_SEND, &[(0, 9)])), 0);
+            assert_eq!(
+                (here.ended(), there.ended()),
+                (vec![(1, REMOTE_INVALID)], vec![(8, LEN), (9, FLUSH)])
+            );
+            assert_eq!(
+                (here.state(), there.state(), there.read(0, 9)),
+                (ERR, ERR, vec![0; 9])
+            );
 
-        // A datagram is one packet, and the header needs its room, too.
-        let (here, there) = pair(verbs, UD);
-        let to = verbs.ah(here.pd, &here.toward(&there).ah_attr).expect("an address");
-        assert_eq!((there.receive(7, &[(0, 1064)]), there.receive(8, &[(0, 1063)])), (0, 0));
-        let mut packet = request(1, IBV_WR_SEND, &[(0, 1024)]);
-        packet.to = (to, there.number(), 0x1111_1111);
-        let mut longer = packet.clone();
-        (longer.id, longer.pieces) = (2, &[(0, 1025)]);
-        assert_eq!(here.post_all(&[packet.clone(), packet, longer]), Ok(()));
-        assert_eq!(here.ended(), [(1, 0), (1, 0), (2, LEN)]);
-        assert_eq!(there.ended(), [(7, 0), (8, LEN)]);
-    });
+            // A datagram is one packet, and the header needs its room, too.
+            let (here, there) = pair(verbs, UD);
+            let to = verbs
+                .ah(here.pd, &here.toward(&there).ah_attr)
+                .expect("an address");
+            assert_eq!(
+                (
+                    there.receive(7, &[(0, 1064)]),
+                    there.receive(8, &[(0, 1063)])
+                ),
+                (0, 0)
+            );
+            let mut packet = request(1, IBV_WR_SEND, &[(0, 1024)]);
+            packet.to = (to, there.number(), 0x1111_1111);
+            let mut longer = packet.clone();
+            (longer.id, longer.pieces) = (2, &[(0, 1025)]);
+            assert_eq!(here.post_all(&[packet.clone(), packet, longer]), Ok(()));
+            assert_eq!(here.ended(), [(1, 0), (1, 0), (2, LEN)]);
+            assert_eq!(there.ended(), [(7, 0), (8, LEN)]);
+        },
+    );
 }
 
 #[test]
@@ -237,8 +270,11 @@ fn a_receiver_may_be_missing_or_broken() {
                 let mut work = request(1, opcode, &[(0, 1)]);
                 work.remote = there.remote(0);
                 assert_eq!(here.post_all(&[work.clone(), work]), Ok(()));
-                assert_eq!((here.ended(), here.state()), (vec![(1, RNR), (1, FLUSH)], ERR));
-                far_is(&there, RTS, None);
+                assert_eq!(
+                    (here.ended(), here.state()),
+                    (vec![(1, RNR), (1, FLUSH)], ERR)
+                );
+                peer_is(&there, RTS, None);
                 assert_eq!(there.read(0, 1), [0]);
             }
             let (here, there) = pair(verbs, RC);
@@ -268,12 +304,14 @@ fn without_an_answer_it_is_tried_again_and_given_up() {
                 assert_eq!(here.post_all(&[write.clone(), write]), Ok(()));
                 assert_eq!(here.ended(), [(1, RETRY), (1, FLUSH)], "{what}");
                 assert_eq!(here.state(), ERR);
-                far_is(&there, RTS, None);
+                peer_is(&there, RTS, None);
             };
             lost("nobody of that number", &|here, _| here.dest_qp_num = 4711);
             lost("no such port", &|here, _| here.ah_attr.dlid = 99);
             lost("numbers of packets out of step", &|here, _| here.sq_psn = 6);
-            lost("the far end answers to another", &|_, there| there.dest_qp_num = 4711);
+            lost("the remote end answers to another", &|_, there| {
+                there.dest_qp_num = 4711
+            });
             lost("its port is down", &|here, there| {
                 here.ah_attr.dlid = 10;
                 (there.port_num, there.ah_attr.port_num) = (2, 2);
@@ -287,7 +325,7 @@ fn without_an_answer_it_is_tried_again_and_given_up() {
             here.start(&here.toward(&there));
             assert_eq!(here.post(&request(1, IBV_WR_RDMA_WRITE, &[])), 0);
             assert_eq!(here.ended(), [(1, RETRY)]);
-            // After a failure of the far end.
+            // After a failure of the remote end.
             let (here, there) = pair(verbs, RC);
             assert_eq!(
                 verbs.modify(
@@ -348,10 +386,16 @@ fn unreliable_connections_lose_silently() {
             here.write(0, &[1; 8]);
             let mut write = request(1, IBV_WR_RDMA_WRITE, &[(0, 8)]);
             write.remote = (there.at(0), 0);
-            assert_eq!(here.post_all(&[write, request(2, IBV_WR_SEND, &[(0, 8)])]), Ok(()));
-            assert_eq!((here.ended(), there.ended()), (vec![(1, 0), (2, 0)], vec![]));
+            assert_eq!(
+                here.post_all(&[write, request(2, IBV_WR_SEND, &[(0, 8)])]),
+                Ok(())
+            );
+            assert_eq!(
+                (here.ended(), there.ended()),
+                (vec![(1, 0), (2, 0)], vec![])
+            );
             assert_eq!(there.read(0, 8), [0; 8]);
-            far_is(&there, RTS, None);
+            peer_is(&there, RTS, None);
             assert_eq!(verbs.free_qp(there.qp), 0);
             assert_eq!(here.post(&request(3, IBV_WR_SEND, &[(0, 8)])), 0);
             assert_eq!(here.ended(), [(3, 0)]);
@@ -374,7 +418,11 @@ fn queues_hold_what_they_were_made_for() {
             }
             let told = request(2, IBV_WR_RDMA_WRITE, &[]);
             assert_eq!(here.post(&told), 0);
-            assert_eq!(here.post(&quiet), libc::ENOMEM, "it is done, but was not polled");
+            assert_eq!(
+                here.post(&quiet),
+                libc::ENOMEM,
+                "it is done, but was not polled"
+            );
             assert_eq!(here.ended(), [(2, 0)]);
             for _ in 0..8 {
                 assert_eq!(here.post(&quiet), 0);

@@ -1,4 +1,4 @@
-//! Memory of the simulated CUDA, registered with the simulated card by its address and by a dma-buf.
+//! Memory of the simulated CUDA, registered with the simulated NIC by its address and by a dma-buf.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
@@ -15,7 +15,7 @@ use ibv_wr_opcode::*;
 
 const PAGE: usize = 4096;
 
-/// Two cards and two GPUs; GPUDirect RDMA reaches the first one's memory.
+/// Two NICs and two GPUs; GPUDirect RDMA reaches the first one's memory.
 fn machine() -> Value {
     let mut machine = two(&json!({}));
     machine["gpus"] = json!([{"attributes": {"116": 1, "124": 1}}, {}]);
@@ -80,7 +80,7 @@ impl Gpu {
     }
 }
 
-/// An address as the card is told it.
+/// An address as the NIC is told it.
 fn pointer(address: u64) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(address as usize)
 }
@@ -91,29 +91,39 @@ fn device_memory_is_what_cuda_calls_so() {
     machine["verbs"]["devices"][0]["peermem"] = json!(false);
     // No mapping has such a name.
     machine["verbs"]["device_memory"] = json!("memfd:nobody");
-    on("gpu::device_memory_is_what_cuda_calls_so", &machine, |verbs| {
-        let gpu = Gpu::open(0);
-        let (address, pinned) = (gpu.allocate(64 << 10), gpu.pinned(PAGE));
-        let [without, with] = [0, 1].map(|device| verbs.pd(verbs.open(device)).expect("a domain"));
-        let memory = pointer(address);
-        assert_eq!(verbs.register(without, memory, 64 << 10, ALL), Err(libc::EFAULT));
-        assert!(
-            verbs.register(without, pinned, PAGE, ALL).is_ok(),
-            "pinned memory is the host's"
-        );
-        assert!(verbs.register(with, memory, 64 << 10, ALL).is_ok());
+    on(
+        "gpu::device_memory_is_what_cuda_calls_so",
+        &machine,
+        |verbs| {
+            let gpu = Gpu::open(0);
+            let (address, pinned) = (gpu.allocate(64 << 10), gpu.pinned(PAGE));
+            let [without, with] =
+                [0, 1].map(|device| verbs.pd(verbs.open(device)).expect("a domain"));
+            let memory = pointer(address);
+            assert_eq!(
+                verbs.register(without, memory, 64 << 10, ALL),
+                Err(libc::EFAULT)
+            );
+            assert!(
+                verbs.register(without, pinned, PAGE, ALL).is_ok(),
+                "pinned memory is the host's"
+            );
+            assert!(verbs.register(with, memory, 64 << 10, ALL).is_ok());
 
-        // And bytes move there.
-        let (here, there) = pair(verbs, RC);
-        let mr = verbs.register(there.pd, memory, 64 << 10, ALL).expect("memory");
-        here.write(0, b"for the GPU");
-        let mut write = request(1, IBV_WR_RDMA_WRITE, &[(0, 11)]);
-        // SAFETY: it was just made.
-        write.remote = (address + 1000, unsafe { (*mr).rkey });
-        assert_eq!(here.post(&write), 0);
-        assert_eq!(here.ended(), [(1, 0)]);
-        assert_eq!(gpu.read(address + 999, 13), b"\0for the GPU\0");
-    });
+            // And bytes move there.
+            let (here, there) = pair(verbs, RC);
+            let mr = verbs
+                .register(there.pd, memory, 64 << 10, ALL)
+                .expect("memory");
+            here.write(0, b"for the GPU");
+            let mut write = request(1, IBV_WR_RDMA_WRITE, &[(0, 11)]);
+            // SAFETY: it was just made.
+            write.remote = (address + 1000, unsafe { (*mr).rkey });
+            assert_eq!(here.post(&write), 0);
+            assert_eq!(here.ended(), [(1, 0)]);
+            assert_eq!(gpu.read(address + 999, 13), b"\0for the GPU\0");
+        },
+    );
 }
 
 #[test]
@@ -124,7 +134,10 @@ fn no_peer_reaches_memory_that_cuda_does_not_let_it_reach() {
         let second = Gpu::open(1).allocate(PAGE);
         let pd = verbs.pd(verbs.open(0)).expect("a domain");
         assert!(verbs.register(pd, pointer(first), PAGE, ALL).is_ok());
-        assert_eq!(verbs.register(pd, pointer(second), PAGE, ALL), Err(libc::EFAULT));
+        assert_eq!(
+            verbs.register(pd, pointer(second), PAGE, ALL),
+            Err(libc::EFAULT)
+        );
     });
 }
 
@@ -138,8 +151,9 @@ fn a_dma_buf_begins_and_ends_with_what_was_exported() {
         let part = address + 3 * 4096;
         let file = gpu.export(part, 2 * PAGE);
         let (here, there) = pair(verbs, RC);
-        let register =
-            |offset: u64, bytes: usize| verbs.register_file(there.pd, (file.as_raw_fd(), offset, bytes), part + offset);
+        let register = |offset: u64, bytes: usize| {
+            verbs.register_file(there.pd, (file.as_raw_fd(), offset, bytes), part + offset)
+        };
         for (offset, bytes) in [(0, 2 * PAGE + 1), (4096, PAGE + 1), (2 * 4096, 1)] {
             assert_eq!(
                 register(offset, bytes).map(drop),
@@ -149,11 +163,13 @@ fn a_dma_buf_begins_and_ends_with_what_was_exported() {
         }
         let all = register(0, 2 * PAGE).expect("memory");
         let last = register(4096 + 24, 100).expect("memory");
-        // The card needs the file no more.
+        // The NIC needs the file no more.
         drop(file);
         here.write(0, b"first");
         here.write(64, b"second");
-        for (mr, at, (offset, bytes)) in [(all, part + 2, (0, 5)), (last, part + 4096 + 30, (64, 6))] {
+        for (mr, at, (offset, bytes)) in
+            [(all, part + 2, (0, 5)), (last, part + 4096 + 30, (64, 6))]
+        {
             let pieces = [(offset, bytes)];
             let mut write = request(1, IBV_WR_RDMA_WRITE, &pieces);
             // SAFETY: it was made above, and is not taken back.
@@ -169,7 +185,8 @@ fn a_dma_buf_begins_and_ends_with_what_was_exported() {
         // A copy of the descriptor is of the same part, and of a part that begins where the allocation does.
         let file = gpu.export(address, PAGE);
         let copy = file.try_clone().expect("a descriptor");
-        let register = |bytes: usize| verbs.register_file(there.pd, (copy.as_raw_fd(), 0, bytes), address);
+        let register =
+            |bytes: usize| verbs.register_file(there.pd, (copy.as_raw_fd(), 0, bytes), address);
         assert!(register(PAGE).is_ok());
         assert_eq!(register(PAGE + 1), Err(libc::EINVAL));
     });
@@ -177,11 +194,19 @@ fn a_dma_buf_begins_and_ends_with_what_was_exported() {
 
 #[test]
 fn a_files_own_position_says_nothing() {
-    on("gpu::a_files_own_position_says_nothing", &two(&json!({})), |verbs| {
-        let pd = verbs.pd(verbs.open(0)).expect("a domain");
-        let mut file = tempfile::tempfile().expect("a file");
-        // As after writing it.
-        std::io::Write::write_all(&mut file, &[1; 2 * PAGE]).expect("room");
-        assert!(verbs.register_file(pd, (file.as_raw_fd(), 0, 2 * PAGE), 0).is_ok());
-    });
+    on(
+        "gpu::a_files_own_position_says_nothing",
+        &two(&json!({})),
+        |verbs| {
+            let pd = verbs.pd(verbs.open(0)).expect("a domain");
+            let mut file = tempfile::tempfile().expect("a file");
+            // As after writing it.
+            std::io::Write::write_all(&mut file, &[1; 2 * PAGE]).expect("room");
+            assert!(
+                verbs
+                    .register_file(pd, (file.as_raw_fd(), 0, 2 * PAGE), 0)
+                    .is_ok()
+            );
+        },
+    );
 }

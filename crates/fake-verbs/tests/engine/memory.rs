@@ -72,7 +72,11 @@ fn memory_must_be_there_and_its_rights_with_it() {
             assert_eq!(ok(null_mut(), 64, ALL), Err(libc::EFAULT));
             let sealed = pages(1, libc::PROT_READ);
             assert_eq!(
-                (ok(sealed, PAGE, 1), ok(sealed, PAGE, 0), ok(sealed, PAGE, 4)),
+                (
+                    ok(sealed, PAGE, 1),
+                    ok(sealed, PAGE, 0),
+                    ok(sealed, PAGE, 4)
+                ),
                 (Err(libc::EFAULT), Ok(()), Ok(()))
             );
             assert_eq!(ok(pages(1, libc::PROT_NONE), PAGE, 0), Err(libc::EFAULT));
@@ -86,7 +90,10 @@ fn memory_must_be_there_and_its_rights_with_it() {
                 (ok(all, 8, 2), ok(all, 8, 8), ok(all, 8, 4)),
                 (Err(libc::EINVAL), Err(libc::EINVAL), Ok(()))
             );
-            assert_eq!((ok(all, 8, 1 << 10), ok(all, 8, 1 << 20)), (Err(libc::EINVAL), Ok(())));
+            assert_eq!(
+                (ok(all, 8, 1 << 10), ok(all, 8, 1 << 20)),
+                (Err(libc::EINVAL), Ok(()))
+            );
             assert_eq!(verbs.register(null_mut(), all, 8, 0), Err(libc::EINVAL));
             assert_eq!(verbs.deregister(null_mut()), libc::EINVAL);
         },
@@ -167,7 +174,10 @@ fn a_dma_buf_is_a_file_that_can_be_mapped() {
             let mut read = request(2, IBV_WR_RDMA_READ, &[(100, 11)]);
             read.remote = write.remote;
             assert_eq!(here.post(&read), 0);
-            assert_eq!((here.ended(), here.read(100, 11)), (vec![(2, 0)], vec![0; 11]));
+            assert_eq!(
+                (here.ended(), here.read(100, 11)),
+                (vec![(2, 0)], vec![0; 11])
+            );
             // The file itself may be closed meanwhile.
             // SAFETY: it is ours.
             assert_eq!(unsafe { libc::close(buffer) }, 0);
@@ -182,7 +192,10 @@ fn a_dma_buf_is_a_file_that_can_be_mapped() {
                 "as programs ask what is there"
             );
             assert_eq!(verbs.register_file(pd, (-1, 0, PAGE), 0), Err(libc::EBADF));
-            assert_eq!(verbs.register_file(pd, (4711, 0, PAGE), 0), Err(libc::EBADF));
+            assert_eq!(
+                verbs.register_file(pd, (4711, 0, PAGE), 0),
+                Err(libc::EBADF)
+            );
             assert_eq!(
                 verbs.register_file(pd, (buffer, 0, PAGE + 1), 0),
                 Err(libc::EINVAL),
@@ -193,7 +206,10 @@ fn a_dma_buf_is_a_file_that_can_be_mapped() {
                 Err(libc::EINVAL),
                 "elsewhere in the page"
             );
-            assert_eq!(verbs.register_file(pd, (buffer, 0, 0), 0), Err(libc::EINVAL));
+            assert_eq!(
+                verbs.register_file(pd, (buffer, 0, 0), 0),
+                Err(libc::EINVAL)
+            );
             let null = std::fs::File::open("/dev/null").expect("a file");
             let null = std::os::fd::AsRawFd::as_raw_fd(&null);
             assert_eq!(
@@ -213,27 +229,37 @@ fn a_card_may_refuse_dma_bufs() {
         for (device, code) in [(0, 95), (1, 93)] {
             let pd = verbs.pd(verbs.open(device)).expect("a domain");
             assert_eq!(verbs.register_file(pd, (-1, 0, 0), 0), Err(code));
-            assert_eq!(verbs.register_file(pd, (file(c"buffer", PAGE), 0, PAGE), 0), Err(code));
+            assert_eq!(
+                verbs.register_file(pd, (file(c"buffer", PAGE), 0, PAGE), 0),
+                Err(code)
+            );
         }
     });
 }
 
 #[test]
 fn device_memory_has_a_name() {
-    let mut machine = two(&json!({"peermem": false, "device_memory": "memfd:some-gpu", "memlock": PAGE}));
+    let mut machine =
+        two(&json!({"peermem": false, "device_memory": "memfd:some-gpu", "memlock": PAGE}));
     machine["verbs"]["devices"][1]["peermem"] = json!(true);
     on("memory::device_memory_has_a_name", &machine, |verbs| {
         let (host, device) = (file(c"some-cpu", 2 * PAGE), file(c"some-gpu", 2 * PAGE));
         let (host, device) = (shared(host, 2 * PAGE), shared(device, 2 * PAGE));
         let [without, with] = [0, 1].map(|device| verbs.pd(verbs.open(device)).expect("a domain"));
-        assert_eq!(verbs.register(without, device, 2 * PAGE, ALL), Err(libc::EFAULT));
+        assert_eq!(
+            verbs.register(without, device, 2 * PAGE, ALL),
+            Err(libc::EFAULT)
+        );
         assert_eq!(
             verbs.register(without, device.wrapping_byte_add(PAGE), 8, ALL),
             Err(libc::EFAULT)
         );
         let mr = verbs.register(without, host, PAGE, ALL).expect("memory");
         assert_eq!(verbs.register(with, host, PAGE, ALL), Err(libc::ENOMEM));
-        assert!(verbs.register(with, device, 2 * PAGE, ALL).is_ok(), "it is not counted");
+        assert!(
+            verbs.register(with, device, 2 * PAGE, ALL).is_ok(),
+            "it is not counted"
+        );
         assert_eq!(verbs.deregister(mr), 0);
     });
 }

@@ -20,29 +20,40 @@ fn every_status_can_be_played() {
         .map(|status| json!({"nth": 2 * status, "status": status, "vendor_err": 100 + status}))
         .collect();
     let machine = two(&json!({"fail": fail}));
-    on("misbehaviour::every_status_can_be_played", &machine, |verbs| {
-        for status in 1..=23 {
-            let (here, there) = pair(verbs, RC);
-            here.write(0, b"xy");
-            let mut write = request(1, IBV_WR_RDMA_WRITE, &[(0, 1)]);
-            write.remote = there.remote(0);
-            let mut fails = write.clone();
-            (fails.id, fails.pieces) = (2, &[(1, 1)]);
-            assert_eq!(here.post_all(&[write, fails]), Ok(()));
-            assert_eq!(here.poll().map(|ended| (ended.wr_id(), ended.error())), Some((1, None)));
-            let failed = here.poll().expect("a completion");
-            assert_eq!((failed.wr_id(), failed.error()), (2, Some((status, 100 + status))));
-            assert_eq!(there.read(0, 1), b"x", "it moved nothing");
-            assert_eq!(here.state(), if status == 5 { 3 } else { ERR });
-        }
-    });
+    on(
+        "misbehaviour::every_status_can_be_played",
+        &machine,
+        |verbs| {
+            for status in 1..=23 {
+                let (here, there) = pair(verbs, RC);
+                here.write(0, b"xy");
+                let mut write = request(1, IBV_WR_RDMA_WRITE, &[(0, 1)]);
+                write.remote = there.remote(0);
+                let mut fails = write.clone();
+                (fails.id, fails.pieces) = (2, &[(1, 1)]);
+                assert_eq!(here.post_all(&[write, fails]), Ok(()));
+                assert_eq!(
+                    here.poll().map(|ended| (ended.wr_id(), ended.error())),
+                    Some((1, None))
+                );
+                let failed = here.poll().expect("a completion");
+                assert_eq!(
+                    (failed.wr_id(), failed.error()),
+                    (2, Some((status, 100 + status)))
+                );
+                assert_eq!(there.read(0, 1), b"x", "it moved nothing");
+                assert_eq!(here.state(), if status == 5 { 3 } else { ERR });
+            }
+        },
+    );
 }
 
 #[test]
 fn requests_are_counted_by_device_and_opcode() {
     let mut machine = two(&json!({"vendor_errors": {"12": 129, "11": 137}}));
     machine["verbs"]["devices"][0]["fail"] = json!([{"nth": 2, "status": 12, "opcode": "read"}]);
-    machine["verbs"]["devices"][1]["fail"] = json!([{"nth": 2, "status": 8, "vendor_err": 3, "opcode": "recv"}]);
+    machine["verbs"]["devices"][1]["fail"] =
+        json!([{"nth": 2, "status": 8, "vendor_err": 3, "opcode": "recv"}]);
     on(
         "misbehaviour::requests_are_counted_by_device_and_opcode",
         &machine,
@@ -56,18 +67,29 @@ fn requests_are_counted_by_device_and_opcode() {
             read.remote = there.remote(0);
             let mut write = request(2, IBV_WR_RDMA_WRITE, &[(0, 1)]);
             write.remote = there.remote(0);
-            assert_eq!(here.post_all(&[read.clone(), write.clone(), write, read]), Ok(()));
-            let ended: Vec<_> = std::iter::from_fn(|| here.poll()).map(|ended| ended.error()).collect();
+            assert_eq!(
+                here.post_all(&[read.clone(), write.clone(), write, read]),
+                Ok(())
+            );
+            let ended: Vec<_> = std::iter::from_fn(|| here.poll())
+                .map(|ended| ended.error())
+                .collect();
             assert_eq!(ended, [None, None, None, Some((12, 129))]);
 
             let (here, there) = pair(verbs, RC);
-            assert_eq!((there.receive(7, &[(0, 8)]), there.receive(8, &[(0, 8)])), (0, 0));
+            assert_eq!(
+                (there.receive(7, &[(0, 8)]), there.receive(8, &[(0, 8)])),
+                (0, 0)
+            );
             let send = request(1, IBV_WR_SEND, &[(0, 1)]);
             assert_eq!(here.post_all(&[send.clone(), send]), Ok(()));
             assert_eq!(there.poll().map(|ended| ended.error()), Some(None));
             assert_eq!(there.poll().map(|ended| ended.error()), Some(Some((8, 3))));
             assert_eq!(here.poll().map(|ended| ended.error()), Some(None));
-            assert_eq!(here.poll().map(|ended| ended.error()), Some(Some((11, 137))));
+            assert_eq!(
+                here.poll().map(|ended| ended.error()),
+                Some(Some((11, 137)))
+            );
         },
     );
 }
@@ -166,36 +188,40 @@ fn messages_and_reads_are_corrupted_too() {
 fn a_port_dies_after_so_much_work() {
     let mut machine = two(&json!({}));
     machine["verbs"]["devices"][0]["ports"][0]["port_down_after"] = json!(3);
-    on("misbehaviour::a_port_dies_after_so_much_work", &machine, |verbs| {
-        let (here, there) = pair(verbs, RC);
-        let other = verbs.open(0);
-        let write = |from: &End<'_>, to: &End<'_>, id: u64| {
-            let mut write = request(id, IBV_WR_RDMA_WRITE, &[(0, 1)]);
-            write.remote = to.remote(0);
-            assert_eq!(from.post(&write), 0);
-        };
-        // The far port's requests are its own.
-        write(&there, &here, 9);
-        write(&here, &there, 1);
-        write(&here, &there, 2);
-        assert!(!here.has_event());
-        let state = |context| verbs.port(context, 1).expect("a port").state;
-        assert_eq!(state(here.context), ibv_port_state::IBV_PORT_ACTIVE);
-        write(&here, &there, 3);
-        assert_eq!(state(here.context), ibv_port_state::IBV_PORT_DOWN);
-        assert_eq!(state(there.context), ibv_port_state::IBV_PORT_ACTIVE);
-        for context in [here.context, other] {
-            let event = verbs.event(context);
-            // An int in a union of pointers.
-            assert_eq!((event.kind, event.element & 0xffff_ffff), (PORT_ERR, 1));
-            verbs.acknowledge_event(event);
-        }
-        assert!(!here.has_event() && !there.has_event());
-        write(&here, &there, 4);
-        assert_eq!(here.ended(), [(1, 0), (2, 0), (3, 0), (4, 12)]);
-        write(&there, &here, 8);
-        assert_eq!(there.ended(), [(9, 0), (8, 12)]);
-    });
+    on(
+        "misbehaviour::a_port_dies_after_so_much_work",
+        &machine,
+        |verbs| {
+            let (here, there) = pair(verbs, RC);
+            let other = verbs.open(0);
+            let write = |from: &End<'_>, to: &End<'_>, id: u64| {
+                let mut write = request(id, IBV_WR_RDMA_WRITE, &[(0, 1)]);
+                write.remote = to.remote(0);
+                assert_eq!(from.post(&write), 0);
+            };
+            // The far port's requests are its own.
+            write(&there, &here, 9);
+            write(&here, &there, 1);
+            write(&here, &there, 2);
+            assert!(!here.has_event());
+            let state = |context| verbs.port(context, 1).expect("a port").state;
+            assert_eq!(state(here.context), ibv_port_state::IBV_PORT_ACTIVE);
+            write(&here, &there, 3);
+            assert_eq!(state(here.context), ibv_port_state::IBV_PORT_DOWN);
+            assert_eq!(state(there.context), ibv_port_state::IBV_PORT_ACTIVE);
+            for context in [here.context, other] {
+                let event = verbs.event(context);
+                // An int in a union of pointers.
+                assert_eq!((event.kind, event.element & 0xffff_ffff), (PORT_ERR, 1));
+                verbs.acknowledge_event(event);
+            }
+            assert!(!here.has_event() && !there.has_event());
+            write(&here, &there, 4);
+            assert_eq!(here.ended(), [(1, 0), (2, 0), (3, 0), (4, 12)]);
+            write(&there, &here, 8);
+            assert_eq!(there.ended(), [(9, 0), (8, 12)]);
+        },
+    );
 }
 
 #[test]
@@ -215,7 +241,10 @@ fn functions_fail_by_name() {
         let context = verbs.open(0);
         let pd = verbs.pd(context).expect("a domain");
         let mut memory = [0_u64; 8];
-        assert_eq!(verbs.register(pd, memory.as_mut_ptr().cast(), 64, ALL), Err(12));
+        assert_eq!(
+            verbs.register(pd, memory.as_mut_ptr().cast(), 64, ALL),
+            Err(12)
+        );
         verbs.register_at(pd, &mut memory, 0);
         assert!(verbs.try_open(0).is_ok());
         assert_eq!(verbs.try_open(0).err(), Some(13));
@@ -237,7 +266,10 @@ fn functions_fail_by_name() {
     // The process that looks on has it; the case's own returns before.
     if std::env::var_os("FAKE_VERBS_CASE").is_none() {
         let log = std::fs::read_to_string(log).expect("the log");
-        assert!(log.contains("ibv_alloc_pd\nibv_reg_mr\nibv_reg_mr_iova2\n"), "{log}");
+        assert!(
+            log.contains("ibv_alloc_pd\nibv_reg_mr\nibv_reg_mr_iova2\n"),
+            "{log}"
+        );
         assert!(!log.contains("ibv_poll_cq"), "{log}");
     }
 }

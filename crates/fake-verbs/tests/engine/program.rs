@@ -21,14 +21,25 @@ fn a_program_of_verbs_h_finds_what_the_header_says() {
     let said = Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Werror", "-o"])
         .arg(&program)
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/engine/program.c"))
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/engine/program.c"
+        ))
         .arg(library.join("libibverbs.so.1"))
         .output()
         .expect("a C compiler");
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert!(
+        said.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
     let said = Command::new(program)
         .envs(verbs::environment(&library, &verbs::machine("two")))
         .output()
         .expect("it starts");
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert!(
+        said.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
 }

@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::{
-    Context, CuResult, Device, Event, Function, GenericHandle, Graph, IpcMemHandle, MemAccessDesc, MemAllocationProp,
-    MemPoolProps, MemoryPool, Module, Stream, StreamMemOp, Uuid,
+    Context, CuResult, Device, Event, Function, GenericHandle, Graph, IpcMemHandle, MemAccessDesc,
+    MemAllocationProp, MemPoolProps, MemoryPool, Module, Stream, StreamMemOp, Uuid,
 };
 
 /// One name a line: the field, the symbols that serve it (the first one found is taken; all have this signature), the type.

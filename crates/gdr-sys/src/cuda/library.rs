@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use loader::{Opened, Refusal};
+use loader::{LoadError, Opened};
 use process::SetOnce;
 
 use super::Functions;
@@ -68,7 +68,7 @@ impl Library {
         }
         let refused = match dlopen(Path::new(NAME), libc::RTLD_NOW) {
             Ok(opened) => return Self::from_opened(opened, Path::new(NAME)),
-            Err(Refusal::Absent(words)) => words,
+            Err(LoadError::Absent(words)) => words,
             Err(refusal) => return Err(refusal.into()),
         };
         for path in PLACES.iter().map(|place| Path::new(place).join(NAME)) {
@@ -114,16 +114,16 @@ impl Library {
     }
 }
 
-impl From<Refusal> for OpenError {
-    fn from(refusal: Refusal) -> Self {
+impl From<LoadError> for OpenError {
+    fn from(refusal: LoadError) -> Self {
         match refusal {
-            Refusal::Absent(words) => Self::Absent(words),
-            Refusal::Unusable(words) => Self::Unusable(words),
+            LoadError::Absent(words) => Self::Absent(words),
+            LoadError::Unusable(words) => Self::Unusable(words),
         }
     }
 }
 
-fn dlopen(path: &Path, flags: i32) -> Result<Opened, Refusal> {
+fn dlopen(path: &Path, flags: i32) -> Result<Opened, LoadError> {
     // SAFETY: libcuda's constructors have no condition on the caller, and with RTLD_NOLOAD nothing runs at all.
     unsafe { Opened::open(path, flags) }
 }
@@ -136,7 +136,9 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri opens no libraries")]
     fn a_missing_file_is_absent_in_the_loaders_words() {
         match Library::open_at(Path::new("/nowhere/libcuda.so.1")) {
-            Err(OpenError::Absent(words)) => assert!(words.contains("No such file or directory"), "{words}"),
+            Err(OpenError::Absent(words)) => {
+                assert!(words.contains("No such file or directory"), "{words}")
+            }
             other => panic!("{other:?}"),
         }
     }

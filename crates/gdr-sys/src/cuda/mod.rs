@@ -16,6 +16,7 @@ pub use functions::Functions;
 pub use library::{Library, OpenError, library};
 pub use result::CuResult;
 pub use types::{
-    Context, Device, Event, Function, GenericHandle, Graph, IpcMemHandle, MemAccessDesc, MemAllocationFlags,
-    MemAllocationProp, MemLocation, MemPoolProps, MemoryPool, Module, Stream, StreamMemOp, Uuid,
+    Context, Device, Event, Function, GenericHandle, Graph, IpcMemHandle, MemAccessDesc,
+    MemAllocationFlags, MemAllocationProp, MemLocation, MemPoolProps, MemoryPool, Module, Stream,
+    StreamMemOp, Uuid,
 };

@@ -208,11 +208,17 @@ impl ExportInfoBefore545 {
 
 const _: () = {
     use std::mem::offset_of;
-    assert!(size_of::<GpuIdInfo>() == 32 && offset_of!(GpuIdInfo, device) == 8 && offset_of!(GpuIdInfo, numa) == 28);
+    assert!(
+        size_of::<GpuIdInfo>() == 32
+            && offset_of!(GpuIdInfo, device) == 8
+            && offset_of!(GpuIdInfo, numa) == 28
+    );
     assert!(size_of::<AddressSpace>() == 12 && offset_of!(AddressSpace, space) == 8);
     assert!(size_of::<ExportInfo>() == 80 && offset_of!(ExportInfo, gpu_instance) == 8);
     assert!(offset_of!(ExportInfo, objects) == 12 && offset_of!(ExportInfo, metadata) == 14);
-    assert!(size_of::<ExportInfoBefore545>() == 76 && offset_of!(ExportInfoBefore545, objects) == 8);
+    assert!(
+        size_of::<ExportInfoBefore545>() == 76 && offset_of!(ExportInfoBefore545, objects) == 8
+    );
     assert!(offset_of!(ExportInfoBefore545, metadata) == 10);
     assert!(size_of::<ImportObject>() == 20 && offset_of!(ImportObject, object) == 16);
     assert!(size_of::<ImportObjects>() == 652 && offset_of!(ImportObjects, objects) == 8);
@@ -220,5 +226,9 @@ const _: () = {
     assert!(offset_of!(ImportObjects, index) == 650);
     assert!(size_of::<SurfaceInfo>() == 16 && offset_of!(SurfaceInfo, list) == 8);
     assert!(size_of::<SurfaceEntry>() == 8);
-    assert!(size_of::<StaticBar1>() == 24 && offset_of!(StaticBar1, start) == 8 && offset_of!(StaticBar1, size) == 16);
+    assert!(
+        size_of::<StaticBar1>() == 24
+            && offset_of!(StaticBar1, start) == 8
+            && offset_of!(StaticBar1, size) == 16
+    );
 };

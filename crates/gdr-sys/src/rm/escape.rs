@@ -275,7 +275,13 @@ pub unsafe fn escape<T>(file: BorrowedFd<'_>, request: u32, argument: &mut T) ->
     let mut busy = 0;
     loop {
         // SAFETY: the caller promises that `request` reads and writes a `T`, which `argument` borrows for the call.
-        let answer = unsafe { libc::ioctl(file.as_raw_fd(), request as libc::Ioctl, std::ptr::from_mut(argument)) };
+        let answer = unsafe {
+            libc::ioctl(
+                file.as_raw_fd(),
+                request as libc::Ioctl,
+                std::ptr::from_mut(argument),
+            )
+        };
         if answer >= 0 {
             return Ok(());
         }
@@ -295,26 +301,57 @@ pub unsafe fn escape<T>(file: BorrowedFd<'_>, request: u32, argument: &mut T) ->
 const _: () = {
     use std::mem::offset_of;
     assert!(size_of::<Free>() == 16 && offset_of!(Free, status) == 12 && FREE == 0xC010_4629);
-    assert!(size_of::<Control>() == 32 && offset_of!(Control, parameters) == 16 && CONTROL == 0xC020_462A);
+    assert!(
+        size_of::<Control>() == 32
+            && offset_of!(Control, parameters) == 16
+            && CONTROL == 0xC020_462A
+    );
     assert!(offset_of!(Control, parameters_size) == 24 && offset_of!(Control, status) == 28);
-    assert!(size_of::<Allocate>() == 32 && offset_of!(Allocate, parameters) == 16 && ALLOCATE == 0xC020_462B);
-    assert!(offset_of!(Allocate, status_or_size) == 24 && offset_of!(Allocate, padding_or_status) == 28);
-    assert!(size_of::<Duplicate>() == 28 && offset_of!(Duplicate, status) == 24 && DUPLICATE == 0xC01C_4634);
-    assert!(size_of::<MapMemory>() == 56 && offset_of!(MapMemory, offset) == 16 && MAP_MEMORY == 0xC038_464E);
+    assert!(
+        size_of::<Allocate>() == 32
+            && offset_of!(Allocate, parameters) == 16
+            && ALLOCATE == 0xC020_462B
+    );
+    assert!(
+        offset_of!(Allocate, status_or_size) == 24 && offset_of!(Allocate, padding_or_status) == 28
+    );
+    assert!(
+        size_of::<Duplicate>() == 28
+            && offset_of!(Duplicate, status) == 24
+            && DUPLICATE == 0xC01C_4634
+    );
+    assert!(
+        size_of::<MapMemory>() == 56
+            && offset_of!(MapMemory, offset) == 16
+            && MAP_MEMORY == 0xC038_464E
+    );
     assert!(offset_of!(MapMemory, length) == 24 && offset_of!(MapMemory, linear_address) == 32);
     assert!(offset_of!(MapMemory, status) == 40 && offset_of!(MapMemory, flags) == 44);
     assert!(offset_of!(MapMemory, fd) == 48);
     assert!(size_of::<UnmapMemory>() == 32 && offset_of!(UnmapMemory, linear_address) == 16);
     assert!(offset_of!(UnmapMemory, status) == 24 && UNMAP_MEMORY == 0xC020_464F);
     assert!(size_of::<RegisterFd>() == 4 && REGISTER_FD == 0xC004_46C9);
-    assert!(size_of::<Version>() == 72 && offset_of!(Version, text) == 8 && CHECK_VERSION == 0xC048_46D2);
+    assert!(
+        size_of::<Version>() == 72
+            && offset_of!(Version, text) == 8
+            && CHECK_VERSION == 0xC048_46D2
+    );
     assert!(size_of::<CardInfo>() == 72 && CARD_INFO == 0xC900_46C8);
-    assert!(offset_of!(CardInfo, domain) == 4 && offset_of!(CardInfo, bus) == 8 && offset_of!(CardInfo, slot) == 9);
+    assert!(
+        offset_of!(CardInfo, domain) == 4
+            && offset_of!(CardInfo, bus) == 8
+            && offset_of!(CardInfo, slot) == 9
+    );
     assert!(offset_of!(CardInfo, vendor) == 12 && offset_of!(CardInfo, gpu_id) == 16);
-    assert!(offset_of!(CardInfo, registers_address) == 24 && offset_of!(CardInfo, bar1_address) == 40);
+    assert!(
+        offset_of!(CardInfo, registers_address) == 24 && offset_of!(CardInfo, bar1_address) == 40
+    );
     assert!(offset_of!(CardInfo, bar1_size) == 48 && offset_of!(CardInfo, minor) == 56);
     assert!(offset_of!(CardInfo, name) == 60);
-    assert!(size_of::<DeviceParameters>() == 56 && offset_of!(DeviceParameters, address_space_size) == 24);
+    assert!(
+        size_of::<DeviceParameters>() == 56
+            && offset_of!(DeviceParameters, address_space_size) == 24
+    );
     assert!(offset_of!(DeviceParameters, address_space_mode) == 48);
     assert!(size_of::<SubdeviceParameters>() == 4);
 };

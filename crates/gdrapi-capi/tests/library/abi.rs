@@ -38,7 +38,10 @@ fn the_loader_finds_the_name_of_gdrcopy_and_needs_libc_only() {
     if !need(Need::Binutils) {
         return;
     }
-    let output = Command::new("readelf").args(["-d", "-V"]).arg(shipped()).output();
+    let output = Command::new("readelf")
+        .args(["-d", "-V"])
+        .arg(shipped())
+        .output();
     let output = output.expect("readelf, of binutils");
     succeed("readelf", &output);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -58,7 +61,10 @@ fn the_loader_finds_the_name_of_gdrcopy_and_needs_libc_only() {
     for library in &needed {
         // A sanitized build is no library that ships.
         let sanitizer = std::env::var_os("GDR_TEST_CFLAGS").is_some() && library.contains("asan");
-        assert!(known.contains(&library.as_str()) || sanitizer, "needs {library}");
+        assert!(
+            known.contains(&library.as_str()) || sanitizer,
+            "needs {library}"
+        );
     }
     assert!(needed.iter().any(|library| library == "libc.so.6"));
     assert!(values("(RUNPATH)").is_empty() && values("(RPATH)").is_empty());
@@ -100,11 +106,17 @@ fn the_header_has_the_layout_and_the_signatures_of_2_6_in_c_and_in_cxx() {
             .args(["-x", "none", "-o"])
             .arg(&program)
             .arg(&library)
-            .args(std::env::var("GDR_TEST_CFLAGS").unwrap_or_default().split_whitespace())
+            .args(
+                std::env::var("GDR_TEST_CFLAGS")
+                    .unwrap_or_default()
+                    .split_whitespace(),
+            )
             .output()
             .unwrap();
         succeed(compiler, &output);
-        let output = Command::new(&program).env("LD_LIBRARY_PATH", directory.path()).output();
+        let output = Command::new(&program)
+            .env("LD_LIBRARY_PATH", directory.path())
+            .output();
         succeed(language, &output.unwrap());
     }
 }

@@ -16,7 +16,7 @@ fn lifecycle() {
 }
 
 #[test]
-fn refusals() {
+fn rejections() {
     if !need(Need::C) {
         return;
     }
@@ -38,7 +38,10 @@ fn children_forked_while_threads_are_in_the_library() {
         return;
     }
     let logging = [("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "1")];
-    succeed("fork_threads", &simulated_run("fork_threads", &["200"], &logging));
+    succeed(
+        "fork_threads",
+        &simulated_run("fork_threads", &["200"], &logging),
+    );
 }
 
 #[test]
@@ -76,13 +79,20 @@ fn messages_come_when_asked_for_with_the_prefixes_of_gdrcopy() {
         return;
     }
     let silent = simulated_run("refusals", &[], &[]);
-    assert!(silent.stderr.is_empty(), "{}", String::from_utf8_lossy(&silent.stderr));
+    assert!(
+        silent.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&silent.stderr)
+    );
     let level_alone = simulated_run("refusals", &[], &[("GDRCOPY_LOG_LEVEL", "1")]);
     assert!(level_alone.stderr.is_empty());
 
     let errors = simulated_run("refusals", &[], &[("GDRCOPY_ENABLE_LOGGING", "")]);
     let errors = String::from_utf8(errors.stderr).unwrap();
-    assert!(errors.lines().all(|line| line.starts_with("ERR:  ")), "{errors}");
+    assert!(
+        errors.lines().all(|line| line.starts_with("ERR:  ")),
+        "{errors}"
+    );
     let wanted = "ERR:  gdr_close: 0x0 is no open gdr_t (errno 22)";
     assert!(errors.lines().any(|line| line == wanted), "{errors}");
 
@@ -92,7 +102,11 @@ fn messages_come_when_asked_for_with_the_prefixes_of_gdrcopy() {
         &[("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "2")],
     );
     let all = String::from_utf8(all.stderr).unwrap();
-    assert!(all.lines().any(|line| line.starts_with("INFO: using backend")), "{all}");
+    assert!(
+        all.lines()
+            .any(|line| line.starts_with("INFO: using backend")),
+        "{all}"
+    );
     assert!(!all.contains("DBG:  "), "{all}");
     let debug = simulated_run(
         "refusals",
@@ -134,7 +148,9 @@ fn opening_and_closing_load_no_libcuda() {
     let program = compile("quiet", here, &[path(&library)]);
     let run = |variables: &[(&str, &str)]| {
         let mut command = Command::new(&program);
-        command.env("LD_LIBRARY_PATH", here).env_remove("GDR_BACKEND");
+        command
+            .env("LD_LIBRARY_PATH", here)
+            .env_remove("GDR_BACKEND");
         command.envs(variables.iter().copied()).output().unwrap()
     };
     for backend in ["gdrdrv", "dmabuf", "rm", "sim"] {
@@ -145,16 +161,26 @@ fn opening_and_closing_load_no_libcuda() {
     succeed("dmabuf forced", &run(&[("GDRCOPY_USE_DMABUF_MMAP", "1")]));
 
     let opened = run(&[("GDR_BACKEND", "sim")]);
-    assert_eq!(String::from_utf8_lossy(&opened.stdout), "open 0\nopen 0\nopen 0\n");
+    assert_eq!(
+        String::from_utf8_lossy(&opened.stdout),
+        "open 0\nopen 0\nopen 0\n"
+    );
     let refused = run(&[("GDR_BACKEND", "nonsense")]);
     let refused = String::from_utf8_lossy(&refused.stdout).into_owned();
-    assert!(refused.lines().all(|line| line == "refused 22"), "{refused}");
+    assert!(
+        refused.lines().all(|line| line == "refused 22"),
+        "{refused}"
+    );
 }
 
 fn simulated_run(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let library = simulated();
-    let program = compile(name, directory.path(), &["-L", path(&library), "-lgdrapi_sim"]);
+    let program = compile(
+        name,
+        directory.path(),
+        &["-L", path(&library), "-lgdrapi_sim"],
+    );
     Command::new(&program)
         .args(arguments)
         .env("LD_LIBRARY_PATH", &library)

@@ -35,7 +35,11 @@ pub fn compile(name: &str, into: &Path, libraries: &[&str]) -> PathBuf {
         .arg(package.join("tests/c").join(name).with_extension("c"))
         .args(libraries);
     // The address sanitizer's flags, when the library was built with it: .ci/run.
-    compiler.args(std::env::var("GDR_TEST_CFLAGS").unwrap_or_default().split_whitespace());
+    compiler.args(
+        std::env::var("GDR_TEST_CFLAGS")
+            .unwrap_or_default()
+            .split_whitespace(),
+    );
     succeed(name, &compiler.output().expect("a C compiler"));
     program
 }

@@ -51,8 +51,15 @@ fn bar1(world: &World) -> Option<u64> {
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let bar1 = text.split("BAR1 Memory Usage").nth(1)?;
-    let used = bar1.lines().find(|line| line.trim_start().starts_with("Used"))?;
-    used.split(':').nth(1)?.trim().trim_end_matches(" MiB").parse().ok()
+    let used = bar1
+        .lines()
+        .find(|line| line.trim_start().starts_with("Used"))?;
+    used.split(':')
+        .nth(1)?
+        .trim()
+        .trim_end_matches(" MiB")
+        .parse()
+        .ok()
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -87,8 +94,11 @@ pub fn in_child(work: impl FnOnce() -> i32) -> Result<Ended, Box<dyn Error>> {
 /// User and group 65534 and no others; the kernel drops the capabilities with them.
 pub fn become_nobody() -> Outcome {
     // SAFETY: numbers and an empty list; no thread but this one runs yet.
-    let done =
-        unsafe { libc::setgroups(0, std::ptr::null()) == 0 && libc::setgid(65534) == 0 && libc::setuid(65534) == 0 };
+    let done = unsafe {
+        libc::setgroups(0, std::ptr::null()) == 0
+            && libc::setgid(65534) == 0
+            && libc::setuid(65534) == 0
+    };
     if !done {
         return Err(std::io::Error::last_os_error().into());
     }

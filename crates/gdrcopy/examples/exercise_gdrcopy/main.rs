@@ -60,7 +60,10 @@ fn main() -> Outcome {
     } else {
         Gpu::open(0)?
     };
-    let number = |word: &String| word.strip_prefix("cycles=").and_then(|number| number.parse().ok());
+    let number = |word: &String| {
+        word.strip_prefix("cycles=")
+            .and_then(|number| number.parse().ok())
+    };
     let world = World {
         stream: gpu.stream()?,
         cycles: words.iter().find_map(number).unwrap_or(10_000),
@@ -70,7 +73,11 @@ fn main() -> Outcome {
     if words.iter().any(|word| word == "hold") {
         return hold(&world);
     }
-    say(&format!("backend {}, {}", world.gdr.backend(), world.gpu.device().name))?;
+    say(&format!(
+        "backend {}, {}",
+        world.gdr.backend(),
+        world.gpu.device().name
+    ))?;
     let chosen = |name: &str| words.iter().any(|word| word == name);
     let any = PARTS.iter().any(|(name, _)| chosen(name));
     let mut wrong = 0;
@@ -93,7 +100,7 @@ fn main() -> Outcome {
 /// has the trials of the driver done under the kernel too.
 fn busy(world: &World) -> Outcome {
     // Freed in the end only: freeing waits for the kernel (seen on an H200 with 580.159.04).
-    let memories = ALLOCATIONS.map(|sort| world.gpu.allocate(sort, 65536));
+    let memories = ALLOCATIONS.map(|kind| world.gpu.allocate(kind, 65536));
     let flag = world.gpu.allocate(Allocation::Malloc, 4096)?;
     let reply = world.gpu.pinned(4096)?;
     let releasing = world.gpu.stream()?;
@@ -119,7 +126,10 @@ fn busy(world: &World) -> Outcome {
         took.push(begun.elapsed());
     }
     if world.stream.is_idle()? {
-        return Err(format!("launching took {launched:.2?}; the kernel ended while pinning took {took:.2?}").into());
+        return Err(format!(
+            "launching took {launched:.2?}; the kernel ended while pinning took {took:.2?}"
+        )
+        .into());
     }
     releasing.write(&flag, 0, &1_u32.to_le_bytes())?;
     world.stream.synchronize()?;
@@ -136,13 +146,13 @@ fn busy(world: &World) -> Outcome {
 
 /// Every byte of every sort and size, both ways: a kernel writes and the CPU reads, the CPU writes and a kernel reads.
 fn verify(world: &World) -> Outcome {
-    for sort in ALLOCATIONS {
+    for kind in ALLOCATIONS {
         for bytes in [512, 4 << 10, 64 << 10, 64 << 20, 6 << 30] {
             if world.gpu.is_sim() && bytes > 64 << 20 {
                 continue;
             }
             let begun = Instant::now();
-            let memory = world.gpu.allocate(sort, bytes)?;
+            let memory = world.gpu.allocate(kind, bytes)?;
             let mut mapping = world
                 .gdr
                 .pin(&memory, 0..bytes, PinFlags::default())?
@@ -155,7 +165,11 @@ fn verify(world: &World) -> Outcome {
             for at in (0..bytes).step_by(buffer.len()) {
                 mapping.read(at, &mut buffer)?;
                 if let Some(byte) = theirs.first_difference(&buffer, at as u64 / 4) {
-                    return Err(format!("{sort}, {bytes} bytes: byte {} differs for the CPU", at + byte).into());
+                    return Err(format!(
+                        "{kind}, {bytes} bytes: byte {} differs for the CPU",
+                        at + byte
+                    )
+                    .into());
                 }
             }
             for at in (0..bytes).step_by(buffer.len()) {
@@ -164,11 +178,11 @@ fn verify(world: &World) -> Outcome {
             }
             let mismatches = world.stream.check_pattern(&memory, 0, bytes, ours, 0)?;
             if mismatches.words != 0 {
-                return Err(format!("{sort}, {bytes} bytes: {mismatches:?} for the GPU").into());
+                return Err(format!("{kind}, {bytes} bytes: {mismatches:?} for the GPU").into());
             }
             let kind = mapping.mapping_type();
             say(&format!(
-                "  {sort}, {bytes} bytes at {}: every byte, {kind}, mapped in {mapped:.2?}",
+                "  {kind}, {bytes} bytes at {}: every byte, {kind}, mapped in {mapped:.2?}",
                 memory.address()
             ))?;
         }
@@ -178,8 +192,8 @@ fn verify(world: &World) -> Outcome {
 
 /// Parts of an allocation that begin and end anywhere.
 fn unaligned(world: &World) -> Outcome {
-    for sort in ALLOCATIONS {
-        let memory = world.gpu.allocate(sort, 1 << 20)?;
+    for kind in ALLOCATIONS {
+        let memory = world.gpu.allocate(kind, 1 << 20)?;
         for (start, length) in [
             (1, 1),
             (7, 9),
@@ -189,7 +203,9 @@ fn unaligned(world: &World) -> Outcome {
             (1000, 200_001),
             ((1 << 20) - 5, 5),
         ] {
-            let pin = world.gdr.pin(&memory, start..start + length, PinFlags::default())?;
+            let pin = world
+                .gdr
+                .pin(&memory, start..start + length, PinFlags::default())?;
             let mut mapping = pin.map(MapRequest::Default)?;
             let mut expected = vec![0; length];
             Pattern::new(start as u64).fill(&mut expected, 0);
@@ -197,7 +213,7 @@ fn unaligned(world: &World) -> Outcome {
             let mut seen = vec![0; length];
             world.stream.read(&memory, start, &mut seen)?;
             if seen != expected {
-                return Err(format!("{sort}: {length} bytes at {start} written by the CPU").into());
+                return Err(format!("{kind}: {length} bytes at {start} written by the CPU").into());
             }
             expected.reverse();
             world.stream.write(&memory, start, &expected)?;
@@ -207,7 +223,9 @@ fn unaligned(world: &World) -> Outcome {
                 || info.va % 65536 != 0
                 || info.va + info.mapped_size < memory.address().get() + (start + length) as u64
             {
-                return Err(format!("{sort}: {length} bytes at {start} read by the CPU, {info:?}").into());
+                return Err(
+                    format!("{kind}: {length} bytes at {start} read by the CPU, {info:?}").into(),
+                );
             }
         }
     }
@@ -220,9 +238,9 @@ fn times(world: &World) -> Outcome {
         "  {:44} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
         "µs", "pin", "map", "pin+map", "remap", "unmap", "unpin"
     ))?;
-    for sort in ALLOCATIONS {
+    for kind in ALLOCATIONS {
         for bytes in [4 << 10, 64 << 10, 1 << 20, 64 << 20] {
-            let memory = world.gpu.allocate(sort, bytes)?;
+            let memory = world.gpu.allocate(kind, bytes)?;
             let mut columns: [Vec<f64>; 6] = Default::default();
             for round in 0..110 {
                 let begun = Instant::now();
@@ -257,7 +275,7 @@ fn times(world: &World) -> Outcome {
             });
             say(&format!(
                 "  {:44} {}",
-                format!("{sort}, {bytes} bytes"),
+                format!("{kind}, {bytes} bytes"),
                 medians.join(" ")
             ))?;
         }
@@ -275,7 +293,10 @@ fn crossover(world: &World) -> Outcome {
         .gdr
         .pin(&memory, 1000..1 << 20, PinFlags::default())?
         .map(MapRequest::Default)?;
-    for (write, read, wanted) in [(0, usize::MAX, Copied::ByEngine), (usize::MAX, 0, Copied::ByCpu)] {
+    for (write, read, wanted) in [
+        (0, usize::MAX, Copied::ByEngine),
+        (usize::MAX, 0, Copied::ByCpu),
+    ] {
         let mut bytes = vec![0; 500_000];
         Pattern::new(write as u64).fill(&mut bytes, 0);
         let forced = Crossover { write, read };
@@ -292,9 +313,9 @@ fn crossover(world: &World) -> Outcome {
 /// Eight threads, random sizes, no leak: of files, of mappings, of GPU memory, of BAR1.
 fn cycles(world: &World) -> Outcome {
     let one = |seed: u64| -> Outcome {
-        let sort = ALLOCATIONS[(seed % 4) as usize];
+        let kind = ALLOCATIONS[(seed % 4) as usize];
         let bytes = 1 + (Pattern::new(seed).word(1) as usize) % (4 << 20);
-        let memory = world.gpu.allocate(sort, bytes)?;
+        let memory = world.gpu.allocate(kind, bytes)?;
         let mut mapping = world
             .gdr
             .pin(&memory, 0..bytes, PinFlags::default())?
@@ -352,9 +373,11 @@ fn threads(calls: usize, one: &(dyn Fn(u64) -> Outcome + Sync)) -> Outcome {
                 })
             })
             .collect();
-        let ends = threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned())));
+        let ends = threads.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err("a thread panicked".to_owned()))
+        });
         ends.filter_map(Result::err).collect()
     });
     if failures.is_empty() {
@@ -380,7 +403,12 @@ fn fork(world: &World) -> Outcome {
     })?;
     let child_drops = in_child(|| {
         // SAFETY: bitwise copies whose originals live on in the parent: what the child undoes must not reach it. The child ends at once.
-        let (mapping, pin) = unsafe { (std::ptr::read(&raw const mapping), std::ptr::read(&raw const pin)) };
+        let (mapping, pin) = unsafe {
+            (
+                std::ptr::read(&raw const mapping),
+                std::ptr::read(&raw const pin),
+            )
+        };
         drop(mapping);
         drop(pin);
         0
@@ -391,7 +419,11 @@ fn fork(world: &World) -> Outcome {
     let mut seen = [0; 64];
     mapping.read(0, &mut seen)?;
     let faults = matches!(touches, Ended::Signal(libc::SIGSEGV | libc::SIGBUS));
-    if faults && refused == Ended::Code(libc::EACCES) && child_drops == Ended::Code(0) && seen == [0xA5; 64] {
+    if faults
+        && refused == Ended::Code(libc::EACCES)
+        && child_drops == Ended::Code(0)
+        && seen == [0xA5; 64]
+    {
         return Ok(());
     }
     Err("the child reached its parent's mapping, or hurt it".into())
@@ -400,12 +432,12 @@ fn fork(world: &World) -> Outcome {
 /// Memory that is freed while mapped stays as it was, and is given to nobody else before it is unpinned.
 fn freed(world: &World) -> Outcome {
     // A pool gives what was freed to whoever asks it next.
-    for sort in ALLOCATIONS
+    for kind in ALLOCATIONS
         .into_iter()
-        .filter(|sort| !matches!(sort, Allocation::Pool { .. }))
+        .filter(|kind| !matches!(kind, Allocation::Pool { .. }))
     {
         for bytes in [64 << 10, 64 << 20] {
-            let memory = world.gpu.allocate(sort, bytes)?;
+            let memory = world.gpu.allocate(kind, bytes)?;
             let address = memory.address();
             world.stream.fill(&memory, 0, bytes, 0x5A)?;
             world.stream.synchronize()?;
@@ -415,7 +447,7 @@ fn freed(world: &World) -> Outcome {
             let mapping = pin.map(MapRequest::Default)?;
             memory.free()?;
             let others: Vec<_> = (0..4)
-                .map(|_| world.gpu.allocate(sort, 2 << 20))
+                .map(|_| world.gpu.allocate(kind, 2 << 20))
                 .collect::<Result<_, _>>()?;
             for other in &others {
                 world.stream.fill(other, 0, 2 << 20, 0xC3)?;
@@ -424,15 +456,23 @@ fn freed(world: &World) -> Outcome {
             let mut seen = vec![0; bytes];
             mapping.read(0, &mut seen)?;
             if let Some(at) = seen.iter().position(|&byte| byte != 0x5A) {
-                return Err(format!("{sort}, {bytes} bytes: byte {at} is {:#x} after the free", seen[at]).into());
+                return Err(format!(
+                    "{kind}, {bytes} bytes: byte {at} is {:#x} after the free",
+                    seen[at]
+                )
+                .into());
             }
             if pin.revoked()? {
-                return Err(format!("{sort}: revoked").into());
+                return Err(format!("{kind}: revoked").into());
             }
         }
     }
     // SAFETY: nothing is done with the pin; the address is of memory that is gone.
-    match unsafe { world.gdr.pin_raw(gpu::DevicePtr::new(0x1000), 64, PinFlags::default()) } {
+    match unsafe {
+        world
+            .gdr
+            .pin_raw(gpu::DevicePtr::new(0x1000), 64, PinFlags::default())
+    } {
         Err(error) if error.errno() == libc::EINVAL => Ok(()),
         other => Err(format!("an address that is nobody's: {other:?}").into()),
     }
@@ -451,11 +491,15 @@ fn shared(world: &World) -> Outcome {
                         let pin = gdr
                             .pin(memory, range, PinFlags::default())
                             .map_err(|error| sentence(&error))?;
-                        let mut mapping = pin.map(MapRequest::Default).map_err(|error| sentence(&error))?;
+                        let mut mapping = pin
+                            .map(MapRequest::Default)
+                            .map_err(|error| sentence(&error))?;
                         let bytes = [round ^ thread as u8; 16384];
                         mapping.write(0, &bytes).map_err(|error| sentence(&error))?;
                         let mut seen = [0; 16384];
-                        mapping.read(0, &mut seen).map_err(|error| sentence(&error))?;
+                        mapping
+                            .read(0, &mut seen)
+                            .map_err(|error| sentence(&error))?;
                         if seen != bytes {
                             return Err(format!("thread {thread} reads another's bytes"));
                         }
@@ -507,8 +551,8 @@ fn killed(world: &World) -> Outcome {
 /// What [`killed`] kills.
 fn hold(world: &World) -> Outcome {
     let mut held = Vec::new();
-    for sort in ALLOCATIONS {
-        let memory = world.gpu.allocate(sort, 512 << 20)?;
+    for kind in ALLOCATIONS {
+        let memory = world.gpu.allocate(kind, 512 << 20)?;
         held.push(
             world
                 .gdr

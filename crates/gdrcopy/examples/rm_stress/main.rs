@@ -130,7 +130,10 @@ fn arguments() -> Result<Arguments, String> {
             "--only" | "--without" => {
                 let text = value()?;
                 let named: Vec<&str> = text.split(',').collect();
-                if let Some(unknown) = named.iter().find(|name| KINDS.iter().all(|(kind, ..)| kind != *name)) {
+                if let Some(unknown) = named
+                    .iter()
+                    .find(|name| KINDS.iter().all(|(kind, ..)| kind != *name))
+                {
                     return Err(invalid(unknown));
                 }
                 let is_only = word == "--only";
@@ -153,7 +156,9 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     // SAFETY: `none` lives through the call. Children that fault by design leave no core dumps.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
     let (gdr, gpu) = if arguments.is_sim {
-        say("SIMULATION: no GPU and no resource manager is used; this proves nothing about the RM backend")?;
+        say(
+            "SIMULATION: no GPU and no resource manager is used; this proves nothing about the RM backend",
+        )?;
         (Gdr::open_with(BackendKind::Sim)?, Gpu::sim())
     } else {
         (Gdr::open_with(BackendKind::Rm)?, Gpu::open(0)?)
@@ -179,7 +184,9 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let before = footprint(&world)?;
     phase(&world, kinds, !seed, whole.saturating_sub(first));
     let after = footprint(&world)?;
-    say(&format!("after {first:.0?}: {before:?}\nat the end: {after:?}"))?;
+    say(&format!(
+        "after {first:.0?}: {before:?}\nat the end: {after:?}"
+    ))?;
     for leak in leaks(&before, &after) {
         world.watch.wrong(&format!("not given back: {leak}"));
     }
@@ -194,7 +201,11 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let wrong = world.watch.wrongs();
     say(&format!(
         "{wrong} wrong{}",
-        if arguments.is_sim { " (SIMULATION)" } else { "" }
+        if arguments.is_sim {
+            " (SIMULATION)"
+        } else {
+            ""
+        }
     ))?;
     Ok(wrong == 0)
 }
@@ -214,14 +225,19 @@ fn phase(world: &World, kinds: &[&str], seed: u64, length: Duration) {
                         Ok(stream) => {
                             while Instant::now() < end && world.watch.wrongs() < MOST_WRONG {
                                 if let Err(error) = round(world, &worker, &mut random, &stream) {
-                                    let (step, error) = (worker.step_name(), gpu::sentence(&*error));
-                                    world.watch.wrong(&format!("{} at {step}: {error}", worker.name()));
+                                    let (step, error) =
+                                        (worker.step_name(), gpu::sentence(&*error));
+                                    world
+                                        .watch
+                                        .wrong(&format!("{} at {step}: {error}", worker.name()));
                                 }
                             }
                         }
-                        Err(error) => world
-                            .watch
-                            .wrong(&format!("{}: {}", worker.name(), gpu::sentence(&error))),
+                        Err(error) => world.watch.wrong(&format!(
+                            "{}: {}",
+                            worker.name(),
+                            gpu::sentence(&error)
+                        )),
                     }
                     worker.end();
                 });
@@ -240,9 +256,24 @@ fn leaks(before: &Footprint, after: &Footprint) -> Vec<String> {
         }
     };
     limit("open files", before.files as u64, after.files as u64, 16);
-    limit("mappings", before.mappings as u64, after.mappings as u64, 400);
-    limit("bytes of GPU memory", before.memory, after.memory, 256 << 20);
-    limit("MiB of BAR1", before.bar1.unwrap_or(0), after.bar1.unwrap_or(0), 256);
+    limit(
+        "mappings",
+        before.mappings as u64,
+        after.mappings as u64,
+        400,
+    );
+    limit(
+        "bytes of GPU memory",
+        before.memory,
+        after.memory,
+        256 << 20,
+    );
+    limit(
+        "MiB of BAR1",
+        before.bar1.unwrap_or(0),
+        after.bar1.unwrap_or(0),
+        256,
+    );
     leaks
 }
 

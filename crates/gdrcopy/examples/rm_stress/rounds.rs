@@ -14,7 +14,8 @@ const CHILD_SECONDS: u32 = 30;
 /// Allocate, pin a part, map, copy both ways by CPU and copy engine, verify, unmap, free.
 pub fn copy(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
     let kind = random.allocation();
-    let most = [4096, 64 << 10, 1 << 20, 4 << 20, 4 << 20, 64 << 20][random.below(6).min(random.below(8))];
+    let most =
+        [4096, 64 << 10, 1 << 20, 4 << 20, 4 << 20, 64 << 20][random.below(6).min(random.below(8))];
     let bytes = 1 + random.below(most);
     worker.step("allocate");
     let memory = world.gpu.allocate(kind, bytes)?;
@@ -71,7 +72,12 @@ pub fn copy(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
 pub fn same(pattern: Pattern, bytes: &[u8], kind: Allocation, what: &str) -> Outcome {
     match pattern.first_difference(bytes, 0) {
         None => Ok(()),
-        Some(at) => Err(format!("{kind}, {} bytes: byte {at} is {:#x}: {what}", bytes.len(), bytes[at]).into()),
+        Some(at) => Err(format!(
+            "{kind}, {} bytes: byte {at} is {:#x}: {what}",
+            bytes.len(),
+            bytes[at]
+        )
+        .into()),
     }
 }
 
@@ -96,7 +102,9 @@ pub fn fork(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
         i32::from(unsafe { mapping.as_ptr().read_volatile() })
     })?;
     worker.step("child's drop");
-    child(world, "drop", Ended::Code(0), || drops(&mapping, &pin, linger))?;
+    child(world, "drop", Ended::Code(0), || {
+        drops(&mapping, &pin, linger)
+    })?;
     // A simulated GPU's memory is the child's too, and its locks may be locked.
     if world.gdr.backend() == BackendKind::Rm {
         worker.step("child's pin");
@@ -105,7 +113,12 @@ pub fn fork(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
     worker.step("parent after its children");
     let mut seen = vec![0; bytes];
     mapping.read(0, &mut seen)?;
-    same(pattern, &seen, kind, "the parent's mapping after its children")?;
+    same(
+        pattern,
+        &seen,
+        kind,
+        "the parent's mapping after its children",
+    )?;
     pin.info()?;
     drop(mapping);
     let mut mapping = pin.map(MapRequest::Default)?;
@@ -113,7 +126,12 @@ pub fn fork(world: &World, worker: &Worker, random: &mut Random, stream: &Stream
     pattern.fill(&mut expected, 0);
     mapping.write(0, &expected)?;
     stream.read(&memory, 0, &mut seen)?;
-    same(pattern, &seen, kind, "the GPU reads the parent's second mapping")?;
+    same(
+        pattern,
+        &seen,
+        kind,
+        "the GPU reads the parent's second mapping",
+    )?;
     world.watch.count("fork: rounds, parent unharmed");
     Ok(())
 }
@@ -126,10 +144,14 @@ fn child(world: &World, what: &str, expected: Ended, work: impl FnOnce() -> i32)
     })?;
     world.watch.count("fork: children");
     match ended {
-        Ended::Signal(libc::SIGALRM) => Err(format!("child's {what}: hung for {CHILD_SECONDS} s").into()),
+        Ended::Signal(libc::SIGALRM) => {
+            Err(format!("child's {what}: hung for {CHILD_SECONDS} s").into())
+        }
         Ended::Signal(libc::SIGBUS) if expected == Ended::Signal(libc::SIGSEGV) => Ok(()),
         ended if ended == expected => {
-            world.watch.count(&format!("fork: child's {what} as documented"));
+            world
+                .watch
+                .count(&format!("fork: child's {what} as documented"));
             Ok(())
         }
         ended => Err(format!("child's {what}: ended with {ended:?}, expected {expected:?}").into()),
@@ -143,7 +165,9 @@ fn refused_calls(pin: &Pin) -> i32 {
         pin.map(MapRequest::Default).map(drop),
         pin.revoked().map(drop),
     ];
-    let allowed = answers.iter().position(|answer| !matches!(answer, Err(Error::Forked)));
+    let allowed = answers
+        .iter()
+        .position(|answer| !matches!(answer, Err(Error::Forked)));
     allowed.map_or(0, |call| call as i32 + 1)
 }
 
@@ -173,7 +197,11 @@ pub struct Witness {
     pattern: Pattern,
 }
 
-pub fn witnesses(gdr: &Gdr, gpu: &Gpu, seed: u64) -> Result<Vec<Witness>, Box<dyn std::error::Error>> {
+pub fn witnesses(
+    gdr: &Gdr,
+    gpu: &Gpu,
+    seed: u64,
+) -> Result<Vec<Witness>, Box<dyn std::error::Error>> {
     let mut random = Random(seed);
     let stream = gpu.stream()?;
     let mut witnesses = Vec::new();
@@ -209,7 +237,11 @@ pub fn witness(world: &World, worker: &Worker, random: &mut Random, stream: &Str
         worker.step("check by the GPU");
         let mismatches = stream.check_pattern(memory, 0, memory.len(), *pattern, 0)?;
         if mismatches.words != 0 {
-            return Err(format!("somebody wrote to a witness of {} bytes: {mismatches:?}", memory.len()).into());
+            return Err(format!(
+                "somebody wrote to a witness of {} bytes: {mismatches:?}",
+                memory.len()
+            )
+            .into());
         }
         worker.step("check by the CPU");
         let at = random.below(memory.len() / 65536) * 65536;
@@ -227,7 +259,11 @@ pub fn witness(world: &World, worker: &Worker, random: &mut Random, stream: &Str
 /// Keeps the copy engines and the memory of the GPU busy.
 pub fn engine(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
     worker.step("copies of the GPU");
-    let bytes = if world.gpu.is_sim() { 1 << 20 } else { 256 << 20 };
+    let bytes = if world.gpu.is_sim() {
+        1 << 20
+    } else {
+        256 << 20
+    };
     let memory = world.gpu.allocate(Allocation::Malloc, bytes)?;
     let pattern = random.pattern();
     stream.fill_pattern(&memory, 0, bytes / 2, pattern, 0)?;
@@ -240,7 +276,9 @@ pub fn engine(world: &World, worker: &Worker, random: &mut Random, stream: &Stre
     if mismatches.words != 0 {
         return Err(format!("copied by the GPU alone: {mismatches:?}").into());
     }
-    world.watch.count("engine: copies of the GPU alone, all bytes right");
+    world
+        .watch
+        .count("engine: copies of the GPU alone, all bytes right");
     Ok(())
 }
 

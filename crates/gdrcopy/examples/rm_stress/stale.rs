@@ -73,7 +73,9 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
         (Some(mapping), _) => {
             worker.step("stale mapping of a shared block");
             mapping.read(0, &mut [0; 4096])?;
-            world.watch.count("reuse: stale mapping of a shared block read");
+            world
+                .watch
+                .count("reuse: stale mapping of a shared block read");
         }
         (None, _) => map_stale(world, worker, &stale, kind, first, own)?,
     }
@@ -104,20 +106,40 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
 }
 
 /// Maps a pin whose memory was freed before: it shows the pages that it holds, whatever is at their address now.
-fn map_stale(world: &World, worker: &Worker, stale: &Pin, kind: Allocation, first: Pattern, own: bool) -> Outcome {
+fn map_stale(
+    world: &World,
+    worker: &Worker,
+    stale: &Pin,
+    kind: Allocation,
+    first: Pattern,
+    own: bool,
+) -> Outcome {
     worker.step("map of a stale pin");
     let mapping = stale.map(MapRequest::Default)?;
     let mut seen = vec![0; mapping.len()];
     mapping.read(0, &mut seen)?;
     if own {
-        same(first, &seen, kind, "a stale pin, mapped, shows what was pinned")?;
+        same(
+            first,
+            &seen,
+            kind,
+            "a stale pin, mapped, shows what was pinned",
+        )?;
     }
-    world.watch.count("reuse: map of a stale pin shows what was pinned");
+    world
+        .watch
+        .count("reuse: map of a stale pin shows what was pinned");
     Ok(())
 }
 
 /// Pins and maps memory whose address a stale pin has too; sets the pattern, except where it is there already.
-fn use_new(world: &World, random: &mut Random, stream: &Stream, memory: &DeviceMemory, pattern: Pattern) -> Outcome {
+fn use_new(
+    world: &World,
+    random: &mut Random,
+    stream: &Stream,
+    memory: &DeviceMemory,
+    pattern: Pattern,
+) -> Outcome {
     let (kind, bytes) = (memory.kind(), memory.len());
     stream.fill_pattern(memory, 0, bytes, pattern, 0)?;
     stream.synchronize()?;
@@ -135,5 +157,10 @@ fn use_new(world: &World, random: &mut Random, stream: &Stream, memory: &DeviceM
     next.fill(&mut seen, 0);
     mapping.write(0, &seen)?;
     stream.read(memory, 0, &mut seen)?;
-    same(next, &seen, kind, "the GPU reads what was written through the new pin")
+    same(
+        next,
+        &seen,
+        kind,
+        "the GPU reads what was written through the new pin",
+    )
 }

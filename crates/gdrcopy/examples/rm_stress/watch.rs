@@ -75,7 +75,10 @@ impl Watch {
 
     pub fn wrong(&self, what: &str) {
         self.wrongs.fetch_add(1, Ordering::Relaxed);
-        let _ = say(&format!("WRONG after {:.1?}: {what}", self.started.elapsed()));
+        let _ = say(&format!(
+            "WRONG after {:.1?}: {what}",
+            self.started.elapsed()
+        ));
     }
 
     pub fn wrongs(&self) -> usize {
@@ -83,8 +86,14 @@ impl Watch {
     }
 
     pub fn table(&self, title: &str) {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let lines = counts.iter().map(|(what, number)| format!("\n  {number:>10}  {what}"));
+        let counts = self
+            .counts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let lines = counts
+            .iter()
+            .map(|(what, number)| format!("\n  {number:>10}  {what}"));
         let lines: String = lines.collect();
         let (elapsed, wrongs) = (self.started.elapsed(), self.wrongs());
         let _ = say(&format!("-- {title}, {elapsed:.0?}, {wrongs} wrong{lines}"));
@@ -102,7 +111,9 @@ impl Watch {
             }
             let now = self.started.elapsed();
             let limit = HANG.as_millis() as u64;
-            let late = |state: &&Arc<State>| now.as_millis() as u64 > state.progress.load(Ordering::Relaxed) + limit;
+            let late = |state: &&Arc<State>| {
+                now.as_millis() as u64 > state.progress.load(Ordering::Relaxed) + limit
+            };
             let hung: Vec<String> = workers
                 .iter()
                 .filter(late)
@@ -129,13 +140,21 @@ impl Watch {
 impl Worker {
     /// Progress: this comes next.
     pub fn step(&self, name: &'static str) {
-        *self.state.step.lock().unwrap_or_else(PoisonError::into_inner) = name;
+        *self
+            .state
+            .step
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = name;
         let now = self.started.elapsed().as_millis() as u64;
         self.state.progress.store(now, Ordering::Relaxed);
     }
 
     pub fn step_name(&self) -> &'static str {
-        *self.state.step.lock().unwrap_or_else(PoisonError::into_inner)
+        *self
+            .state
+            .step
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn name(&self) -> &str {

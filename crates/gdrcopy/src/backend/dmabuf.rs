@@ -45,7 +45,9 @@ fn judge(release: &str) -> Result<(), Error> {
             Kind::Unsupported,
         )),
         None => Err(refuse(
-            format!("the driver does not tell its release, so it is older than 530; {FIRST} is needed"),
+            format!(
+                "the driver does not tell its release, so it is older than 530; {FIRST} is needed"
+            ),
             Kind::Unsupported,
         )),
     }
@@ -78,9 +80,15 @@ impl Backend for DmaBuf {
         1
     }
 
-    fn pin(&self, address: DevicePtr, length: usize, flags: PinFlags) -> Result<Box<dyn Pinned>, Error> {
+    fn pin(
+        &self,
+        address: DevicePtr,
+        length: usize,
+        flags: PinFlags,
+    ) -> Result<Box<dyn Pinned>, Error> {
         let page = host_page();
-        let pages = pages::around(address, length as u64, page).ok_or(Error::Address { address })?;
+        let pages =
+            pages::around(address, length as u64, page).ok_or(Error::Address { address })?;
         let cuda = |operation| move |source| Error::Cuda { operation, source };
         let described = describe(address)?.ok_or(Error::Address { address })?;
         if described.kind != MemoryKind::Device {

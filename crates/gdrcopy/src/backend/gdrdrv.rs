@@ -48,16 +48,26 @@ impl std::fmt::Display for Version {
 /// Whether the module is there, answers, and speaks to us.
 pub(crate) fn open() -> Result<Found, Error> {
     // The standard library adds O_CLOEXEC.
-    let file = OpenOptions::new().read(true).write(true).open(NODE).map_err(unopened)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(NODE)
+        .map_err(unopened)?;
     let mut argument = sys::Version::default();
     // SAFETY: `VERSION` takes a `Version`.
     unsafe { sys::ioctl(file.as_fd(), sys::VERSION, &mut argument) }.map_err(|error| {
         refuse(
-            format!("{NODE} does not answer like gdrdrv 2: {}", gpu::sentence(&error)),
+            format!(
+                "{NODE} does not answer like gdrdrv 2: {}",
+                gpu::sentence(&error)
+            ),
             Kind::Unsupported,
         )
     })?;
-    let version = judge(Version::of(argument.driver), Version::of(argument.minimum_library))?;
+    let version = judge(
+        Version::of(argument.driver),
+        Version::of(argument.minimum_library),
+    )?;
     Ok(Found {
         backend: Arc::new(Gdrdrv {
             module: Arc::new(Module { file, version }),
@@ -72,7 +82,9 @@ fn judge(version: Version, minimum_library: Version) -> Result<Version, Error> {
         return Err(refuse(why, Kind::Unsupported));
     }
     if minimum_library > LIBRARY {
-        let why = format!("gdrdrv {version} wants a library of {minimum_library}, this one speaks as {LIBRARY}");
+        let why = format!(
+            "gdrdrv {version} wants a library of {minimum_library}, this one speaks as {LIBRARY}"
+        );
         return Err(refuse(why, Kind::Unsupported));
     }
     Ok(version)
@@ -87,11 +99,15 @@ fn unopened(error: io::Error) -> Error {
             Kind::Absent,
         ),
         Some(libc::ENXIO | libc::ENODEV) => refuse(
-            format!("{NODE} is there and no module behind it: not loaded, or the node has an old major number"),
+            format!(
+                "{NODE} is there and no module behind it: not loaded, or the node has an old major number"
+            ),
             Kind::Absent,
         ),
         Some(libc::EACCES | libc::EPERM) => refuse(
-            format!("{NODE} may not be opened: its mode is not 0666, or the container's device rules forbid it"),
+            format!(
+                "{NODE} may not be opened: its mode is not 0666, or the container's device rules forbid it"
+            ),
             Kind::Denied,
         ),
         _ => Error::System {
@@ -123,11 +139,16 @@ struct Module {
 
 impl Module {
     fn call<T>(&self, request: Request<T>, operation: &str) -> Result<T, Error> {
-        let Request { number, mut argument } = request;
+        let Request {
+            number,
+            mut argument,
+        } = request;
         // SAFETY: a `Request` pairs each number with its structure.
-        unsafe { sys::ioctl(self.file.as_fd(), number, &mut argument) }.map_err(|source| Error::System {
-            operation: format!("{operation} (gdrdrv {})", self.version),
-            source,
+        unsafe { sys::ioctl(self.file.as_fd(), number, &mut argument) }.map_err(|source| {
+            Error::System {
+                operation: format!("{operation} (gdrdrv {})", self.version),
+                source,
+            }
         })?;
         Ok(argument)
     }
@@ -159,7 +180,11 @@ impl Request<sys::PinBufferV2> {
             argument: sys::PinBufferV2 {
                 address: pages.start.get(),
                 size: pages.length,
-                flags: if flags.force_pcie { sys::PIN_FORCE_PCIE } else { 0 },
+                flags: if flags.force_pcie {
+                    sys::PIN_FORCE_PCIE
+                } else {
+                    0
+                },
                 ..Default::default()
             },
         }
@@ -215,7 +240,10 @@ impl Request<sys::Attribute> {
     fn attribute(attribute: u32) -> Self {
         Self {
             number: sys::ATTRIBUTE,
-            argument: sys::Attribute { attribute, value: 0 },
+            argument: sys::Attribute {
+                attribute,
+                value: 0,
+            },
         }
     }
 }
@@ -252,7 +280,9 @@ impl Backend for Gdrdrv {
             return 0;
         }
         // A module that does not know the attribute does not have the property.
-        let answer = self.module.call(Request::attribute(number), "ask an attribute");
+        let answer = self
+            .module
+            .call(Request::attribute(number), "ask an attribute");
         answer.map_or(0, |answer| i32::try_from(answer.value).unwrap_or(i32::MAX))
     }
 
@@ -260,12 +290,20 @@ impl Backend for Gdrdrv {
         Some(self.module.file.as_fd())
     }
 
-    fn pin(&self, address: DevicePtr, length: usize, flags: PinFlags) -> Result<Box<dyn Pinned>, Error> {
+    fn pin(
+        &self,
+        address: DevicePtr,
+        length: usize,
+        flags: PinFlags,
+    ) -> Result<Box<dyn Pinned>, Error> {
         // Whole pages: the module maps nothing that begins within one.
-        let pages = pages::around(address, length as u64, sys::GPU_PAGE).ok_or(Error::Address { address })?;
+        let pages = pages::around(address, length as u64, sys::GPU_PAGE)
+            .ok_or(Error::Address { address })?;
         let operation = "pin the memory";
         let handle = if self.module.version >= FLAGS {
-            self.module.call(Request::pin_with(pages, flags), operation)?.handle
+            self.module
+                .call(Request::pin_with(pages, flags), operation)?
+                .handle
         } else {
             super::refuse_force_pcie(flags, BackendKind::Gdrdrv)?;
             self.module.call(Request::pin(pages), operation)?.handle
@@ -299,9 +337,13 @@ impl ModulePin {
     fn state(&self) -> Result<State, Error> {
         let operation = "ask about the pin";
         if self.module.version >= TYPED_INFORMATION {
-            match self.module.call(Request::typed_information(self.handle), operation) {
+            match self
+                .module
+                .call(Request::typed_information(self.handle), operation)
+            {
                 // A module that claims more than it has; the older question says as much.
-                Err(Error::System { source, .. }) if source.raw_os_error() == Some(libc::ENOTTY) => {}
+                Err(Error::System { source, .. })
+                    if source.raw_os_error() == Some(libc::ENOTTY) => {}
                 answer => return answer.map(typed),
             }
         }
@@ -321,13 +363,14 @@ impl ModulePin {
             // The type is looked at when it is mapped.
             return Ok(());
         }
-        match self
-            .module
-            .call(Request::mapping_type(self.handle, wanted), "ask for a mapping type")
-        {
+        match self.module.call(
+            Request::mapping_type(self.handle, wanted),
+            "ask for a mapping type",
+        ) {
             // Nothing in particular is wanted, and a module that cannot be asked gives just that.
             Err(Error::System { source, .. })
-                if request == MapRequest::Default && source.raw_os_error() == Some(libc::ENOTTY) =>
+                if request == MapRequest::Default
+                    && source.raw_os_error() == Some(libc::ENOTTY) =>
             {
                 Ok(())
             }
@@ -346,7 +389,9 @@ impl ModulePin {
             .handle
             .checked_mul(host_page())
             .ok_or_else(|| failed(io::Error::from_raw_os_error(libc::EOVERFLOW)))?;
-        let placed = vma.place(0, length, self.module.file.as_fd(), offset).map_err(failed)?;
+        let placed = vma
+            .place(0, length, self.module.file.as_fd(), offset)
+            .map_err(failed)?;
         placed.ok_or(Error::GpuLost {
             sign: "mapping gave no address",
         })?;
@@ -436,9 +481,10 @@ impl Pinned for ModulePin {
     }
 
     fn revoked(&self) -> Result<bool, Error> {
-        let answer = self
-            .module
-            .call(Request::callback_flag(self.handle), "ask whether the pin was revoked")?;
+        let answer = self.module.call(
+            Request::callback_flag(self.handle),
+            "ask whether the pin was revoked",
+        )?;
         Ok(answer.flag != 0)
     }
 }
@@ -447,7 +493,9 @@ impl Drop for ModulePin {
     fn drop(&mut self) {
         if self.owner == Process::current() {
             // Refused only for a handle the module does not know, and then there is nothing to unpin.
-            let _ = self.module.call(Request::unpin(self.handle), "unpin the memory");
+            let _ = self
+                .module
+                .call(Request::unpin(self.handle), "unpin the memory");
         }
     }
 }

@@ -28,7 +28,12 @@ pub(crate) trait Backend: Debug + Send + Sync {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    fn pin(&self, address: DevicePtr, length: usize, flags: PinFlags) -> Result<Box<dyn Pinned>, Error>;
+    fn pin(
+        &self,
+        address: DevicePtr,
+        length: usize,
+        flags: PinFlags,
+    ) -> Result<Box<dyn Pinned>, Error>;
 }
 
 /// Memory that stays where it is until this falls.

@@ -42,9 +42,15 @@ impl Backend for Sim {
         super::without_module(attribute)
     }
 
-    fn pin(&self, address: DevicePtr, length: usize, flags: PinFlags) -> Result<Box<dyn Pinned>, Error> {
+    fn pin(
+        &self,
+        address: DevicePtr,
+        length: usize,
+        flags: PinFlags,
+    ) -> Result<Box<dyn Pinned>, Error> {
         super::refuse_force_pcie(flags, BackendKind::Sim)?;
-        let pages = pages::around(address, length as u64, GPU_PAGE).ok_or(Error::Address { address })?;
+        let pages =
+            pages::around(address, length as u64, GPU_PAGE).ok_or(Error::Address { address })?;
         let located = sim::locate(address).ok_or(Error::Address { address })?;
         let offset = (address.get() - located.base.get()) as usize;
         if located.size - offset < length {
@@ -96,7 +102,9 @@ impl Pinned for SimPin {
         let length = self.pages.length as usize;
         let mut vma = Vma::reserve(length).map_err(failed)?;
         let start = self.located.offset - self.pages.lead;
-        let placed = vma.place(0, length, self.located.file.as_fd(), start).map_err(failed)?;
+        let placed = vma
+            .place(0, length, self.located.file.as_fd(), start)
+            .map_err(failed)?;
         placed.ok_or(Error::GpuLost {
             sign: "a simulated mapping gave no address",
         })?;

@@ -50,7 +50,8 @@ pub(super) fn cpu_model() -> String {
     let first = text.split("\n\n").next().unwrap_or_default();
     let fields = ["CPU implementer", "CPU variant", "CPU part", "CPU revision"].map(|key| {
         let line = first.lines().find(|line| line.starts_with(key));
-        line.and_then(|line| line.split(':').nth(1)).map_or("?", str::trim)
+        line.and_then(|line| line.split(':').nth(1))
+            .map_or("?", str::trim)
     });
     format!("aarch64 {}", fields.join(" "))
 }

@@ -45,8 +45,15 @@ pub(super) fn remember(path: &Path, choice: Choice) {
     );
     // Whole or not at all: written beside, then moved. Failing is no matter: the next process measures again.
     // Two processes of different PID namespaces may have one id.
-    let beside = path.with_extension(format!("new.{}.{:016x}", std::process::id(), random::word()));
-    let written = path.parent().map(fs::create_dir_all).is_some_and(|made| made.is_ok())
+    let beside = path.with_extension(format!(
+        "new.{}.{:016x}",
+        std::process::id(),
+        random::word()
+    ));
+    let written = path
+        .parent()
+        .map(fs::create_dir_all)
+        .is_some_and(|made| made.is_ok())
         && fs::write(&beside, text).is_ok()
         && fs::rename(&beside, path).is_ok();
     if !written {

@@ -20,7 +20,9 @@ pub enum Error {
         known: String,
     },
     /// The CPU has not got the instructions of a kernel.
-    #[error("this CPU cannot run the copy kernel {name}; take another with GDR_COPY_KERNEL, or unset it")]
+    #[error(
+        "this CPU cannot run the copy kernel {name}; take another with GDR_COPY_KERNEL, or unset it"
+    )]
     KernelUnsupported {
         /// The kernel.
         name: &'static str,
@@ -43,7 +45,10 @@ pub(super) struct Choice {
 /// The kernels for write-combining mappings, and how many threads a copy may have.
 pub(super) fn from_environment() -> Result<(Choice, usize), Error> {
     let threads = threads(env::var_os("GDR_COPY_THREADS").as_deref())?;
-    Ok((named()?.or_else(tune::known).unwrap_or_else(unmeasured), threads))
+    Ok((
+        named()?.or_else(tune::known).unwrap_or_else(unmeasured),
+        threads,
+    ))
 }
 
 /// What `GDR_COPY_KERNEL` names.
@@ -56,7 +61,9 @@ pub(super) fn unmeasured() -> Choice {
     let (writes, reads) = arch::preferred();
     let first = |names: &[&str]| {
         let mut found = names.iter().filter_map(|name| kernel(name));
-        found.find(|kernel| kernel.supported()).unwrap_or(plainest())
+        found
+            .find(|kernel| kernel.supported())
+            .unwrap_or(plainest())
     };
     Choice {
         write: first(writes),
@@ -110,8 +117,13 @@ mod tests {
     fn a_name_is_taken_and_an_empty_one_is_none() {
         assert!(parse(None).expect("no name").is_none());
         assert!(parse(Some(OsStr::new(""))).expect("no name").is_none());
-        let choice = parse(Some(OsStr::new("portable"))).expect("a name").expect("a choice");
-        assert_eq!((choice.write.name(), choice.read.name()), ("portable", "portable"));
+        let choice = parse(Some(OsStr::new("portable")))
+            .expect("a name")
+            .expect("a choice");
+        assert_eq!(
+            (choice.write.name(), choice.read.name()),
+            ("portable", "portable")
+        );
     }
 
     #[test]

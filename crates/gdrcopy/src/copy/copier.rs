@@ -74,7 +74,9 @@ impl Copier {
                 ..Self::of(write, read)
             },
             Caching::Uncached => {
-                let Kernel { name, write, read, .. } = *choice::plainest();
+                let Kernel {
+                    name, write, read, ..
+                } = *choice::plainest();
                 Self::alone(caching, name, write, read)
             }
             Caching::Cached => Self::alone(caching, "memcpy", memory::copy, memory::copy),
@@ -88,7 +90,9 @@ impl Copier {
     /// This CPU lacks one of them.
     pub fn with_kernels(write: &'static Kernel, read: &'static Kernel) -> Result<Copier, Error> {
         match [write, read].into_iter().find(|kernel| !kernel.supported()) {
-            Some(kernel) => Err(Error::KernelUnsupported { name: kernel.name() }),
+            Some(kernel) => Err(Error::KernelUnsupported {
+                name: kernel.name(),
+            }),
             None => Ok(Self::of(write, read)),
         }
     }
@@ -284,8 +288,15 @@ impl Copier {
 /// ```
 pub fn split(address: usize, len: usize, parts: usize) -> impl Iterator<Item = Range<usize>> {
     let skew = address % LINE;
-    let size = (skew + len).div_ceil(parts.max(1)).next_multiple_of(LINE).max(LINE);
-    let count = if len == 0 { 0 } else { (skew + len).div_ceil(size) };
+    let size = (skew + len)
+        .div_ceil(parts.max(1))
+        .next_multiple_of(LINE)
+        .max(LINE);
+    let count = if len == 0 {
+        0
+    } else {
+        (skew + len).div_ceil(size)
+    };
     (0..count).map(move |part| {
         let start = (part * size).saturating_sub(skew);
         start..((part + 1) * size - skew).min(len)

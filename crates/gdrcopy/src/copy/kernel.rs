@@ -124,7 +124,12 @@ pub(super) unsafe fn read<I: Instructions>(host: *mut u8, device: *const u8, len
 /// # Safety
 /// Both sides are valid for `len` bytes, `address` is the device side's, the CPU has `I`.
 #[inline(always)]
-unsafe fn drive<I: Instructions>(destination: *mut u8, source: *const u8, len: usize, address: usize) {
+unsafe fn drive<I: Instructions>(
+    destination: *mut u8,
+    source: *const u8,
+    len: usize,
+    address: usize,
+) {
     walk(address, len, |step| {
         // SAFETY: a step lies within `len`, and its device address is a multiple of its width: `walk` says so.
         unsafe {

@@ -182,7 +182,11 @@ mod tests {
         // SAFETY: memory of the length named; ordinary, which is slower at nothing.
         let Choice { write, read } = unsafe { measure(memory.as_mut_ptr(), memory.len()) };
         assert!(write.supported() && read.supported() && !write.named_only && !read.named_only);
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            begun.elapsed()
+        );
     }
 
     #[test]
@@ -195,7 +199,11 @@ mod tests {
         };
         let far = Instant::now() + Duration::from_secs(60);
         let taken = fastest(&names, slow, far, |kernel| {
-            wait(Duration::from_micros(if kernel.name == slow.name { 90 } else { 30 }));
+            wait(Duration::from_micros(if kernel.name == slow.name {
+                90
+            } else {
+                30
+            }));
         });
         assert_eq!(taken.name, quick.name);
         let past = Instant::now();

@@ -85,7 +85,11 @@ pub(super) fn cpu_model() -> String {
     }
     let name = String::from_utf8_lossy(&name);
     // Hypervisors blank the name; family, model and stepping stay.
-    format!("{} {:#x}", name.trim_matches(['\0', ' ']), __cpuid_count(1, 0).eax)
+    format!(
+        "{} {:#x}",
+        name.trim_matches(['\0', ' ']),
+        __cpuid_count(1, 0).eax
+    )
 }
 
 #[inline(always)]
@@ -109,7 +113,10 @@ pub(super) fn fence_all() {
 fn vendor() -> [u8; 12] {
     let leaf = __cpuid_count(0, 0);
     let mut vendor = [0; 12];
-    for (bytes, part) in vendor.chunks_exact_mut(4).zip([leaf.ebx, leaf.edx, leaf.ecx]) {
+    for (bytes, part) in vendor
+        .chunks_exact_mut(4)
+        .zip([leaf.ebx, leaf.edx, leaf.ecx])
+    {
         bytes.copy_from_slice(&part.to_le_bytes());
     }
     vendor

@@ -18,11 +18,26 @@ impl Guarded {
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping, at an address the kernel chooses.
-        let base = unsafe { libc::mmap(ptr::null_mut(), (pages + 2) * page, libc::PROT_NONE, flags, -1, 0) };
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                (pages + 2) * page,
+                libc::PROT_NONE,
+                flags,
+                -1,
+                0,
+            )
+        };
         assert_ne!(base, libc::MAP_FAILED);
         let base = base.cast::<u8>();
         // SAFETY: within the mapping just made.
-        let opened = unsafe { libc::mprotect(base.add(page).cast(), pages * page, libc::PROT_READ | libc::PROT_WRITE) };
+        let opened = unsafe {
+            libc::mprotect(
+                base.add(page).cast(),
+                pages * page,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
+        };
         assert_eq!(opened, 0);
         Guarded {
             base,

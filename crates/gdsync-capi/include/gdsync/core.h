@@ -57,7 +57,7 @@ typedef struct gds_qp {
  * entries at least. `context` is pd's; srq is NULL; send_cq and recv_cq are filled in. The queues are made for the GPU of the current
  * CUDA context, which is to be `gpu_id`. NULL with errno where it is refused.
  *
- * Datagrams (IBV_QPT_UD) are sent by mlx5 cards alone; with another device, or with GDS_HCA=proxy: EOPNOTSUPP. Sends are IBV_WR_SEND and
+ * Datagrams (IBV_QPT_UD) are sent by mlx5 NICs alone; with another device, or with GDS_HCA=proxy: EOPNOTSUPP. Sends are IBV_WR_SEND and
  * IBV_WR_SEND_WITH_IMM, each with wr.ud.ah, remote_qpn and remote_qkey; the handle is read when the request is prepared and may be
  * destroyed after that. A receive has 40 bytes before the message, which byte_len counts; IBV_WC_GRH says that a global route header is in
  * them. What nobody takes is lost, and its send completes well.
@@ -65,8 +65,8 @@ typedef struct gds_qp {
 struct gds_qp *gds_create_qp(struct ibv_pd *pd, struct ibv_context *context, gds_qp_init_attr_t *qp_init_attr, int gpu_id, int flags);
 
 /*
- * Destroys it, its completion queues and what is under way. Streams that wait for its completions are let go on, whatever became of the
- * work: destroy it when nothing is under way. NULL is 0.
+ * Destroys it, its completion queues and what is in progress. Streams that wait for its completions are let go on, whatever became of the
+ * work: destroy it when nothing is in progress. NULL is 0.
  */
 int gds_destroy_qp(struct gds_qp *qp);
 

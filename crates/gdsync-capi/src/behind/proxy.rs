@@ -3,15 +3,15 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use engine::Supply;
-use engine::hca::proxy::{Adopted, Agent, Lending};
+use engine::Allocator;
+use engine::hca::proxy::{Adopted, Agent, BorrowedQueues};
 use engine::wire::AddressVector;
 use process::PerProcess;
 use verbs::raw::ibv_ah;
-use verbs::{Domain, QueuePairOptions};
+use verbs::{ProtectionDomain, QueuePairOptions};
 
 use super::{Behind, Made, Wanted};
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 
 /// One thread for all queue pairs, for as long as there are any.
 static AGENT: PerProcess<Mutex<Weak<Agent>>> = PerProcess::new(Mutex::default);
@@ -31,7 +31,7 @@ impl Behind for Proxied {
         self.adopted.wake();
     }
 
-    unsafe fn address(&self, _: NonNull<ibv_ah>) -> Result<AddressVector, Refusal> {
+    unsafe fn address(&self, _: NonNull<ibv_ah>) -> Result<AddressVector, CallError> {
         Err(super::NO_DATAGRAMS)
     }
 }
@@ -39,14 +39,21 @@ impl Behind for Proxied {
 /// # Safety
 ///
 /// As [`super::create`].
-pub(super) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -> Result<Made, Refusal> {
+pub(super) unsafe fn create(
+    domain: &ProtectionDomain,
+    allocator: &Allocator,
+    wanted: &Wanted,
+) -> Result<Made, CallError> {
     let agent = agent()?;
     let context = domain.context();
     let queue = |entries| {
         let made = context.completions(entries);
-        made.map_err(Refusal::verbs("make a completion queue"))
+        made.map_err(CallError::verbs("make a completion queue"))
     };
-    let (sent, received) = (queue(wanted.options.send_depth)?, queue(wanted.options.receive_depth)?);
+    let (sent, received) = (
+        queue(wanted.options.send_depth)?,
+        queue(wanted.options.receive_depth)?,
+    );
     let options = QueuePairOptions {
         // The engine's queue has the bytes, and the proxy sends them from there.
         inline_bytes: 0,
@@ -54,31 +61,38 @@ pub(super) unsafe fn create(domain: &Domain, supply: &Supply, wanted: &Wanted) -
     };
     let pair = domain.queue_pair(options, &sent, &received);
     // SAFETY: the caller's promise.
-    let pair = unsafe { pair.map_err(Refusal::verbs("make a queue pair"))?.lend() };
+    let pair = unsafe {
+        pair.map_err(CallError::verbs("make a queue pair"))?
+            .borrow()
+    };
     let (raw, completions) = (pair.as_raw(), [sent.as_raw(), received.as_raw()]);
-    let lending = Lending {
+    let borrowed_queues = BorrowedQueues {
         pair,
         sent,
         received,
         sends: wanted.options.send_depth,
         receives: wanted.options.receive_depth,
     };
-    let adopted = agent.adopt(supply, lending, &wanted.request);
-    let (queues, adopted) = adopted.map_err(Refusal::engine("make the queues that the GPU works on"))?;
+    let adopted = agent.adopt(allocator, borrowed_queues, &wanted.request);
+    let (queues, adopted) =
+        adopted.map_err(CallError::engine("make the queues that the GPU works on"))?;
     Ok(Made {
         queues,
-        behind: Box::new(Proxied { adopted, _agent: agent }),
+        behind: Box::new(Proxied {
+            adopted,
+            _agent: agent,
+        }),
         raw,
         completions,
     })
 }
 
-fn agent() -> Result<Arc<Agent>, Refusal> {
+fn agent() -> Result<Arc<Agent>, CallError> {
     let mut kept = AGENT.get().lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(agent) = kept.upgrade() {
         return Ok(agent);
     }
-    let agent = Arc::new(Agent::start().map_err(Refusal::engine("start the proxy"))?);
+    let agent = Arc::new(Agent::start().map_err(CallError::engine("start the proxy"))?);
     *kept = Arc::downgrade(&agent);
     Ok(agent)
 }

@@ -37,20 +37,22 @@ fn is_open(wait: &Wait) -> bool {
 }
 
 /// How long a destruction is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Gives the places of queue pairs back. A card's are registered with CUDA, which ends a registration only once the GPU has done all of
+/// Gives the places of queue pairs back. A NIC's are registered with CUDA, which ends a registration only once the GPU has done all of
 /// its work (H200, driver 580), that of other streams too; these may wait for what the caller does next. So it is waited for so long, and
 /// then goes on by itself: until it is done, `ibv_dealloc_pd` is refused with `EBUSY`.
 fn let_go(gone: Vec<Buried>) {
     let (done, is_done) = mpsc::channel();
-    let thread = thread::Builder::new().name("gds_destroy_qp".to_owned()).spawn(move || {
-        drop(gone);
-        // Nobody may be waiting any more.
-        let _ = done.send(());
-    });
+    let thread = thread::Builder::new()
+        .name("gds_destroy_qp".to_owned())
+        .spawn(move || {
+            drop(gone);
+            // Nobody may be waiting any more.
+            let _ = done.send(());
+        });
     // Without a thread they went with the closure, and were waited for.
-    if thread.is_ok() && is_done.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+    if thread.is_ok() && is_done.recv_timeout(TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
         let words = format_args!("the GPU is at work: the queues are given back when it is done");
         log::say(Level::Warning, "gds_destroy_qp", words);
     }
@@ -88,7 +90,10 @@ impl Pair {
         );
         let waits: Vec<&Waiting> = waits.iter().flatten().collect();
         let is_given = |waiting: &&&Waiting| waiting.is_shown || waiting.given == Given::Posted;
-        let given = waits.iter().filter(is_given).map(|waiting| waiting.wait.clone());
+        let given = waits
+            .iter()
+            .filter(is_given)
+            .map(|waiting| waiting.wait.clone());
         let open: Vec<Wait> = given.filter(is_open).collect();
         let may_be_rung = queues.may_be_rung();
         // Whoever is behind the queues writes no completions from here on.

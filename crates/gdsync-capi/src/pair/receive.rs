@@ -4,34 +4,36 @@ use engine::wire::DataSegment;
 
 use super::{Named, Pair, Queues, Side};
 use crate::abi::WorkCompletion;
+use crate::call_error::CallError;
 use crate::completed;
-use crate::refusal::Refusal;
 
 impl Pair {
     /// Posts a receive.
-    pub(crate) fn receive(&self, wr_id: u64, segments: &[DataSegment]) -> Result<(), Refusal> {
+    pub(crate) fn receive(&self, wr_id: u64, segments: &[DataSegment]) -> Result<(), CallError> {
         self.alive(|queues| {
             if queues.receives.len() >= self.limits.receives as usize {
-                return Err(Refusal::Full {
+                return Err(CallError::Full {
                     full: self.limits.receives,
                 });
             }
             let posted = queues.engine.receive.post(segments);
-            let number = posted.map_err(Refusal::engine("write the receive"))?;
+            let number = posted.map_err(CallError::engine("write the receive"))?;
             queues.receives.push_back(Named { number, wr_id });
             Ok(())
         })
     }
 
     /// The next completion that no stream waits for.
-    pub(crate) fn poll(&self, side: Side) -> Result<Option<WorkCompletion>, Refusal> {
+    pub(crate) fn poll(&self, side: Side) -> Result<Option<WorkCompletion>, CallError> {
         self.alive(|queues| {
             let queue = match side {
                 Side::Sent => &mut queues.engine.send_completions,
                 Side::Received => &mut queues.engine.receive_completions,
             };
             let index = queue.consumer();
-            let polled = queue.poll().map_err(Refusal::engine("poll the completion queue"))?;
+            let polled = queue
+                .poll()
+                .map_err(CallError::engine("poll the completion queue"))?;
             let Some(completion) = polled else {
                 return Ok(None);
             };
@@ -42,7 +44,7 @@ impl Pair {
                 Side::Sent => engine.send.complete(&completion),
                 Side::Received => engine.receive.complete(&completion),
             };
-            let number = number.map_err(Refusal::engine("tell what completed"))?;
+            let number = number.map_err(CallError::engine("tell what completed"))?;
             let wr_id = match side {
                 Side::Sent => queues.sent(number),
                 Side::Received => queues.received(number),
@@ -56,7 +58,10 @@ impl Queues {
     /// Forgets a receive; what the program called it.
     fn received(&mut self, number: u64) -> u64 {
         let mut name = 0;
-        while let Some(receive) = self.receives.pop_front_if(|receive| receive.number <= number) {
+        while let Some(receive) = self
+            .receives
+            .pop_front_if(|receive| receive.number <= number)
+        {
             name = receive.wr_id;
         }
         name

@@ -1,17 +1,17 @@
 //! Sends: entries prepared, rung, given away and taken back.
 
 use engine::queue::{Prepared, Step};
-use engine::wire::Entry;
+use engine::wire::Wqe;
 
 use super::{Given, Named, Pair, Queues, Request};
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 
 /// A request of a list that was not prepared: the place in the list, and why.
-pub(crate) type Failed = (usize, Refusal);
+pub(crate) type Failed = (usize, CallError);
 
 impl Pair {
     /// Writes entries into the ring, all of them or none; the number of the last.
-    pub(crate) fn prepare(&self, list: &[(u64, Entry)]) -> Result<u64, Failed> {
+    pub(crate) fn prepare(&self, list: &[(u64, Wqe)]) -> Result<u64, Failed> {
         let mut guard = self.queues();
         let queues = guard.as_mut().ok_or((0, super::GONE))?;
         let mut made: Vec<Prepared> = Vec::with_capacity(list.len());
@@ -22,16 +22,16 @@ impl Pair {
                     .engine
                     .send
                     .prepare(entry)
-                    .map_err(Refusal::engine("write the request")),
-                false => Err(Refusal::Full {
+                    .map_err(CallError::engine("write the request")),
+                false => Err(CallError::Full {
                     full: self.limits.sends,
                 }),
             };
             match prepared {
                 Ok(prepared) => made.push(prepared),
-                Err(refusal) => {
+                Err(call_error) => {
                     roll_back(queues, made);
-                    return Err((position, refusal));
+                    return Err((position, call_error));
                 }
             }
         }
@@ -40,7 +40,7 @@ impl Pair {
             queues.sends.push_back(Named { number, wr_id });
         }
         let Some(last) = made.pop() else {
-            return Err((0, Refusal::Null { what: "wr" }));
+            return Err((0, CallError::Null { what: "wr" }));
         };
         let number = last.number();
         queues.requests.push_back(Request {
@@ -56,8 +56,9 @@ impl Pair {
     pub(crate) fn take_back(&self, number: u64) {
         let mut guard = self.queues();
         let Some(queues) = guard.as_mut() else { return };
-        let is_free =
-            |request: &mut Request| request.last.number() == number && request.given == Given::No && !request.is_shown;
+        let is_free = |request: &mut Request| {
+            request.last.number() == number && request.given == Given::No && !request.is_shown
+        };
         let Some(request) = queues.requests.pop_back_if(is_free) else {
             return;
         };
@@ -69,13 +70,13 @@ impl Pair {
     }
 
     /// Gives a request away: what rings its doorbell. A later one must not have been: its doorbell covered this.
-    pub(crate) fn give_send(&self, number: u64) -> Result<[Step; 3], Refusal> {
+    pub(crate) fn give_send(&self, number: u64) -> Result<[Step; 3], CallError> {
         self.alive(|queues| {
             let position = find(queues, number)?;
             let is_covered = |request: &Request| request.given == Given::Posted;
             if queues.requests.iter().skip(position + 1).any(is_covered) {
                 let why = "covered by a later one, which was posted before it";
-                return Err(Refusal::Spent { why });
+                return Err(CallError::Spent { why });
             }
             let request = &mut queues.requests[position];
             request.given.may()?;
@@ -95,7 +96,7 @@ impl Pair {
     }
 
     /// What rings a request's doorbell, for a kernel that does.
-    pub(crate) fn show_send(&self, number: u64) -> Result<[Step; 3], Refusal> {
+    pub(crate) fn show_send(&self, number: u64) -> Result<[Step; 3], CallError> {
         self.alive(|queues| {
             let position = find(queues, number)?;
             let request = &mut queues.requests[position];
@@ -127,11 +128,11 @@ impl Queues {
     }
 }
 
-fn find(queues: &Queues, number: u64) -> Result<usize, Refusal> {
+fn find(queues: &Queues, number: u64) -> Result<usize, CallError> {
     let found = queues
         .requests
         .binary_search_by_key(&number, |request| request.last.number());
-    found.map_err(|_| Refusal::Spent {
+    found.map_err(|_| CallError::Spent {
         why: "completed before",
     })
 }

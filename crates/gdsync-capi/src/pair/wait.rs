@@ -4,17 +4,19 @@ use engine::queue::Wait;
 
 use super::{Given, Pair, Queues, Side, Waiting};
 use crate::abi::MOST_OPERATIONS;
-use crate::refusal::Refusal;
+use crate::call_error::CallError;
 
 impl Pair {
     /// Takes the next wait; which completion it is for.
-    pub(crate) fn take_wait(&self, side: Side) -> Result<u32, Refusal> {
+    pub(crate) fn take_wait(&self, side: Side) -> Result<u32, CallError> {
         self.alive(|queues| {
             let queue = match side {
                 Side::Sent => &mut queues.engine.send_completions,
                 Side::Received => &mut queues.engine.receive_completions,
             };
-            let wait = queue.take_wait().map_err(Refusal::engine("take a wait"))?;
+            let wait = queue
+                .take_wait()
+                .map_err(CallError::engine("take a wait"))?;
             let index = wait.index();
             queues.waits[side.at()].push_back(Waiting {
                 wait,
@@ -30,13 +32,19 @@ impl Pair {
     }
 
     /// Adds the write of a word behind a wait.
-    pub(crate) fn append(&self, side: Side, index: u32, word: usize, value: u32) -> Result<(), Refusal> {
+    pub(crate) fn append(
+        &self,
+        side: Side,
+        index: u32,
+        word: usize,
+        value: u32,
+    ) -> Result<(), CallError> {
         self.waiting(side, index, |waiting| {
             waiting.given.may()?;
             // The wait itself, and the write of its busy word.
             if 2 + waiting.appended.len() >= MOST_OPERATIONS {
                 let full = MOST_OPERATIONS as u32;
-                return Err(Refusal::Full { full });
+                return Err(CallError::Full { full });
             }
             waiting.appended.push((word, value));
             Ok(())
@@ -44,7 +52,11 @@ impl Pair {
     }
 
     /// Gives a wait away: it, and what is written after it.
-    pub(crate) fn give_wait(&self, side: Side, index: u32) -> Result<(Wait, Vec<(usize, u32)>), Refusal> {
+    pub(crate) fn give_wait(
+        &self,
+        side: Side,
+        index: u32,
+    ) -> Result<(Wait, Vec<(usize, u32)>), CallError> {
         self.waiting(side, index, |waiting| {
             waiting.given.may()?;
             waiting.given = Given::Posted;
@@ -62,7 +74,7 @@ impl Pair {
     }
 
     /// The wait, for a kernel that does it.
-    pub(crate) fn show_wait(&self, side: Side, index: u32) -> Result<Wait, Refusal> {
+    pub(crate) fn show_wait(&self, side: Side, index: u32) -> Result<Wait, CallError> {
         self.waiting(side, index, |waiting| {
             waiting.is_shown = true;
             Ok(waiting.wait.clone())
@@ -70,12 +82,12 @@ impl Pair {
     }
 
     /// Nobody will wait: the CPU may poll the completion.
-    pub(crate) fn abandon(&self, side: Side, index: u32) -> Result<(), Refusal> {
+    pub(crate) fn abandon(&self, side: Side, index: u32) -> Result<(), CallError> {
         self.waiting(side, index, |waiting| {
             waiting.given.may()?;
             waiting.given = Given::Over;
             let abandoned = waiting.wait.clone().abandon();
-            abandoned.map_err(Refusal::engine("give a wait up"))
+            abandoned.map_err(CallError::engine("give a wait up"))
         })
     }
 
@@ -83,12 +95,12 @@ impl Pair {
         &self,
         side: Side,
         index: u32,
-        does: impl FnOnce(&mut Waiting) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+        does: impl FnOnce(&mut Waiting) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
         self.alive(|queues| {
             let mut waits = queues.waits[side.at()].iter_mut();
             let found = waits.find(|waiting| waiting.wait.index() == index);
-            does(found.ok_or(Refusal::Spent { why: "over before" })?)
+            does(found.ok_or(CallError::Spent { why: "over before" })?)
         })
     }
 }

@@ -1,5 +1,5 @@
 /*
- * Datagrams of a card: there and back in the order of streams and by the CPU, on InfiniBand and on RoCE; what their completions say; what
+ * Datagrams of a NIC: there and back in the order of streams and by the CPU, on InfiniBand and on RoCE; what their completions say; what
  * nobody takes; and every kind of bad request.
  */
 #include "pair.h"
@@ -29,7 +29,7 @@ static struct side ready(uint8_t port)
     return side;
 }
 
-/* The way to the card itself: its LID with a service level, or the GID of RoCE v2. */
+/* The way to the NIC itself: its LID with a service level, or the GID of RoCE v2. */
 static struct ibv_ah *way(const struct side *side, uint8_t port)
 {
     struct ibv_ah_attr attr;

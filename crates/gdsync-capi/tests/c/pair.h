@@ -1,6 +1,6 @@
 /*
- * Two connected queue pairs, and memory that each has registered: on two cards of a SIMULATED libibverbs (crate fake-verbs), or
- * on the one card of rdma-core's own over a double of the kernel (crate fake-uverbs), which FAR_CARD names then.
+ * Two connected queue pairs, and memory that each has registered: on two NICs of a SIMULATED libibverbs (crate fake-verbs), or
+ * on the one NIC of rdma-core's own over a double of the kernel (crate fake-uverbs), which FAR_CARD names then.
  */
 #ifndef PAIR_H
 #define PAIR_H
@@ -16,7 +16,7 @@ struct side {
     unsigned char *memory;
     struct gds_qp *qp;
     uint16_t lid;
-    /* A card whose doorbell a stream may still ring stays. */
+    /* A NIC whose doorbell a stream may still ring stays. */
     int may_stay;
 };
 
@@ -56,13 +56,13 @@ static inline gds_qp_init_attr_t wanted(void)
     return attr;
 }
 
-/* On a card, with a queue pair in RESET. */
-static inline struct side new_side(const char *card)
+/* On a NIC, with a queue pair in RESET. */
+static inline struct side new_side(const char *NIC)
 {
     struct side side;
     struct ibv_port_attr port;
     memset(&side, 0, sizeof side);
-    side.context = open_card(card);
+    side.context = open_card(NIC);
     side.pd = ibv_alloc_pd(side.context);
     CHECK(side.pd);
     side.memory = aligned_alloc(4096, BYTES);
@@ -166,7 +166,7 @@ static inline gds_send_wr work(uint64_t id, enum ibv_wr_opcode opcode, struct ib
     return wr;
 }
 
-/* At the far side's memory. */
+/* At the remote side's memory. */
 static inline gds_send_wr at(gds_send_wr wr, const struct side *far, size_t offset)
 {
     wr.wr.rdma.remote_addr = (uintptr_t)far->memory + offset;

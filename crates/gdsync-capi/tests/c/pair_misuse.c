@@ -42,11 +42,11 @@ static void creating(CUcontext context)
         case 3: bad.cap.max_recv_sge = 1000; break;
         case 4: bad.cap.max_inline_data = 4000; break;
         case 5: bad.cap.max_send_wr = 1 << 15, bad.cap.max_send_sge = 60; break;
-        /* A card does datagrams: datagrams.c. */
+        /* A NIC does datagrams: datagrams.c. */
         case 6: bad.qp_type = is_card() ? IBV_QPT_RAW_PACKET : IBV_QPT_UD, expected = is_card() ? EINVAL : EOPNOTSUPP; break;
         case 7: bad.qp_type = (enum ibv_qp_type)77; break;
         case 8: bad.srq = (struct ibv_srq *)near.memory, expected = EOPNOTSUPP; break;
-        /* More than the card has, which says so itself. */
+        /* More than the NIC has, which says so itself. */
         case 9: bad.cap.max_recv_sge = 60; break;
         }
         REFUSED(expected, gds_create_qp(pd, device, &bad, 0, 0));

@@ -174,7 +174,7 @@ static void all_signalled(CUstream stream)
     side.qp = gds_create_qp(side.pd, side.context, &attr, 0, 0);
     CHECK(side.qp && attr.cap.max_send_wr == 5 && attr.send_cq == side.qp->send_cq.cq && attr.recv_cq == side.qp->recv_cq.cq);
     CHECK(side.qp->qp->qp_context == &mine && side.qp->dev_context == side.context);
-    /* Of a card it is a domain for one thread, of this one. */
+    /* Of a NIC it is a domain for one thread, of this one. */
     CHECK(is_card() || side.qp->qp->pd == side.pd);
     to_init(&side, gds_modify_qp);
     to_rtr(&side, &side, gds_modify_qp);
@@ -213,7 +213,7 @@ int main(void)
         end_side(&near);
         end_side(&far);
     }
-    /* A card does not take what is rung before its queue pair sends. */
+    /* A NIC does not take what is rung before its queue pair sends. */
     if (!is_card())
         too_early(stream);
     all_signalled(stream);

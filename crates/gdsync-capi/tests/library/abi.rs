@@ -37,7 +37,10 @@ fn the_loader_finds_the_name_of_libgdsync_and_needs_libc_only() {
     if !need(Need::Binutils) {
         return;
     }
-    let output = Command::new("readelf").args(["-d", "-V"]).arg(shipped()).output();
+    let output = Command::new("readelf")
+        .args(["-d", "-V"])
+        .arg(shipped())
+        .output();
     let output = output.expect("readelf, of binutils");
     succeed("readelf", &output);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -57,7 +60,10 @@ fn the_loader_finds_the_name_of_libgdsync_and_needs_libc_only() {
     for library in &needed {
         // A sanitized build is no library that ships.
         let sanitizer = std::env::var_os("GDR_TEST_CFLAGS").is_some() && library.contains("asan");
-        assert!(known.contains(&library.as_str()) || sanitizer, "needs {library}");
+        assert!(
+            known.contains(&library.as_str()) || sanitizer,
+            "needs {library}"
+        );
     }
     assert!(needed.iter().any(|library| library == "libc.so.6"));
     assert!(values("(RUNPATH)").is_empty() && values("(RPATH)").is_empty());
@@ -80,7 +86,11 @@ fn the_headers_have_the_layout_and_the_signatures_of_2_2_in_c_and_in_cxx() {
     for (compiler, language, standard) in [("cc", "c", "-std=c11"), ("c++", "c++", "-std=c++17")] {
         let program = directory.path().join(language);
         let arguments = [standard, "-Wall", "-Wextra", "-Werror", "-x", language];
-        let libraries = ["-x".to_owned(), "none".to_owned(), library.display().to_string()];
+        let libraries = [
+            "-x".to_owned(),
+            "none".to_owned(),
+            library.display().to_string(),
+        ];
         compile(
             compiler,
             &arguments,
@@ -88,7 +98,9 @@ fn the_headers_have_the_layout_and_the_signatures_of_2_2_in_c_and_in_cxx() {
             &program,
             &libraries,
         );
-        let output = Command::new(&program).env("LD_LIBRARY_PATH", directory.path()).output();
+        let output = Command::new(&program)
+            .env("LD_LIBRARY_PATH", directory.path())
+            .output();
         succeed(language, &output.unwrap());
     }
 }
@@ -102,7 +114,13 @@ fn what_kernels_include_waits_as_it_says() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("device");
     let arguments = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror"];
-    compile("c++", &arguments, &[package.join("tests/c/device.cc")], &program, &[]);
+    compile(
+        "c++",
+        &arguments,
+        &[package.join("tests/c/device.cc")],
+        &program,
+        &[],
+    );
     succeed("device", &Command::new(&program).output().unwrap());
 }
 
@@ -126,17 +144,28 @@ fn without_cuda_streams_are_refused_and_the_rest_works() {
         &program,
         &libraries,
     );
-    let run = |paths: &std::ffi::OsStr| Command::new(&program).env("LD_LIBRARY_PATH", paths).output().unwrap();
+    let run = |paths: &std::ffi::OsStr| {
+        Command::new(&program)
+            .env("LD_LIBRARY_PATH", paths)
+            .output()
+            .unwrap()
+    };
     if Path::new("/dev/nvidiactl").exists() {
         // A machine with a driver: whatever it answers is not this test's.
         return;
     }
     let alone = run(here.as_os_str());
     succeed("without", &alone);
-    assert_eq!(String::from_utf8_lossy(&alone.stdout), format!("{}\n", libc::ENODEV));
+    assert_eq!(
+        String::from_utf8_lossy(&alone.stdout),
+        format!("{}\n", libc::ENODEV)
+    );
     // With a CUDA to be loaded it is loaded; no context is current, and none is made.
     let both = std::env::join_paths([here, &simulated_cuda()]).unwrap();
     let with = run(&both);
     succeed("with", &with);
-    assert_eq!(String::from_utf8_lossy(&with.stdout), format!("{}\n", libc::EINVAL));
+    assert_eq!(
+        String::from_utf8_lossy(&with.stdout),
+        format!("{}\n", libc::EINVAL)
+    );
 }

@@ -28,16 +28,24 @@ fn a_stream_does_lists_in_their_order() {
     check(
         "order",
         &flushing(),
-        &[("GDS_DISABLE_REMOTE_FLUSH", "1"), ("GDS_DISABLE_WRITE64", "1")],
+        &[
+            ("GDS_DISABLE_REMOTE_FLUSH", "1"),
+            ("GDS_DISABLE_WRITE64", "1"),
+        ],
     );
 }
 
 /// The operations of old, which are off unless the module was told otherwise, and have no barriers of their own.
 #[test]
 fn a_driver_before_cuda_11_7_serves_where_it_was_told_to() {
-    let Some(program) = compiled("order") else { return };
+    let Some(program) = compiled("order") else {
+        return;
+    };
     let told = json!({"gpu": {"memory": 1 << 30, "attributes": {"92": 1, "94": 1}}, "gpus": [{}]});
-    succeed("order", &run_on(Driver::Old, &program.path, &[], &told, &[]));
+    succeed(
+        "order",
+        &run_on(Driver::Old, &program.path, &[], &told, &[]),
+    );
     let off = run_on(
         Driver::Old,
         &program.path,
@@ -87,7 +95,9 @@ fn host_memory_is_registered_no_more_often_than_it_must_be() {
 
 #[test]
 fn messages_come_in_the_form_of_libgdsync() {
-    let Some(program) = compiled("misuse") else { return };
+    let Some(program) = compiled("misuse") else {
+        return;
+    };
     let plain = run(&program.path, &[], &hopper(), &[]);
     succeed("misuse", &plain);
     let plain = String::from_utf8(plain.stderr).unwrap();
@@ -103,7 +113,10 @@ fn messages_come_in_the_form_of_libgdsync() {
     let second = "descriptor 1: this is no request that gds_prepare_send or gds_prepare_wait_cq filled in, or it was changed since (errno 22)";
     assert!(plain.lines().any(|line| line.ends_with(second)), "{plain}");
     // A refused batch is told, and what was put in is not.
-    assert!(plain.contains("0: write32 0x1000 value 0x00000001"), "{plain}");
+    assert!(
+        plain.contains("0: write32 0x1000 value 0x00000001"),
+        "{plain}"
+    );
     assert!(!plain.contains("GDS DBG"), "{plain}");
 
     let debug = run(
@@ -118,8 +131,15 @@ fn messages_come_in_the_form_of_libgdsync() {
         "{debug}"
     );
 
-    let Some(program) = compiled("order") else { return };
-    let dumped = run(&program.path, &[], &flushing(), &[("GDS_ENABLE_DUMP_MEMOPS", "1")]);
+    let Some(program) = compiled("order") else {
+        return;
+    };
+    let dumped = run(
+        &program.path,
+        &[],
+        &flushing(),
+        &[("GDS_ENABLE_DUMP_MEMOPS", "1")],
+    );
     let dumped = String::from_utf8(dumped.stderr).unwrap();
     // Of the list of twelve descriptors: 12, less the two of bytes, and their 16 + 1 words, and 3 barriers; flushes alone differ.
     assert!(
@@ -127,13 +147,20 @@ fn messages_come_in_the_form_of_libgdsync() {
         "{}",
         head(&dumped)
     );
-    assert!(dumped.contains("Geq 0xfffffff0 flush true"), "{}", head(&dumped));
+    assert!(
+        dumped.contains("Geq 0xfffffff0 flush true"),
+        "{}",
+        head(&dumped)
+    );
     assert!(dumped.contains("barrier"), "{}", head(&dumped));
     let unflushed = run(
         &program.path,
         &[],
         &flushing(),
-        &[("GDS_ENABLE_DUMP_MEMOPS", "1"), ("GDS_DISABLE_REMOTE_FLUSH", "1")],
+        &[
+            ("GDS_ENABLE_DUMP_MEMOPS", "1"),
+            ("GDS_DISABLE_REMOTE_FLUSH", "1"),
+        ],
     );
     let unflushed = String::from_utf8(unflushed.stderr).unwrap();
     assert!(
@@ -145,8 +172,15 @@ fn messages_come_in_the_form_of_libgdsync() {
 
 #[test]
 fn waits_by_nor_are_refused_where_they_are_turned_off_or_the_gpu_has_none() {
-    let Some(program) = compiled("order") else { return };
-    let off = run(&program.path, &[], &hopper(), &[("GDS_DISABLE_WAIT_NOR", "1")]);
+    let Some(program) = compiled("order") else {
+        return;
+    };
+    let off = run(
+        &program.path,
+        &[],
+        &hopper(),
+        &[("GDS_DISABLE_WAIT_NOR", "1")],
+    );
     let old = json!({"gpu": {"memory": 1 << 30}, "gpus": [{}]});
     let lacking = run(&program.path, &[], &old, &[]);
     for output in [off, lacking] {
@@ -162,7 +196,9 @@ fn waits_by_nor_are_refused_where_they_are_turned_off_or_the_gpu_has_none() {
 /// What CUDA refuses becomes the errno that libgdsync has for it.
 #[test]
 fn refusals_of_cuda_become_errnos() {
-    let Some(program) = compiled("errno") else { return };
+    let Some(program) = compiled("errno") else {
+        return;
+    };
     let answer = |argument: &str, function: &str, code: u32| {
         let mut machine = hopper();
         machine["errors"] = json!({function: code});
@@ -211,8 +247,22 @@ pub fn compiled_with(name: &str, libraries: impl FnOnce(&Path) -> Vec<String>) -
         .join(name)
         .with_extension("c");
     let path = directory.path().join(name);
-    let arguments = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"];
-    compile("cc", &arguments, &[source], &path, &libraries(&simulated_cuda()));
+    let arguments = [
+        "-std=gnu11",
+        "-O1",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pthread",
+    ];
+    compile(
+        "cc",
+        &arguments,
+        &[source],
+        &path,
+        &libraries(&simulated_cuda()),
+    );
     Some(Program {
         path,
         _directory: directory,
@@ -223,7 +273,10 @@ fn check(name: &str, machine: &Value, variables: &[(&str, &str)]) -> Option<Outp
     let program = compiled(name)?;
     let output = run(&program.path, &[], machine, variables);
     succeed(name, &output);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: well\n"));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        format!("{name}: well\n")
+    );
     Some(output)
 }
 

@@ -1,4 +1,4 @@
-//! C programs (tests/c) that make queue pairs, with a SIMULATED CUDA and a SIMULATED libibverbs of two connected cards.
+//! C programs (tests/c) that make queue pairs, with a SIMULATED CUDA and a SIMULATED libibverbs of two connected NICs.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::need::{Need, need};
 use crate::programs::{Program, compiled_with};
 use crate::support::{run, simulated_libraries, simulated_libraries_and_verbs, succeed};
 
-/// The CUDA of an H200, and two InfiniBand cards.
+/// The CUDA of an H200, and two InfiniBand NICs.
 fn machine() -> Value {
     json!({
         "gpu": {"memory": 1 << 30, "attributes": {"122": 1, "123": 1}}, "gpus": [{}],
@@ -27,7 +27,7 @@ fn old_gpu() -> Value {
     machine
 }
 
-/// These cards are nobody's: a machine may have ones of the same names.
+/// These NICs are nobody's: a machine may have ones of the same names.
 const PROXY: (&str, &str) = ("GDS_HCA", "proxy");
 /// For the program of that name alone, whose waits are to end.
 fn timeout(name: &str) -> Option<(&'static str, &'static str)> {
@@ -81,26 +81,39 @@ fn a_card_whose_doorbells_the_gpu_rings_itself_does_the_same() {
         ("failures", vec![machine()]),
         ("pair_misuse", vec![machine()]),
         ("pair_timeout", vec![machine(), old_gpu()]),
-        // With connections a card and the proxy do the same; these a card does alone.
+        // With connections a NIC and the proxy do the same; these a NIC does alone.
         ("datagrams", vec![machine(), old_gpu()]),
     ];
     for (name, machines) in cases {
         // The machine's own library has its symbols in versions, of which a program linked with another would get the oldest.
-        let own = |cuda: &Path| [simulated_libraries(cuda), vec!["-l:libibverbs.so.1".to_owned()]].concat();
+        let own = |cuda: &Path| {
+            [
+                simulated_libraries(cuda),
+                vec!["-l:libibverbs.so.1".to_owned()],
+            ]
+            .concat()
+        };
         let Some(program) = compiled_with(name, own) else {
             return;
         };
         for machine in machines {
             let sysfs = tempfile::tempdir().expect("a directory");
-            let card = uverbs::card(sysfs.path()).expect("a card");
-            let card = card.iter().map(|(name, value)| (*name, value.to_str().expect("text")));
-            let mut variables: Vec<(&str, &str)> = card.chain([("GDS_HCA", "mlx5"), ("FAR_CARD", "mlx5_0")]).collect();
+            let nic = uverbs::nic(sysfs.path()).expect("a NIC");
+            let nic = nic
+                .iter()
+                .map(|(name, value)| (*name, value.to_str().expect("text")));
+            let mut variables: Vec<(&str, &str)> = nic
+                .chain([("GDS_HCA", "mlx5"), ("FAR_CARD", "mlx5_0")])
+                .collect();
             // The address sanitizer wants to be the first library; what is preloaded is before it, and takes nothing that it needs.
             variables.push(("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0"));
             variables.extend(timeout(name));
             let output = run(&program.path, &[], &cuda_alone(machine), &variables);
             succeed(name, &output);
-            assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: well\n"));
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                format!("{name}: well\n")
+            );
         }
     }
 }
@@ -110,9 +123,14 @@ fn compiled(name: &str) -> Option<Program> {
 }
 
 fn check(name: &str, machine: &Value) {
-    let Some(program) = compiled(name) else { return };
+    let Some(program) = compiled(name) else {
+        return;
+    };
     let variables: Vec<_> = [PROXY].into_iter().chain(timeout(name)).collect();
     let output = run(&program.path, &[], machine, &variables);
     succeed(name, &output);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{name}: well\n"));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        format!("{name}: well\n")
+    );
 }

@@ -37,7 +37,13 @@ pub fn flags() -> Vec<String> {
 }
 
 /// Compiles sources into `program`, with the headers.
-pub fn compile(compiler: &str, arguments: &[&str], sources: &[PathBuf], program: &Path, libraries: &[String]) {
+pub fn compile(
+    compiler: &str,
+    arguments: &[&str],
+    sources: &[PathBuf],
+    program: &Path,
+    libraries: &[String],
+) {
     let output = Command::new(compiler)
         .args(arguments)
         .args(headers())
@@ -47,7 +53,10 @@ pub fn compile(compiler: &str, arguments: &[&str], sources: &[PathBuf], program:
         .args(libraries)
         .args(flags())
         .output();
-    succeed(compiler, &output.unwrap_or_else(|error| panic!("{compiler}: {error}")));
+    succeed(
+        compiler,
+        &output.unwrap_or_else(|error| panic!("{compiler}: {error}")),
+    );
 }
 
 /// What links a program with the library for the simulated CUDA, and with that.
@@ -64,12 +73,20 @@ pub fn simulated_libraries(cuda: &Path) -> Vec<String> {
 pub fn simulated_libraries_and_verbs(cuda: &Path) -> Vec<String> {
     let verbs = verbs::build().expect("the simulated libibverbs");
     let mut libraries = simulated_libraries(cuda);
-    libraries.extend([format!("-L{}", verbs.display()), "-l:libibverbs.so.1".to_owned()]);
+    libraries.extend([
+        format!("-L{}", verbs.display()),
+        "-l:libibverbs.so.1".to_owned(),
+    ]);
     libraries
 }
 
 /// Runs a program with the simulated CUDA answering from this machine file.
-pub fn run(program: &Path, arguments: &[&str], machine: &serde_json::Value, variables: &[(&str, &str)]) -> Output {
+pub fn run(
+    program: &Path,
+    arguments: &[&str],
+    machine: &serde_json::Value,
+    variables: &[(&str, &str)],
+) -> Output {
     run_on(Driver::Current, program, arguments, machine, variables)
 }
 

@@ -1,4 +1,4 @@
-//! libgdsync's own programs that need no card, gds_sanity and gds_poll_lat, against our headers and our library, on a SIMULATED
+//! libgdsync's own programs that need no NIC, gds_sanity and gds_poll_lat, against our headers and our library, on a SIMULATED
 //! CUDA. Their sources are not ours to keep: a checkout of libgdsync is named by `GDSYNC_UPSTREAM`.
 //!
 //! ```sh
@@ -21,10 +21,17 @@ fn their_programs_pass() {
     }
     let upstream = PathBuf::from(std::env::var_os("GDSYNC_UPSTREAM").expect("GDSYNC_UPSTREAM"));
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let machine = json!({"gpu": {"memory": 1 << 30, "attributes": {"122": 1, "123": 1}}, "gpus": [{}]});
+    let machine =
+        json!({"gpu": {"memory": 1 << 30, "attributes": {"122": 1, "123": 1}}, "gpus": [{}]});
     // With and without writes of memory, of which libgdsync asks its configure.
     for has_write_memory in [true, false] {
-        let sanity = build(&upstream, "gds_sanity.cpp", "c++", has_write_memory, directory.path());
+        let sanity = build(
+            &upstream,
+            "gds_sanity.cpp",
+            "c++",
+            has_write_memory,
+            directory.path(),
+        );
         // Each round lasts a second by the slow clock: the program waits 1 ms to see that nothing happens.
         for options in [
             vec![],
@@ -61,7 +68,13 @@ fn their_programs_pass() {
 }
 
 /// With the slow clock: no thread in a GPU's place is to be hurried.
-fn build(upstream: &Path, source: &str, compiler: &str, has_write_memory: bool, into: &Path) -> PathBuf {
+fn build(
+    upstream: &Path,
+    source: &str,
+    compiler: &str,
+    has_write_memory: bool,
+    into: &Path,
+) -> PathBuf {
     let stubs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stubs");
     let program = into.join(format!("{source}-{has_write_memory}"));
     let mut objects = Vec::new();
@@ -76,7 +89,13 @@ fn build(upstream: &Path, source: &str, compiler: &str, has_write_memory: bool, 
     ] {
         let object = into.join(format!("{}.o", objects.len()));
         // Their warnings are theirs.
-        compile(compiler, &["-c", "-O2", "-w", &define], &[source], &object, &[]);
+        compile(
+            compiler,
+            &["-c", "-O2", "-w", &define],
+            &[source],
+            &object,
+            &[],
+        );
         objects.push(object);
     }
     compile(

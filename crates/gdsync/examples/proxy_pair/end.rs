@@ -6,17 +6,17 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use gdsync::hca::proxy::{Options, ProxyHca};
-use gdsync::hca::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
+use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::queue::CompletionQueue;
-use gdsync::wire::{Completion, Entry, Event, RemoteAddress};
-use gdsync::{Home, Place, Supply};
+use gdsync::wire::{Completion, Event, RemoteAddress, Wqe};
+use gdsync::{Allocator, MemoryLocation, Place};
 use gpu::{Gpu, Stream};
 
 pub type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 const PORT: u16 = 18520;
 /// What is not there by then never comes: CPUs may be emulated.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of each end's memory.
 const BYTES: usize = 2 * BULK;
 /// Bytes of what is moved in one piece.
@@ -27,11 +27,11 @@ pub struct End {
     hca: ProxyHca,
     pair: QueuePair,
     pub memory: Place,
-    pub region: Region,
+    pub region: MemoryRegion,
     stream: Stream,
     control: TcpStream,
     heard: BufReader<TcpStream>,
-    far: RemoteAddress,
+    peer: RemoteAddress,
 }
 
 impl End {
@@ -45,7 +45,7 @@ impl End {
         loop {
             match TcpStream::connect((address, PORT)) {
                 Ok(control) => return Self::new(device, control),
-                Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
+                Err(error) if begun.elapsed() > TIMEOUT => return Err(error.into()),
                 // The other end does not listen yet.
                 Err(_) => std::thread::sleep(Duration::from_millis(200)),
             }
@@ -53,35 +53,36 @@ impl End {
     }
 
     fn new(device: &str, control: TcpStream) -> Outcome<Self> {
-        control.set_read_timeout(Some(PATIENCE * 2))?;
-        let supply = Supply::new(Gpu::sim(), None);
+        control.set_read_timeout(Some(TIMEOUT * 2))?;
+        let allocator = Allocator::new(Gpu::sim(), None);
         let options = Options {
             // Four seconds for an answer.
             timeout: 20,
             ..Options::default()
         };
-        let hca = ProxyHca::open(supply.clone(), &verbs::Context::open(device)?, options)?;
-        let memory = supply.place(Home::Host, BYTES)?;
+        let hca = ProxyHca::open(allocator.clone(), &verbs::Context::open(device)?, options)?;
+        let memory = allocator.place(MemoryLocation::Host, BYTES)?;
         let mut end = Self {
             pair: hca.create(&Request::default())?,
             region: hca.register(&memory, Access::ALL)?,
-            stream: supply.gpu().stream()?,
+            stream: allocator.gpu().stream()?,
             heard: BufReader::new(control.try_clone()?),
-            far: RemoteAddress { address: 0, key: 0 },
+            peer: RemoteAddress { address: 0, key: 0 },
             control,
             memory,
             hca,
         };
-        let (address, key) = (end.region.address, end.region.remote_key);
+        let (address, key) = (end.region.address, end.region.rkey);
         writeln!(end.control, "{} {address:x} {key:x}", end.pair.endpoint)?;
         let line = end.line()?;
         let mut words = line.split(' ');
         let mut word = || words.next().ok_or("the other end says less than it should");
-        let far: Endpoint = word()?.parse()?;
-        end.far.address = u64::from_str_radix(word()?, 16)?;
-        end.far.key = u32::from_str_radix(word()?, 16)?;
-        end.hca.connect(end.pair.endpoint, far, Patience::default())?;
-        println!("{} to {far}", end.pair.endpoint);
+        let peer: Endpoint = word()?.parse()?;
+        end.peer.address = u64::from_str_radix(word()?, 16)?;
+        end.peer.key = u32::from_str_radix(word()?, 16)?;
+        end.hca
+            .connect(end.pair.endpoint, peer, RetryPolicy::default())?;
+        println!("{} to {peer}", end.pair.endpoint);
         Ok(end)
     }
 
@@ -101,10 +102,10 @@ impl End {
         Ok(())
     }
 
-    pub fn far(&self, offset: usize) -> RemoteAddress {
+    pub fn peer(&self, offset: usize) -> RemoteAddress {
         RemoteAddress {
-            address: self.far.address + offset as u64,
-            ..self.far
+            address: self.peer.address + offset as u64,
+            ..self.peer
         }
     }
 
@@ -116,7 +117,7 @@ impl End {
     }
 
     /// The stream rings.
-    pub fn ring(&mut self, entry: &Entry) -> Outcome {
+    pub fn ring(&mut self, entry: &Wqe) -> Outcome {
         let prepared = self.pair.send.prepare(entry)?;
         Ok(self.stream.batch(&prepared.operations()?)?)
     }
@@ -134,11 +135,11 @@ impl End {
     }
 
     pub fn synchronize(&self) -> Outcome {
-        Ok(self.stream.synchronize_within(PATIENCE)?)
+        Ok(self.stream.synchronize_within(TIMEOUT)?)
     }
 
     /// The stream rings, and waits for its end.
-    pub fn done(&mut self, entry: &Entry, opcode: u8) -> Outcome {
+    pub fn done(&mut self, entry: &Wqe, opcode: u8) -> Outcome {
         self.ring(&entry.clone().signalled())?;
         self.wait_sent()?;
         self.synchronize()?;
@@ -184,7 +185,10 @@ impl End {
         let completion = next(&mut self.pair.receive_completions)?;
         match completion.event {
             Event::ReceiveFailed(failed) => {
-                println!("ok: the receive that was posted failed: {}", failed.syndrome);
+                println!(
+                    "ok: the receive that was posted failed: {}",
+                    failed.syndrome
+                );
                 Ok(())
             }
             other => Err(format!("after a refusal: {other:?}").into()),
@@ -201,9 +205,15 @@ impl End {
     pub fn compare(&self, what: &str, offset: usize, expected: &[u8]) -> Outcome {
         let mut seen = vec![0; expected.len()];
         self.memory.read(offset, &mut seen)?;
-        match seen.iter().zip(expected).position(|(seen, expected)| seen != expected) {
+        match seen
+            .iter()
+            .zip(expected)
+            .position(|(seen, expected)| seen != expected)
+        {
             None => println!("ok: {what}, {} bytes", expected.len()),
-            Some(at) => return Err(format!("{what}: byte {at} of {} is wrong", expected.len()).into()),
+            Some(at) => {
+                return Err(format!("{what}: byte {at} of {} is wrong", expected.len()).into());
+            }
         }
         Ok(())
     }
@@ -215,7 +225,7 @@ fn next(queue: &mut CompletionQueue) -> Outcome<Completion> {
         if let Some(completion) = queue.poll()? {
             return Ok(completion);
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             return Err("no completion".into());
         }
         std::thread::yield_now();

@@ -1,5 +1,5 @@
 //! Two processes, on two machines or one, whose streams send to each other through the HCA by proxy: the streams ring doorbells and
-//! wait for completions. The GPU is SIMULATED; the verbs device is a card, or Soft-RoCE.
+//! wait for completions. The GPU is SIMULATED; the verbs device is a NIC, or Soft-RoCE.
 //!
 //! `proxy_pair DEVICE` waits for the other end, `proxy_pair DEVICE ADDRESS` leads. Each says `ok: …` for what it has compared, and
 //! `all well` at the end.
@@ -10,7 +10,7 @@ mod end;
 
 use std::process::ExitCode;
 
-use gdsync::wire::{Entry, Event, Operation};
+use gdsync::wire::{Event, Operation, Wqe};
 
 use end::{BULK, End, Outcome};
 
@@ -48,7 +48,7 @@ fn lead(mut end: End) -> Outcome {
         let start = round * MESSAGE;
         let pieces = [(start, 1), (start + 1, 299), (start + 300, 700)];
         let pieces = pieces.map(|(offset, bytes)| end.region.segment(offset as u64, bytes));
-        end.ring(&Entry::send(&pieces).signalled())?;
+        end.ring(&Wqe::send(&pieces).signalled())?;
         end.wait_sent()?;
         end.wait_received()?;
     }
@@ -62,36 +62,50 @@ fn lead(mut end: End) -> Outcome {
     end.memory.write(0, &pattern(2, BULK))?;
     end.meet("write")?;
     let all = end.region.segment(0, BULK as u32);
-    end.done(&Entry::write(end.far(BULK), &[all]).immediate(0x0102_0304), 9)?;
+    end.done(
+        &Wqe::write(end.peer(BULK), &[all]).immediate(0x0102_0304),
+        9,
+    )?;
     end.meet("read")?;
     end.memory.write(0, &[0; BULK])?;
-    end.done(&Entry::read(end.far(0), &[all]), 0x10)?;
+    end.done(&Wqe::read(end.peer(0), &[all]), 0x10)?;
     end.compare("read", 0, &pattern(3, BULK))?;
 
     end.meet("atomic operations")?;
-    let (remote, word) = (end.far(BULK), end.region.segment(0, 8));
-    end.done(&Entry::new(Operation::FetchAdd { remote, add: 1 }, &[word]), 0x12)?;
+    let (remote, word) = (end.peer(BULK), end.region.segment(0, 8));
+    end.done(
+        &Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[word]),
+        0x12,
+    )?;
     end.compare("fetch and add", 0, &41_u64.to_ne_bytes())?;
     let (compare, swap) = (42, 7);
     end.done(
-        &Entry::new(Operation::CompareSwap { remote, compare, swap }, &[word]),
+        &Wqe::new(
+            Operation::CompareSwap {
+                remote,
+                compare,
+                swap,
+            },
+            &[word],
+        ),
         0x11,
     )?;
     end.compare("compare and swap", 0, &42_u64.to_ne_bytes())?;
 
     for part in 0..3 {
-        let entry = Entry::write(end.far(part * 100), &[]).inline(&pattern(4, 300)[part * 100..][..100]);
+        let entry =
+            Wqe::write(end.peer(part * 100), &[]).inline(&pattern(4, 300)[part * 100..][..100]);
         end.ring(&entry)?;
     }
-    end.done(&Entry::nop(), 0)?;
+    end.done(&Wqe::nop(), 0)?;
     end.is_quiet()?;
     end.meet("inline")?;
 
     end.meet("denied")?;
-    let mut remote = end.far(0);
+    let mut remote = end.peer(0);
     remote.key += 1;
-    end.ring(&Entry::write(remote, &[]).inline(b"denied").signalled())?;
-    end.ring(&Entry::write(end.far(0), &[]).inline(b"too late").signalled())?;
+    end.ring(&Wqe::write(remote, &[]).inline(b"denied").signalled())?;
+    end.ring(&Wqe::write(end.peer(0), &[]).inline(b"too late").signalled())?;
     end.wait_sent()?;
     end.wait_sent()?;
     end.synchronize()?;
@@ -106,7 +120,7 @@ fn follow(mut end: End) -> Outcome {
         // All of it is in the stream before the first message comes.
         end.wait_received()?;
         let message = end.region.segment((round * MESSAGE) as u64, MESSAGE as u32);
-        end.ring(&Entry::send(&[message]).signalled())?;
+        end.ring(&Wqe::send(&[message]).signalled())?;
     }
     end.meet("echo")?;
     end.synchronize()?;
@@ -143,5 +157,7 @@ fn follow(mut end: End) -> Outcome {
 
 /// Bytes that tell their places, and these from others' of another seed.
 fn pattern(seed: u8, bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at * 7 + at / 251) as u8 ^ seed).collect()
+    (0..bytes)
+        .map(|at| (at * 7 + at / 251) as u8 ^ seed)
+        .collect()
 }

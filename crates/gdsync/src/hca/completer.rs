@@ -29,12 +29,20 @@ pub(in crate::hca) struct NoPlace;
 
 impl Completer {
     /// Writes a completion: everything but the watched word, then that, so that who sees the owner bit sees it whole.
-    pub(in crate::hca) fn write(&mut self, completion: &Completion, mark: Mark) -> Result<(), NoPlace> {
+    pub(in crate::hca) fn write(
+        &mut self,
+        completion: &Completion,
+        mark: Mark,
+    ) -> Result<(), NoPlace> {
         if mark == Mark::Never {
             return Ok(());
         }
         let n = self.producer;
-        let polled = self.record.load_u32(0).map(consumer_of).map_err(|_| NoPlace)?;
+        let polled = self
+            .record
+            .load_u32(0)
+            .map(consumer_of)
+            .map_err(|_| NoPlace)?;
         // Both count with 24 bits.
         if n.wrapping_sub(polled) & 0xff_ffff >= self.depth.entries() {
             return Err(NoPlace);
@@ -48,7 +56,9 @@ impl Completer {
         let slot = self.depth.slot(n) as usize * BLOCK;
         if let Some((first, word)) = bytes.split_last_chunk() {
             let written = self.ring.write(slot, first);
-            let told = self.ring.store_u32(slot + WATCHED, u32::from_ne_bytes(*word));
+            let told = self
+                .ring
+                .store_u32(slot + WATCHED, u32::from_ne_bytes(*word));
             written.and(told).map_err(|_| NoPlace)?;
         }
         Ok(())

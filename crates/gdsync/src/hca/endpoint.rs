@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// A queue pair by its number and its port, and what a card's far side needs besides.
+/// A queue pair by its number and its port, and what a NIC's remote side needs besides.
 ///
 /// As text it is `LID/QPN`, or `LID/QPN/PSN/MTU/READS/GID`: LID and numbers in hexadecimal, bytes and reads in decimal, `-` for
 /// no GID.
@@ -23,17 +23,17 @@ pub struct Endpoint {
     pub lid: u16,
     /// The queue pair's number, 24 bits.
     pub qpn: u32,
-    /// What a card's far side needs besides; none of a software HCA.
+    /// What a NIC's remote side needs besides; none of a software HCA.
     pub path: Option<Path>,
 }
 
-/// What a card's far side needs besides a LID and a number.
+/// What a NIC's remote side needs besides a LID and a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Path {
     /// The port's GID, without which RoCE reaches nobody.
     pub gid: Option<Ipv6Addr>,
     /// The number of the first packet that it sends, 24 bits.
-    pub first_packet: u32,
+    pub psn: u32,
     /// The payload of a packet in bytes: 256 to 4096. Of both ends the smaller is used.
     pub mtu: u32,
     /// Reads and atomic operations that it begins and answers at once. Of both ends the smaller is used.
@@ -42,7 +42,9 @@ pub struct Path {
 
 /// Text that is no endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no endpoint: its {part} cannot be read; one is LID/QPN or LID/QPN/PSN/MTU/READS/GID")]
+#[error(
+    "{text:?} is no endpoint: its {part} cannot be read; one is LID/QPN or LID/QPN/PSN/MTU/READS/GID"
+)]
 pub struct NotAnEndpoint {
     /// The text.
     pub text: String,
@@ -54,7 +56,11 @@ impl Endpoint {
     /// One of a software HCA.
     #[must_use]
     pub const fn new(lid: u16, qpn: u32) -> Self {
-        Self { lid, qpn, path: None }
+        Self {
+            lid,
+            qpn,
+            path: None,
+        }
     }
 }
 
@@ -62,7 +68,7 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:x}/{:06x}", self.lid, self.qpn)?;
         let Some(path) = self.path else { return Ok(()) };
-        write!(f, "/{:06x}/{}/{}/", path.first_packet, path.mtu, path.reads)?;
+        write!(f, "/{:06x}/{}/{}/", path.psn, path.mtu, path.reads)?;
         match path.gid {
             Some(gid) => gid.fmt(f),
             None => f.write_str("-"),
@@ -91,11 +97,11 @@ impl FromStr for Endpoint {
         let lid = hexadecimal(next("LID")?).and_then(|lid| u16::try_from(lid).ok());
         let lid = lid.ok_or_else(|| not("LID"))?;
         let qpn = number(next("QPN")?).ok_or_else(|| not("QPN"))?;
-        let Ok(first_packet) = next("PSN") else {
+        let Ok(psn) = next("PSN") else {
             return Ok(Self::new(lid, qpn));
         };
         let path = Path {
-            first_packet: number(first_packet).ok_or_else(|| not("PSN"))?,
+            psn: number(psn).ok_or_else(|| not("PSN"))?,
             mtu: next("MTU")?.parse().map_err(|_| not("MTU"))?,
             reads: next("READS")?.parse().map_err(|_| not("READS"))?,
             gid: match next("GID")? {
@@ -121,7 +127,7 @@ mod tests {
     fn text_is_what_it_says_and_nothing_else() {
         let path = Path {
             gid: Some("fe80::1".parse().unwrap()),
-            first_packet: 0xa_bcde,
+            psn: 0xa_bcde,
             mtu: 4096,
             reads: 16,
         };

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use crate::queue::{CompletionQueue, ReceiveQueue, SendQueue, Waiting};
 use crate::wire::{DataSegment, RemoteAddress};
-use crate::{Error, Home, Place};
+use crate::{Error, MemoryLocation, Place};
 
-/// A host channel adapter: a card, or what stands in for one.
+/// A host channel adapter: a NIC, or what stands in for one.
 pub trait Hca: Debug + Send + Sync {
     /// A queue pair with completion queues of its own, connected to nobody.
     ///
@@ -32,14 +32,14 @@ pub trait Hca: Debug + Send + Sync {
     /// # Errors
     ///
     /// [`Error::NoQueuePair`], [`Error::Unreachable`].
-    fn connect(&self, near: Endpoint, far: Endpoint, patience: Patience) -> Result<(), Error>;
+    fn connect(&self, local: Endpoint, peer: Endpoint, timeout: RetryPolicy) -> Result<(), Error>;
 
     /// Registers memory, until the result is dropped.
     ///
     /// # Errors
     ///
-    /// What a card's driver meets; the software HCA registers whatever there is.
-    fn register(&self, place: &Place, access: Access) -> Result<Region, Error>;
+    /// What a NIC's driver meets; the software HCA registers whatever there is.
+    fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, Error>;
 }
 
 /// What a queue pair is to be.
@@ -56,11 +56,11 @@ pub struct Request {
     /// Entries of the receive queue's completion queue: a power of two.
     pub receive_completions: u32,
     /// Where the rings of the work queues lie.
-    pub queues: Home,
+    pub queues: MemoryLocation,
     /// Where the doorbell records lie.
-    pub records: Home,
+    pub records: MemoryLocation,
     /// Where the completion queues lie.
-    pub completions: Home,
+    pub completions: MemoryLocation,
     /// How streams wait.
     pub waiting: Waiting,
 }
@@ -74,15 +74,15 @@ impl Default for Request {
             receive_segments: 4,
             send_completions: 128,
             receive_completions: 128,
-            queues: Home::Host,
-            records: Home::Host,
-            completions: Home::Host,
+            queues: MemoryLocation::Host,
+            records: MemoryLocation::Host,
+            completions: MemoryLocation::Host,
             waiting: Waiting::Nor,
         }
     }
 }
 
-/// A queue pair. Dropped, it is destroyed: what is under way is given up, and its numbers mean nothing more.
+/// A queue pair. Dropped, it is destroyed: what is in progress is given up, and its numbers mean nothing more.
 #[derive(Debug)]
 pub struct QueuePair {
     /// What is sent.
@@ -93,7 +93,7 @@ pub struct QueuePair {
     pub send_completions: CompletionQueue,
     /// Completions of the receive queue.
     pub receive_completions: CompletionQueue,
-    /// Its number, and how it is reached: what the far side's [`Hca::connect`] is given.
+    /// Its number, and how it is reached: what the remote side's [`Hca::connect`] is given.
     pub endpoint: Endpoint,
     /// Destroys it.
     _held: Box<dyn Held>,
@@ -122,14 +122,14 @@ impl QueuePair {
 
 /// How long a requester tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// How often a message is sent again that met nothing posted to receive it; `None` for ever, which cards write as 7.
+pub struct RetryPolicy {
+    /// How often a message is sent again that met nothing posted to receive it; `None` for ever, which NICs write as 7.
     pub retries: Option<u32>,
     /// How long it waits before.
     pub pause: Duration,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     /// For ever, every 0.1 ms.
     fn default() -> Self {
         Self {
@@ -139,7 +139,7 @@ impl Default for Patience {
     }
 }
 
-/// What the far side may do with memory; the near side always reads it.
+/// What the remote side may do with memory; the local side always reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
     /// What arrives here may be written there: receives, results of reads and atomic operations.
@@ -171,11 +171,11 @@ impl Access {
 
 /// Registered memory. Dropped, its keys mean nothing more.
 #[derive(Debug)]
-pub struct Region {
-    /// Its local key.
-    pub local_key: u32,
-    /// Its remote key.
-    pub remote_key: u32,
+pub struct MemoryRegion {
+    /// Its lkey.
+    pub lkey: u32,
+    /// Its rkey.
+    pub rkey: u32,
     /// Address of its first byte, as entries name it.
     pub address: u64,
     /// Bytes.
@@ -184,13 +184,13 @@ pub struct Region {
     _held: Box<dyn Held>,
 }
 
-impl Region {
+impl MemoryRegion {
     /// All of `place`, registered under these keys until `held` falls.
     #[must_use]
-    pub fn new(place: &Place, local_key: u32, remote_key: u32, held: Box<dyn Held>) -> Self {
+    pub fn new(place: &Place, lkey: u32, rkey: u32, held: Box<dyn Held>) -> Self {
         Self {
-            local_key,
-            remote_key,
+            lkey,
+            rkey,
             address: place.address(),
             length: place.len() as u64,
             _held: held,
@@ -202,17 +202,17 @@ impl Region {
     pub fn segment(&self, offset: u64, length: u32) -> DataSegment {
         DataSegment {
             length,
-            key: self.local_key,
+            key: self.lkey,
             address: self.address.wrapping_add(offset),
         }
     }
 
-    /// A place in it for entries of the far side, which may be outside likewise.
+    /// A place in it for entries of the remote side, which may be outside likewise.
     #[must_use]
     pub fn remote(&self, offset: u64) -> RemoteAddress {
         RemoteAddress {
             address: self.address.wrapping_add(offset),
-            key: self.remote_key,
+            key: self.rkey,
         }
     }
 }

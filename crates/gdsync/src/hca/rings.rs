@@ -2,9 +2,13 @@
 
 use crate::hca::Request;
 use crate::hca::completer::Completer;
-use crate::queue::{CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue};
-use crate::wire::{BLOCK, DataSegment, Depth, Operation, SEGMENT, Transport, decode_receive, producer_of};
-use crate::{Error, Home, Place, Supply};
+use crate::queue::{
+    CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue,
+};
+use crate::wire::{
+    BLOCK, DataSegment, Depth, Operation, SEGMENT, Transport, decode_receive, producer_of,
+};
+use crate::{Allocator, Error, MemoryLocation, Place};
 
 /// The send queue, as it is read.
 #[derive(Debug)]
@@ -42,31 +46,32 @@ pub(in crate::hca) struct Rings {
 
 impl Rings {
     /// Takes a queue pair's places.
-    pub(in crate::hca) fn take(supply: &Supply, request: &Request) -> Result<Self, Error> {
+    pub(in crate::hca) fn take(allocator: &Allocator, request: &Request) -> Result<Self, Error> {
         // Depths are checked before anything of their size is allocated.
         let depth = Depth::work(request.send_blocks)?;
         let receives = Depth::work(request.receives)?;
         let stride = Depth::work(request.receive_segments)?.entries() as usize * SEGMENT;
-        // The receive queue's record first, as in a card's: both are of one place.
-        let records = supply.place(request.records, 8)?;
+        // The receive queue's record first, as in a NIC's: both are of one place.
+        let records = allocator.place(request.records, 8)?;
         let send = SendSide {
-            ring: supply.place(request.queues, depth.entries() as usize * BLOCK)?,
+            ring: allocator.place(request.queues, depth.entries() as usize * BLOCK)?,
             record: records.part(4, 4)?,
             // Registers are the HCA's own.
-            register: supply.place(Home::Host, 8)?,
+            register: allocator.place(MemoryLocation::Host, 8)?,
             depth,
             cursor: 0,
             producer: 0,
         };
         let receive = ReceiveSide {
-            ring: supply.place(request.queues, receives.entries() as usize * stride)?,
+            ring: allocator.place(request.queues, receives.entries() as usize * stride)?,
             record: records.part(0, 4)?,
             depth: receives,
             stride,
             cursor: 0,
         };
-        let (sent, send_completer) = completions(supply, request, request.send_completions)?;
-        let (received, receive_completer) = completions(supply, request, request.receive_completions)?;
+        let (sent, send_completer) = completions(allocator, request, request.send_completions)?;
+        let (received, receive_completer) =
+            completions(allocator, request, request.receive_completions)?;
         Ok(Self {
             send,
             receive,
@@ -76,7 +81,7 @@ impl Rings {
     }
 
     /// Software's queues, of the queue pair of this number.
-    pub(in crate::hca) fn near(&self, qpn: u32) -> Result<(SendQueue, ReceiveQueue), Error> {
+    pub(in crate::hca) fn local(&self, qpn: u32) -> Result<(SendQueue, ReceiveQueue), Error> {
         let (send, receive) = (&self.send, &self.receive);
         let sends = SendQueue::new(SendParts {
             blocks: send.depth.entries(),
@@ -98,14 +103,18 @@ impl Rings {
 }
 
 /// A completion queue from both sides.
-fn completions(supply: &Supply, request: &Request, entries: u32) -> Result<(CompletionQueue, Completer), Error> {
+fn completions(
+    allocator: &Allocator,
+    request: &Request,
+    entries: u32,
+) -> Result<(CompletionQueue, Completer), Error> {
     let depth = Depth::completions(entries)?;
-    let place = |home, bytes| -> Result<Place, Error> { supply.place(home, bytes) };
+    let place = |location, bytes| -> Result<Place, Error> { allocator.place(location, bytes) };
     let parts = CompletionParts {
         entries,
         ring: place(request.completions, depth.entries() as usize * BLOCK)?,
         record: place(request.records, 4)?,
-        busy: place(Home::Host, depth.entries() as usize * 4)?,
+        busy: place(MemoryLocation::Host, depth.entries() as usize * 4)?,
         waiting: request.waiting,
     };
     let completer = Completer {

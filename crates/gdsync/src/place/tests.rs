@@ -6,25 +6,25 @@ use gdrcopy::BackendKind;
 
 use super::*;
 
-fn supply() -> Supply {
-    Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok())
+fn allocator() -> Allocator {
+    Allocator::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok())
 }
 
 /// Where places may lie. Miri maps no files, and a simulated GPU's memory is one.
-pub(crate) fn homes() -> &'static [Home] {
+pub(crate) fn locations() -> &'static [MemoryLocation] {
     match cfg!(miri) {
-        true => &[Home::Host],
-        false => &[Home::Host, Home::Gpu],
+        true => &[MemoryLocation::Host],
+        false => &[MemoryLocation::Host, MemoryLocation::Gpu],
     }
 }
 
 #[test]
 fn the_cpu_and_a_stream_reach_the_same_bytes() {
-    let supply = supply();
-    let stream = supply.gpu().stream().unwrap();
-    for &home in homes() {
-        let place = supply.place(home, 4096).unwrap();
-        assert_eq!(place.is_device(), home == Home::Gpu);
+    let allocator = allocator();
+    let stream = allocator.gpu().stream().unwrap();
+    for &location in locations() {
+        let place = allocator.place(location, 4096).unwrap();
+        assert_eq!(place.is_device(), location == MemoryLocation::Gpu);
         let part = place.part(64, 64).unwrap();
         assert_eq!(part.address(), place.address() + 64);
         let batch = [
@@ -48,11 +48,13 @@ fn the_cpu_and_a_stream_reach_the_same_bytes() {
 
 #[test]
 fn a_part_ends_where_it_ends() {
-    for &home in homes() {
-        let place = supply().place(home, 4096).unwrap();
+    for &location in locations() {
+        let place = allocator().place(location, 4096).unwrap();
         let part = place.part(64, 64).unwrap();
         assert!(place.part(4090, 7).is_err() && place.part(usize::MAX, 2).is_err());
-        assert!(part.load_u32(61).is_err() && part.load_u32(64).is_err() && part.load_u32(2).is_err());
+        assert!(
+            part.load_u32(61).is_err() && part.load_u32(64).is_err() && part.load_u32(2).is_err()
+        );
         assert!(part.store_u64(60, 0).is_err() && part.store_u64(4, 0).is_err());
         assert!(part.write(64, &[1]).is_err() && part.read(60, &mut [0; 5]).is_err());
         assert!(part.write32(64, 0).is_err() && part.wait32(62, 0, Compare::Eq).is_err());
@@ -62,28 +64,37 @@ fn a_part_ends_where_it_ends() {
 
 #[test]
 fn gpu_memory_that_nothing_maps_is_refused() {
-    let supply = Supply::new(Gpu::sim(), None);
-    assert!(matches!(supply.place(Home::Gpu, 64), Err(Error::NoMapping)));
-    assert!(supply.place(Home::Host, 64).is_ok());
+    let allocator = Allocator::new(Gpu::sim(), None);
+    assert!(matches!(
+        allocator.place(MemoryLocation::Gpu, 64),
+        Err(Error::NoMapping)
+    ));
+    assert!(allocator.place(MemoryLocation::Host, 64).is_ok());
 }
 
 #[test]
 fn pages_are_used_again_zeroed_once_nobody_holds_them() {
     let pages = Pages::default();
-    let supply = Supply::own_pages(Gpu::sim(), &pages);
-    let place = supply.place(Home::Host, 100).unwrap();
+    let allocator = Allocator::own_pages(Gpu::sim(), &pages);
+    let place = allocator.place(MemoryLocation::Host, 100).unwrap();
     let part = place.part(8, 4).unwrap();
     place.store_u32(8, 7).unwrap();
     let address = place.address();
     drop(place);
     // A part of it is held still.
-    let other = supply.place(Home::Host, 100).unwrap();
+    let other = allocator.place(MemoryLocation::Host, 100).unwrap();
     assert_ne!(other.address(), address);
     assert_eq!(part.load_u32(0).unwrap(), 7);
     drop(part);
     // Of another size it would be of no use.
-    assert_ne!(supply.place(Home::Host, 200).unwrap().address(), address);
-    let again = supply.place(Home::Host, 100).unwrap();
+    assert_ne!(
+        allocator
+            .place(MemoryLocation::Host, 200)
+            .unwrap()
+            .address(),
+        address
+    );
+    let again = allocator.place(MemoryLocation::Host, 100).unwrap();
     assert_eq!((again.address(), again.load_u32(8).unwrap()), (address, 0));
-    assert!(supply.gdr().is_none());
+    assert!(allocator.gdr().is_none());
 }

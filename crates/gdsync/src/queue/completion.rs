@@ -1,7 +1,9 @@
 //! The completion queue: what the CPU polls, and streams wait for.
 
 use super::{Wait, fits};
-use crate::wire::{BLOCK, Completion, Depth, INITIAL_OWNER, WATCHED, Watch, completion_record, owner_of, rearmed};
+use crate::wire::{
+    BLOCK, Completion, Depth, INITIAL_OWNER, WATCHED, Watch, completion_record, owner_of, rearmed,
+};
 use crate::{Error, Place};
 
 /// Where a completion queue lies.
@@ -56,7 +58,11 @@ impl CompletionQueue {
         let entries = parts.entries as usize;
         fits("a completion queue", &parts.ring, entries * BLOCK)?;
         fits("a doorbell record", &parts.record, 4)?;
-        fits("the busy words of a completion queue", &parts.busy, entries * 4)?;
+        fits(
+            "the busy words of a completion queue",
+            &parts.busy,
+            entries * 4,
+        )?;
         let initial = u32::from_ne_bytes([0, 0, 0, INITIAL_OWNER]);
         for slot in 0..entries {
             parts.ring.store_u32(slot * BLOCK + WATCHED, initial)?;
@@ -113,7 +119,7 @@ impl CompletionQueue {
         })
     }
 
-    /// The next completion, if there is one and no stream still waits for it. What was polled may be overwritten by the card.
+    /// The next completion, if there is one and no stream still waits for it. What was polled may be overwritten by the NIC.
     ///
     /// # Errors
     ///
@@ -137,7 +143,9 @@ impl CompletionQueue {
         if self.waited == n {
             self.waited = self.consumer;
         }
-        self.parts.record.store_u32(0, completion_record(self.consumer))?;
+        self.parts
+            .record
+            .store_u32(0, completion_record(self.consumer))?;
         Ok(Some(completion))
     }
 
@@ -162,7 +170,7 @@ impl CompletionQueue {
     /// The `n`th completion, and the watched word it came with.
     fn look(&self, n: u32) -> Result<Option<(Completion, u32)>, Error> {
         let slot = self.slot(n);
-        // The word first: the card writes it last.
+        // The word first: the NIC writes it last.
         let word = self.parts.ring.load_u32(slot * BLOCK + WATCHED)?;
         let mut bytes = [0; BLOCK];
         self.parts.ring.read(slot * BLOCK, &mut bytes)?;

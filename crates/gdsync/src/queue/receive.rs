@@ -19,7 +19,7 @@ pub struct ReceiveParts {
     pub qpn: u32,
 }
 
-/// A receive queue. It has a record and no register: the card looks at it when a message arrives.
+/// A receive queue. It has a record and no register: the NIC looks at it when a message arrives.
 #[derive(Debug)]
 pub struct ReceiveQueue {
     parts: ReceiveParts,
@@ -41,7 +41,11 @@ impl ReceiveQueue {
         let depth = Depth::work(parts.entries)?;
         let segments = Depth::work(parts.segments)?;
         let stride = segments.entries() as usize * SEGMENT;
-        fits("a receive queue", &parts.ring, parts.entries as usize * stride)?;
+        fits(
+            "a receive queue",
+            &parts.ring,
+            parts.entries as usize * stride,
+        )?;
         fits("a doorbell record", &parts.record, 4)?;
         parts.record.store_u32(0, queue_record(0))?;
         Ok(Self {
@@ -82,7 +86,9 @@ impl ReceiveQueue {
         self.parts.ring.write(slot * self.stride, &entry)?;
         let number = self.completed + u64::from(self.producer.wrapping_sub(self.consumer));
         self.producer = self.producer.wrapping_add(1);
-        self.parts.record.store_u32(0, queue_record(self.producer))?;
+        self.parts
+            .record
+            .store_u32(0, queue_record(self.producer))?;
         Ok(number)
     }
 
@@ -93,7 +99,8 @@ impl ReceiveQueue {
     /// [`Error::UnknownEntry`] for a completion of something else; the queue is as it was.
     pub fn complete(&mut self, completion: &Completion) -> Result<u64, Error> {
         let (qpn, counter) = (completion.qpn, completion.counter);
-        let known = qpn == self.parts.qpn && !completion.event.is_send() && counter == self.consumer;
+        let known =
+            qpn == self.parts.qpn && !completion.event.is_send() && counter == self.consumer;
         if !known || self.producer == self.consumer {
             return Err(Error::UnknownEntry { qpn, counter });
         }

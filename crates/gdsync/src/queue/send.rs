@@ -6,7 +6,10 @@ use std::sync::atomic::{Ordering, fence};
 use gpu::MemoryOperation;
 
 use super::fits;
-use crate::wire::{BLOCK, Completion, Control, Depth, Entry, Error as WireError, MOST_BLOCKS, Transport, queue_record};
+use crate::wire::{
+    BLOCK, Completion, Control, Depth, Error as WireError, MOST_BLOCKS, Transport, Wqe,
+    queue_record,
+};
 use crate::{Error, Place};
 
 /// Where a send queue lies, and whose it is.
@@ -46,7 +49,7 @@ struct Pending {
     blocks: u16,
 }
 
-/// An entry that is in the ring, and of which the card knows nothing until its doorbell is rung: once, or together with a later one.
+/// An entry that is in the ring, and of which the NIC knows nothing until its doorbell is rung: once, or together with a later one.
 ///
 /// Dropped without being rung it stays in the ring, and the next doorbell sends it too.
 #[derive(Debug)]
@@ -69,7 +72,7 @@ pub enum Step {
         /// As the CPU stores it.
         value: u32,
     },
-    /// What was written before is seen before what is written after, by the card too.
+    /// What was written before is seen before what is written after, by the NIC too.
     Barrier,
     /// A 64-bit word is written.
     Write64 {
@@ -131,10 +134,15 @@ impl SendQueue {
     /// # Errors
     ///
     /// [`Error::Full`]; [`Error::Transport`]; [`Error::Wire`] for an entry that cannot be, or is longer than the queue.
-    pub fn prepare(&mut self, entry: &Entry) -> Result<Prepared, Error> {
+    pub fn prepare(&mut self, entry: &Wqe) -> Result<Prepared, Error> {
         let transport = self.parts.transport;
         match (entry.datagram.is_some(), transport) {
-            (true, Transport::Connected) => return Err(Error::Transport { has: "has", transport }),
+            (true, Transport::Connected) => {
+                return Err(Error::Transport {
+                    has: "has",
+                    transport,
+                });
+            }
             (false, Transport::Datagram) => {
                 return Err(Error::Transport {
                     has: "lacks",

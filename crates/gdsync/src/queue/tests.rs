@@ -6,28 +6,28 @@ use gdrcopy::{BackendKind, Gdr};
 use gpu::{Compare, Gpu};
 
 use super::*;
-use crate::place::tests::homes;
-use crate::wire::{Completion, DataSegment, Entry, Event, Failed, Syndrome, Transport};
-use crate::{Home, Supply};
+use crate::place::tests::locations;
+use crate::wire::{Completion, DataSegment, Event, Failed, Syndrome, Transport, Wqe};
+use crate::{Allocator, MemoryLocation};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const QPN: u32 = 0x01_0203;
 
 struct Bench {
-    supply: Supply,
+    allocator: Allocator,
     ring: Place,
     record: Place,
     register: Place,
 }
 
-fn bench(home: Home, bytes: usize) -> Bench {
-    let supply = Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
-    let place = |bytes| supply.place(home, bytes).unwrap();
+fn bench(location: MemoryLocation, bytes: usize) -> Bench {
+    let allocator = Allocator::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
+    let place = |bytes| allocator.place(location, bytes).unwrap();
     Bench {
         ring: place(bytes),
         record: place(4),
-        register: supply.place(Home::Host, 8).unwrap(),
-        supply,
+        register: allocator.place(MemoryLocation::Host, 8).unwrap(),
+        allocator,
     }
 }
 
@@ -67,19 +67,25 @@ fn kinds(operations: &[gpu::MemoryOperation]) -> Vec<&'static str> {
 }
 
 /// An inline send whose entry has so many blocks.
-fn long(blocks: usize, mark: u8) -> Entry {
-    Entry::send(&[]).inline(&vec![mark; blocks * 64 - 16 - 4])
+fn long(blocks: usize, mark: u8) -> Wqe {
+    Wqe::send(&[]).inline(&vec![mark; blocks * 64 - 16 - 4])
 }
 
 #[test]
 fn nothing_is_rung_until_it_is_and_then_the_record_first() {
-    for &home in homes() {
-        let bench = bench(home, 4 * 64);
+    for &location in locations() {
+        let bench = bench(location, 4 * 64);
         let mut queue = send_queue(&bench, 4);
         let prepared = queue.prepare(&long(1, 0x5a)).unwrap();
         assert_eq!(bytes(&bench.ring)[..8], [0, 0, 0, 0x0a, 1, 2, 3, 4]);
-        assert_eq!(bytes(&bench.ring)[16..24], [0x80, 0, 0, 44, 0x5a, 0x5a, 0x5a, 0x5a]);
-        assert_eq!((bytes(&bench.record), bytes(&bench.register)), (vec![0; 4], vec![0; 8]));
+        assert_eq!(
+            bytes(&bench.ring)[16..24],
+            [0x80, 0, 0, 44, 0x5a, 0x5a, 0x5a, 0x5a]
+        );
+        assert_eq!(
+            (bytes(&bench.record), bytes(&bench.register)),
+            (vec![0; 4], vec![0; 8])
+        );
         let [first, barrier, last] = prepared.steps();
         let Step::Write32 { place, value } = first else {
             panic!("{first:?}")
@@ -100,9 +106,9 @@ fn nothing_is_rung_until_it_is_and_then_the_record_first() {
             ["Write32", "Barrier", "Write64"]
         );
         // By a stream, and by the CPU.
-        let stream = bench.supply.gpu().stream().unwrap();
+        let stream = bench.allocator.gpu().stream().unwrap();
         stream.batch(&prepared.operations().unwrap()).unwrap();
-        stream.synchronize_within(PATIENCE).unwrap();
+        stream.synchronize_within(TIMEOUT).unwrap();
         assert_eq!(bytes(&bench.record), [0, 0, 0, 1]);
         assert_eq!(bytes(&bench.register), [0, 0, 0, 0x0a, 1, 2, 3, 4]);
         second.ring().unwrap();
@@ -113,15 +119,18 @@ fn nothing_is_rung_until_it_is_and_then_the_record_first() {
 
 #[test]
 fn an_entry_wraps_between_blocks_and_a_full_queue_says_so() {
-    let bench = bench(Home::Host, 4 * 64);
+    let bench = bench(MemoryLocation::Host, 4 * 64);
     let mut queue = send_queue(&bench, 4);
     let (first, second) = (
         queue.prepare(&long(3, 1)).unwrap(),
-        queue.prepare(&Entry::nop()).unwrap(),
+        queue.prepare(&Wqe::nop()).unwrap(),
     );
     assert_eq!((first.counter(), second.counter(), queue.free()), (0, 3, 0));
-    let full = queue.prepare(&Entry::nop());
-    assert!(matches!(full, Err(Error::Full { need: 1, free: 0 })), "{full:?}");
+    let full = queue.prepare(&Wqe::nop());
+    assert!(
+        matches!(full, Err(Error::Full { need: 1, free: 0 })),
+        "{full:?}"
+    );
     assert_eq!(queue.complete(&done(0)).unwrap(), 0);
     assert_eq!(queue.free(), 3);
     assert_eq!(queue.complete(&done(3)).unwrap(), 1);
@@ -142,21 +151,24 @@ fn an_entry_wraps_between_blocks_and_a_full_queue_says_so() {
 #[test]
 #[cfg_attr(miri, ignore = "65536 entries take an hour")]
 fn the_counter_goes_through_the_end_of_16_bits() {
-    let bench = bench(Home::Host, 2 * 64);
+    let bench = bench(MemoryLocation::Host, 2 * 64);
     let mut queue = send_queue(&bench, 2);
     for number in 0..70_000_u32 {
-        let prepared = queue.prepare(&Entry::nop()).unwrap();
+        let prepared = queue.prepare(&Wqe::nop()).unwrap();
         assert_eq!(u32::from(prepared.counter()), number & 0xffff);
-        assert_eq!(queue.complete(&done(number as u16)).unwrap(), u64::from(number));
+        assert_eq!(
+            queue.complete(&done(number as u16)).unwrap(),
+            u64::from(number)
+        );
     }
-    queue.prepare(&Entry::nop()).unwrap().ring().unwrap();
+    queue.prepare(&Wqe::nop()).unwrap().ring().unwrap();
     // 70,001 is 0x11171: the record has its lower 16 bits.
     assert_eq!(bytes(&bench.record), [0, 0, 0x11, 0x71]);
 }
 
 #[test]
 fn the_last_prepared_is_rolled_back_and_no_other() {
-    let bench = bench(Home::Host, 8 * 64);
+    let bench = bench(MemoryLocation::Host, 8 * 64);
     let mut queue = send_queue(&bench, 8);
     let first = queue.prepare(&long(2, 1)).unwrap();
     let second = queue.prepare(&long(3, 2)).unwrap();
@@ -167,13 +179,13 @@ fn the_last_prepared_is_rolled_back_and_no_other() {
     );
     queue.roll_back(second).unwrap();
     assert_eq!((queue.free(), queue.pending()), (6, 1));
-    let again = queue.prepare(&Entry::nop()).unwrap();
+    let again = queue.prepare(&Wqe::nop()).unwrap();
     assert_eq!((again.number(), again.counter()), (1, 2));
 }
 
 #[test]
 fn a_completion_of_something_else_changes_nothing() {
-    let bench = bench(Home::Host, 8 * 64);
+    let bench = bench(MemoryLocation::Host, 8 * 64);
     let mut queue = send_queue(&bench, 8);
     for _ in 0..2 {
         let _ = queue.prepare(&long(2, 0)).unwrap();
@@ -194,7 +206,7 @@ fn a_completion_of_something_else_changes_nothing() {
 
 #[test]
 fn receives_are_posted_by_the_record_alone() {
-    let bench = bench(Home::Host, 2 * 32);
+    let bench = bench(MemoryLocation::Host, 2 * 32);
     let parts = ReceiveParts {
         entries: 2,
         segments: 2,
@@ -212,10 +224,15 @@ fn receives_are_posted_by_the_record_alone() {
     assert_eq!(bytes(&bench.record), [0, 0, 0, 1]);
     assert_eq!(
         bytes(&bench.ring)[..24],
-        [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 1, 0]
+        [
+            0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 1, 0
+        ]
     );
     assert_eq!(queue.post(&[segment; 2]).unwrap(), 1);
-    assert!(matches!(queue.post(&[]), Err(Error::Full { need: 1, free: 0 })));
+    assert!(matches!(
+        queue.post(&[]),
+        Err(Error::Full { need: 1, free: 0 })
+    ));
     let received = |counter| Completion::new(Event::Received, QPN, counter);
     assert!(queue.complete(&received(1)).is_err() && queue.complete(&done(0)).is_err());
     assert_eq!(queue.complete(&received(0)).unwrap(), 0);
@@ -223,7 +240,10 @@ fn receives_are_posted_by_the_record_alone() {
     assert_eq!(queue.complete(&received(1)).unwrap(), 1);
     assert_eq!(queue.complete(&received(2)).unwrap(), 2);
     assert!(queue.complete(&received(3)).is_err(), "nothing is posted");
-    let odd = ReceiveQueue::new(ReceiveParts { entries: 4, ..parts });
+    let odd = ReceiveQueue::new(ReceiveParts {
+        entries: 4,
+        ..parts
+    });
     assert!(
         matches!(
             odd,
@@ -237,24 +257,27 @@ fn receives_are_posted_by_the_record_alone() {
     );
 }
 
-/// A completion queue, and a card's hand that writes to it.
+/// A completion queue, and a NIC's hand that writes to it.
 struct Completions {
     queue: CompletionQueue,
     ring: Place,
     record: Place,
     entries: u32,
     written: u32,
-    supply: Supply,
+    allocator: Allocator,
 }
 
 impl Completions {
-    fn new(entries: u32, home: Home, waiting: Waiting) -> Self {
-        let bench = bench(home, entries as usize * 64);
+    fn new(entries: u32, location: MemoryLocation, waiting: Waiting) -> Self {
+        let bench = bench(location, entries as usize * 64);
         let queue = CompletionQueue::new(CompletionParts {
             entries,
             ring: bench.ring.clone(),
             record: bench.record.clone(),
-            busy: bench.supply.place(Home::Host, entries as usize * 4).unwrap(),
+            busy: bench
+                .allocator
+                .place(MemoryLocation::Host, entries as usize * 4)
+                .unwrap(),
             waiting,
         });
         Self {
@@ -263,11 +286,11 @@ impl Completions {
             record: bench.record,
             entries,
             written: 0,
-            supply: bench.supply,
+            allocator: bench.allocator,
         }
     }
 
-    /// The next completion, as a card writes it: the owner bit is bit log2(entries) of its number.
+    /// The next completion, as a NIC writes it: the owner bit is bit log2(entries) of its number.
     fn write(&mut self, event: Event) {
         let owner = self.written / self.entries % 2 == 1;
         let entry = Completion::new(event, QPN, self.written as u16).encode(owner);
@@ -277,22 +300,25 @@ impl Completions {
     }
 
     fn polled(&mut self) -> Option<u16> {
-        self.queue.poll().unwrap().map(|completion| completion.counter)
+        self.queue
+            .poll()
+            .unwrap()
+            .map(|completion| completion.counter)
     }
 }
 
 #[test]
 fn completions_are_polled_in_order_over_many_passes() {
-    for (entries, home, waiting) in [
-        (1, Home::Host, Waiting::Nor),
-        (2, Home::Gpu, Waiting::WithoutNor),
-        (8, Home::Host, Waiting::Nor),
-        (8, Home::Gpu, Waiting::Nor),
+    for (entries, location, waiting) in [
+        (1, MemoryLocation::Host, Waiting::Nor),
+        (2, MemoryLocation::Gpu, Waiting::WithoutNor),
+        (8, MemoryLocation::Host, Waiting::Nor),
+        (8, MemoryLocation::Gpu, Waiting::Nor),
     ] {
-        if !homes().contains(&home) {
+        if !locations().contains(&location) {
             continue;
         }
-        let mut queue = Completions::new(entries, home, waiting);
+        let mut queue = Completions::new(entries, location, waiting);
         assert_eq!(queue.polled(), None);
         let mut expected = 0;
         for burst in 0..6 * entries {
@@ -305,7 +331,10 @@ fn completions_are_polled_in_order_over_many_passes() {
                 expected += 1;
             }
             assert_eq!(queue.polled(), None, "a stale entry is none");
-            assert_eq!(bytes(&queue.record)[1..], u32::from(expected).to_be_bytes()[1..]);
+            assert_eq!(
+                bytes(&queue.record)[1..],
+                u32::from(expected).to_be_bytes()[1..]
+            );
         }
     }
 }
@@ -314,7 +343,7 @@ fn completions_are_polled_in_order_over_many_passes() {
 fn the_count_of_completions_goes_through_its_ends() {
     // The record has 24 bits, the queue counts with 32: neither end is seen.
     for start in [0xff_fffa, u32::MAX - 5] {
-        let mut queue = Completions::new(4, Home::Host, Waiting::Nor);
+        let mut queue = Completions::new(4, MemoryLocation::Host, Waiting::Nor);
         queue.written = start;
         let mut seen = vec![0; 4];
         // As it would be in the middle of a life: every slot has the pass before.
@@ -342,10 +371,13 @@ fn the_count_of_completions_goes_through_its_ends() {
 
 #[test]
 fn what_a_stream_waits_for_is_not_polled_before_it_was_seen() {
-    let mut queue = Completions::new(2, Home::Host, Waiting::Nor);
-    let stream = queue.supply.gpu().stream().unwrap();
+    let mut queue = Completions::new(2, MemoryLocation::Host, Waiting::Nor);
+    let stream = queue.allocator.gpu().stream().unwrap();
     for pass in 0..6 {
-        let waits = [queue.queue.take_wait().unwrap(), queue.queue.take_wait().unwrap()];
+        let waits = [
+            queue.queue.take_wait().unwrap(),
+            queue.queue.take_wait().unwrap(),
+        ];
         assert_eq!(waits.each_ref().map(Wait::index), [pass * 2, pass * 2 + 1]);
         let compare = if pass % 2 == 0 {
             (0xfeff_ffff, Compare::Nor)
@@ -353,18 +385,27 @@ fn what_a_stream_waits_for_is_not_polled_before_it_was_seen() {
             (0x0100_0000, Compare::And)
         };
         assert!(waits.iter().all(|wait| wait.condition() == compare));
-        assert!(matches!(queue.queue.take_wait(), Err(Error::WaitsFull { entries: 2 })));
+        assert!(matches!(
+            queue.queue.take_wait(),
+            Err(Error::WaitsFull { entries: 2 })
+        ));
         assert!(!waits[0].is_over().unwrap());
         queue.write(Event::Received);
         queue.write(Event::Received);
         assert!(waits[1].is_over().unwrap());
-        assert_eq!(kinds(&waits[0].operations(false).unwrap()), ["Wait32", "Write32"]);
+        assert_eq!(
+            kinds(&waits[0].operations(false).unwrap()),
+            ["Wait32", "Write32"]
+        );
         // The GPU has not looked yet.
         assert_eq!(queue.polled(), None);
         assert!(queue.queue.is_held().unwrap() && queue.queue.peek().unwrap().is_some());
-        let operations: Vec<_> = waits.iter().flat_map(|wait| wait.operations(true).unwrap()).collect();
+        let operations: Vec<_> = waits
+            .iter()
+            .flat_map(|wait| wait.operations(true).unwrap())
+            .collect();
         stream.batch(&operations).unwrap();
-        stream.synchronize_within(PATIENCE).unwrap();
+        stream.synchronize_within(TIMEOUT).unwrap();
         let first = pass as u16 * 2;
         assert_eq!(
             (queue.polled(), queue.polled(), queue.polled()),
@@ -391,7 +432,7 @@ fn an_error_ends_a_wait_by_the_owner_bit_and_none_by_geq() {
         opcode: 8,
     });
     for (waiting, even) in [(Waiting::Nor, true), (Waiting::WithoutNor, false)] {
-        let mut queue = Completions::new(1, Home::Host, waiting);
+        let mut queue = Completions::new(1, MemoryLocation::Host, waiting);
         for over in [even, true] {
             let wait = queue.queue.take_wait().unwrap();
             assert!(!wait.is_over().unwrap());
@@ -399,7 +440,11 @@ fn an_error_ends_a_wait_by_the_owner_bit_and_none_by_geq() {
             assert_eq!(wait.is_over().unwrap(), over);
             wait.abandon().unwrap();
             assert_eq!(
-                queue.queue.poll().unwrap().map(|completion| completion.event),
+                queue
+                    .queue
+                    .poll()
+                    .unwrap()
+                    .map(|completion| completion.event),
                 Some(failed)
             );
         }
@@ -409,7 +454,7 @@ fn an_error_ends_a_wait_by_the_owner_bit_and_none_by_geq() {
 #[test]
 fn an_overrun_is_told_and_never_taken_for_a_completion() {
     for polled in 0..9 {
-        let mut queue = Completions::new(4, Home::Host, Waiting::Nor);
+        let mut queue = Completions::new(4, MemoryLocation::Host, Waiting::Nor);
         for counter in 0..polled {
             queue.write(Event::Received);
             assert_eq!(queue.polled(), Some(counter));
@@ -429,7 +474,7 @@ fn an_overrun_is_told_and_never_taken_for_a_completion() {
 
 #[test]
 fn the_initial_value_of_the_provider_would_end_the_first_wait() {
-    let mut queue = Completions::new(2, Home::Host, Waiting::Nor);
+    let mut queue = Completions::new(2, MemoryLocation::Host, Waiting::Nor);
     let wait = queue.queue.take_wait().unwrap();
     assert_eq!(bytes(&queue.ring)[63], 0xf1);
     assert!(!wait.is_over().unwrap());

@@ -1,4 +1,4 @@
-//! Completion entries: what a card says became of an entry.
+//! Completion entries: what a NIC says became of an entry.
 
 use super::{BLOCK, Error, Syndrome, fields};
 
@@ -30,7 +30,7 @@ pub struct Completion {
     pub source: u32,
     /// How a datagram came here.
     pub origin: Origin,
-    /// The card's clock when it was written; 0 of an error.
+    /// The NIC's clock when it was written; 0 of an error.
     pub timestamp: u64,
     /// The sender asked for an event.
     pub solicited: bool,
@@ -57,7 +57,7 @@ pub enum Event {
         /// Its opcode.
         opcode: u8,
     },
-    /// `RESP_WR_IMM`: the far side wrote memory here and gave immediate data.
+    /// `RESP_WR_IMM`: the remote side wrote memory here and gave immediate data.
     Written {
         /// The immediate data.
         immediate: u32,
@@ -179,7 +179,8 @@ impl Completion {
         };
         put(17, &[self.origin.path & 0x7f]);
         put(22, &self.origin.lid.to_be_bytes());
-        let route = u32::from(self.origin.has_route) << 28 | u32::from(self.origin.level & 0xf) << 24;
+        let route =
+            u32::from(self.origin.has_route) << 28 | u32::from(self.origin.level & 0xf) << 24;
         put(24, &(route | self.source & 0xff_ffff).to_be_bytes());
         put(32, &(self.user_index & 0xff_ffff).to_be_bytes());
         put(36, &self.event.word36().to_be_bytes());
@@ -192,7 +193,10 @@ impl Completion {
         put(56, &(opcode | self.qpn & 0xff_ffff).to_be_bytes());
         put(60, &self.counter.to_be_bytes());
         let solicited = u8::from(self.solicited) << 1;
-        put(OWNER, &[self.event.opcode() << 4 | solicited | u8::from(owner)]);
+        put(
+            OWNER,
+            &[self.event.opcode() << 4 | solicited | u8::from(owner)],
+        );
         bytes
     }
 
@@ -216,7 +220,9 @@ impl Completion {
             opcode: (word >> 24) as u8,
         };
         let event = match opcode {
-            0 => Event::Sent { opcode: failed.opcode },
+            0 => Event::Sent {
+                opcode: failed.opcode,
+            },
             1 => Event::Written { immediate },
             2 => Event::Received,
             3 => Event::ReceivedImmediate { immediate },
@@ -273,7 +279,9 @@ mod tests {
     /// A completion with every field different, and its bytes by hand.
     fn received() -> (Completion, [u8; 64]) {
         let completion = Completion {
-            event: Event::ReceivedImmediate { immediate: 0x0102_0304 },
+            event: Event::ReceivedImmediate {
+                immediate: 0x0102_0304,
+            },
             qpn: 0x0a_0b0c,
             counter: 0x1234,
             bytes: 0x0506_0708,
@@ -293,7 +301,8 @@ mod tests {
         bytes[22..24].copy_from_slice(&[0x61, 0x62]);
         bytes[24..28].copy_from_slice(&[0x1b, 0x44, 0x55, 0x66]);
         bytes[32..40].copy_from_slice(&[0, 0x11, 0x22, 0x33, 1, 2, 3, 4]);
-        bytes[44..56].copy_from_slice(&[5, 6, 7, 8, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28]);
+        bytes[44..56]
+            .copy_from_slice(&[5, 6, 7, 8, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28]);
         bytes[56..].copy_from_slice(&[0, 0x0a, 0x0b, 0x0c, 0x12, 0x34, 0, 0x33]);
         (completion, bytes)
     }

@@ -212,14 +212,23 @@ mod tests {
     fn a_rearmed_slot_satisfies_no_wait_of_the_next_pass() {
         let depth = Depth::completions(2).unwrap();
         // Polled in pass 0, watched in pass 1; and the other way round.
-        assert!(!depth.watch(2).holds(rearmed(false)) && !depth.watch_without_nor(2).holds(rearmed(false)));
-        assert!(!depth.watch(4).holds(rearmed(true)) && !depth.watch_without_nor(4).holds(rearmed(true)));
+        assert!(
+            !depth.watch(2).holds(rearmed(false))
+                && !depth.watch_without_nor(2).holds(rearmed(false))
+        );
+        assert!(
+            !depth.watch(4).holds(rearmed(true))
+                && !depth.watch_without_nor(4).holds(rearmed(true))
+        );
     }
 
     #[test]
     fn records_are_big_endian_and_cut() {
         assert_eq!(queue_record(0x1234).to_ne_bytes(), [0, 0, 0x12, 0x34]);
-        assert_eq!(completion_record(0x89ab_cdef).to_ne_bytes(), [0, 0xab, 0xcd, 0xef]);
+        assert_eq!(
+            completion_record(0x89ab_cdef).to_ne_bytes(),
+            [0, 0xab, 0xcd, 0xef]
+        );
         assert_eq!(producer_of(queue_record(0xfedc)), 0xfedc);
         assert_eq!(consumer_of(completion_record(0x0100_0001)), 1);
     }

@@ -21,7 +21,9 @@ pub enum Error {
         segments: usize,
     },
     /// A send entry whose size in segments has no room for what its opcode needs.
-    #[error("the entry says that it is {segments} segments of 16 bytes long, and its opcode needs {need}")]
+    #[error(
+        "the entry says that it is {segments} segments of 16 bytes long, and its opcode needs {need}"
+    )]
     Size {
         /// As the entry has it.
         segments: usize,
@@ -52,14 +54,16 @@ pub enum Error {
         /// Bits of the field.
         bits: u32,
     },
-    /// A data segment of 2 GiB or more, or one of no bytes in an entry, which a card takes for 2 GiB.
+    /// A data segment of 2 GiB or more, or one of no bytes in an entry, which a NIC takes for 2 GiB.
     #[error("a data segment of {length:#x} bytes: it must have at least 1 and less than 2^31")]
     SegmentLength {
         /// Bytes.
         length: u32,
     },
     /// Inline data that does not fill the entry's remaining segments.
-    #[error("{length} bytes inline, where the rest of the entry has room for {room} and must be filled")]
+    #[error(
+        "{length} bytes inline, where the rest of the entry has room for {room} and must be filled"
+    )]
     Inline {
         /// Bytes, by the inline segment.
         length: usize,

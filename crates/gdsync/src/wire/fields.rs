@@ -32,7 +32,9 @@ pub(super) fn u64_at(from: &[u8], offset: usize) -> Result<u64, Error> {
 pub(super) fn put(to: &mut [u8], offset: usize, bytes: &[u8]) -> Result<(), Error> {
     let have = to.len();
     let need = offset.saturating_add(bytes.len());
-    let place = to.get_mut(offset..need).ok_or(Error::Short { need, have })?;
+    let place = to
+        .get_mut(offset..need)
+        .ok_or(Error::Short { need, have })?;
     place.copy_from_slice(bytes);
     Ok(())
 }

@@ -24,11 +24,13 @@ mod fields;
 mod receive;
 mod syndrome;
 
-pub use completion::{Completion, Event, Failed, INITIAL_OWNER, Origin, WATCHED, owner_of, rearmed};
+pub use completion::{
+    Completion, Event, Failed, INITIAL_OWNER, Origin, WATCHED, owner_of, rearmed,
+};
 pub use counter::{Depth, Watch, completion_record, consumer_of, producer_of, queue_record};
 pub use entry::{
-    AddressVector, Control, Datagram, Decoded, Entry, Fence, Flags, GlobalRoute, MOST_BLOCKS, Opcode, Operation,
-    Payload, RemoteAddress, Transport,
+    AddressVector, Control, Datagram, Decoded, Fence, Flags, GlobalRoute, MOST_BLOCKS, Opcode,
+    Operation, Payload, RemoteAddress, Transport, Wqe,
 };
 pub use error::Error;
 pub use receive::{decode as decode_receive, encode as encode_receive};
@@ -48,7 +50,7 @@ pub const END_KEY: u32 = 0x100;
 pub struct DataSegment {
     /// Bytes; fewer than 2^31. A segment of none is left out of an entry.
     pub length: u32,
-    /// The local key of a registered region.
+    /// The lkey of a registered region.
     pub key: u32,
     /// Address within that region.
     pub address: u64,
@@ -76,7 +78,9 @@ impl DataSegment {
         if self.length >> 31 == 0 {
             Ok(())
         } else {
-            Err(Error::SegmentLength { length: self.length })
+            Err(Error::SegmentLength {
+                length: self.length,
+            })
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{DataSegment, END_KEY, Error, SEGMENT};
 /// Writes a receive entry over all of `to`, whose length is the queue's stride (a multiple of 16).
 ///
 /// Segments of no bytes are left out. What is left of the stride is the end segment (length 0, [`END_KEY`], address 0), if there
-/// is room for one, and zeros. rdma-core leaves those as they were; a card does not look behind the end.
+/// is room for one, and zeros. rdma-core leaves those as they were; a NIC does not look behind the end.
 ///
 /// # Errors
 ///
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_segment_of_no_bytes_with_a_key_is_an_error() {
-        // A card takes it for 2 GiB.
+        // A NIC takes it for 2 GiB.
         assert_eq!(decode(&[0; 16]), Err(Error::SegmentLength { length: 0 }));
     }
 }

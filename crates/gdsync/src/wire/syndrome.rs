@@ -15,21 +15,21 @@ pub enum Syndrome {
     Flushed,
     /// 0x06: a memory window could not be bound.
     WindowBind,
-    /// 0x10: the far side answered something unexpected.
+    /// 0x10: the remote side answered something unexpected.
     BadResponse,
     /// 0x11: what arrived may not be written where it was to go.
     LocalAccess,
-    /// 0x12: the far side refused the request as one it does not do.
+    /// 0x12: the remote side refused the request as one it does not do.
     RemoteInvalidRequest,
-    /// 0x13: the far side's memory is not registered for this, or the key or the address is wrong.
+    /// 0x13: the remote side's memory is not registered for this, or the key or the address is wrong.
     RemoteAccess,
-    /// 0x14: the far side could not do it.
+    /// 0x14: the remote side could not do it.
     RemoteOperation,
-    /// 0x15: the far side does not answer.
+    /// 0x15: the remote side does not answer.
     TransportRetry,
-    /// 0x16: the far side had nothing posted to receive into, for too long.
+    /// 0x16: the remote side had nothing posted to receive into, for too long.
     ReceiverNotReady,
-    /// 0x22: the far side gave the operation up.
+    /// 0x22: the remote side gave the operation up.
     RemoteAborted,
     /// Another number.
     Other(u8),
@@ -71,7 +71,7 @@ const KNOWN: [(u8, Syndrome, &str, &str); 13] = [
         0x10,
         Syndrome::BadResponse,
         "BAD_RESP_ERR",
-        "the far side answered something unexpected",
+        "the remote side answered something unexpected",
     ),
     (
         0x11,
@@ -83,37 +83,37 @@ const KNOWN: [(u8, Syndrome, &str, &str); 13] = [
         0x12,
         Syndrome::RemoteInvalidRequest,
         "REMOTE_INVAL_REQ_ERR",
-        "the far side refused the request: too long, or not one that its queue pair does",
+        "the remote side refused the request: too long, or not one that its queue pair does",
     ),
     (
         0x13,
         Syndrome::RemoteAccess,
         "REMOTE_ACCESS_ERR",
-        "the far side's memory is not registered for this, or the key or address is wrong",
+        "the remote side's memory is not registered for this, or the key or address is wrong",
     ),
     (
         0x14,
         Syndrome::RemoteOperation,
         "REMOTE_OP_ERR",
-        "the far side could not do it",
+        "the remote side could not do it",
     ),
     (
         0x15,
         Syndrome::TransportRetry,
         "TRANSPORT_RETRY_EXC_ERR",
-        "the far side does not answer: the way to it, or it is gone",
+        "the remote side does not answer: the way to it, or it is gone",
     ),
     (
         0x16,
         Syndrome::ReceiverNotReady,
         "RNR_RETRY_EXC_ERR",
-        "the far side had no buffer posted to receive into",
+        "the remote side had no buffer posted to receive into",
     ),
     (
         0x22,
         Syndrome::RemoteAborted,
         "REMOTE_ABORTED_ERR",
-        "the far side gave the operation up",
+        "the remote side gave the operation up",
     ),
 ];
 

@@ -1,20 +1,22 @@
-//! Datagrams of a card's own queues: an address of verbs becomes an entry's, and a stream rings for it.
+//! Datagrams of a NIC's own queues: an address of verbs becomes an entry's, and a stream rings for it.
 
 use std::time::Instant;
 
 use gdsync::hca::mlx5::{Laid, datagram, lay_out};
 use gdsync::queue::{CompletionQueue, Waiting};
-use gdsync::wire::{Completion, DataSegment, Datagram, Entry, Event, Origin, RemoteAddress, Transport};
-use gdsync::{Error, Supply};
+use gdsync::wire::{
+    Completion, DataSegment, Datagram, Event, Origin, RemoteAddress, Transport, Wqe,
+};
+use gdsync::{Allocator, Error};
 use gpu::{Gpu, Stream};
 use verbs::{
-    Access, Address, Behaviour, Buffer, Context, Direct, Domain, Pages, Peer, QueuePair, QueuePairOptions, Region,
-    Route, Rts,
+    Access, Address, Behaviour, Buffer, Context, Direct, MemoryRegion, Pages, Peer,
+    ProtectionDomain, QueuePair, QueuePairOptions, Route, Rts,
 };
 
 use crate::CARD;
 use crate::inside::inside;
-use crate::sides::PATIENCE;
+use crate::sides::TIMEOUT;
 
 const KEY: u32 = 0x0bad_cafe;
 /// What comes before each message.
@@ -25,13 +27,13 @@ struct End {
     laid: Laid,
     pair: QueuePair<Rts, Direct>,
     stream: Stream,
-    region: Region,
+    region: MemoryRegion,
     memory: Buffer,
 }
 
 impl End {
-    fn new(context: &Context, domain: &Domain, way: (Route, Address)) -> Self {
-        let supply = Supply::new(Gpu::sim(), None);
+    fn new(context: &Context, domain: &ProtectionDomain, way: (Route, Address)) -> Self {
+        let allocator = Allocator::new(Gpu::sim(), None);
         let queues = [
             context.direct_completions(15).unwrap(),
             context.direct_completions(15).unwrap(),
@@ -42,11 +44,18 @@ impl End {
         };
         let [sent, received] = [&queues[0], &queues[1]];
         let pair = domain.direct_queue_pair(options, sent, received).unwrap();
-        let laid = lay_out(&supply, &pair, [sent, received], Transport::Datagram, Waiting::Nor).unwrap();
+        let laid = lay_out(
+            &allocator,
+            &pair,
+            [sent, received],
+            Transport::Datagram,
+            Waiting::Nor,
+        )
+        .unwrap();
         let peer = Peer {
             address: way.1,
             queue_pair: 0,
-            first_packet: 0,
+            psn: 0,
         };
         let behaviour = Behaviour::of(1024);
         let pair = pair.init(way.0.port, Access::default(), KEY).unwrap();
@@ -55,7 +64,7 @@ impl End {
         Self {
             laid,
             pair: pair.ready_to_send(0, behaviour).unwrap(),
-            stream: supply.gpu().stream().unwrap(),
+            stream: allocator.gpu().stream().unwrap(),
             region: domain.register(&memory, Access::ALL).unwrap(),
             memory,
         }
@@ -64,20 +73,23 @@ impl End {
     fn at(&self, offset: u64, length: u32) -> DataSegment {
         DataSegment {
             length,
-            key: self.region.local_key(),
+            key: self.region.lkey(),
             address: self.memory.address() + offset,
         }
     }
 
     /// A stream rings for it and waits until it is done.
-    fn sent(&mut self, entry: &Entry) -> Completion {
+    fn sent(&mut self, entry: &Wqe) -> Completion {
         let prepared = self.laid.send.prepare(entry).unwrap();
         let wait = self.laid.send_completions.take_wait().unwrap();
         self.stream.batch(&prepared.operations().unwrap()).unwrap();
         self.stream.batch(&wait.operations(true).unwrap()).unwrap();
-        self.stream.synchronize_within(PATIENCE).unwrap();
+        self.stream.synchronize_within(TIMEOUT).unwrap();
         let completion = next(&mut self.laid.send_completions);
-        assert_eq!(self.laid.send.complete(&completion).unwrap(), prepared.number());
+        assert_eq!(
+            self.laid.send.complete(&completion).unwrap(),
+            prepared.number()
+        );
         completion
     }
 
@@ -94,7 +106,7 @@ fn next(queue: &mut CompletionQueue) -> Completion {
         if let Some(completion) = queue.poll().unwrap() {
             return completion;
         }
-        assert!(begun.elapsed() < PATIENCE, "no completion");
+        assert!(begun.elapsed() < TIMEOUT, "no completion");
         std::thread::yield_now();
     }
 }
@@ -110,10 +122,20 @@ fn ways() -> [((Route, Address), Origin); 2] {
     [
         (
             (infiniband, Address { lid, gid: None }),
-            Origin { lid, level: 6, ..none },
+            Origin {
+                lid,
+                level: 6,
+                ..none
+            },
         ),
         (
-            (Route::of(2, 1), Address { lid: 0, gid: Some(gid) }),
+            (
+                Route::of(2, 1),
+                Address {
+                    lid: 0,
+                    gid: Some(gid),
+                },
+            ),
             Origin {
                 has_route: true,
                 ..none
@@ -124,46 +146,57 @@ fn ways() -> [((Route, Address), Origin); 2] {
 
 #[test]
 fn arrive_from_a_stream_at_whom_they_name() {
-    inside("datagrams::arrive_from_a_stream_at_whom_they_name", &CARD, || {
-        let context = Context::open("mlx5_0").unwrap();
-        let domain = context.domain().unwrap();
-        for (way, origin) in ways() {
-            let mut near = End::new(&context, &domain, way);
-            let mut far = [End::new(&context, &domain, way), End::new(&context, &domain, way)];
-            near.memory.write(0, b"all their bytes").unwrap();
-            // Addresses may go before what they were made into.
-            let to = [0, 1].map(|at| {
-                let address = domain.datagram(way.0, way.1, far[at].pair.number(), KEY);
-                datagram(&address.unwrap()).unwrap()
-            });
-            // Rings go round.
-            for round in 0..40_u32 {
-                let (far, to) = (&mut far[round as usize % 2], to[round as usize % 2]);
-                far.laid.receive.post(&[far.at(60, ROUTE + 200)]).unwrap();
-                let entry = match round % 3 {
-                    0 => Entry::send(&[near.at(0, 15)]),
-                    1 => Entry::send(&[]).inline(b"all their bytes"),
-                    _ => Entry::send(&[near.at(0, 15)]).immediate(round),
-                };
-                let done = near.sent(&entry.to(to).signalled());
-                assert!(matches!(done.event, Event::Sent { .. }), "{done:?}");
-                let came = far.received();
-                let event = match round % 3 {
-                    2 => Event::ReceivedImmediate { immediate: round },
-                    _ => Event::Received,
-                };
-                assert_eq!(
-                    (came.event, came.bytes, came.qpn),
-                    (event, ROUTE + 15, far.pair.number())
-                );
-                assert_eq!((came.source, came.origin), (near.pair.number(), origin));
-                let mut bytes = [0; 15];
-                far.memory.read(60 + ROUTE as usize, &mut bytes).unwrap();
-                assert_eq!(&bytes, b"all their bytes");
-                far.memory.fill(0, 4096, 0).unwrap();
+    inside(
+        "datagrams::arrive_from_a_stream_at_whom_they_name",
+        &CARD,
+        || {
+            let context = Context::open("mlx5_0").unwrap();
+            let domain = context.domain().unwrap();
+            for (way, origin) in ways() {
+                let mut local = End::new(&context, &domain, way);
+                let mut target = [
+                    End::new(&context, &domain, way),
+                    End::new(&context, &domain, way),
+                ];
+                local.memory.write(0, b"all their bytes").unwrap();
+                // Addresses may go before what they were made into.
+                let to = [0, 1].map(|at| {
+                    let address = domain.datagram(way.0, way.1, target[at].pair.number(), KEY);
+                    datagram(&address.unwrap()).unwrap()
+                });
+                // Rings go round.
+                for round in 0..40_u32 {
+                    let (target, to) = (&mut target[round as usize % 2], to[round as usize % 2]);
+                    target
+                        .laid
+                        .receive
+                        .post(&[target.at(60, ROUTE + 200)])
+                        .unwrap();
+                    let entry = match round % 3 {
+                        0 => Wqe::send(&[local.at(0, 15)]),
+                        1 => Wqe::send(&[]).inline(b"all their bytes"),
+                        _ => Wqe::send(&[local.at(0, 15)]).immediate(round),
+                    };
+                    let done = local.sent(&entry.to(to).signalled());
+                    assert!(matches!(done.event, Event::Sent { .. }), "{done:?}");
+                    let came = target.received();
+                    let event = match round % 3 {
+                        2 => Event::ReceivedImmediate { immediate: round },
+                        _ => Event::Received,
+                    };
+                    assert_eq!(
+                        (came.event, came.bytes, came.qpn),
+                        (event, ROUTE + 15, target.pair.number())
+                    );
+                    assert_eq!((came.source, came.origin), (local.pair.number(), origin));
+                    let mut bytes = [0; 15];
+                    target.memory.read(60 + ROUTE as usize, &mut bytes).unwrap();
+                    assert_eq!(&bytes, b"all their bytes");
+                    target.memory.fill(0, 4096, 0).unwrap();
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 #[test]
@@ -175,22 +208,27 @@ fn carry_the_key_that_was_asked_for_and_do_nothing_else() {
             let context = Context::open("mlx5_0").unwrap();
             let domain = context.domain().unwrap();
             let (way, _) = ways()[0];
-            let (mut near, mut far) = (End::new(&context, &domain, way), End::new(&context, &domain, way));
-            let address = domain.datagram(way.0, way.1, far.pair.number(), KEY).unwrap();
+            let (mut local, mut target) = (
+                End::new(&context, &domain, way),
+                End::new(&context, &domain, way),
+            );
+            let address = domain
+                .datagram(way.0, way.1, target.pair.number(), KEY)
+                .unwrap();
             let to = datagram(&address).unwrap();
-            far.laid.receive.post(&[far.at(0, 100)]).unwrap();
+            target.laid.receive.post(&[target.at(0, 100)]).unwrap();
             let wrong = Datagram { key: KEY ^ 1, ..to };
-            near.sent(&Entry::send(&[]).inline(b"lost").to(wrong).signalled());
-            near.sent(&Entry::send(&[]).inline(b"not lost").to(to).signalled());
-            assert_eq!(far.received().bytes, ROUTE + 8);
+            local.sent(&Wqe::send(&[]).inline(b"lost").to(wrong).signalled());
+            local.sent(&Wqe::send(&[]).inline(b"not lost").to(to).signalled());
+            assert_eq!(target.received().bytes, ROUTE + 8);
             // What no datagram is, and an entry for nobody.
             let remote = RemoteAddress { address: 0, key: 0 };
-            let write = near.laid.send.prepare(&Entry::write(remote, &[]).to(to));
+            let write = local.laid.send.prepare(&Wqe::write(remote, &[]).to(to));
             assert!(matches!(write, Err(Error::Wire(_))), "{write:?}");
-            let nobody = near.laid.send.prepare(&Entry::send(&[]));
+            let nobody = local.laid.send.prepare(&Wqe::send(&[]));
             assert!(matches!(nobody, Err(Error::Transport { .. })), "{nobody:?}");
             let wide = Datagram { qpn: 1 << 24, ..to };
-            let wide = near.laid.send.prepare(&Entry::send(&[]).to(wide));
+            let wide = local.laid.send.prepare(&Wqe::send(&[]).to(wide));
             assert!(matches!(wide, Err(Error::Wire(_))), "{wide:?}");
         },
     );

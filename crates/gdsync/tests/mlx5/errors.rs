@@ -1,17 +1,17 @@
-//! What a card refuses ends every wait, with the syndrome; what it never completes is released; what cannot be is told.
+//! What a NIC refuses ends every wait, with the syndrome; what it never completes is released; what cannot be is told.
 
 use std::time::{Duration, Instant};
 
 use gdsync::hca::mlx5::Mlx5Hca;
 use gdsync::hca::port::{Error as PortError, Options};
-use gdsync::hca::{Endpoint, Hca as _, Patience, Request};
-use gdsync::wire::Entry;
-use gdsync::{Error, Home, Supply, Watchdog, Watched};
+use gdsync::hca::{Endpoint, Hca as _, Request, RetryPolicy};
+use gdsync::wire::Wqe;
+use gdsync::{Allocator, Error, MemoryLocation, Watchdog, Watched};
 use gpu::Gpu;
 
 use crate::inside::inside;
-use crate::sides::{PATIENCE, SMALL, failure};
-use crate::{CARD, joined, side};
+use crate::sides::{SMALL, TIMEOUT, failure};
+use crate::{CARD, connected_pair, side};
 
 /// Syndromes of the table: local protection, flushed, remote access, receiver not ready.
 const LOCAL_PROTECTION: u8 = 0x04;
@@ -27,20 +27,20 @@ fn what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed() {
         &CARD,
         || {
             for (place, expected) in [("near", LOCAL_PROTECTION), ("far", REMOTE_ACCESS)] {
-                let (mut near, far) = joined(1, &SMALL(), Patience::default());
-                let mut piece = near.at(0, 8);
-                let mut remote = far.region.remote(0);
+                let (mut local, peer) = connected_pair(1, &SMALL(), RetryPolicy::default());
+                let mut piece = local.at(0, 8);
+                let mut remote = peer.region.remote(0);
                 match place {
                     "near" => piece.key ^= 0x100,
                     _ => remote.key ^= 0x100,
                 }
                 // The stream waits for both before either is known.
-                near.ring(&Entry::write(remote, &[piece]).signalled());
-                near.ring(&Entry::nop().signalled());
-                near.wait_sent();
-                near.wait_sent();
-                near.synchronize();
-                let seen = [near.next_failed().0, near.next_failed().0];
+                local.ring(&Wqe::write(remote, &[piece]).signalled());
+                local.ring(&Wqe::nop().signalled());
+                local.wait_sent();
+                local.wait_sent();
+                local.synchronize();
+                let seen = [local.next_failed().0, local.next_failed().0];
                 assert_eq!(seen, [expected, FLUSHED], "{place}");
             }
         },
@@ -53,23 +53,23 @@ fn a_receiver_that_is_not_ready_and_a_far_side_that_is_gone() {
         "errors::a_receiver_that_is_not_ready_and_a_far_side_that_is_gone",
         &CARD,
         || {
-            let patience = Patience {
+            let timeout = RetryPolicy {
                 retries: Some(2),
-                ..Patience::default()
+                ..RetryPolicy::default()
             };
-            let (mut near, far) = joined(2, &SMALL(), patience);
-            near.ring(&Entry::send(&[]).inline(b"nobody").signalled());
-            near.wait_sent();
-            near.synchronize();
-            assert_eq!(near.next_failed().0, NOT_READY);
-            drop(far);
-            let (mut near, far) = joined(2, &SMALL(), patience);
-            let remote = far.region.remote(0);
-            drop(far);
-            near.ring(&Entry::write(remote, &[]).inline(b"nowhere").signalled());
-            near.wait_sent();
-            near.synchronize();
-            assert_eq!(near.next_failed().0, RETRIES);
+            let (mut local, peer) = connected_pair(2, &SMALL(), timeout);
+            local.ring(&Wqe::send(&[]).inline(b"nobody").signalled());
+            local.wait_sent();
+            local.synchronize();
+            assert_eq!(local.next_failed().0, NOT_READY);
+            drop(peer);
+            let (mut local, peer) = connected_pair(2, &SMALL(), timeout);
+            let remote = peer.region.remote(0);
+            drop(peer);
+            local.ring(&Wqe::write(remote, &[]).inline(b"nowhere").signalled());
+            local.wait_sent();
+            local.synchronize();
+            assert_eq!(local.next_failed().0, RETRIES);
         },
     );
 }
@@ -82,12 +82,20 @@ fn a_syndrome_of_the_card_s_own_reaches_the_caller() {
         "errors::a_syndrome_of_the_card_s_own_reaches_the_caller",
         &variables,
         || {
-            let (mut near, far) = joined(1, &SMALL(), Patience::default());
-            near.sent(&Entry::write(far.region.remote(0), &[]).inline(b"well").signalled());
-            near.ring(&Entry::write(far.region.remote(0), &[]).inline(b"not").signalled());
-            near.wait_sent();
-            near.synchronize();
-            let completion = near.next_sent();
+            let (mut local, peer) = connected_pair(1, &SMALL(), RetryPolicy::default());
+            local.sent(
+                &Wqe::write(peer.region.remote(0), &[])
+                    .inline(b"well")
+                    .signalled(),
+            );
+            local.ring(
+                &Wqe::write(peer.region.remote(0), &[])
+                    .inline(b"not")
+                    .signalled(),
+            );
+            local.wait_sent();
+            local.synchronize();
+            let completion = local.next_sent();
             assert_eq!(failure(&completion), (0x14, 0x9d));
         },
     );
@@ -100,19 +108,27 @@ fn what_never_completes_is_released_by_the_watchdog() {
         "errors::what_never_completes_is_released_by_the_watchdog",
         &variables,
         || {
-            let (mut near, far) = joined(1, &SMALL(), Patience::default());
+            let (mut local, peer) = connected_pair(1, &SMALL(), RetryPolicy::default());
             let dog = Watchdog::start().unwrap();
             let begun = Instant::now();
-            near.ring(&Entry::write(far.region.remote(0), &[]).inline(b"lost").signalled());
-            let wait = near.pair.send_completions.take_wait().unwrap();
+            local.ring(
+                &Wqe::write(peer.region.remote(0), &[])
+                    .inline(b"lost")
+                    .signalled(),
+            );
+            let wait = local.pair.send_completions.take_wait().unwrap();
             let guard = dog.watch(vec![Watched::completion(&wait)], Duration::from_millis(500));
-            near.stream.batch(&wait.operations(false).unwrap()).unwrap();
-            near.synchronize();
+            local
+                .stream
+                .batch(&wait.operations(false).unwrap())
+                .unwrap();
+            local.synchronize();
             let released = guard.finish();
             assert_eq!(released.len(), 1, "{released:?}");
-            assert!(begun.elapsed() >= Duration::from_millis(500) && begun.elapsed() < PATIENCE);
+            assert!(begun.elapsed() >= Duration::from_millis(500) && begun.elapsed() < TIMEOUT);
             assert_ne!(
-                near.pair
+                local
+                    .pair
                     .send_completions
                     .poll()
                     .ok()
@@ -143,27 +159,43 @@ fn what_cannot_be_is_told() {
                 send_blocks: 1 << 16,
                 ..SMALL()
             },
-            Request { receives: 0, ..SMALL() },
+            Request {
+                receives: 0,
+                ..SMALL()
+            },
             Request {
                 send_completions: 1 << 24,
                 ..SMALL()
             },
         ] {
-            assert!(matches!(side.hca.create(&wrong), Err(Error::Wire(_))), "{wrong:?}");
+            assert!(
+                matches!(side.hca.create(&wrong), Err(Error::Wire(_))),
+                "{wrong:?}"
+            );
         }
         let stranger = Endpoint::new(1, 0x77);
-        let unknown = side.hca.connect(stranger, side.pair.endpoint, Patience::default());
-        assert!(matches!(unknown, Err(Error::NoQueuePair { qpn: 0x77 })), "{unknown:?}");
-        let lacking = side
+        let unknown = side
             .hca
-            .connect(side.pair.endpoint, Endpoint::new(1, 1), Patience::default());
+            .connect(stranger, side.pair.endpoint, RetryPolicy::default());
         assert!(
-            matches!(lacking, Err(Error::Device(PortError::Address { lacks: "path", .. }))),
+            matches!(unknown, Err(Error::NoQueuePair { qpn: 0x77 })),
+            "{unknown:?}"
+        );
+        let lacking = side.hca.connect(
+            side.pair.endpoint,
+            Endpoint::new(1, 1),
+            RetryPolicy::default(),
+        );
+        assert!(
+            matches!(
+                lacking,
+                Err(Error::Device(PortError::Address { lacks: "path", .. }))
+            ),
             "{lacking:?}"
         );
         let own = side.pair.endpoint;
-        side.hca.connect(own, own, Patience::default()).unwrap();
-        let again = side.hca.connect(own, own, Patience::default());
+        side.hca.connect(own, own, RetryPolicy::default()).unwrap();
+        let again = side.hca.connect(own, own, RetryPolicy::default());
         assert!(
             matches!(again, Err(Error::Device(PortError::Spent { .. }))),
             "{again:?}"
@@ -173,10 +205,13 @@ fn what_cannot_be_is_told() {
             port: 7,
             ..Options::default()
         };
-        let none = Mlx5Hca::open(Supply::new(Gpu::sim(), None), &context, options);
-        assert!(matches!(none, Err(Error::Device(PortError::Verbs { .. }))), "{none:?}");
+        let none = Mlx5Hca::open(Allocator::new(Gpu::sim(), None), &context, options);
+        assert!(
+            matches!(none, Err(Error::Device(PortError::Verbs { .. }))),
+            "{none:?}"
+        );
         let on_gpu = side.hca.create(&Request {
-            completions: Home::Gpu,
+            completions: MemoryLocation::Gpu,
             ..SMALL()
         });
         assert!(
@@ -189,20 +224,26 @@ fn what_cannot_be_is_told() {
 #[test]
 fn completion_entries_of_128_bytes_and_ports_that_are_down_are_refused() {
     let test = "errors::completion_entries_of_128_bytes_and_ports_that_are_down_are_refused";
-    let variables = [CARD[0], ("MLX5_CQE_SIZE", "128"), ("FAKE_UVERBS_PORT_DOWN", "2")];
+    let variables = [
+        CARD[0],
+        ("MLX5_CQE_SIZE", "128"),
+        ("FAKE_UVERBS_PORT_DOWN", "2"),
+    ];
     inside(test, &variables, || {
-        let supply = Supply::new(Gpu::sim(), None);
+        let allocator = Allocator::new(Gpu::sim(), None);
         let context = verbs::Context::open("mlx5_0").unwrap();
-        let hca = Mlx5Hca::open(supply.clone(), &context, Options::default()).unwrap();
+        let hca = Mlx5Hca::open(allocator.clone(), &context, Options::default()).unwrap();
         match hca.create(&SMALL()) {
-            Err(Error::Device(PortError::Shape { bytes: 128, need, .. })) => assert!(need.contains("MLX5_CQE_SIZE=64")),
+            Err(Error::Device(PortError::Shape {
+                bytes: 128, need, ..
+            })) => assert!(need.contains("MLX5_CQE_SIZE=64")),
             other => panic!("{other:?}"),
         }
         let options = Options {
             port: 2,
             ..Options::default()
         };
-        let down = Mlx5Hca::open(supply, &context, options);
+        let down = Mlx5Hca::open(allocator, &context, options);
         assert!(
             matches!(down, Err(Error::Device(PortError::PortDown { .. }))),
             "{down:?}"

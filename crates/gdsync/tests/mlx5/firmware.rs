@@ -1,29 +1,35 @@
-//! Queue pairs that the card's firmware makes in GPU memory: what every HCA does, with rings, records and completions there.
+//! Queue pairs that the NIC's firmware makes in GPU memory: what every HCA does, with rings, records and completions there.
 
-use gdsync::Home;
-use gdsync::hca::{Patience, Request};
-use gdsync::wire::Entry;
+use gdsync::MemoryLocation;
+use gdsync::hca::{Request, RetryPolicy};
+use gdsync::wire::Wqe;
 
 use crate::inside::inside;
 use crate::sides::{SMALL, Side, operations};
-use crate::{CARD, joined};
+use crate::{CARD, connected_pair};
 
-/// The card executes, and the kernel has DEVX.
+/// The NIC executes, and the kernel has DEVX.
 const FIRMWARE: [(&str, &str); 2] = [CARD[0], ("FAKE_UVERBS_DEVX", "1")];
 
 /// Both kinds of link, and each way to have something in GPU memory.
 fn each(request: &Request, run: fn(Side, Side)) {
-    let home = |is_gpu: bool| if is_gpu { Home::Gpu } else { Home::Host };
+    let location = |is_gpu: bool| {
+        if is_gpu {
+            MemoryLocation::Gpu
+        } else {
+            MemoryLocation::Host
+        }
+    };
     for port in [1, 2] {
         for bits in 1..8_u8 {
             let request = Request {
-                queues: home(bits & 1 != 0),
-                records: home(bits & 2 != 0),
-                completions: home(bits & 4 != 0),
+                queues: location(bits & 1 != 0),
+                records: location(bits & 2 != 0),
+                completions: location(bits & 4 != 0),
                 ..*request
             };
-            let (near, far) = joined(port, &request, Patience::default());
-            run(near, far);
+            let (local, peer) = connected_pair(port, &request, RetryPolicy::default());
+            run(local, peer);
         }
     }
 }
@@ -63,9 +69,9 @@ fn what_is_behind_a_fence_sends_what_was_read() {
 /// Everything in GPU memory.
 fn on_gpu() -> Request {
     Request {
-        queues: Home::Gpu,
-        records: Home::Gpu,
-        completions: Home::Gpu,
+        queues: MemoryLocation::Gpu,
+        records: MemoryLocation::Gpu,
+        completions: MemoryLocation::Gpu,
         ..SMALL()
     }
 }
@@ -74,35 +80,35 @@ fn on_gpu() -> Request {
 fn what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed() {
     let test = "firmware::what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed";
     inside(test, &FIRMWARE, || {
-        let patience = Patience {
+        let timeout = RetryPolicy {
             retries: Some(2),
-            ..Patience::default()
+            ..RetryPolicy::default()
         };
-        let joined = || joined(2, &on_gpu(), patience);
+        let connected_pair = || connected_pair(2, &on_gpu(), timeout);
         // Remote access, and flushed behind it.
-        let (mut near, far) = joined();
-        let mut remote = far.region.remote(0);
+        let (mut local, peer) = connected_pair();
+        let mut remote = peer.region.remote(0);
         remote.key ^= 0x100;
-        near.ring(&Entry::write(remote, &[near.at(0, 8)]).signalled());
-        near.ring(&Entry::nop().signalled());
-        near.wait_sent();
-        near.wait_sent();
-        near.synchronize();
-        assert_eq!([near.next_failed().0, near.next_failed().0], [0x13, 0x05]);
+        local.ring(&Wqe::write(remote, &[local.at(0, 8)]).signalled());
+        local.ring(&Wqe::nop().signalled());
+        local.wait_sent();
+        local.wait_sent();
+        local.synchronize();
+        assert_eq!([local.next_failed().0, local.next_failed().0], [0x13, 0x05]);
         // Nothing is posted there, so often; nobody is there.
-        let (mut near, far) = joined();
-        near.ring(&Entry::send(&[]).inline(b"nobody").signalled());
-        near.wait_sent();
-        near.synchronize();
-        assert_eq!(near.next_failed().0, 0x16);
-        drop(far);
-        let (mut near, far) = joined();
-        let remote = far.region.remote(0);
-        drop(far);
-        near.ring(&Entry::write(remote, &[]).inline(b"nowhere").signalled());
-        near.wait_sent();
-        near.synchronize();
-        assert_eq!(near.next_failed().0, 0x15);
+        let (mut local, peer) = connected_pair();
+        local.ring(&Wqe::send(&[]).inline(b"nobody").signalled());
+        local.wait_sent();
+        local.synchronize();
+        assert_eq!(local.next_failed().0, 0x16);
+        drop(peer);
+        let (mut local, peer) = connected_pair();
+        let remote = peer.region.remote(0);
+        drop(peer);
+        local.ring(&Wqe::write(remote, &[]).inline(b"nowhere").signalled());
+        local.wait_sent();
+        local.synchronize();
+        assert_eq!(local.next_failed().0, 0x15);
     });
 }
 
@@ -111,11 +117,11 @@ fn a_queue_pair_of_verbs_and_one_of_the_firmware_are_connected() {
     let test = "firmware::a_queue_pair_of_verbs_and_one_of_the_firmware_are_connected";
     inside(test, &FIRMWARE, || {
         for port in [1, 2] {
-            let near = crate::side(port, &SMALL());
-            let far = crate::side(port, &on_gpu());
-            near.connect(&far, Patience::default());
-            far.connect(&near, Patience::default());
-            operations::every_operation(near, far);
+            let local = crate::side(port, &SMALL());
+            let peer = crate::side(port, &on_gpu());
+            local.connect(&peer, RetryPolicy::default());
+            peer.connect(&local, RetryPolicy::default());
+            operations::every_operation(local, peer);
         }
     });
 }

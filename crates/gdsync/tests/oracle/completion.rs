@@ -22,7 +22,7 @@ const ENTRIES: u32 = 16;
 
 /// A completion entry by the numbers of its fields, as mlx5dv.h has them.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct Wqe {
     /// `MLX5_CQE_…`.
     pub opcode: u8,
     pub user_index: u32,
@@ -114,7 +114,7 @@ impl Bench {
     }
 
     /// Posts what `entry` completes, fills in which it is, and gives its number.
-    fn post_for(&mut self, entry: &mut Entry, random: &mut Random) -> u64 {
+    fn post_for(&mut self, entry: &mut Wqe, random: &mut Random) -> u64 {
         if matches!(entry.opcode, opcode::REQUESTER | opcode::REQUESTER_ERROR) {
             // Of several, the last is completed, and all before it with it.
             for _ in 0..=random.below(3) {
@@ -162,8 +162,12 @@ impl Bench {
     }
 
     /// Nothing is seen of an entry of the pass before, or of one that has no opcode.
-    fn not_seen(&mut self, entry: &Entry) {
-        assert_eq!(self.queue.poll(&mut untouched()), 0, "before anything was written");
+    fn not_seen(&mut self, entry: &Wqe) {
+        assert_eq!(
+            self.queue.poll(&mut untouched()),
+            0,
+            "before anything was written"
+        );
         let owner = encode::owner(ENTRIES, self.queue.written);
         self.queue.place(&encode::complete(entry, !owner));
         assert_eq!(
@@ -174,17 +178,21 @@ impl Bench {
         let mut invalid = encode::complete(entry, owner);
         invalid[63] |= 0xf0;
         self.queue.place(&invalid);
-        assert_eq!(self.queue.poll(&mut untouched()), 0, "an entry without an opcode");
+        assert_eq!(
+            self.queue.poll(&mut untouched()),
+            0,
+            "an entry without an opcode"
+        );
     }
 
     /// The entry is written in its pass, and seen.
-    fn put(&mut self, entry: &Entry) {
+    fn put(&mut self, entry: &Wqe) {
         let owner = encode::owner(ENTRIES, self.queue.written);
         self.queue.put(&encode::complete(entry, owner));
     }
 
     /// Takes all that was put, compares it, and looks at the consumer index.
-    fn take(&self, put: &[(u64, Entry)], rearm: bool) {
+    fn take(&self, put: &[(u64, Wqe)], rearm: bool) {
         let mut taken = vec![untouched(); put.len() + 2];
         let count = self.queue.poll_all(&mut taken);
         assert_eq!(count, put.len() as c_int);
@@ -199,7 +207,9 @@ impl Bench {
         // A stream that waits for the next pass wants no opcode in the slots; to the provider it is the same.
         for n in (self.queue.written - count as u32..self.queue.written).filter(|_| rearm) {
             let slot = (n % ENTRIES) as usize * 64;
-            self.queue.buffer.write(slot + WATCHED, &encode::rearmed(ENTRIES, n));
+            self.queue
+                .buffer
+                .write(slot + WATCHED, &encode::rearmed(ENTRIES, n));
         }
     }
 }
@@ -232,7 +242,7 @@ fn errors() {
         } else {
             opcode::RESPONDER_ERROR
         }];
-        let mut entry = Entry {
+        let mut entry = Wqe {
             syndrome,
             vendor,
             ..entry(&mut random, &opcodes, bench.pair.user_index)
@@ -243,9 +253,9 @@ fn errors() {
     }
 }
 
-fn entry(random: &mut Random, opcodes: &[u8], user_index: u32) -> Entry {
+fn entry(random: &mut Random, opcodes: &[u8], user_index: u32) -> Wqe {
     let opcode = opcodes[random.below(opcodes.len())];
-    Entry {
+    Wqe {
         opcode,
         user_index,
         queue_pair: random.word() >> 8,

@@ -1,4 +1,4 @@
-//! What the kernel's double understood of commands to the card's firmware, which it reads by a table of its own (crate `fake-uverbs`,
+//! What the kernel's double understood of commands to the NIC's firmware, which it reads by a table of its own (crate `fake-uverbs`,
 //! `src/ioctl/fields.rs`).
 
 use crate::memory::Memory;
@@ -33,7 +33,7 @@ pub struct Pair {
     pub queues: [u64; 2],
     pub page: u64,
     pub clock: u64,
-    /// State, port, rights of the far side, mode of atomic operations.
+    /// State, port, rights of the remote side, mode of atomic operations.
     pub init: [u64; 4],
     /// MTU, longest message, far number, its first packet, RNR timer, reads answered.
     pub met: [u64; 6],
@@ -61,7 +61,8 @@ fn memory(address: u64, bytes: u64) -> Memory {
 
 impl Queue {
     pub fn of(number: u64) -> Self {
-        let told: [u64; 9] = ask(b"fake_uverbs_devx_queue\0", number as u32).expect("a completion queue");
+        let told: [u64; 9] =
+            ask(b"fake_uverbs_devx_queue\0", number as u32).expect("a completion queue");
         let [
             ring,
             entries,
@@ -120,7 +121,8 @@ pub fn objects() -> [u64; 4] {
     type Count = unsafe extern "C" fn() -> u64;
     let double = libloading::os::unix::Library::this();
     // SAFETY: the function's signature in crate fake-uverbs, which is preloaded.
-    let count = unsafe { double.get::<Count>(b"fake_uverbs_devx_objects\0") }.expect("the double is preloaded");
+    let count = unsafe { double.get::<Count>(b"fake_uverbs_devx_objects\0") }
+        .expect("the double is preloaded");
     // SAFETY: no arguments.
     let counts = unsafe { count() };
     [counts, counts >> 16, counts >> 32, counts >> 48].map(|count| count & 0xffff)

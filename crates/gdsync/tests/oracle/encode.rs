@@ -1,14 +1,14 @@
 //! The one place where the oracle meets the code under test: requests and completions as plain values become `wire`'s.
 
 use gdsync::wire::{
-    AddressVector, BLOCK, Completion, Control, DataSegment, Datagram, Depth, Entry, Event, Failed, Fence, Flags,
-    GlobalRoute, MOST_BLOCKS, Operation, Origin, Payload, RemoteAddress, SEGMENT, Syndrome, Transport,
-    completion_record, decode_receive, encode_receive, queue_record,
+    AddressVector, BLOCK, Completion, Control, DataSegment, Datagram, Depth, Event, Failed, Fence,
+    Flags, GlobalRoute, MOST_BLOCKS, Operation, Origin, Payload, RemoteAddress, SEGMENT, Syndrome,
+    Transport, Wqe, completion_record, decode_receive, encode_receive, queue_record,
 };
 
 use crate::address::{Address, Link, Route};
 use crate::completion;
-use crate::request::{self, Piece, Request};
+use crate::request::{self, Request, Sge};
 
 /// What our encoder says of a request.
 pub struct Encoded {
@@ -21,13 +21,19 @@ pub struct Encoded {
 }
 
 /// A send queue entry's blocks. With `signals_all` the queue pair asks for every completion.
-pub fn send(request: &Request, signals_all: bool, number: u32, index: u16, arena: &[u8]) -> Encoded {
+pub fn send(
+    request: &Request,
+    signals_all: bool,
+    number: u32,
+    index: u16,
+    arena: &[u8],
+) -> Encoded {
     let payload = if request.inline {
         Payload::Inline(request.inline_bytes(arena))
     } else {
         Payload::Segments(request.pieces.iter().map(segment).collect())
     };
-    let entry = Entry {
+    let entry = Wqe {
         operation: operation(request.operation),
         flags: Flags {
             signalled: request.signalled || signals_all,
@@ -46,7 +52,9 @@ pub fn send(request: &Request, signals_all: bool, number: u32, index: u16, arena
         payload,
     };
     let mut blocks = vec![0; MOST_BLOCKS * BLOCK];
-    let count = entry.encode(number, index, &mut blocks).expect("an entry that can be");
+    let count = entry
+        .encode(number, index, &mut blocks)
+        .expect("an entry that can be");
     blocks.truncate(count * BLOCK);
     let segments = usize::from(Control::decode(&blocks).expect("our own").segments);
     Encoded {
@@ -62,7 +70,11 @@ fn left_alone(request: &Request, segments: usize) -> Vec<usize> {
         // Behind the control segment, the remote address and what is added.
         return (40..48).collect();
     }
-    let bytes: usize = request.pieces.iter().map(|piece| piece.length as usize).sum();
+    let bytes: usize = request
+        .pieces
+        .iter()
+        .map(|piece| piece.length as usize)
+        .sum();
     if !request.inline || bytes == 0 {
         return Vec::new();
     }
@@ -77,7 +89,7 @@ pub fn again(blocks: &[u8], datagrams: bool) -> Vec<u8> {
     } else {
         Transport::Connected
     };
-    let decoded = Entry::decode(blocks, transport).expect("an entry of the provider's");
+    let decoded = Wqe::decode(blocks, transport).expect("an entry of the provider's");
     let mut again = vec![0; decoded.blocks * BLOCK];
     let count = decoded.entry.encode(decoded.qpn, decoded.index, &mut again);
     assert_eq!(count, Ok(decoded.blocks));
@@ -85,7 +97,7 @@ pub fn again(blocks: &[u8], datagrams: bool) -> Vec<u8> {
 }
 
 /// A receive queue entry, as long as the stride.
-pub fn receive(pieces: &[Piece], stride: usize) -> Vec<u8> {
+pub fn receive(pieces: &[Sge], stride: usize) -> Vec<u8> {
     let mut entry = vec![0; stride];
     let pieces: Vec<_> = pieces.iter().map(segment).collect();
     encode_receive(&pieces, &mut entry).expect("an entry that can be");
@@ -95,7 +107,9 @@ pub fn receive(pieces: &[Piece], stride: usize) -> Vec<u8> {
 /// The pieces that our decoder finds in a receive queue entry: length, key, address.
 pub fn received(entry: &[u8]) -> Vec<(u32, u32, u64)> {
     let pieces = decode_receive(entry).expect("an entry of the provider's");
-    let pieces = pieces.iter().map(|piece| (piece.length, piece.key, piece.address));
+    let pieces = pieces
+        .iter()
+        .map(|piece| (piece.length, piece.key, piece.address));
     pieces.collect()
 }
 
@@ -121,7 +135,9 @@ pub fn rung(doorbell: [u8; 8]) -> (u32, u16) {
 
 /// The owner bit of the `n`th completion of a queue.
 pub fn owner(entries: u32, n: u32) -> bool {
-    Depth::completions(entries).expect("a power of two").parity(n)
+    Depth::completions(entries)
+        .expect("a power of two")
+        .parity(n)
 }
 
 /// The watched word of a slot whose `n`th completion was polled.
@@ -130,7 +146,7 @@ pub fn rearmed(entries: u32, n: u32) -> [u8; 4] {
 }
 
 /// A completion's 64 bytes.
-pub fn complete(entry: &completion::Entry, owner: bool) -> [u8; BLOCK] {
+pub fn complete(entry: &completion::Wqe, owner: bool) -> [u8; BLOCK] {
     let failed = Failed {
         syndrome: Syndrome::of(entry.syndrome),
         vendor: entry.vendor,
@@ -140,9 +156,13 @@ pub fn complete(entry: &completion::Entry, owner: bool) -> [u8; BLOCK] {
         0 => Event::Sent {
             opcode: entry.send_opcode,
         },
-        1 => Event::Written { immediate: entry.value },
+        1 => Event::Written {
+            immediate: entry.value,
+        },
         2 => Event::Received,
-        3 => Event::ReceivedImmediate { immediate: entry.value },
+        3 => Event::ReceivedImmediate {
+            immediate: entry.value,
+        },
         4 => Event::ReceivedInvalidate { key: entry.value },
         13 => Event::SendFailed(failed),
         14 => Event::ReceiveFailed(failed),
@@ -167,7 +187,7 @@ pub fn complete(entry: &completion::Entry, owner: bool) -> [u8; BLOCK] {
     completion.encode(owner)
 }
 
-fn segment(piece: &Piece) -> DataSegment {
+fn segment(piece: &Sge) -> DataSegment {
     DataSegment {
         length: piece.length,
         key: piece.key,
@@ -195,7 +215,9 @@ fn operation(operation: request::Operation) -> Operation {
             remote: remote(to),
             immediate: immediate(data),
         },
-        Asked::Read(from) => Operation::Read { remote: remote(from) },
+        Asked::Read(from) => Operation::Read {
+            remote: remote(from),
+        },
         Asked::CompareSwap(at, compare, swap) => Operation::CompareSwap {
             remote: remote(at),
             compare,
@@ -223,7 +245,9 @@ fn path(address: &Address) -> AddressVector {
     };
     let (level, rate) = (address.service_level, address.rate);
     match address.link {
-        Link::InfiniBand { lid, path } => AddressVector::infiniband(lid, path, level, rate, address.route.map(route)),
+        Link::InfiniBand { lid, path } => {
+            AddressVector::infiniband(lid, path, level, rate, address.route.map(route))
+        }
         Link::Ethernet { mac, port } => {
             let route = route(address.route.expect("RoCE always has one"));
             AddressVector::ethernet(mac, port, level, rate, route)

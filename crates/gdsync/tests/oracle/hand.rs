@@ -18,7 +18,12 @@ pub fn requester(pair: &Pair, index: u16, opcode: u8, owner: u8) -> [u8; 64] {
 }
 
 /// The same of a queue pair by its number and its user index.
-pub fn requester_of((number, user_index): (u32, u32), index: u16, opcode: u8, owner: u8) -> [u8; 64] {
+pub fn requester_of(
+    (number, user_index): (u32, u32),
+    index: u16,
+    opcode: u8,
+    owner: u8,
+) -> [u8; 64] {
     let mut entry = [0; 64];
     let named = u32::from(opcode) << 24 | number;
     entry[at::USER_INDEX..][..4].copy_from_slice(&user_index.to_be_bytes());
@@ -34,7 +39,12 @@ pub fn responder(pair: &Pair, index: u16, bytes: u32, owner: u8) -> [u8; 64] {
 }
 
 /// The same of a queue pair by its number and its user index.
-pub fn responder_of((number, user_index): (u32, u32), index: u16, bytes: u32, owner: u8) -> [u8; 64] {
+pub fn responder_of(
+    (number, user_index): (u32, u32),
+    index: u16,
+    bytes: u32,
+    owner: u8,
+) -> [u8; 64] {
     let mut entry = [0; 64];
     entry[at::USER_INDEX..][..4].copy_from_slice(&user_index.to_be_bytes());
     entry[at::BYTES..][..4].copy_from_slice(&bytes.to_be_bytes());

@@ -1,5 +1,5 @@
 //! An oracle for mlx5's queues: Debian's own libmlx5, in a process where the kernel's uverbs node is a double
-//! (crate `fake-uverbs`), writes what a card would be given, and reads completions that we wrote.
+//! (crate `fake-uverbs`), writes what a NIC would be given, and reads completions that we wrote.
 
 mod address;
 mod completion;

@@ -1,4 +1,4 @@
-//! Memory that the provider shares with the card, which here is the test: its bytes are read and written through a pointer,
+//! Memory that the provider shares with the NIC, which here is the test: its bytes are read and written through a pointer,
 //! never through a Rust reference, for the provider writes to it too.
 
 /// A piece of such memory. It lives as long as the process.
@@ -42,7 +42,9 @@ impl Memory {
     pub fn write(self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.length);
         // SAFETY: within the memory, as just checked; as above.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(offset), bytes.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(offset), bytes.len())
+        };
     }
 
     /// Fills all of it with one byte.

@@ -72,7 +72,8 @@ fn ask(objects: &mut Objects, which: u64) {
     // SAFETY: the provider that libibverbs has loaded already.
     let library = unsafe { libloading::Library::new("libmlx5.so.1") }.expect("libmlx5.so.1");
     // SAFETY: the function's signature in mlx5dv.h.
-    let init_obj = unsafe { library.get::<InitObj>(b"mlx5dv_init_obj\0") }.expect("mlx5dv_init_obj");
+    let init_obj =
+        unsafe { library.get::<InitObj>(b"mlx5dv_init_obj\0") }.expect("mlx5dv_init_obj");
     // SAFETY: a live object, and room for what is told of it.
     let result = unsafe { init_obj(objects, which) };
     assert_eq!(result, 0, "mlx5dv_init_obj");

@@ -3,7 +3,7 @@
 
 use ibverbs_sys as ib;
 
-use crate::completion::{Entry, opcode};
+use crate::completion::{Wqe, opcode};
 
 /// Of a request that was done, by the opcode of its entry: the completion's opcode, its bytes, its flags.
 ///
@@ -19,7 +19,7 @@ pub const DONE: [(u8, u32, Bytes, u32); 10] = [
     (0x0b, 0, Bytes::LeftAlone, WITH_IMM),
     (0x0e, 7, Bytes::LeftAlone, 0),
     // RDMA_READ, ATOMIC_CS, ATOMIC_FA.
-    (0x10, 2, Bytes::Entry, 0),
+    (0x10, 2, Bytes::Wqe, 0),
     (0x11, 3, Bytes::Eight, 0),
     (0x12, 4, Bytes::Eight, 0),
 ];
@@ -62,7 +62,7 @@ pub enum Bytes {
     /// The provider writes none.
     LeftAlone,
     /// The entry's.
-    Entry,
+    Wqe,
     /// An atomic's.
     Eight,
 }
@@ -78,11 +78,18 @@ pub fn untouched() -> ib::ibv_wc {
 }
 
 /// What `ibv_poll_cq` said, against the tables above.
-pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Entry) {
+pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Wqe) {
     let word = u32::from_ne_bytes([UNTOUCHED; 4]);
-    let error = matches!(entry.opcode, opcode::REQUESTER_ERROR | opcode::RESPONDER_ERROR).then(|| {
+    let error = matches!(
+        entry.opcode,
+        opcode::REQUESTER_ERROR | opcode::RESPONDER_ERROR
+    )
+    .then(|| {
         let found = STATUS.iter().find(|(code, _)| *code == entry.syndrome);
-        (found.map_or(21, |(_, status)| *status), u32::from(entry.vendor))
+        (
+            found.map_or(21, |(_, status)| *status),
+            u32::from(entry.vendor),
+        )
     });
     // Opcode, bytes, flags; then value and source, where it is a receive.
     let (opcode, bytes, flags, value, source) = if error.is_some() {
@@ -94,7 +101,7 @@ pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Entry) {
             .expect("an opcode of the table");
         let bytes = match bytes {
             Bytes::LeftAlone => word,
-            Bytes::Entry => entry.bytes,
+            Bytes::Wqe => entry.bytes,
             Bytes::Eight => 8,
         };
         (opcode, bytes, flags, word, word)
@@ -110,7 +117,11 @@ pub fn check(wc: &ib::ibv_wc, id: u64, entry: &Entry) {
             _ => word,
         };
         let (lid, path, level, has_route) = entry.origin;
-        assert_eq!((wc.slid, wc.dlid_path_bits, wc.sl), (lid, path, level), "{entry:#x?}");
+        assert_eq!(
+            (wc.slid, wc.dlid_path_bits, wc.sl),
+            (lid, path, level),
+            "{entry:#x?}"
+        );
         let flags = flags | if has_route { GRH } else { 0 };
         (opcode, entry.bytes, flags, value, entry.source)
     };

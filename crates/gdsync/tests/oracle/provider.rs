@@ -1,4 +1,4 @@
-//! Debian's provider with a card: an open device, queue pairs that may send, completion queues into which the test writes.
+//! Debian's provider with a NIC: an open device, queue pairs that may send, completion queues into which the test writes.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -53,7 +53,10 @@ impl Device {
         let mut count: c_int = 0;
         // SAFETY: room for a number.
         let list = unsafe { ib::ibv_get_device_list(&mut count) };
-        assert!(!list.is_null() && count == 1, "{count} devices; the double has one");
+        assert!(
+            !list.is_null() && count == 1,
+            "{count} devices; the double has one"
+        );
         // SAFETY: the list has one device, opened before the list is given back.
         let context = unsafe { ib::ibv_open_device(*list) };
         assert!(
@@ -65,7 +68,11 @@ impl Device {
         unsafe { ib::ibv_free_device_list(list) };
         // SAFETY: the open context.
         let pd = unsafe { ib::ibv_alloc_pd(context) };
-        assert!(!pd.is_null(), "ibv_alloc_pd: {}", std::io::Error::last_os_error());
+        assert!(
+            !pd.is_null(),
+            "ibv_alloc_pd: {}",
+            std::io::Error::last_os_error()
+        );
         Self { context, pd }
     }
 
@@ -73,7 +80,11 @@ impl Device {
     pub fn completions(&self, entries: i32) -> Completions {
         // SAFETY: the open context; no channel.
         let cq = unsafe { ib::ibv_create_cq(self.context, entries - 1, null_mut(), null_mut(), 0) };
-        assert!(!cq.is_null(), "ibv_create_cq: {}", std::io::Error::last_os_error());
+        assert!(
+            !cq.is_null(),
+            "ibv_create_cq: {}",
+            std::io::Error::last_os_error()
+        );
         let told = mlx5dv::completion_queue(cq);
         assert_eq!(told.cqe_size, 64, "MLX5_CQE_SIZE is not for this test");
         Completions {
@@ -104,7 +115,11 @@ impl Device {
         };
         // SAFETY: the live domain and queues.
         let qp = unsafe { ib::ibv_create_qp(self.pd, &mut attributes) };
-        assert!(!qp.is_null(), "ibv_create_qp: {}", std::io::Error::last_os_error());
+        assert!(
+            !qp.is_null(),
+            "ibv_create_qp: {}",
+            std::io::Error::last_os_error()
+        );
         for state in [
             ib::ibv_qp_state::IBV_QPS_INIT,
             ib::ibv_qp_state::IBV_QPS_RTR,
@@ -130,7 +145,10 @@ impl Device {
             user_index: user_index(number),
             cap: attributes.cap,
             sq: Memory::new(told.sq.buf, told.sq.wqe_cnt as usize * 64),
-            rq: Memory::new(told.rq.buf, told.rq.wqe_cnt as usize * told.rq.stride as usize),
+            rq: Memory::new(
+                told.rq.buf,
+                told.rq.wqe_cnt as usize * told.rq.stride as usize,
+            ),
             rq_stride: told.rq.stride as usize,
             record: Memory::new(told.dbrec.cast(), 8),
             register: Memory::new(told.bf.reg, (2 * buffer_size).max(8)),
@@ -142,7 +160,11 @@ impl Device {
     pub fn address(&self, attributes: &mut ib::ibv_ah_attr) -> *mut ib::ibv_ah {
         // SAFETY: the live domain.
         let handle = unsafe { ib::ibv_create_ah(self.pd, attributes) };
-        assert!(!handle.is_null(), "ibv_create_ah: {}", std::io::Error::last_os_error());
+        assert!(
+            !handle.is_null(),
+            "ibv_create_ah: {}",
+            std::io::Error::last_os_error()
+        );
         handle
     }
 }
@@ -152,7 +174,8 @@ fn user_index(number: u32) -> u32 {
     type UserIndex = unsafe extern "C" fn(u32) -> u32;
     let double = libloading::os::unix::Library::this();
     // SAFETY: the function's signature in crate fake-uverbs, which is preloaded.
-    let ask = unsafe { double.get::<UserIndex>(b"fake_uverbs_user_index\0") }.expect("the double is preloaded");
+    let ask = unsafe { double.get::<UserIndex>(b"fake_uverbs_user_index\0") }
+        .expect("the double is preloaded");
     // SAFETY: no arguments in memory.
     let index = unsafe { ask(number) };
     assert_ne!(index, u32::MAX, "queue pair {number:#x}");
@@ -162,10 +185,11 @@ fn user_index(number: u32) -> u32 {
 impl Completions {
     /// Writes 64 bytes where the next completion goes; that one still goes there.
     pub fn place(&self, entry: &[u8; 64]) {
-        self.buffer.write((self.written % self.entries) as usize * 64, entry);
+        self.buffer
+            .write((self.written % self.entries) as usize * 64, entry);
     }
 
-    /// Writes a completion's 64 bytes, as the card does.
+    /// Writes a completion's 64 bytes, as the NIC does.
     pub fn put(&mut self, entry: &[u8; 64]) {
         self.place(entry);
         self.written += 1;

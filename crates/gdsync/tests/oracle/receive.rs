@@ -11,7 +11,7 @@ use crate::hand;
 use crate::inside::inside;
 use crate::provider::{Completions, Device, Pair};
 use crate::random::Random;
-use crate::request::{Piece, piece};
+use crate::request::{Sge, piece};
 use crate::send::difference;
 
 /// Requests of each run: the counter of 16 bits goes round.
@@ -46,7 +46,10 @@ fn run(most_pieces: u32) {
         max_inline_data: 0,
     };
     let pair = device.pair(ib::ibv_qp_type::IBV_QPT_RC, &unused, &received, cap, false);
-    assert_eq!(pair.rq_stride, (16 * most_pieces as usize).next_power_of_two());
+    assert_eq!(
+        pair.rq_stride,
+        (16 * most_pieces as usize).next_power_of_two()
+    );
     let mut counter = 0;
     let mut posted = VecDeque::new();
     while counter < REQUESTS {
@@ -54,10 +57,13 @@ fn run(most_pieces: u32) {
         while posted.len() + chain >= pair.cap.max_recv_wr as usize {
             complete(&pair, &mut received, &mut posted, &mut random);
         }
-        let chain: Vec<(u64, Vec<Piece>)> = (0..chain)
+        let chain: Vec<(u64, Vec<Sge>)> = (0..chain)
             .map(|_| {
                 let count = random.below(pair.rq_stride / 16 + 1);
-                (random.bits(), (0..count).map(|_| piece(&mut random)).collect())
+                (
+                    random.bits(),
+                    (0..count).map(|_| piece(&mut random)).collect(),
+                )
             })
             .collect();
         let fill = random.byte();
@@ -76,7 +82,9 @@ fn run(most_pieces: u32) {
             expected[start..start + counted].copy_from_slice(&encoded[..counted]);
             posted.push_back((*id, counter as u16));
             let written = pieces.iter().filter(|piece| piece.length != 0);
-            let written: Vec<_> = written.map(|piece| (piece.length, piece.key, piece.address)).collect();
+            let written: Vec<_> = written
+                .map(|piece| (piece.length, piece.key, piece.address))
+                .collect();
             entries.push((start, written));
             counter += 1;
         }
@@ -88,34 +96,49 @@ fn run(most_pieces: u32) {
         );
         for (start, pieces) in entries {
             // What the provider wrote, as our decoder reads it.
-            assert_eq!(encode::received(&found[start..start + pair.rq_stride]), pieces);
+            assert_eq!(
+                encode::received(&found[start..start + pair.rq_stride]),
+                pieces
+            );
         }
         assert_eq!(
             pair.record.four(0),
             encode::record(counter),
             "the doorbell record's first word"
         );
-        assert_eq!(pair.record.four(4), sent, "the doorbell record's second word");
+        assert_eq!(
+            pair.record.four(4),
+            sent,
+            "the doorbell record's second word"
+        );
     }
 }
 
 /// Completes some of the receives, the oldest first.
-fn complete(pair: &Pair, received: &mut Completions, posted: &mut VecDeque<(u64, u16)>, random: &mut Random) {
+fn complete(
+    pair: &Pair,
+    received: &mut Completions,
+    posted: &mut VecDeque<(u64, u16)>,
+    random: &mut Random,
+) {
     for _ in 0..=random.below(posted.len()) {
         let bytes = random.word();
         let (id, index) = posted.pop_front().expect("a receive");
         received.put(&hand::responder(pair, index, bytes, received.owner()));
         let mut wc = ib::ibv_wc::default();
         assert_eq!(received.poll(&mut wc), 1);
-        assert_eq!((wc.wr_id(), wc.error(), wc.len()), (id, None, bytes as usize));
+        assert_eq!(
+            (wc.wr_id(), wc.error(), wc.len()),
+            (id, None, bytes as usize)
+        );
     }
 }
 
 /// One list of requests, in their order.
-fn post(pair: &Pair, chain: &[(u64, Vec<Piece>)]) {
+fn post(pair: &Pair, chain: &[(u64, Vec<Sge>)]) {
     let mut pieces: Vec<Vec<ib::ibv_sge>> = chain
         .iter()
-        .map(|(_, pieces)| pieces.iter().map(Piece::of_verbs).collect())
+        .map(|(_, pieces)| pieces.iter().map(Sge::of_verbs).collect())
         .collect();
     let mut works: Vec<_> = chain
         .iter()

@@ -16,7 +16,7 @@ pub struct Request {
     pub solicited: bool,
     /// The bytes are copied into the queue.
     pub inline: bool,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<Sge>,
     /// A datagram's destination.
     pub to: Option<Destination>,
 }
@@ -34,7 +34,7 @@ pub enum Operation {
     FetchAdd(Remote, u64),
 }
 
-/// Memory of the far side.
+/// Memory of the remote side.
 #[derive(Debug, Clone, Copy)]
 pub struct Remote {
     pub address: u64,
@@ -43,7 +43,7 @@ pub struct Remote {
 
 /// A piece of local memory.
 #[derive(Debug, Clone, Copy)]
-pub struct Piece {
+pub struct Sge {
     pub address: u64,
     pub length: u32,
     pub key: u32,
@@ -80,12 +80,16 @@ impl Request {
         let inline = may_be_inline && random.one_in(2);
         let pieces = match operation {
             // Now and then other lengths than the 8 bytes that the provider writes whatever is asked for.
-            Operation::CompareSwap(..) | Operation::FetchAdd(..) if !random.one_in(4) => vec![Piece {
-                length: 8,
-                ..piece(random)
-            }],
+            Operation::CompareSwap(..) | Operation::FetchAdd(..) if !random.one_in(4) => {
+                vec![Sge {
+                    length: 8,
+                    ..piece(random)
+                }]
+            }
             _ if inline => inline_pieces(random, kind),
-            _ => (0..random.below(kind.most_pieces + 1)).map(|_| piece(random)).collect(),
+            _ => (0..random.below(kind.most_pieces + 1))
+                .map(|_| piece(random))
+                .collect(),
         };
         Self {
             id: random.bits(),
@@ -139,15 +143,21 @@ impl Request {
         }
         match self.operation {
             Operation::Send | Operation::SendImmediate(_) => {}
-            Operation::Write(remote) | Operation::WriteImmediate(remote, _) | Operation::Read(remote) => {
+            Operation::Write(remote)
+            | Operation::WriteImmediate(remote, _)
+            | Operation::Read(remote) => {
                 work.wr.rdma = ib::ibv_send_wr_rdma {
                     remote_addr: remote.address,
                     rkey: remote.key,
                 };
             }
-            Operation::CompareSwap(remote, compare_add, swap) => work.wr.atomic = atomic(remote, compare_add, swap),
+            Operation::CompareSwap(remote, compare_add, swap) => {
+                work.wr.atomic = atomic(remote, compare_add, swap)
+            }
             // The provider does not look at what is to be swapped in.
-            Operation::FetchAdd(remote, add) => work.wr.atomic = atomic(remote, add, 0x5555_5555_5555_5555),
+            Operation::FetchAdd(remote, add) => {
+                work.wr.atomic = atomic(remote, add, 0x5555_5555_5555_5555)
+            }
         }
         if let Some(to) = self.to {
             work.wr.ud = ib::ibv_send_wr_datagram {
@@ -156,12 +166,12 @@ impl Request {
                 remote_qkey: to.key,
             };
         }
-        (self.pieces.iter().map(Piece::of_verbs).collect(), work)
+        (self.pieces.iter().map(Sge::of_verbs).collect(), work)
     }
 
     /// The bytes that go inline, from the memory that the pieces lead to.
     pub fn inline_bytes(&self, arena: &[u8]) -> Vec<u8> {
-        let from = |piece: &Piece| {
+        let from = |piece: &Sge| {
             let start = usize::try_from(piece.address).expect("64 bits") - arena.as_ptr() as usize;
             arena[start..start + piece.length as usize].to_vec()
         };
@@ -169,7 +179,7 @@ impl Request {
     }
 }
 
-impl Piece {
+impl Sge {
     /// As libibverbs takes it.
     pub fn of_verbs(&self) -> ib::ibv_sge {
         ib::ibv_sge {
@@ -213,14 +223,14 @@ fn operation(random: &mut Random, kind: &Kind) -> Operation {
     }
 }
 
-/// A piece of memory that only a card would look at; one in five is of no bytes.
-pub fn piece(random: &mut Random) -> Piece {
+/// A piece of memory that only a NIC would look at; one in five is of no bytes.
+pub fn piece(random: &mut Random) -> Sge {
     let length = match random.below(5) {
         0 => 0,
         1 => random.word() >> 1,
         _ => random.word() >> 12,
     };
-    Piece {
+    Sge {
         address: random.bits(),
         length,
         key: random.word(),
@@ -228,7 +238,7 @@ pub fn piece(random: &mut Random) -> Piece {
 }
 
 /// Pieces of the arena, together no longer than may go inline.
-fn inline_pieces(random: &mut Random, kind: &Kind) -> Vec<Piece> {
+fn inline_pieces(random: &mut Random, kind: &Kind) -> Vec<Sge> {
     let mut left = match random.below(8) {
         0 => kind.most_inline,
         1 => 0,
@@ -243,7 +253,7 @@ fn inline_pieces(random: &mut Random, kind: &Kind) -> Vec<Piece> {
         };
         left -= length;
         let place = random.below(kind.arena.len() - length);
-        Piece {
+        Sge {
             address: kind.arena.as_ptr() as u64 + place as u64,
             length: u32::try_from(length).expect("less than the arena"),
             key: random.word(),

@@ -22,9 +22,13 @@ const BLOCKS: u32 = 70_000;
 
 #[test]
 fn reliable_connection() {
-    inside("send::reliable_connection", &[("MLX5_SHUT_UP_BF", "1")], || {
-        run(ib::ibv_qp_type::IBV_QPT_RC, false, Doorbell::Eight);
-    });
+    inside(
+        "send::reliable_connection",
+        &[("MLX5_SHUT_UP_BF", "1")],
+        || {
+            run(ib::ibv_qp_type::IBV_QPT_RC, false, Doorbell::Eight);
+        },
+    );
 }
 
 #[test]
@@ -38,9 +42,13 @@ fn reliable_connection_all_signalled() {
 
 #[test]
 fn unreliable_connection() {
-    inside("send::unreliable_connection", &[("MLX5_SHUT_UP_BF", "1")], || {
-        run(ib::ibv_qp_type::IBV_QPT_UC, false, Doorbell::Eight);
-    });
+    inside(
+        "send::unreliable_connection",
+        &[("MLX5_SHUT_UP_BF", "1")],
+        || {
+            run(ib::ibv_qp_type::IBV_QPT_UC, false, Doorbell::Eight);
+        },
+    );
 }
 
 #[test]
@@ -111,7 +119,10 @@ fn run(kind: ib::ibv_qp_type::Type, signals_all: bool, doorbell: Doorbell) {
     }
     let pair = device.pair(kind, &sent, &received, cap, signals_all);
     // The double's registers have two buffers of 256 bytes, which are used by turns.
-    assert_eq!(pair.buffer_size, if doorbell == Doorbell::Shared { 0 } else { 256 });
+    assert_eq!(
+        pair.buffer_size,
+        if doorbell == Doorbell::Shared { 0 } else { 256 }
+    );
     let mut arena = vec![0; 1 << 16];
     arena.fill_with(|| random.byte());
     let datagrams = kind == ib::ibv_qp_type::IBV_QPT_UD;
@@ -136,7 +147,9 @@ fn run(kind: ib::ibv_qp_type::Type, signals_all: bool, doorbell: Doorbell) {
         while queue.posted.len() + chain >= pair.cap.max_send_wr as usize {
             queue.complete(&mut sent, &mut random);
         }
-        let chain: Vec<Request> = (0..chain).map(|_| Request::random(&mut random, &kind)).collect();
+        let chain: Vec<Request> = (0..chain)
+            .map(|_| Request::random(&mut random, &kind))
+            .collect();
         queue.post(&chain, &arena, &mut random);
         requests += chain.len();
     }
@@ -224,18 +237,28 @@ impl<'a> Queue<'a> {
     }
 
     /// The register: what was written where, and nothing else.
-    fn check_doorbell(&mut self, (index, segments): (u32, usize), requests: usize, queue: &[u8], fill: u8) {
+    fn check_doorbell(
+        &mut self,
+        (index, segments): (u32, usize),
+        requests: usize,
+        queue: &[u8],
+        fill: u8,
+    ) {
         let size = self.pair.buffer_size;
         let mut expected = vec![fill; self.pair.register.length()];
-        let copied = self.doorbell == Doorbell::BlueFlame && requests == 1 && segments > 1 && segments * 16 <= size;
+        let copied = self.doorbell == Doorbell::BlueFlame
+            && requests == 1
+            && segments > 1
+            && segments * 16 <= size;
         let start = index as usize * 64 % queue.len();
         if copied {
             for at in 0..(segments * 16).next_multiple_of(64) {
                 expected[self.buffer + at] = queue[(start + at) % queue.len()];
             }
         } else {
-            expected[self.buffer..self.buffer + 8]
-                .copy_from_slice(&encode::ring(queue[start..].first_chunk().expect("a block")));
+            expected[self.buffer..self.buffer + 8].copy_from_slice(&encode::ring(
+                queue[start..].first_chunk().expect("a block"),
+            ));
         }
         let found = self.pair.register.read();
         assert!(
@@ -248,15 +271,22 @@ impl<'a> Queue<'a> {
         self.buffer ^= size;
     }
 
-    /// Completes requests up to a random one, as a card does that was asked for this one's completion alone.
+    /// Completes requests up to a random one, as a NIC does that was asked for this one's completion alone.
     fn complete(&mut self, sent: &mut Completions, random: &mut Random) {
         let last = random.below(self.posted.len());
-        let posted = self.posted.drain(..=last).next_back().expect("one at least");
+        let posted = self
+            .posted
+            .drain(..=last)
+            .next_back()
+            .expect("one at least");
         let entry = hand::requester(self.pair, posted.index as u16, posted.opcode, sent.owner());
         sent.put(&entry);
         let mut wc = ib::ibv_wc::default();
         assert_eq!(sent.poll(&mut wc), 1);
-        assert_eq!((wc.wr_id(), wc.error(), wc.qp_num), (posted.id, None, self.pair.number));
+        assert_eq!(
+            (wc.wr_id(), wc.error(), wc.qp_num),
+            (posted.id, None, self.pair.number)
+        );
     }
 }
 

@@ -21,7 +21,10 @@ fn of_every_kind() {
             let handle = NonNull::<ib::ibv_ah>::new(address.handle).expect("a handle");
             // SAFETY: the live handle, of this device.
             let vector = unsafe { context.address_vector(handle) }.expect("mlx5");
-            assert!(encode::is_path(vector.bytes(), &address), "{address:x?}: {vector:02x?}");
+            assert!(
+                encode::is_path(vector.bytes(), &address),
+                "{address:x?}: {vector:02x?}"
+            );
         }
     });
 }

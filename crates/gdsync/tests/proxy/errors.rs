@@ -1,12 +1,12 @@
-//! What goes wrong completes as a card would tell it, and no stream waits for what does not come.
+//! What goes wrong completes as a NIC would tell it, and no stream waits for what does not come.
 
-use gdsync::hca::{Access, Patience};
-use gdsync::wire::{DataSegment, Entry, Event, RemoteAddress};
+use gdsync::hca::{Access, RetryPolicy};
+use gdsync::wire::{DataSegment, Event, RemoteAddress, Wqe};
 use serde_json::json;
 
 use crate::machine::{infiniband, on, with};
 use crate::sides::{SMALL, Side, failure};
-use crate::{joined, side};
+use crate::{connected_pair, side};
 
 /// A status of verbs.h, and the syndrome of mlx5dv.h that rdma-core's mlx5 reads it from.
 const STATUSES: [(u32, u8); 13] = [
@@ -30,40 +30,49 @@ fn each_status_of_verbs_is_its_syndrome_and_all_else_is_flushed() {
     let test = "errors::each_status_of_verbs_is_its_syndrome_and_all_else_is_flushed";
     let machines = STATUSES.map(|(status, _)| {
         let vendor_err = 0x80 + status;
-        with("fail", json!([{"nth": 2, "status": status, "vendor_err": vendor_err}]))
+        with(
+            "fail",
+            json!([{"nth": 2, "status": status, "vendor_err": vendor_err}]),
+        )
     });
     on(test, &machines, |number| {
         let (status, code) = STATUSES[number];
-        let (mut near, mut far) = joined(&SMALL(), Patience::default());
-        near.pair.receive.post(&[near.at(0, 8)]).unwrap();
-        let write = |far: &Side| Entry::write(far.region.remote(0), &[]).inline(b"x");
+        let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        local.pair.receive.post(&[local.at(0, 8)]).unwrap();
+        let write = |peer: &Side| Wqe::write(peer.region.remote(0), &[]).inline(b"x");
         // The first is done and not told; the second fails, though it is not signalled; the third is given up.
-        near.ring(&write(&far));
-        let failing = near.ring(&write(&far));
-        near.wait_sent();
-        near.synchronize();
-        near.ring(&write(&far).signalled());
-        near.wait_sent();
-        near.synchronize();
-        let completion = near.next_sent();
+        local.ring(&write(&peer));
+        let failing = local.ring(&write(&peer));
+        local.wait_sent();
+        local.synchronize();
+        local.ring(&write(&peer).signalled());
+        local.wait_sent();
+        local.synchronize();
+        let completion = local.next_sent();
         assert_eq!(completion.counter, failing);
-        assert_eq!(failure(&completion), (code, 0x80 + status as u8), "{status}");
+        assert_eq!(
+            failure(&completion),
+            (code, 0x80 + status as u8),
+            "{status}"
+        );
         let Event::SendFailed(failed) = completion.event else {
             panic!("{completion:?}")
         };
         assert_eq!(failed.opcode, 8);
-        assert_eq!(near.next_failed(), (0x05, 0));
+        assert_eq!(local.next_failed(), (0x05, 0));
         // So is what was posted, and what is posted and rung from now on.
-        let flushed = near.next_received();
+        let flushed = local.next_received();
         assert!(matches!(flushed.event, Event::ReceiveFailed(_)));
         assert_eq!((flushed.counter, failure(&flushed).0), (0, 0x05));
-        near.wait_received();
-        near.pair.receive.post(&[near.at(0, 8)]).unwrap();
-        near.synchronize();
-        assert_eq!(failure(&near.next_received()).0, 0x05);
-        // The far side's next request meets nobody.
-        let orphan = Entry::write(near.region.remote(0), &[]).inline(b"x").signalled();
-        let orphan = far.sent(&orphan);
+        local.wait_received();
+        local.pair.receive.post(&[local.at(0, 8)]).unwrap();
+        local.synchronize();
+        assert_eq!(failure(&local.next_received()).0, 0x05);
+        // The remote side's next request meets nobody.
+        let orphan = Wqe::write(local.region.remote(0), &[])
+            .inline(b"x")
+            .signalled();
+        let orphan = peer.sent(&orphan);
         assert_eq!(failure(&orphan).0, 0x15);
     });
 }
@@ -71,19 +80,26 @@ fn each_status_of_verbs_is_its_syndrome_and_all_else_is_flushed() {
 #[test]
 fn what_never_goes_to_verbs_is_flushed_too_behind_what_failed() {
     let test = "errors::what_never_goes_to_verbs_is_flushed_too_behind_what_failed";
-    on(test, &[with("fail", json!([{"nth": 1, "status": 11}]))], |_| {
-        let (mut near, far) = joined(&SMALL(), Patience::default());
-        let before = near.pair.send.prepare(&Entry::nop().signalled()).unwrap();
-        let write = Entry::write(far.region.remote(0), &[]).inline(b"x");
-        let failing = near.pair.send.prepare(&write).unwrap();
-        let behind = near.pair.send.prepare(&Entry::nop().signalled()).unwrap();
-        let counters = [before.counter(), failing.counter(), behind.counter()];
-        behind.ring().unwrap();
-        let completions = [near.next_sent(), near.next_sent(), near.next_sent()];
-        assert_eq!(completions.map(|completion| completion.counter), counters);
-        assert_eq!(completions[0].event, Event::Sent { opcode: 0 });
-        assert_eq!((failure(&completions[1]).0, failure(&completions[2]).0), (0x14, 0x05));
-    });
+    on(
+        test,
+        &[with("fail", json!([{"nth": 1, "status": 11}]))],
+        |_| {
+            let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
+            let before = local.pair.send.prepare(&Wqe::nop().signalled()).unwrap();
+            let write = Wqe::write(peer.region.remote(0), &[]).inline(b"x");
+            let failing = local.pair.send.prepare(&write).unwrap();
+            let behind = local.pair.send.prepare(&Wqe::nop().signalled()).unwrap();
+            let counters = [before.counter(), failing.counter(), behind.counter()];
+            behind.ring().unwrap();
+            let completions = [local.next_sent(), local.next_sent(), local.next_sent()];
+            assert_eq!(completions.map(|completion| completion.counter), counters);
+            assert_eq!(completions[0].event, Event::Sent { opcode: 0 });
+            assert_eq!(
+                (failure(&completions[1]).0, failure(&completions[2]).0),
+                (0x14, 0x05)
+            );
+        },
+    );
 }
 
 #[test]
@@ -109,61 +125,65 @@ fn memory_that_is_not_registered_is_told_in_its_turn() {
             },
         ];
         for wrong in wrong {
-            let (mut near, mut far) = joined(&SMALL(), Patience::default());
+            let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
             // One doorbell for the three: what stands behind is not done, though it could be.
             let entries = [
-                Entry::write(far.region.remote(0), &[near.at(0, 8)]).signalled(),
-                Entry::write(far.region.remote(0), &[near.at(0, 8), wrong(&near)]),
-                Entry::write(far.region.remote(64), &[]).inline(b"behind"),
+                Wqe::write(peer.region.remote(0), &[local.at(0, 8)]).signalled(),
+                Wqe::write(peer.region.remote(0), &[local.at(0, 8), wrong(&local)]),
+                Wqe::write(peer.region.remote(64), &[]).inline(b"behind"),
             ];
-            let [good, bad, behind] = entries.map(|entry| near.pair.send.prepare(&entry).unwrap());
+            let [good, bad, behind] = entries.map(|entry| local.pair.send.prepare(&entry).unwrap());
             let (good, bad) = (good.counter(), bad.counter());
-            near.stream.batch(&behind.operations().unwrap()).unwrap();
+            local.stream.batch(&behind.operations().unwrap()).unwrap();
             for _ in 0..3 {
-                near.wait_sent();
+                local.wait_sent();
             }
-            near.synchronize();
-            let (first, second) = (near.next_sent(), near.next_sent());
-            assert_eq!((first.counter, first.event), (good, Event::Sent { opcode: 8 }));
+            local.synchronize();
+            let (first, second) = (local.next_sent(), local.next_sent());
+            assert_eq!(
+                (first.counter, first.event),
+                (good, Event::Sent { opcode: 8 })
+            );
             assert_eq!((second.counter, failure(&second)), (bad, (0x04, 0)));
-            assert_eq!(near.next_failed(), (0x05, 0));
-            assert_eq!(far.seen(64, 6), [0; 6]);
-            // Verbs saw nothing wrong, and yet the far side meets nobody any more.
-            let orphan = Entry::write(near.region.remote(0), &[]).inline(b"x");
-            assert_eq!(failure(&far.sent(&orphan)).0, 0x15);
+            assert_eq!(local.next_failed(), (0x05, 0));
+            assert_eq!(peer.seen(64, 6), [0; 6]);
+            // Verbs saw nothing wrong, and yet the remote side meets nobody any more.
+            let orphan = Wqe::write(local.region.remote(0), &[]).inline(b"x");
+            assert_eq!(failure(&peer.sent(&orphan)).0, 0x15);
         }
         // Registered, but not to be written; and nothing more when it is deregistered.
-        let (mut near, far) = joined(&SMALL(), Patience::default());
-        let only_read = near.hca.register(&near.memory, Access::NONE).unwrap();
+        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        let only_read = local.hca.register(&local.memory, Access::NONE).unwrap();
         let piece = only_read.segment(0, 8);
         assert!(
-            near.sent(&Entry::write(far.region.remote(0), &[piece]).signalled())
+            local
+                .sent(&Wqe::write(peer.region.remote(0), &[piece]).signalled())
                 .event
                 .failed()
                 .is_none()
         );
         assert_eq!(
-            failure(&near.sent(&Entry::read(far.region.remote(0), &[piece]))),
+            failure(&local.sent(&Wqe::read(peer.region.remote(0), &[piece]))),
             (0x04, 0)
         );
         // Verbs themselves would let it: whoever may write from afar may write here.
-        let (mut near, far) = joined(&SMALL(), Patience::default());
+        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
         let access = Access {
             remote_write: true,
             ..Access::NONE
         };
-        let from_afar = near.hca.register(&near.memory, access).unwrap();
+        let from_afar = local.hca.register(&local.memory, access).unwrap();
         let piece = from_afar.segment(0, 8);
         assert_eq!(
-            failure(&near.sent(&Entry::read(far.region.remote(0), &[piece]))),
+            failure(&local.sent(&Wqe::read(peer.region.remote(0), &[piece]))),
             (0x04, 0)
         );
-        let (mut near, far) = joined(&SMALL(), Patience::default());
-        let gone = near.hca.register(&near.memory, Access::ALL).unwrap();
+        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        let gone = local.hca.register(&local.memory, Access::ALL).unwrap();
         let piece = gone.segment(0, 8);
         drop(gone);
         assert_eq!(
-            failure(&near.sent(&Entry::write(far.region.remote(0), &[piece]))),
+            failure(&local.sent(&Wqe::write(peer.region.remote(0), &[piece]))),
             (0x04, 0)
         );
     });
@@ -173,7 +193,11 @@ fn memory_that_is_not_registered_is_told_in_its_turn() {
 fn the_far_side_reaches_what_is_registered_and_nothing_else() {
     let test = "errors::the_far_side_reaches_what_is_registered_and_nothing_else";
     on(test, &[infiniband()], |_| {
-        let register = |side: &Side, access| side.hca.register(&side.memory.part(1024, 64).unwrap(), access).unwrap();
+        let register = |side: &Side, access| {
+            side.hca
+                .register(&side.memory.part(1024, 64).unwrap(), access)
+                .unwrap()
+        };
         let write = Access {
             remote_write: true,
             ..Access::NONE
@@ -187,26 +211,31 @@ fn the_far_side_reaches_what_is_registered_and_nothing_else() {
                 address: address - 1,
                 key,
             },
-            |address, key| RemoteAddress { address, key: key + 1 },
+            |address, key| RemoteAddress {
+                address,
+                key: key + 1,
+            },
         ];
         for outside in outside {
-            let (mut near, mut far) = joined(&SMALL(), Patience::default());
-            let part = register(&far, write);
-            let inside = Entry::write(part.remote(56), &[]).inline(b"8 bytes.").signalled();
-            assert!(near.sent(&inside).event.failed().is_none());
-            assert_eq!(far.seen(1080, 8), b"8 bytes.");
-            far.pair.receive.post(&[far.at(0, 8)]).unwrap();
-            let beyond = Entry::write(outside(part.address, part.remote_key), &[]).inline(b"8 bytes.");
-            assert_eq!(failure(&near.sent(&beyond)).0, 0x13);
+            let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
+            let part = register(&peer, write);
+            let inside = Wqe::write(part.remote(56), &[])
+                .inline(b"8 bytes.")
+                .signalled();
+            assert!(local.sent(&inside).event.failed().is_none());
+            assert_eq!(peer.seen(1080, 8), b"8 bytes.");
+            peer.pair.receive.post(&[peer.at(0, 8)]).unwrap();
+            let beyond = Wqe::write(outside(part.address, part.rkey), &[]).inline(b"8 bytes.");
+            assert_eq!(failure(&local.sent(&beyond)).0, 0x13);
             // Its queue pair is lost too.
-            far.wait_received();
-            far.synchronize();
-            assert_eq!(failure(&far.next_received()).0, 0x05);
+            peer.wait_received();
+            peer.synchronize();
+            assert_eq!(failure(&peer.next_received()).0, 0x05);
         }
-        let (mut near, far) = joined(&SMALL(), Patience::default());
-        let part = register(&far, write);
-        let read = Entry::read(part.remote(0), &[near.at(0, 8)]);
-        assert_eq!(failure(&near.sent(&read)).0, 0x13);
+        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        let part = register(&peer, write);
+        let read = Wqe::read(part.remote(0), &[local.at(0, 8)]);
+        assert_eq!(failure(&local.sent(&read)).0, 0x13);
     });
 }
 
@@ -214,23 +243,30 @@ fn the_far_side_reaches_what_is_registered_and_nothing_else() {
 fn a_receive_that_cannot_take_the_message_fails_on_both_sides() {
     let test = "errors::a_receive_that_cannot_take_the_message_fails_on_both_sides";
     on(test, &[infiniband()], |_| {
-        let (mut near, mut far) = joined(&SMALL(), Patience::default());
-        far.pair.receive.post(&[far.at(0, 4)]).unwrap();
-        far.pair.receive.post(&[far.at(0, 4)]).unwrap();
-        assert_eq!(failure(&near.sent(&Entry::send(&[]).inline(b"five!"))).0, 0x12);
-        assert_eq!(failure(&far.next_received()).0, 0x01);
-        assert_eq!(failure(&far.next_received()).0, 0x05);
+        let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        peer.pair.receive.post(&[peer.at(0, 4)]).unwrap();
+        peer.pair.receive.post(&[peer.at(0, 4)]).unwrap();
+        assert_eq!(
+            failure(&local.sent(&Wqe::send(&[]).inline(b"five!"))).0,
+            0x12
+        );
+        assert_eq!(failure(&peer.next_received()).0, 0x01);
+        assert_eq!(failure(&peer.next_received()).0, 0x05);
         // Memory that is not registered: it fails when it is the next, and the one before it takes its message.
-        let (mut near, mut far) = joined(&SMALL(), Patience::default());
-        far.pair.receive.post(&[far.at(0, 8)]).unwrap();
+        let (mut local, mut peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        peer.pair.receive.post(&[peer.at(0, 8)]).unwrap();
         let unknown = DataSegment {
             key: 0x0bad_0bad,
-            ..far.at(0, 8)
+            ..peer.at(0, 8)
         };
-        far.pair.receive.post(&[unknown]).unwrap();
-        far.pair.receive.post(&[far.at(0, 8)]).unwrap();
-        near.sent(&Entry::send(&[]).inline(b"first").signalled());
-        let (first, second, third) = (far.next_received(), far.next_received(), far.next_received());
+        peer.pair.receive.post(&[unknown]).unwrap();
+        peer.pair.receive.post(&[peer.at(0, 8)]).unwrap();
+        local.sent(&Wqe::send(&[]).inline(b"first").signalled());
+        let (first, second, third) = (
+            peer.next_received(),
+            peer.next_received(),
+            peer.next_received(),
+        );
         assert_eq!((first.event, first.bytes), (Event::Received, 5));
         assert_eq!((second.counter, failure(&second)), (1, (0x04, 0)));
         assert_eq!((third.counter, failure(&third)), (2, (0x05, 0)));
@@ -242,24 +278,28 @@ fn an_entry_that_is_none_fails_by_its_index_or_its_queue_pair() {
     let test = "errors::an_entry_that_is_none_fails_by_its_index_or_its_queue_pair";
     on(test, &[infiniband()], |_| {
         // Far more pieces than a request of verbs has.
-        let (mut near, far) = joined(&SMALL(), Patience::default());
-        let pieces: Vec<_> = (0..17).map(|at| near.at(at, 1)).collect();
+        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        let pieces: Vec<_> = (0..17).map(|at| local.at(at, 1)).collect();
         assert_eq!(
-            failure(&near.sent(&Entry::write(far.region.remote(0), &pieces))),
+            failure(&local.sent(&Wqe::write(peer.region.remote(0), &pieces))),
             (0x02, 0)
         );
-        let (mut near, far) = joined(&SMALL(), Patience::default());
-        let most: Vec<_> = (0..16).map(|at| near.at(at, 1)).collect();
+        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        let most: Vec<_> = (0..16).map(|at| local.at(at, 1)).collect();
         assert!(
-            near.sent(&Entry::write(far.region.remote(0), &most).signalled())
+            local
+                .sent(&Wqe::write(peer.region.remote(0), &most).signalled())
                 .event
                 .failed()
                 .is_none()
         );
         // No atomic operation on a word that is none.
-        let remote = far.region.remote(4);
+        let remote = peer.region.remote(4);
         let add = gdsync::wire::Operation::FetchAdd { remote, add: 1 };
-        assert_eq!(failure(&near.sent(&Entry::new(add, &[near.at(0, 8)]))).0, 0x12);
+        assert_eq!(
+            failure(&local.sent(&Wqe::new(add, &[local.at(0, 8)]))).0,
+            0x12
+        );
     });
 }
 
@@ -267,12 +307,12 @@ fn an_entry_that_is_none_fails_by_its_index_or_its_queue_pair() {
 fn who_has_no_patience_is_told_that_nothing_was_posted() {
     let test = "errors::who_has_no_patience_is_told_that_nothing_was_posted";
     on(test, &[infiniband()], |_| {
-        let patience = Patience {
+        let timeout = RetryPolicy {
             retries: Some(3),
-            ..Patience::default()
+            ..RetryPolicy::default()
         };
-        let (mut near, _far) = joined(&SMALL(), patience);
-        assert_eq!(failure(&near.sent(&Entry::send(&[]).inline(b"x"))).0, 0x16);
+        let (mut local, _peer) = connected_pair(&SMALL(), timeout);
+        assert_eq!(failure(&local.sent(&Wqe::send(&[]).inline(b"x"))).0, 0x16);
     });
 }
 
@@ -280,26 +320,42 @@ fn who_has_no_patience_is_told_that_nothing_was_posted() {
 fn a_device_that_completes_nothing_releases_the_stream_when_the_hca_ends() {
     let test = "errors::a_device_that_completes_nothing_releases_the_stream_when_the_hca_ends";
     on(test, &[with("swallow", json!(1))], |_| {
-        let (mut near, far) = joined(&SMALL(), Patience::default());
-        let write = near.ring(&Entry::write(far.region.remote(0), &[]).inline(b"x").signalled());
+        let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        let write = local.ring(
+            &Wqe::write(peer.region.remote(0), &[])
+                .inline(b"x")
+                .signalled(),
+        );
         // It is rung, whether the HCA has heard it or not.
-        near.synchronize();
-        near.wait_sent();
+        local.synchronize();
+        local.wait_sent();
         let Side {
-            hca, stream, mut pair, ..
-        } = near;
+            hca,
+            stream,
+            mut pair,
+            ..
+        } = local;
         assert!(!stream.is_idle().unwrap());
         drop(hca);
-        stream.synchronize_within(crate::sides::PATIENCE).unwrap();
+        stream.synchronize_within(crate::sides::TIMEOUT).unwrap();
         let completion = pair.send_completions.poll().unwrap().unwrap();
-        assert_eq!((completion.counter, failure(&completion)), (write, (0x05, 0)));
+        assert_eq!(
+            (completion.counter, failure(&completion)),
+            (write, (0x05, 0))
+        );
     });
 }
 
 #[test]
 fn a_device_that_answers_no_more_fails_what_it_is_asked_for() {
     let test = "errors::a_device_that_answers_no_more_fails_what_it_is_asked_for";
-    let machines = ["ibv_poll_cq", "ibv_post_recv", "ibv_post_send", "ibv_modify_qp"].map(|function| {
+    let machines = [
+        "ibv_poll_cq",
+        "ibv_post_recv",
+        "ibv_post_send",
+        "ibv_modify_qp",
+    ]
+    .map(|function| {
         let mut machine = infiniband();
         // EIO. A queue pair is given its port by the first change of its state.
         machine["errors_after"] = match function {
@@ -311,14 +367,17 @@ fn a_device_that_answers_no_more_fails_what_it_is_asked_for() {
     on(test, &machines, |number| {
         let mut side = side("mlx5_0", &SMALL());
         let own = side.pair.endpoint;
-        let connected = side.hca.connect(own, own, Patience::default());
+        let connected = side.hca.connect(own, own, RetryPolicy::default());
         match number {
             // Whoever is first: the thread that polls, or the connection.
             0 => {}
             1 | 2 => connected.unwrap(),
             _ => {
                 let text = connected.expect_err("it is refused").to_string();
-                assert!(text.contains("connect a queue pair with the far side"), "{text}");
+                assert!(
+                    text.contains("connect a queue pair with the remote side"),
+                    "{text}"
+                );
             }
         }
         if number != 2 {
@@ -328,7 +387,9 @@ fn a_device_that_answers_no_more_fails_what_it_is_asked_for() {
             let code = if number == 1 { 0x02 } else { 0x05 };
             assert_eq!(failure(&side.next_received()).0, code, "{number}");
         }
-        let write = Entry::write(side.region.remote(0), &[]).inline(b"x").signalled();
+        let write = Wqe::write(side.region.remote(0), &[])
+            .inline(b"x")
+            .signalled();
         let code = if number == 2 { 0x02 } else { 0x05 };
         assert_eq!(failure(&side.sent(&write)).0, code, "{number}");
     });

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Set for the process that uses the library: the test that is meant.
 const CASE: &str = "GDSYNC_PROXY_CASE";
 
-/// Two InfiniBand cards of a port each.
+/// Two InfiniBand NICs of a port each.
 pub fn infiniband() -> Value {
     json!({"verbs": {"devices": [
         {"name": "mlx5_0", "guid": "9803:9b03:0000:0001", "ports": [{"lid": 7}]},
@@ -17,7 +17,7 @@ pub fn infiniband() -> Value {
     ]}})
 }
 
-/// Two RoCE cards of a port each.
+/// Two RoCE NICs of a port each.
 pub fn roce() -> Value {
     let port = |last: u8| {
         json!([{"link_layer": "ethernet", "active_mtu": 1024, "gids": [
@@ -31,7 +31,7 @@ pub fn roce() -> Value {
     ]}})
 }
 
-/// The InfiniBand machine whose first card has these members besides.
+/// The InfiniBand machine whose first NIC has these members besides.
 pub fn with(member: &str, value: Value) -> Value {
     let mut machine = infiniband();
     machine["verbs"]["devices"][0][member] = value;
@@ -58,9 +58,14 @@ pub fn on(test: &str, machines: &[Value], case: impl FnOnce(usize)) {
         command.env(CASE, format!("{test} {number}"));
         command.envs(verbs::environment(&library, &file));
         let output = command.output().expect("it starts");
-        let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+        let said =
+            [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
         // A name that is no test's would pass without a call.
         let has_run = said[0].contains("1 passed");
-        assert!(output.status.success() && has_run, "{machine}: {}", said.concat());
+        assert!(
+            output.status.success() && has_run,
+            "{machine}: {}",
+            said.concat()
+        );
     }
 }

@@ -1,28 +1,29 @@
-//! Every operation moves its bytes, and completes on both sides as a card's would.
+//! Every operation moves its bytes, and completes on both sides as a NIC's would.
 
-use gdsync::hca::{Patience, Request};
+use gdsync::hca::{Request, RetryPolicy};
 use gdsync::queue::Step;
-use gdsync::wire::{Entry, Event};
+use gdsync::wire::{Event, Wqe};
 
 use crate::machine::{infiniband, on, roce};
 use crate::sides::{SMALL, operations};
-use crate::{joined, side};
+use crate::{connected_pair, side};
 
 #[test]
 fn every_operation_moves_its_bytes_and_a_stream_goes_on() {
     let test = "operations::every_operation_moves_its_bytes_and_a_stream_goes_on";
     on(test, &[infiniband(), roce()], |_| {
-        let (near, far) = joined(&Request::default(), Patience::default());
-        operations::every_operation(near, far);
+        let (local, peer) = connected_pair(&Request::default(), RetryPolicy::default());
+        operations::every_operation(local, peer);
     });
 }
 
 #[test]
 fn rings_go_round_with_entries_that_wrap_and_only_what_is_signalled_completes() {
-    let test = "operations::rings_go_round_with_entries_that_wrap_and_only_what_is_signalled_completes";
+    let test =
+        "operations::rings_go_round_with_entries_that_wrap_and_only_what_is_signalled_completes";
     on(test, &[infiniband()], |_| {
-        let (near, far) = joined(&SMALL(), Patience::default());
-        operations::rings_go_round(near, far);
+        let (local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        operations::rings_go_round(local, peer);
     });
 }
 
@@ -30,37 +31,50 @@ fn rings_go_round_with_entries_that_wrap_and_only_what_is_signalled_completes() 
 fn receives_are_told_by_their_own_counter_round_after_round() {
     let test = "operations::receives_are_told_by_their_own_counter_round_after_round";
     on(test, &[infiniband()], |_| {
-        let (near, far) = joined(&SMALL(), Patience::default());
-        operations::receives_are_told(near, far);
+        let (local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        operations::receives_are_told(local, peer);
     });
 }
 
 #[test]
 fn what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive() {
-    let test = "operations::what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive";
+    let test =
+        "operations::what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive";
     on(test, &[infiniband()], |_| {
-        let mut near = side("mlx5_0", &SMALL());
-        let mut far = side("mlx5_1", &SMALL());
-        far.pair.receive.post(&[far.at(0, 8)]).unwrap();
-        near.ring(&Entry::send(&[]).inline(b"early").signalled());
-        near.synchronize();
-        near.wait_sent();
-        far.connect(&near, Patience::default());
-        near.connect(&far, Patience::default());
-        near.synchronize();
-        assert_eq!(near.next_sent().event, Event::Sent { opcode: 0x0a });
-        assert_eq!((far.next_received().bytes, far.seen(0, 5)), (5, b"early".to_vec()));
+        let mut local = side("mlx5_0", &SMALL());
+        let mut peer = side("mlx5_1", &SMALL());
+        peer.pair.receive.post(&[peer.at(0, 8)]).unwrap();
+        local.ring(&Wqe::send(&[]).inline(b"early").signalled());
+        local.synchronize();
+        local.wait_sent();
+        peer.connect(&local, RetryPolicy::default());
+        local.connect(&peer, RetryPolicy::default());
+        local.synchronize();
+        assert_eq!(local.next_sent().event, Event::Sent { opcode: 0x0a });
+        assert_eq!(
+            (peer.next_received().bytes, peer.seen(0, 5)),
+            (5, b"early".to_vec())
+        );
         // Nothing is posted: by default the sender tries for ever.
-        near.ring(&Entry::send(&[]).inline(b"late").signalled());
-        near.wait_sent();
-        far.pair.receive.post(&[far.at(8, 8)]).unwrap();
-        near.synchronize();
-        assert_eq!(near.next_sent().event, Event::Sent { opcode: 0x0a });
-        assert_eq!((far.next_received().counter, far.seen(8, 4)), (1, b"late".to_vec()));
+        local.ring(&Wqe::send(&[]).inline(b"late").signalled());
+        local.wait_sent();
+        peer.pair.receive.post(&[peer.at(8, 8)]).unwrap();
+        local.synchronize();
+        assert_eq!(local.next_sent().event, Event::Sent { opcode: 0x0a });
+        assert_eq!(
+            (peer.next_received().counter, peer.seen(8, 4)),
+            (1, b"late".to_vec())
+        );
         // Several wait at once, and each keeps its bytes.
-        let entries = [b"one", b"two", b"six"].map(|text| Entry::send(&[]).inline(text).signalled());
-        let [_, _, last] = entries.map(|entry| near.pair.send.prepare(&entry).unwrap());
-        let [.., Step::Write64 { place: register, .. }] = last.steps() else {
+        let entries = [b"one", b"two", b"six"].map(|text| Wqe::send(&[]).inline(text).signalled());
+        let [_, _, last] = entries.map(|entry| local.pair.send.prepare(&entry).unwrap());
+        let [
+            ..,
+            Step::Write64 {
+                place: register, ..
+            },
+        ] = last.steps()
+        else {
             panic!("{last:?}")
         };
         last.ring().unwrap();
@@ -68,13 +82,13 @@ fn what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive(
             std::thread::yield_now();
         }
         for at in 0..3 {
-            far.pair.receive.post(&[far.at(16 + at * 3, 3)]).unwrap();
+            peer.pair.receive.post(&[peer.at(16 + at * 3, 3)]).unwrap();
         }
         for _ in 0..3 {
-            assert_eq!(far.next_received().bytes, 3);
-            near.next_sent();
+            assert_eq!(peer.next_received().bytes, 3);
+            local.next_sent();
         }
-        assert_eq!(far.seen(16, 9), b"onetwosix");
+        assert_eq!(peer.seen(16, 9), b"onetwosix");
     });
 }
 
@@ -82,7 +96,7 @@ fn what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive(
 fn what_is_behind_a_fence_sends_what_was_read() {
     let test = "operations::what_is_behind_a_fence_sends_what_was_read";
     on(test, &[infiniband()], |_| {
-        let (near, far) = joined(&SMALL(), Patience::default());
-        operations::fences(near, far);
+        let (local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
+        operations::fences(local, peer);
     });
 }

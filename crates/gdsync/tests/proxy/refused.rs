@@ -2,8 +2,8 @@
 
 use gdrcopy::{BackendKind, Gdr};
 use gdsync::hca::proxy::{Error as ProxyError, Options, ProxyHca};
-use gdsync::hca::{Access, Endpoint, Hca as _, Patience};
-use gdsync::{Error, Home, Supply};
+use gdsync::hca::{Access, Endpoint, Hca as _, RetryPolicy};
+use gdsync::{Allocator, Error, MemoryLocation};
 use gpu::Gpu;
 use serde_json::json;
 
@@ -12,9 +12,9 @@ use crate::side;
 use crate::sides::SMALL;
 
 fn open(options: Options) -> Result<ProxyHca, Error> {
-    let supply = Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
+    let allocator = Allocator::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
     let context = verbs::Context::open("mlx5_0").unwrap();
-    ProxyHca::open(supply, &context, options)
+    ProxyHca::open(allocator, &context, options)
 }
 
 #[test]
@@ -46,17 +46,20 @@ fn a_port_that_is_down_and_a_gid_that_is_not_there() {
 fn gpu_memory_without_a_road_names_both() {
     let test = "refused::gpu_memory_without_a_road_names_both";
     on(test, &[infiniband()], |_| {
-        let supply = Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
-        let memory = supply.place(Home::Gpu, 4096).unwrap();
-        let refused = open(Options::default()).unwrap().register(&memory, Access::ALL);
+        let allocator = Allocator::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
+        let memory = allocator.place(MemoryLocation::Gpu, 4096).unwrap();
+        let refused = open(Options::default())
+            .unwrap()
+            .register(&memory, Access::ALL);
         let refused = refused.expect_err("a simulated GPU's memory");
         assert!(
-            matches!(refused, Error::Device(ProxyError::NoRoad { .. })),
+            matches!(refused, Error::Device(ProxyError::NoMemoryPath { .. })),
             "{refused:?}"
         );
         let text = refused.to_string();
         assert_eq!(
-            text.matches("memory of a simulated GPU is not registered").count(),
+            text.matches("memory of a simulated GPU is not registered")
+                .count(),
             2,
             "{text}"
         );
@@ -68,20 +71,23 @@ fn a_far_side_of_another_kind_and_a_second_connection() {
     let test = "refused::a_far_side_of_another_kind_and_a_second_connection";
     on(test, &[infiniband(), roce()], |number| {
         let side = side("mlx5_0", &SMALL());
-        let near = side.pair.endpoint;
-        let connect = |near, far| side.hca.connect(near, far, Patience::default());
-        let lacks = |far| match connect(near, far) {
+        let local = side.pair.endpoint;
+        let connect = |local, peer| side.hca.connect(local, peer, RetryPolicy::default());
+        let lacks = |peer| match connect(local, peer) {
             Err(Error::Device(ProxyError::Address { lacks, .. })) => lacks,
             other => panic!("{other:?}"),
         };
         assert_eq!(lacks(Endpoint::new(9, 1)), "path");
         let other = "0/000001/000000/4096/1/-".parse().unwrap();
         assert_eq!(lacks(other), ["LID", "GID"][number]);
-        let nobody = Endpoint { qpn: 0x77, ..near };
-        assert!(matches!(connect(nobody, near), Err(Error::NoQueuePair { qpn: 0x77 })));
-        connect(near, near).unwrap();
+        let nobody = Endpoint { qpn: 0x77, ..local };
         assert!(matches!(
-            connect(near, near),
+            connect(nobody, local),
+            Err(Error::NoQueuePair { qpn: 0x77 })
+        ));
+        connect(local, local).unwrap();
+        assert!(matches!(
+            connect(local, local),
             Err(Error::Device(ProxyError::Spent { .. }))
         ));
     });

@@ -6,14 +6,14 @@ pub mod operations;
 use std::time::{Duration, Instant};
 
 use gdrcopy::{BackendKind, Gdr};
-use gdsync::hca::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
+use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::queue::CompletionQueue;
-use gdsync::wire::{Completion, DataSegment, Entry, Event};
-use gdsync::{Home, Place, Supply};
+use gdsync::wire::{Completion, DataSegment, Event, Wqe};
+use gdsync::{Allocator, MemoryLocation, Place};
 use gpu::{Gpu, Stream};
 
 /// What is not there by then never comes.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of a side's memory.
 pub const BYTES: usize = 8192;
 
@@ -21,28 +21,28 @@ pub struct Side {
     pub hca: Box<dyn Hca>,
     pub pair: QueuePair,
     pub memory: Place,
-    pub region: Region,
+    pub region: MemoryRegion,
     pub stream: Stream,
 }
 
 impl Side {
-    pub fn new(request: &Request, open: impl FnOnce(Supply) -> Box<dyn Hca>) -> Self {
-        let supply = Supply::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
-        let hca = open(supply.clone());
-        let memory = supply.place(Home::Host, BYTES).unwrap();
+    pub fn new(request: &Request, open: impl FnOnce(Allocator) -> Box<dyn Hca>) -> Self {
+        let allocator = Allocator::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok());
+        let hca = open(allocator.clone());
+        let memory = allocator.place(MemoryLocation::Host, BYTES).unwrap();
         Self {
             pair: hca.create(request).unwrap(),
             region: hca.register(&memory, Access::ALL).unwrap(),
-            stream: supply.gpu().stream().unwrap(),
+            stream: allocator.gpu().stream().unwrap(),
             memory,
             hca,
         }
     }
 
     /// Connects it. The far endpoint goes as text, as it would between machines.
-    pub fn connect(&self, far: &Self, patience: Patience) {
-        let far: Endpoint = far.pair.endpoint.to_string().parse().unwrap();
-        self.hca.connect(self.pair.endpoint, far, patience).unwrap();
+    pub fn connect(&self, peer: &Self, timeout: RetryPolicy) {
+        let peer: Endpoint = peer.pair.endpoint.to_string().parse().unwrap();
+        self.hca.connect(self.pair.endpoint, peer, timeout).unwrap();
     }
 
     /// A piece of its memory.
@@ -61,7 +61,7 @@ impl Side {
     }
 
     /// Prepares an entry and has the stream ring its doorbell; its counter.
-    pub fn ring(&mut self, entry: &Entry) -> u16 {
+    pub fn ring(&mut self, entry: &Wqe) -> u16 {
         let prepared = self.pair.send.prepare(entry).unwrap();
         self.stream.batch(&prepared.operations().unwrap()).unwrap();
         prepared.counter()
@@ -81,11 +81,11 @@ impl Side {
 
     /// All that was put into the stream is done.
     pub fn synchronize(&self) {
-        self.stream.synchronize_within(PATIENCE).unwrap();
+        self.stream.synchronize_within(TIMEOUT).unwrap();
     }
 
     /// A stream rings the entry's doorbell and waits; its completion.
-    pub fn sent(&mut self, entry: &Entry) -> Completion {
+    pub fn sent(&mut self, entry: &Wqe) -> Completion {
         let counter = self.ring(entry);
         self.wait_sent();
         self.synchronize();
@@ -117,7 +117,9 @@ impl Side {
 /// Syndrome and vendor's of a completion that is an error.
 pub fn failure(completion: &Completion) -> (u8, u8) {
     match completion.event {
-        Event::SendFailed(failed) | Event::ReceiveFailed(failed) => (failed.syndrome.code(), failed.vendor),
+        Event::SendFailed(failed) | Event::ReceiveFailed(failed) => {
+            (failed.syndrome.code(), failed.vendor)
+        }
         _ => panic!("{completion:?}"),
     }
 }
@@ -128,7 +130,7 @@ fn next(queue: &mut CompletionQueue) -> Completion {
         if let Some(completion) = queue.poll().unwrap() {
             return completion;
         }
-        assert!(begun.elapsed() < PATIENCE, "no completion");
+        assert!(begun.elapsed() < TIMEOUT, "no completion");
         std::thread::yield_now();
     }
 }
@@ -145,5 +147,7 @@ pub const SMALL: fn() -> Request = || Request {
 
 /// Bytes that tell their places, and these from others' of another seed.
 pub fn bytes(seed: u8, count: usize) -> Vec<u8> {
-    (0..count).map(|at| (at * 7 + at / 251) as u8 ^ seed).collect()
+    (0..count)
+        .map(|at| (at * 7 + at / 251) as u8 ^ seed)
+        .collect()
 }

@@ -2,38 +2,38 @@
 
 use std::time::Duration;
 
-use gdsync::Home;
+use gdsync::MemoryLocation;
 use gdsync::hca::sim::{Effect, SimHca};
-use gdsync::hca::{Access, Hca, Patience, QueuePair, Request};
-use gdsync::wire::{Completion, DataSegment, Entry, Event, Operation, Syndrome};
+use gdsync::hca::{Access, Hca, QueuePair, Request, RetryPolicy};
+use gdsync::wire::{Completion, DataSegment, Event, Operation, Syndrome, Wqe};
 
-use super::lane::{PATIENCE, Registered, bytes, polled, supply};
+use super::lane::{Registered, TIMEOUT, allocator, bytes, polled};
 
 struct Two {
-    supply: gdsync::Supply,
+    allocator: gdsync::Allocator,
     hca: SimHca,
-    near: QueuePair,
-    far: QueuePair,
+    local: QueuePair,
+    peer: QueuePair,
     memory: Registered,
 }
 
-/// Two queue pairs of one HCA, connected, the requester without patience for a receiver that is not ready.
+/// Two queue pairs of one HCA, connected, the requester without timeout for a receiver that is not ready.
 fn two() -> Two {
-    let supply = supply();
-    let hca = SimHca::new(supply.clone()).unwrap();
-    let [near, far] = [0, 1].map(|_| hca.create(&Request::default()).unwrap());
-    let patience = Patience {
+    let allocator = allocator();
+    let hca = SimHca::new(allocator.clone()).unwrap();
+    let [local, peer] = [0, 1].map(|_| hca.create(&Request::default()).unwrap());
+    let timeout = RetryPolicy {
         retries: Some(3),
         pause: Duration::from_micros(10),
     };
-    hca.connect(near.endpoint, far.endpoint, patience).unwrap();
-    hca.connect(far.endpoint, near.endpoint, patience).unwrap();
-    let memory = Registered::new(&hca, &supply, Home::Host, &[0x5a; 4096]);
+    hca.connect(local.endpoint, peer.endpoint, timeout).unwrap();
+    hca.connect(peer.endpoint, local.endpoint, timeout).unwrap();
+    let memory = Registered::new(&hca, &allocator, MemoryLocation::Host, &[0x5a; 4096]);
     Two {
-        supply,
+        allocator,
         hca,
-        near,
-        far,
+        local,
+        peer,
         memory,
     }
 }
@@ -57,9 +57,9 @@ fn every_syndrome_of_a_send_is_polled_and_ends_a_wait() {
         let vendor = 0x80 + number as u8;
         let syndrome = Syndrome::of(code);
         two.hca
-            .inject(two.near.send.qpn(), 2, Effect::Fail { syndrome, vendor });
+            .inject(two.local.send.qpn(), 2, Effect::Fail { syndrome, vendor });
         // Two that are done (the first of them unsignalled), one that fails though it is not signalled, and two that are given up.
-        let write = Entry::write(two.memory.region.remote(0), &[]).inline(&[1]);
+        let write = Wqe::write(two.memory.region.remote(0), &[]).inline(&[1]);
         let mut batch = Vec::new();
         for position in 0..5 {
             let entry = if position % 2 == 1 {
@@ -67,11 +67,18 @@ fn every_syndrome_of_a_send_is_polled_and_ends_a_wait() {
             } else {
                 write.clone()
             };
-            batch.extend(two.near.send.prepare(&entry).unwrap().operations().unwrap());
+            batch.extend(
+                two.local
+                    .send
+                    .prepare(&entry)
+                    .unwrap()
+                    .operations()
+                    .unwrap(),
+            );
         }
         for _ in 0..4 {
             batch.extend(
-                two.near
+                two.local
                     .send_completions
                     .take_wait()
                     .unwrap()
@@ -79,12 +86,12 @@ fn every_syndrome_of_a_send_is_polled_and_ends_a_wait() {
                     .unwrap(),
             );
         }
-        let stream = two.supply.gpu().stream().unwrap();
+        let stream = two.allocator.gpu().stream().unwrap();
         stream.batch(&batch).unwrap();
-        stream.synchronize_within(PATIENCE).unwrap();
+        stream.synchronize_within(TIMEOUT).unwrap();
 
         let completions: Vec<Completion> = (0..4)
-            .map(|_| two.near.send_completions.poll().unwrap().unwrap())
+            .map(|_| two.local.send_completions.poll().unwrap().unwrap())
             .collect();
         assert_eq!(
             (completions[0].event, completions[0].counter),
@@ -93,12 +100,15 @@ fn every_syndrome_of_a_send_is_polled_and_ends_a_wait() {
         assert_eq!(completions[1].counter, 2);
         assert_eq!(failed(&completions[1]), (code, vendor));
         for (position, flushed) in completions[2..].iter().enumerate() {
-            assert_eq!((failed(flushed).0, flushed.counter), (0x05, position as u16 + 3));
+            assert_eq!(
+                (failed(flushed).0, flushed.counter),
+                (0x05, position as u16 + 3)
+            );
         }
         for completion in &completions {
-            two.near.send.complete(completion).unwrap();
+            two.local.send.complete(completion).unwrap();
         }
-        assert_eq!(two.near.send.pending(), 0);
+        assert_eq!(two.local.send.pending(), 0);
     }
 }
 
@@ -107,39 +117,45 @@ fn every_syndrome_of_a_receive_is_polled_and_ends_a_wait() {
     for code in SYNDROMES {
         let mut two = two();
         let syndrome = Syndrome::of(code);
-        let effect = Effect::FailReceive { syndrome, vendor: 0x99 };
-        two.hca.inject(two.far.send.qpn(), 0, effect);
+        let effect = Effect::FailReceive {
+            syndrome,
+            vendor: 0x99,
+        };
+        two.hca.inject(two.peer.send.qpn(), 0, effect);
         for _ in 0..2 {
-            two.far.receive.post(&[two.memory.region.segment(0, 64)]).unwrap();
+            two.peer
+                .receive
+                .post(&[two.memory.region.segment(0, 64)])
+                .unwrap();
         }
-        let stream = two.supply.gpu().stream().unwrap();
-        let wait = two.far.receive_completions.take_wait().unwrap();
+        let stream = two.allocator.gpu().stream().unwrap();
+        let wait = two.peer.receive_completions.take_wait().unwrap();
         stream.batch(&wait.operations(false).unwrap()).unwrap();
-        let send = Entry::send(&[]).inline(&[1]);
-        two.near.send.prepare(&send).unwrap().ring().unwrap();
-        stream.synchronize_within(PATIENCE).unwrap();
-        let completion = two.far.receive_completions.poll().unwrap().unwrap();
+        let send = Wqe::send(&[]).inline(&[1]);
+        two.local.send.prepare(&send).unwrap().ring().unwrap();
+        stream.synchronize_within(TIMEOUT).unwrap();
+        let completion = two.peer.receive_completions.poll().unwrap().unwrap();
         assert_eq!((failed(&completion), completion.counter), ((code, 0x99), 0));
-        assert_eq!(two.far.receive.complete(&completion).unwrap(), 0);
+        assert_eq!(two.peer.receive.complete(&completion).unwrap(), 0);
         // The rest of what was posted is given up.
-        let flushed = polled(&mut two.far.receive_completions);
+        let flushed = polled(&mut two.peer.receive_completions);
         assert_eq!((failed(&flushed).0, flushed.counter), (0x05, 1));
-        // And the sender is told: the far side could not do it.
-        assert_eq!(failed(&polled(&mut two.near.send_completions)).0, 0x14);
+        // And the sender is told: the remote side could not do it.
+        assert_eq!(failed(&polled(&mut two.local.send_completions)).0, 0x14);
         assert_eq!(bytes(&two.memory.place), [0x5a; 4096]);
     }
 }
 
 /// Rings an entry and gives the syndrome that comes of it.
-fn met(two: &mut Two, entry: &Entry) -> u8 {
-    two.near.send.prepare(entry).unwrap().ring().unwrap();
-    failed(&polled(&mut two.near.send_completions)).0
+fn met(two: &mut Two, entry: &Wqe) -> u8 {
+    two.local.send.prepare(entry).unwrap().ring().unwrap();
+    failed(&polled(&mut two.local.send_completions)).0
 }
 
 #[test]
 fn local_memory_is_checked() {
     let readable = |two: &Two| {
-        let place = two.supply.place(Home::Host, 64).unwrap();
+        let place = two.allocator.place(MemoryLocation::Host, 64).unwrap();
         two.hca.register(&place, Access::NONE).unwrap()
     };
     type Wrong = fn(&Two) -> DataSegment;
@@ -150,7 +166,9 @@ fn local_memory_is_checked() {
             address: 0,
         }),
         ("beyond its end", |two| two.memory.region.segment(4090, 7)),
-        ("before its start", |two| two.memory.region.segment(u64::MAX, 2)),
+        ("before its start", |two| {
+            two.memory.region.segment(u64::MAX, 2)
+        }),
         ("another region's key", |two| DataSegment {
             address: 0x1000,
             ..two.memory.region.segment(0, 8)
@@ -160,7 +178,7 @@ fn local_memory_is_checked() {
         for reads in [false, true] {
             let mut two = two();
             let (segment, remote) = (segment(&two), two.memory.region.remote(0));
-            let entry = if reads { Entry::read } else { Entry::write }(remote, &[segment]);
+            let entry = if reads { Wqe::read } else { Wqe::write }(remote, &[segment]);
             assert_eq!(met(&mut two, &entry), 0x04, "{what}, read: {reads}");
             assert_eq!(bytes(&two.memory.place), [0x5a; 4096]);
         }
@@ -168,10 +186,15 @@ fn local_memory_is_checked() {
     // What may not be written is read.
     let mut two = two();
     let region = readable(&two);
-    let write = Entry::write(two.memory.region.remote(0), &[region.segment(0, 64)]).signalled();
-    two.near.send.prepare(&write).unwrap().ring().unwrap();
-    assert!(polled(&mut two.near.send_completions).event.failed().is_none());
-    let read = Entry::read(two.memory.region.remote(0), &[region.segment(0, 64)]);
+    let write = Wqe::write(two.memory.region.remote(0), &[region.segment(0, 64)]).signalled();
+    two.local.send.prepare(&write).unwrap().ring().unwrap();
+    assert!(
+        polled(&mut two.local.send_completions)
+            .event
+            .failed()
+            .is_none()
+    );
+    let read = Wqe::read(two.memory.region.remote(0), &[region.segment(0, 64)]);
     assert_eq!(met(&mut two, &read), 0x04);
 }
 
@@ -194,16 +217,21 @@ fn remote_memory_is_checked() {
     for (position, access) in rights.into_iter().enumerate() {
         for operation in 0..3 {
             let mut two = two();
-            let place = two.supply.place(Home::Host, 64).unwrap();
+            let place = two.allocator.place(MemoryLocation::Host, 64).unwrap();
             let region = two.hca.register(&place, access).unwrap();
-            let (near, remote) = (two.memory.region.segment(0, 8), region.remote(8));
+            let (local, remote) = (two.memory.region.segment(0, 8), region.remote(8));
             let entry = match operation {
-                0 => Entry::write(remote, &[near]),
-                1 => Entry::read(remote, &[near]),
-                _ => Entry::new(Operation::FetchAdd { remote, add: 1 }, &[near]),
+                0 => Wqe::write(remote, &[local]),
+                1 => Wqe::read(remote, &[local]),
+                _ => Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[local]),
             };
-            two.near.send.prepare(&entry.signalled()).unwrap().ring().unwrap();
-            let completion = polled(&mut two.near.send_completions);
+            two.local
+                .send
+                .prepare(&entry.signalled())
+                .unwrap()
+                .ring()
+                .unwrap();
+            let completion = polled(&mut two.local.send_completions);
             match operation == position {
                 true => assert_eq!(failed(&completion).0, 0x13),
                 false => assert!(completion.event.failed().is_none(), "{completion:?}"),
@@ -213,38 +241,44 @@ fn remote_memory_is_checked() {
     let outside = [4090, u64::MAX - 3, 1 << 40];
     for offset in outside {
         let mut two = two();
-        let write = Entry::write(two.memory.region.remote(offset), &[]).inline(&[0; 8]);
+        let write = Wqe::write(two.memory.region.remote(offset), &[]).inline(&[0; 8]);
         assert_eq!(met(&mut two, &write), 0x13);
     }
     let mut two = two();
-    let place = two.supply.place(Home::Host, 64).unwrap();
+    let place = two.allocator.place(MemoryLocation::Host, 64).unwrap();
     let gone = two.hca.register(&place, Access::ALL).unwrap();
     let remote = gone.remote(0);
     drop(gone);
-    assert_eq!(met(&mut two, &Entry::write(remote, &[]).inline(&[0])), 0x13);
-    // Whoever broke the far side's rules broke its queue pair too.
-    two.far.send.prepare(&Entry::nop()).unwrap().ring().unwrap();
-    assert_eq!(failed(&polled(&mut two.far.send_completions)).0, 0x05);
+    assert_eq!(met(&mut two, &Wqe::write(remote, &[]).inline(&[0])), 0x13);
+    // Whoever broke the remote side's rules broke its queue pair too.
+    two.peer.send.prepare(&Wqe::nop()).unwrap().ring().unwrap();
+    assert_eq!(failed(&polled(&mut two.peer.send_completions)).0, 0x05);
 }
 
 #[test]
 fn an_atomic_operation_is_at_a_multiple_of_eight_and_moves_eight() {
     let mut crooked = two();
-    let (near, remote) = (crooked.memory.region.segment(0, 8), crooked.memory.region.remote(4));
-    let entry = Entry::new(Operation::FetchAdd { remote, add: 1 }, &[near]);
+    let (local, remote) = (
+        crooked.memory.region.segment(0, 8),
+        crooked.memory.region.remote(4),
+    );
+    let entry = Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[local]);
     assert_eq!(met(&mut crooked, &entry), 0x12);
     let mut none = two();
     let remote = none.memory.region.remote(8);
-    let entry = Entry::new(Operation::FetchAdd { remote, add: 1 }, &[]);
+    let entry = Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[]);
     assert_eq!(met(&mut none, &entry), 0x01);
 }
 
 #[test]
 fn a_message_that_does_not_fit_fails_on_both_sides() {
     let mut two = two();
-    two.far.receive.post(&[two.memory.region.segment(0, 8)]).unwrap();
-    assert_eq!(met(&mut two, &Entry::send(&[]).inline(&[0; 9])), 0x12);
-    assert_eq!(failed(&polled(&mut two.far.receive_completions)).0, 0x01);
+    two.peer
+        .receive
+        .post(&[two.memory.region.segment(0, 8)])
+        .unwrap();
+    assert_eq!(met(&mut two, &Wqe::send(&[]).inline(&[0; 9])), 0x12);
+    assert_eq!(failed(&polled(&mut two.peer.receive_completions)).0, 0x01);
     assert_eq!(bytes(&two.memory.place), [0x5a; 4096]);
     let mut two = self::two();
     let wrong = DataSegment {
@@ -252,17 +286,17 @@ fn a_message_that_does_not_fit_fails_on_both_sides() {
         key: 0x55,
         address: 0,
     };
-    two.far.receive.post(&[wrong]).unwrap();
-    assert_eq!(met(&mut two, &Entry::send(&[]).inline(&[0; 9])), 0x14);
-    assert_eq!(failed(&polled(&mut two.far.receive_completions)).0, 0x04);
+    two.peer.receive.post(&[wrong]).unwrap();
+    assert_eq!(met(&mut two, &Wqe::send(&[]).inline(&[0; 9])), 0x14);
+    assert_eq!(failed(&polled(&mut two.peer.receive_completions)).0, 0x04);
 }
 
 #[test]
 fn a_receiver_that_is_not_ready_is_tried_again_and_not_for_ever() {
     let mut impatient = two();
-    assert_eq!(met(&mut impatient, &Entry::send(&[]).inline(&[1])), 0x16);
+    assert_eq!(met(&mut impatient, &Wqe::send(&[]).inline(&[1])), 0x16);
     let mut impatient = two();
-    let write = Entry::write(impatient.memory.region.remote(0), &[])
+    let write = Wqe::write(impatient.memory.region.remote(0), &[])
         .inline(&[1])
         .immediate(1);
     assert_eq!(met(&mut impatient, &write), 0x16);
@@ -273,29 +307,37 @@ fn a_receiver_that_is_not_ready_is_tried_again_and_not_for_ever() {
     );
 
     let mut patient = two();
-    let (near, far) = (patient.near.endpoint, patient.far.endpoint);
-    patient.hca.connect(near, far, Patience::default()).unwrap();
-    let send = Entry::send(&[]).inline(b"late").signalled();
-    patient.near.send.prepare(&send).unwrap().ring().unwrap();
+    let (local, peer) = (patient.local.endpoint, patient.peer.endpoint);
+    patient
+        .hca
+        .connect(local, peer, RetryPolicy::default())
+        .unwrap();
+    let send = Wqe::send(&[]).inline(b"late").signalled();
+    patient.local.send.prepare(&send).unwrap().ring().unwrap();
     // Another queue pair goes on meanwhile, and its answer comes after the first refusals.
     for _ in 0..50 {
         patient
-            .far
+            .peer
             .send
-            .prepare(&Entry::nop().signalled())
+            .prepare(&Wqe::nop().signalled())
             .unwrap()
             .ring()
             .unwrap();
-        let done = polled(&mut patient.far.send_completions);
-        patient.far.send.complete(&done).unwrap();
+        let done = polled(&mut patient.peer.send_completions);
+        patient.peer.send.complete(&done).unwrap();
     }
-    assert!(patient.near.send_completions.poll().unwrap().is_none());
+    assert!(patient.local.send_completions.poll().unwrap().is_none());
     patient
-        .far
+        .peer
         .receive
         .post(&[patient.memory.region.segment(0, 4)])
         .unwrap();
-    assert!(polled(&mut patient.near.send_completions).event.failed().is_none());
+    assert!(
+        polled(&mut patient.local.send_completions)
+            .event
+            .failed()
+            .is_none()
+    );
     assert_eq!(bytes(&patient.memory.place)[..4], *b"late");
 }
 
@@ -303,19 +345,22 @@ fn a_receiver_that_is_not_ready_is_tried_again_and_not_for_ever() {
 fn what_is_no_entry_fails_as_a_local_operation() {
     for (offset, value) in [(3, 0x7f), (7, 0x3f), (7, 0), (11, 0x07), (31, 0)] {
         let mut two = two();
-        let write = Entry::write(two.memory.region.remote(0), &[two.memory.region.segment(0, 8)]);
-        let prepared = two.near.send.prepare(&write).unwrap();
+        let write = Wqe::write(
+            two.memory.region.remote(0),
+            &[two.memory.region.segment(0, 8)],
+        );
+        let prepared = two.local.send.prepare(&write).unwrap();
         // 31 is of the data segment's length, which becomes none.
         let offset = if offset == 31 { 35 } else { offset };
-        two.near.send.parts().ring.write(offset, &[value]).unwrap();
+        two.local.send.parts().ring.write(offset, &[value]).unwrap();
         prepared.ring().unwrap();
-        let completion = polled(&mut two.near.send_completions);
+        let completion = polled(&mut two.local.send_completions);
         assert_eq!(
             (failed(&completion).0, completion.counter),
             (0x02, 0),
             "{offset} {value:#x}"
         );
-        two.near.send.complete(&completion).unwrap();
+        two.local.send.complete(&completion).unwrap();
     }
 }
 
@@ -324,16 +369,16 @@ fn what_is_rung_and_posted_after_a_failure_is_given_up() {
     let mut two = two();
     let (syndrome, vendor) = (Syndrome::RemoteAborted, 0);
     two.hca
-        .inject(two.near.send.qpn(), 0, Effect::Fail { syndrome, vendor });
-    assert_eq!(met(&mut two, &Entry::nop()), 0x22);
+        .inject(two.local.send.qpn(), 0, Effect::Fail { syndrome, vendor });
+    assert_eq!(met(&mut two, &Wqe::nop()), 0x22);
     for _ in 0..300 {
-        two.near.receive.post(&[]).unwrap();
-        two.near.send.prepare(&Entry::nop()).unwrap().ring().unwrap();
-        let sent = polled(&mut two.near.send_completions);
-        let received = polled(&mut two.near.receive_completions);
+        two.local.receive.post(&[]).unwrap();
+        two.local.send.prepare(&Wqe::nop()).unwrap().ring().unwrap();
+        let sent = polled(&mut two.local.send_completions);
+        let received = polled(&mut two.local.receive_completions);
         assert_eq!((failed(&sent).0, failed(&received).0), (0x05, 0x05));
         // The first is still there.
-        let _ = two.near.send.complete(&sent).unwrap();
-        two.near.receive.complete(&received).unwrap();
+        let _ = two.local.send.complete(&sent).unwrap();
+        two.local.receive.complete(&received).unwrap();
     }
 }

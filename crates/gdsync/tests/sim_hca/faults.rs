@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use gdsync::Error;
 use gdsync::hca::sim::{Effect, SimHca, Violation};
-use gdsync::hca::{Hca, Patience, QueuePair, Request};
+use gdsync::hca::{Hca, QueuePair, Request, RetryPolicy};
 use gdsync::queue::CompletionQueue;
-use gdsync::wire::{Entry, Syndrome};
+use gdsync::wire::{Syndrome, Wqe};
 
-use super::lane::{PATIENCE, polled, supply, until};
+use super::lane::{TIMEOUT, allocator, polled, until};
 
 /// A queue pair connected to itself, with completion queues of so many entries.
 fn pair(hca: &SimHca, completions: u32) -> QueuePair {
@@ -18,12 +18,13 @@ fn pair(hca: &SimHca, completions: u32) -> QueuePair {
         ..Request::default()
     };
     let pair = hca.create(&request).unwrap();
-    hca.connect(pair.endpoint, pair.endpoint, Patience::default()).unwrap();
+    hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default())
+        .unwrap();
     pair
 }
 
 fn hca() -> SimHca {
-    SimHca::new(supply()).unwrap()
+    SimHca::new(allocator()).unwrap()
 }
 
 /// A stream: one of any simulated GPU reaches host memory.
@@ -33,7 +34,11 @@ fn stream() -> gpu::Stream {
 
 /// Sends a NOP that completes.
 fn nop(pair: &mut QueuePair) {
-    pair.send.prepare(&Entry::nop().signalled()).unwrap().ring().unwrap();
+    pair.send
+        .prepare(&Wqe::nop().signalled())
+        .unwrap()
+        .ring()
+        .unwrap();
 }
 
 /// Waits until the HCA has written the completion in a slot: its counter.
@@ -49,7 +54,7 @@ fn written(queue: &CompletionQueue, slot: usize, counter: u16) {
 fn a_doorbell_without_its_record_is_noted_and_does_nothing() {
     let hca = hca();
     let mut pair = pair(&hca, 8);
-    let prepared = pair.send.prepare(&Entry::nop().signalled()).unwrap();
+    let prepared = pair.send.prepare(&Wqe::nop().signalled()).unwrap();
     let [_, _, doorbell] = prepared.operations().unwrap();
     let stream = self::stream();
     stream.batch(&[doorbell]).unwrap();
@@ -76,7 +81,10 @@ fn a_wrong_number_a_wrong_index_and_a_record_too_far_are_noted() {
     // Another queue pair's number: bytes 4 to 6 of the doorbell.
     let wrong = [0, 0, 0, 0, 0, 0, 0x77, 1];
     parts.record.store_u32(0, 1_u32.to_be()).unwrap();
-    parts.register.store_u64(0, u64::from_ne_bytes(wrong)).unwrap();
+    parts
+        .register
+        .store_u64(0, u64::from_ne_bytes(wrong))
+        .unwrap();
     until("the note", || {
         (hca.violations() == [Violation::WrongQueuePair { qpn, rung: 0x77 }]).then_some(())
     });
@@ -84,11 +92,16 @@ fn a_wrong_number_a_wrong_index_and_a_record_too_far_are_noted() {
     parts.record.store_u32(0, 129_u32.to_be()).unwrap();
     let mut doorbell = [0; 8];
     doorbell[4..].copy_from_slice(&(qpn << 8 | 1).to_be_bytes());
-    parts.register.store_u64(0, u64::from_ne_bytes(doorbell)).unwrap();
+    parts
+        .register
+        .store_u64(0, u64::from_ne_bytes(doorbell))
+        .unwrap();
     let beyond = Violation::RecordBeyondQueue { qpn, record: 129 };
-    until("the note", || hca.violations().contains(&beyond).then_some(()));
+    until("the note", || {
+        hca.violations().contains(&beyond).then_some(())
+    });
     // An entry with another block's index.
-    let prepared = pair.send.prepare(&Entry::nop().signalled()).unwrap();
+    let prepared = pair.send.prepare(&Wqe::nop().signalled()).unwrap();
     parts.ring.write(1, &[0x12, 0x34]).unwrap();
     prepared.ring().unwrap();
     let completion = polled(&mut pair.send_completions);
@@ -117,7 +130,11 @@ fn a_completion_with_the_wrong_owner_bit_is_none_and_is_told() {
         nop(&mut pair);
         // The one after it is good, so the first has been written.
         nop(&mut pair);
-        written(&pair.send_completions, (passes as usize + 1) % 2, passes + 1);
+        written(
+            &pair.send_completions,
+            (passes as usize + 1) % 2,
+            passes + 1,
+        );
         assert!(!wait.is_over().unwrap(), "a stream would wait on");
         assert!(
             pair.send_completions.poll().unwrap().is_none(),
@@ -125,7 +142,10 @@ fn a_completion_with_the_wrong_owner_bit_is_none_and_is_told() {
         );
         wait.abandon().unwrap();
         let told = pair.send_completions.poll();
-        assert!(matches!(told, Err(Error::Overrun { entries: 2, .. })), "{told:?}");
+        assert!(
+            matches!(told, Err(Error::Overrun { entries: 2, .. })),
+            "{told:?}"
+        );
     }
 }
 
@@ -143,7 +163,11 @@ fn a_stale_entry_is_no_completion() {
         let wait = pair.send_completions.take_wait().unwrap();
         nop(&mut pair);
         nop(&mut pair);
-        written(&pair.send_completions, (passes as usize + 1) % 2, passes + 1);
+        written(
+            &pair.send_completions,
+            (passes as usize + 1) % 2,
+            passes + 1,
+        );
         assert!(!wait.is_over().unwrap());
         wait.abandon().unwrap();
         assert!(pair.send_completions.poll().unwrap().is_none());
@@ -182,10 +206,13 @@ fn a_slot_that_a_stream_still_watches_is_not_written_again() {
     until("the note", || {
         (hca.violations() == [Violation::Overrun { qpn }]).then_some(())
     });
-    assert!(wait.is_over().unwrap(), "what the stream will look at is still there");
+    assert!(
+        wait.is_over().unwrap(),
+        "what the stream will look at is still there"
+    );
     let stream = self::stream();
     stream.batch(&wait.operations(false).unwrap()).unwrap();
-    stream.synchronize_within(PATIENCE).unwrap();
+    stream.synchronize_within(TIMEOUT).unwrap();
     assert_eq!(polled(&mut pair.send_completions).counter, 0);
 }
 
@@ -233,7 +260,9 @@ fn queue_pairs_finish_in_another_order_than_they_were_rung() {
     let hca = hca();
     let [mut first, mut second] = [0, 1].map(|_| pair(&hca, 8));
     for _ in 0..20 {
-        let behind = Effect::Behind { qpn: second.send.qpn() };
+        let behind = Effect::Behind {
+            qpn: second.send.qpn(),
+        };
         hca.inject(first.send.qpn(), 0, behind);
         nop(&mut first);
         // It is held: nothing comes of it, however often the other one is asked.
@@ -252,11 +281,18 @@ fn queue_pairs_finish_in_another_order_than_they_were_rung() {
 fn a_delayed_entry_holds_up_those_behind_it_and_is_done() {
     let hca = hca();
     let [mut first, mut second] = [0, 1].map(|_| pair(&hca, 8));
-    hca.inject(first.send.qpn(), 0, Effect::Delay(Duration::from_millis(20)));
+    hca.inject(
+        first.send.qpn(),
+        0,
+        Effect::Delay(Duration::from_millis(20)),
+    );
     nop(&mut first);
     nop(&mut first);
     let held = polled(&mut first.send_completions);
-    assert_eq!((held.counter, polled(&mut first.send_completions).counter), (0, 1));
+    assert_eq!(
+        (held.counter, polled(&mut first.send_completions).counter),
+        (0, 1)
+    );
     nop(&mut second);
     assert_eq!(polled(&mut second.send_completions).counter, 0);
 }

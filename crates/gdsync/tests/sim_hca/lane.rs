@@ -1,25 +1,27 @@
 //! A queue pair connected to itself, two memories, and the model beside it: every entry is compared in the ring, every completion
-//! in its slot, and the memories whenever nothing is under way.
+//! in its slot, and the memories whenever nothing is in progress.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use gdrcopy::{BackendKind, Gdr};
 use gdsync::hca::sim::SimHca;
-use gdsync::hca::{Access, Hca, Patience, QueuePair, Region, Request};
+use gdsync::hca::{Access, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::queue::{CompletionQueue, Prepared};
-use gdsync::wire::{Completion, DataSegment, Entry, Operation, RemoteAddress};
-use gdsync::{Home, Place, Supply};
+use gdsync::wire::{Completion, DataSegment, Operation, RemoteAddress, Wqe};
+use gdsync::{Allocator, MemoryLocation, Place};
 use gpu::{Gpu, Stream};
 
 use super::model::{Address, MEMORY, Model, Op, Random};
-use super::table::{COMPARE_SWAP, CompletionEntry, FETCH_ADD, NOP, READ, SEND, SEND_IMM, WRITE, WRITE_IMM};
+use super::table::{
+    COMPARE_SWAP, CompletionEntry, FETCH_ADD, NOP, READ, SEND, SEND_IMM, WRITE, WRITE_IMM,
+};
 
 /// The end of every wait: nothing here takes nearly as long.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-pub fn supply() -> Supply {
-    Supply::new(Gpu::sim(), Some(Gdr::open_with(BackendKind::Sim).unwrap()))
+pub fn allocator() -> Allocator {
+    Allocator::new(Gpu::sim(), Some(Gdr::open_with(BackendKind::Sim).unwrap()))
 }
 
 /// Calls again and again until something comes.
@@ -30,7 +32,7 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(begun.elapsed() < PATIENCE, "nothing came of it: {what}");
+        assert!(begun.elapsed() < TIMEOUT, "nothing came of it: {what}");
         asked += 1;
         match asked {
             0..1000 => std::thread::yield_now(),
@@ -54,12 +56,17 @@ pub fn bytes(place: &Place) -> Vec<u8> {
 #[derive(Debug)]
 pub struct Registered {
     pub place: Place,
-    pub region: Region,
+    pub region: MemoryRegion,
 }
 
 impl Registered {
-    pub fn new(hca: &SimHca, supply: &Supply, home: Home, contents: &[u8]) -> Self {
-        let place = supply.place(home, contents.len()).unwrap();
+    pub fn new(
+        hca: &SimHca,
+        allocator: &Allocator,
+        location: MemoryLocation,
+        contents: &[u8],
+    ) -> Self {
+        let place = allocator.place(location, contents.len()).unwrap();
         place.write(0, contents).unwrap();
         let region = hca.register(&place, Access::ALL).unwrap();
         Self { place, region }
@@ -68,31 +75,43 @@ impl Registered {
     fn address(&self) -> Address {
         Address {
             base: self.place.address(),
-            key: self.region.local_key,
+            key: self.region.lkey,
         }
     }
 }
 
 /// Each of two streams has its side send to the other's, and waits for what it sent and for what came, so many times. The first side's
 /// memory was filled with 1, the second's with 2; after eight rounds half a KiB of each is in the other's.
-pub fn exchange(streams: &[Stream; 2], [one, two]: [(&mut QueuePair, &Registered); 2], rounds: u64) {
+pub fn exchange(
+    streams: &[Stream; 2],
+    [one, two]: [(&mut QueuePair, &Registered); 2],
+    rounds: u64,
+) {
     let memories = [one.1, two.1];
     let mut sides = [one, two];
     for round in 0..rounds {
         let offset = round % 8 * 64;
         for (pair, memory) in &mut sides {
-            pair.receive.post(&[memory.region.segment(1024 + offset, 64)]).unwrap();
+            pair.receive
+                .post(&[memory.region.segment(1024 + offset, 64)])
+                .unwrap();
         }
         for (stream, (pair, memory)) in streams.iter().zip(&mut sides) {
-            let entry = Entry::send(&[memory.region.segment(offset, 64)]).signalled();
-            let mut batch = pair.send.prepare(&entry).unwrap().operations().unwrap().to_vec();
+            let entry = Wqe::send(&[memory.region.segment(offset, 64)]).signalled();
+            let mut batch = pair
+                .send
+                .prepare(&entry)
+                .unwrap()
+                .operations()
+                .unwrap()
+                .to_vec();
             for queue in [&mut pair.send_completions, &mut pair.receive_completions] {
                 batch.extend(queue.take_wait().unwrap().operations(true).unwrap());
             }
             stream.batch(&batch).unwrap();
         }
         for (stream, (pair, _)) in streams.iter().zip(&mut sides) {
-            stream.synchronize_within(PATIENCE).unwrap();
+            stream.synchronize_within(TIMEOUT).unwrap();
             let sent = pair.send_completions.poll().unwrap().unwrap();
             pair.send.complete(&sent).unwrap();
             let received = pair.receive_completions.poll().unwrap().unwrap();
@@ -114,13 +133,13 @@ pub enum By {
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     pub request: Request,
-    pub memory: Home,
+    pub memory: MemoryLocation,
 }
 
 pub struct Lane {
     pub pair: QueuePair,
-    near: Registered,
-    far: Registered,
+    local: Registered,
+    peer: Registered,
     model: Model,
     shape: Shape,
     /// Completions of the send and the receive queue so far.
@@ -132,15 +151,16 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub fn new(hca: &SimHca, supply: &Supply, shape: Shape, random: &mut Random) -> Self {
+    pub fn new(hca: &SimHca, allocator: &Allocator, shape: Shape, random: &mut Random) -> Self {
         let pair = hca.create(&shape.request).unwrap();
-        hca.connect(pair.endpoint, pair.endpoint, Patience::default()).unwrap();
-        let (near, far) = (random.bytes(MEMORY), random.bytes(MEMORY));
+        hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default())
+            .unwrap();
+        let (local, peer) = (random.bytes(MEMORY), random.bytes(MEMORY));
         Self {
             pair,
-            near: Registered::new(hca, supply, shape.memory, &near),
-            far: Registered::new(hca, supply, shape.memory, &far),
-            model: Model::new(near, far),
+            local: Registered::new(hca, allocator, shape.memory, &local),
+            peer: Registered::new(hca, allocator, shape.memory, &peer),
+            model: Model::new(local, peer),
             shape,
             counts: [0; 2],
             expected: Default::default(),
@@ -162,7 +182,7 @@ impl Lane {
         let room: usize = pieces.iter().map(|&(_, length)| length as usize).sum();
         let rest = length.saturating_sub(room);
         pieces.push((random.below(MEMORY - rest), rest as u32));
-        let region = &self.far.region;
+        let region = &self.peer.region;
         let segments: Vec<DataSegment> = pieces
             .iter()
             .map(|&(offset, length)| region.segment(offset as u64, length))
@@ -192,12 +212,19 @@ impl Lane {
         let prepared = self.pair.send.prepare(&self.entry(&op)).unwrap();
         let index = prepared.counter();
         // What is in the ring is what the tables say.
-        let table = op.table(index, qpn, self.near.address(), self.far.address()).bytes();
+        let table = op
+            .table(index, qpn, self.local.address(), self.peer.address())
+            .bytes();
         let depth = self.shape.request.send_blocks as usize;
         for (position, block) in table.chunks(64).enumerate() {
             let slot = (usize::from(index) + position) % depth;
             let mut found = [0; 64];
-            self.pair.send.parts().ring.read(slot * 64, &mut found).unwrap();
+            self.pair
+                .send
+                .parts()
+                .ring
+                .read(slot * 64, &mut found)
+                .unwrap();
             assert_eq!(found[..], *block, "block {position} of {op:?}");
         }
         self.untold = !op.signalled;
@@ -236,7 +263,10 @@ impl Lane {
             }
         }
         if wait == By::Stream {
-            let queues = [&mut self.pair.send_completions, &mut self.pair.receive_completions];
+            let queues = [
+                &mut self.pair.send_completions,
+                &mut self.pair.receive_completions,
+            ];
             for (queue, expected) in queues.into_iter().zip(&self.expected) {
                 for _ in expected {
                     batch.extend(queue.take_wait().unwrap().operations(false).unwrap());
@@ -279,10 +309,16 @@ impl Lane {
         assert!(self.pair.receive_completions.poll().unwrap().is_none());
     }
 
-    /// Both memories are what the model says. Nothing may be under way.
+    /// Both memories are what the model says. Nothing may be in progress.
     pub fn compare(&self) {
-        assert!(bytes(&self.near.place) == self.model.near, "the near memory differs");
-        assert!(bytes(&self.far.place) == self.model.far, "the far memory differs");
+        assert!(
+            bytes(&self.local.place) == self.model.local,
+            "the near memory differs"
+        );
+        assert!(
+            bytes(&self.peer.place) == self.model.peer,
+            "the far memory differs"
+        );
     }
 
     /// Completions polled of each queue.
@@ -291,8 +327,8 @@ impl Lane {
     }
 
     /// The entry by the crate's own types.
-    fn entry(&self, op: &Op) -> Entry {
-        let remote: RemoteAddress = self.far.region.remote(op.remote as u64);
+    fn entry(&self, op: &Op) -> Wqe {
+        let remote: RemoteAddress = self.peer.region.remote(op.remote as u64);
         let immediate = op.has_immediate().then_some(op.immediate);
         let operation = match op.opcode {
             NOP => Operation::Nop,
@@ -304,16 +340,19 @@ impl Lane {
                 compare: op.second,
                 swap: op.first,
             },
-            FETCH_ADD => Operation::FetchAdd { remote, add: op.first },
+            FETCH_ADD => Operation::FetchAdd {
+                remote,
+                add: op.first,
+            },
             other => panic!("opcode {other}"),
         };
-        let near = &self.near.region;
+        let local = &self.local.region;
         let segments: Vec<DataSegment> = op
             .pieces
             .iter()
-            .map(|&(offset, length)| near.segment(offset as u64, length))
+            .map(|&(offset, length)| local.segment(offset as u64, length))
             .collect();
-        let mut entry = Entry::new(operation, &segments);
+        let mut entry = Wqe::new(operation, &segments);
         if let Some(bytes) = &op.inline {
             entry = entry.inline(bytes);
         }

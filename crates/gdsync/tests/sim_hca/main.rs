@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod connection;
 mod errors;
 mod faults;
-mod joined;
 mod lane;
 mod model;
 mod operations;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::table::{
-    COMPARE_SWAP, CQ_UPDATE, CompletionEntry, FETCH_ADD, NOP, READ, SEND, SEND_IMM, SOLICITED, SendEntry, WRITE,
-    WRITE_IMM,
+    COMPARE_SWAP, CQ_UPDATE, CompletionEntry, FETCH_ADD, NOP, READ, SEND, SEND_IMM, SOLICITED,
+    SendEntry, WRITE, WRITE_IMM,
 };
 
 /// Bytes of each side's memory.
@@ -46,7 +46,7 @@ impl Op {
         matches!(self.opcode, WRITE_IMM | SEND_IMM)
     }
 
-    /// Whether it takes what is posted on the far side.
+    /// Whether it takes what is posted on the remote side.
     pub fn takes_receive(&self) -> bool {
         matches!(self.opcode, SEND | SEND_IMM | WRITE_IMM)
     }
@@ -59,17 +59,24 @@ impl Op {
     }
 
     /// The entry as the tables have it.
-    pub fn table(&self, index: u16, qpn: u32, near: Address, far: Address) -> SendEntry {
+    pub fn table(&self, index: u16, qpn: u32, local: Address, peer: Address) -> SendEntry {
         let signalled = if self.signalled { CQ_UPDATE } else { 0 };
         let solicited = if self.solicited { SOLICITED } else { 0 };
-        let piece = |&(offset, length): &(usize, u32)| (length, near.key, near.base + offset as u64);
+        let piece =
+            |&(offset, length): &(usize, u32)| (length, local.key, local.base + offset as u64);
         SendEntry {
             opcode: self.opcode,
             index,
             qpn,
             flags: signalled | solicited,
-            immediate: if self.has_immediate() { self.immediate } else { 0 },
-            remote: self.has_remote().then(|| (far.base + self.remote as u64, far.key)),
+            immediate: if self.has_immediate() {
+                self.immediate
+            } else {
+                0
+            },
+            remote: self
+                .has_remote()
+                .then(|| (peer.base + self.remote as u64, peer.key)),
             atomic: match self.opcode {
                 COMPARE_SWAP => Some((self.first, self.second)),
                 FETCH_ADD => Some((self.first, 0)),
@@ -81,20 +88,20 @@ impl Op {
     }
 }
 
-/// Both memories, and what is posted on the far side.
+/// Both memories, and what is posted on the remote side.
 #[derive(Debug, Clone)]
 pub struct Model {
-    pub near: Vec<u8>,
-    pub far: Vec<u8>,
+    pub local: Vec<u8>,
+    pub peer: Vec<u8>,
     posted: VecDeque<(u16, Vec<(usize, u32)>)>,
     posts: u16,
 }
 
 impl Model {
-    pub fn new(near: Vec<u8>, far: Vec<u8>) -> Self {
+    pub fn new(local: Vec<u8>, peer: Vec<u8>) -> Self {
         Self {
-            near,
-            far,
+            local,
+            peer,
             posted: VecDeque::new(),
             posts: 0,
         }
@@ -106,23 +113,30 @@ impl Model {
     }
 
     /// Does an entry that starts at block `index`; the completions of the send and of the receive queue.
-    pub fn apply(&mut self, op: &Op, index: u16, qpn: u32) -> (Option<CompletionEntry>, Option<CompletionEntry>) {
+    pub fn apply(
+        &mut self,
+        op: &Op,
+        index: u16,
+        qpn: u32,
+    ) -> (Option<CompletionEntry>, Option<CompletionEntry>) {
         let outgoing = match &op.inline {
             Some(bytes) => bytes.clone(),
             None => op
                 .pieces
                 .iter()
-                .flat_map(|&(offset, length)| self.near[offset..offset + length as usize].to_vec())
+                .flat_map(|&(offset, length)| self.local[offset..offset + length as usize].to_vec())
                 .collect(),
         };
         let length = outgoing.len();
         let mut receive = None;
         let mut brought = Vec::new();
         match op.opcode {
-            WRITE | WRITE_IMM => self.far[op.remote..op.remote + length].copy_from_slice(&outgoing),
-            READ => brought = self.far[op.remote..op.remote + length].to_vec(),
+            WRITE | WRITE_IMM => {
+                self.peer[op.remote..op.remote + length].copy_from_slice(&outgoing)
+            }
+            READ => brought = self.peer[op.remote..op.remote + length].to_vec(),
             COMPARE_SWAP | FETCH_ADD => {
-                let word = &mut self.far[op.remote..op.remote + 8];
+                let word = &mut self.peer[op.remote..op.remote + 8];
                 brought = word.to_vec();
                 let old = u64::from_le_bytes(brought.clone().try_into().unwrap());
                 let new = match op.opcode {
@@ -137,7 +151,7 @@ impl Model {
         if op.takes_receive() {
             let (counter, pieces) = self.posted.pop_front().expect("something is posted");
             if op.opcode != WRITE_IMM {
-                scatter(&mut self.far, &pieces, &outgoing);
+                scatter(&mut self.peer, &pieces, &outgoing);
             }
             receive = Some(CompletionEntry {
                 opcode: match op.opcode {
@@ -154,7 +168,7 @@ impl Model {
                 ..CompletionEntry::default()
             });
         }
-        scatter(&mut self.near, &op.pieces, &brought);
+        scatter(&mut self.local, &op.pieces, &brought);
         let send = op.signalled.then(|| CompletionEntry {
             opcode: 0,
             byte_count: brought.len() as u32,
@@ -199,7 +213,11 @@ impl Random {
     /// `count` pieces of at most `longest` bytes, some of none.
     pub fn pieces(&mut self, count: usize, longest: usize) -> Vec<(usize, u32)> {
         let piece = |_| {
-            let length = if self.below(8) == 0 { 0 } else { self.below(longest) + 1 };
+            let length = if self.below(8) == 0 {
+                0
+            } else {
+                self.below(longest) + 1
+            };
             (self.below(MEMORY - length), length as u32)
         };
         (0..count).map(piece).collect()
@@ -231,4 +249,13 @@ impl Random {
 }
 
 /// All opcodes.
-pub const OPCODES: [u8; 8] = [NOP, WRITE, WRITE_IMM, SEND, SEND_IMM, READ, COMPARE_SWAP, FETCH_ADD];
+pub const OPCODES: [u8; 8] = [
+    NOP,
+    WRITE,
+    WRITE_IMM,
+    SEND,
+    SEND_IMM,
+    READ,
+    COMPARE_SWAP,
+    FETCH_ADD,
+];

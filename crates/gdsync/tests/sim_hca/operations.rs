@@ -1,11 +1,11 @@
 //! Every operation, signalled or not, inline or of pieces, in queues of every depth, over several passes of everything that counts.
 
-use gdsync::Home;
+use gdsync::MemoryLocation;
 use gdsync::hca::Request;
 use gdsync::hca::sim::SimHca;
 use gdsync::queue::Waiting;
 
-use super::lane::{By, Lane, Shape, supply};
+use super::lane::{By, Lane, Shape, allocator};
 use super::model::{OPCODES, Op, Random};
 use super::table::{NOP, SEND};
 
@@ -49,8 +49,8 @@ fn variants(random: &mut Random) -> Vec<Op> {
 
 #[test]
 fn every_operation_in_queues_of_every_depth_over_three_passes() {
-    let supply = supply();
-    let hca = SimHca::new(supply.clone()).unwrap();
+    let allocator = allocator();
+    let hca = SimHca::new(allocator.clone()).unwrap();
     let mut random = Random(1);
     for (depth, completions) in [
         (1, 1),
@@ -67,16 +67,24 @@ fn every_operation_in_queues_of_every_depth_over_three_passes() {
         (2048, 16),
         (4096, 256),
     ] {
-        let home = if depth % 3 == 1 { Home::Gpu } else { Home::Host };
+        let location = if depth % 3 == 1 {
+            MemoryLocation::Gpu
+        } else {
+            MemoryLocation::Host
+        };
         let shape = Shape {
             request: Request {
-                waiting: if depth == 32 { Waiting::WithoutNor } else { Waiting::Nor },
-                completions: home,
+                waiting: if depth == 32 {
+                    Waiting::WithoutNor
+                } else {
+                    Waiting::Nor
+                },
+                completions: location,
                 ..request(depth, completions)
             },
-            memory: home,
+            memory: location,
         };
-        let mut lane = Lane::new(&hca, &supply, shape, &mut random);
+        let mut lane = Lane::new(&hca, &allocator, shape, &mut random);
         let (mut blocks, mut rounds) = (0, 0);
         while blocks < 3 * depth + 1 || rounds < 1 {
             for op in variants(&mut random) {
@@ -85,7 +93,8 @@ fn every_operation_in_queues_of_every_depth_over_three_passes() {
                 }
                 let before = lane.pair.send.parts().blocks - lane.pair.send.free();
                 lane.prepare(&op, &mut random);
-                blocks += (lane.pair.send.parts().blocks - lane.pair.send.free()).saturating_sub(before);
+                blocks +=
+                    (lane.pair.send.parts().blocks - lane.pair.send.free()).saturating_sub(before);
                 if random.below(4) == 0 {
                     lane.settle(By::Cpu, By::Cpu, None);
                     if random.below(4) == 0 {
@@ -109,15 +118,15 @@ fn every_operation_in_queues_of_every_depth_over_three_passes() {
 
 #[test]
 fn the_counter_of_blocks_goes_round_three_times() {
-    let supply = supply();
-    let hca = SimHca::new(supply.clone()).unwrap();
+    let allocator = allocator();
+    let hca = SimHca::new(allocator.clone()).unwrap();
     let mut random = Random(2);
-    let memory = Home::Host;
+    let memory = MemoryLocation::Host;
     let shape = Shape {
         request: request(1024, 64),
         memory,
     };
-    let mut lane = Lane::new(&hca, &supply, shape, &mut random);
+    let mut lane = Lane::new(&hca, &allocator, shape, &mut random);
     let most = 62 * 16 - 4;
     let mut blocks = 0;
     while blocks < 3 * 65536 + 100 {
@@ -145,17 +154,17 @@ fn the_counter_of_blocks_goes_round_three_times() {
 
 #[test]
 fn the_counter_of_receives_goes_round() {
-    let supply = supply();
-    let hca = SimHca::new(supply.clone()).unwrap();
+    let allocator = allocator();
+    let hca = SimHca::new(allocator.clone()).unwrap();
     let mut random = Random(3);
     let shape = Shape {
         request: Request {
             receives: 16,
             ..request(64, 32)
         },
-        memory: Home::Host,
+        memory: MemoryLocation::Host,
     };
-    let mut lane = Lane::new(&hca, &supply, shape, &mut random);
+    let mut lane = Lane::new(&hca, &allocator, shape, &mut random);
     for number in 0..65536 + 1000 {
         let op = Op {
             opcode: SEND,

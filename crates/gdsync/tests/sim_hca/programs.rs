@@ -1,44 +1,44 @@
 //! Random programs: a few entries on a few queue pairs, rung one by one or together, by the CPU or a stream, waited for by either.
 
-use gdsync::Home;
+use gdsync::MemoryLocation;
 use gdsync::hca::Request;
 use gdsync::hca::sim::SimHca;
 use gdsync::queue::Waiting;
 
-use super::lane::{By, Lane, PATIENCE, Shape, supply};
+use super::lane::{By, Lane, Shape, TIMEOUT, allocator};
 use super::model::{OPCODES, Random};
 
 /// Three lanes of different queues, which live through many programs so that everything wraps many times.
-fn lanes(hca: &SimHca, supply: &gdsync::Supply, random: &mut Random) -> Vec<Lane> {
-    let shape = |blocks, receives, completions, home, waiting| Shape {
+fn lanes(hca: &SimHca, allocator: &gdsync::Allocator, random: &mut Random) -> Vec<Lane> {
+    let shape = |blocks, receives, completions, location, waiting| Shape {
         request: Request {
             send_blocks: blocks,
             receives,
             receive_segments: 4,
             send_completions: completions,
             receive_completions: completions,
-            queues: home,
-            records: home,
-            completions: home,
+            queues: location,
+            records: location,
+            completions: location,
             waiting,
         },
-        memory: home,
+        memory: location,
     };
     [
-        shape(32, 4, 8, Home::Host, Waiting::Nor),
-        shape(64, 16, 4, Home::Gpu, Waiting::Nor),
-        shape(256, 64, 64, Home::Host, Waiting::WithoutNor),
+        shape(32, 4, 8, MemoryLocation::Host, Waiting::Nor),
+        shape(64, 16, 4, MemoryLocation::Gpu, Waiting::Nor),
+        shape(256, 64, 64, MemoryLocation::Host, Waiting::WithoutNor),
     ]
-    .map(|shape| Lane::new(hca, supply, shape, random))
+    .map(|shape| Lane::new(hca, allocator, shape, random))
     .into()
 }
 
 fn run(programs: u32, seed: u64, by_stream: usize) {
-    let supply = supply();
-    let hca = SimHca::new(supply.clone()).unwrap();
-    let stream = supply.gpu().stream().unwrap();
+    let allocator = allocator();
+    let hca = SimHca::new(allocator.clone()).unwrap();
+    let stream = allocator.gpu().stream().unwrap();
     let mut random = Random(seed);
-    let mut lanes = lanes(&hca, &supply, &mut random);
+    let mut lanes = lanes(&hca, &allocator, &mut random);
     for program in 0..programs {
         let streamed = random.below(by_stream) == 0;
         let some = random.below(3);
@@ -49,7 +49,11 @@ fn run(programs: u32, seed: u64, by_stream: usize) {
             for _ in 0..random.below(3) + 1 {
                 let opcode = OPCODES[random.below(OPCODES.len())];
                 let inline = random.below(2) == 0;
-                let count = if inline { random.below(150) } else { random.below(6) };
+                let count = if inline {
+                    random.below(150)
+                } else {
+                    random.below(6)
+                };
                 let op = random.op(opcode, count, inline);
                 lane.prepare(&op, &mut random);
             }
@@ -58,7 +62,7 @@ fn run(programs: u32, seed: u64, by_stream: usize) {
                 false => lane.ring(By::Cpu, By::Cpu, None),
             }
         }
-        if streamed && let Err(error) = stream.synchronize_within(PATIENCE) {
+        if streamed && let Err(error) = stream.synchronize_within(TIMEOUT) {
             panic!("program {program} of seed {seed}: {error}");
         }
         for lane in &mut lanes {

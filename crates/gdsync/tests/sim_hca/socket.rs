@@ -1,4 +1,4 @@
-//! HCAs joined over a socket: one that is right, and a far side that says by hand what no HCA says.
+//! HCAs joined over a socket: one that is right, and a remote side that says by hand what no HCA says.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,66 +6,68 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gdsync::hca::sim::{SimHca, socket};
-use gdsync::hca::{Endpoint, Hca, Patience, QueuePair, Request};
-use gdsync::wire::{Entry, Syndrome};
-use gdsync::{Error, Home};
-use socket::{Joined, Options};
+use gdsync::hca::{Endpoint, Hca, QueuePair, Request, RetryPolicy};
+use gdsync::wire::{Syndrome, Wqe};
+use gdsync::{Error, MemoryLocation};
+use socket::{Connection, Options};
 
-use super::lane::{PATIENCE, Registered, bytes, exchange, polled, supply, until};
+use super::lane::{Registered, TIMEOUT, allocator, bytes, exchange, polled, until};
 
-/// The links of these tests take a far side for gone only where they are to.
+/// The links of these tests take a remote side for gone only where they are to.
 const LONG: Options = Options {
-    patience: PATIENCE,
+    timeout: TIMEOUT,
     room: 256 << 20,
 };
 
 struct Side {
     // Before the HCA, or behind it: both must be well.
-    joined: Joined,
+    connection: Connection,
     hca: SimHca,
     pair: QueuePair,
     memory: Registered,
 }
 
 fn side(lid: u16, stream: UnixStream, options: Options) -> Side {
-    let supply = supply();
-    let hca = SimHca::with_lid(supply.clone(), lid).unwrap();
+    let allocator = allocator();
+    let hca = SimHca::with_lid(allocator.clone(), lid).unwrap();
     Side {
-        joined: socket::join(&hca, stream, options).unwrap(),
+        connection: socket::join(&hca, stream, options).unwrap(),
         pair: hca.create(&Request::default()).unwrap(),
-        memory: Registered::new(&hca, &supply, Home::Gpu, &[lid as u8; 4096]),
+        memory: Registered::new(&hca, &allocator, MemoryLocation::Gpu, &[lid as u8; 4096]),
         hca,
     }
 }
 
 fn sides(options: Options) -> [Side; 2] {
-    let (near, far) = UnixStream::pair().unwrap();
-    let other = std::thread::spawn(move || side(2, far, options));
-    let sides = [side(1, near, options), other.join().unwrap()];
+    let (local, peer) = UnixStream::pair().unwrap();
+    let other = std::thread::spawn(move || side(2, peer, options));
+    let sides = [side(1, local, options), other.join().unwrap()];
     let ends = sides.each_ref().map(|side| side.pair.endpoint);
-    for (side, far) in sides.iter().zip([ends[1], ends[0]]) {
-        side.hca.connect(side.pair.endpoint, far, Patience::default()).unwrap();
+    for (side, peer) in sides.iter().zip([ends[1], ends[0]]) {
+        side.hca
+            .connect(side.pair.endpoint, peer, RetryPolicy::default())
+            .unwrap();
     }
     sides
 }
 
 /// A side whose far one is this test: it has said hello as LID 2, and its queue pair 0x77 is what the pair is connected to.
 fn by_hand(options: Options) -> (Side, UnixStream) {
-    let (near, mut far) = UnixStream::pair().unwrap();
-    far.write_all(b"gdr-sim\n\x00\x01\x00\x02").unwrap();
-    let side = side(1, near, options);
+    let (local, mut peer) = UnixStream::pair().unwrap();
+    peer.write_all(b"gdr-sim\n\x00\x01\x00\x02").unwrap();
+    let side = side(1, local, options);
     let mut hello = [0; 12];
-    far.read_exact(&mut hello).unwrap();
+    peer.read_exact(&mut hello).unwrap();
     assert_eq!(hello, *b"gdr-sim\n\x00\x01\x00\x01");
     let there = Endpoint::new(2, 0x77);
     side.hca
-        .connect(side.pair.endpoint, there, Patience::default())
+        .connect(side.pair.endpoint, there, RetryPolicy::default())
         .unwrap();
-    (side, far)
+    (side, peer)
 }
 
 fn send(pair: &mut QueuePair, payload: &[u8]) {
-    let entry = Entry::send(&[]).inline(payload).signalled();
+    let entry = Wqe::send(&[]).inline(payload).signalled();
     pair.send.prepare(&entry).unwrap().ring().unwrap();
 }
 
@@ -74,18 +76,18 @@ fn fails(pair: &mut QueuePair, syndrome: Syndrome) {
     assert_eq!(completion.event.failed().unwrap().syndrome, syndrome);
 }
 
-fn ended(joined: &Joined) -> Arc<socket::Error> {
-    until("the link's end", || joined.ended())
+fn ended(connection: &Connection) -> Arc<socket::Error> {
+    until("the link's end", || connection.ended())
 }
 
 #[test]
 fn streams_of_both_sides_send_to_one_another() {
     let [mut one, mut two] = sides(LONG);
-    let (near, far) = (supply(), supply());
-    let streams = [near.gpu().stream().unwrap(), far.gpu().stream().unwrap()];
+    let (local, peer) = (allocator(), allocator());
+    let streams = [local.gpu().stream().unwrap(), peer.gpu().stream().unwrap()];
     let ends = [(&mut one.pair, &one.memory), (&mut two.pair, &two.memory)];
     exchange(&streams, ends, 50);
-    assert!(one.joined.ended().is_none() && two.joined.ended().is_none());
+    assert!(one.connection.ended().is_none() && two.connection.ended().is_none());
     assert!(one.hca.violations().is_empty() && two.hca.violations().is_empty());
 }
 
@@ -94,17 +96,22 @@ fn a_message_of_many_pieces_arrives_whole() {
     // More than a socket holds, and than is taken at once.
     const BYTES: usize = (5 << 20) + 3;
     let [mut one, two] = sides(LONG);
-    let supply = supply();
+    let allocator = allocator();
     let sent: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
-    let from = Registered::new(&one.hca, &supply, Home::Host, &sent);
-    let to = Registered::new(&two.hca, &supply, Home::Host, &vec![0xff; BYTES]);
+    let from = Registered::new(&one.hca, &allocator, MemoryLocation::Host, &sent);
+    let to = Registered::new(
+        &two.hca,
+        &allocator,
+        MemoryLocation::Host,
+        &vec![0xff; BYTES],
+    );
     let segment = from.region.segment(0, BYTES as u32);
-    let write = Entry::write(to.region.remote(0), &[segment]).signalled();
+    let write = Wqe::write(to.region.remote(0), &[segment]).signalled();
     one.pair.send.prepare(&write).unwrap().ring().unwrap();
     polled(&mut one.pair.send_completions);
     assert!(bytes(&to.place) == sent);
     from.place.write(0, &vec![0; BYTES]).unwrap();
-    let read = Entry::read(to.region.remote(0), &[segment]).signalled();
+    let read = Wqe::read(to.region.remote(0), &[segment]).signalled();
     one.pair.send.prepare(&read).unwrap().ring().unwrap();
     let completion = polled(&mut one.pair.send_completions);
     assert_eq!(completion.bytes as usize, BYTES);
@@ -117,23 +124,35 @@ fn whichever_side_is_dropped_and_in_whatever_order_the_other_is_told() {
         let [mut one, two] = sides(LONG);
         // Nothing is posted there: it is asked again and again.
         send(&mut one.pair, b"1");
-        let Side { joined, hca, pair, .. } = two;
+        let Side {
+            connection,
+            hca,
+            pair,
+            ..
+        } = two;
         match which {
-            0 => drop(joined),
+            0 => drop(connection),
             // Its link stands, and answers for it.
             1 => drop(hca),
             _ => drop(pair),
         }
         fails(&mut one.pair, Syndrome::TransportRetry);
         if which == 0 {
-            assert!(matches!(*ended(&one.joined), socket::Error::Closed));
+            assert!(matches!(*ended(&one.connection), socket::Error::Closed));
             let gone = one.hca.create(&Request::default()).unwrap();
             // Its own side of the link stands until it is dropped; then there is no way there.
             let there = Endpoint::new(2, 0x100);
-            one.hca.connect(gone.endpoint, there, Patience::default()).unwrap();
-            drop(one.joined);
-            let refused = one.hca.connect(gone.endpoint, there, Patience::default());
-            assert!(matches!(refused, Err(Error::Unreachable { lid: 2 })), "{refused:?}");
+            one.hca
+                .connect(gone.endpoint, there, RetryPolicy::default())
+                .unwrap();
+            drop(one.connection);
+            let refused = one
+                .hca
+                .connect(gone.endpoint, there, RetryPolicy::default());
+            assert!(
+                matches!(refused, Err(Error::Unreachable { lid: 2 })),
+                "{refused:?}"
+            );
         }
     }
 }
@@ -142,7 +161,10 @@ fn whichever_side_is_dropped_and_in_whatever_order_the_other_is_told() {
 fn what_was_done_before_a_link_is_dropped_is_answered() {
     for _ in 0..20 {
         let [mut one, mut two] = sides(LONG);
-        two.pair.receive.post(&[two.memory.region.segment(0, 64)]).unwrap();
+        two.pair
+            .receive
+            .post(&[two.memory.region.segment(0, 64)])
+            .unwrap();
         send(&mut one.pair, b"once");
         polled(&mut two.pair.receive_completions);
         drop(two);
@@ -154,62 +176,79 @@ fn what_was_done_before_a_link_is_dropped_is_answered() {
 #[test]
 fn a_link_can_be_made_again() {
     let [one, two] = sides(LONG);
-    let (Side { joined, hca, .. }, other) = (one, two.hca);
-    drop((joined, two.joined));
-    let (near, far) = UnixStream::pair().unwrap();
-    let thread = std::thread::spawn(move || (socket::join(&other, far, LONG).unwrap(), other));
-    let again = socket::join(&hca, near, LONG).unwrap();
+    let (
+        Side {
+            connection, hca, ..
+        },
+        other,
+    ) = (one, two.hca);
+    drop((connection, two.connection));
+    let (local, peer) = UnixStream::pair().unwrap();
+    let thread = std::thread::spawn(move || (socket::join(&other, peer, LONG).unwrap(), other));
+    let again = socket::join(&hca, local, LONG).unwrap();
     let (_there, _other) = thread.join().unwrap();
     assert!(again.ended().is_none());
 }
 
 #[test]
 fn equal_lids_are_told_on_both_sides_and_a_lid_that_is_reached_already_on_one() {
-    let (near, far) = UnixStream::pair().unwrap();
+    let (local, peer) = UnixStream::pair().unwrap();
     let join = |lid, stream| {
-        let hca = SimHca::with_lid(supply(), lid).unwrap();
+        let hca = SimHca::with_lid(allocator(), lid).unwrap();
         socket::join(&hca, stream, LONG).map(|_| ())
     };
-    let other = std::thread::spawn(move || join(7, far));
-    for refused in [join(7, near), other.join().unwrap()] {
+    let other = std::thread::spawn(move || join(7, peer));
+    for refused in [join(7, local), other.join().unwrap()] {
         let error = refused.unwrap_err();
-        assert!(matches!(error, socket::Error::SameLid { lid: 7 }), "{error:?}");
+        assert!(
+            matches!(error, socket::Error::SameLid { lid: 7 }),
+            "{error:?}"
+        );
         assert!(error.to_string().contains("SimHca::with_lid"), "{error}");
     }
 
-    let hca = SimHca::with_lid(supply(), 1).unwrap();
-    let third = SimHca::with_lid(supply(), 9).unwrap();
+    let hca = SimHca::with_lid(allocator(), 1).unwrap();
+    let third = SimHca::with_lid(allocator(), 9).unwrap();
     hca.join(&third);
-    let (near, mut far) = UnixStream::pair().unwrap();
-    far.write_all(b"gdr-sim\n\x00\x01\x00\x09").unwrap();
-    let refused = socket::join(&hca, near, LONG).unwrap_err();
-    assert!(matches!(refused, socket::Error::Taken { lid: 9 }), "{refused:?}");
+    let (local, mut peer) = UnixStream::pair().unwrap();
+    peer.write_all(b"gdr-sim\n\x00\x01\x00\x09").unwrap();
+    let refused = socket::join(&hca, local, LONG).unwrap_err();
+    assert!(
+        matches!(refused, socket::Error::Taken { lid: 9 }),
+        "{refused:?}"
+    );
     let mut rest = Vec::new();
-    far.read_to_end(&mut rest).unwrap();
+    peer.read_to_end(&mut rest).unwrap();
     assert_eq!(rest, b"gdr-sim\n\x00\x01\x00\x01");
 }
 
 #[test]
 fn what_is_no_hca_is_told() {
     let soon = Options {
-        patience: Duration::from_millis(50),
+        timeout: Duration::from_millis(50),
         ..LONG
     };
     let join = |said: &[u8], stays: bool, options| {
-        let (near, mut far) = UnixStream::pair().unwrap();
-        far.write_all(said).unwrap();
-        let far = stays.then_some(far);
-        let hca = SimHca::with_lid(supply(), 1).unwrap();
-        let refused = socket::join(&hca, near, options).unwrap_err();
-        drop(far);
+        let (local, mut peer) = UnixStream::pair().unwrap();
+        peer.write_all(said).unwrap();
+        let peer = stays.then_some(peer);
+        let hca = SimHca::with_lid(allocator(), 1).unwrap();
+        let refused = socket::join(&hca, local, options).unwrap_err();
+        drop(peer);
         gpu::sentence(&refused)
     };
     let http = join(b"HTTP/1.1 400", true, LONG);
     assert!(http.ends_with("it began with HTTP/1.1"), "{http}");
     let version = join(b"gdr-sim\n\x00\x02\x00\x05", true, LONG);
-    assert!(version.contains("speaks version 2 and this one 1"), "{version}");
+    assert!(
+        version.contains("speaks version 2 and this one 1"),
+        "{version}"
+    );
     let half = join(b"gdr-si", true, soon);
-    assert!(half.contains("did not say within 50 ms who it is"), "{half}");
+    assert!(
+        half.contains("did not say within 50 ms who it is"),
+        "{half}"
+    );
     // What was written may be refused before the end is read: both mean the same.
     let gone = join(b"", false, LONG);
     assert!(gone.contains("the far HCA is gone"), "{gone}");
@@ -218,53 +257,68 @@ fn what_is_no_hca_is_told() {
 #[test]
 fn a_far_side_that_stops_reading_or_answering_is_given_up() {
     let soon = Options {
-        patience: Duration::from_millis(100),
+        timeout: Duration::from_millis(100),
         ..LONG
     };
-    let (mut side, far) = by_hand(soon);
+    let (mut side, peer) = by_hand(soon);
     // While nothing is asked it may be silent.
     std::thread::sleep(Duration::from_millis(300));
-    assert!(side.joined.ended().is_none());
+    assert!(side.connection.ended().is_none());
     send(&mut side.pair, b"nobody answers");
     fails(&mut side.pair, Syndrome::TransportRetry);
-    assert!(matches!(*ended(&side.joined), socket::Error::Silent(_)));
-    drop(far);
+    assert!(matches!(*ended(&side.connection), socket::Error::Silent(_)));
+    drop(peer);
 
-    let (mut side, far) = by_hand(soon);
-    let large = Registered::new(&side.hca, &supply(), Home::Host, &vec![1; 8 << 20]);
-    let entry = Entry::send(&[large.region.segment(0, 8 << 20)]).signalled();
+    let (mut side, peer) = by_hand(soon);
+    let large = Registered::new(
+        &side.hca,
+        &allocator(),
+        MemoryLocation::Host,
+        &vec![1; 8 << 20],
+    );
+    let entry = Wqe::send(&[large.region.segment(0, 8 << 20)]).signalled();
     side.pair.send.prepare(&entry).unwrap().ring().unwrap();
     fails(&mut side.pair, Syndrome::TransportRetry);
-    assert!(matches!(*ended(&side.joined), socket::Error::NotRead(_)));
-    drop(far);
+    assert!(matches!(
+        *ended(&side.connection),
+        socket::Error::NotRead(_)
+    ));
+    drop(peer);
 }
 
 #[test]
 fn what_finds_no_room_to_wait_is_tried_again_until_it_does() {
     let narrow = Options { room: 1000, ..LONG };
     let [one, two] = sides(narrow);
-    let supply = supply();
-    let from = Registered::new(&one.hca, &supply, Home::Host, &[5; 1 << 16]);
-    let to = Registered::new(&two.hca, &supply, Home::Host, &[0; 8 << 16]);
+    let allocator = allocator();
+    let from = Registered::new(&one.hca, &allocator, MemoryLocation::Host, &[5; 1 << 16]);
+    let to = Registered::new(&two.hca, &allocator, MemoryLocation::Host, &[0; 8 << 16]);
     let mut pairs: Vec<(QueuePair, QueuePair)> = Vec::new();
     for _ in 0..8 {
         let request = Request::default();
-        let (near, far) = (one.hca.create(&request).unwrap(), two.hca.create(&request).unwrap());
-        let patience = Patience::default();
-        one.hca.connect(near.endpoint, far.endpoint, patience).unwrap();
-        two.hca.connect(far.endpoint, near.endpoint, patience).unwrap();
-        pairs.push((near, far));
+        let (local, peer) = (
+            one.hca.create(&request).unwrap(),
+            two.hca.create(&request).unwrap(),
+        );
+        let timeout = RetryPolicy::default();
+        one.hca
+            .connect(local.endpoint, peer.endpoint, timeout)
+            .unwrap();
+        two.hca
+            .connect(peer.endpoint, local.endpoint, timeout)
+            .unwrap();
+        pairs.push((local, peer));
     }
-    for (number, (near, _)) in (0..).zip(&mut pairs) {
+    for (number, (local, _)) in (0..).zip(&mut pairs) {
         for _ in 0..4 {
             let segment = from.region.segment(0, 1 << 16);
-            let entry = Entry::write(to.region.remote(number << 16), &[segment]).signalled();
-            near.send.prepare(&entry).unwrap().ring().unwrap();
+            let entry = Wqe::write(to.region.remote(number << 16), &[segment]).signalled();
+            local.send.prepare(&entry).unwrap().ring().unwrap();
         }
     }
-    for (near, _) in &mut pairs {
+    for (local, _) in &mut pairs {
         for _ in 0..4 {
-            let completion = polled(&mut near.send_completions);
+            let completion = polled(&mut local.send_completions);
             assert!(completion.event.failed().is_none(), "{completion:?}");
         }
     }
@@ -282,26 +336,32 @@ fn head(kind: u8, sequence: u8, more: &[(usize, u8)]) -> [u8; 64] {
 }
 
 /// A head that the HCA wrote.
-fn heard(far: &mut UnixStream) -> [u8; 64] {
+fn heard(peer: &mut UnixStream) -> [u8; 64] {
     let mut head = [0; 64];
-    far.set_read_timeout(Some(PATIENCE)).unwrap();
-    far.read_exact(&mut head).unwrap();
+    peer.set_read_timeout(Some(TIMEOUT)).unwrap();
+    peer.read_exact(&mut head).unwrap();
     head
 }
 
 #[test]
 fn an_hca_says_what_the_table_says_and_does_what_is_said_so() {
-    let (mut side, mut far) = by_hand(LONG);
+    let (mut side, mut peer) = by_hand(LONG);
     assert_eq!(side.pair.endpoint.qpn, 0x100);
     send(&mut side.pair, b"hi");
-    let asked = heard(&mut far);
+    let asked = heard(&mut peer);
     let mut expected = [0; 64];
-    (expected[0], expected[6], expected[11], expected[23], expected[63]) = (1, 1, 0x77, 1, 2);
+    (
+        expected[0],
+        expected[6],
+        expected[11],
+        expected[23],
+        expected[63],
+    ) = (1, 1, 0x77, 1, 2);
     assert_eq!(asked, expected);
     let mut payload = [0; 2];
-    far.read_exact(&mut payload).unwrap();
+    peer.read_exact(&mut payload).unwrap();
     assert_eq!(payload, *b"hi");
-    far.write_all(&head(16, 1, &[])).unwrap();
+    peer.write_all(&head(16, 1, &[])).unwrap();
     let done = polled(&mut side.pair.send_completions);
     assert!(done.event.failed().is_none());
 
@@ -310,25 +370,28 @@ fn an_hca_says_what_the_table_says_and_does_what_is_said_so() {
     let mut write = head(2, 9, &[(63, 3)]);
     write[24..32].copy_from_slice(&remote.address.to_be_bytes());
     write[32..36].copy_from_slice(&remote.key.to_be_bytes());
-    far.write_all(&write).unwrap();
-    far.write_all(b"abc").unwrap();
-    let answer = heard(&mut far);
-    assert_eq!((answer[0], answer[6], answer[11], answer[23]), (16, 1, 0x77, 9));
+    peer.write_all(&write).unwrap();
+    peer.write_all(b"abc").unwrap();
+    let answer = heard(&mut peer);
+    assert_eq!(
+        (answer[0], answer[6], answer[11], answer[23]),
+        (16, 1, 0x77, 9)
+    );
     assert_eq!(bytes(&side.memory.place)[15..20], *b"\x01abc\x01");
     let mut read = write;
     (read[0], read[23], read[47], read[63]) = (3, 10, 4, 0);
-    far.write_all(&read).unwrap();
-    let answer = heard(&mut far);
+    peer.write_all(&read).unwrap();
+    let answer = heard(&mut peer);
     assert_eq!((answer[0], answer[23], answer[63]), (16, 10, 4));
     let mut payload = [0; 4];
-    far.read_exact(&mut payload).unwrap();
+    peer.read_exact(&mut payload).unwrap();
     assert_eq!(payload, *b"abc\x01");
     // A key that is none is refused, and not the link ended.
     (read[23], read[35]) = (11, read[35] ^ 1);
-    far.write_all(&read).unwrap();
-    let answer = heard(&mut far);
+    peer.write_all(&read).unwrap();
+    let answer = heard(&mut peer);
     assert_eq!((answer[0], answer[2], answer[23]), (18, 2, 11));
-    assert!(side.joined.ended().is_none());
+    assert!(side.connection.ended().is_none());
 }
 
 #[test]
@@ -353,7 +416,12 @@ fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_
         ),
         (
             "half of what it brings",
-            [one(head(17, 1, &[])), one(head(1, 5, &[(60, 0x40)])), vec![0; 6]].concat(),
+            [
+                one(head(17, 1, &[])),
+                one(head(1, 5, &[(60, 0x40)])),
+                vec![0; 6],
+            ]
+            .concat(),
             "ended 1073741818 bytes before the end of its message at byte 64",
         ),
         (
@@ -380,14 +448,14 @@ fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_
         ("nothing", Vec::new(), "the far HCA is gone"),
     ];
     for (what, said, words) in cases {
-        let (mut side, mut far) = by_hand(LONG);
+        let (mut side, mut peer) = by_hand(LONG);
         send(&mut side.pair, b"asked");
-        heard(&mut far);
+        heard(&mut peer);
         let mut payload = [0; 5];
-        far.read_exact(&mut payload).unwrap();
-        far.write_all(&said).unwrap();
-        drop(far);
-        let why = gpu::sentence(&*ended(&side.joined));
+        peer.read_exact(&mut payload).unwrap();
+        peer.write_all(&said).unwrap();
+        drop(peer);
+        let why = gpu::sentence(&*ended(&side.connection));
         if what == "a request twice" && !why.contains(words) {
             // The first was answered before the second was read.
             assert!(why.contains("the far HCA is gone"), "{why}");
@@ -398,9 +466,13 @@ fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_
         assert!(completion.event.failed().is_some(), "{what}");
         // The HCA goes on with others.
         let mut own = side.hca.create(&Request::default()).unwrap();
-        let patience = Patience::default();
-        side.hca.connect(own.endpoint, own.endpoint, patience).unwrap();
-        own.receive.post(&[side.memory.region.segment(0, 64)]).unwrap();
+        let timeout = RetryPolicy::default();
+        side.hca
+            .connect(own.endpoint, own.endpoint, timeout)
+            .unwrap();
+        own.receive
+            .post(&[side.memory.region.segment(0, 64)])
+            .unwrap();
         send(&mut own, b"well");
         assert!(polled(&mut own.send_completions).event.failed().is_none());
     }
@@ -409,20 +481,26 @@ fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_
 #[test]
 fn a_process_of_another_user_is_not_joined() {
     if !rustix::process::geteuid().is_root() {
-        assert!(std::env::var_os("CI").is_none(), "SKIP: another user needs root");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "SKIP: another user needs root"
+        );
         return;
     }
     let nobody = rustix::process::Uid::from_raw(65_534);
     // The kernel notes for each end who made the pair: here a thread that is nobody's.
-    let (near, _far) = std::thread::spawn(move || {
+    let (local, _peer) = std::thread::spawn(move || {
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         UnixStream::pair().unwrap()
     })
     .join()
     .unwrap();
-    let hca = SimHca::with_lid(supply(), 1).unwrap();
-    match socket::join(&hca, near, LONG) {
-        Err(socket::Error::OtherUser { near: 0, far: 65_534 }) => {}
+    let hca = SimHca::with_lid(allocator(), 1).unwrap();
+    match socket::join(&hca, local, LONG) {
+        Err(socket::Error::OtherUser {
+            local: 0,
+            peer: 65_534,
+        }) => {}
         other => panic!("{other:?}"),
     }
 }

@@ -1,19 +1,19 @@
 //! Streams alone: work that is put in ahead, and done in the order of the stream without the CPU.
 
-use gdsync::Home;
+use gdsync::MemoryLocation;
 use gdsync::hca::sim::SimHca;
-use gdsync::hca::{Access, Hca, Patience, QueuePair, Request};
+use gdsync::hca::{Access, Hca, QueuePair, Request, RetryPolicy};
 use gdsync::queue::Waiting;
-use gdsync::wire::Entry;
+use gdsync::wire::Wqe;
 use gpu::{Allocation, Compare, MemoryOperation};
 
-use super::lane::{PATIENCE, Registered, bytes, polled, supply};
+use super::lane::{Registered, TIMEOUT, allocator, bytes, polled};
 
 fn connected(hca: &SimHca, request: &Request) -> [QueuePair; 2] {
     let pairs = [hca.create(request).unwrap(), hca.create(request).unwrap()];
     let [one, two] = pairs.each_ref().map(|pair| pair.endpoint);
-    hca.connect(one, two, Patience::default()).unwrap();
-    hca.connect(two, one, Patience::default()).unwrap();
+    hca.connect(one, two, RetryPolicy::default()).unwrap();
+    hca.connect(two, one, RetryPolicy::default()).unwrap();
     pairs
 }
 
@@ -21,60 +21,91 @@ fn connected(hca: &SimHca, request: &Request) -> [QueuePair; 2] {
 #[test]
 fn a_ball_goes_to_and_fro_between_two_streams_without_the_cpu() {
     const ROUNDS: u32 = 40;
-    for (home, waiting) in [
-        (Home::Host, Waiting::Nor),
-        (Home::Gpu, Waiting::Nor),
-        (Home::Host, Waiting::WithoutNor),
+    for (location, waiting) in [
+        (MemoryLocation::Host, Waiting::Nor),
+        (MemoryLocation::Gpu, Waiting::Nor),
+        (MemoryLocation::Host, Waiting::WithoutNor),
     ] {
-        let supply = supply();
-        let hca = SimHca::new(supply.clone()).unwrap();
+        let allocator = allocator();
+        let hca = SimHca::new(allocator.clone()).unwrap();
         let request = Request {
-            queues: home,
-            records: home,
-            completions: home,
+            queues: location,
+            records: location,
+            completions: location,
             waiting,
             ..Request::default()
         };
-        let [mut near, mut far] = connected(&hca, &request);
-        let memory = [0, 1].map(|_| Registered::new(&hca, &supply, home, &[0; 4096]));
+        let [mut local, mut peer] = connected(&hca, &request);
+        let memory = [0, 1].map(|_| Registered::new(&hca, &allocator, location, &[0; 4096]));
         memory[0].place.write(0, b"the ball").unwrap();
         for round in 0..u64::from(ROUNDS) {
-            far.receive.post(&[memory[1].region.segment(round * 8, 8)]).unwrap();
-            near.receive
+            peer.receive
+                .post(&[memory[1].region.segment(round * 8, 8)])
+                .unwrap();
+            local
+                .receive
                 .post(&[memory[0].region.segment((round + 1) * 8, 8)])
                 .unwrap();
         }
-        let gate = supply.place(Home::Host, 4).unwrap();
-        let streams = [0, 1].map(|_| supply.gpu().stream().unwrap());
-        streams[0].batch(&[gate.wait32(0, 1, Compare::Eq).unwrap()]).unwrap();
+        let gate = allocator.place(MemoryLocation::Host, 4).unwrap();
+        let streams = [0, 1].map(|_| allocator.gpu().stream().unwrap());
+        streams[0]
+            .batch(&[gate.wait32(0, 1, Compare::Eq).unwrap()])
+            .unwrap();
         for round in 0..u64::from(ROUNDS) {
-            let throw = Entry::send(&[memory[0].region.segment(round * 8, 8)]).signalled();
-            let back = Entry::send(&[memory[1].region.segment(round * 8, 8)]).signalled();
-            let mut batch = near.send.prepare(&throw).unwrap().operations().unwrap().to_vec();
-            batch.extend(near.send_completions.take_wait().unwrap().operations(false).unwrap());
-            batch.extend(near.receive_completions.take_wait().unwrap().operations(true).unwrap());
+            let throw = Wqe::send(&[memory[0].region.segment(round * 8, 8)]).signalled();
+            let back = Wqe::send(&[memory[1].region.segment(round * 8, 8)]).signalled();
+            let mut batch = local
+                .send
+                .prepare(&throw)
+                .unwrap()
+                .operations()
+                .unwrap()
+                .to_vec();
+            batch.extend(
+                local
+                    .send_completions
+                    .take_wait()
+                    .unwrap()
+                    .operations(false)
+                    .unwrap(),
+            );
+            batch.extend(
+                local
+                    .receive_completions
+                    .take_wait()
+                    .unwrap()
+                    .operations(true)
+                    .unwrap(),
+            );
             streams[0].batch(&batch).unwrap();
-            let mut batch = far
+            let mut batch = peer
                 .receive_completions
                 .take_wait()
                 .unwrap()
                 .operations(true)
                 .unwrap()
                 .to_vec();
-            batch.extend(far.send.prepare(&back).unwrap().operations().unwrap());
-            batch.extend(far.send_completions.take_wait().unwrap().operations(false).unwrap());
+            batch.extend(peer.send.prepare(&back).unwrap().operations().unwrap());
+            batch.extend(
+                peer.send_completions
+                    .take_wait()
+                    .unwrap()
+                    .operations(false)
+                    .unwrap(),
+            );
             streams[1].batch(&batch).unwrap();
         }
         assert!(!streams[0].is_idle().unwrap() && !streams[1].is_idle().unwrap());
-        assert!(near.send_completions.poll().unwrap().is_none());
+        assert!(local.send_completions.poll().unwrap().is_none());
         gate.store_u32(0, 1).unwrap();
         for stream in &streams {
-            stream.synchronize_within(PATIENCE).unwrap();
+            stream.synchronize_within(TIMEOUT).unwrap();
         }
         // The streams have seen all of it, so all of it is there.
         let end = ROUNDS as usize * 8;
         assert_eq!(bytes(&memory[0].place)[end..end + 8], *b"the ball");
-        for pair in [&mut near, &mut far] {
+        for pair in [&mut local, &mut peer] {
             for number in 0..ROUNDS {
                 let sent = pair.send_completions.poll().unwrap().unwrap();
                 assert_eq!(pair.send.complete(&sent).unwrap(), u64::from(number));
@@ -89,68 +120,78 @@ fn a_ball_goes_to_and_fro_between_two_streams_without_the_cpu() {
 /// What a stream wrote before a doorbell is sent, and what arrived is there for what the stream does after the wait.
 #[test]
 fn data_is_in_the_order_of_the_stream() {
-    let supply = supply();
-    let hca = SimHca::new(supply.clone()).unwrap();
-    let [mut near, _far] = connected(&hca, &Request::default());
-    let memory = supply.gpu().allocate(Allocation::Malloc, 4096).unwrap();
+    let allocator = allocator();
+    let hca = SimHca::new(allocator.clone()).unwrap();
+    let [mut local, _peer] = connected(&hca, &Request::default());
+    let memory = allocator.gpu().allocate(Allocation::Malloc, 4096).unwrap();
     let gdr = gdrcopy::Gdr::open_with(gdrcopy::BackendKind::Sim).unwrap();
     let place = gdsync::Place::device(memory.clone(), &gdr).unwrap();
     let region = hca.register(&place, Access::ALL).unwrap();
-    let stream = supply.gpu().stream().unwrap();
+    let stream = allocator.gpu().stream().unwrap();
     for round in 1..200_u32 {
-        let write = Entry::write(region.remote(1024), &[region.segment(0, 512)]).signalled();
-        let prepared = near.send.prepare(&write).unwrap();
-        let wait = near.send_completions.take_wait().unwrap();
+        let write = Wqe::write(region.remote(1024), &[region.segment(0, 512)]).signalled();
+        let prepared = local.send.prepare(&write).unwrap();
+        let wait = local.send_completions.take_wait().unwrap();
         stream.fill_words(&memory, 0, 128, round).unwrap();
         stream.batch(&prepared.operations().unwrap()).unwrap();
         stream.batch(&wait.operations(true).unwrap()).unwrap();
         stream.copy(&memory, 2048, &memory, 1024, 512).unwrap();
         stream.fill_words(&memory, 0, 128, 0).unwrap();
-        stream.synchronize_within(PATIENCE).unwrap();
+        stream.synchronize_within(TIMEOUT).unwrap();
         let mut seen = [0; 512];
         stream.read(&memory, 2048, &mut seen).unwrap();
-        assert!(seen.chunks(4).all(|word| word == round.to_le_bytes()), "round {round}");
-        let completion = near.send_completions.poll().unwrap().unwrap();
-        near.send.complete(&completion).unwrap();
+        assert!(
+            seen.chunks(4).all(|word| word == round.to_le_bytes()),
+            "round {round}"
+        );
+        let completion = local.send_completions.poll().unwrap().unwrap();
+        local.send.complete(&completion).unwrap();
     }
 }
 
 /// One doorbell sends all that was prepared before it, also of a stream.
 #[test]
 fn the_last_doorbell_rings_for_all() {
-    let supply = supply();
-    let hca = SimHca::new(supply.clone()).unwrap();
-    let [mut near, _far] = connected(&hca, &Request::default());
-    let memory = Registered::new(&hca, &supply, Home::Host, &[0; 64]);
-    let stream = supply.gpu().stream().unwrap();
+    let allocator = allocator();
+    let hca = SimHca::new(allocator.clone()).unwrap();
+    let [mut local, _peer] = connected(&hca, &Request::default());
+    let memory = Registered::new(&hca, &allocator, MemoryLocation::Host, &[0; 64]);
+    let stream = allocator.gpu().stream().unwrap();
     let mut last = None;
     for position in 0..20_u8 {
-        let write = Entry::write(memory.region.remote(position.into()), &[]).inline(&[position + 1]);
-        let write = if position == 19 { write.signalled() } else { write };
-        last = Some(near.send.prepare(&write).unwrap());
+        let write = Wqe::write(memory.region.remote(position.into()), &[]).inline(&[position + 1]);
+        let write = if position == 19 {
+            write.signalled()
+        } else {
+            write
+        };
+        last = Some(local.send.prepare(&write).unwrap());
     }
     stream.batch(&last.unwrap().operations().unwrap()).unwrap();
-    let completion = polled(&mut near.send_completions);
-    assert_eq!(near.send.complete(&completion).unwrap(), 19);
+    let completion = polled(&mut local.send_completions);
+    assert_eq!(local.send.complete(&completion).unwrap(), 19);
     assert!(bytes(&memory.place)[..20].iter().copied().eq(1..=20));
-    assert_eq!(near.send.pending(), 0);
+    assert_eq!(local.send.pending(), 0);
 }
 
 /// A stream that waits for what never comes is released by the word it watches, and by nothing else.
 #[test]
 fn a_wait_can_be_released_by_writing_its_word() {
-    let supply = supply();
-    let hca = SimHca::new(supply.clone()).unwrap();
-    let [mut near, _far] = connected(&hca, &Request::default());
-    let stream = supply.gpu().stream().unwrap();
-    let wait = near.send_completions.take_wait().unwrap();
+    let allocator = allocator();
+    let hca = SimHca::new(allocator.clone()).unwrap();
+    let [mut local, _peer] = connected(&hca, &Request::default());
+    let stream = allocator.gpu().stream().unwrap();
+    let wait = local.send_completions.take_wait().unwrap();
     stream.batch(&wait.operations(false).unwrap()).unwrap();
     assert!(!stream.is_idle().unwrap());
-    let done = supply.place(Home::Host, 4).unwrap();
+    let done = allocator.place(MemoryLocation::Host, 4).unwrap();
     let mark: MemoryOperation = done.write32(0, 7).unwrap();
     stream.batch(&[mark]).unwrap();
     assert_eq!(done.load_u32(0).unwrap(), 0);
     wait.word().store_u32(0, 0).unwrap();
-    stream.synchronize_within(PATIENCE).unwrap();
-    assert_eq!((done.load_u32(0).unwrap(), wait.busy().load_u32(0).unwrap()), (7, 0));
+    stream.synchronize_within(TIMEOUT).unwrap();
+    assert_eq!(
+        (done.load_u32(0).unwrap(), wait.busy().load_u32(0).unwrap()),
+        (7, 0)
+    );
 }

@@ -89,7 +89,8 @@ impl CompletionEntry {
             bytes[54] = vendor;
             bytes[55] = syndrome;
         }
-        bytes[56..60].copy_from_slice(&((u32::from(self.send_opcode) << 24) | self.qpn).to_be_bytes());
+        bytes[56..60]
+            .copy_from_slice(&((u32::from(self.send_opcode) << 24) | self.qpn).to_be_bytes());
         bytes[60..62].copy_from_slice(&self.counter.to_be_bytes());
         bytes[63] = (self.opcode << 4) | (u8::from(self.solicited) << 1) | u8::from(owner);
         bytes

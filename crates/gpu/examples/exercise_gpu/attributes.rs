@@ -22,10 +22,16 @@ pub fn of(gpu: &Gpu) -> Outcome {
     let mut words = String::new();
     for &(name, attribute) in Attribute::NAMED {
         let value = gpu.attribute(attribute)?;
-        let value = value.map_or_else(|| "unknown to the driver".to_owned(), |value| value.to_string());
+        let value = value.map_or_else(
+            || "unknown to the driver".to_owned(),
+            |value| value.to_string(),
+        );
         words += &format!("\n      {name} {value}");
     }
     let unknown = gpu.attribute(Attribute(100_000))?;
-    crate::ensure(unknown.is_none(), "an attribute that does not exist has a value")?;
+    crate::ensure(
+        unknown.is_none(),
+        "an attribute that does not exist has a value",
+    )?;
     Ok(words)
 }

@@ -6,14 +6,19 @@ use gpu::{Allocation, Compare, Error, Gpu, MemoryOperation};
 
 use crate::{Outcome, Report, ensure};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const MOMENT: Duration = Duration::from_millis(5);
 
 /// Condition, value, a word that does not satisfy it, one that does.
 const CASES: [(Compare, u64, u64, u64); 7] = [
     (Compare::Geq, 5, 4, 5),
     (Compare::Geq, 0xffff_ffff, 0xffff_fffe, 0x1_0000_0003),
-    (Compare::Geq, 5, 0x8000_0005_8000_0005, 0x7000_0000_0000_0006),
+    (
+        Compare::Geq,
+        5,
+        0x8000_0005_8000_0005,
+        0x7000_0000_0000_0006,
+    ),
     (Compare::Eq, 7, 8, 7),
     (Compare::And, 0x0100_0000, 0xfeff_ffff, 0x0100_0000),
     (Compare::Nor, 0xffff_ffff_feff_ffff, 0x0100_0000, 0),
@@ -40,14 +45,14 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
     report.maybe("flush of remote writes as an operation", || {
         let stream = gpu.stream()?;
         stream.batch(&[MemoryOperation::flush_remote_writes()])?;
-        stream.synchronize_within(PATIENCE)?;
+        stream.synchronize_within(TIMEOUT)?;
         Ok(String::new())
     })?;
     report.maybe("flush of remote writes behind a wait", || {
         let stream = gpu.stream()?;
         let word = gpu.pinned(4)?;
         stream.batch(&[MemoryOperation::wait32(&word, 0, 0, Compare::Eq)?.flushed()])?;
-        stream.synchronize_within(PATIENCE)?;
+        stream.synchronize_within(TIMEOUT)?;
         Ok(String::new())
     })?;
     report.maybe("flush of remote writes by the host", || {
@@ -63,17 +68,22 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
         let word = gpu.allocate(Allocation::Managed, 4)?;
         stream.fill(&word, 0, 4, 0)?;
         stream.batch(&[MemoryOperation::wait32(&word, 0, 0, Compare::Eq)?])?;
-        stream.synchronize_within(PATIENCE)?;
+        stream.synchronize_within(TIMEOUT)?;
         Ok(String::new())
     })?;
-    report.trial("round trip CPU store, stream wait, stream write, CPU load", || {
-        poll_latency(gpu)
-    })?;
+    report.trial(
+        "round trip CPU store, stream wait, stream write, CPU load",
+        || poll_latency(gpu),
+    )?;
     report.trial("batch of 1000 operations", || long_batch(gpu))?;
-    report.trial("ping-pong kernel, flag written by a second stream", || ping_pong(gpu))?;
+    report.trial("ping-pong kernel, flag written by a second stream", || {
+        ping_pong(gpu)
+    })?;
     report.trial("ping-pong kernel, stopped", || stopped(gpu))?;
     report
-        .trial("a wait that does not end is seen, and released", || timeout(gpu))
+        .trial("a wait that does not end is seen, and released", || {
+            timeout(gpu)
+        })
         .map_err(Into::into)
 }
 
@@ -96,7 +106,7 @@ fn waits(gpu: &Gpu, wide: bool, compare: Compare, value: u64, before: u64, after
     };
     other.batch(&[release])?;
     // Where it does not end, nothing here could end it: the other stream may wait behind it (`Stream::batch` says when).
-    stream.synchronize_within(PATIENCE)?;
+    stream.synchronize_within(TIMEOUT)?;
     ensure(waited, "it did not wait")?;
     Ok(String::new())
 }
@@ -115,20 +125,23 @@ fn writes(gpu: &Gpu) -> Outcome {
     first.batch(&[MemoryOperation::write32(&device, 0, 3)?])?;
     let start = Instant::now();
     while host.load_u32(0)? != 9 {
-        ensure(start.elapsed() < PATIENCE, "the last write did not arrive")?;
+        ensure(start.elapsed() < TIMEOUT, "the last write did not arrive")?;
     }
     ensure(
         host.load_u64(8)? == 0x1122_3344_5566_7788,
         "the writes are out of order",
     )?;
-    second.synchronize_within(PATIENCE)?;
+    second.synchronize_within(TIMEOUT)?;
     let event = gpu.event()?;
     first.fill(&device, 32, 4, 0x5a)?;
     first.record(&event)?;
     second.wait(&event)?;
     second.download(&host, 32, &device, 32, 4)?;
-    second.synchronize_within(PATIENCE)?;
-    ensure(host.load_u32(32)? == 0x5a5a_5a5a, "the event did not order the copy")?;
+    second.synchronize_within(TIMEOUT)?;
+    ensure(
+        host.load_u32(32)? == 0x5a5a_5a5a,
+        "the event did not order the copy",
+    )?;
     Ok(String::new())
 }
 
@@ -146,13 +159,13 @@ fn poll_latency(gpu: &Gpu) -> Outcome {
         let start = Instant::now();
         host.store_u32(0, round)?;
         while host.load_u32(2048)? != round {
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 return Err("no answer".into());
             }
         }
         times.push(start.elapsed());
     }
-    stream.synchronize_within(PATIENCE)?;
+    stream.synchronize_within(TIMEOUT)?;
     Ok(median(times))
 }
 
@@ -165,14 +178,17 @@ fn long_batch(gpu: &Gpu) -> Outcome {
     let start = Instant::now();
     stream.batch(&batch)?;
     let put_in = start.elapsed();
-    stream.synchronize_within(PATIENCE)?;
+    stream.synchronize_within(TIMEOUT)?;
     for word in 0..1000_u32 {
         ensure(
             words.load_u32(4 * word as usize)? == word ^ 0xaaaa,
             format!("word {word}"),
         )?;
     }
-    Ok(format!("put in in {put_in:?}, done after {:?}", start.elapsed()))
+    Ok(format!(
+        "put in in {put_in:?}, done after {:?}",
+        start.elapsed()
+    ))
 }
 
 fn ping_pong(gpu: &Gpu) -> Outcome {
@@ -187,11 +203,14 @@ fn ping_pong(gpu: &Gpu) -> Outcome {
         let start = Instant::now();
         writer.batch(&operation)?;
         while reply.load_u32(0)? != round {
-            ensure(start.elapsed() < PATIENCE, format!("no answer in round {round}"))?;
+            ensure(
+                start.elapsed() < TIMEOUT,
+                format!("no answer in round {round}"),
+            )?;
         }
         times.push(start.elapsed());
     }
-    stream.synchronize_within(PATIENCE)?;
+    stream.synchronize_within(TIMEOUT)?;
     Ok(median(times))
 }
 
@@ -203,8 +222,11 @@ fn stopped(gpu: &Gpu) -> Outcome {
     std::thread::sleep(MOMENT);
     ensure(!stream.is_idle()?, "it did not wait")?;
     writer.write(&flag, 0, &[0xff; 4])?;
-    stream.synchronize_within(PATIENCE)?;
-    ensure(reply.load_u32(0)? == u32::MAX, "it did not say that it stopped")?;
+    stream.synchronize_within(TIMEOUT)?;
+    ensure(
+        reply.load_u32(0)? == u32::MAX,
+        "it did not say that it stopped",
+    )?;
     Ok(String::new())
 }
 
@@ -214,7 +236,7 @@ fn timeout(gpu: &Gpu) -> Outcome {
     stream.batch(&[MemoryOperation::wait32(&word, 0, 1, Compare::Eq)?])?;
     let seen = stream.synchronize_within(Duration::from_millis(20));
     word.store_u32(0, 1)?;
-    stream.synchronize_within(PATIENCE)?;
+    stream.synchronize_within(TIMEOUT)?;
     match seen {
         Err(Error::Timeout { .. }) => Ok(String::new()),
         other => Err(format!("{other:?}").into()),

@@ -8,7 +8,7 @@ use gpu::{BorrowedMemory, Compare, Gpu, HostMemory, MemoryOperation, Registratio
 
 use crate::{Outcome, Report};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const PAGES: usize = 2 * 4096;
 
 pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
@@ -27,7 +27,8 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
     report.trial("borrowed memory that is registered already", || {
         let theirs = gpu.registered(PAGES)?;
         // SAFETY: registered memory, which the last argument keeps.
-        let borrowed = unsafe { BorrowedMemory::new(theirs.as_ptr(), PAGES, Arc::new(theirs.clone())) };
+        let borrowed =
+            unsafe { BorrowedMemory::new(theirs.as_ptr(), PAGES, Arc::new(theirs.clone())) };
         let memory = borrowed.for_gpu(gpu, Registration::Memory)?;
         reached(gpu, &memory)?;
         drop((borrowed, memory));
@@ -58,7 +59,7 @@ fn reached(gpu: &Gpu, memory: &HostMemory) -> Outcome<()> {
         MemoryOperation::wait32(memory, at, 1, Compare::Eq)?,
         MemoryOperation::write64(memory, at, 0x0123_4567_89ab_cdef)?,
     ])?;
-    stream.synchronize_within(PATIENCE)?;
+    stream.synchronize_within(TIMEOUT)?;
     match memory.load_u64(at)? {
         0x0123_4567_89ab_cdef => Ok(()),
         other => Err(format!("the word is {other:#x}").into()),

@@ -35,10 +35,15 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
         report.trial("cuMemAlloc, 6 GiB, by the GPU", || large(gpu, &stream))?;
     }
     report.trial("fills", || fills(gpu, &stream))?;
-    let write_combined = PinnedOptions { write_combined: true };
+    let write_combined = PinnedOptions {
+        write_combined: true,
+    };
     let hosts = [
         ("pinned", gpu.pinned(64 << 20)),
-        ("pinned, write-combined", gpu.pinned_with(64 << 20, write_combined)),
+        (
+            "pinned, write-combined",
+            gpu.pinned_with(64 << 20, write_combined),
+        ),
         ("registered", gpu.registered(64 << 20)),
     ];
     for (name, host) in hosts {
@@ -77,7 +82,10 @@ fn verify(gpu: &Gpu, stream: &Stream, kind: Allocation, bytes: usize) -> Outcome
     ensure(&seen[2..5] == b"end", "an odd copy")?;
     let start = Instant::now();
     memory.free()?;
-    Ok(format!("allocated in {allocated:?}, freed in {:?}", start.elapsed()))
+    Ok(format!(
+        "allocated in {allocated:?}, freed in {:?}",
+        start.elapsed()
+    ))
 }
 
 fn large(gpu: &Gpu, stream: &Stream) -> Outcome {
@@ -101,7 +109,9 @@ fn fills(gpu: &Gpu, stream: &Stream) -> Outcome {
     stream.fill_words(&memory, 8, 2, 0x0403_0201)?;
     let mut seen = [0; 20];
     stream.read(&memory, 0, &mut seen)?;
-    let expected = [0, 0xab, 0xab, 0xab, 0, 0, 0, 0, 1, 2, 3, 4, 1, 2, 3, 4, 0, 0, 0, 0];
+    let expected = [
+        0, 0xab, 0xab, 0xab, 0, 0, 0, 0, 1, 2, 3, 4, 1, 2, 3, 4, 0, 0, 0, 0,
+    ];
     ensure(seen == expected, format!("{seen:x?}"))?;
     Ok(String::new())
 }
@@ -126,7 +136,8 @@ fn bandwidth(gpu: &Gpu, stream: &Stream, host: &HostMemory) -> Outcome {
             }
             stream.record(&end)?;
             end.synchronize()?;
-            *best = best.max(bytes as f64 / end.elapsed_since(&start)?.as_secs_f64().max(1e-9) / 1e9);
+            *best =
+                best.max(bytes as f64 / end.elapsed_since(&start)?.as_secs_f64().max(1e-9) / 1e9);
         }
     }
     stream.synchronize()?;
@@ -140,5 +151,8 @@ fn bandwidth(gpu: &Gpu, stream: &Stream, host: &HostMemory) -> Outcome {
     let mut seen = vec![0; 4096];
     host.read(bytes - 4096, &mut seen)?;
     ensure(seen == text, "the last page did not come back")?;
-    Ok(format!("to the GPU {:.1} GB/s, from it {:.1} GB/s", best[0], best[1]))
+    Ok(format!(
+        "to the GPU {:.1} GB/s, from it {:.1} GB/s",
+        best[0], best[1]
+    ))
 }

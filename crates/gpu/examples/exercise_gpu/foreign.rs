@@ -27,14 +27,20 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
                     seen.ordinal == gpu.device().ordinal && seen.pci == gpu.device().pci,
                     "another GPU",
                 )?;
-                ensure(seen.base == memory.address(), format!("it starts at {}", seen.base))?;
+                ensure(
+                    seen.base == memory.address(),
+                    format!("it starts at {}", seen.base),
+                )?;
                 Ok(format!("in {took:?}\n      {seen:?}"))
             })?;
             report.trial(name("read"), || {
                 let mut seen = [0; 1000];
                 pointer::read(inside, &mut seen)?;
                 let difference = pattern.first_difference(&seen, bytes as u64 / 8);
-                ensure(difference.is_none(), format!("a wrong byte at {difference:?}"))?;
+                ensure(
+                    difference.is_none(),
+                    format!("a wrong byte at {difference:?}"),
+                )?;
                 let reader = pointer::Reader::open(inside)?;
                 let start = Instant::now();
                 for _ in 0..100 {
@@ -95,12 +101,13 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
         ("null", 0),
         ("nowhere", 0xdead_beef_0000),
     ] {
-        report.trial(format_args!("describe: {name}"), || {
-            match pointer::describe(DevicePtr::new(address)) {
+        report.trial(
+            format_args!("describe: {name}"),
+            || match pointer::describe(DevicePtr::new(address)) {
                 Err(error) if pointer::is_unknown(&error) => Ok(gpu::sentence(&error)),
                 other => Err(format!("{other:?}").into()),
-            }
-        })?;
+            },
+        )?;
     }
     let freed = gpu.allocate(gpu::Allocation::Malloc, 4 << 20)?;
     let address = freed.address();
@@ -113,5 +120,6 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
 
 fn target(descriptor: i32) -> String {
     let link = format!("/proc/self/fd/{descriptor}");
-    std::fs::read_link(link).map_or_else(|error| error.to_string(), |path| path.display().to_string())
+    std::fs::read_link(link)
+        .map_or_else(|error| error.to_string(), |path| path.display().to_string())
 }

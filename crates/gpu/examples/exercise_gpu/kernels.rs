@@ -6,7 +6,7 @@ use gpu::{Allocation, DeviceMemory, Gpu, HostMemory, Memory, MemoryOperation, Pa
 
 use crate::{Outcome, Report, ensure};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const MOMENT: Duration = Duration::from_millis(20);
 /// What is not to be written, before and after what is.
 const MARGIN: usize = 4096;
@@ -24,11 +24,14 @@ pub const SIZES: [usize; 7] = [
 pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
     let stream = gpu.stream()?;
     for bytes in SIZES {
-        report.trial(format_args!("copy_words, device to device, {bytes} bytes"), || {
-            let from = gpu.allocate(Allocation::Malloc, bytes)?;
-            let to = gpu.allocate(Allocation::Malloc, bytes + 2 * MARGIN)?;
-            words(&stream, &to, &from)
-        })?;
+        report.trial(
+            format_args!("copy_words, device to device, {bytes} bytes"),
+            || {
+                let from = gpu.allocate(Allocation::Malloc, bytes)?;
+                let to = gpu.allocate(Allocation::Malloc, bytes + 2 * MARGIN)?;
+                words(&stream, &to, &from)
+            },
+        )?;
     }
     for (name, host) in [
         ("pinned", gpu.pinned(16 << 20)),
@@ -49,11 +52,11 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
     })?;
     report.trial("chase, out of its list", || astray(gpu, &stream))?;
     report.trial("hold, opened", || hold(gpu, &stream))?;
-    report.trial("hold, out of patience", || {
+    report.trial("hold, out of timeout", || {
         let gate = gpu.pinned(4)?;
         let start = Instant::now();
         stream.hold(&gate, MOMENT)?;
-        stream.synchronize_within(PATIENCE)?;
+        stream.synchronize_within(TIMEOUT)?;
         let took = start.elapsed();
         ensure(took >= MOMENT, format!("it waited {took:?} of {MOMENT:?}"))?;
         Ok(format!("after {took:?} of {MOMENT:?}"))
@@ -78,11 +81,16 @@ pub fn words(stream: &Stream, to: &DeviceMemory, from: &DeviceMemory) -> Outcome
     source.synchronize()?;
     target.fill(to, 0, to.len(), 0xa5)?;
     target.synchronize()?;
-    let best = best(stream, bytes, || Ok(stream.copy_words(to, MARGIN, from, 0, bytes)?))?;
+    let best = best(stream, bytes, || {
+        Ok(stream.copy_words(to, MARGIN, from, 0, bytes)?)
+    })?;
     let mut seen = vec![0; to.len()];
     target.read(to, 0, &mut seen)?;
     let difference = pattern.first_difference(&seen[MARGIN..MARGIN + bytes], 0);
-    ensure(difference.is_none(), format!("a wrong byte at {difference:?}"))?;
+    ensure(
+        difference.is_none(),
+        format!("a wrong byte at {difference:?}"),
+    )?;
     let margins = seen[..MARGIN].iter().chain(&seen[MARGIN + bytes..]);
     ensure(
         margins.into_iter().all(|&byte| byte == 0xa5),
@@ -99,7 +107,7 @@ pub fn best(stream: &Stream, bytes: usize, mut body: impl FnMut() -> Outcome<()>
         stream.record(&start)?;
         body()?;
         stream.record(&end)?;
-        stream.synchronize_within(PATIENCE)?;
+        stream.synchronize_within(TIMEOUT)?;
         best = best.min(end.elapsed_since(&start)?);
     }
     let rate = bytes as f64 / best.as_secs_f64().max(1e-9) / 1e9;
@@ -114,7 +122,9 @@ fn host_words(gpu: &Gpu, stream: &Stream, host: &HostMemory) -> Outcome {
     pattern.fill(&mut seen, 0);
     host.write(0, &seen)?;
     let memory = gpu.allocate(Allocation::Malloc, bytes)?;
-    let to_gpu = best(stream, bytes, || Ok(stream.copy_words(&memory, 0, host, 0, bytes)?))?;
+    let to_gpu = best(stream, bytes, || {
+        Ok(stream.copy_words(&memory, 0, host, 0, bytes)?)
+    })?;
     seen.fill(0);
     stream.read(&memory, 0, &mut seen)?;
     let difference = pattern.first_difference(&seen, 0);
@@ -123,7 +133,9 @@ fn host_words(gpu: &Gpu, stream: &Stream, host: &HostMemory) -> Outcome {
         format!("to the GPU: a wrong byte at {difference:?}"),
     )?;
     host.write(0, &vec![0; bytes])?;
-    let to_host = best(stream, bytes, || Ok(stream.copy_words(host, 0, &memory, 0, bytes)?))?;
+    let to_host = best(stream, bytes, || {
+        Ok(stream.copy_words(host, 0, &memory, 0, bytes)?)
+    })?;
     host.read(0, &mut seen)?;
     let difference = pattern.first_difference(&seen, 0);
     ensure(
@@ -166,7 +178,7 @@ impl Ring {
             stream.record(&start)?;
             stream.chase(list, 0, HOPS, block, &result)?;
             stream.record(&end)?;
-            stream.synchronize_within(PATIENCE)?;
+            stream.synchronize_within(TIMEOUT)?;
             let mut seen = [0; 8];
             stream.read(&result, 0, &mut seen)?;
             let seen = u64::from_le_bytes(seen);
@@ -176,7 +188,10 @@ impl Ring {
             )?;
             least = least.min(end.elapsed_since(&start)?);
         }
-        Ok(format!("{:.1} ns a hop", least.as_nanos() as f64 / f64::from(HOPS)))
+        Ok(format!(
+            "{:.1} ns a hop",
+            least.as_nanos() as f64 / f64::from(HOPS)
+        ))
     }
 }
 
@@ -218,7 +233,7 @@ fn hold(gpu: &Gpu, stream: &Stream) -> Outcome {
     let (gate, word) = (gpu.pinned(4)?, gpu.pinned(4)?);
     let memory = gpu.allocate(Allocation::Malloc, 1 << 20)?;
     let start = Instant::now();
-    stream.hold(&gate, PATIENCE)?;
+    stream.hold(&gate, TIMEOUT)?;
     for value in 0..100 {
         stream.fill(&memory, 0, 1 << 20, value)?;
     }
@@ -228,8 +243,11 @@ fn hold(gpu: &Gpu, stream: &Stream) -> Outcome {
     ensure(word.load_u32(0)? == 0, "the gate was not closed")?;
     let opened = Instant::now();
     gate.store_u32(0, 1)?;
-    stream.synchronize_within(PATIENCE)?;
-    ensure(word.load_u32(0)? == 1, "what was behind the gate was not done")?;
+    stream.synchronize_within(TIMEOUT)?;
+    ensure(
+        word.load_u32(0)? == 1,
+        "what was behind the gate was not done",
+    )?;
     let mut seen = vec![0; 1 << 20];
     stream.read(&memory, 0, &mut seen)?;
     ensure(
@@ -253,31 +271,44 @@ pub fn ping(left: &Stream, right: &Stream, ours: &DeviceMemory, theirs: &DeviceM
     left.record(&start)?;
     left.ping(ours, theirs, rounds)?;
     left.record(&end)?;
-    left.synchronize_within(PATIENCE)?;
-    right.synchronize_within(PATIENCE)?;
+    left.synchronize_within(TIMEOUT)?;
+    right.synchronize_within(TIMEOUT)?;
     for word in [ours, theirs] {
         let mut seen = [0; 4];
         word.gpu().stream()?.read(word, 0, &mut seen)?;
         let seen = u32::from_le_bytes(seen);
-        ensure(seen == rounds, format!("a word is {seen} after {rounds} rounds"))?;
+        ensure(
+            seen == rounds,
+            format!("a word is {seen} after {rounds} rounds"),
+        )?;
     }
     Ok(format!("{:?} a round", end.elapsed_since(&start)? / rounds))
 }
 
 fn pageable(gpu: &Gpu, stream: &Stream) -> Outcome {
     let bytes = 16 << 20;
-    let (host, memory) = (gpu.pageable(bytes)?, gpu.allocate(Allocation::Malloc, bytes)?);
+    let (host, memory) = (
+        gpu.pageable(bytes)?,
+        gpu.allocate(Allocation::Malloc, bytes)?,
+    );
     let pattern = Pattern::new(31);
     let mut seen = vec![0; bytes];
     pattern.fill(&mut seen, 0);
     host.write(0, &seen)?;
-    let to_gpu = best(stream, bytes, || Ok(stream.upload(&memory, 0, &host, 0, bytes)?))?;
+    let to_gpu = best(stream, bytes, || {
+        Ok(stream.upload(&memory, 0, &host, 0, bytes)?)
+    })?;
     let found = stream.check_pattern(&memory, 0, bytes, pattern, 0)?;
     ensure(found.words == 0, format!("the GPU sees {found:?}"))?;
     host.write(0, &vec![0; bytes])?;
-    let to_host = best(stream, bytes, || Ok(stream.download(&host, 0, &memory, 0, bytes)?))?;
+    let to_host = best(stream, bytes, || {
+        Ok(stream.download(&host, 0, &memory, 0, bytes)?)
+    })?;
     host.read(0, &mut seen)?;
     let difference = pattern.first_difference(&seen, 0);
-    ensure(difference.is_none(), format!("a wrong byte at {difference:?}"))?;
+    ensure(
+        difference.is_none(),
+        format!("a wrong byte at {difference:?}"),
+    )?;
     Ok(format!("to the GPU {to_gpu}; to the host {to_host}"))
 }

@@ -31,9 +31,14 @@ fn main() -> Outcome<ExitCode> {
         "sim" => Gpu::sim(),
         ordinal => Gpu::open(ordinal.parse()?)?,
     };
-    report.say(format_args!("opened in {:.1} ms", before.elapsed().as_secs_f64() * 1e3))?;
+    report.say(format_args!(
+        "opened in {:.1} ms",
+        before.elapsed().as_secs_f64() * 1e3
+    ))?;
     report.trial("attributes", || attributes::of(&gpu))?;
-    report.trial("load kernels", || Ok(gpu.load_kernels().map(|()| String::new())?))?;
+    report.trial("load kernels", || {
+        Ok(gpu.load_kernels().map(|()| String::new())?)
+    })?;
     let (free, _) = gpu.memory_info()?;
 
     copies::run(&mut report, &gpu)?;
@@ -51,7 +56,10 @@ fn main() -> Outcome<ExitCode> {
 
     let (left, _) = gpu.memory_info()?;
     report.say(format_args!("memory free before {free}, after {left}"))?;
-    report.say(format_args!("{} trials, {} failed", report.tried, report.failed))?;
+    report.say(format_args!(
+        "{} trials, {} failed",
+        report.tried, report.failed
+    ))?;
     Ok(if report.failed == 0 {
         ExitCode::SUCCESS
     } else {
@@ -77,7 +85,10 @@ impl Report {
             Ok(words) => self.say(format_args!("ok    {name} ({took:.2} ms) {words}")),
             Err(error) => {
                 self.failed += 1;
-                self.say(format_args!("FAIL  {name} ({took:.2} ms) {}", gpu::sentence(&*error)))
+                self.say(format_args!(
+                    "FAIL  {name} ({took:.2} ms) {}",
+                    gpu::sentence(&*error)
+                ))
             }
         }
     }
@@ -98,5 +109,9 @@ impl Report {
 
 /// An error unless `condition`.
 pub fn ensure(condition: bool, words: impl Into<String>) -> Outcome<()> {
-    if condition { Ok(()) } else { Err(words.into().into()) }
+    if condition {
+        Ok(())
+    } else {
+        Err(words.into().into())
+    }
 }

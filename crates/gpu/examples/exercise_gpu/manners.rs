@@ -1,4 +1,4 @@
-//! Manners: a thread's context, a capture under way and other threads' work are left alone, and nothing hangs.
+//! Manners: a thread's context, a capture in progress and other threads' work are left alone, and nothing hangs.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,10 @@ fn worker(gpu: &Gpu, seed: u64) -> Outcome<()> {
         stream.fill_pattern(&memory, 0, bytes, pattern, 0)?;
         let mut seen = vec![0; bytes];
         stream.read(&memory, 0, &mut seen)?;
-        ensure(pattern.first_difference(&seen, 0).is_none(), format!("{kind} {bytes}"))?;
+        ensure(
+            pattern.first_difference(&seen, 0).is_none(),
+            format!("{kind} {bytes}"),
+        )?;
         if !gpu.is_sim() {
             pointer::read(memory.address(), &mut seen[..64])?;
         }
@@ -103,10 +106,16 @@ fn other_context(gpu: &Gpu) -> Outcome {
         ]
     };
     let asked = (|| -> Outcome<()> {
-        ensure(results.iter().all(|result| result.is_ok()), format!("{results:?}"))?;
+        ensure(
+            results.iter().all(|result| result.is_ok()),
+            format!("{results:?}"),
+        )?;
         let address = DevicePtr::new(address);
         let seen = pointer::describe(address)?;
-        ensure(seen.size == 4 << 20 && seen.has_context, format!("{seen:?}"))?;
+        ensure(
+            seen.size == 4 << 20 && seen.has_context,
+            format!("{seen:?}"),
+        )?;
         pointer::ipc_handle(address)?;
         pointer::dmabuf(address, 4 << 20, pointer::DmaBufMapping::Default)?;
         pointer::read(address, &mut [0; 64])?;
@@ -122,8 +131,12 @@ fn other_context(gpu: &Gpu) -> Outcome {
 /// Captures in the strictest mode, does everything that is forbidden then, and still ends with a graph.
 fn capture(gpu: &Gpu) -> Outcome {
     let functions = functions()?;
-    let begin = functions.cuStreamBeginCapture.ok_or("no cuStreamBeginCapture")?;
-    let end = functions.cuStreamEndCapture.ok_or("no cuStreamEndCapture")?;
+    let begin = functions
+        .cuStreamBeginCapture
+        .ok_or("no cuStreamBeginCapture")?;
+    let end = functions
+        .cuStreamEndCapture
+        .ok_or("no cuStreamEndCapture")?;
     let destroy = functions.cuGraphDestroy.ok_or("no cuGraphDestroy")?;
     let stream = gpu.stream()?;
     let captured = gpu.allocate(Allocation::Malloc, 64)?;

@@ -14,7 +14,9 @@ pub fn other(gpu: &Gpu) -> Outcome<Option<Gpu>> {
     }
     let mut devices = gpu::devices()?.into_iter();
     let another = devices.find(|device| device.ordinal != gpu.device().ordinal);
-    Ok(another.map(|device| Gpu::open(device.ordinal)).transpose()?)
+    Ok(another
+        .map(|device| Gpu::open(device.ordinal))
+        .transpose()?)
 }
 
 pub fn run(report: &mut Report, near: &Gpu, far: &Gpu) -> Outcome<()> {
@@ -31,24 +33,33 @@ pub fn run(report: &mut Report, near: &Gpu, far: &Gpu) -> Outcome<()> {
         return Ok(());
     }
     let both = (near.access(far)?, far.access(near)?);
-    report.trial(format_args!("GPUs {names}: copies with access"), || copies(near, far))?;
+    report.trial(format_args!("GPUs {names}: copies with access"), || {
+        copies(near, far)
+    })?;
     for (name, reader, owner) in [("near", near, far), ("far", far, near)] {
         let stream = reader.stream()?;
         for bytes in kernels::SIZES {
-            report.trial(format_args!("copy_words, pulled by the {name}, {bytes} bytes"), || {
-                let from = owner.allocate(Allocation::Malloc, bytes)?;
-                let to = reader.allocate(Allocation::Malloc, bytes + 8192)?;
-                kernels::words(&stream, &to, &from)
-            })?;
-            report.trial(format_args!("copy_words, pushed by the {name}, {bytes} bytes"), || {
-                let from = reader.allocate(Allocation::Malloc, bytes)?;
-                let to = owner.allocate(Allocation::Malloc, bytes + 8192)?;
-                kernels::words(&stream, &to, &from)
-            })?;
+            report.trial(
+                format_args!("copy_words, pulled by the {name}, {bytes} bytes"),
+                || {
+                    let from = owner.allocate(Allocation::Malloc, bytes)?;
+                    let to = reader.allocate(Allocation::Malloc, bytes + 8192)?;
+                    kernels::words(&stream, &to, &from)
+                },
+            )?;
+            report.trial(
+                format_args!("copy_words, pushed by the {name}, {bytes} bytes"),
+                || {
+                    let from = reader.allocate(Allocation::Malloc, bytes)?;
+                    let to = owner.allocate(Allocation::Malloc, bytes + 8192)?;
+                    kernels::words(&stream, &to, &from)
+                },
+            )?;
         }
-        report.trial(format_args!("chase by the {name}, 2 MiB of the other"), || {
-            kernels::chase(&stream, &owner.allocate(Allocation::Malloc, 2 << 20)?)
-        })?;
+        report.trial(
+            format_args!("chase by the {name}, 2 MiB of the other"),
+            || kernels::chase(&stream, &owner.allocate(Allocation::Malloc, 2 << 20)?),
+        )?;
     }
     report.trial("ping and ping-pong between the two", || {
         let words = (
@@ -57,7 +68,9 @@ pub fn run(report: &mut Report, near: &Gpu, far: &Gpu) -> Outcome<()> {
         );
         kernels::ping(&near.stream()?, &far.stream()?, &words.0, &words.1)
     })?;
-    report.trial("a stream holds the access its work needs", || held(near, far))?;
+    report.trial("a stream holds the access its work needs", || {
+        held(near, far)
+    })?;
     drop(both);
     report.trial("kernels after access", || refused(near, far))?;
     report.trial("copies after access", || copies(near, far))?;
@@ -87,10 +100,15 @@ fn copies(near: &Gpu, far: &Gpu) -> Outcome {
             source.synchronize()?;
             target.fill(&to, 0, BYTES, 0)?;
             target.synchronize()?;
-            words.push(best(stream, BYTES, || Ok(stream.copy(&to, 0, &from, 0, BYTES)?))?);
+            words.push(best(stream, BYTES, || {
+                Ok(stream.copy(&to, 0, &from, 0, BYTES)?)
+            })?);
             target.read(&to, 0, &mut seen)?;
             let difference = pattern.first_difference(&seen, 0);
-            ensure(difference.is_none(), format!("a wrong byte at {difference:?}"))?;
+            ensure(
+                difference.is_none(),
+                format!("a wrong byte at {difference:?}"),
+            )?;
         }
     }
     Ok(words.join("; "))
@@ -132,6 +150,9 @@ fn held(near: &Gpu, far: &Gpu) -> Outcome {
     let mut seen = vec![0; bytes];
     stream.read(&to, 0, &mut seen)?;
     let difference = pattern.first_difference(&seen, 0);
-    ensure(difference.is_none(), format!("a wrong byte at {difference:?}"))?;
+    ensure(
+        difference.is_none(),
+        format!("a wrong byte at {difference:?}"),
+    )?;
     Ok(String::new())
 }

@@ -60,7 +60,9 @@ fn is_reached(gpu: &Gpu, memory: &HostMemory) -> bool {
         let write = MemoryOperation::write32(memory, offset, 0x0102_0304).expect("in range");
         stream.batch(&[write]).is_ok()
             && stream.synchronize().is_ok()
-            && memory.load_u32(offset).is_ok_and(|seen| seen == 0x0102_0304)
+            && memory
+                .load_u32(offset)
+                .is_ok_and(|seen| seen == 0x0102_0304)
     })
 }
 
@@ -73,7 +75,9 @@ fn is_known(memory: &BorrowedMemory) -> bool {
 fn a_stream_reaches_it_and_it_is_kept_until_nobody_does() {
     let (borrowed, gone) = keeper(1);
     let gpu = Gpu::sim();
-    let memory = borrowed.for_gpu(&gpu, Registration::Registers).expect("registered");
+    let memory = borrowed
+        .for_gpu(&gpu, Registration::Registers)
+        .expect("registered");
     let stream = gpu.stream().expect("a stream");
     let write = MemoryOperation::write64(&memory, 8, 0x0102).expect("reached");
     drop(borrowed);
@@ -89,8 +93,12 @@ fn a_stream_reaches_it_and_it_is_kept_until_nobody_does() {
 fn a_page_is_registered_until_its_last_holder_goes() {
     let (borrowed, _gone) = keeper(1);
     let gpu = Gpu::sim();
-    let first = borrowed.for_gpu(&gpu, Registration::Memory).expect("registered");
-    let second = borrowed.for_gpu(&gpu, Registration::Memory).expect("shared");
+    let first = borrowed
+        .for_gpu(&gpu, Registration::Memory)
+        .expect("registered");
+    let second = borrowed
+        .for_gpu(&gpu, Registration::Memory)
+        .expect("shared");
     drop(first);
     let stream = gpu.stream().expect("a stream");
     let wait = MemoryOperation::wait32(&second, 0, 0, Compare::Geq).expect("reached");
@@ -103,15 +111,25 @@ fn a_page_is_registered_until_its_last_holder_goes() {
 
 #[test]
 fn of_two_lengths_at_one_start_each_outlives_the_other() {
-    for bytes in if cfg!(miri) { vec![2048] } else { vec![2048, PAGE] } {
+    for bytes in if cfg!(miri) {
+        vec![2048]
+    } else {
+        vec![2048, PAGE]
+    } {
         for first_goes in [true, false] {
             let (whole, _gone) = keeper(2);
             let gpu = Gpu::sim();
             let short = part(&whole, 0, bytes)
                 .for_gpu(&gpu, Registration::Memory)
                 .expect("registered");
-            let long = whole.for_gpu(&gpu, Registration::Memory).expect("registered");
-            let (gone, left) = if first_goes { (short, long) } else { (long, short) };
+            let long = whole
+                .for_gpu(&gpu, Registration::Memory)
+                .expect("registered");
+            let (gone, left) = if first_goes {
+                (short, long)
+            } else {
+                (long, short)
+            };
             drop(gone);
             assert!(is_reached(&gpu, &left), "{bytes} {first_goes}");
             drop(left);
@@ -145,14 +163,19 @@ fn parts_that_overlap_in_any_way_are_reached_while_they_live() {
                 let gpu = Gpu::sim();
                 let hold = |(offset, bytes)| {
                     let part = part(&whole, offset, bytes);
-                    part.for_gpu(&gpu, Registration::Memory).expect("registered")
+                    part.for_gpu(&gpu, Registration::Memory)
+                        .expect("registered")
                 };
                 let (one, other) = (hold(first), hold(second));
                 assert!(
                     is_reached(&gpu, &one) && is_reached(&gpu, &other),
                     "{first:?} {second:?}"
                 );
-                let (gone, left) = if first_goes { (one, other) } else { (other, one) };
+                let (gone, left) = if first_goes {
+                    (one, other)
+                } else {
+                    (other, one)
+                };
                 drop(gone);
                 assert!(is_reached(&gpu, &left), "{first:?} {second:?} {first_goes}");
                 drop(left);
@@ -167,13 +190,17 @@ fn what_somebody_registered_stays_registered() {
     let gpu = Gpu::sim();
     let theirs = gpu.registered(2 * PAGE).expect("memory");
     for (offset, bytes) in [(0, 2 * PAGE), (PAGE, 2048)] {
-        let start = NonNull::new(theirs.as_ptr().as_ptr().wrapping_add(offset)).expect("an address");
+        let start =
+            NonNull::new(theirs.as_ptr().as_ptr().wrapping_add(offset)).expect("an address");
         // SAFETY: the memory is kept by the last argument.
         let borrowed = unsafe { BorrowedMemory::new(start, bytes, Arc::new(theirs.clone())) };
         let memory = borrowed
             .for_gpu(&gpu, Registration::Memory)
             .expect("registered already");
-        assert_eq!(memory.device_address(), theirs.device_address().offset(offset as u64));
+        assert_eq!(
+            memory.device_address(),
+            theirs.device_address().offset(offset as u64)
+        );
         assert!(is_reached(&gpu, &memory));
         drop((borrowed, memory));
         assert!(is_reached(&gpu, &theirs));
@@ -187,6 +214,9 @@ fn for_the_cpu_alone_no_gpu_has_an_address() {
     memory.store_u32(4, 7).expect("in range");
     assert_eq!(memory.load_u32(4).expect("in range"), 7);
     assert!(memory.is_pageable());
-    assert!(matches!(MemoryOperation::write32(&memory, 0, 1), Err(Error::Pageable)));
+    assert!(matches!(
+        MemoryOperation::write32(&memory, 0, 1),
+        Err(Error::Pageable)
+    ));
     assert!(!is_known(&borrowed));
 }

@@ -70,7 +70,10 @@ pub(super) unsafe fn fill_words(to: *mut u8, word: u64) {
 }
 
 /// Instructions at eight offsets in one statement: the compiler cannot unroll a loop of single ones.
-#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(any(miri, sanitized))))]
+#[cfg(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(miri, sanitized))
+))]
 macro_rules! eights {
     (
         words $load:literal $loaded:literal $store:literal $stored:literal;
@@ -104,7 +107,11 @@ macro_rules! eights {
     };
 }
 
-#[cfg(any(miri, sanitized, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(any(
+    miri,
+    sanitized,
+    not(any(target_arch = "x86_64", target_arch = "aarch64"))
+))]
 macro_rules! eights {
     () => {
         pub(super) unsafe fn copy_words(to: *mut u8, from: *const u8) {
@@ -198,7 +205,10 @@ mod machine {
     }
 }
 
-#[cfg(all(not(miri), any(sanitized, not(any(target_arch = "x86_64", target_arch = "aarch64")))))]
+#[cfg(all(
+    not(miri),
+    any(sanitized, not(any(target_arch = "x86_64", target_arch = "aarch64")))
+))]
 mod machine {
     use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 

@@ -171,7 +171,11 @@ mod tests {
 
     /// Miri takes a thousand times as long: those that differ in how they are cut into words.
     fn starts() -> Vec<usize> {
-        if cfg!(miri) { vec![0, 3, 8] } else { (0..9).collect() }
+        if cfg!(miri) {
+            vec![0, 3, 8]
+        } else {
+            (0..9).collect()
+        }
     }
 
     fn counts() -> Vec<usize> {
@@ -190,7 +194,13 @@ mod tests {
                 for count in counts() {
                     let mut to = [0xee_u8; 160];
                     // SAFETY: at most 8 + 149 of 160 bytes, in two arrays.
-                    unsafe { copy(to.as_mut_ptr().add(target), from.as_ptr().add(source), count) };
+                    unsafe {
+                        copy(
+                            to.as_mut_ptr().add(target),
+                            from.as_ptr().add(source),
+                            count,
+                        )
+                    };
                     for (position, &byte) in to.iter().enumerate() {
                         let expected = match position.checked_sub(target) {
                             Some(inside) if inside < count => (source + inside) as u8,

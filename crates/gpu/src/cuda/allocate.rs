@@ -30,10 +30,15 @@ impl CudaGpu {
                     self.default_pool()?
                 };
                 let stream = self.pool_stream()?;
-                call!(self.driver, cuMemAllocFromPoolAsync(&mut address, bytes, pool, stream))?;
+                call!(
+                    self.driver,
+                    cuMemAllocFromPoolAsync(&mut address, bytes, pool, stream)
+                )?;
                 self.driver.synchronize_stream(stream)?;
             }
-            Allocation::Create { exportable, rdma } => (address, reserved) = self.create(bytes, exportable, rdma)?,
+            Allocation::Create { exportable, rdma } => {
+                (address, reserved) = self.create(bytes, exportable, rdma)?
+            }
         }
         Ok(Block {
             address: DevicePtr::new(address),
@@ -56,7 +61,10 @@ impl CudaGpu {
             Allocation::Create { .. } => {
                 // Unmapping waits for nobody, and need not: streams hold the memory until they are done with it.
                 let unmapped = call!(self.driver, cuMemUnmap(address, block.reserved));
-                unmapped.and(call!(self.driver, cuMemAddressFree(address, block.reserved)))
+                unmapped.and(call!(
+                    self.driver,
+                    cuMemAddressFree(address, block.reserved)
+                ))
             }
         }
     }
@@ -86,7 +94,10 @@ impl CudaGpu {
         let reserved = bytes.next_multiple_of(granularity.max(1));
 
         let mut handle = sys::GenericHandle(0);
-        call!(self.driver, cuMemCreate(&mut handle, reserved, &properties, 0))?;
+        call!(
+            self.driver,
+            cuMemCreate(&mut handle, reserved, &properties, 0)
+        )?;
         let mapped = self.map(handle, reserved);
         // The mapping holds the memory from now on; without one, this frees it.
         let _ = self.driver.release_allocation(handle);
@@ -95,7 +106,10 @@ impl CudaGpu {
 
     fn map(&self, handle: sys::GenericHandle, bytes: usize) -> Answer<u64> {
         let mut address = 0;
-        call!(self.driver, cuMemAddressReserve(&mut address, bytes, 0, 0, 0))?;
+        call!(
+            self.driver,
+            cuMemAddressReserve(&mut address, bytes, 0, 0, 0)
+        )?;
         let access = sys::MemAccessDesc {
             location: self.location(),
             flags: sys::MEM_ACCESS_FLAGS_PROT_READWRITE,
@@ -166,7 +180,11 @@ impl CudaGpu {
             // The first refusal is the one to report.
             let _ = call!(self.driver, cuMemFreeHost(out));
         })?;
-        Ok(HostBlock { start, device, bytes })
+        Ok(HostBlock {
+            start,
+            device,
+            bytes,
+        })
     }
 
     /// Registers somebody's memory; the context is current.
@@ -181,7 +199,10 @@ impl CudaGpu {
         how: Registration,
     ) -> Answer<DevicePtr> {
         let flags = registration_flags(how);
-        call!(self.driver, cuMemHostRegister(start.as_ptr().cast(), bytes, flags))?;
+        call!(
+            self.driver,
+            cuMemHostRegister(start.as_ptr().cast(), bytes, flags)
+        )?;
         self.device_address(start).inspect_err(|_| {
             // The first refusal is the one to report.
             let _ = call!(self.driver, cuMemHostUnregister(start.as_ptr().cast()));

@@ -76,12 +76,20 @@ impl Driver {
     pub(crate) fn device(self, ordinal: u32) -> Answer<sys::Device> {
         let mut out = sys::Device(0);
         // An ordinal past i32 becomes -1, which the driver refuses as it would any other that is not there.
-        call!(self, cuDeviceGet(&mut out, i32::try_from(ordinal).unwrap_or(-1))).map(|()| out)
+        call!(
+            self,
+            cuDeviceGet(&mut out, i32::try_from(ordinal).unwrap_or(-1))
+        )
+        .map(|()| out)
     }
 
     pub(crate) fn name(self, device: sys::Device) -> Answer<String> {
         let mut out = [0_u8; 256];
-        call!(self, cuDeviceGetName(out.as_mut_ptr().cast::<c_char>(), 256, device)).map(|()| text(&out))
+        call!(
+            self,
+            cuDeviceGetName(out.as_mut_ptr().cast::<c_char>(), 256, device)
+        )
+        .map(|()| text(&out))
     }
 
     pub(crate) fn uuid(self, device: sys::Device) -> Answer<[u8; 16]> {
@@ -91,7 +99,11 @@ impl Driver {
 
     pub(crate) fn pci_bus_id(self, device: sys::Device) -> Answer<String> {
         let mut out = [0_u8; 32];
-        call!(self, cuDeviceGetPCIBusId(out.as_mut_ptr().cast::<c_char>(), 32, device)).map(|()| text(&out))
+        call!(
+            self,
+            cuDeviceGetPCIBusId(out.as_mut_ptr().cast::<c_char>(), 32, device)
+        )
+        .map(|()| text(&out))
     }
 
     pub(crate) fn total_memory(self, device: sys::Device) -> Answer<usize> {
@@ -104,7 +116,12 @@ impl Driver {
         call!(self, cuDeviceGetAttribute(&mut out, attribute, device)).map(|()| out)
     }
 
-    pub(crate) fn p2p_attribute(self, attribute: u32, from: sys::Device, to: sys::Device) -> Answer<i32> {
+    pub(crate) fn p2p_attribute(
+        self,
+        attribute: u32,
+        from: sys::Device,
+        to: sys::Device,
+    ) -> Answer<i32> {
         let mut out = 0;
         call!(self, cuDeviceGetP2PAttribute(&mut out, attribute, from, to)).map(|()| out)
     }
@@ -116,7 +133,11 @@ impl Driver {
 
     pub(crate) fn primary_is_active(self, device: sys::Device) -> Answer<bool> {
         let (mut flags, mut active) = (0, 0);
-        call!(self, cuDevicePrimaryCtxGetState(device, &mut flags, &mut active)).map(|()| active != 0)
+        call!(
+            self,
+            cuDevicePrimaryCtxGetState(device, &mut flags, &mut active)
+        )
+        .map(|()| active != 0)
     }
 
     pub(crate) fn retain_primary(self, device: sys::Device) -> Answer<sys::Context> {
@@ -139,7 +160,11 @@ impl Driver {
     }
 
     /// A pointer's attribute, as the low bytes of a zeroed word: all of those asked here are of 1, 4 or 8 bytes.
-    pub(crate) fn pointer_attribute(self, attribute: sys::PointerAttribute, address: u64) -> Answer<u64> {
+    pub(crate) fn pointer_attribute(
+        self,
+        attribute: sys::PointerAttribute,
+        address: u64,
+    ) -> Answer<u64> {
         debug_assert_ne!(
             attribute,
             sys::PointerAttribute::P2P_TOKENS,
@@ -188,7 +213,12 @@ impl Driver {
         let place = (&raw mut out).cast::<c_void>();
         call!(
             self,
-            cuMemExportToShareableHandle(place, handle, sys::MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)
+            cuMemExportToShareableHandle(
+                place,
+                handle,
+                sys::MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                0
+            )
         )?;
         descriptor("cuMemExportToShareableHandle", out)
     }
@@ -198,7 +228,12 @@ impl Driver {
         let place = (&raw mut out).cast::<c_void>();
         call!(
             self,
-            cuMemPoolExportToShareableHandle(place, pool, sys::MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)
+            cuMemPoolExportToShareableHandle(
+                place,
+                pool,
+                sys::MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                0
+            )
         )?;
         descriptor("cuMemPoolExportToShareableHandle", out)
     }
@@ -208,7 +243,13 @@ impl Driver {
         let place = (&raw mut out).cast::<c_void>();
         call!(
             self,
-            cuMemGetHandleForAddressRange(place, address, bytes, sys::MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags)
+            cuMemGetHandleForAddressRange(
+                place,
+                address,
+                bytes,
+                sys::MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+                flags
+            )
         )?;
         descriptor("cuMemGetHandleForAddressRange", out)
     }
@@ -234,7 +275,13 @@ impl Driver {
     /// # Safety
     ///
     /// `to` is valid for writes of `bytes` bytes until the stream's work is done.
-    pub(crate) unsafe fn copy_to_host(self, to: *mut u8, from: u64, bytes: usize, stream: sys::Stream) -> Answer<()> {
+    pub(crate) unsafe fn copy_to_host(
+        self,
+        to: *mut u8,
+        from: u64,
+        bytes: usize,
+        stream: sys::Stream,
+    ) -> Answer<()> {
         call!(self, cuMemcpyDtoHAsync(to.cast(), from, bytes, stream))
     }
 }

@@ -12,12 +12,13 @@ use super::context::{Entered, Relaxed};
 use super::driver::{Answer, Driver, call, ready};
 use super::kernels::Kernels;
 use crate::backend::{
-    Backend, Block, Context, Destroyed, EventHandle, HostBlock, Peer, Registration, StreamHandle, Work,
+    Backend, Block, Context, Destroyed, EventHandle, HostBlock, Peer, Registration, StreamHandle,
+    Work,
 };
 use crate::{Allocation, Device, DevicePtr, Error};
 
 /// How long dropping a stream waits for its work.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A GPU and its primary context, retained.
 pub(crate) struct CudaGpu {
@@ -87,10 +88,11 @@ impl CudaGpu {
     /// Makes the context current until the result is dropped.
     pub(super) fn enter(&self) -> Result<Current, Error> {
         let relaxed = Relaxed::enter(self.driver);
-        let entered = Entered::push(self.driver, self.context).map_err(|source| Error::Context {
-            ordinal: self.device.ordinal,
-            source,
-        })?;
+        let entered =
+            Entered::push(self.driver, self.context).map_err(|source| Error::Context {
+                ordinal: self.device.ordinal,
+                source,
+            })?;
         Ok(Current {
             _entered: entered,
             _relaxed: relaxed,
@@ -166,14 +168,20 @@ unsafe impl Backend for CudaGpu {
             && let Ok(_current) = self.enter()
         {
             // As `free_host`: a context that is gone took it along.
-            let _ = call!(self.driver, cuCtxDisablePeerAccess(raw_context(other.context)));
+            let _ = call!(
+                self.driver,
+                cuCtxDisablePeerAccess(raw_context(other.context))
+            );
         }
     }
 
     fn allocate(&self, kind: Allocation, bytes: usize) -> Result<Block, Error> {
         let _current = self.enter()?;
-        self.take(kind, bytes)
-            .map_err(|source| Error::Allocate { kind, bytes, source })
+        self.take(kind, bytes).map_err(|source| Error::Allocate {
+            kind,
+            bytes,
+            source,
+        })
     }
 
     fn free(&self, block: Block) -> Result<(), Error> {
@@ -202,7 +210,12 @@ unsafe impl Backend for CudaGpu {
         }
     }
 
-    unsafe fn register(&self, start: NonNull<u8>, bytes: usize, how: Registration) -> Result<DevicePtr, Error> {
+    unsafe fn register(
+        &self,
+        start: NonNull<u8>,
+        bytes: usize,
+        how: Registration,
+    ) -> Result<DevicePtr, Error> {
         let _current = self.enter()?;
         // SAFETY: the caller's promise.
         unsafe { self.register_host(start, bytes, how) }.map_err(|source| Error::Register {
@@ -223,10 +236,11 @@ unsafe impl Backend for CudaGpu {
 
     fn host_address(&self, start: NonNull<u8>) -> Result<DevicePtr, Error> {
         let _current = self.enter()?;
-        self.device_address(start).map_err(|source| Error::HostAddress {
-            address: start.as_ptr().addr(),
-            source,
-        })
+        self.device_address(start)
+            .map_err(|source| Error::HostAddress {
+                address: start.as_ptr().addr(),
+                source,
+            })
     }
 
     fn create_stream(&self) -> Result<StreamHandle, Error> {
@@ -244,7 +258,7 @@ unsafe impl Backend for CudaGpu {
             match self.is_idle(stream) {
                 // A failure means the context is lost, and its work with it.
                 Ok(true) | Err(_) => break None,
-                Ok(false) if start.elapsed() >= PATIENCE => {
+                Ok(false) if start.elapsed() >= TIMEOUT => {
                     break Some(Error::Timeout {
                         waited: start.elapsed(),
                         state: self.state(stream),
@@ -265,7 +279,9 @@ unsafe impl Backend for CudaGpu {
 
     fn is_idle(&self, stream: StreamHandle) -> Result<bool, Error> {
         let _current = self.enter()?;
-        self.driver.query_stream(raw_stream(stream)).map_err(Error::Synchronize)
+        self.driver
+            .query_stream(raw_stream(stream))
+            .map_err(Error::Synchronize)
     }
 
     fn state(&self, _stream: StreamHandle) -> String {

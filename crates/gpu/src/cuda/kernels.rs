@@ -11,10 +11,11 @@ use crate::backend::Kernel;
 use crate::{DevicePtr, Error};
 
 /// The text the driver compiles for its GPU.
-const TEXT: &CStr = match CStr::from_bytes_with_nul(concat!(include_str!("../kernels.ptx"), "\0").as_bytes()) {
-    Ok(text) => text,
-    Err(_) => panic!("kernels.ptx holds a NUL"),
-};
+const TEXT: &CStr =
+    match CStr::from_bytes_with_nul(concat!(include_str!("../kernels.ptx"), "\0").as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("kernels.ptx holds a NUL"),
+    };
 
 /// Threads a block, of the kernels that use many.
 const THREADS: u32 = 256;
@@ -56,18 +57,28 @@ impl CudaGpu {
         if let Some(kernels) = lazy.kernels {
             return Ok(kernels);
         }
-        let failed = |source| Error::Kernel { name: wanted, source };
+        let failed = |source| Error::Kernel {
+            name: wanted,
+            source,
+        };
         let multiprocessors = self
             .driver
             .attribute(self.raw, sys::DeviceAttribute::MULTIPROCESSOR_COUNT.0)
             .map_err(failed)?;
         let mut module = sys::Module::NULL;
-        call!(self.driver, cuModuleLoadData(&mut module, TEXT.as_ptr().cast())).map_err(failed)?;
+        call!(
+            self.driver,
+            cuModuleLoadData(&mut module, TEXT.as_ptr().cast())
+        )
+        .map_err(failed)?;
         let find = |name: &CStr| {
             let mut function = sys::Function::NULL;
-            call!(self.driver, cuModuleGetFunction(&mut function, module, name.as_ptr()))
-                .map(|()| function)
-                .map_err(failed)
+            call!(
+                self.driver,
+                cuModuleGetFunction(&mut function, module, name.as_ptr())
+            )
+            .map(|()| function)
+            .map_err(failed)
         };
         let kernels = Kernels {
             module,
@@ -116,7 +127,14 @@ impl CudaGpu {
                 limit,
             } => one(
                 kernels.ping_pong,
-                [flag.get(), reply.get(), u64::from(rounds), nanoseconds(limit), 0, 0],
+                [
+                    flag.get(),
+                    reply.get(),
+                    u64::from(rounds),
+                    nanoseconds(limit),
+                    0,
+                    0,
+                ],
             ),
             Kernel::Ping {
                 ours,
@@ -125,9 +143,18 @@ impl CudaGpu {
                 limit,
             } => one(
                 kernels.ping,
-                [ours.get(), theirs.get(), u64::from(rounds), nanoseconds(limit), 0, 0],
+                [
+                    ours.get(),
+                    theirs.get(),
+                    u64::from(rounds),
+                    nanoseconds(limit),
+                    0,
+                    0,
+                ],
             ),
-            Kernel::Hold { gate, limit } => one(kernels.hold, [gate.get(), nanoseconds(limit), 0, 0, 0, 0]),
+            Kernel::Hold { gate, limit } => {
+                one(kernels.hold, [gate.get(), nanoseconds(limit), 0, 0, 0, 0])
+            }
             Kernel::Chase {
                 list,
                 start,

@@ -16,13 +16,21 @@ impl Driver {
     /// `CU_STREAM_WRITE_VALUE_DEFAULT`).
     pub(crate) fn batch(self, stream: sys::Stream, steps: &[Step]) -> Answer<()> {
         let has_v2 = self.functions.cuStreamBatchMemOp_v2.is_some();
-        let steps = steps.iter().filter(|step| has_v2 || **step != Step::Barrier);
+        let steps = steps
+            .iter()
+            .filter(|step| has_v2 || **step != Step::Barrier);
         let mut parameters: Vec<sys::StreamMemOp> = steps.map(|&step| parameters(step)).collect();
         parameters.chunks_mut(BATCH).try_for_each(|part| {
             let count = part.len() as u32;
             match has_v2 {
-                true => call!(self, cuStreamBatchMemOp_v2(stream, count, part.as_mut_ptr(), 0)),
-                false => call!(self, cuStreamBatchMemOp_v1(stream, count, part.as_mut_ptr(), 0)),
+                true => call!(
+                    self,
+                    cuStreamBatchMemOp_v2(stream, count, part.as_mut_ptr(), 0)
+                ),
+                false => call!(
+                    self,
+                    cuStreamBatchMemOp_v1(stream, count, part.as_mut_ptr(), 0)
+                ),
             }
         })
     }
@@ -31,7 +39,12 @@ impl Driver {
 /// One operation as `cuda.h` lays it out.
 fn parameters(step: Step) -> sys::StreamMemOp {
     let (operation, address, value, flags) = match step {
-        Step::Write32 { address, value } => (sys::STREAM_MEM_OP_WRITE_VALUE_32, address, u64::from(value), 0),
+        Step::Write32 { address, value } => (
+            sys::STREAM_MEM_OP_WRITE_VALUE_32,
+            address,
+            u64::from(value),
+            0,
+        ),
         Step::Write64 { address, value } => (sys::STREAM_MEM_OP_WRITE_VALUE_64, address, value, 0),
         Step::Wait32 {
             address,
@@ -40,7 +53,12 @@ fn parameters(step: Step) -> sys::StreamMemOp {
             flush,
         } => {
             let flags = wait_flags(compare, flush);
-            (sys::STREAM_MEM_OP_WAIT_VALUE_32, address, u64::from(value), flags)
+            (
+                sys::STREAM_MEM_OP_WAIT_VALUE_32,
+                address,
+                u64::from(value),
+                flags,
+            )
         }
         Step::Wait64 {
             address,
@@ -83,7 +101,12 @@ fn wait_flags(compare: Compare, flush: bool) -> u32 {
         Compare::And => sys::STREAM_WAIT_VALUE_AND,
         Compare::Nor => sys::STREAM_WAIT_VALUE_NOR,
     };
-    condition | if flush { sys::STREAM_WAIT_VALUE_FLUSH } else { 0 }
+    condition
+        | if flush {
+            sys::STREAM_WAIT_VALUE_FLUSH
+        } else {
+            0
+        }
 }
 
 #[cfg(test)]

@@ -29,7 +29,10 @@ impl CudaGpu {
             })
         } else {
             // The flags are reserved, and 0.
-            call!(self.driver, cuCtxEnablePeerAccess(raw_context(other.context), 0))
+            call!(
+                self.driver,
+                cuCtxEnablePeerAccess(raw_context(other.context), 0)
+            )
         };
         match answer {
             Ok(()) => Ok(true),

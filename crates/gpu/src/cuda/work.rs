@@ -16,16 +16,28 @@ impl CudaGpu {
     pub(super) unsafe fn put(&self, stream: sys::Stream, work: Work<'_>) -> Result<(), Error> {
         let driver = self.driver;
         match work {
-            Work::HostToDevice { to, from, bytes, .. } => {
-                call!(driver, cuMemcpyHtoDAsync(to.get(), from.cast(), bytes, stream)).map_err(copy(to, bytes))
+            Work::HostToDevice {
+                to, from, bytes, ..
+            } => call!(
+                driver,
+                cuMemcpyHtoDAsync(to.get(), from.cast(), bytes, stream)
+            )
+            .map_err(copy(to, bytes)),
+            Work::DeviceToHost {
+                to, from, bytes, ..
             }
-            Work::DeviceToHost { to, from, bytes, .. } | Work::Finding { to, from, bytes } => {
+            | Work::Finding { to, from, bytes } => {
                 // SAFETY: the caller's promise.
-                unsafe { driver.copy_to_host(to, from.get(), bytes, stream) }.map_err(copy(from, bytes))
+                unsafe { driver.copy_to_host(to, from.get(), bytes, stream) }
+                    .map_err(copy(from, bytes))
             }
-            Work::DeviceToDevice { to, from, bytes, .. } => {
-                call!(driver, cuMemcpyDtoDAsync(to.get(), from.get(), bytes, stream)).map_err(copy(to, bytes))
-            }
+            Work::DeviceToDevice {
+                to, from, bytes, ..
+            } => call!(
+                driver,
+                cuMemcpyDtoDAsync(to.get(), from.get(), bytes, stream)
+            )
+            .map_err(copy(to, bytes)),
             Work::PeerToPeer {
                 to,
                 to_context,
@@ -34,34 +46,58 @@ impl CudaGpu {
                 bytes,
                 ..
             } => {
-                let (to_context, from_context) = (raw_context(to_context), raw_context(from_context));
+                let (to_context, from_context) =
+                    (raw_context(to_context), raw_context(from_context));
                 call!(
                     driver,
-                    cuMemcpyPeerAsync(to.get(), to_context, from.get(), from_context, bytes, stream)
+                    cuMemcpyPeerAsync(
+                        to.get(),
+                        to_context,
+                        from.get(),
+                        from_context,
+                        bytes,
+                        stream
+                    )
                 )
                 .map_err(copy(to, bytes))
             }
-            Work::FillBytes { to, value, bytes } => call!(driver, cuMemsetD8Async(to.get(), value, bytes, stream))
-                .map_err(|source| Error::Fill {
-                    address: to,
-                    bytes,
-                    source,
-                }),
-            Work::FillWords { to, value, words } => call!(driver, cuMemsetD32Async(to.get(), value, words, stream))
-                .map_err(|source| Error::Fill {
-                    address: to,
-                    bytes: words * 4,
-                    source,
-                }),
-            Work::Record(event) => call!(driver, cuEventRecord(raw_event(event), stream)).map_err(Error::Event),
-            Work::Wait(event) => call!(driver, cuStreamWaitEvent(stream, raw_event(event), 0)).map_err(Error::Event),
-            Work::Operations(steps) => driver.batch(stream, steps).map_err(|source| Error::MemoryOperations {
-                count: steps.len(),
-                source,
-            }),
+            Work::FillBytes { to, value, bytes } => {
+                call!(driver, cuMemsetD8Async(to.get(), value, bytes, stream)).map_err(|source| {
+                    Error::Fill {
+                        address: to,
+                        bytes,
+                        source,
+                    }
+                })
+            }
+            Work::FillWords { to, value, words } => {
+                call!(driver, cuMemsetD32Async(to.get(), value, words, stream)).map_err(|source| {
+                    Error::Fill {
+                        address: to,
+                        bytes: words * 4,
+                        source,
+                    }
+                })
+            }
+            Work::Record(event) => {
+                call!(driver, cuEventRecord(raw_event(event), stream)).map_err(Error::Event)
+            }
+            Work::Wait(event) => {
+                call!(driver, cuStreamWaitEvent(stream, raw_event(event), 0)).map_err(Error::Event)
+            }
+            Work::Operations(steps) => {
+                driver
+                    .batch(stream, steps)
+                    .map_err(|source| Error::MemoryOperations {
+                        count: steps.len(),
+                        source,
+                    })
+            }
             // SAFETY: the caller's promise.
             Work::Launch(kernel) => unsafe { self.launch(stream, kernel) },
-            Work::CopyWords { to, from, vectors, .. } => {
+            Work::CopyWords {
+                to, from, vectors, ..
+            } => {
                 // SAFETY: the caller's promise.
                 unsafe { self.copy_words(stream, to, from, vectors) }
             }
@@ -70,5 +106,9 @@ impl CudaGpu {
 }
 
 fn copy(address: crate::DevicePtr, bytes: usize) -> impl Fn(Failure) -> Error {
-    move |source| Error::Copy { address, bytes, source }
+    move |source| Error::Copy {
+        address,
+        bytes,
+        source,
+    }
 }

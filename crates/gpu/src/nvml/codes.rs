@@ -59,7 +59,7 @@ codes! {
         System = 50,
     }
 
-    /// What is at the far end of an NVLink (`nvmlIntNvLinkDeviceType_t`). NVML's own "unknown" is 255.
+    /// What is at the remote end of an NVLink (`nvmlIntNvLinkDeviceType_t`). NVML's own "unknown" is 255.
     RemoteDevice {
         /// Another GPU.
         Gpu = 0,
@@ -75,7 +75,7 @@ codes! {
         NotSupported = 0,
         /// The fabric manager has not begun.
         NotStarted = 1,
-        /// Registration is under way.
+        /// Registration is in progress.
         InProgress = 2,
         /// Registration has ended; whether well, [`Fabric::status`](super::Fabric::status) tells.
         Completed = 3,

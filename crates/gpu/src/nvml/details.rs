@@ -3,7 +3,9 @@
 use std::ffi::c_ulong;
 
 use super::facts::{Bar1, Details, Fabric, Mig, Pcie};
-use super::fault::{ARGUMENT_VERSION_MISMATCH, Answer, Fault, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_SUPPORTED};
+use super::fault::{
+    ARGUMENT_VERSION_MISMATCH, Answer, Fault, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_SUPPORTED,
+};
 use super::raw::Device;
 use super::reading::Reading;
 use super::session::Session;
@@ -56,9 +58,9 @@ fn flag(answer: Answer<u32>) -> Reading<bool> {
 /// Room for 1024 CPUs, and for 8192, the kernel's most, where that is too small.
 fn cpu_affinity(session: &Session, device: Device<'_>) -> Answer<Vec<u32>> {
     match session.cpu_affinity::<16>(device) {
-        Err(fault) if fault.code() == Some(INSUFFICIENT_SIZE) => {
-            session.cpu_affinity::<128>(device).map(|words| set_bits(&words))
-        }
+        Err(fault) if fault.code() == Some(INSUFFICIENT_SIZE) => session
+            .cpu_affinity::<128>(device)
+            .map(|words| set_bits(&words)),
         other => other.map(|words| set_bits(&words)),
     }
 }
@@ -105,7 +107,10 @@ fn fabric(session: &Session, device: Device<'_>) -> Reading<Fabric> {
 
 /// The driver lacks the function, or knows it only with an older structure.
 fn is_too_new(fault: Fault) -> bool {
-    matches!(fault.code(), None | Some(INVALID_ARGUMENT | ARGUMENT_VERSION_MISMATCH))
+    matches!(
+        fault.code(),
+        None | Some(INVALID_ARGUMENT | ARGUMENT_VERSION_MISMATCH)
+    )
 }
 
 /// The numbers of the bits that are set, ascending.
@@ -143,7 +148,8 @@ mod tests {
     #[test]
     fn a_cluster_uuid_has_four_dashes() {
         let bytes = [
-            0xee, 0x0b, 0x4f, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd,
+            0xee, 0x0b, 0x4f, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb,
+            0xcc, 0xdd,
         ];
         assert_eq!(uuid(&bytes), "ee0b4f11-2233-4455-6677-8899aabbccdd");
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::codes::{
-    Architecture, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, P2p, ProtectedLinks,
-    RemoteDevice, Virtualization,
+    Architecture, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, P2p,
+    ProtectedLinks, RemoteDevice, Virtualization,
 };
 use super::reading::Reading;
 
@@ -20,7 +20,7 @@ pub struct Nvml {
     /// The library itself, `13.580.159.04` (`nvmlSystemGetNVMLVersion`).
     pub nvml_version: Reading<String>,
     /// The newest CUDA the driver serves, 1000 × major + 10 × minor (`nvmlSystemGetCudaDriverVersion_v2`, which opens
-    /// libcuda; its absence is `NotCovered`). `None`: not asked, see [`Want::details`](super::Want::details).
+    /// libcuda; its absence is `NotCovered`). `None`: not asked, see [`Query::details`](super::Want::details).
     pub cuda_driver_version: Option<Reading<i32>>,
     /// Confidential computing, which takes peer-to-peer away or changes it.
     pub confidential_compute: ConfidentialCompute,
@@ -72,9 +72,9 @@ pub struct Link {
     /// NVML's number of the NVLink version: 6 is NVLink 4.0, 7 is 5.0 (`nvmlNvlinkVersion_t`, by
     /// `nvmlDeviceGetNvLinkVersion`).
     pub version: Reading<u32>,
-    /// What is at the far end (`nvmlDeviceGetNvLinkRemoteDeviceType`).
+    /// What is at the remote end (`nvmlDeviceGetNvLinkRemoteDeviceType`).
     pub remote: Reading<RemoteDevice>,
-    /// The far end's PCI address as NVML writes it (`nvmlDeviceGetNvLinkRemotePciInfo_v2`). `NotCovered` too where NVML
+    /// The remote end's PCI address as NVML writes it (`nvmlDeviceGetNvLinkRemotePciInfo_v2`). `NotCovered` too where NVML
     /// answers `FFFFFFFF:FF:FF.0`, as in a guest that was given the GPUs without their switches.
     pub remote_bdf: Reading<String>,
 }

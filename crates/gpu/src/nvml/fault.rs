@@ -20,20 +20,44 @@ const CODES: [(u32, &str, &str); 31] = [
     (2, "ERROR_INVALID_ARGUMENT", "an argument is invalid"),
     (3, "ERROR_NOT_SUPPORTED", "not supported on this GPU"),
     (4, "ERROR_NO_PERMISSION", "no permission"),
-    (5, "ERROR_ALREADY_INITIALIZED", "NVML was initialised already"),
+    (
+        5,
+        "ERROR_ALREADY_INITIALIZED",
+        "NVML was initialised already",
+    ),
     (6, "ERROR_NOT_FOUND", "not found"),
     (7, "ERROR_INSUFFICIENT_SIZE", "the buffer is too small"),
-    (8, "ERROR_INSUFFICIENT_POWER", "external power cables are not attached"),
-    (9, "ERROR_DRIVER_NOT_LOADED", "the NVIDIA kernel module is not loaded"),
+    (
+        8,
+        "ERROR_INSUFFICIENT_POWER",
+        "external power cables are not attached",
+    ),
+    (
+        9,
+        "ERROR_DRIVER_NOT_LOADED",
+        "the NVIDIA kernel module is not loaded",
+    ),
     (10, "ERROR_TIMEOUT", "the time ran out"),
     (
         11,
         "ERROR_IRQ_ISSUE",
         "the kernel found a problem with the GPU's interrupts",
     ),
-    (12, "ERROR_LIBRARY_NOT_FOUND", "a library NVML needs was not found"),
-    (13, "ERROR_FUNCTION_NOT_FOUND", "the driver does not have this function"),
-    (14, "ERROR_CORRUPTED_INFOROM", "the GPU's infoROM is corrupted"),
+    (
+        12,
+        "ERROR_LIBRARY_NOT_FOUND",
+        "a library NVML needs was not found",
+    ),
+    (
+        13,
+        "ERROR_FUNCTION_NOT_FOUND",
+        "the driver does not have this function",
+    ),
+    (
+        14,
+        "ERROR_CORRUPTED_INFOROM",
+        "the GPU's infoROM is corrupted",
+    ),
     (15, "ERROR_GPU_IS_LOST", "the GPU has fallen off the bus"),
     (16, "ERROR_RESET_REQUIRED", "the GPU needs a reset"),
     (
@@ -55,16 +79,28 @@ const CODES: [(u32, &str, &str); 31] = [
         "not available for a vGPU while ECC is on",
     ),
     (23, "ERROR_INSUFFICIENT_RESOURCES", "not enough resources"),
-    (24, "ERROR_FREQ_NOT_SUPPORTED", "the frequency is not supported"),
+    (
+        24,
+        "ERROR_FREQ_NOT_SUPPORTED",
+        "the frequency is not supported",
+    ),
     (
         25,
         "ERROR_ARGUMENT_VERSION_MISMATCH",
         "the driver does not know this version of the structure",
     ),
-    (26, "ERROR_DEPRECATED", "the function is no longer supported"),
+    (
+        26,
+        "ERROR_DEPRECATED",
+        "the function is no longer supported",
+    ),
     (27, "ERROR_NOT_READY", "not ready"),
     (28, "ERROR_GPU_NOT_FOUND", "no GPU was found"),
-    (29, "ERROR_INVALID_STATE", "the GPU or the driver is in the wrong state"),
+    (
+        29,
+        "ERROR_INVALID_STATE",
+        "the GPU or the driver is in the wrong state",
+    ),
     (
         30,
         "ERROR_RESET_TYPE_NOT_SUPPORTED",
@@ -84,7 +120,10 @@ pub(super) struct Fault {
 impl Fault {
     /// The library has no such function.
     pub(super) fn missing(function: &'static str) -> Self {
-        Self { function, code: None }
+        Self {
+            function,
+            code: None,
+        }
     }
 
     /// The function returned something other than success.
@@ -104,7 +143,10 @@ impl Fault {
     pub(super) fn name(self) -> String {
         match self.code {
             None => "symbol_missing".to_owned(),
-            Some(code) => known(code).map_or_else(|| format!("NVML_ERROR_{code}"), |(name, _)| format!("NVML_{name}")),
+            Some(code) => known(code).map_or_else(
+                || format!("NVML_ERROR_{code}"),
+                |(name, _)| format!("NVML_{name}"),
+            ),
         }
     }
 
@@ -112,7 +154,9 @@ impl Fault {
     pub(super) fn is_uncovered(self) -> bool {
         matches!(
             self.code,
-            None | Some(NOT_SUPPORTED | FUNCTION_NOT_FOUND | ARGUMENT_VERSION_MISMATCH | DEPRECATED)
+            None | Some(
+                NOT_SUPPORTED | FUNCTION_NOT_FOUND | ARGUMENT_VERSION_MISMATCH | DEPRECATED
+            )
         )
     }
 }
@@ -122,7 +166,10 @@ impl fmt::Display for Fault {
         match self.code {
             None => write!(f, "{}: the library has no such function", self.function),
             Some(code) => {
-                let meaning = known(code).map_or("an error this binding does not know", |(_, meaning)| meaning);
+                let meaning = known(code)
+                    .map_or("an error this binding does not know", |(_, meaning)| {
+                        meaning
+                    });
                 write!(f, "{}: {meaning} ({code})", self.function)
             }
         }

@@ -25,12 +25,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use codes::{
-    Architecture, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, P2p, ProtectedLinks,
-    RemoteDevice, Virtualization,
+    Architecture, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, P2p,
+    ProtectedLinks, RemoteDevice, Virtualization,
 };
 pub use facts::{
-    Bar1, ConfidentialCapabilities, ConfidentialCompute, ConfidentialState, Details, Fabric, Gpu, Link, Mig, Nvml,
-    Pair, Pcie, Unreachable,
+    Bar1, ConfidentialCapabilities, ConfidentialCompute, ConfidentialState, Details, Fabric, Gpu,
+    Link, Mig, Nvml, Pair, Pcie, Unreachable,
 };
 pub use pairs::Capability;
 pub use reading::Reading;
@@ -41,8 +41,8 @@ use session::{Closed, Session};
 /// What to ask, because every question has its price. Names, UUIDs, addresses and minor numbers (0.01 ms each) always
 /// come; opening NVML costs 8 to 10 ms and each GPU 6.6 ms whatever is asked (measured: H200, driver 580).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Want {
-    /// The state and the far end of every NVLink; microseconds each.
+pub struct Query {
+    /// The state and the remote end of every NVLink; microseconds each.
     pub links: bool,
     /// The common ancestor (0.15 ms) and the five peer-to-peer statuses (1.65 ms each) of every pair of GPUs.
     pub p2p: bool,
@@ -81,18 +81,20 @@ pub enum Outcome {
 ///
 /// Never panics and never shuts NVML down: `nvmlShutdown` takes 3.5 to 7 ms, and the process that called this is about
 /// to exit.
-pub fn read(want: &Want, library: Option<&Path>) -> Outcome {
+pub fn read(query: &Query, library: Option<&Path>) -> Outcome {
     // Nothing of ours is observed after a panic, so nothing can be seen half-changed.
-    catch_unwind(AssertUnwindSafe(|| attempt(want, library))).unwrap_or_else(|cause| Outcome::Failed {
-        code: None,
-        name: "panic".to_owned(),
-        reason: format!("the NVML reader panicked: {}", words(cause.as_ref())),
+    catch_unwind(AssertUnwindSafe(|| attempt(query, library))).unwrap_or_else(|cause| {
+        Outcome::Failed {
+            code: None,
+            name: "panic".to_owned(),
+            reason: format!("the NVML reader panicked: {}", words(cause.as_ref())),
+        }
     })
 }
 
-fn attempt(want: &Want, library: Option<&Path>) -> Outcome {
+fn attempt(query: &Query, library: Option<&Path>) -> Outcome {
     match Session::open(library) {
-        Ok(session) => match survey(&session, want, library) {
+        Ok(session) => match survey(&session, query, library) {
             Ok(nvml) => Outcome::Read(nvml),
             Err(fault) => failed(&fault),
         },
@@ -107,13 +109,13 @@ fn attempt(want: &Want, library: Option<&Path>) -> Outcome {
 }
 
 /// Everything wanted, of every GPU; only a machine whose GPUs cannot even be counted is a failure.
-fn survey(session: &Session, want: &Want, library: Option<&Path>) -> Result<Nvml, Fault> {
+fn survey(session: &Session, query: &Query, library: Option<&Path>) -> Result<Nvml, Fault> {
     let count = session.device_count()?;
     let mut gpus = Vec::new();
     let mut handles = Vec::new();
     let mut unreachable = Vec::new();
     for index in 0..count {
-        match gpu(session, want, index) {
+        match gpu(session, query, index) {
             Ok((handle, facts)) => {
                 handles.push((index, handle));
                 gpus.push(facts);
@@ -129,16 +131,22 @@ fn survey(session: &Session, want: &Want, library: Option<&Path>) -> Result<Nvml
         library: mapped::library(library),
         driver_version: session.driver_version().into(),
         nvml_version: session.nvml_version().into(),
-        cuda_driver_version: want.details.then(|| system::cuda_driver_version(session)),
+        cuda_driver_version: query.details.then(|| system::cuda_driver_version(session)),
         confidential_compute: system::confidential_compute(session),
         gpus,
         unreachable,
-        pairs: want.p2p.then(|| pairs::read(session, &handles, want.p2p_only)),
+        pairs: query
+            .p2p
+            .then(|| pairs::read(session, &handles, query.p2p_only)),
     })
 }
 
 /// A GPU whose handle or address NVML does not give is unreachable: nothing else about it could be placed.
-fn gpu<'s>(session: &'s Session, want: &Want, index: u32) -> Result<(raw::Device<'s>, Gpu), Fault> {
+fn gpu<'s>(
+    session: &'s Session,
+    query: &Query,
+    index: u32,
+) -> Result<(raw::Device<'s>, Gpu), Fault> {
     let device = session.device(index)?;
     let facts = Gpu {
         index,
@@ -146,8 +154,8 @@ fn gpu<'s>(session: &'s Session, want: &Want, index: u32) -> Result<(raw::Device
         name: session.name(device).into(),
         uuid: session.uuid(device).into(),
         minor: session.minor_number(device).into(),
-        links: want.links.then(|| links::read(session, device)),
-        details: want.details.then(|| details::read(session, device)),
+        links: query.links.then(|| links::read(session, device)),
+        details: query.details.then(|| details::read(session, device)),
     };
     Ok((device, facts))
 }

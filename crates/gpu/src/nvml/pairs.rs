@@ -39,7 +39,11 @@ impl Capability {
 
 /// Each two once: the driver answers for the pair, and a status costs 1.65 ms, so eight GPUs cost a quarter of a second
 /// this way and half a second the other.
-pub(super) fn read(session: &Session, gpus: &[(u32, Device<'_>)], only: Option<Capability>) -> Vec<Pair> {
+pub(super) fn read(
+    session: &Session,
+    gpus: &[(u32, Device<'_>)],
+    only: Option<Capability>,
+) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (position, &a) in gpus.iter().enumerate() {
         for &b in gpus.iter().skip(position + 1) {
@@ -59,7 +63,8 @@ fn pair(
         if only.is_some_and(|only| only != capability) {
             return Reading::NotCovered;
         }
-        Reading::of_newer_argument(session.p2p_status(device_a, device_b, capability.index())).map(Into::into)
+        Reading::of_newer_argument(session.p2p_status(device_a, device_b, capability.index()))
+            .map(Into::into)
     };
     Pair {
         a,

@@ -12,8 +12,9 @@ use std::ffi::{c_char, c_uint, c_ulong};
 use std::marker::PhantomData;
 
 use nvml_wrapper_sys::bindings::{
-    nvmlBAR1Memory_t, nvmlConfComputeSystemCaps_t, nvmlConfComputeSystemState_t, nvmlDevice_t, nvmlGpuFabricInfo_t,
-    nvmlGpuFabricInfoV_t, nvmlMemory_t, nvmlPciInfo_t, nvmlSystemConfComputeSettings_t,
+    nvmlBAR1Memory_t, nvmlConfComputeSystemCaps_t, nvmlConfComputeSystemState_t, nvmlDevice_t,
+    nvmlGpuFabricInfo_t, nvmlGpuFabricInfoV_t, nvmlMemory_t, nvmlPciInfo_t,
+    nvmlSystemConfComputeSettings_t,
 };
 
 use super::fault::{Answer, Fault};
@@ -144,28 +145,48 @@ impl Session {
 
     pub(super) fn name(&self, device: Device<'_>) -> Answer<String> {
         let mut out: [c_char; TEXT] = [0; TEXT];
-        call!(self, nvmlDeviceGetName(device.handle, out.as_mut_ptr(), TEXT as c_uint)).map(|()| text(&out))
+        call!(
+            self,
+            nvmlDeviceGetName(device.handle, out.as_mut_ptr(), TEXT as c_uint)
+        )
+        .map(|()| text(&out))
     }
 
     pub(super) fn uuid(&self, device: Device<'_>) -> Answer<String> {
         let mut out: [c_char; TEXT] = [0; TEXT];
-        call!(self, nvmlDeviceGetUUID(device.handle, out.as_mut_ptr(), TEXT as c_uint)).map(|()| text(&out))
+        call!(
+            self,
+            nvmlDeviceGetUUID(device.handle, out.as_mut_ptr(), TEXT as c_uint)
+        )
+        .map(|()| text(&out))
     }
 
     pub(super) fn driver_version(&self) -> Answer<String> {
         let mut out: [c_char; TEXT] = [0; TEXT];
-        call!(self, nvmlSystemGetDriverVersion(out.as_mut_ptr(), TEXT as c_uint)).map(|()| text(&out))
+        call!(
+            self,
+            nvmlSystemGetDriverVersion(out.as_mut_ptr(), TEXT as c_uint)
+        )
+        .map(|()| text(&out))
     }
 
     pub(super) fn nvml_version(&self) -> Answer<String> {
         let mut out: [c_char; TEXT] = [0; TEXT];
-        call!(self, nvmlSystemGetNVMLVersion(out.as_mut_ptr(), TEXT as c_uint)).map(|()| text(&out))
+        call!(
+            self,
+            nvmlSystemGetNVMLVersion(out.as_mut_ptr(), TEXT as c_uint)
+        )
+        .map(|()| text(&out))
     }
 
     /// Now, and after the next reset.
     pub(super) fn mig_mode(&self, device: Device<'_>) -> Answer<(u32, u32)> {
         let (mut current, mut pending) = (0, 0);
-        call!(self, nvmlDeviceGetMigMode(device.handle, &mut current, &mut pending)).map(|()| (current, pending))
+        call!(
+            self,
+            nvmlDeviceGetMigMode(device.handle, &mut current, &mut pending)
+        )
+        .map(|()| (current, pending))
     }
 
     /// `version` 2 or 3; version 2 is version 3 without its last member, so one buffer serves both.
@@ -187,7 +208,10 @@ impl Session {
     }
 
     /// A bit a CPU, in `WORDS` words.
-    pub(super) fn cpu_affinity<const WORDS: usize>(&self, device: Device<'_>) -> Answer<[c_ulong; WORDS]> {
+    pub(super) fn cpu_affinity<const WORDS: usize>(
+        &self,
+        device: Device<'_>,
+    ) -> Answer<[c_ulong; WORDS]> {
         let mut out = [0; WORDS];
         call!(
             self,
@@ -197,23 +221,39 @@ impl Session {
     }
 
     /// A bit a NUMA node, in `WORDS` words.
-    pub(super) fn memory_affinity<const WORDS: usize>(&self, device: Device<'_>) -> Answer<[c_ulong; WORDS]> {
+    pub(super) fn memory_affinity<const WORDS: usize>(
+        &self,
+        device: Device<'_>,
+    ) -> Answer<[c_ulong; WORDS]> {
         let mut out = [0; WORDS];
         call!(
             self,
-            nvmlDeviceGetMemoryAffinity(device.handle, WORDS as c_uint, out.as_mut_ptr(), SCOPE_NODE)
+            nvmlDeviceGetMemoryAffinity(
+                device.handle,
+                WORDS as c_uint,
+                out.as_mut_ptr(),
+                SCOPE_NODE
+            )
         )
         .map(|()| out)
     }
 
     pub(super) fn common_ancestor(&self, a: Device<'_>, b: Device<'_>) -> Answer<u32> {
         let mut out = 0;
-        call!(self, nvmlDeviceGetTopologyCommonAncestor(a.handle, b.handle, &mut out)).map(|()| out)
+        call!(
+            self,
+            nvmlDeviceGetTopologyCommonAncestor(a.handle, b.handle, &mut out)
+        )
+        .map(|()| out)
     }
 
     pub(super) fn p2p_status(&self, a: Device<'_>, b: Device<'_>, kind: u32) -> Answer<u32> {
         let mut out = 0;
-        call!(self, nvmlDeviceGetP2PStatus(a.handle, b.handle, kind, &mut out)).map(|()| out)
+        call!(
+            self,
+            nvmlDeviceGetP2PStatus(a.handle, b.handle, kind, &mut out)
+        )
+        .map(|()| out)
     }
 }
 

@@ -99,13 +99,23 @@ mod tests {
     #[test]
     fn only_a_newer_argument_may_be_invalid() {
         let invalid = || Err(Fault::returned("nvmlDeviceGetX", 2));
-        assert_eq!(Reading::<u32>::of_newer_argument(invalid()), Reading::NotCovered);
-        assert!(matches!(Reading::<u32>::from(invalid()), Reading::Broken(_)));
+        assert_eq!(
+            Reading::<u32>::of_newer_argument(invalid()),
+            Reading::NotCovered
+        );
+        assert!(matches!(
+            Reading::<u32>::from(invalid()),
+            Reading::Broken(_)
+        ));
     }
 
     #[test]
     fn the_json_is_what_the_snapshot_holds() -> Result<(), serde_json::Error> {
-        let text = serde_json::to_string(&[Reading::Known(7), Reading::NotCovered, Reading::Broken("x".into())])?;
+        let text = serde_json::to_string(&[
+            Reading::Known(7),
+            Reading::NotCovered,
+            Reading::Broken("x".into()),
+        ])?;
         assert_eq!(text, r#"[{"known":7},"not_covered",{"broken":"x"}]"#);
         Ok(())
     }

@@ -63,7 +63,10 @@ impl Reader {
         .map_err(|source| Error::Allocate {
             kind: match kind {
                 ScratchKind::Malloc => Allocation::Malloc,
-                ScratchKind::Create { exportable } => Allocation::Create { exportable, rdma: true },
+                ScratchKind::Create { exportable } => Allocation::Create {
+                    exportable,
+                    rdma: true,
+                },
             },
             bytes,
             source,
@@ -108,13 +111,18 @@ impl Reader {
                 source,
             }
         };
-        let made = driver.current_device().and_then(|device| pool(driver, device));
+        let made = driver
+            .current_device()
+            .and_then(|device| pool(driver, device));
         // Never destroyed, like the memory in it.
         let pool = made.map_err(failed(sizes.iter().sum()))?;
         let mut scratch = Vec::with_capacity(sizes.len());
         for &bytes in sizes {
             let mut address = 0;
-            let made = call!(driver, cuMemAllocFromPoolAsync(&mut address, bytes, pool, self.stream));
+            let made = call!(
+                driver,
+                cuMemAllocFromPoolAsync(&mut address, bytes, pool, self.stream)
+            );
             let ready = made.and_then(|()| driver.synchronize_stream(self.stream));
             ready.map_err(failed(bytes))?;
             scratch.push(Scratch {
@@ -143,7 +151,12 @@ impl Reader {
         let driver = entered.driver;
         let started = call!(
             driver,
-            cuMemcpyHtoDAsync(scratch.address.get(), from.as_ptr().cast(), bytes, self.stream)
+            cuMemcpyHtoDAsync(
+                scratch.address.get(),
+                from.as_ptr().cast(),
+                bytes,
+                self.stream
+            )
         );
         // Also after a refusal: `from` is the caller's again when this returns.
         let finished = driver.synchronize_stream(self.stream);
@@ -170,7 +183,11 @@ impl Reader {
                     .driver
                     .copy_to_host(to.as_mut_ptr(), address.get(), bytes, self.stream)
             };
-            first = started.map_err(|source| Error::Copy { address, bytes, source });
+            first = started.map_err(|source| Error::Copy {
+                address,
+                bytes,
+                source,
+            });
             if first.is_err() {
                 break;
             }
@@ -209,7 +226,12 @@ fn location(device: sys::Device) -> sys::MemLocation {
 }
 
 /// Address and bytes of a new allocation with a mapping.
-fn created(driver: Driver, device: sys::Device, exportable: bool, bytes: usize) -> Answer<(u64, usize)> {
+fn created(
+    driver: Driver,
+    device: sys::Device,
+    exportable: bool,
+    bytes: usize,
+) -> Answer<(u64, usize)> {
     let location = location(device);
     let (handle, bytes) = allocated(driver, location, exportable, bytes)?;
     let shown = shown(driver, handle, location, bytes);
@@ -240,7 +262,11 @@ fn allocated(
     let mut granularity = 0;
     call!(
         driver,
-        cuMemGetAllocationGranularity(&mut granularity, &properties, sys::MEM_ALLOC_GRANULARITY_MINIMUM)
+        cuMemGetAllocationGranularity(
+            &mut granularity,
+            &properties,
+            sys::MEM_ALLOC_GRANULARITY_MINIMUM
+        )
     )?;
     let bytes = bytes.next_multiple_of(granularity.max(1));
     let mut handle = sys::GenericHandle(0);
@@ -253,7 +279,12 @@ fn allocated(
     Ok((handle, bytes))
 }
 
-fn shown(driver: Driver, handle: sys::GenericHandle, location: sys::MemLocation, bytes: usize) -> Answer<u64> {
+fn shown(
+    driver: Driver,
+    handle: sys::GenericHandle,
+    location: sys::MemLocation,
+    bytes: usize,
+) -> Answer<u64> {
     let mut address = 0;
     call!(driver, cuMemAddressReserve(&mut address, bytes, 0, 0, 0))?;
     let undo = |failure: Failure| {

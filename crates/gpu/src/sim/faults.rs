@@ -92,7 +92,11 @@ fn swapped(bytes: usize, size: usize, random: u64) -> Option<Flaw> {
         (0, bytes - bytes / 2, bytes / 2)
     };
     let (first, second) = (one.min(other), one.max(other));
-    (size > 0).then_some(Flaw::Swap { first, second, size })
+    (size > 0).then_some(Flaw::Swap {
+        first,
+        second,
+        size,
+    })
 }
 
 /// What is wrong with one copy.
@@ -123,7 +127,13 @@ impl Flaw {
         let part = |target: usize, range: Range<usize>| {
             // SAFETY: this function's condition; every part begins and ends within `count` bytes of both sides, as the flaw was made
             // for a copy of that many.
-            unsafe { bytes::copy(to.start.add(target), from.start.add(range.start), range.len()) };
+            unsafe {
+                bytes::copy(
+                    to.start.add(target),
+                    from.start.add(range.start),
+                    range.len(),
+                )
+            };
         };
         let around = |piece: &Range<usize>| {
             part(0, 0..piece.start);
@@ -136,14 +146,22 @@ impl Flaw {
                 // SAFETY: as above.
                 unsafe { bytes::fill(to.start.add(piece.start), 0, piece.len()) };
             }
-            Self::Swap { first, second, size } => {
+            Self::Swap {
+                first,
+                second,
+                size,
+            } => {
                 part(0, 0..first);
                 part(first, second..second + size);
                 part(first + size, first + size..second);
                 part(second, first..first + size);
                 part(second + size, second + size..count);
             }
-            Self::Delay { piece, after, keeper } => {
+            Self::Delay {
+                piece,
+                after,
+                keeper,
+            } => {
                 let mut data = vec![0; piece.len()];
                 // SAFETY: as above, into bytes of our own.
                 unsafe { bytes::copy(data.as_mut_ptr(), from.start.add(piece.start), piece.len()) };
@@ -204,7 +222,13 @@ impl Late {
 impl Write {
     fn perform(&self) {
         // SAFETY: the copy that this is of was of more bytes than these at that place, and the keeper has kept them since.
-        unsafe { bytes::copy(self.to.start.add(self.offset), self.data.as_ptr(), self.data.len()) };
+        unsafe {
+            bytes::copy(
+                self.to.start.add(self.offset),
+                self.data.as_ptr(),
+                self.data.len(),
+            )
+        };
     }
 }
 
@@ -222,7 +246,9 @@ mod tests {
 
     fn flaws(kind: Fault, seed: u64, bytes: usize) -> Vec<String> {
         let spoiler = Spoiler::new(Faults { kind, seed });
-        (0..20).map(|_| format!("{:?}", spoiler.next(bytes, None))).collect()
+        (0..20)
+            .map(|_| format!("{:?}", spoiler.next(bytes, None)))
+            .collect()
     }
 
     #[test]
@@ -235,7 +261,14 @@ mod tests {
 
     #[test]
     fn pieces_are_pages_then_512_bytes_then_all() {
-        for (bytes, size) in [(1, 1), (4, 4), (1023, 1023), (1024, 512), (8191, 512), (8192, 4096)] {
+        for (bytes, size) in [
+            (1, 1),
+            (4, 4),
+            (1023, 1023),
+            (1024, 512),
+            (8191, 512),
+            (8192, 4096),
+        ] {
             let spoiler = Spoiler::new(Faults {
                 kind: Fault::Drop,
                 seed: 3,
@@ -262,7 +295,12 @@ mod tests {
             seed: 5,
         });
         for bytes in 2..20_000 {
-            let Some(Flaw::Swap { first, second, size }) = spoiler.next(bytes, None) else {
+            let Some(Flaw::Swap {
+                first,
+                second,
+                size,
+            }) = spoiler.next(bytes, None)
+            else {
                 panic!("{bytes}");
             };
             assert!(first + size <= second && second + size <= bytes, "{bytes}");

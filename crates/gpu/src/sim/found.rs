@@ -13,8 +13,20 @@ use crate::{DevicePtr, Error, Failure};
 
 /// Finds the memory that work names, or refuses it as the driver does.
 pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Error> {
-    let copy = |address, bytes| move |source| Error::Copy { address, bytes, source };
-    let fill = |address, bytes| move |source| Error::Fill { address, bytes, source };
+    let copy = |address, bytes| {
+        move |source| Error::Copy {
+            address,
+            bytes,
+            source,
+        }
+    };
+    let fill = |address, bytes| {
+        move |source| Error::Fill {
+            address,
+            bytes,
+            source,
+        }
+    };
     let flaw = |bytes, keeper| spoiler.and_then(|spoiler| spoiler.next(bytes, keeper));
     Ok(match work {
         Work::HostToDevice {
@@ -101,10 +113,12 @@ pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Er
                     source,
                 })?,
         ),
-        Work::Launch(kernel) => Item::Launch(sim_kernel(kernel).map_err(|source| Error::Kernel {
-            name: kernel.name(),
-            source,
-        })?),
+        Work::Launch(kernel) => {
+            Item::Launch(sim_kernel(kernel).map_err(|source| Error::Kernel {
+                name: kernel.name(),
+                source,
+            })?)
+        }
         // The caller has them.
         Work::Record(_) | Work::Wait(_) => Item::Operations(Vec::new()),
     })

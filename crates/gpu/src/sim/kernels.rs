@@ -116,7 +116,13 @@ impl SimKernel {
     }
 }
 
-fn ping_pong(queue: &Queue, flag: &Span, reply: &Span, rounds: u32, limit: Duration) -> Result<(), String> {
+fn ping_pong(
+    queue: &Queue,
+    flag: &Span,
+    reply: &Span,
+    rounds: u32,
+    limit: Duration,
+) -> Result<(), String> {
     let (flag, reply) = (word32(flag, 0), word32(reply, 0));
     for round in 1..=rounds {
         if !comes(queue, flag, round, limit)? {
@@ -128,7 +134,13 @@ fn ping_pong(queue: &Queue, flag: &Span, reply: &Span, rounds: u32, limit: Durat
     Ok(())
 }
 
-fn ping(queue: &Queue, ours: &Span, theirs: &Span, rounds: u32, limit: Duration) -> Result<(), String> {
+fn ping(
+    queue: &Queue,
+    ours: &Span,
+    theirs: &Span,
+    rounds: u32,
+    limit: Duration,
+) -> Result<(), String> {
     let (ours, theirs) = (word32(ours, 0), word32(theirs, 0));
     for round in 1..=rounds {
         theirs.store(round);

@@ -17,7 +17,8 @@ use super::found::item;
 use super::queue::{Item, Queue};
 use super::space;
 use crate::backend::{
-    Backend, Block, Context, Destroyed, EventHandle, HostBlock, Peer, Registration, StreamHandle, Work,
+    Backend, Block, Context, Destroyed, EventHandle, HostBlock, Peer, Registration, StreamHandle,
+    Work,
 };
 use crate::{Allocation, Device, DevicePtr, Error, Failure};
 
@@ -95,7 +96,10 @@ unsafe impl Backend for SimGpu {
     }
 
     fn memory_info(&self) -> Result<(u64, u64), Error> {
-        Ok((MEMORY.saturating_sub(space::used(self.device.ordinal)), MEMORY))
+        Ok((
+            MEMORY.saturating_sub(space::used(self.device.ordinal)),
+            MEMORY,
+        ))
     }
 
     fn flush_remote_writes(&self, _to_all_devices: bool) -> Result<(), Error> {
@@ -125,7 +129,11 @@ unsafe impl Backend for SimGpu {
     fn allocate(&self, kind: Allocation, bytes: usize) -> Result<Block, Error> {
         if bytes as u64 > MEMORY - space::used(self.device.ordinal).min(MEMORY) {
             let source = refused("allocate", CuResult::OUT_OF_MEMORY);
-            return Err(Error::Allocate { kind, bytes, source });
+            return Err(Error::Allocate {
+                kind,
+                bytes,
+                source,
+            });
         }
         let address = space::allocate(kind, bytes, self.device.ordinal)?;
         Ok(Block {
@@ -153,11 +161,16 @@ unsafe impl Backend for SimGpu {
         };
         let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping where the kernel likes replaces nothing.
-        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) };
         let start =
-            NonNull::new(start.map_err(failed)?.cast::<u8>()).ok_or_else(|| failed(rustix::io::Errno::NOMEM))?;
+            unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) };
+        let start = NonNull::new(start.map_err(failed)?.cast::<u8>())
+            .ok_or_else(|| failed(rustix::io::Errno::NOMEM))?;
         let device = expose(start, bytes);
-        Ok(HostBlock { start, device, bytes })
+        Ok(HostBlock {
+            start,
+            device,
+            bytes,
+        })
     }
 
     fn free_host(&self, block: HostBlock) {
@@ -166,7 +179,12 @@ unsafe impl Backend for SimGpu {
         let _ = unsafe { rustix::mm::munmap(block.start.as_ptr().cast(), block.bytes) };
     }
 
-    unsafe fn register(&self, start: NonNull<u8>, bytes: usize, _how: Registration) -> Result<DevicePtr, Error> {
+    unsafe fn register(
+        &self,
+        start: NonNull<u8>,
+        bytes: usize,
+        _how: Registration,
+    ) -> Result<DevicePtr, Error> {
         if space::has_host(start, bytes) {
             return Err(Error::Register {
                 address: start.as_ptr().addr(),
@@ -275,8 +293,12 @@ unsafe impl Backend for SimGpu {
             latest(from)?.map(|record| record.state()),
             latest(to)?.map(|record| record.state()),
         ) {
-            (Some(State::Done(from)), Some(State::Done(to))) => Ok(to.saturating_duration_since(from)),
-            (None, _) | (_, None) => Err(Error::Event(refused("elapsed", CuResult::INVALID_HANDLE))),
+            (Some(State::Done(from)), Some(State::Done(to))) => {
+                Ok(to.saturating_duration_since(from))
+            }
+            (None, _) | (_, None) => {
+                Err(Error::Event(refused("elapsed", CuResult::INVALID_HANDLE)))
+            }
             _ => Err(Error::Event(refused("elapsed", CuResult::NOT_READY))),
         }
     }
@@ -318,5 +340,8 @@ fn abandoned(why: Arc<str>) -> Error {
 
 /// A refusal, with the code the driver would give.
 pub(super) fn refused(what: &'static str, result: CuResult) -> Failure {
-    Failure::Returned { function: what, result }
+    Failure::Returned {
+        function: what,
+        result,
+    }
 }

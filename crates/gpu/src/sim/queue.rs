@@ -45,10 +45,24 @@ pub(super) enum Item {
 /// A memory operation, on memory that was found already.
 #[derive(Debug)]
 pub(super) enum Operation {
-    Write32 { to: Span, value: u32 },
-    Write64 { to: Span, value: u64 },
-    Wait32 { on: Span, value: u32, compare: Compare },
-    Wait64 { on: Span, value: u64, compare: Compare },
+    Write32 {
+        to: Span,
+        value: u32,
+    },
+    Write64 {
+        to: Span,
+        value: u64,
+    },
+    Wait32 {
+        on: Span,
+        value: u32,
+        compare: Compare,
+    },
+    Wait64 {
+        on: Span,
+        value: u64,
+        compare: Compare,
+    },
     Fence,
 }
 
@@ -112,7 +126,9 @@ impl Queue {
     pub(super) fn describe(&self) -> String {
         let state = self.lock();
         match (&state.waits, state.put_in - state.done) {
-            (Some(waits), left) => format!("it waits for {waits}; {left} pieces of work are not done"),
+            (Some(waits), left) => {
+                format!("it waits for {waits}; {left} pieces of work are not done")
+            }
             (None, left) => format!("{left} pieces of work are not done"),
         }
     }
@@ -146,7 +162,11 @@ impl Queue {
     }
 
     /// Waits until `ready`; `what` says for what, to whoever asks meanwhile.
-    pub(super) fn wait_until(&self, what: impl Fn() -> String, mut ready: impl FnMut() -> bool) -> Result<(), String> {
+    pub(super) fn wait_until(
+        &self,
+        what: impl Fn() -> String,
+        mut ready: impl FnMut() -> bool,
+    ) -> Result<(), String> {
         if ready() {
             return Ok(());
         }
@@ -157,7 +177,10 @@ impl Queue {
             if self.closing.load(Ordering::Relaxed) {
                 let since = *closing_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= GRACE {
-                    return Err(format!("the stream was dropped while it waited for {}", what()));
+                    return Err(format!(
+                        "the stream was dropped while it waited for {}",
+                        what()
+                    ));
                 }
             }
             if start.elapsed() < SPIN {
@@ -173,7 +196,8 @@ impl Queue {
 
     fn next(&self) -> Option<Item> {
         let state = self.lock();
-        let starved = |state: &mut State| state.items.is_empty() && !self.closing.load(Ordering::Relaxed);
+        let starved =
+            |state: &mut State| state.items.is_empty() && !self.closing.load(Ordering::Relaxed);
         let mut state = self
             .changed
             .wait_while(state, starved)

@@ -76,7 +76,10 @@ unsafe impl Send for Span {}
 impl Span {
     /// Host memory that somebody else keeps alive.
     pub(super) fn host(start: *mut u8) -> Self {
-        Self { start, _block: None }
+        Self {
+            start,
+            _block: None,
+        }
     }
 }
 
@@ -149,13 +152,17 @@ pub(super) fn resolve(address: DevicePtr, bytes: usize) -> Option<Span> {
     let (&start, &size) = space.hosts.range(..=address).next_back()?;
     let end = (address - start).checked_add(bytes as u64)?;
     // The address came from a pointer that was exposed when it was pinned or registered.
-    (end <= size as u64).then(|| Span::host(std::ptr::with_exposed_provenance_mut(address as usize)))
+    (end <= size as u64)
+        .then(|| Span::host(std::ptr::with_exposed_provenance_mut(address as usize)))
 }
 
 /// Bytes all allocations of a GPU take.
 pub(super) fn used(ordinal: u32) -> u64 {
     let space = lock();
-    let of_gpu = space.blocks.values().filter(|block| block.ordinal == ordinal);
+    let of_gpu = space
+        .blocks
+        .values()
+        .filter(|block| block.ordinal == ordinal);
     of_gpu.map(|block| block.block.size as u64).sum()
 }
 
@@ -212,10 +219,12 @@ impl Space {
     }
 
     fn add_block(&mut self, bytes: usize, shared: bool, ordinal: u32) -> Result<u64, Error> {
-        let size = bytes.checked_next_multiple_of(BLOCK).ok_or_else(|| Error::Simulation {
-            what: "allocate so much memory",
-            source: io::ErrorKind::OutOfMemory.into(),
-        })?;
+        let size = bytes
+            .checked_next_multiple_of(BLOCK)
+            .ok_or_else(|| Error::Simulation {
+                what: "allocate so much memory",
+                source: io::ErrorKind::OutOfMemory.into(),
+            })?;
         let block = Block::new(size)?;
         let base = block.reserved.as_ptr().addr().next_multiple_of(BLOCK) as u64;
         let entry = Entry {
@@ -272,19 +281,23 @@ impl Block {
             }
         };
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
-        let file = rustix::fs::memfd_create("gdr-sim-gpu", flags).map_err(failed("make an anonymous file"))?;
+        let file = rustix::fs::memfd_create("gdr-sim-gpu", flags)
+            .map_err(failed("make an anonymous file"))?;
         rustix::fs::ftruncate(&file, size as u64).map_err(failed("size its memory"))?;
         let (read_write, shared) = (
             ProtFlags::READ | ProtFlags::WRITE,
             MapFlags::SHARED | MapFlags::NORESERVE,
         );
         // SAFETY: a new mapping where the kernel likes replaces nothing.
-        let mapped = unsafe { rustix::mm::mmap(std::ptr::null_mut(), size, read_write, shared, &file, 0) };
+        let mapped =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), size, read_write, shared, &file, 0) };
         let mapped = nonnull(mapped.map_err(failed("map its memory"))?);
         let (nothing, private) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
         // Larger by a block, so that a multiple of the block's size is in it.
         // SAFETY: as above.
-        let reserved = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), size + BLOCK, nothing, private) };
+        let reserved = unsafe {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), size + BLOCK, nothing, private)
+        };
         match reserved {
             Ok(reserved) => Ok(Self {
                 file: Arc::new(file),

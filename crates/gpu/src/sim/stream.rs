@@ -11,7 +11,12 @@ impl Item {
     /// Does it, or says why it never will be done; what a fault leaves for later goes to `late`.
     pub(super) fn perform(self, queue: &Queue, late: &mut Late) -> Result<(), String> {
         match self {
-            Self::Copy { to, from, bytes, flaw } => {
+            Self::Copy {
+                to,
+                from,
+                bytes,
+                flaw,
+            } => {
                 // SAFETY: both spans were found to be that long when the work was put in, and are kept.
                 unsafe {
                     match flaw {
@@ -49,11 +54,15 @@ impl Item {
                     },
                 )?;
                 match end {
-                    State::Abandoned(why) => Err(format!("it waits for an event that will not happen: {why}")),
+                    State::Abandoned(why) => {
+                        Err(format!("it waits for an event that will not happen: {why}"))
+                    }
                     State::Pending | State::Done(_) => Ok(()),
                 }
             }
-            Self::Operations(operations) => operations.iter().try_for_each(|operation| operation.perform(queue)),
+            Self::Operations(operations) => operations
+                .iter()
+                .try_for_each(|operation| operation.perform(queue)),
             Self::Launch(kernel) => kernel.run(queue),
         }
     }

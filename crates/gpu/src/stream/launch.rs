@@ -11,7 +11,7 @@ use crate::pattern::Mismatches;
 use crate::{Allocation, DeviceMemory, Error, HostMemory, Pattern, peer};
 
 /// How long the ping-pong kernels wait for one word before they give up: the GPU is not to be hung by a partner who died.
-const PING_PONG_PATIENCE: Duration = Duration::from_secs(10);
+const PING_PONG_TIMEOUT: Duration = Duration::from_secs(10);
 /// What `copy_words` loads and stores at a time.
 const VECTOR: usize = 16;
 
@@ -108,7 +108,7 @@ impl Stream {
     /// Starts a kernel of this GPU that copies `bytes` bytes by loads and stores of its threads, 16 bytes each: a pull from a
     /// peer's memory, a push to it, or a copy between this GPU's memory and pinned or registered host memory. Addresses and
     /// `bytes` are multiples of 16; of two ranges that overlap, what is copied is not defined. One block of 512 threads runs on
-    /// each multiprocessor, with twelve loads of each thread under way at once.
+    /// each multiprocessor, with twelve loads of each thread in progress at once.
     ///
     /// # Errors
     ///
@@ -121,7 +121,8 @@ impl Stream {
         from_offset: usize,
         bytes: usize,
     ) -> Result<(), Error> {
-        let (to_address, from_address) = (to.range(to_offset, bytes)?, from.range(from_offset, bytes)?);
+        let (to_address, from_address) =
+            (to.range(to_offset, bytes)?, from.range(from_offset, bytes)?);
         for number in [to_address.get(), from_address.get(), bytes as u64] {
             aligned(number, VECTOR)?;
         }
@@ -158,13 +159,18 @@ impl Stream {
         list.word(start_offset, 8)?;
         let first = list.word(0, 8)?;
         let bytes = list.size();
-        let mask = u32::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two());
+        let mask = u32::try_from(bytes)
+            .ok()
+            .filter(|bytes| bytes.is_power_of_two());
         let mask = mask
             .and_then(|bytes| bytes.checked_sub(8))
             .ok_or(Error::List { bytes })?;
         let multiprocessors = self.gpu.multiprocessors()?;
         if block >= multiprocessors {
-            return Err(Error::Block { block, multiprocessors });
+            return Err(Error::Block {
+                block,
+                multiprocessors,
+            });
         }
         let kernel = Kernel::Chase {
             list: first,
@@ -178,16 +184,16 @@ impl Stream {
         self.launch(&[list.held(), result.held()], Work::Launch(kernel))
     }
 
-    /// Starts a kernel that waits until the first 32-bit word of `gate` is not 0, or `patience` is over. A whole queue of work can be
+    /// Starts a kernel that waits until the first 32-bit word of `gate` is not 0, or `timeout` is over. A whole queue of work can be
     /// put in behind it before any of it runs. A driver takes about a thousand pieces; putting in more than it takes waits.
     ///
     /// # Errors
     ///
     /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Kernel`], [`Error::Abandoned`].
-    pub fn hold(&self, gate: &HostMemory, patience: Duration) -> Result<(), Error> {
+    pub fn hold(&self, gate: &HostMemory, timeout: Duration) -> Result<(), Error> {
         let kernel = Kernel::Hold {
             gate: gate.word(0, 4)?,
-            limit: patience,
+            limit: timeout,
         };
         self.launch(&[gate.held()], Work::Launch(kernel))
     }
@@ -199,12 +205,17 @@ impl Stream {
     /// # Errors
     ///
     /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Peer`], [`Error::Kernel`], [`Error::Abandoned`].
-    pub fn ping_pong(&self, flag: &impl Memory, reply: &impl Memory, rounds: u32) -> Result<(), Error> {
+    pub fn ping_pong(
+        &self,
+        flag: &impl Memory,
+        reply: &impl Memory,
+        rounds: u32,
+    ) -> Result<(), Error> {
         let kernel = Kernel::PingPong {
             flag: flag.word(0, 4)?,
             reply: reply.word(0, 4)?,
             rounds,
-            limit: PING_PONG_PATIENCE,
+            limit: PING_PONG_TIMEOUT,
         };
         self.launch(&[flag.held(), reply.held()], Work::Launch(kernel))
     }
@@ -221,7 +232,7 @@ impl Stream {
             ours: ours.word(0, 4)?,
             theirs: theirs.word(0, 4)?,
             rounds,
-            limit: PING_PONG_PATIENCE,
+            limit: PING_PONG_TIMEOUT,
         };
         self.launch(&[ours.held(), theirs.held()], Work::Launch(kernel))
     }
@@ -276,7 +287,11 @@ fn finding_of(found: [u8; 16], words: u64, mark: u32) -> Result<Mismatches, Erro
         _ => differing <= words && position < words,
     };
     if !is_whole {
-        return Err(Error::Finding { count, position, words });
+        return Err(Error::Finding {
+            count,
+            position,
+            words,
+        });
     }
     Ok(Mismatches {
         words: differing,

@@ -37,7 +37,10 @@ pub fn fake(old: bool) -> Fake {
         // SAFETY: our own library, which does nothing when loaded.
         unsafe { Library::open(Some(path), RTLD_NOW) }.unwrap()
     });
-    Fake { library, _turn: turn }
+    Fake {
+        library,
+        _turn: turn,
+    }
 }
 
 impl Fake {
@@ -63,13 +66,21 @@ impl Fake {
     /// So many GPUs from now on, and one again when this is dropped.
     pub fn devices(&self, count: u32) {
         // SAFETY: the function has this type in `libcuda.rs`.
-        unsafe { self.library.get::<extern "C" fn(u32)>("fake_devices").unwrap()(count) };
+        unsafe {
+            self.library
+                .get::<extern "C" fn(u32)>("fake_devices")
+                .unwrap()(count)
+        };
     }
 
     /// Somebody else in the process turns access between two GPUs on, or off.
     pub fn peer(&self, from: u32, to: u32, on: bool) {
         // SAFETY: the function has this type in `libcuda.rs`.
-        let peer = unsafe { self.library.get::<extern "C" fn(u32, u32, u32)>("fake_peer").unwrap() };
+        let peer = unsafe {
+            self.library
+                .get::<extern "C" fn(u32, u32, u32)>("fake_peer")
+                .unwrap()
+        };
         peer(from, to, u32::from(on));
     }
 
@@ -92,7 +103,11 @@ impl Fake {
 
     pub fn count(&self, what: Count) -> i64 {
         // SAFETY: the function has this type in `libcuda.rs`.
-        unsafe { self.library.get::<extern "C" fn(u32) -> i64>("fake_count").unwrap()(what as u32) }
+        unsafe {
+            self.library
+                .get::<extern "C" fn(u32) -> i64>("fake_count")
+                .unwrap()(what as u32)
+        }
     }
 }
 
@@ -111,7 +126,11 @@ fn compile(old: bool) -> PathBuf {
     let lock = std::fs::File::create(directory.join("lock")).unwrap();
     lock.lock().unwrap();
     let library = directory.join("libcuda.so.1");
-    let age = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let age = |path: &Path| {
+        path.metadata()
+            .and_then(|metadata| metadata.modified())
+            .ok()
+    };
     if age(&library) > age(&source) {
         return library;
     }
@@ -126,7 +145,16 @@ fn compile(old: bool) -> PathBuf {
     if old {
         command.args(["--cfg", "old"]);
     }
-    let output = command.arg("-o").arg(&library).arg(&source).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = command
+        .arg("-o")
+        .arg(&library)
+        .arg(&source)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     library
 }

@@ -25,7 +25,10 @@ fn devices_are_read_without_a_context() {
     assert_eq!(found[0].uuid, "GPU-22222222-2222-2222-2222-222222222222");
     assert_eq!(found[0].pci.unwrap().to_string(), "0000:3b:00.0");
     assert_eq!(found[0].memory, 16 << 30);
-    assert_eq!(found[0].attribute(Attribute::DMA_BUF_SUPPORTED).unwrap(), Some(1240));
+    assert_eq!(
+        found[0].attribute(Attribute::DMA_BUF_SUPPORTED).unwrap(),
+        Some(1240)
+    );
     assert_eq!(found[0].attribute(Attribute(5000)).unwrap(), None);
     assert_eq!(gpu::driver_version().unwrap(), 11_040);
     assert_eq!(fake.count(Count::PrimaryContexts), contexts);
@@ -34,13 +37,26 @@ fn devices_are_read_without_a_context() {
 #[test]
 fn the_context_is_retained_and_released_and_left_on_no_thread() {
     let fake = fake(false);
-    let counts = || (fake.count(Count::PrimaryContexts), fake.count(Count::Allocations));
+    let counts = || {
+        (
+            fake.count(Count::PrimaryContexts),
+            fake.count(Count::Allocations),
+        )
+    };
     let before = counts();
     let gpu = Gpu::open(0).unwrap();
     assert_eq!(counts(), (before.0 + 1, before.1));
     let memory = gpu.allocate(Allocation::Malloc, 100).unwrap();
-    assert_eq!(fake.count(Count::CaptureModeOfAllocation), 2, "relaxed during the call");
-    assert_eq!(fake.count(Count::CaptureModeHere), 0, "and as before after it");
+    assert_eq!(
+        fake.count(Count::CaptureModeOfAllocation),
+        2,
+        "relaxed during the call"
+    );
+    assert_eq!(
+        fake.count(Count::CaptureModeHere),
+        0,
+        "and as before after it"
+    );
     let stream = gpu.stream().unwrap();
     stream.write(&memory, 1, b"abc").unwrap();
     let mut seen = [0; 3];
@@ -48,7 +64,11 @@ fn the_context_is_retained_and_released_and_left_on_no_thread() {
     assert_eq!(&seen, b"abc");
     assert_eq!(fake.count(Count::ContextsHere), 0);
     drop((gpu, stream));
-    assert_eq!(counts(), (before.0 + 1, before.1 + 1), "the memory keeps it");
+    assert_eq!(
+        counts(),
+        (before.0 + 1, before.1 + 1),
+        "the memory keeps it"
+    );
     memory.free().unwrap();
     assert_eq!(counts(), before);
 }
@@ -58,8 +78,16 @@ fn refusals_keep_their_code_and_their_kind() {
     let fake = fake(false);
     let gpu = Gpu::open(0).unwrap();
     for (code, kind, words) in [
-        (2, Kind::OutOfMemory, "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)"),
-        (800, Kind::Denied, "cuMemAlloc: CUDA_ERROR_NOT_PERMITTED (800)"),
+        (
+            2,
+            Kind::OutOfMemory,
+            "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)",
+        ),
+        (
+            800,
+            Kind::Denied,
+            "cuMemAlloc: CUDA_ERROR_NOT_PERMITTED (800)",
+        ),
         (4711, Kind::Broken, "cuMemAlloc: CUDA error 4711"),
     ] {
         fake.fail("cuMemAlloc_v2", code);
@@ -74,7 +102,10 @@ fn refusals_keep_their_code_and_their_kind() {
         assert_eq!(fake.count(Count::CaptureModeHere), 0);
     }
     fake.fail("cuMemAlloc_v2", 0);
-    assert!(matches!(Gpu::open(1).unwrap_err(), Error::Device { ordinal: 1, .. }));
+    assert!(matches!(
+        Gpu::open(1).unwrap_err(),
+        Error::Device { ordinal: 1, .. }
+    ));
     assert_eq!(Gpu::open(u32::MAX).unwrap_err().kind(), Kind::Invalid);
     drop(gpu);
 
@@ -122,7 +153,9 @@ fn a_stream_that_never_ends_is_left_with_its_memory() {
     fake.busy(true);
     assert!(!stream.is_idle().unwrap());
     let start = Instant::now();
-    let error = stream.synchronize_within(Duration::from_millis(10)).unwrap_err();
+    let error = stream
+        .synchronize_within(Duration::from_millis(10))
+        .unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }));
     drop(memory);
     let error = stream.close().unwrap_err();
@@ -135,7 +168,11 @@ fn a_stream_that_never_ends_is_left_with_its_memory() {
         1,
         "not freed under a running stream"
     );
-    assert_eq!(fake.count(Count::PrimaryContexts) - contexts, 1, "nor its context");
+    assert_eq!(
+        fake.count(Count::PrimaryContexts) - contexts,
+        1,
+        "nor its context"
+    );
 }
 
 #[test]
@@ -150,10 +187,16 @@ fn an_address_is_described_and_asked_in_its_own_context() {
     assert_eq!(found.kind, pointer::MemoryKind::Device);
     assert_eq!(found.buffer_id, memory.address().get() ^ 0xff);
     assert!(found.ipc_capable && found.has_context && !found.mempool);
-    assert_eq!(found.rdma_capable, None, "this driver does not know the attribute");
+    assert_eq!(
+        found.rdma_capable, None,
+        "this driver does not know the attribute"
+    );
 
     assert_eq!(pointer::ipc_handle(inside).unwrap(), [7; 64]);
-    gpu.stream().unwrap().write(&memory, 4000, b"read me").unwrap();
+    gpu.stream()
+        .unwrap()
+        .write(&memory, 4000, b"read me")
+        .unwrap();
     let mut seen = [0; 7];
     pointer::read(inside, &mut seen).unwrap();
     assert_eq!(&seen, b"read me");

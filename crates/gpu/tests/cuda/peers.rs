@@ -49,7 +49,10 @@ fn access_that_somebody_else_turned_on_is_left_on() {
     // The driver says PEER_ACCESS_ALREADY_ENABLED.
     let (first, second) = (near.access(&far).unwrap(), near.access(&far).unwrap());
     let memory = far.allocate(Allocation::Malloc, 64).unwrap();
-    near.stream().unwrap().copy_words(&memory, 0, &memory, 32, 16).unwrap();
+    near.stream()
+        .unwrap()
+        .copy_words(&memory, 0, &memory, 32, 16)
+        .unwrap();
     drop((first, second));
     assert_eq!(fake.count(Count::Peers), 1);
     // From now on it is ours.
@@ -108,9 +111,15 @@ fn a_copy_between_two_gpus_names_both_contexts() {
     let stream = near.stream().unwrap();
     stream.write(&a, 0, b"between two GPUs").unwrap();
     stream.copy(&b, 8, &a, 0, 16).unwrap();
-    assert_eq!((fake.count(Count::CopiedTo), fake.count(Count::CopiedFrom)), (1, 0));
+    assert_eq!(
+        (fake.count(Count::CopiedTo), fake.count(Count::CopiedFrom)),
+        (1, 0)
+    );
     stream.copy(&a, 32, &b, 8, 16).unwrap();
-    assert_eq!((fake.count(Count::CopiedTo), fake.count(Count::CopiedFrom)), (0, 1));
+    assert_eq!(
+        (fake.count(Count::CopiedTo), fake.count(Count::CopiedFrom)),
+        (0, 1)
+    );
     let mut seen = [0; 16];
     stream.read(&a, 32, &mut seen).unwrap();
     assert_eq!(&seen, b"between two GPUs");
@@ -131,7 +140,10 @@ fn kernels_are_launched_with_what_they_declare() {
     let (fake, near, far) = two();
     fake.launches();
     let memory = near.allocate(Allocation::Malloc, 1 << 20).unwrap();
-    let (host, there) = (near.pinned(64).unwrap(), far.allocate(Allocation::Malloc, 64).unwrap());
+    let (host, there) = (
+        near.pinned(64).unwrap(),
+        far.allocate(Allocation::Malloc, 64).unwrap(),
+    );
     let (at, pinned) = (memory.address().get(), host.device_address().get());
     let stream = near.stream().unwrap();
 
@@ -145,7 +157,9 @@ fn kernels_are_launched_with_what_they_declare() {
     // 160 multiprocessors: ten times the attribute's number is what this driver answers.
     assert_eq!(near.multiprocessors().unwrap(), 160);
     stream.copy_words(&memory, 16, &there, 32, 16).unwrap();
-    stream.copy_words(&memory, 0, &memory, 512 << 10, 512 << 10).unwrap();
+    stream
+        .copy_words(&memory, 0, &memory, 512 << 10, 512 << 10)
+        .unwrap();
     stream.copy_words(&host, 0, &memory, 0, 0).unwrap();
     stream.chase(&memory, 24, 100, 159, &memory).unwrap();
     assert!(matches!(
@@ -158,8 +172,12 @@ fn kernels_are_launched_with_what_they_declare() {
     stream.hold(&host, Duration::from_micros(3)).unwrap();
     stream.ping(&memory, &there, 7).unwrap();
     stream.ping_pong(&there, &host, 8).unwrap();
-    stream.fill_pattern(&memory, 0, 64, Pattern::new(0), 5).unwrap();
-    let found = stream.check_pattern(&memory, 0, 64, Pattern::new(0), 5).unwrap();
+    stream
+        .fill_pattern(&memory, 0, 64, Pattern::new(0), 5)
+        .unwrap();
+    let found = stream
+        .check_pattern(&memory, 0, 64, Pattern::new(0), 5)
+        .unwrap();
     // Nothing ran, so the result is as it was before: nothing found.
     assert_eq!((found.words, found.first), (0, None));
 
@@ -170,7 +188,10 @@ fn kernels_are_launched_with_what_they_declare() {
         format!("copy_words 1x512: {:#x} {:#x} 0x1", at + 16, far_at + 32),
         // 32768 vectors are 64 blocks of 512.
         format!("copy_words 64x512: {at:#x} {:#x} 0x8000", at + (512 << 10)),
-        format!("chase 160x1: {at:#x} 0x18 0x64 0x9f {at:#x} {:#x}", (1 << 20) - 8),
+        format!(
+            "chase 160x1: {at:#x} 0x18 0x64 0x9f {at:#x} {:#x}",
+            (1 << 20) - 8
+        ),
         format!("hold 1x1: {pinned:#x} 0xbb8"),
         format!("ping 1x1: {at:#x} {far_at:#x} 0x7 {ten_seconds:#x}"),
         format!("ping_pong 1x1: {far_at:#x} {pinned:#x} 0x8 {ten_seconds:#x}"),
@@ -178,7 +199,10 @@ fn kernels_are_launched_with_what_they_declare() {
     ];
     assert_eq!(launches[..expected.len()], expected);
     assert_eq!(launches.len(), expected.len() + 1);
-    assert!(launches[expected.len()].starts_with(&format!("check_pattern 1x256: {at:#x} 0x10 0x0 0x5 0x")));
+    assert!(
+        launches[expected.len()]
+            .starts_with(&format!("check_pattern 1x256: {at:#x} 0x10 0x0 0x5 0x"))
+    );
 }
 
 #[test]

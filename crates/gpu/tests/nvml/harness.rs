@@ -6,17 +6,17 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fake_nvml_build::Driver;
-use gpu::nvml::{Nvml, Outcome, Want};
+use gpu::nvml::{Nvml, Outcome, Query};
 
 pub type Test = Result<(), Box<dyn Error>>;
 
-pub const EVERYTHING: Want = Want {
+pub const EVERYTHING: Query = Query {
     links: true,
     p2p: true,
     p2p_only: None,
     details: true,
 };
-pub const NOTHING: Want = Want {
+pub const NOTHING: Query = Query {
     links: false,
     p2p: false,
     p2p_only: None,
@@ -24,12 +24,12 @@ pub const NOTHING: Want = Want {
 };
 
 /// A command that runs [`child`](super::child) alone.
-pub fn reader(want: Want, out: &Path) -> Result<Command, Box<dyn Error>> {
+pub fn reader(query: Query, out: &Path) -> Result<Command, Box<dyn Error>> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args(["--exact", "child"])
         .env("NVML_TEST_OUT", out)
-        .env("NVML_TEST_WANT", serde_json::to_string(&want)?);
+        .env("NVML_TEST_WANT", serde_json::to_string(&query)?);
     Ok(command)
 }
 
@@ -55,17 +55,17 @@ pub fn outcome(mut command: Command, out: &Path) -> Result<Outcome, Box<dyn Erro
 }
 
 /// What is read of a machine file.
-pub fn simulate(driver: Driver, machine: &Path, want: Want) -> Result<Outcome, Box<dyn Error>> {
+pub fn simulate(driver: Driver, machine: &Path, query: Query) -> Result<Outcome, Box<dyn Error>> {
     let directory = fake_nvml_build::build(driver)?;
     let temporary = tempfile::tempdir()?;
     let out = temporary.path().join("outcome.json");
-    let mut command = reader(want, &out)?;
+    let mut command = reader(query, &out)?;
     command.envs(fake_nvml_build::environment(&directory, machine));
     outcome(command, &out)
 }
 
-pub fn read(driver: Driver, machine: &str, want: Want) -> Result<Nvml, Box<dyn Error>> {
-    match simulate(driver, &fake_nvml_build::machine(machine), want)? {
+pub fn read(driver: Driver, machine: &str, query: Query) -> Result<Nvml, Box<dyn Error>> {
+    match simulate(driver, &fake_nvml_build::machine(machine), query)? {
         Outcome::Read(nvml) => Ok(nvml),
         other => Err(format!("{other:?}").into()),
     }
@@ -84,7 +84,11 @@ pub fn changed(base: &str, changes: &str, directory: &Path) -> Result<PathBuf, B
     Ok(path)
 }
 
-pub fn read_changed(base: &str, changes: &str, want: Want) -> Result<Outcome, Box<dyn Error>> {
+pub fn read_changed(base: &str, changes: &str, query: Query) -> Result<Outcome, Box<dyn Error>> {
     let temporary = tempfile::tempdir()?;
-    simulate(Driver::Current, &changed(base, changes, temporary.path())?, want)
+    simulate(
+        Driver::Current,
+        &changed(base, changes, temporary.path())?,
+        query,
+    )
 }

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use fake_nvml_build::Driver;
 use gpu::nvml::{
-    Architecture, Bar1, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, Mig, Nvml, Outcome, P2p,
-    ProtectedLinks, Reading, RemoteDevice, Virtualization, Want,
+    Architecture, Bar1, CommonAncestor, CpuProtection, Environment, FabricHealth, FabricState, Mig,
+    Nvml, Outcome, P2p, ProtectedLinks, Query, Reading, RemoteDevice, Virtualization,
 };
 
 use harness::{EVERYTHING, NOTHING, Test, read, read_changed};
@@ -21,9 +21,9 @@ fn child() -> Test {
     let Some(out) = std::env::var_os("NVML_TEST_OUT") else {
         return Ok(());
     };
-    let want: Want = serde_json::from_str(&std::env::var("NVML_TEST_WANT")?)?;
+    let query: Query = serde_json::from_str(&std::env::var("NVML_TEST_WANT")?)?;
     let library = std::env::var_os("NVML_TEST_LIBRARY").map(PathBuf::from);
-    let outcome = gpu::nvml::read(&want, library.as_deref());
+    let outcome = gpu::nvml::read(&query, library.as_deref());
     Ok(std::fs::write(out, serde_json::to_string(&outcome)?)?)
 }
 
@@ -37,17 +37,26 @@ fn eight_gpus_are_read_whole() -> Test {
     assert_eq!(nvml.driver_version, Reading::Known("580.159.04".into()));
     assert_eq!(nvml.nvml_version, Reading::Known("13.580.159.04".into()));
     assert_eq!(nvml.cuda_driver_version, Some(Reading::Known(13000)));
-    assert_eq!(nvml.confidential_compute.links, Reading::Known(ProtectedLinks::None));
+    assert_eq!(
+        nvml.confidential_compute.links,
+        Reading::Known(ProtectedLinks::None)
+    );
     assert_eq!(nvml.unreachable, []);
 
     let bdfs: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.bdf.as_str()).collect();
-    let expected =
-        ["06.0", "07.0", "08.0", "09.0", "0a.0", "0b.0", "0c.0", "0d.0"].map(|end| format!("00000000:00:{end}"));
+    let expected = [
+        "06.0", "07.0", "08.0", "09.0", "0a.0", "0b.0", "0c.0", "0d.0",
+    ]
+    .map(|end| format!("00000000:00:{end}"));
     assert_eq!(bdfs, expected);
     for (index, gpu) in (0..).zip(&nvml.gpus) {
         assert_eq!((gpu.index, &gpu.minor), (index, &Reading::Known(index)));
         assert_eq!(gpu.name, Reading::Known("NVIDIA H200".into()));
-        let links = gpu.links.as_ref().and_then(Reading::known).ok_or("no links")?;
+        let links = gpu
+            .links
+            .as_ref()
+            .and_then(Reading::known)
+            .ok_or("no links")?;
         assert_eq!(links.len(), 18);
         for link in links {
             assert!(link.active);
@@ -116,7 +125,11 @@ fn details_of_the_last(nvml: &Nvml) -> Test {
         (Some(0x1aa), Some(FabricHealth::Healthy))
     );
     let pcie = &details.pcie;
-    for generation in [&pcie.generation, &pcie.max_generation, &pcie.gpu_max_generation] {
+    for generation in [
+        &pcie.generation,
+        &pcie.max_generation,
+        &pcie.gpu_max_generation,
+    ] {
         assert_eq!(generation, &Reading::Known(5));
     }
     assert_eq!(
@@ -124,7 +137,10 @@ fn details_of_the_last(nvml: &Nvml) -> Test {
         (&Reading::Known(16), &Reading::Known(16))
     );
     assert_eq!(details.performance_state, Reading::Known(0));
-    assert_eq!(details.virtualization, Reading::Known(Virtualization::Passthrough));
+    assert_eq!(
+        details.virtualization,
+        Reading::Known(Virtualization::Passthrough)
+    );
     assert_eq!(details.architecture, Reading::Known(Architecture::Hopper));
     assert_eq!(details.multi_gpu_board, Reading::Known(false));
     Ok(())
@@ -136,7 +152,11 @@ fn what_was_not_asked_is_not_there() -> Test {
     assert_eq!((nvml.pairs, nvml.cuda_driver_version), (None, None));
     assert_eq!(nvml.gpus.len(), 2);
     for gpu in nvml.gpus {
-        assert!(gpu.uuid.known().is_some_and(|uuid| uuid.starts_with("GPU-")));
+        assert!(
+            gpu.uuid
+                .known()
+                .is_some_and(|uuid| uuid.starts_with("GPU-"))
+        );
         assert_eq!((gpu.links, gpu.details), (None, None));
     }
     Ok(())
@@ -152,8 +172,11 @@ fn links_alone_cost_nothing_else() -> Test {
         "nvmlShutdown",
     ];
     for other in others {
-        let want = Want { links: true, ..NOTHING };
-        let read = read_changed("h200-x2", &format!(r#"{{"hang_in": "{other}"}}"#), want)?;
+        let query = Query {
+            links: true,
+            ..NOTHING
+        };
+        let read = read_changed("h200-x2", &format!(r#"{{"hang_in": "{other}"}}"#), query)?;
         assert!(matches!(read, Outcome::Read(_)), "{read:?}");
     }
     Ok(())
@@ -200,12 +223,21 @@ fn an_old_driver_covers_less_and_fails_nothing() -> Test {
         assert_eq!(details.architecture, Reading::NotCovered);
         assert_eq!(details.pcie.gpu_max_generation, Reading::NotCovered);
         assert_eq!(details.pcie.generation, Reading::Known(5));
-        assert_eq!(gpu.links.as_ref().and_then(Reading::known).map(Vec::len), Some(18));
+        assert_eq!(
+            gpu.links.as_ref().and_then(Reading::known).map(Vec::len),
+            Some(18)
+        );
     }
     let pairs = nvml.pairs.ok_or("no pairs")?;
     let pair = pairs.first().ok_or("no pair")?;
-    assert_eq!((&pair.read, &pair.pcie), (&Reading::NotCovered, &Reading::NotCovered));
-    assert_eq!(pair.common_ancestor, Reading::Known(CommonAncestor::Hostbridge));
+    assert_eq!(
+        (&pair.read, &pair.pcie),
+        (&Reading::NotCovered, &Reading::NotCovered)
+    );
+    assert_eq!(
+        pair.common_ancestor,
+        Reading::Known(CommonAncestor::Hostbridge)
+    );
     Ok(())
 }
 
@@ -225,9 +257,16 @@ fn numbers_newer_than_the_binding_stay_numbers() -> Test {
     };
     let pairs = nvml.pairs.ok_or("no pairs")?;
     let pair = pairs.first().ok_or("no pair")?;
-    assert_eq!(pair.common_ancestor, Reading::Known(CommonAncestor::Unknown(35)));
+    assert_eq!(
+        pair.common_ancestor,
+        Reading::Known(CommonAncestor::Unknown(35))
+    );
     assert_eq!(pair.read, Reading::Known(P2p::Unknown(77)));
-    assert_eq!(pair.write, Reading::Known(P2p::Unknown(6)), "NVML's own unknown");
+    assert_eq!(
+        pair.write,
+        Reading::Known(P2p::Unknown(6)),
+        "NVML's own unknown"
+    );
     assert_eq!(
         pair.pcie,
         Reading::NotCovered,
@@ -236,7 +275,10 @@ fn numbers_newer_than_the_binding_stay_numbers() -> Test {
 
     let cc = &nvml.confidential_compute;
     let capabilities = cc.capabilities.known().ok_or("no capabilities")?;
-    assert_eq!((capabilities.cpu, capabilities.gpus), (CpuProtection::Unknown(9), true));
+    assert_eq!(
+        (capabilities.cpu, capabilities.gpus),
+        (CpuProtection::Unknown(9), true)
+    );
     let state = cc.state.known().ok_or("no state")?;
     assert_eq!(
         (state.environment, state.enabled, state.devtools),
@@ -248,8 +290,14 @@ fn numbers_newer_than_the_binding_stay_numbers() -> Test {
         panic!("{:?}", nvml.gpus)
     };
     let details = first.details.as_ref().ok_or("no details")?;
-    assert_eq!(details.architecture, Reading::Known(Architecture::Unknown(u32::MAX)));
-    assert_eq!(details.virtualization, Reading::Known(Virtualization::Unknown(21)));
+    assert_eq!(
+        details.architecture,
+        Reading::Known(Architecture::Unknown(u32::MAX))
+    );
+    assert_eq!(
+        details.virtualization,
+        Reading::Known(Virtualization::Unknown(21))
+    );
     let fabric = details.fabric.known().ok_or("no fabric")?;
     assert_eq!(
         (fabric.state, fabric.health),
@@ -259,8 +307,14 @@ fn numbers_newer_than_the_binding_stay_numbers() -> Test {
         (fabric.clique_id, fabric.cluster_uuid.as_str()),
         (5, "ee0b4f11-2233-4455-6677-8899aabbccdd")
     );
-    let links = second.links.as_ref().and_then(Reading::known).ok_or("no links")?;
-    let [link] = links.as_slice() else { panic!("{links:?}") };
+    let links = second
+        .links
+        .as_ref()
+        .and_then(Reading::known)
+        .ok_or("no links")?;
+    let [link] = links.as_slice() else {
+        panic!("{links:?}")
+    };
     assert_eq!(link.remote, Reading::Known(RemoteDevice::Unknown(255)));
     assert_eq!(link.remote_bdf, Reading::Known("00000000:C3:00.0".into()));
     assert_eq!(link.version, Reading::NotCovered);
@@ -284,7 +338,10 @@ fn the_fabric_is_read_in_the_form_the_driver_knows() -> Test {
             .and_then(|gpu| gpu.details.as_ref())
             .ok_or("no details")?;
         let fabric = details.fabric.known().ok_or("no fabric")?;
-        assert_eq!((fabric.clique_id, fabric.health_mask, fabric.health), (7, mask, None));
+        assert_eq!(
+            (fabric.clique_id, fabric.health_mask, fabric.health),
+            (7, mask, None)
+        );
     }
     Ok(())
 }

@@ -12,7 +12,10 @@ fn a_machine_without_the_library_is_no_error() -> Test {
     let temporary = tempfile::tempdir()?;
     let out = temporary.path().join("outcome.json");
     let mut command = reader(EVERYTHING, &out)?;
-    command.env("NVML_TEST_LIBRARY", temporary.path().join("libnvidia-ml.so.1"));
+    command.env(
+        "NVML_TEST_LIBRARY",
+        temporary.path().join("libnvidia-ml.so.1"),
+    );
     match outcome(command, &out)? {
         Outcome::Absent { reason } => assert!(reason.contains("No such file"), "{reason}"),
         other => panic!("{other:?}"),
@@ -29,7 +32,9 @@ fn a_file_that_is_no_library_is_told_from_an_absent_one() -> Test {
     let mut command = reader(EVERYTHING, &out)?;
     command.env("NVML_TEST_LIBRARY", &library);
     match outcome(command, &out)? {
-        Outcome::Failed { code: None, name, .. } => assert_eq!(name, "library_unusable"),
+        Outcome::Failed {
+            code: None, name, ..
+        } => assert_eq!(name, "library_unusable"),
         other => panic!("{other:?}"),
     }
     Ok(())
@@ -43,7 +48,9 @@ fn a_library_that_is_not_nvml_fails() -> Test {
     let mut command = reader(EVERYTHING, &out)?;
     command.env("NVML_TEST_LIBRARY", "libc.so.6");
     match outcome(command, &out)? {
-        Outcome::Failed { code: None, name, .. } => assert_eq!(name, "symbol_missing"),
+        Outcome::Failed {
+            code: None, name, ..
+        } => assert_eq!(name, "symbol_missing"),
         other => panic!("{other:?}"),
     }
     Ok(())
@@ -58,7 +65,11 @@ fn a_refused_initialisation_keeps_its_code() -> Test {
         (29, "NVML_ERROR_INVALID_STATE"),
         (4242, "NVML_ERROR_4242"),
     ] {
-        match read_changed("h200-x2", &format!(r#"{{"init_error": {code}}}"#), EVERYTHING)? {
+        match read_changed(
+            "h200-x2",
+            &format!(r#"{{"init_error": {code}}}"#),
+            EVERYTHING,
+        )? {
             Outcome::Failed {
                 code: Some(found),
                 name,

@@ -38,12 +38,16 @@ impl Bench {
     }
 
     fn upload(&self, bytes: usize) {
-        self.stream.upload(&self.memory, 0, &self.host, 0, bytes).unwrap();
+        self.stream
+            .upload(&self.memory, 0, &self.host, 0, bytes)
+            .unwrap();
         self.stream.synchronize().unwrap();
     }
 
     fn found(&self, bytes: usize) -> Mismatches {
-        self.eyes.check_pattern(&self.memory, 0, bytes, PATTERN, 0).unwrap()
+        self.eyes
+            .check_pattern(&self.memory, 0, bytes, PATTERN, 0)
+            .unwrap()
     }
 }
 
@@ -63,7 +67,10 @@ fn each_fault_is_seen_in_every_upload() {
                 // At most the one page, or the two that were exchanged; of a pattern's 1024 words some few may be equal by chance.
                 let pages = if kind == Fault::Swap { 2 } else { 1 };
                 let most = (pages * 1024).min(bytes as u64 / 4);
-                assert!((1..=most).contains(&found.words), "{kind:?} {seed} {bytes} {found:?}");
+                assert!(
+                    (1..=most).contains(&found.words),
+                    "{kind:?} {seed} {bytes} {found:?}"
+                );
             }
         }
     }
@@ -75,7 +82,10 @@ fn each_fault_is_seen_by_the_stream_that_has_it() {
         for seed in 0..100 {
             let bench = Bench::new(kind, seed);
             bench.upload(BYTES);
-            let found = bench.stream.check_pattern(&bench.memory, 0, BYTES, PATTERN, 0).unwrap();
+            let found = bench
+                .stream
+                .check_pattern(&bench.memory, 0, BYTES, PATTERN, 0)
+                .unwrap();
             assert!(found.words > 0, "{kind:?} {seed}");
         }
     }
@@ -87,7 +97,10 @@ fn every_kind_of_copy_has_the_fault() {
         for seed in 0..20 {
             let bench = Bench::new(kind, seed);
             let from = bench.gpu.allocate(Allocation::Malloc, BYTES).unwrap();
-            bench.eyes.fill_pattern(&from, 0, BYTES, PATTERN, 0).unwrap();
+            bench
+                .eyes
+                .fill_pattern(&from, 0, BYTES, PATTERN, 0)
+                .unwrap();
             bench.eyes.synchronize().unwrap();
             let stream = &bench.stream;
             stream.copy(&bench.memory, 0, &from, 0, BYTES).unwrap();
@@ -99,7 +112,10 @@ fn every_kind_of_copy_has_the_fault() {
             bench.eyes.synchronize().unwrap();
             stream.copy_words(&other, 0, &from, 0, BYTES).unwrap();
             stream.synchronize().unwrap();
-            let found = bench.eyes.check_pattern(&other, 0, BYTES, PATTERN, 0).unwrap();
+            let found = bench
+                .eyes
+                .check_pattern(&other, 0, BYTES, PATTERN, 0)
+                .unwrap();
             assert!(found.words > 0, "copy_words, {kind:?} {seed}");
 
             let back = bench.gpu.pinned(BYTES).unwrap();
@@ -114,7 +130,10 @@ fn every_kind_of_copy_has_the_fault() {
 
             let mut seen = vec![0; BYTES];
             stream.read(&from, 0, &mut seen).unwrap();
-            assert!(PATTERN.first_difference(&seen, 0).is_some(), "read, {kind:?} {seed}");
+            assert!(
+                PATTERN.first_difference(&seen, 0).is_some(),
+                "read, {kind:?} {seed}"
+            );
 
             // Between two GPUs the stream's faults count, whosever memory it is.
             let far = Gpu::sim();
@@ -142,7 +161,10 @@ fn one_word_goes_wrong_too() {
         let bench = Bench::new(kind, 1);
         bench.eyes.fill(&bench.memory, 0, 4, 0xff).unwrap();
         bench.eyes.synchronize().unwrap();
-        bench.stream.write(&bench.memory, 0, &1_u32.to_le_bytes()).unwrap();
+        bench
+            .stream
+            .write(&bench.memory, 0, &1_u32.to_le_bytes())
+            .unwrap();
         let (reader, place) = (Gpu::sim(), bench.memory.clone());
         let mut seen = [0; 4];
         reader.stream().unwrap().read(&place, 0, &mut seen).unwrap();
@@ -166,7 +188,10 @@ fn a_seed_means_the_same_faults_each_time() {
         assert_eq!(places(kind, 5), places(kind, 5));
         assert_ne!(places(kind, 5), places(kind, 6));
         let first: Vec<_> = places(kind, 5).iter().map(|found| found.first).collect();
-        assert!(first.iter().any(|place| *place != first[0]), "not always the same page");
+        assert!(
+            first.iter().any(|place| *place != first[0]),
+            "not always the same page"
+        );
     }
 }
 
@@ -194,11 +219,17 @@ fn exchanged_pages_hold_each_other() {
     let bench = Bench::new(Fault::Swap, 2);
     bench.upload(BYTES);
     let mut seen = vec![0; BYTES];
-    Gpu::sim().stream().unwrap().read(&bench.memory, 0, &mut seen).unwrap();
+    Gpu::sim()
+        .stream()
+        .unwrap()
+        .read(&bench.memory, 0, &mut seen)
+        .unwrap();
     let wrong: Vec<usize> = (0..BYTES / 4096)
         .filter(|page| {
             let held = &seen[page * 4096..][..4096];
-            PATTERN.first_difference(held, *page as u64 * 1024).is_some()
+            PATTERN
+                .first_difference(held, *page as u64 * 1024)
+                .is_some()
         })
         .collect();
     assert_eq!(wrong.len(), 2);
@@ -229,7 +260,10 @@ fn a_late_page_comes_with_later_work_or_at_the_streams_end() {
     bench.upload(BYTES);
     assert!(bench.found(BYTES).words > 0);
     let Bench {
-        stream, eyes, memory, ..
+        stream,
+        eyes,
+        memory,
+        ..
     } = bench;
     stream.close().unwrap();
     let found = eyes.check_pattern(&memory, 0, BYTES, PATTERN, 0).unwrap();
@@ -242,11 +276,17 @@ fn what_a_late_page_goes_to_is_held_until_then() {
     bench.upload(BYTES);
     let number = gpu::sim::locate(bench.memory.address()).unwrap().buffer_id;
     let mut back = bench.gpu.pinned(BYTES).unwrap();
-    bench.eyes.download(&back, 0, &bench.memory, 0, BYTES).unwrap();
+    bench
+        .eyes
+        .download(&back, 0, &bench.memory, 0, BYTES)
+        .unwrap();
     bench.eyes.synchronize().unwrap();
     assert!(matches!(back.as_mut_slice().unwrap_err(), Error::InUse));
     let Bench {
-        stream, eyes, memory, ..
+        stream,
+        eyes,
+        memory,
+        ..
     } = bench;
     drop(memory);
     assert!(gpu::sim::is_live(number));
@@ -260,7 +300,10 @@ fn what_a_late_page_goes_to_is_held_until_then() {
 fn a_borrowed_buffer_is_not_written_when_it_was_given_back() {
     for seed in 0..20 {
         let bench = Bench::new(Fault::Delay, seed);
-        bench.eyes.fill_pattern(&bench.memory, 0, BYTES, PATTERN, 0).unwrap();
+        bench
+            .eyes
+            .fill_pattern(&bench.memory, 0, BYTES, PATTERN, 0)
+            .unwrap();
         bench.eyes.synchronize().unwrap();
         let mut seen = vec![0x33; BYTES];
         bench.stream.read(&bench.memory, 0, &mut seen).unwrap();
@@ -277,11 +320,17 @@ fn everything_but_copies_is_right() {
         let bench = Bench::new(kind, 6);
         let stream = &bench.stream;
         assert_eq!(bench.gpu.device().name, "simulated GPU, faulty");
-        stream.fill_pattern(&bench.memory, 0, BYTES, PATTERN, 0).unwrap();
-        let found = stream.check_pattern(&bench.memory, 0, BYTES, PATTERN, 0).unwrap();
+        stream
+            .fill_pattern(&bench.memory, 0, BYTES, PATTERN, 0)
+            .unwrap();
+        let found = stream
+            .check_pattern(&bench.memory, 0, BYTES, PATTERN, 0)
+            .unwrap();
         assert_eq!((found.words, found.first), (0, None));
         stream.fill_words(&bench.memory, 400, 1, 0).unwrap();
-        let found = stream.check_pattern(&bench.memory, 0, BYTES, PATTERN, 0).unwrap();
+        let found = stream
+            .check_pattern(&bench.memory, 0, BYTES, PATTERN, 0)
+            .unwrap();
         assert_eq!((found.words, found.first), (1, Some(100)), "{kind:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gpu::{Allocation, Compare, Error, Gpu, HostMemory, Kind, MemoryOperation, Pattern};
 
-use crate::{MOMENT, PATIENCE};
+use crate::{MOMENT, TIMEOUT};
 
 #[test]
 fn words_are_copied_in_range_and_nothing_beside_them() {
@@ -20,7 +20,12 @@ fn words_are_copied_in_range_and_nothing_beside_them() {
         let mut seen = [0; 4096];
         stream.read(&memory, 0, &mut seen).unwrap();
         assert_eq!(seen[16..80], text[32..96]);
-        assert!(seen[..16].iter().chain(&seen[80..]).all(|&byte| byte == 0xee));
+        assert!(
+            seen[..16]
+                .iter()
+                .chain(&seen[80..])
+                .all(|&byte| byte == 0xee)
+        );
         // Back, into another place.
         stream.copy_words(&host, 1024, &memory, 16, 64).unwrap();
         stream.synchronize().unwrap();
@@ -39,11 +44,18 @@ fn words_that_are_no_vectors_are_refused() {
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 4096).unwrap();
     for (to, from, bytes) in [(8, 0, 16), (0, 4, 16), (0, 2048, 24)] {
-        let error = stream.copy_words(&memory, to, &memory, from, bytes).unwrap_err();
-        assert!(matches!(error, Error::Misaligned { alignment: 16, .. }), "{error}");
+        let error = stream
+            .copy_words(&memory, to, &memory, from, bytes)
+            .unwrap_err();
+        assert!(
+            matches!(error, Error::Misaligned { alignment: 16, .. }),
+            "{error}"
+        );
     }
     for (to, from, bytes) in [(4096, 0, 16), (0, 4080, 32), (0, 0, usize::MAX - 15)] {
-        let error = stream.copy_words(&memory, to, &memory, from, bytes).unwrap_err();
+        let error = stream
+            .copy_words(&memory, to, &memory, from, bytes)
+            .unwrap_err();
         assert!(matches!(error, Error::Range { .. }), "{error}");
     }
 }
@@ -107,7 +119,10 @@ fn a_chase_that_was_led_out_of_its_list_says_so() {
     let odd = gpu.pinned(96).unwrap();
     let error = stream.chase(&odd, 0, 1, 0, &result).unwrap_err();
     let words = "a list that a kernel follows has a power of two of bytes, from 8 to 2 GiB, and this one has 96";
-    assert_eq!((error.to_string().as_str(), error.kind()), (words, Kind::Invalid));
+    assert_eq!(
+        (error.to_string().as_str(), error.kind()),
+        (words, Kind::Invalid)
+    );
     for (error, kind) in [
         (stream.chase(&list, 57, 1, 0, &result), "range"),
         (stream.chase(&list, 4, 1, 0, &result), "alignment"),
@@ -125,18 +140,20 @@ fn a_gate_holds_what_is_behind_it() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let (gate, word) = (gpu.pinned(4).unwrap(), gpu.pinned(4).unwrap());
-    stream.hold(&gate, PATIENCE).unwrap();
-    stream.batch(&[MemoryOperation::write32(&word, 0, 1).unwrap()]).unwrap();
+    stream.hold(&gate, TIMEOUT).unwrap();
+    stream
+        .batch(&[MemoryOperation::write32(&word, 0, 1).unwrap()])
+        .unwrap();
     std::thread::sleep(MOMENT);
     assert_eq!(word.load_u32(0).unwrap(), 0);
     gate.store_u32(0, 9).unwrap();
-    stream.synchronize_within(PATIENCE).unwrap();
+    stream.synchronize_within(TIMEOUT).unwrap();
     assert_eq!(word.load_u32(0).unwrap(), 1);
 
     gate.store_u32(0, 0).unwrap();
     let start = Instant::now();
     stream.hold(&gate, MOMENT).unwrap();
-    stream.synchronize_within(PATIENCE).unwrap();
+    stream.synchronize_within(TIMEOUT).unwrap();
     assert!(start.elapsed() >= MOMENT, "it waits as long as it was told");
 }
 
@@ -147,9 +164,12 @@ fn one_gpu_plays_ping_pong_with_itself() {
     let (ours, theirs) = (gpu.pinned(4).unwrap(), gpu.pinned(4).unwrap());
     left.ping(&ours, &theirs, 50).unwrap();
     right.ping_pong(&theirs, &ours, 50).unwrap();
-    left.synchronize_within(PATIENCE).unwrap();
-    right.synchronize_within(PATIENCE).unwrap();
-    assert_eq!((ours.load_u32(0).unwrap(), theirs.load_u32(0).unwrap()), (50, 50));
+    left.synchronize_within(TIMEOUT).unwrap();
+    right.synchronize_within(TIMEOUT).unwrap();
+    assert_eq!(
+        (ours.load_u32(0).unwrap(), theirs.load_u32(0).unwrap()),
+        (50, 50)
+    );
     left.ping(&ours, &theirs, 0).unwrap();
     left.synchronize_within(Duration::from_secs(5)).unwrap();
 }

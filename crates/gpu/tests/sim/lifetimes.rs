@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use gpu::sim::is_live;
 use gpu::{Allocation, Compare, Error, Gpu, Kind, MemoryOperation};
 
-use crate::{MOMENT, PATIENCE};
+use crate::{MOMENT, TIMEOUT};
 
 #[test]
 fn a_dropped_stream_gives_up_a_wait_and_says_what_for() {
@@ -17,7 +17,9 @@ fn a_dropped_stream_gives_up_a_wait_and_says_what_for() {
     stream
         .batch(&[MemoryOperation::wait32(&word, 0, 1, Compare::Eq).unwrap()])
         .unwrap();
-    stream.batch(&[MemoryOperation::write32(&word, 4, 1).unwrap()]).unwrap();
+    stream
+        .batch(&[MemoryOperation::write32(&word, 4, 1).unwrap()])
+        .unwrap();
     stream.record(&event).unwrap();
     other.wait(&event).unwrap();
     other.record(&after).unwrap();
@@ -28,10 +30,25 @@ fn a_dropped_stream_gives_up_a_wait_and_says_what_for() {
     assert!(matches!(error, Error::Abandoned(_)));
     assert!(error.to_string().contains("Eq 0x1; it is 0x0"), "{error}");
     // What depends on it ends too, and nothing behind the wait was done.
-    assert!(event.synchronize().unwrap_err().to_string().contains("dropped"));
-    assert!(matches!(after.synchronize().unwrap_err(), Error::Abandoned(_)));
-    assert!(matches!(other.synchronize().unwrap_err(), Error::Abandoned(_)));
-    assert!(matches!(other.record(&after).unwrap_err(), Error::Abandoned(_)));
+    assert!(
+        event
+            .synchronize()
+            .unwrap_err()
+            .to_string()
+            .contains("dropped")
+    );
+    assert!(matches!(
+        after.synchronize().unwrap_err(),
+        Error::Abandoned(_)
+    ));
+    assert!(matches!(
+        other.synchronize().unwrap_err(),
+        Error::Abandoned(_)
+    ));
+    assert!(matches!(
+        other.record(&after).unwrap_err(),
+        Error::Abandoned(_)
+    ));
     assert_eq!(word.load_u32(4).unwrap(), 0);
 }
 
@@ -43,9 +60,13 @@ fn a_dropped_stream_still_does_what_can_be_done() {
     stream
         .batch(&[MemoryOperation::wait32(&word, 0, 1, Compare::Eq).unwrap()])
         .unwrap();
-    stream.batch(&[MemoryOperation::write32(&word, 4, 7).unwrap()]).unwrap();
-    // The release is under way when the stream is dropped.
-    other.batch(&[MemoryOperation::write32(&word, 0, 1).unwrap()]).unwrap();
+    stream
+        .batch(&[MemoryOperation::write32(&word, 4, 7).unwrap()])
+        .unwrap();
+    // The release is in progress when the stream is dropped.
+    other
+        .batch(&[MemoryOperation::write32(&word, 0, 1).unwrap()])
+        .unwrap();
     stream.close().unwrap();
     assert_eq!(word.load_u32(4).unwrap(), 7);
 }
@@ -64,7 +85,7 @@ fn dropping_everything_at_once_does_not_hang() {
     let reply = gpu.pinned(4).unwrap();
     streams[0].ping_pong(&word, &reply, 3).unwrap();
     drop((streams, word, reply, gpu));
-    assert!(start.elapsed() < PATIENCE);
+    assert!(start.elapsed() < TIMEOUT);
 }
 
 #[test]
@@ -128,7 +149,10 @@ fn two_simulated_gpus_are_two() {
     assert!(a.is_sim() && !a.is_same(&b) && a.is_same(&a.clone()));
     assert_ne!(a.device().ordinal, b.device().ordinal);
     let (stream, event) = (a.stream().unwrap(), b.event().unwrap());
-    assert!(matches!(stream.record(&event).unwrap_err(), Error::Foreign(_)));
+    assert!(matches!(
+        stream.record(&event).unwrap_err(),
+        Error::Foreign(_)
+    ));
     // Waiting across GPUs is allowed, as it is in CUDA.
     let other = b.stream().unwrap();
     let gate = b.pinned(4).unwrap();
@@ -140,5 +164,5 @@ fn two_simulated_gpus_are_two() {
     std::thread::sleep(MOMENT);
     assert!(!stream.is_idle().unwrap());
     gate.store_u32(0, 1).unwrap();
-    stream.synchronize_within(PATIENCE).unwrap();
+    stream.synchronize_within(TIMEOUT).unwrap();
 }

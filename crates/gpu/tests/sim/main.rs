@@ -14,6 +14,6 @@ mod streams;
 use std::time::Duration;
 
 /// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Long enough to see that something does not happen.
 const MOMENT: Duration = Duration::from_millis(30);

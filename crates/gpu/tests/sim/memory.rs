@@ -71,8 +71,14 @@ fn fills_stay_in_their_range() {
         0, 0xab, 0xab, 0xab, 0, 0, 0, 0, 1, 2, 3, 4, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0,
     ];
     assert_eq!(seen, expected);
-    assert_eq!(stream.fill_words(&memory, 2, 1, 0).unwrap_err().kind(), Kind::Invalid);
-    assert_eq!(stream.fill(&memory, 20, 5, 0).unwrap_err().kind(), Kind::Invalid);
+    assert_eq!(
+        stream.fill_words(&memory, 2, 1, 0).unwrap_err().kind(),
+        Kind::Invalid
+    );
+    assert_eq!(
+        stream.fill(&memory, 20, 5, 0).unwrap_err().kind(),
+        Kind::Invalid
+    );
 }
 
 #[test]
@@ -81,12 +87,16 @@ fn the_pattern_kernels_and_the_pattern_agree() {
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 1 << 20).unwrap();
     let pattern = Pattern::new(42);
-    stream.fill_pattern(&memory, 0, 1 << 20, pattern, 10).unwrap();
+    stream
+        .fill_pattern(&memory, 0, 1 << 20, pattern, 10)
+        .unwrap();
     let mut seen = vec![0; 1 << 20];
     stream.read(&memory, 0, &mut seen).unwrap();
     assert_eq!(pattern.first_difference(&seen, 10), None);
 
-    let whole = stream.check_pattern(&memory, 0, 1 << 20, pattern, 10).unwrap();
+    let whole = stream
+        .check_pattern(&memory, 0, 1 << 20, pattern, 10)
+        .unwrap();
     assert_eq!((whole.words, whole.first), (0, None));
     // Two words off, of which the GPU sees the first at 1000 - 100.
     stream.fill(&memory, 4000, 1, !seen[4000]).unwrap();
@@ -95,7 +105,9 @@ fn the_pattern_kernels_and_the_pattern_agree() {
         .check_pattern(&memory, 400, (1 << 20) - 400, pattern, 110)
         .unwrap();
     assert_eq!((part.words, part.first), (2, Some(900)));
-    let other = stream.check_pattern(&memory, 0, 1024, Pattern::new(43), 10).unwrap();
+    let other = stream
+        .check_pattern(&memory, 0, 1024, Pattern::new(43), 10)
+        .unwrap();
     assert_eq!((other.words, other.first), (256, Some(0)));
 }
 
@@ -148,14 +160,19 @@ fn ranges_outside_are_refused_before_anything_happens() {
         stream.write(&memory, 60, &[0; 5]).unwrap_err(),
         stream.read(&memory, 65, &mut []).unwrap_err(),
         stream.upload(&memory, 0, &host, 1, 64).unwrap_err(),
-        stream.download(&host, usize::MAX, &memory, 0, 2).unwrap_err(),
+        stream
+            .download(&host, usize::MAX, &memory, 0, 2)
+            .unwrap_err(),
         host.write(63, &[1, 2]).unwrap_err(),
         host.load_u32(61).unwrap_err(),
     ];
     for error in errors {
         assert!(matches!(error, Error::Range { .. }), "{error}");
     }
-    assert!(matches!(host.load_u64(4).unwrap_err(), Error::Misaligned { .. }));
+    assert!(matches!(
+        host.load_u64(4).unwrap_err(),
+        Error::Misaligned { .. }
+    ));
 }
 
 #[test]
@@ -163,13 +180,18 @@ fn more_than_there_is_is_refused() {
     let gpu = Gpu::sim();
     let (free, total) = gpu.memory_info().unwrap();
     assert_eq!((free, total), (64 << 30, 64 << 30));
-    let error = gpu.allocate(Allocation::Malloc, (64 << 30) + 1).unwrap_err();
+    let error = gpu
+        .allocate(Allocation::Malloc, (64 << 30) + 1)
+        .unwrap_err();
     assert_eq!(error.kind(), Kind::OutOfMemory);
     // Only what is touched is taken from the host.
     let large = gpu.allocate(Allocation::Malloc, 6 << 30).unwrap();
     let stream = gpu.stream().unwrap();
     stream.write(&large, (6 << 30) - 4, b"last").unwrap();
     assert_eq!(gpu.memory_info().unwrap().0, 58 << 30);
-    assert!(matches!(gpu.allocate(Allocation::Malloc, 0).unwrap_err(), Error::Empty));
+    assert!(matches!(
+        gpu.allocate(Allocation::Malloc, 0).unwrap_err(),
+        Error::Empty
+    ));
     assert!(matches!(gpu.pinned(0).unwrap_err(), Error::Empty));
 }

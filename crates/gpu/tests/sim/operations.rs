@@ -2,7 +2,7 @@
 
 use gpu::{Allocation, Compare, DeviceMemory, Error, Gpu, Kind, MemoryOperation, Stream};
 
-use crate::{MOMENT, PATIENCE};
+use crate::{MOMENT, TIMEOUT};
 
 /// A stream waits for `value` on a word that is `before`, and must do so until it is `after`.
 struct Case {
@@ -104,13 +104,13 @@ fn a_batch_is_done_in_order_and_stops_at_a_wait() {
     // The first write is seen though the batch is not done; the one behind the wait is not.
     let first = MemoryOperation::wait32(&memory, 0, 1, Compare::Eq).unwrap();
     other.batch(&[first]).unwrap();
-    other.synchronize_within(PATIENCE).unwrap();
+    other.synchronize_within(TIMEOUT).unwrap();
     std::thread::sleep(MOMENT);
     assert_eq!(words(), [1, 0, 0, 0, 0, 0, 0, 0]);
     other
         .batch(&[MemoryOperation::write32(&memory, 32, 1).unwrap()])
         .unwrap();
-    stream.synchronize_within(PATIENCE).unwrap();
+    stream.synchronize_within(TIMEOUT).unwrap();
     assert_eq!(words(), [1, 0, 0, 0, 2, 0, 0, 0]);
 }
 
@@ -125,7 +125,7 @@ fn host_memory_is_waited_for_and_written_like_device_memory() {
     std::thread::sleep(MOMENT);
     assert_eq!(host.load_u64(256).unwrap(), 0);
     host.store_u32(128, 3).unwrap();
-    stream.synchronize_within(PATIENCE).unwrap();
+    stream.synchronize_within(TIMEOUT).unwrap();
     assert_eq!(host.load_u64(256).unwrap(), 77);
 }
 
@@ -154,7 +154,10 @@ fn a_raw_address_that_is_no_memory_is_refused_as_the_driver_does() {
     // SAFETY: the simulated GPU looks addresses up before it touches anything.
     let beyond = unsafe { MemoryOperation::write32_at(memory.address().offset(16), 1) };
     let error = stream.batch(&[beyond]).unwrap_err();
-    assert!(matches!(error, Error::MemoryOperations { count: 1, .. }), "{error}");
+    assert!(
+        matches!(error, Error::MemoryOperations { count: 1, .. }),
+        "{error}"
+    );
     // SAFETY: inside `memory`, which lives on.
     let inside = unsafe { MemoryOperation::write32_at(memory.address().offset(8), 5) };
     stream.batch(&[inside]).unwrap();
@@ -169,15 +172,21 @@ fn waits_for(gpu: &Gpu, wait: MemoryOperation, release: impl FnOnce()) {
     std::thread::sleep(MOMENT);
     assert!(!stream.is_idle().unwrap(), "{wait:?} did not wait");
     release();
-    if let Err(error) = stream.synchronize_within(PATIENCE) {
+    if let Err(error) = stream.synchronize_within(TIMEOUT) {
         panic!("{wait:?} did not end: {error}");
     }
 }
 
 fn set32(gpu: &Gpu, word: &DeviceMemory, value: u32) {
-    gpu.stream().unwrap().write(word, 0, &value.to_le_bytes()).unwrap();
+    gpu.stream()
+        .unwrap()
+        .write(word, 0, &value.to_le_bytes())
+        .unwrap();
 }
 
 fn set64(gpu: &Gpu, word: &DeviceMemory, value: u64) {
-    gpu.stream().unwrap().write(word, 0, &value.to_le_bytes()).unwrap();
+    gpu.stream()
+        .unwrap()
+        .write(word, 0, &value.to_le_bytes())
+        .unwrap();
 }

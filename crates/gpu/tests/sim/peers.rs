@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpu::{Allocation, Attribute, DeviceMemory, Error, Gpu, Kind, P2pAttribute, Pattern, Stream};
 
-use crate::PATIENCE;
+use crate::TIMEOUT;
 
 const BYTES: usize = 64 << 10;
 
@@ -57,7 +57,9 @@ fn simulated_gpus_reach_one_another_and_not_themselves() {
         error.to_string(),
         format!("GPU {number} has no access to the memory of GPU {number}")
     );
-    let asked = a.device().p2p_attribute(b.device(), P2pAttribute::ACCESS_SUPPORTED);
+    let asked = a
+        .device()
+        .p2p_attribute(b.device(), P2pAttribute::ACCESS_SUPPORTED);
     assert_eq!(asked.unwrap(), Some(1));
     assert_eq!(a.multiprocessors().unwrap(), 4);
     assert_eq!(a.attribute(Attribute::COMPUTE_MODE).unwrap(), Some(0));
@@ -74,7 +76,10 @@ fn a_kernel_without_access_is_refused_and_a_copy_is_not() {
         stream.fill_pattern(&from, 0, BYTES, PATTERN, 0),
         stream.chase(&from, 0, 1, 0, &to),
     ] {
-        assert!(is_refused(outcome, 705), "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED");
+        assert!(
+            is_refused(outcome, 705),
+            "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED"
+        );
     }
     // The other way round is another access.
     let back = far.access(&near).unwrap();
@@ -109,13 +114,13 @@ fn a_stream_holds_the_access_that_its_work_needs() {
     let (near, far, stream, to, from) = pair(Allocation::Malloc);
     let (gate, other) = (near.pinned(4).unwrap(), near.stream().unwrap());
     let access = near.access(&far).unwrap();
-    stream.hold(&gate, PATIENCE).unwrap();
+    stream.hold(&gate, TIMEOUT).unwrap();
     stream.copy_words(&to, 0, &from, 0, BYTES).unwrap();
     drop(access);
     other.copy_words(&to, 0, &from, 0, 16).unwrap();
     other.synchronize().unwrap();
     gate.store_u32(0, 1).unwrap();
-    stream.synchronize_within(PATIENCE).unwrap();
+    stream.synchronize_within(TIMEOUT).unwrap();
     assert_eq!(PATTERN.first_difference(&seen(&to), 0), None);
     assert!(is_refused(other.copy_words(&to, 0, &from, 0, 16), 705));
 }
@@ -145,7 +150,10 @@ fn access_is_of_memory_that_cuda_gives_it_to() {
         let (near, far, stream, to, from) = pair(kind);
         let _access = near.access(&far).unwrap();
         let outcome = stream.copy_words(&to, 0, &from, 0, BYTES);
-        assert!(is_refused(outcome, 217), "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: {kind}");
+        assert!(
+            is_refused(outcome, 217),
+            "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: {kind}"
+        );
         stream.copy(&to, 0, &from, 0, BYTES).unwrap();
     }
     let (_near, _far, stream, to, from) = pair(Allocation::Managed);
@@ -162,7 +170,12 @@ fn words_are_pushed_to_a_peer_and_pulled_from_it() {
     stream.synchronize().unwrap();
     let bytes = seen(&to);
     assert_eq!(PATTERN.first_difference(&bytes[4096..4112], 8192 / 4), None);
-    assert!(bytes[..4096].iter().chain(&bytes[4112..]).all(|&byte| byte == 0));
+    assert!(
+        bytes[..4096]
+            .iter()
+            .chain(&bytes[4112..])
+            .all(|&byte| byte == 0)
+    );
 
     stream.fill(&to, 0, BYTES, 0x77).unwrap();
     stream.copy_words(&from, 16, &to, 32, BYTES - 32).unwrap();
@@ -193,19 +206,19 @@ fn two_gpus_play_ping_pong() {
     reset();
     right.ping_pong(&theirs, &ours, 30).unwrap();
     left.ping(&ours, &theirs, 30).unwrap();
-    left.synchronize_within(PATIENCE).unwrap();
-    right.synchronize_within(PATIENCE).unwrap();
+    left.synchronize_within(TIMEOUT).unwrap();
+    right.synchronize_within(TIMEOUT).unwrap();
     assert_eq!((word(&ours), word(&theirs)), (30, 30));
 
     // One side stops earlier: the other waits on, until it is told to stop and tells so.
     reset();
     right.ping_pong(&theirs, &ours, 5).unwrap();
     left.ping(&ours, &theirs, 6).unwrap();
-    right.synchronize_within(PATIENCE).unwrap();
+    right.synchronize_within(TIMEOUT).unwrap();
     std::thread::sleep(Duration::from_millis(5));
     assert!(!left.is_idle().unwrap());
     right.copy(&ours, 0, &ours, 0, 0).unwrap();
     right.write(&ours, 0, &[0xff; 4]).unwrap();
-    left.synchronize_within(PATIENCE).unwrap();
+    left.synchronize_within(TIMEOUT).unwrap();
     assert_eq!(word(&theirs), u32::MAX);
 }

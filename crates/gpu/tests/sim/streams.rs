@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gpu::{Allocation, Compare, Error, Gpu, Kind, MemoryOperation};
 
-use crate::{MOMENT, PATIENCE};
+use crate::{MOMENT, TIMEOUT};
 
 #[test]
 fn a_stream_waits_for_another_streams_event() {
@@ -28,9 +28,11 @@ fn a_stream_waits_for_another_streams_event() {
     std::thread::sleep(MOMENT);
     assert!(!event.is_done().unwrap() && !second.is_idle().unwrap());
     let third = gpu.stream().unwrap();
-    third.batch(&[MemoryOperation::write32(&gate, 0, 1).unwrap()]).unwrap();
+    third
+        .batch(&[MemoryOperation::write32(&gate, 0, 1).unwrap()])
+        .unwrap();
     event.synchronize().unwrap();
-    second.synchronize_within(PATIENCE).unwrap();
+    second.synchronize_within(TIMEOUT).unwrap();
     let mut seen = [0; 8];
     second.read(&data, 0, &mut seen).unwrap();
     assert_eq!(seen, [0x11; 8]);
@@ -44,7 +46,7 @@ fn a_wait_is_for_the_record_before_it_not_for_later_ones() {
     let event = gpu.event().unwrap();
     // Not recorded yet: nothing to wait for.
     second.wait(&event).unwrap();
-    second.synchronize_within(PATIENCE).unwrap();
+    second.synchronize_within(TIMEOUT).unwrap();
     first.record(&event).unwrap();
     second.wait(&event).unwrap();
     // A second record, behind a gate: the wait above is not for it.
@@ -52,7 +54,7 @@ fn a_wait_is_for_the_record_before_it_not_for_later_ones() {
         .batch(&[MemoryOperation::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
         .unwrap();
     first.record(&event).unwrap();
-    second.synchronize_within(PATIENCE).unwrap();
+    second.synchronize_within(TIMEOUT).unwrap();
     assert!(!event.is_done().unwrap());
     gate.store_u32(0, 1).unwrap();
     event.synchronize().unwrap();
@@ -64,7 +66,10 @@ fn events_tell_the_time_between_them() {
     let stream = gpu.stream().unwrap();
     let gate = gpu.pinned(4).unwrap();
     let (start, end) = (gpu.event().unwrap(), gpu.event().unwrap());
-    assert!(matches!(end.elapsed_since(&start).unwrap_err(), Error::Event(_)));
+    assert!(matches!(
+        end.elapsed_since(&start).unwrap_err(),
+        Error::Event(_)
+    ));
     stream.record(&start).unwrap();
     stream
         .batch(&[MemoryOperation::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
@@ -96,10 +101,10 @@ fn a_wait_that_does_not_end_is_reported_with_what_it_waits_for() {
         if error.to_string().contains("Geq 0x42; it is 0x21") {
             break;
         }
-        assert!(start.elapsed() < PATIENCE, "{error}");
+        assert!(start.elapsed() < TIMEOUT, "{error}");
     }
     word.store_u32(0, 0x42).unwrap();
-    stream.synchronize_within(PATIENCE).unwrap();
+    stream.synchronize_within(TIMEOUT).unwrap();
 }
 
 #[test]
@@ -125,7 +130,7 @@ fn eight_threads_with_a_stream_each_take_turns_by_words_in_memory() {
                         ])
                         .unwrap();
                 }
-                stream.synchronize_within(PATIENCE).unwrap();
+                stream.synchronize_within(TIMEOUT).unwrap();
             });
         }
     });
@@ -146,7 +151,9 @@ fn eight_threads_may_share_one_stream() {
             scope.spawn(move || {
                 let offset = usize::from(thread) * 1024;
                 for round in 0..50_u8 {
-                    stream.write(memory, offset, &[thread ^ round; 1024]).unwrap();
+                    stream
+                        .write(memory, offset, &[thread ^ round; 1024])
+                        .unwrap();
                     let mut seen = [0; 1024];
                     stream.read(memory, offset, &mut seen).unwrap();
                     assert_eq!(seen, [thread ^ round; 1024]);
@@ -170,12 +177,12 @@ fn the_ping_pong_kernel_answers_every_round() {
             std::thread::yield_now();
         }
     }
-    stream.synchronize_within(PATIENCE).unwrap();
+    stream.synchronize_within(TIMEOUT).unwrap();
 
     // Stopped on request, it says so.
     writer.write(&flag, 0, &[0; 4]).unwrap();
     stream.ping_pong(&flag, &reply, 5).unwrap();
     writer.write(&flag, 0, &[0xff; 4]).unwrap();
-    stream.synchronize_within(PATIENCE).unwrap();
+    stream.synchronize_within(TIMEOUT).unwrap();
     assert_eq!(reply.load_u32(0).unwrap(), u32::MAX);
 }

@@ -13,21 +13,21 @@ pub struct Devx {
     capabilities: Capabilities,
 }
 
-/// What a card's firmware says that it is capable of.
+/// What a NIC's firmware says that it is capable of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// The most blocks of 64 bytes of a send queue, as a power of two.
     pub log_most_blocks: u32,
     /// The most entries of a completion queue, as a power of two.
     pub log_most_completions: u32,
-    /// The most reads and atomic operations that a queue pair has under way, as a power of two.
+    /// The most reads and atomic operations that a queue pair has in progress, as a power of two.
     pub log_most_reads: u32,
     /// The most that it answers at once, as a power of two.
     pub log_most_answers: u32,
     /// Bytes of an entry that one of the two buffers of a doorbell register takes instead of a doorbell (half of
     /// `log_bf_reg_size`); 0 where it takes doorbells alone.
     pub inline_register: u32,
-    /// What `ts_format` of a queue pair is to be: with a card that has no free running clock, its own choice.
+    /// What `ts_format` of a queue pair is to be: with a NIC that has no free running clock, its own choice.
     pub(super) clock: u64,
 }
 
@@ -39,7 +39,9 @@ impl Devx {
     /// As [`Context::open`], and of [`Self::of`]; [`Error::Missing`] below rdma-core 21.
     pub fn open(name: &str) -> Result<Self, Error> {
         let function = "mlx5dv_open_device";
-        let open = raw::mlx5dv()?.mlx5dv_open_device.ok_or(Error::Missing { function })?;
+        let open = raw::mlx5dv()?
+            .mlx5dv_open_device
+            .ok_or(Error::Missing { function })?;
         let context = Context::open_by(name, |device| {
             let mut attributes = raw::mlx5dv_context_attr {
                 flags: flags::MLX5DV_CONTEXT_FLAGS_DEVX.0,

@@ -1,4 +1,4 @@
-//! A command to the card's firmware: its bytes, who executes it, and what it says where it refuses.
+//! A command to the NIC's firmware: its bytes, who executes it, and what it says where it refuses.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -46,7 +46,12 @@ impl Command {
     }
 
     /// One that changes a queue pair.
-    pub(super) fn about(name: &'static str, opcode: u64, bytes: usize, number: u32) -> Result<Self, Error> {
+    pub(super) fn about(
+        name: &'static str,
+        opcode: u64,
+        bytes: usize,
+        number: u32,
+    ) -> Result<Self, Error> {
         let mut command = Self::new(name, opcode, bytes)?;
         command.set(header::NUMBER, number.into())?;
         Ok(command)
@@ -93,10 +98,14 @@ impl Command {
         let function = "mlx5dv_devx_obj_modify";
         let modify = raw::mlx5dv()?.mlx5dv_devx_obj_modify;
         let modify = modify.ok_or(Error::Missing { function })?;
-        self.run(&object.context, bytes::SHORT, |given, length, room, most| {
-            // SAFETY: the object is alive; both buffers have the lengths that are told.
-            unsafe { modify(object.raw.as_ptr(), given, length, room, most) }
-        })?;
+        self.run(
+            &object.context,
+            bytes::SHORT,
+            |given, length, room, most| {
+                // SAFETY: the object is alive; both buffers have the lengths that are told.
+                unsafe { modify(object.raw.as_ptr(), given, length, room, most) }
+            },
+        )?;
         Ok(())
     }
 
@@ -169,7 +178,9 @@ impl Answer {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        let destroy = raw::mlx5dv().ok().and_then(|library| library.mlx5dv_devx_obj_destroy);
+        let destroy = raw::mlx5dv()
+            .ok()
+            .and_then(|library| library.mlx5dv_devx_obj_destroy);
         if let Some(destroy) = destroy {
             // SAFETY: it was made by the library, and is destroyed here alone. What it says then is of no use to anybody.
             unsafe { destroy(self.raw.as_ptr()) };
@@ -190,7 +201,12 @@ pub(super) fn mlx5(context: &Context) -> Result<(), Error> {
 
 /// The same bytes where words may be: the library reads them as such.
 fn words(bytes: &[u8]) -> Vec<u64> {
-    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let word = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte))
+    };
     bytes.chunks(8).map(|bytes| word(bytes).to_le()).collect()
 }
 
@@ -202,7 +218,7 @@ pub(crate) fn next_step(status: u8, source: &io::Error) -> &'static str {
     const EINVAL: i32 = 22;
     match (status, source.raw_os_error()) {
         (0, Some(errno)) if NO_DEVX.contains(&errno) => {
-            "the kernel or its driver has no DEVX: it takes mlx5_ib of Linux 5.0 with CONFIG_INFINIBAND_USER_ACCESS, and a card whose firmware has user contexts"
+            "the kernel or its driver has no DEVX: it takes mlx5_ib of Linux 5.0 with CONFIG_INFINIBAND_USER_ACCESS, and a NIC whose firmware has user contexts"
         }
         (0, Some(EPERM)) => {
             "this context may not: look who owns /dev/infiniband/uverbs*, and what the container allows"
@@ -211,9 +227,11 @@ pub(crate) fn next_step(status: u8, source: &io::Error) -> &'static str {
             "the kernel did not pass it on: the context has no DEVX (the firmware's LOG_MAX_UCTX, UCTX_EN), or the command is none that a program may give"
         }
         (0, _) => "the kernel's log has more (`dmesg | grep mlx5`)",
-        (0x02, _) => "this card's firmware does not know the command: update it",
-        (0x08 | 0x0f, _) => "the card has no more of these: destroy some, or ask for smaller ones",
-        _ => "the kernel's log has the same syndrome (`dmesg | grep mlx5`), whose meaning the card's maker knows",
+        (0x02, _) => "this NIC's firmware does not know the command: update it",
+        (0x08 | 0x0f, _) => "the NIC has no more of these: destroy some, or ask for smaller ones",
+        _ => {
+            "the kernel's log has the same syndrome (`dmesg | grep mlx5`), whose meaning the NIC's maker knows"
+        }
     }
 }
 
@@ -247,7 +265,13 @@ mod tests {
             source: io::Error::from_raw_os_error(EREMOTEIO),
         };
         let text = error.to_string();
-        for part in ["mlx5_0", "CREATE_QP", "0x03 (bad parameter)", "0x00f12e3d", "dmesg"] {
+        for part in [
+            "mlx5_0",
+            "CREATE_QP",
+            "0x03 (bad parameter)",
+            "0x00f12e3d",
+            "dmesg",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         assert_eq!(error.errno(), Some(EREMOTEIO));

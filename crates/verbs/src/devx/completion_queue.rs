@@ -48,7 +48,10 @@ impl Devx {
     /// # Errors
     ///
     /// [`Error::Entries`], [`Error::Range`], [`Error::Foreign`]; [`Error::Call`], [`Error::Command`].
-    pub fn completion_queue(&self, options: &CompletionQueueOptions) -> Result<CompletionQueue, Error> {
+    pub fn completion_queue(
+        &self,
+        options: &CompletionQueueOptions,
+    ) -> Result<CompletionQueue, Error> {
         let bytes = options.entries as usize * 64;
         options.ring.has(self, bytes)?;
         options.records.has(self, 8)?;
@@ -70,7 +73,7 @@ impl Devx {
         })))
     }
 
-    /// The card's number of the first completion vector's event queue.
+    /// The NIC's number of the first completion vector's event queue.
     fn event_queue(&self) -> Result<u32, Error> {
         let function = "mlx5dv_devx_query_eqn";
         let ask = raw::mlx5dv()?
@@ -159,7 +162,13 @@ mod tests {
         for entries in [0, 3, 1 << 23] {
             let refused = create(entries, 22, &named);
             assert!(
-                matches!(refused, Err(Error::Entries { most: 0x40_0000, .. })),
+                matches!(
+                    refused,
+                    Err(Error::Entries {
+                        most: 0x40_0000,
+                        ..
+                    })
+                ),
                 "{refused:?}"
             );
         }

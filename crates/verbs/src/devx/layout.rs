@@ -94,13 +94,13 @@ pub(super) mod queue_pair {
     pub const REMOTE_QPN: Field = field("remote_qpn", 0xa8, 24).within(CONTEXT);
     /// An acknowledgement is asked for every two to the power of this packets.
     pub const LOG_ACK_REQ_FREQ: Field = field("log_ack_req_freq", 0x380, 4).within(CONTEXT);
-    /// Reads and atomic operations that this side has under way.
+    /// Reads and atomic operations that this side has in progress.
     pub const LOG_SRA_MAX: Field = field("log_sra_max", 0x388, 3).within(CONTEXT);
     pub const RETRY_COUNT: Field = field("retry_count", 0x38d, 3).within(CONTEXT);
     pub const RNR_RETRY: Field = field("rnr_retry", 0x390, 3).within(CONTEXT);
     pub const NEXT_SEND_PSN: Field = field("next_send_psn", 0x3c8, 24).within(CONTEXT);
     pub const CQN_SND: Field = field("cqn_snd", 0x3e8, 24).within(CONTEXT);
-    /// Those of the far side that it answers at once.
+    /// Those of the remote side that it answers at once.
     pub const LOG_RRA_MAX: Field = field("log_rra_max", 0x488, 3).within(CONTEXT);
     /// 3: words of up to 64 bits.
     pub const ATOMIC_MODE: Field = field("atomic_mode", 0x48c, 4).within(CONTEXT);
@@ -125,7 +125,7 @@ pub(super) mod queue_pair {
     pub const WQ_UMEM_VALID: Field = field("wq_umem_valid", 0x860, 1);
 }
 
-/// The way to the far side (`ads`): `primary_address_path` of a queue pair's context, at 0xc0 of it.
+/// The way to the remote side (`ads`): `primary_address_path` of a queue pair's context, at 0xc0 of it.
 pub(super) mod path {
     use crate::devx::bits::{Field, field};
 

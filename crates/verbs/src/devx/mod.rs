@@ -1,4 +1,4 @@
-//! DEVX: an mlx5 card's firmware makes completion queues and queue pairs in memory that is ours, also a GPU's. Nobody else knows of
+//! DEVX: an mlx5 NIC's firmware makes completion queues and queue pairs in memory that is ours, also a GPU's. Nobody else knows of
 //! them: they are for who writes entries, rings doorbells and reads completions himself.
 //!
 //! A [`Devx`] is an open device whose context has DEVX. Memory that commands may name is a [`Umem`], of host memory, or of a GPU's by a
@@ -42,5 +42,6 @@ fn power(what: &'static str, count: u32, most: u32) -> Result<u64, Error> {
         .then(|| count.ilog2())
         .filter(|log| *log <= most);
     let most = 1_u64.checked_shl(most).unwrap_or(u64::MAX);
-    log.map(u64::from).ok_or(Error::Entries { what, count, most })
+    log.map(u64::from)
+        .ok_or(Error::Entries { what, count, most })
 }

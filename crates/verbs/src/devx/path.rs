@@ -1,4 +1,4 @@
-//! The way to the far side, as a queue pair's context has it (`ads`), after mlx5_ib's `mlx5_set_path` (`qp.c`).
+//! The way to the remote side, as a queue pair's context has it (`ads`), after mlx5_ib's `mlx5_set_path` (`qp.c`).
 
 use std::net::Ipv6Addr;
 
@@ -6,7 +6,7 @@ use ibverbs_sys::{self as raw, mlx5dv_obj_type as object};
 
 use super::command::Command;
 use super::layout::path as at;
-use crate::{Address, Datagram, Domain, Error, LinkLayer, Route};
+use crate::{Address, Datagram, Error, LinkLayer, ProtectionDomain, Route};
 
 /// Where packets go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,11 @@ pub(super) enum Way {
     /// To a LID; by a router to a GID.
     InfiniBand { lid: u16, gid: Option<Ipv6Addr> },
     /// To a network interface, by UDP from this port.
-    Ethernet { mac: [u8; 6], port: u16, gid: Ipv6Addr },
+    Ethernet {
+        mac: [u8; 6],
+        port: u16,
+        gid: Ipv6Addr,
+    },
 }
 
 impl Way {
@@ -23,7 +27,11 @@ impl Way {
     /// # Errors
     ///
     /// [`Error::NoGid`] on Ethernet without one; [`Error::Call`]: ETIMEDOUT where nobody has the address.
-    pub(super) fn to(domain: &Domain, route: Route, address: Address) -> Result<Self, Error> {
+    pub(super) fn to(
+        domain: &ProtectionDomain,
+        route: Route,
+        address: Address,
+    ) -> Result<Self, Error> {
         let context = domain.context();
         match (context.port(route.port)?.link_layer, address.gid) {
             (LinkLayer::Ethernet, None) => Err(Error::NoGid {
@@ -34,7 +42,10 @@ impl Way {
                 let (mac, port) = resolved(&domain.datagram(route, address, 0, 0)?)?;
                 Ok(Self::Ethernet { mac, port, gid })
             }
-            (_, gid) => Ok(Self::InfiniBand { lid: address.lid, gid }),
+            (_, gid) => Ok(Self::InfiniBand {
+                lid: address.lid,
+                gid,
+            }),
         }
     }
 
@@ -114,7 +125,10 @@ mod tests {
         let mut expected = [0; 44];
         expected[6..8].copy_from_slice(&[0x12, 0x34]);
         expected[36..38].copy_from_slice(&[0x09, 1]);
-        let way = Way::InfiniBand { lid: 0x1234, gid: None };
+        let way = Way::InfiniBand {
+            lid: 0x1234,
+            gid: None,
+        };
         assert_eq!(put(way, route), expected);
         let gid: Ipv6Addr = "fe80::a:b".parse().unwrap();
         expected[5] = 0x80;

@@ -8,7 +8,7 @@ use ibverbs_sys::{self as raw, mlx5dv_obj_type as objects};
 use super::command::{Command, Object};
 use super::layout::{bytes, opcode, queue_pair as at};
 use super::{CompletionQueue, Devx, Registers, Spot, Umem, power};
-use crate::{Domain, Error, Reset};
+use crate::{Error, ProtectionDomain, Reset};
 
 /// How a queue pair is made.
 #[derive(Debug, Clone)]
@@ -40,9 +40,9 @@ pub struct QueuePair<S> {
 pub(super) struct Made {
     pub object: Object,
     pub number: u32,
-    /// The most reads under way as a power of two: begun, and answered.
+    /// The most reads in progress as a power of two: begun, and answered.
     pub reads: [u32; 2],
-    pub domain: Domain,
+    pub domain: ProtectionDomain,
     _held: ([Umem; 2], Registers, [CompletionQueue; 2]),
 }
 
@@ -75,7 +75,7 @@ impl Devx {
     /// [`Error::Entries`], [`Error::Range`], [`Error::Foreign`]; [`Error::Call`], [`Error::Command`].
     pub fn queue_pair(
         &self,
-        domain: &Domain,
+        domain: &ProtectionDomain,
         options: &QueuePairOptions,
         sent: &CompletionQueue,
         received: &CompletionQueue,
@@ -96,7 +96,11 @@ impl Devx {
             queues: [sent.number(), received.number()],
             clock: capabilities.clock,
         };
-        let sizes = [options.send_blocks, options.receives, options.receive_stride];
+        let sizes = [
+            options.send_blocks,
+            options.receives,
+            options.receive_stride,
+        ];
         let command = create(sizes, capabilities.log_most_blocks, &named)?;
         let (object, number) = command.create(self.context())?;
         let (rings, records) = (&options.rings.memory, &options.records.memory);
@@ -118,8 +122,8 @@ impl Devx {
     }
 }
 
-/// What a card knows a protection domain by.
-fn number(domain: &Domain) -> Result<u32, Error> {
+/// What a NIC knows a protection domain by.
+fn number(domain: &ProtectionDomain) -> Result<u32, Error> {
     let mut told = raw::mlx5dv_pd::default();
     let mut asked = raw::mlx5dv_obj {
         pd_in: domain.as_raw(),
@@ -145,7 +149,11 @@ struct Named {
 }
 
 /// `CREATE_QP`, of so many blocks, receives, and bytes of each.
-fn create([blocks, receives, stride]: [u32; 3], most: u32, named: &Named) -> Result<Command, Error> {
+fn create(
+    [blocks, receives, stride]: [u32; 3],
+    most: u32,
+    named: &Named,
+) -> Result<Command, Error> {
     let most = most.min(LOG_MOST);
     let received = u64::from(receives) * u64::from(stride);
     let count = receives;
@@ -239,7 +247,10 @@ mod tests {
             [4, 2, 16],
         ] {
             let refused = create(sizes, 18, &named());
-            assert!(matches!(refused, Err(Error::Entries { .. })), "{sizes:?}: {refused:?}");
+            assert!(
+                matches!(refused, Err(Error::Entries { .. })),
+                "{sizes:?}: {refused:?}"
+            );
         }
     }
 }

@@ -32,7 +32,10 @@ unsafe impl Sync for Owned {}
 /// The kinds, in the order in which they are tried: a page of one's own that is not cached, which a GPU rings without the CPU's write
 /// combining between; one that the context's others share; one that is write-combined. So do NVSHMEM and DOCA.
 const KINDS: [(raw::mlx5dv_uar_alloc_type, &str); 3] = [
-    (raw::MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED, "not cached, dedicated"),
+    (
+        raw::MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED,
+        "not cached, dedicated",
+    ),
     (raw::MLX5DV_UAR_ALLOC_TYPE_NC, "not cached, shared"),
     (raw::MLX5DV_UAR_ALLOC_TYPE_BF, "write-combined"),
 ];
@@ -64,7 +67,9 @@ impl Devx {
             })))
         };
         let [first, second, third] = KINDS;
-        one(first).or_else(|_: Error| one(second)).or_else(|_| one(third))
+        one(first)
+            .or_else(|_: Error| one(second))
+            .or_else(|_| one(third))
     }
 }
 
@@ -103,7 +108,11 @@ impl Registers {
 
 impl fmt::Debug for Owned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "page {} of doorbell registers ({})", self.number, self.kind)
+        write!(
+            f,
+            "page {} of doorbell registers ({})",
+            self.number, self.kind
+        )
     }
 }
 
@@ -115,7 +124,9 @@ impl fmt::Debug for Registers {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let free = raw::mlx5dv().ok().and_then(|library| library.mlx5dv_devx_free_uar);
+        let free = raw::mlx5dv()
+            .ok()
+            .and_then(|library| library.mlx5dv_devx_free_uar);
         if let Some(free) = free {
             // SAFETY: it was made by the library, and is given back here alone; who rings it held it, and is gone.
             unsafe { free(self.raw.as_ptr()) };

@@ -17,13 +17,13 @@ const WORDS: u64 = 3;
 const PAUSE: u64 = 12;
 
 impl<S> QueuePair<S> {
-    /// Its number, which the far end needs.
+    /// Its number, which the remote end needs.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.made.number
     }
 
-    /// To Error: the far side is answered no more, and what is posted completes as flushed.
+    /// To Error: the remote side is answered no more, and what is posted completes as flushed.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl<S> QueuePair<S> {
 }
 
 impl QueuePair<Reset> {
-    /// To Init: a port, and what the far end may do.
+    /// To Init: a port, and what the remote end may do.
     ///
     /// # Errors
     ///
@@ -63,7 +63,10 @@ fn to_init(number: u32, port: u8, access: Access) -> Result<Command, Error> {
         (at::RRE, access.remote_read.into()),
         (at::RWE, access.remote_write.into()),
         (at::RAE, access.remote_atomic.into()),
-        (at::ATOMIC_MODE, if access.remote_atomic { WORDS } else { 0 }),
+        (
+            at::ATOMIC_MODE,
+            if access.remote_atomic { WORDS } else { 0 },
+        ),
     ] {
         command.set(field, value)?;
     }
@@ -71,13 +74,18 @@ fn to_init(number: u32, port: u8, access: Access) -> Result<Command, Error> {
 }
 
 impl QueuePair<Init> {
-    /// To Rtr: the far end, and the way there.
+    /// To Rtr: the remote end, and the way there.
     ///
     /// # Errors
     ///
     /// [`Error::Mtu`]; [`Error::NoGid`] on Ethernet, which reaches nobody without one; [`Error::Call`]: ETIMEDOUT where nobody has the
     /// address; [`Error::Command`].
-    pub fn ready_to_receive(self, route: Route, peer: Peer, behaviour: Behaviour) -> Result<QueuePair<Rtr>, Error> {
+    pub fn ready_to_receive(
+        self,
+        route: Route,
+        peer: Peer,
+        behaviour: Behaviour,
+    ) -> Result<QueuePair<Rtr>, Error> {
         let way = Way::to(&self.made.domain, route, peer.address)?;
         let [_, answers] = self.made.reads;
         let mut command = to_rtr(self.number(), peer, behaviour, answers)?;
@@ -93,9 +101,9 @@ fn to_rtr(number: u32, peer: Peer, behaviour: Behaviour, most: u32) -> Result<Co
         (at::MTU, mtu.ok_or(Error::Mtu(behaviour.mtu))?),
         (at::LOG_MSG_MAX, LOG_LONGEST),
         (at::REMOTE_QPN, peer.queue_pair.into()),
-        (at::NEXT_RCV_PSN, peer.first_packet.into()),
+        (at::NEXT_RCV_PSN, peer.psn.into()),
         (at::MIN_RNR_NAK, PAUSE),
-        // As many as the far side begins, or more.
+        // As many as the remote side begins, or more.
         (at::LOG_RRA_MAX, logarithm(behaviour.reads).min(most).into()),
     ] {
         command.set(field, value)?;
@@ -104,25 +112,25 @@ fn to_rtr(number: u32, peer: Peer, behaviour: Behaviour, most: u32) -> Result<Co
 }
 
 impl QueuePair<Rtr> {
-    /// To Rts: `first_packet` is the number that this end's first packet has, as the far end was told.
+    /// To Rts: `psn` is the number that this end's first packet has, as the remote end was told.
     ///
     /// # Errors
     ///
     /// [`Error::Command`].
-    pub fn ready_to_send(self, first_packet: u32, behaviour: Behaviour) -> Result<QueuePair<Rts>, Error> {
+    pub fn ready_to_send(self, psn: u32, behaviour: Behaviour) -> Result<QueuePair<Rts>, Error> {
         let [reads, _] = self.made.reads;
-        let command = to_rts(self.number(), first_packet, behaviour, reads)?;
+        let command = to_rts(self.number(), psn, behaviour, reads)?;
         self.now(&command)
     }
 }
 
-fn to_rts(number: u32, first_packet: u32, behaviour: Behaviour, most: u32) -> Result<Command, Error> {
+fn to_rts(number: u32, psn: u32, behaviour: Behaviour, most: u32) -> Result<Command, Error> {
     let mut command = Command::about("RTR2RTS_QP", opcode::RTR2RTS_QP, bytes::LONG, number)?;
-    // No more than the far side answers.
+    // No more than the remote side answers.
     let reads = behaviour.reads.max(1).ilog2();
     for (field, value) in [
         (at::LOG_ACK_REQ_FREQ, 0),
-        (at::NEXT_SEND_PSN, first_packet.into()),
+        (at::NEXT_SEND_PSN, psn.into()),
         (at::RETRY_COUNT, behaviour.retries.into()),
         (at::RNR_RETRY, behaviour.receiver_retries.into()),
         (path::ACK_TIMEOUT, behaviour.timeout.into()),
@@ -176,7 +184,7 @@ mod tests {
         let peer = Peer {
             address: Address { lid: 0, gid: None },
             queue_pair: 0x11_2233,
-            first_packet: 0x44_5566,
+            psn: 0x44_5566,
         };
         let behaviour = Behaviour {
             timeout: 18,
@@ -219,11 +227,17 @@ mod tests {
         ];
         assert_eq!(told(&command), expected);
         let behaviour = Behaviour::of(1000);
-        assert!(matches!(to_rtr(7, peer, behaviour, 4), Err(Error::Mtu(1000))));
+        assert!(matches!(
+            to_rtr(7, peer, behaviour, 4),
+            Err(Error::Mtu(1000))
+        ));
         let too_many = Behaviour {
             retries: 8,
             ..Behaviour::of(1024)
         };
-        assert!(matches!(to_rts(7, 0, too_many, 4), Err(Error::Field { .. })));
+        assert!(matches!(
+            to_rts(7, 0, too_many, 4),
+            Err(Error::Field { .. })
+        ));
     }
 }

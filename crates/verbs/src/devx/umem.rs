@@ -1,4 +1,4 @@
-//! Memory that commands name: a card's queues and doorbell records lie in it.
+//! Memory that commands name: a NIC's queues and doorbell records lie in it.
 
 use std::io;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use ibverbs_sys as raw;
 use super::Devx;
 use super::command::mlx5;
 use crate::buffer::check;
-use crate::road::reachable;
-use crate::{Access, Context, Error, Road, RoadError};
+use crate::memory_path::reachable;
+use crate::{Access, Context, Error, MemoryPath, MemoryPathError};
 
-/// Memory that commands name. Clones are the same; the card reaches it until the last of them, and of what was made in it, is dropped.
+/// Memory that commands name. Clones are the same; the NIC reaches it until the last of them, and of what was made in it, is dropped.
 #[derive(Debug, Clone)]
 pub struct Umem(Arc<Owned>);
 
@@ -26,7 +26,7 @@ struct Owned {
     number: u32,
     bytes: usize,
     context: Context,
-    /// Dropped after the card has let go of it.
+    /// Dropped after the NIC has let go of it.
     _memory: Memory,
 }
 
@@ -35,7 +35,7 @@ unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
 
-/// What stays for as long as a card reaches it.
+/// What stays for as long as a NIC reaches it.
 #[derive(Debug)]
 #[expect(dead_code, reason = "holding it is its use")]
 enum Memory {
@@ -70,26 +70,31 @@ impl Devx {
         self.umem(from, part.len(), Memory::Host(memory.clone()))
     }
 
-    /// GPU memory by one road. A dma-buf is asked for with the mapping over PCI Express, where the driver knows that, else as it thinks
+    /// GPU memory by one memory path. A dma-buf is asked for with the mapping over PCI Express, where the driver knows that, else as it thinks
     /// best; address and length of the part must be multiples of the host's page then, and are best multiples of the GPU's, 64 KiB.
     ///
     /// # Errors
     ///
-    /// [`RoadError`]. By [`Road::Dmabuf`] the card's driver needs Linux 6.1 and rdma-core 43: older ones refuse with EINVAL, EOPNOTSUPP
-    /// or EPROTONOSUPPORT; by [`Road::Peermem`] EFAULT says that no peer memory client took the address.
-    pub fn device_memory(&self, road: Road, memory: &DeviceMemory, part: Range<usize>) -> Result<Umem, RoadError> {
+    /// [`MemoryPathError`]. By [`MemoryPath::Dmabuf`] the NIC's driver needs Linux 6.1 and rdma-core 43: older ones refuse with EINVAL, EOPNOTSUPP
+    /// or EPROTONOSUPPORT; by [`MemoryPath::Peermem`] EFAULT says that no peer memory client took the address.
+    pub fn device_memory(
+        &self,
+        memory_path: MemoryPath,
+        memory: &DeviceMemory,
+        part: Range<usize>,
+    ) -> Result<Umem, MemoryPathError> {
         if memory.gpu().is_sim() {
             return Err(Error::Simulated.into());
         }
         check(part.start, part.len(), memory.len())?;
         reachable(memory)?;
         let address = memory.device_address().get() + part.start as u64;
-        match road {
-            Road::Peermem => {
+        match memory_path {
+            MemoryPath::Peermem => {
                 let from = From::Address(address as usize);
                 Ok(self.umem(from, part.len(), Memory::Device(memory.clone()))?)
             }
-            Road::Dmabuf => {
+            MemoryPath::Dmabuf => {
                 let (address, bytes) = (DevicePtr::new(address), part.len());
                 let file = match pointer::dmabuf(address, bytes, DmaBufMapping::Pcie) {
                     Ok(file) => file,
@@ -101,7 +106,7 @@ impl Devx {
     }
 
     /// GPU memory by a dma-buf of it that somebody else made, and may close afterwards. `offset` is where `bytes` bytes of it begin in the
-    /// file. Of a simulated GPU's memory the file is no dma-buf, which a real kernel says (EINVAL); a card's double takes it.
+    /// file. Of a simulated GPU's memory the file is no dma-buf, which a real kernel says (EINVAL); a NIC's double takes it.
     ///
     /// # Errors
     ///
@@ -121,7 +126,7 @@ impl Devx {
         let context = self.context();
         let library = raw::mlx5dv()?;
         mlx5(context)?;
-        // The card writes completions there, and its records.
+        // The NIC writes completions there, and its records.
         let access = Access {
             local_write: true,
             ..Access::default()
@@ -129,7 +134,9 @@ impl Devx {
         let (function, made) = match from {
             From::Address(address) => {
                 let function = "mlx5dv_devx_umem_reg";
-                let register = library.mlx5dv_devx_umem_reg.ok_or(Error::Missing { function })?;
+                let register = library
+                    .mlx5dv_devx_umem_reg
+                    .ok_or(Error::Missing { function })?;
                 let address = without_provenance_mut(address);
                 // SAFETY: the context is open and an mlx5 device's. The kernel pins what is at the address, or refuses it, and what is
                 // there is held for as long.
@@ -138,17 +145,21 @@ impl Devx {
             }
             From::Dmabuf(file, offset) => {
                 let function = "mlx5dv_devx_umem_reg_ex";
-                let register = library.mlx5dv_devx_umem_reg_ex.ok_or(Error::Missing { function })?;
+                let register = library
+                    .mlx5dv_devx_umem_reg_ex
+                    .ok_or(Error::Missing { function })?;
                 let mut wanted = raw::mlx5dv_devx_umem_in {
                     addr: without_provenance_mut(offset),
                     size: bytes,
                     access: access.bits(),
                     pgsz_bitmap: PAGES,
-                    comp_mask: raw::mlx5dv_devx_umem_in_mask::MLX5DV_UMEM_MASK_DMABUF.0.into(),
+                    comp_mask: raw::mlx5dv_devx_umem_in_mask::MLX5DV_UMEM_MASK_DMABUF
+                        .0
+                        .into(),
                     dmabuf_fd: file,
                 };
                 // SAFETY: the context is open and an mlx5 device's. The file is open, and the kernel checks what it is and how far it
-                // reaches; the memory is held for as long as the card reaches it.
+                // reaches; the memory is held for as long as the NIC reaches it.
                 let made = unsafe { register(context.as_raw(), &mut wanted) };
                 (function, made)
             }
@@ -221,7 +232,9 @@ impl Spot {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let deregister = raw::mlx5dv().ok().and_then(|library| library.mlx5dv_devx_umem_dereg);
+        let deregister = raw::mlx5dv()
+            .ok()
+            .and_then(|library| library.mlx5dv_devx_umem_dereg);
         if let Some(deregister) = deregister {
             // SAFETY: it was made by the library, and is given back here alone; what was made in it held it, and is gone.
             unsafe { deregister(self.raw.as_ptr()) };

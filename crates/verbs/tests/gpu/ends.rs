@@ -1,25 +1,28 @@
-//! Two cards with a connection between them.
+//! Two NICs with a connection between them.
 
 use std::time::{Duration, Instant};
 
 use verbs::{
-    Access, Address, Behaviour, Completion, CompletionQueue, Context, Domain, Error, Peer, QueuePair, QueuePairOptions,
-    Request, Route, Rts, Transport, Work,
+    Access, Address, Behaviour, Completion, CompletionQueue, Context, Error, Peer,
+    ProtectionDomain, QueuePair, QueuePairOptions, Request, Route, Rts, Transport, Work,
 };
 
 /// What is not there by then never comes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A card with a connected queue pair.
+/// A NIC with a connected queue pair.
 pub struct End {
-    pub domain: Domain,
+    pub domain: ProtectionDomain,
     pub pair: QueuePair<Rts>,
     pub completions: CompletionQueue,
 }
 
-/// The domain of a card.
-pub fn domain(name: &str) -> Domain {
-    Context::open(name).expect("a card").domain().expect("a domain")
+/// The domain of a NIC.
+pub fn domain(name: &str) -> ProtectionDomain {
+    Context::open(name)
+        .expect("a NIC")
+        .domain()
+        .expect("a domain")
 }
 
 /// `mlx5_0` and `mlx5_1`, whose ports have the LIDs 7 and 9.
@@ -31,21 +34,31 @@ pub fn ends() -> (End, End) {
             inline_bytes: 32,
             ..QueuePairOptions::of(Transport::Rc, 8)
         };
-        let pair = domain.queue_pair(options, &completions, &completions).expect("a pair");
+        let pair = domain
+            .queue_pair(options, &completions, &completions)
+            .expect("a pair");
         let pair = pair.init(1, Access::ALL, 0).expect("a port");
         (domain, completions, pair)
     };
     let (here, there) = (new("mlx5_0"), new("mlx5_1"));
-    let (number, far) = (here.2.number(), there.2.number());
-    let start = |(domain, completions, pair): (Domain, CompletionQueue, QueuePair<verbs::Init>), lid, queue_pair| {
+    let (number, remote) = (here.2.number(), there.2.number());
+    let start = |(domain, completions, pair): (
+        ProtectionDomain,
+        CompletionQueue,
+        QueuePair<verbs::Init>,
+    ),
+                 lid,
+                 queue_pair| {
         let address = Address { lid, gid: None };
         let peer = Peer {
             address,
             queue_pair,
-            first_packet: 1,
+            psn: 1,
         };
         let behaviour = Behaviour::of(4096);
-        let pair = pair.ready_to_receive(Route::of(1, 0), peer, behaviour).expect("a way");
+        let pair = pair
+            .ready_to_receive(Route::of(1, 0), peer, behaviour)
+            .expect("a way");
         let pair = pair.ready_to_send(1, behaviour).expect("a connection");
         End {
             domain,
@@ -53,7 +66,7 @@ pub fn ends() -> (End, End) {
             completions,
         }
     };
-    (start(here, 9, far), start(there, 7, number))
+    (start(here, 9, remote), start(there, 7, number))
 }
 
 impl End {
@@ -62,7 +75,7 @@ impl End {
         self.pair.send(request)?;
         let begun = Instant::now();
         let mut found = [None];
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < TIMEOUT {
             self.completions.poll(&mut found)?;
             if let [Some(completion)] = found {
                 return Ok(completion);
@@ -73,12 +86,20 @@ impl End {
 
     /// Whether nothing has completed.
     pub fn is_idle(&self) -> bool {
-        self.completions.poll(&mut [None]).expect("a queue that works") == 0
+        self.completions
+            .poll(&mut [None])
+            .expect("a queue that works")
+            == 0
     }
 
     /// Work that succeeds.
-    pub fn works(&mut self, work: Work<'_>, pieces: &[verbs::Piece<'_>]) {
-        let completion = self.done(&Request::new(5, work, pieces)).expect("it is taken");
-        assert!(completion.outcome.is_ok() && completion.id == 5, "{completion:?}");
+    pub fn works(&mut self, work: Work<'_>, pieces: &[verbs::Sge<'_>]) {
+        let completion = self
+            .done(&Request::new(5, work, pieces))
+            .expect("it is taken");
+        assert!(
+            completion.outcome.is_ok() && completion.id == 5,
+            "{completion:?}"
+        );
     }
 }

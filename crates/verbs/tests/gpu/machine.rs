@@ -1,4 +1,4 @@
-//! A process with both simulated libraries: two GPUs and two cards. Each reads its machine once a process, so each case is a
+//! A process with both simulated libraries: two GPUs and two NICs. Each reads its machine once a process, so each case is a
 //! process of its own: the test starts itself.
 
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Set for the process that uses the libraries: the test that is meant.
 const CASE: &str = "VERBS_GPU_CASE";
 
-/// Two GPUs that can be reached by both roads, and two InfiniBand cards of a port each.
+/// Two GPUs that can be reached by both memory paths, and two InfiniBand NICs of a port each.
 pub fn machine() -> Value {
     json!({
         "driver_version": 13_000,
@@ -34,14 +34,21 @@ pub fn on(test: &str, machine: &Value, case: impl FnOnce()) {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("machine.json");
     std::fs::write(&file, machine.to_string()).expect("a file");
-    let libraries = [verbs::build(), cuda::build(Driver::Current)].map(|built| built.expect("a simulated library"));
+    let libraries = [verbs::build(), cuda::build(Driver::Current)]
+        .map(|built| built.expect("a simulated library"));
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", test, "--nocapture"]).env(CASE, test);
-    command.env("LD_LIBRARY_PATH", std::env::join_paths(libraries).expect("a list"));
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env(CASE, test);
+    command.env(
+        "LD_LIBRARY_PATH",
+        std::env::join_paths(libraries).expect("a list"),
+    );
     command.env("FAKE_CUDA", &file).env("FAKE_VERBS", &file);
     command.env_remove("CUDA_VISIBLE_DEVICES");
     let output = command.output().expect("it starts");
-    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    let said =
+        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     // A name that is no test's would pass without a call.
     let has_run = said[0].contains("1 passed");
     assert!(output.status.success() && has_run, "{}", said.concat());

@@ -1,4 +1,4 @@
-//! Memory of a SIMULATED GPU, registered with a SIMULATED card: both libraries in one process, asked by crates `gpu` and
+//! Memory of a SIMULATED GPU, registered with a SIMULATED NIC: both libraries in one process, asked by crates `gpu` and
 //! `verbs`. No figure of it says anything of a real one.
 
 mod ends;
@@ -10,28 +10,35 @@ use std::os::fd::AsFd as _;
 use gpu::pointer::{DmaBufMapping, dmabuf};
 use gpu::{Allocation, DeviceMemory, Gpu, Kind, Pattern, Stream};
 use serde_json::json;
-use verbs::{Access, Buffer, Context, Dmabuf, Domain, Error, Pages, Region, Request, Work};
+use verbs::{
+    Access, Buffer, Context, Dmabuf, Error, MemoryRegion, Pages, ProtectionDomain, Request, Work,
+};
 
 use ends::{domain, ends};
 use machine::{machine, on};
 
 const BYTES: usize = 64 << 10;
 
-/// By which a card gets at GPU memory.
+/// By which a NIC gets at GPU memory.
 #[derive(Debug, Clone, Copy)]
-enum Road {
+enum MemoryPath {
     Peermem,
     DmaBuf,
 }
 
-use Road::{DmaBuf, Peermem};
+use MemoryPath::{DmaBuf, Peermem};
 
-impl Road {
-    fn register(self, domain: &Domain, memory: &DeviceMemory) -> Result<Region, Error> {
+impl MemoryPath {
+    fn register(
+        self,
+        domain: &ProtectionDomain,
+        memory: &DeviceMemory,
+    ) -> Result<MemoryRegion, Error> {
         match self {
             Peermem => domain.register_device(memory, Access::ALL),
             DmaBuf => {
-                let file = dmabuf(memory.address(), BYTES, DmaBufMapping::Default).expect("a dma-buf");
+                let file =
+                    dmabuf(memory.address(), BYTES, DmaBufMapping::Default).expect("a dma-buf");
                 domain.register_dmabuf(memory, file.as_fd(), 0, Access::ALL)
             }
         }
@@ -68,7 +75,7 @@ fn words(error: &Error) -> (String, String) {
 fn a_card_moves_what_is_in_gpu_memory() {
     on("a_card_moves_what_is_in_gpu_memory", &machine(), || {
         let (mut here, there) = ends();
-        let ((near_stream, near), (far_stream, far)) = (memory(0), memory(1));
+        let ((near_stream, local), (far_stream, peer)) = (memory(0), memory(1));
         for (seed, (from, to)) in [
             (Peermem, Peermem),
             (Peermem, DmaBuf),
@@ -78,22 +85,30 @@ fn a_card_moves_what_is_in_gpu_memory() {
         .into_iter()
         .enumerate()
         {
-            let source = from.register(&here.domain, &near).expect("it is registered");
-            let target = to.register(&there.domain, &far).expect("it is registered");
+            let source = from
+                .register(&here.domain, &local)
+                .expect("it is registered");
+            let target = to.register(&there.domain, &peer).expect("it is registered");
             let (sent, was) = (bytes(seed), bytes(seed + 100));
-            near_stream.write(&near, 0, &sent).expect("it is written");
-            far_stream.write(&far, 0, &was).expect("it is written");
+            near_stream.write(&local, 0, &sent).expect("it is written");
+            far_stream.write(&peer, 0, &was).expect("it is written");
             let pieces = [source.piece(100, 10_000).expect("it is inside")];
             here.works(Work::Write(target.remote().offset(20_001), None), &pieces);
             let mut expected = was;
             expected[20_001..30_001].copy_from_slice(&sent[100..10_100]);
-            assert!(all_of(&far_stream, &far) == expected, "written, {from:?} to {to:?}");
+            assert!(
+                all_of(&far_stream, &peer) == expected,
+                "written, {from:?} to {to:?}"
+            );
 
             let pieces = [source.piece(50_000, 15_536).expect("it is inside")];
             here.works(Work::Read(target.remote().offset(4096)), &pieces);
             let mut back = sent;
             back[50_000..].copy_from_slice(&expected[4096..19_632]);
-            assert!(all_of(&near_stream, &near) == back, "read, {from:?} to {to:?}");
+            assert!(
+                all_of(&near_stream, &local) == back,
+                "read, {from:?} to {to:?}"
+            );
         }
     });
 }
@@ -103,33 +118,40 @@ fn kernels_see_what_a_card_writes_and_a_card_what_kernels_write() {
     let test = "kernels_see_what_a_card_writes_and_a_card_what_kernels_write";
     on(test, &machine(), || {
         let (mut here, there) = ends();
-        let ((near_stream, near), (far_stream, far)) = (memory(0), memory(1));
+        let ((near_stream, local), (far_stream, peer)) = (memory(0), memory(1));
         // Words 0 and 1000 of these patterns, computed with Python's integers (crates/gpu/src/pattern.rs).
-        for (road, seed, first, word) in [
+        for (memory_path, seed, first, word) in [
             (Peermem, 0, 0, 0xdc1b_77ae_u32),
             (DmaBuf, 0x1234_5678_9abc_def0, 1000, 0x3faf_5197),
         ] {
-            let source = road.register(&here.domain, &near).expect("it is registered");
-            let target = road.register(&there.domain, &far).expect("it is registered");
+            let source = memory_path
+                .register(&here.domain, &local)
+                .expect("it is registered");
+            let target = memory_path
+                .register(&there.domain, &peer)
+                .expect("it is registered");
             let pattern = Pattern::new(seed);
             near_stream
-                .fill_pattern(&near, 0, BYTES, pattern, first)
+                .fill_pattern(&local, 0, BYTES, pattern, first)
                 .expect("a kernel");
             near_stream.synchronize().expect("it ends");
             let differ = |expected: u64| {
                 let found = far_stream
-                    .check_pattern(&far, 0, BYTES, pattern, first)
+                    .check_pattern(&peer, 0, BYTES, pattern, first)
                     .expect("a kernel");
-                assert_eq!(found.words, expected, "{road:?}");
+                assert_eq!(found.words, expected, "{memory_path:?}");
             };
             differ(BYTES as u64 / 4);
             let half = [source.piece(0, BYTES / 2).expect("it is inside")];
             here.works(Work::Write(target.remote(), None), &half);
             differ(BYTES as u64 / 8);
             let rest = [source.piece(BYTES / 2, BYTES / 2).expect("it is inside")];
-            here.works(Work::Write(target.remote().offset(BYTES as u64 / 2), None), &rest);
+            here.works(
+                Work::Write(target.remote().offset(BYTES as u64 / 2), None),
+                &rest,
+            );
             differ(0);
-            assert_eq!(all_of(&far_stream, &far)[..4], word.to_le_bytes());
+            assert_eq!(all_of(&far_stream, &peer)[..4], word.to_le_bytes());
         }
     });
 }
@@ -139,26 +161,41 @@ fn without_a_peer_client_an_address_is_refused() {
     let mut machine = machine();
     machine["verbs"]["devices"][0]["peermem"] = json!(false);
     machine["gpus"][1]["attributes"] = json!({"116": 0});
-    on("without_a_peer_client_an_address_is_refused", &machine, || {
-        let (without, with) = (domain("mlx5_0"), domain("mlx5_1"));
-        let ((_, first), (_, second)) = (memory(0), memory(1));
-        // By the card, and by the GPU that GPUDirect RDMA does not reach.
-        for (name, domain, memory) in [
-            ("mlx5_0", &without, &first),
-            ("mlx5_0", &without, &second),
-            ("mlx5_1", &with, &second),
-        ] {
-            let error = Peermem.register(domain, memory).expect_err("no peer client");
-            let (said, library) = words(&error);
-            assert_eq!(said, format!("{name} does not register 65536 bytes (ibv_reg_mr)"));
-            assert_eq!(library, "Bad address (os error 14)");
-            assert_eq!(error.errno(), Some(14));
-        }
-        Peermem.register(&with, &first).expect("it is registered");
-        DmaBuf.register(&without, &first).expect("the other road");
-        let pinned = Gpu::open(0).and_then(|gpu| gpu.pinned(4096)).expect("memory");
-        without.register_host(&pinned, Access::ALL).expect("host memory");
-    });
+    on(
+        "without_a_peer_client_an_address_is_refused",
+        &machine,
+        || {
+            let (without, with) = (domain("mlx5_0"), domain("mlx5_1"));
+            let ((_, first), (_, second)) = (memory(0), memory(1));
+            // By the NIC, and by the GPU that GPUDirect RDMA does not reach.
+            for (name, domain, memory) in [
+                ("mlx5_0", &without, &first),
+                ("mlx5_0", &without, &second),
+                ("mlx5_1", &with, &second),
+            ] {
+                let error = Peermem
+                    .register(domain, memory)
+                    .expect_err("no peer client");
+                let (said, library) = words(&error);
+                assert_eq!(
+                    said,
+                    format!("{name} does not register 65536 bytes (ibv_reg_mr)")
+                );
+                assert_eq!(library, "Bad address (os error 14)");
+                assert_eq!(error.errno(), Some(14));
+            }
+            Peermem.register(&with, &first).expect("it is registered");
+            DmaBuf
+                .register(&without, &first)
+                .expect("the other memory path");
+            let pinned = Gpu::open(0)
+                .and_then(|gpu| gpu.pinned(4096))
+                .expect("memory");
+            without
+                .register_host(&pinned, Access::ALL)
+                .expect("host memory");
+        },
+    );
 }
 
 #[test]
@@ -172,37 +209,52 @@ fn a_card_that_takes_no_dma_buf_says_so() {
             ("mlx5_0", 95, "Operation not supported (os error 95)"),
             ("mlx5_1", 93, "Protocol not supported (os error 93)"),
         ] {
-            let context = Context::open(name).expect("a card");
-            assert_eq!(context.dmabuf().expect("an answer"), Dmabuf::Refuses(number));
+            let context = Context::open(name).expect("a NIC");
+            assert_eq!(
+                context.dmabuf().expect("an answer"),
+                Dmabuf::Refuses(number)
+            );
             let domain = context.domain().expect("a domain");
-            let error = DmaBuf.register(&domain, &memory).expect_err("no such operation");
+            let error = DmaBuf
+                .register(&domain, &memory)
+                .expect_err("no such operation");
             let said = format!("{name} does not register 65536 bytes (ibv_reg_dmabuf_mr)");
             assert_eq!(words(&error), (said, library.to_owned()));
             assert_eq!(error.errno(), Some(number));
-            Peermem.register(&domain, &memory).expect("the other road");
+            Peermem
+                .register(&domain, &memory)
+                .expect("the other memory path");
         }
     });
 }
 
 #[test]
 fn a_dma_buf_must_be_as_long_as_the_memory() {
-    on("a_dma_buf_must_be_as_long_as_the_memory", &machine(), || {
-        let domain = domain("mlx5_0");
-        let (_, memory) = memory(0);
-        let register = |skipped: usize, bytes: usize, offset: u64| {
-            let address = memory.address().offset(skipped as u64);
-            let file = dmabuf(address, bytes, DmaBufMapping::Default).expect("a dma-buf");
-            domain
-                .register_dmabuf(&memory, file.as_fd(), offset, Access::ALL)
-                .map(drop)
-        };
-        register(0, BYTES, 0).expect("it is registered");
-        // Too short, beginning elsewhere, and looked for behind its end.
-        for (skipped, bytes, offset) in [(0, BYTES - 4096, 0), (4096, BYTES - 4096, 0), (0, BYTES, 4096)] {
-            let error = register(skipped, bytes, offset).expect_err("it is not all there");
-            assert_eq!(error.errno(), Some(22), "{error}");
-        }
-    });
+    on(
+        "a_dma_buf_must_be_as_long_as_the_memory",
+        &machine(),
+        || {
+            let domain = domain("mlx5_0");
+            let (_, memory) = memory(0);
+            let register = |skipped: usize, bytes: usize, offset: u64| {
+                let address = memory.address().offset(skipped as u64);
+                let file = dmabuf(address, bytes, DmaBufMapping::Default).expect("a dma-buf");
+                domain
+                    .register_dmabuf(&memory, file.as_fd(), offset, Access::ALL)
+                    .map(drop)
+            };
+            register(0, BYTES, 0).expect("it is registered");
+            // Too short, beginning elsewhere, and looked for behind its end.
+            for (skipped, bytes, offset) in [
+                (0, BYTES - 4096, 0),
+                (4096, BYTES - 4096, 0),
+                (0, BYTES, 4096),
+            ] {
+                let error = register(skipped, bytes, offset).expect_err("it is not all there");
+                assert_eq!(error.errno(), Some(22), "{error}");
+            }
+        },
+    );
 }
 
 #[test]
@@ -239,15 +291,21 @@ fn a_gpu_that_exports_no_dma_buf_says_so() {
 fn a_mapping_over_pcie_is_the_same_memory() {
     on("a_mapping_over_pcie_is_the_same_memory", &machine(), || {
         let (mut here, there) = ends();
-        let ((near_stream, near), (far_stream, far)) = (memory(0), memory(1));
-        let file = dmabuf(far.address(), BYTES, DmaBufMapping::Pcie).expect("a dma-buf");
-        let target = there.domain.register_dmabuf(&far, file.as_fd(), 0, Access::ALL);
+        let ((near_stream, local), (far_stream, peer)) = (memory(0), memory(1));
+        let file = dmabuf(peer.address(), BYTES, DmaBufMapping::Pcie).expect("a dma-buf");
+        let target = there
+            .domain
+            .register_dmabuf(&peer, file.as_fd(), 0, Access::ALL);
         let target = target.expect("it is registered");
-        let source = Peermem.register(&here.domain, &near).expect("it is registered");
-        near_stream.write(&near, 0, &bytes(3)).expect("it is written");
+        let source = Peermem
+            .register(&here.domain, &local)
+            .expect("it is registered");
+        near_stream
+            .write(&local, 0, &bytes(3))
+            .expect("it is written");
         let pieces = [source.piece(0, BYTES).expect("it is inside")];
         here.works(Work::Write(target.remote(), None), &pieces);
-        assert!(all_of(&far_stream, &far) == bytes(3));
+        assert!(all_of(&far_stream, &peer) == bytes(3));
     });
 }
 
@@ -255,20 +313,26 @@ fn a_mapping_over_pcie_is_the_same_memory() {
 fn gpu_memory_does_not_go_inline() {
     on("gpu_memory_does_not_go_inline", &machine(), || {
         let (mut here, there) = ends();
-        let ((near_stream, near), (far_stream, far)) = (memory(0), memory(1));
-        near_stream.write(&near, 0, b"of the GPU").expect("it is written");
-        far_stream.fill(&far, 0, BYTES, 0).expect("it is filled");
+        let ((near_stream, local), (far_stream, peer)) = (memory(0), memory(1));
+        near_stream
+            .write(&local, 0, b"of the GPU")
+            .expect("it is written");
+        far_stream.fill(&peer, 0, BYTES, 0).expect("it is filled");
         far_stream.synchronize().expect("it ends");
-        let target = DmaBuf.register(&there.domain, &far).expect("it is registered");
-        let pinned = near.gpu().pinned(4096).expect("memory");
+        let target = DmaBuf
+            .register(&there.domain, &peer)
+            .expect("it is registered");
+        let pinned = local.gpu().pinned(4096).expect("memory");
         pinned.write(0, b"of the host").expect("it is inside");
         let host = here
             .domain
             .register_host(&pinned, Access::ALL)
             .expect("it is registered");
         let host = host.piece(0, 11).expect("it is inside");
-        for road in [Peermem, DmaBuf] {
-            let source = road.register(&here.domain, &near).expect("it is registered");
+        for memory_path in [Peermem, DmaBuf] {
+            let source = memory_path
+                .register(&here.domain, &local)
+                .expect("it is registered");
             let device = source.piece(0, 10).expect("it is inside");
             for pieces in [&[device][..], &[host, device]] {
                 let work = Work::Write(target.remote(), None);
@@ -284,10 +348,10 @@ fn gpu_memory_does_not_go_inline() {
                 );
             }
             assert!(here.is_idle(), "nothing was posted");
-            assert_eq!(all_of(&far_stream, &far)[..11], [0; 11]);
-            // The same request goes by the card, and the pair is as it was.
+            assert_eq!(all_of(&far_stream, &peer)[..11], [0; 11]);
+            // The same request goes by the NIC, and the pair is as it was.
             here.works(Work::Write(target.remote().offset(100), None), &[device]);
-            assert_eq!(all_of(&far_stream, &far)[99..111], *b"\0of the GPU\0");
+            assert_eq!(all_of(&far_stream, &peer)[99..111], *b"\0of the GPU\0");
         }
         // What the CPU reaches goes inline.
         let pieces = [host];
@@ -297,7 +361,7 @@ fn gpu_memory_does_not_go_inline() {
         };
         let completion = here.done(&request).expect("it is taken");
         assert!(completion.outcome.is_ok(), "{completion:?}");
-        assert_eq!(all_of(&far_stream, &far)[199..212], *b"\0of the host\0");
+        assert_eq!(all_of(&far_stream, &peer)[199..212], *b"\0of the host\0");
     });
 }
 
@@ -316,7 +380,10 @@ fn a_part_of_a_buffer_is_registered_and_nothing_beyond_it() {
             let region = domain
                 .register_part(&buffer, 4096..6144, access)
                 .expect("it is registered");
-            assert_eq!((region.remote().address, region.len()), (buffer.address() + 4096, 2048));
+            assert_eq!(
+                (region.remote().address, region.len()),
+                (buffer.address() + 4096, 2048)
+            );
             assert!(region.piece(2000, 49).is_err());
             for part in [4096..8193, 8192..8193, 9000..9001] {
                 let error = domain

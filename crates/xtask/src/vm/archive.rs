@@ -15,7 +15,7 @@ const DIRECTORY: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
 const SYMLINK: u32 = 0o120_000;
 
-/// An archive under way; paths are relative to the guest's root, and parents are made as needed.
+/// An archive in progress; paths are relative to the guest's root, and parents are made as needed.
 pub struct Archive<W: Write> {
     out: W,
     inode: u32,
@@ -67,7 +67,9 @@ impl<W: Write> Archive<W> {
     /// Writes the end mark, and hands the writer back.
     pub fn finish(mut self) -> Result<W> {
         self.record("TRAILER!!!", 0, &[])?;
-        self.out.flush().context("the archive could not be written out")?;
+        self.out
+            .flush()
+            .context("the archive could not be written out")?;
         Ok(self.out)
     }
 
@@ -91,7 +93,8 @@ impl<W: Write> Archive<W> {
 
     fn record(&mut self, path: &str, mode: u32, bytes: &[u8]) -> Result<()> {
         self.inode += 1;
-        let size = u32::try_from(bytes.len()).with_context(|| format!("{path} is too large for an initramfs"))?;
+        let size = u32::try_from(bytes.len())
+            .with_context(|| format!("{path} is too large for an initramfs"))?;
         let name = u32::try_from(path.len() + 1)?;
         let links = 1;
         let fields = [self.inode, mode, 0, 0, links, 0, size, 0, 0, 0, 0, name, 0];
@@ -128,7 +131,11 @@ mod tests {
         let bytes = archive.finish().unwrap();
         assert_eq!(bytes.len() % 4, 0);
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let at = |name: &str| text.match_indices(name).map(|(at, _)| at).collect::<Vec<_>>();
+        let at = |name: &str| {
+            text.match_indices(name)
+                .map(|(at, _)| at)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(at("a\0").len(), 1);
         assert_eq!(at("a/b\0").len(), 1);
         assert!(at("a/b\0")[0] < at("a/b/c\0")[0]);

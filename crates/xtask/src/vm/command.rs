@@ -44,7 +44,11 @@ pub fn command(args: &Args) -> Result<ExitCode> {
     let machine = named(machine)?;
     let cache = cache();
     let files = match &args.out {
-        Some(out) => out.with_extension(if out.extension().is_some() { "" } else { "files" }),
+        Some(out) => out.with_extension(if out.extension().is_some() {
+            ""
+        } else {
+            "files"
+        }),
         None => cache.join("last").join(machine.name),
     };
     let image = Image::prepare(&cache)?;
@@ -58,8 +62,14 @@ pub fn command(args: &Args) -> Result<ExitCode> {
     };
     let outcome = job::run(machine, &image, &job)?;
     for guest in &outcome.failures {
-        progress(format_args!("guest {}: the console last showed", guest.guest));
-        guest.console.iter().for_each(|line| progress(format_args!("  {line}")));
+        progress(format_args!(
+            "guest {}: the console last showed",
+            guest.guest
+        ));
+        guest
+            .console
+            .iter()
+            .for_each(|line| progress(format_args!("  {line}")));
     }
     let json = serde_json::to_string_pretty(&outcome)? + "\n";
     if let Some(out) = &args.out {

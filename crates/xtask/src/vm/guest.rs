@@ -57,9 +57,16 @@ impl std::error::Error for Fault {}
 
 impl Guest {
     /// Starts guest `number` in a directory of its own under `work`.
-    pub fn start(machine: &Machine, number: u8, image: &Image, job: &Job, work: &Path) -> Result<Self> {
+    pub fn start(
+        machine: &Machine,
+        number: u8,
+        image: &Image,
+        job: &Job,
+        work: &Path,
+    ) -> Result<Self> {
         let directory = work.join(format!("guest{number}"));
-        fs::create_dir(&directory).with_context(|| format!("{} could not be made", directory.display()))?;
+        fs::create_dir(&directory)
+            .with_context(|| format!("{} could not be made", directory.display()))?;
         let (initramfs, console) = (directory.join("initramfs"), directory.join(CONSOLE));
         let (outbox, cable) = (directory.join("outbox"), work.join("cable"));
         overlay::write(&initramfs, image, machine, number, job)?;
@@ -74,7 +81,8 @@ impl Guest {
             disk: job.disk.as_deref(),
             cable: &cable,
         };
-        let said = File::create(directory.join("qemu.txt")).context("QEMU's messages have no file to go to")?;
+        let said = File::create(directory.join("qemu.txt"))
+            .context("QEMU's messages have no file to go to")?;
         let process = qemu::command(machine, number, image, &files)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -99,7 +107,11 @@ impl Guest {
 
     /// Whether it runs still; a QEMU that refused its arguments is an error, one that failed a [`Fault`].
     pub fn running(&mut self) -> Result<bool> {
-        match self.process.try_wait().context("QEMU could not be waited for")? {
+        match self
+            .process
+            .try_wait()
+            .context("QEMU could not be waited for")?
+        {
             None if self.text(CONSOLE).contains(STALL) => Err(Fault::Stall.into()),
             None => Ok(true),
             Some(status) if status.success() => Ok(false),
@@ -117,8 +129,10 @@ impl Guest {
     pub fn finish(self, files: &Path) -> Result<GuestOutcome> {
         let (number, directory) = (self.number, self.directory.clone());
         drop(self);
-        fs::create_dir_all(files).with_context(|| format!("{} could not be made", files.display()))?;
-        fs::copy(directory.join(CONSOLE), files.join(CONSOLE)).context("the guest left no console")?;
+        fs::create_dir_all(files)
+            .with_context(|| format!("{} could not be made", files.display()))?;
+        fs::copy(directory.join(CONSOLE), files.join(CONSOLE))
+            .context("the guest left no console")?;
         let outbox = directory.join("outbox");
         if was_written(&outbox)? {
             let mut unpack = Command::new("tar");
@@ -149,8 +163,10 @@ impl Guest {
     }
 
     fn text(&self, name: &str) -> String {
-        fs::read(self.directory.join(name))
-            .map_or_else(|_| String::new(), |text| String::from_utf8_lossy(&text).into_owned())
+        fs::read(self.directory.join(name)).map_or_else(
+            |_| String::new(),
+            |text| String::from_utf8_lossy(&text).into_owned(),
+        )
     }
 }
 

@@ -108,8 +108,13 @@ impl Identity {
             subsystem: (subvendor, subdevice),
         } = *self;
         let [_, base, sub, interface] = class.to_be_bytes();
-        let pair = |first: u16, second: u16| escaped(&[first.to_le_bytes(), second.to_le_bytes()].concat());
-        let (ids, kind) = (pair(vendor, device), escaped(&[revision, interface, sub, base]));
+        let pair = |first: u16, second: u16| {
+            escaped(&[first.to_le_bytes(), second.to_le_bytes()].concat())
+        };
+        let (ids, kind) = (
+            pair(vendor, device),
+            escaped(&[revision, interface, sub, base]),
+        );
         let subsystem = pair(subvendor, subdevice);
         let modalias = format!(
             "pci:v{vendor:08X}d{device:08X}sv{subvendor:08X}sd{subdevice:08X}bc{base:02X}sc{sub:02X}i{interface:02X}"
@@ -146,7 +151,8 @@ impl Slot {
 
     fn plan(&self, above: &str, bus: &str, plan: &mut String) {
         let path = format!("{above}/0000:{bus}:{:02x}.0", self.device);
-        let line = |kind, name, identity: Identity| format!("{kind} {name} {path} {}\n", identity.words());
+        let line =
+            |kind, name, identity: Identity| format!("{kind} {name} {path} {}\n", identity.words());
         match self.part {
             Part::Gpu => plan.push_str(&line("gpu", "-", H100)),
             Part::Nic(name) => plan.push_str(&line("nic", name, CONNECTX7)),
@@ -171,7 +177,9 @@ mod tests {
             "{words}"
         );
         assert!(
-            words.starts_with(r"\xb3\x15\x21\x10 \x00\x00\x00\x02 \xb3\x15\x23\x00 0x15b3 0x1021 0x020000"),
+            words.starts_with(
+                r"\xb3\x15\x21\x10 \x00\x00\x00\x02 \xb3\x15\x23\x00 0x15b3 0x1021 0x020000"
+            ),
             "{words}"
         );
     }

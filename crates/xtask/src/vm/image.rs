@@ -57,7 +57,8 @@ impl Image {
             directory: directory.clone(),
         };
         if !directory.exists() {
-            fs::create_dir_all(cache).with_context(|| format!("{} could not be made", cache.display()))?;
+            fs::create_dir_all(cache)
+                .with_context(|| format!("{} could not be made", cache.display()))?;
             // One builds, and who comes meanwhile waits for it.
             let lock = File::create(cache.join("lock")).and_then(|file| file.lock().map(|()| file));
             let _lock = lock.with_context(|| format!("{} could not be locked", cache.display()))?;
@@ -67,7 +68,9 @@ impl Image {
             let work = tempfile::Builder::new()
                 .prefix("building-")
                 .tempdir_in(cache)
-                .with_context(|| format!("no working directory could be made in {}", cache.display()))?;
+                .with_context(|| {
+                    format!("no working directory could be made in {}", cache.display())
+                })?;
             build(&selection, work.path())?;
             // Complete or absent: a build that was stopped half way leaves nothing that looks like an image.
             fs::rename(work.path().join("image"), &directory)
@@ -80,17 +83,21 @@ impl Image {
 /// Builds `work/image/{vmlinuz,base.cpio}`.
 fn build(selection: &Selection, work: &Path) -> Result<()> {
     let (tree, staged, image) = (work.join("tree"), work.join("staged"), work.join("image"));
-    progress(format_args!("downloading and unpacking the guest's packages"));
+    progress(format_args!(
+        "downloading and unpacking the guest's packages"
+    ));
     selection.unpack(&work.join("downloads"), &tree)?;
     progress(format_args!("choosing kernel modules"));
     let release = modules::stage(&tree, &staged)?;
     progress(format_args!("writing the initramfs of Linux {release}"));
     fs::create_dir_all(&image).with_context(|| format!("{} could not be made", image.display()))?;
     let kernel = tree.join(format!("boot/vmlinuz-{release}"));
-    fs::copy(&kernel, image.join("vmlinuz")).with_context(|| format!("{} could not be copied", kernel.display()))?;
+    fs::copy(&kernel, image.join("vmlinuz"))
+        .with_context(|| format!("{} could not be copied", kernel.display()))?;
 
     let path = image.join("base.cpio");
-    let file = File::create(&path).with_context(|| format!("{} could not be made", path.display()))?;
+    let file =
+        File::create(&path).with_context(|| format!("{} could not be made", path.display()))?;
     let mut archive = Archive::new(BufWriter::new(file));
     for directory in [
         "dev",
@@ -162,22 +169,33 @@ fn libraries_are_there(tree: &Path) -> Result<()> {
         };
         for entry in listing {
             let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let executable =
-                fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
-            if !executable && !name.contains(".so") || UNUSED.contains(&name.as_str()) || !is_elf(&path) {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            let executable = fs::metadata(&path)
+                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+            if !executable && !name.contains(".so")
+                || UNUSED.contains(&name.as_str())
+                || !is_elf(&path)
+            {
                 continue;
             }
             let listed = match tool::output(modules::loader(tree).arg("--list").arg(&path)) {
                 Ok(listed) => listed,
                 Err(error) if format!("{error:#}").contains("shared libraries") => {
-                    return Err(error.context(format!("{name} lacks a library; add its package to USER_SPACE")));
+                    return Err(error.context(format!(
+                        "{name} lacks a library; add its package to USER_SPACE"
+                    )));
                 }
                 // A static program has no list.
                 Err(_) => continue,
             };
             let root = tree.to_string_lossy();
-            let stray = |line: &&str| line.contains("not found") || line.contains("=> /") && !line.contains(&*root);
+            let stray = |line: &&str| {
+                line.contains("not found") || line.contains("=> /") && !line.contains(&*root)
+            };
             if let Some(line) = listed.lines().find(stray) {
                 bail!(
                     "{name} needs a library that no listed package brings: {}; add its package to USER_SPACE",

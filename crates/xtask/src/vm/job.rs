@@ -36,8 +36,8 @@ pub struct Job {
 /// and that is said.
 pub fn run(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
     // Compiled before the watchdog looks at the clock; the guests' archives then find it done.
-    for doubles in machine.doubles {
-        doubles.built(image)?;
+    for fakes in machine.fakes {
+        fakes.built(image)?;
     }
     again(machine, || attempt(machine, image, job))
 }
@@ -58,11 +58,23 @@ fn again<T>(machine: &Machine, attempt: impl Fn() -> Result<T>) -> Result<T> {
 
 /// Runs a job until the console says `mark`, pulls the plug `after` that, and hands back the console. What the guest had not
 /// yet given to its disks is gone. An emulator that crashes has pulled the plug before: the next boot finds the same disk.
-pub fn cut_off(machine: &Machine, image: &Image, job: &Job, mark: &str, after: Duration) -> Result<String> {
+pub fn cut_off(
+    machine: &Machine,
+    image: &Image,
+    job: &Job,
+    mark: &str,
+    after: Duration,
+) -> Result<String> {
     again(machine, || cut_once(machine, image, job, mark, after))
 }
 
-fn cut_once(machine: &Machine, image: &Image, job: &Job, mark: &str, after: Duration) -> Result<String> {
+fn cut_once(
+    machine: &Machine,
+    image: &Image,
+    job: &Job,
+    mark: &str,
+    after: Duration,
+) -> Result<String> {
     let work = tempfile::Builder::new()
         .prefix("gdr-vm-")
         .tempdir()
@@ -93,7 +105,10 @@ fn attempt(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
         .tempdir()
         .context("no working directory could be made")?;
     clear(&job.files)?;
-    progress(format_args!("{}: starting ({})", machine.name, machine.description));
+    progress(format_args!(
+        "{}: starting ({})",
+        machine.name, machine.description
+    ));
     let start = Instant::now();
     let mut guests = Vec::new();
     for number in 1..=machine.guests {
@@ -135,8 +150,11 @@ fn attempt(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
 
 /// Removes what an earlier run left, so that no old file passes for a new one.
 fn clear(files: &Path) -> Result<()> {
-    if files.join(super::guest::CONSOLE).exists() || files.join("guest1").join(super::guest::CONSOLE).exists() {
-        fs::remove_dir_all(files).with_context(|| format!("{} could not be cleared", files.display()))?;
+    if files.join(super::guest::CONSOLE).exists()
+        || files.join("guest1").join(super::guest::CONSOLE).exists()
+    {
+        fs::remove_dir_all(files)
+            .with_context(|| format!("{} could not be cleared", files.display()))?;
     }
     fs::create_dir_all(files).with_context(|| format!("{} could not be made", files.display()))
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::doubles::{self, Doubles};
+use super::fakes::{self, Fakes};
 use super::hardware::{HostBridge, Part, Slot};
 
 /// A virtual machine, or several joined by a network.
@@ -21,7 +21,7 @@ pub struct Machine {
     /// Whether a virtio network card at 10.0.0.N carries a Soft-RoCE device `rxe0`.
     pub soft_roce: bool,
     /// Test doubles of kernel modules that are there to load.
-    pub doubles: &'static [Doubles],
+    pub fakes: &'static [Fakes],
     /// Whether there is an ivshmem device, whose BAR the double of gdrdrv may use.
     pub window: bool,
     /// Whether it boots the system with systemd on its disk, instead of a script alone.
@@ -44,7 +44,11 @@ pub enum Iommu {
 impl Machine {
     /// How results made on this machine are labelled.
     pub fn simulated(&self) -> &'static str {
-        if self.bridges.is_empty() { "vm" } else { "vm-lookalike" }
+        if self.bridges.is_empty() {
+            "vm"
+        } else {
+            "vm-lookalike"
+        }
     }
 }
 
@@ -53,10 +57,16 @@ pub const MACHINES: &[Machine] = &[PLAIN, IOMMU_ON, IOMMU_OFF, RXE, TWO_GUESTS, 
 
 /// The machine of this name.
 pub fn named(name: &str) -> Result<&'static Machine> {
-    MACHINES.iter().find(|machine| machine.name == name).with_context(|| {
-        let names: Vec<_> = MACHINES.iter().map(|machine| machine.name).collect();
-        format!("no machine is called {name:?}; there are {}", names.join(", "))
-    })
+    MACHINES
+        .iter()
+        .find(|machine| machine.name == name)
+        .with_context(|| {
+            let names: Vec<_> = MACHINES.iter().map(|machine| machine.name).collect();
+            format!(
+                "no machine is called {name:?}; there are {}",
+                names.join(", ")
+            )
+        })
 }
 
 const PLAIN: Machine = Machine {
@@ -66,7 +76,7 @@ const PLAIN: Machine = Machine {
     nodes: 1,
     bridges: &[],
     soft_roce: false,
-    doubles: &[],
+    fakes: &[],
     window: false,
     systemd: false,
     guests: 1,
@@ -80,7 +90,7 @@ const IOMMU_ON: Machine = Machine {
     nodes: 2,
     bridges: TWO_SOCKETS,
     soft_roce: false,
-    doubles: &[],
+    fakes: &[],
     window: false,
     systemd: false,
     guests: 1,
@@ -90,7 +100,7 @@ const SYSTEMD: Machine = Machine {
     name: "systemd",
     description: "the hardware and look-alikes of iommu-on under Debian with systemd, on a disk that outlives the run; \
                   test doubles of nvidia, nvidia-peermem and gdrdrv to load",
-    doubles: &[doubles::NAMES],
+    fakes: &[fakes::NAMES],
     systemd: true,
     ..IOMMU_ON
 };
@@ -119,7 +129,7 @@ const TWO_GUESTS: Machine = Machine {
 const GDRDRV: Machine = Machine {
     name: "gdrdrv",
     description: "plain with a test double of the gdrdrv driver (`. /lib/gdrdrv.sh; gdrdrv_load`) and an ivshmem device",
-    doubles: &[doubles::GDRDRV],
+    fakes: &[fakes::GDRDRV],
     window: true,
     ..PLAIN
 };
@@ -133,7 +143,10 @@ const TWO_SOCKETS: &[HostBridge] = &[
     HostBridge {
         bus: 0x80,
         node: 1,
-        slots: &[port(0, &[end(Part::Gpu)]), port(1, &[end(Part::Nic("mlx5_1"))])],
+        slots: &[
+            port(0, &[end(Part::Gpu)]),
+            port(1, &[end(Part::Nic("mlx5_1"))]),
+        ],
     },
 ];
 
@@ -144,7 +157,11 @@ const SWITCH: &[Slot] = &[
 ];
 
 const fn slot(device: u8, part: Part, below: &'static [Slot]) -> Slot {
-    Slot { device, part, below }
+    Slot {
+        device,
+        part,
+        below,
+    }
 }
 
 const fn port(device: u8, below: &'static [Slot]) -> Slot {
@@ -162,7 +179,10 @@ mod tests {
     #[test]
     fn names_are_unique_and_look_alikes_are_called_so() {
         for machine in MACHINES {
-            assert_eq!(named(machine.name).unwrap().description, machine.description);
+            assert_eq!(
+                named(machine.name).unwrap().description,
+                machine.description
+            );
             let lookalike = machine.simulated() == "vm-lookalike";
             assert_eq!(
                 machine.description.contains("look-alike"),
@@ -171,6 +191,11 @@ mod tests {
                 machine.name
             );
         }
-        assert!(named("nonesuch").unwrap_err().to_string().contains("iommu-on"));
+        assert!(
+            named("nonesuch")
+                .unwrap_err()
+                .to_string()
+                .contains("iommu-on")
+        );
     }
 }

@@ -6,7 +6,7 @@
 
 mod archive;
 mod command;
-mod doubles;
+mod fakes;
 mod guest;
 mod hardware;
 mod image;

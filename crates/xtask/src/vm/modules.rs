@@ -40,11 +40,18 @@ pub fn stage(tree: &Path, stage: &Path) -> Result<String> {
     for module in closure(&index, WANTED)? {
         let target = to.join(&module);
         let parent = target.parent().map(Path::to_path_buf).unwrap_or_default();
-        fs::create_dir_all(&parent).with_context(|| format!("{} could not be made", parent.display()))?;
-        fs::copy(from.join(&module), &target).with_context(|| format!("{module} could not be copied"))?;
+        fs::create_dir_all(&parent)
+            .with_context(|| format!("{} could not be made", parent.display()))?;
+        fs::copy(from.join(&module), &target)
+            .with_context(|| format!("{module} could not be copied"))?;
     }
-    for list in ["modules.order", "modules.builtin", "modules.builtin.modinfo"] {
-        fs::copy(from.join(list), to.join(list)).with_context(|| format!("{list} could not be copied"))?;
+    for list in [
+        "modules.order",
+        "modules.builtin",
+        "modules.builtin.modinfo",
+    ] {
+        fs::copy(from.join(list), to.join(list))
+            .with_context(|| format!("{list} could not be copied"))?;
     }
     depmod(tree, stage, &release)?;
     Ok(release)
@@ -56,7 +63,12 @@ fn release(tree: &Path) -> Result<String> {
     let entry = fs::read_dir(&modules)
         .and_then(|mut entries| entries.next().transpose())
         .with_context(|| format!("{} could not be listed", modules.display()))?
-        .with_context(|| format!("the kernel package brought nothing under {}", modules.display()))?;
+        .with_context(|| {
+            format!(
+                "the kernel package brought nothing under {}",
+                modules.display()
+            )
+        })?;
     Ok(entry.file_name().to_string_lossy().into_owned())
 }
 
@@ -74,7 +86,10 @@ fn depmod(tree: &Path, root: &Path, release: &str) -> Result<()> {
 
 /// The unpacked dynamic loader, set to look for libraries in the unpacked tree only.
 pub fn loader(tree: &Path) -> Command {
-    let libraries = [tree.join("lib/x86_64-linux-gnu"), tree.join("usr/lib/x86_64-linux-gnu")];
+    let libraries = [
+        tree.join("lib/x86_64-linux-gnu"),
+        tree.join("usr/lib/x86_64-linux-gnu"),
+    ];
     let path = libraries
         .map(|directory| directory.to_string_lossy().into_owned())
         .join(":");
@@ -125,6 +140,11 @@ mod tests {
             files.into_iter().collect::<Vec<_>>(),
             ["kernel/a/one-b.ko", "kernel/a/three.ko", "kernel/a/two.ko"]
         );
-        assert!(closure(INDEX, &["four"]).unwrap_err().to_string().contains("four"));
+        assert!(
+            closure(INDEX, &["four"])
+                .unwrap_err()
+                .to_string()
+                .contains("four")
+        );
     }
 }

@@ -53,7 +53,9 @@ pub struct GuestOutcome {
 impl GuestOutcome {
     /// Reads what a guest left in `files`.
     pub fn read(guest: u8, files: &Path) -> Result<Self> {
-        let text = |name: &str| fs::read(files.join(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let text = |name: &str| {
+            fs::read(files.join(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        };
         Ok(Self {
             guest,
             rc: text("rc").ok().and_then(|rc| rc.trim().parse().ok()),
@@ -128,6 +130,9 @@ impl Outcome {
 }
 
 fn tail(text: &str) -> Vec<String> {
-    let lines: Vec<_> = text.lines().map(|line| line.trim_end().to_owned()).collect();
+    let lines: Vec<_> = text
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].to_vec()
 }

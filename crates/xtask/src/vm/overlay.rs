@@ -22,7 +22,12 @@ const GDRDRV: &str = include_str!("guest/gdrdrv.sh");
 
 /// Writes the whole initramfs of one guest: the base, then this run's files.
 pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Job) -> Result<()> {
-    let what = || format!("the guest's initramfs {} could not be written", path.display());
+    let what = || {
+        format!(
+            "the guest's initramfs {} could not be written",
+            path.display()
+        )
+    };
     fs::copy(&image.base, path).with_context(what)?;
     let file = File::options().append(true).open(path).with_context(what)?;
     let mut archive = Archive::new(BufWriter::new(file));
@@ -31,8 +36,16 @@ pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Jo
     archive.file("init", 0o755, init.as_bytes())?;
     archive.file("usr/lib/gdr-guest.sh", 0o644, HELPERS.as_bytes())?;
     archive.file("gdr/look-alikes.sh", 0o644, LOOK_ALIKES.as_bytes())?;
-    archive.file("gdr/look-alikes", 0o644, hardware::plan(machine.bridges).as_bytes())?;
-    archive.file("gdr/environment", 0o644, environment(machine, number, job).as_bytes())?;
+    archive.file(
+        "gdr/look-alikes",
+        0o644,
+        hardware::plan(machine.bridges).as_bytes(),
+    )?;
+    archive.file(
+        "gdr/environment",
+        0o644,
+        environment(machine, number, job).as_bytes(),
+    )?;
     let script = fs::read(&job.script).with_context(|| {
         format!(
             "the script {} could not be read; --script names a file",
@@ -40,12 +53,12 @@ pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Jo
         )
     })?;
     archive.file("gdr/script", 0o755, &script)?;
-    for doubles in machine.doubles {
-        let place = match doubles.indexed {
+    for fakes in machine.fakes {
+        let place = match fakes.indexed {
             true => format!("usr/lib/modules/{}/updates", image.release),
             false => "usr/lib".to_owned(),
         };
-        for module in doubles.built(image)? {
+        for module in fakes.built(image)? {
             let name = module.file_name().unwrap_or_default().to_string_lossy();
             archive.copy(&format!("{place}/{name}"), &module)?;
         }
@@ -72,7 +85,11 @@ fn environment(machine: &Machine, number: u8, job: &Job) -> String {
     ];
     if machine.soft_roce {
         lines.push(format!("export GDR_ADDRESS=10.0.0.{number}"));
-        let peer = if machine.guests > 1 { 3 - number } else { number };
+        let peer = if machine.guests > 1 {
+            3 - number
+        } else {
+            number
+        };
         lines.push(format!("export GDR_PEER=10.0.0.{peer}"));
     }
     lines.extend(
@@ -87,7 +104,11 @@ fn environment(machine: &Machine, number: u8, job: &Job) -> String {
 ///
 /// A guest reads every byte of its initramfs at the pace of emulation, and two thirds of a debug build are for a debugger:
 /// those stay here. `beside` is a path for the rest.
-fn carry<W: io::Write>(archive: &mut Archive<W>, binary: &Path, beside: &Path) -> Result<Vec<String>> {
+fn carry<W: io::Write>(
+    archive: &mut Archive<W>,
+    binary: &Path,
+    beside: &Path,
+) -> Result<Vec<String>> {
     let name = binary
         .file_name()
         .with_context(|| format!("--bin {} names no file", binary.display()))?
@@ -97,7 +118,13 @@ fn carry<W: io::Write>(archive: &mut Archive<W>, binary: &Path, beside: &Path) -
         .with_context(|| format!("--bin {} does not exist; build it first", binary.display()))?;
     let mut carried = vec![format!("usr/bin/{name}")];
     // What is no such file, a script, goes as it is.
-    let stripped = tool::output(Command::new("strip").args(["--strip-all", "-o"]).arg(beside).arg(&real)).is_ok();
+    let stripped = tool::output(
+        Command::new("strip")
+            .args(["--strip-all", "-o"])
+            .arg(beside)
+            .arg(&real),
+    )
+    .is_ok();
     archive.copy(&carried[0], if stripped { beside } else { &real })?;
     for library in libraries(&real)? {
         let within = library
@@ -111,8 +138,8 @@ fn carry<W: io::Write>(archive: &mut Archive<W>, binary: &Path, beside: &Path) -
             within
         };
         if !archive.has(&within) {
-            let real =
-                fs::canonicalize(&library).with_context(|| format!("{} could not be resolved", library.display()))?;
+            let real = fs::canonicalize(&library)
+                .with_context(|| format!("{} could not be resolved", library.display()))?;
             archive.copy(&within, &real)?;
         }
         carried.push(within);

@@ -67,7 +67,9 @@ impl Selection {
         let release = depends
             .iter()
             .find_map(|name| name.strip_prefix("linux-image-"))
-            .with_context(|| format!("{KERNEL} names no kernel image; apt-cache depends said: {depends:?}"))?;
+            .with_context(|| {
+                format!("{KERNEL} names no kernel image; apt-cache depends said: {depends:?}")
+            })?;
         let mut names = vec![format!("linux-image-{release}")];
         names.extend(USER_SPACE.iter().map(|&name| name.to_owned()));
         Self::of(release, names)
@@ -81,16 +83,31 @@ impl Selection {
         let compiler = depends
             .iter()
             .find_map(|name| name.strip_prefix("linux-compiler-")?.strip_suffix("-x86"))
-            .with_context(|| format!("{headers} names no compiler; apt-cache depends said: {depends:?}"))?
+            .with_context(|| {
+                format!("{headers} names no compiler; apt-cache depends said: {depends:?}")
+            })?
             .to_owned();
         let mut names = vec![headers];
-        names.extend(depends.into_iter().filter(|name| !name.starts_with("linux-compiler-")));
+        names.extend(
+            depends
+                .into_iter()
+                .filter(|name| !name.starts_with("linux-compiler-")),
+        );
         Ok((Self::of(release, names)?, compiler))
     }
 
     fn of(release: &str, names: Vec<String>) -> Result<Self> {
-        let addresses = tool::output(Command::new("apt-get").args(["download", "--print-uris"]).args(&names))
-            .with_context(|| format!("apt cannot bring all of {}: run apt-get update", names.join(", ")))?;
+        let addresses = tool::output(
+            Command::new("apt-get")
+                .args(["download", "--print-uris"])
+                .args(&names),
+        )
+        .with_context(|| {
+            format!(
+                "apt cannot bring all of {}: run apt-get update",
+                names.join(", ")
+            )
+        })?;
         // A line is 'address' file size checksum; the address differs from mirror to mirror, the rest does not.
         let identity = addresses
             .lines()
@@ -107,7 +124,8 @@ impl Selection {
     /// Downloads and unpacks everything into `tree`.
     pub fn unpack(&self, downloads: &Path, tree: &Path) -> Result<()> {
         for directory in [downloads, tree] {
-            fs::create_dir_all(directory).with_context(|| format!("{} could not be made", directory.display()))?;
+            fs::create_dir_all(directory)
+                .with_context(|| format!("{} could not be made", directory.display()))?;
         }
         tool::output(
             Command::new("apt-get")
@@ -116,12 +134,19 @@ impl Selection {
                 .current_dir(downloads),
         )
         .with_context(|| format!("{} could not be downloaded", self.names.join(", ")))?;
-        let listing =
-            fs::read_dir(downloads).with_context(|| format!("{} could not be listed", downloads.display()))?;
+        let listing = fs::read_dir(downloads)
+            .with_context(|| format!("{} could not be listed", downloads.display()))?;
         for entry in listing {
             let package = entry?.path();
-            if package.extension().is_some_and(|extension| extension == "deb") {
-                tool::output(Command::new("dpkg").arg("-x").args([&package, &tree.to_path_buf()]))?;
+            if package
+                .extension()
+                .is_some_and(|extension| extension == "deb")
+            {
+                tool::output(
+                    Command::new("dpkg")
+                        .arg("-x")
+                        .args([&package, &tree.to_path_buf()]),
+                )?;
             }
         }
         Ok(())
@@ -132,6 +157,8 @@ impl Selection {
 fn depends(package: &str) -> Result<Vec<String>> {
     let said = tool::output(Command::new("apt-cache").args(["depends", package]))
         .with_context(|| format!("apt does not know {package}: run apt-get update"))?;
-    let names = said.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+    let names = said
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Depends: "));
     Ok(names.map(str::to_owned).collect())
 }

@@ -68,22 +68,28 @@ pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) 
     if machine.window {
         device("ivshmem-plain,memdev=window,bus=pcie.0,addr=0x5".into());
     }
-    hardware::devices(machine.bridges).into_iter().for_each(&mut device);
-    command
-        .arg("-drive")
-        .arg(format!("if=none,id=outbox,format=raw,file={}", files.outbox.display()));
+    hardware::devices(machine.bridges)
+        .into_iter()
+        .for_each(&mut device);
+    command.arg("-drive").arg(format!(
+        "if=none,id=outbox,format=raw,file={}",
+        files.outbox.display()
+    ));
     if let Some(disk) = files.disk {
-        command
-            .arg("-drive")
-            .arg(format!("if=none,id=disk,format=raw,file={}", disk.display()));
+        command.arg("-drive").arg(format!(
+            "if=none,id=disk,format=raw,file={}",
+            disk.display()
+        ));
     }
     if machine.window {
-        command
-            .arg("-object")
-            .arg(format!("memory-backend-ram,id=window,size={WINDOW_MEMORY}M,share=on"));
+        command.arg("-object").arg(format!(
+            "memory-backend-ram,id=window,size={WINDOW_MEMORY}M,share=on"
+        ));
     }
     if machine.soft_roce {
-        command.arg("-netdev").arg(network(machine, number, files.cable));
+        command
+            .arg("-netdev")
+            .arg(network(machine, number, files.cable));
     }
     command
 }

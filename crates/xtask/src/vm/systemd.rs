@@ -57,6 +57,7 @@ fn kept(image: &Image) -> Result<PathBuf> {
             .arg(&disk),
     )?;
     // Complete or absent.
-    fs::rename(&disk, &kept).with_context(|| format!("{} could not be put in place", kept.display()))?;
+    fs::rename(&disk, &kept)
+        .with_context(|| format!("{} could not be put in place", kept.display()))?;
     Ok(kept)
 }

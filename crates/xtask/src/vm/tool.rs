@@ -21,7 +21,11 @@ const PACKAGES: &[(&str, &str)] = &[
 /// Runs a program to its end and hands back its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let Output { status, stdout, stderr } = command.output().map_err(|error| missing(&name, error))?;
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().map_err(|error| missing(&name, error))?;
     if !status.success() {
         let said = String::from_utf8_lossy(&stderr);
         bail!("{command:?} ended with {status}: {}", said.trim());

@@ -124,10 +124,15 @@ fn from(file: &Path, args: &[&str]) -> Value {
 
 /// A snapshot says here what its machine said there, byte for byte and with its exit status, to root and to a user.
 fn compare_replays(files: &Path) {
-    let text = |path: &Path| fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text = |path: &Path| {
+        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
     let questions = text(&files.join("questions.txt"));
     assert!(questions.lines().count() > 5, "{questions}");
-    for (who, snapshot) in [("root", "snapshot-root.json.zst"), ("user", "snapshot-user.json")] {
+    for (who, snapshot) in [
+        ("root", "snapshot-root.json.zst"),
+        ("user", "snapshot-user.json"),
+    ] {
         for question in questions.lines() {
             let name = question.replace(' ', "_");
             let live = text(&files.join(who).join(&name));
@@ -135,7 +140,11 @@ fn compare_replays(files: &Path) {
             let args: Vec<&str> = question.split(' ').collect();
             let replayed = gdr_from(&files.join(snapshot), &args);
             assert!(!live.is_empty(), "{question} as {who}");
-            assert_eq!(String::from_utf8_lossy(&replayed.stdout), live, "{question} as {who}");
+            assert_eq!(
+                String::from_utf8_lossy(&replayed.stdout),
+                live,
+                "{question} as {who}"
+            );
             assert_eq!(
                 replayed.status.code(),
                 status.trim().parse().ok(),
@@ -188,7 +197,10 @@ fn compare_dumps(files: &Path) {
             .filter_map(|(pair, class)| Some((pair, class, live.get(pair)?)))
             .collect();
         let devices: BTreeSet<_> = both.iter().map(|((a, _), ..)| a).collect();
-        assert!(both.len() > devices.len(), "{dump} tells of no pair: {told:#?}");
+        assert!(
+            both.len() > devices.len(),
+            "{dump} tells of no pair: {told:#?}"
+        );
         for (pair, told, here) in both {
             assert_eq!(told, here, "{dump}: {pair:?}");
         }
@@ -199,7 +211,10 @@ fn compare_dumps(files: &Path) {
         let told = acs_verdicts(&report);
         let here = acs_verdicts(&json(&files.join("doctor-before.json")));
         // Below the switch all is told; whether QEMU's ports on its extra host bridges are root ports is not.
-        let below: Vec<_> = here.iter().filter(|(port, _)| port.starts_with("0000:42:")).collect();
+        let below: Vec<_> = here
+            .iter()
+            .filter(|(port, _)| port.starts_with("0000:42:"))
+            .collect();
         assert!(!below.is_empty());
         for (port, verdict) in below {
             assert_eq!(told.get(port), Some(verdict), "{dump}: {port}: {told:#?}");
@@ -213,12 +228,18 @@ fn compare_dumps(files: &Path) {
 
 fn acs_job(machine: &str) -> Option<PathBuf> {
     // Debian's own, which can change users; busybox has another of that name.
-    in_machine(machine, "acs", vec![built("gdr"), PathBuf::from("/usr/bin/setpriv")])
+    in_machine(
+        machine,
+        "acs",
+        vec![built("gdr"), PathBuf::from("/usr/bin/setpriv")],
+    )
 }
 
 #[test]
 fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
-    let Some(files) = acs_job("iommu-on") else { return };
+    let Some(files) = acs_job("iommu-on") else {
+        return;
+    };
     compare_forest(&files);
     compare_dumps(&files);
     compare_replays(&files);
@@ -247,22 +268,32 @@ fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
         );
         // SrcValid and UpstreamFwd stay: 0x1d without 0x0c.
         let command = format!("setpci -s {port} ECAP_ACS+0x6.w=0011");
-        let command = if port == between { Value::Null } else { command.into() };
+        let command = if port == between {
+            Value::Null
+        } else {
+            command.into()
+        };
         assert_eq!(finding["fix"]["command"], command);
     }
     let after = acs_findings(&files, "doctor-after.json");
     let cured = |finding: &Value| finding["outcome"] == "pass" || finding["subject"] == between;
     assert!(after.iter().all(cured), "{after:#?}");
-    let lspci = lspci_acs(&fs::read_to_string(files.join("lspci-vvv-after.txt")).expect("lspci -vvv"));
+    let lspci =
+        lspci_acs(&fs::read_to_string(files.join("lspci-vvv-after.txt")).expect("lspci -vvv"));
     for (port, bits) in lspci.into_iter().filter(|(port, _)| port != between) {
         assert!(
-            bits.contains("ReqRedir-") && bits.contains("CmpltRedir-") && bits.contains("SrcValid+"),
+            bits.contains("ReqRedir-")
+                && bits.contains("CmpltRedir-")
+                && bits.contains("SrcValid+"),
             "{port}: {bits}"
         );
     }
     // A guest judges no port that belongs to its host, and a user without rights knows nothing of them.
     let guest = acs_findings(&files, "root/doctor_--format_json");
-    assert!(guest.iter().all(|finding| finding["outcome"] == "skip"), "{guest:#?}");
+    assert!(
+        guest.iter().all(|finding| finding["outcome"] == "skip"),
+        "{guest:#?}"
+    );
     let user = acs_findings(&files, "doctor-user.json");
     assert!(
         !user.is_empty()
@@ -275,7 +306,9 @@ fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
 
 #[test]
 fn with_the_iommu_off_the_ports_are_clean() {
-    let Some(files) = acs_job("iommu-off") else { return };
+    let Some(files) = acs_job("iommu-off") else {
+        return;
+    };
     compare_forest(&files);
     compare_dumps(&files);
     compare_replays(&files);
@@ -284,5 +317,8 @@ fn with_the_iommu_off_the_ports_are_clean() {
         !found.is_empty() && found.iter().all(|finding| finding["outcome"] == "pass"),
         "{found:#?}"
     );
-    assert_eq!(fs::read_to_string(files.join("commands.txt")).expect("commands"), "");
+    assert_eq!(
+        fs::read_to_string(files.join("commands.txt")).expect("commands"),
+        ""
+    );
 }

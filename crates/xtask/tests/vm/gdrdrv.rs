@@ -22,7 +22,10 @@ fn the_double_of_gdrdrv_speaks_the_drivers_abi() {
     };
     // The script judges; this sees that nothing of the exercise was lost on the way.
     let said = fs::read_to_string(files.join("exercise.txt")).expect("what the exercise said");
-    let parts: Vec<_> = said.lines().filter_map(|line| line.split_once(": ")).collect();
+    let parts: Vec<_> = said
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .collect();
     assert_eq!(
         parts.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
         ["all", "bar", "cached"],
@@ -44,6 +47,9 @@ fn our_backend_works_with_every_version_of_the_double() {
     // The script judges; this sees that each version of the module did answer.
     let said = fs::read_to_string(files.join("module.txt")).expect("what the program said");
     for version in ["2.0", "2.3", "2.4", "2.5", "2.6"] {
-        assert!(said.contains(&format!("version {version} attributes")), "{said}");
+        assert!(
+            said.contains(&format!("version {version} attributes")),
+            "{said}"
+        );
     }
 }

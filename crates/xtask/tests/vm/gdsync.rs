@@ -6,12 +6,17 @@ use crate::{built, in_machine};
 
 #[test]
 fn streams_of_two_machines_send_to_each_other_through_the_proxy() {
-    let Some(files) = in_machine("two-guests", "async-pair", vec![built("examples/proxy_pair")]) else {
+    let Some(files) = in_machine(
+        "two-guests",
+        "async-pair",
+        vec![built("examples/proxy_pair")],
+    ) else {
         return;
     };
     let said = |guest: u8| {
         let path = files.join(format!("guest{guest}")).join("proxy_pair.txt");
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let text =
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(text.ends_with("all well\n"), "{text}");
         let done = text.lines().filter_map(|line| line.strip_prefix("ok: "));
         done.map(str::to_owned).collect::<Vec<_>>()
@@ -27,8 +32,14 @@ fn streams_of_two_machines_send_to_each_other_through_the_proxy() {
             "compare and swap, 8 bytes",
         ]
     );
-    assert!(leads[4].contains("REMOTE_ACCESS_ERR, syndrome 0x13"), "{leads:?}");
-    assert!(leads[5].contains("WR_FLUSH_ERR, syndrome 0x05"), "{leads:?}");
+    assert!(
+        leads[4].contains("REMOTE_ACCESS_ERR, syndrome 0x13"),
+        "{leads:?}"
+    );
+    assert!(
+        leads[5].contains("WR_FLUSH_ERR, syndrome 0x05"),
+        "{leads:?}"
+    );
     assert_eq!(
         follows[..4],
         [

@@ -81,7 +81,9 @@ fn in_machine(machine: &str, script: &str, binaries: Vec<PathBuf>) -> Option<Pat
         return None;
     }
     let image = Image::prepare(&root().join("target/vm")).expect("an image");
-    let files = root().join("target/vm/tests").join(format!("{machine}-{script}"));
+    let files = root()
+        .join("target/vm/tests")
+        .join(format!("{machine}-{script}"));
     let job = Job {
         script: root().join("tests/vm").join(format!("{script}.sh")),
         binaries,
@@ -100,6 +102,7 @@ fn in_machine(machine: &str, script: &str, binaries: Vec<PathBuf>) -> Option<Pat
 }
 
 fn json(path: &Path) -> Value {
-    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text =
+        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

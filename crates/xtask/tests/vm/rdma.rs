@@ -15,7 +15,10 @@ fn soft_rdma_sits_where_its_network_device_sits() {
     let topo = json(&files.join("topo.json"));
     let nic = &topo["devices"][0];
     let bdf = nic["bdf"].as_str().expect("an address");
-    assert!(netdev.contains(&format!("/{bdf}/")), "{bdf} is not in {netdev}");
+    assert!(
+        netdev.contains(&format!("/{bdf}/")),
+        "{bdf} is not in {netdev}"
+    );
     assert_eq!(
         (&nic["label"], &nic["software"], &nic["active"]),
         (&"rxe0".into(), &true.into(), &true.into())
@@ -42,7 +45,10 @@ fn every_operation_of_verbs_moves_its_bytes_and_every_refusal_is_told() {
         return;
     };
     let text = fs::read_to_string(files.join("loopback.txt")).expect("what it printed");
-    let done: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("ok: ")).collect();
+    let done: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("ok: "))
+        .collect();
     assert_eq!(
         done,
         [
@@ -64,9 +70,9 @@ fn every_operation_of_verbs_moves_its_bytes_and_every_refusal_is_told() {
         "{text}"
     );
     for refusal in [
-        "a key that is none: the far side's memory is not registered for this",
-        "a message that is too long: the far side could not do it (IBV_WC_REM_OP_ERR, 11)",
-        "no buffer to receive into: the far side had no buffer posted to receive into",
+        "a key that is none: the remote side's memory is not registered for this",
+        "a message that is too long: the remote side could not do it (IBV_WC_REM_OP_ERR, 11)",
+        "no buffer to receive into: the remote side had no buffer posted to receive into",
         "is full: a queue pair of rxe0 takes no request (ibv_post_recv)",
     ] {
         assert!(text.contains(refusal), "{refusal}: {text}");
@@ -103,20 +109,43 @@ fn is_whole(report: &Value, verified: &[u64], datagrams: &[u64], measured: &[u64
         "rc.send",
         "rc.send-imm",
     ] {
-        assert_eq!(sizes(&format!("validate.{name}"), "verified"), verified, "{name}");
+        assert_eq!(
+            sizes(&format!("validate.{name}"), "verified"),
+            verified,
+            "{name}"
+        );
     }
     for name in ["ud.send", "ud.send-imm"] {
-        assert_eq!(sizes(&format!("validate.{name}"), "verified"), datagrams, "{name}");
+        assert_eq!(
+            sizes(&format!("validate.{name}"), "verified"),
+            datagrams,
+            "{name}"
+        );
     }
     for name in ["rc.fetch-add", "rc.compare-swap"] {
-        assert_eq!(sizes(&format!("validate.{name}"), "verified"), [8], "{name}");
+        assert_eq!(
+            sizes(&format!("validate.{name}"), "verified"),
+            [8],
+            "{name}"
+        );
     }
     for kind in ["write", "read", "send"] {
-        assert_eq!(sizes(&format!("rdma.{kind}.latency"), "bytes"), measured, "{kind}");
+        assert_eq!(
+            sizes(&format!("rdma.{kind}.latency"), "bytes"),
+            measured,
+            "{kind}"
+        );
         // What flowed is compared as well.
-        assert_eq!(sizes(&format!("rdma.{kind}.bandwidth"), "verified"), measured, "{kind}");
+        assert_eq!(
+            sizes(&format!("rdma.{kind}.bandwidth"), "verified"),
+            measured,
+            "{kind}"
+        );
         for result in of(report, &format!("rdma.{kind}.bandwidth")) {
-            assert!(result["median"].as_f64().is_some_and(|median| median > 0.0), "{result}");
+            assert!(
+                result["median"].as_f64().is_some_and(|median| median > 0.0),
+                "{result}"
+            );
         }
     }
 }
@@ -132,7 +161,7 @@ fn cards_move_what_is_verified_and_measured_beside_perftest() {
     assert!(notes.contains("ib_write_bw -d rxe0 -i 1 -x "), "{notes}");
     let sim = json(&files.join("sim.json"));
     assert_eq!(
-        (&sim["simulated"], &sim["ends"][0]["road"]),
+        (&sim["simulated"], &sim["ends"][0]["memory_path"]),
         (&true.into(), &"staged".into())
     );
     let staged = of(&sim, "rdma.staged.bandwidth");
@@ -152,7 +181,11 @@ fn cards_move_what_is_verified_and_measured_beside_perftest() {
         .iter()
         .map(|result| (result["backend"].as_str(), result["verified"].as_u64()))
         .collect();
-    assert_eq!(verified, [(Some("cuda-sim+proxy"), Some(2000 * 1024))], "{round:#?}");
+    assert_eq!(
+        verified,
+        [(Some("cuda-sim+proxy"), Some(2000 * 1024))],
+        "{round:#?}"
+    );
     // And of two processes: there and back, each changed on the way.
     for (name, messages) in [
         ("async.pingpong.stream.latency", 2000),
@@ -169,7 +202,9 @@ fn cards_move_what_is_verified_and_measured_beside_perftest() {
             "{between:#?}"
         );
         assert!(
-            between[0]["median"].as_f64().is_some_and(|median| median > 0.0),
+            between[0]["median"]
+                .as_f64()
+                .is_some_and(|median| median > 0.0),
             "{between:#?}"
         );
     }
@@ -191,7 +226,13 @@ fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
     let Some(files) = in_machine("two-guests", "probe-rdma-pair", vec![built("gdr")]) else {
         return;
     };
-    let report = |guest: u8, name: &str| json(&files.join(format!("guest{guest}")).join(format!("{name}.json")));
+    let report = |guest: u8, name: &str| {
+        json(
+            &files
+                .join(format!("guest{guest}"))
+                .join(format!("{name}.json")),
+        )
+    };
     let leads = |name: &str| report(2, name);
     let host = leads("host");
     is_whole(&host, &[1, 4096, 65536], &[1], &[1, 4096, 65536]);
@@ -210,7 +251,8 @@ fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
         "rdma.staged.bandwidth",
     ] {
         let found = of(&sim, name);
-        let right = |result: &&Value| result["verdict"] == "ok" && result["verified"] == result["bytes"];
+        let right =
+            |result: &&Value| result["verdict"] == "ok" && result["verified"] == result["bytes"];
         assert!(!found.is_empty() && found.iter().all(right), "{found:#?}");
     }
     // Copies are from GPU to GPU; and where one GPU is none, both sides say so.
@@ -218,7 +260,8 @@ fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
     assert!(of(&mixed, "rdma.staged.bandwidth").is_empty());
     for name in ["validate.rc.write", "validate.rc.read", "rdma.send.latency"] {
         let found = of(&mixed, name);
-        let right = |result: &&Value| result["verdict"] == "ok" && result["backend"] == "staged-sim";
+        let right =
+            |result: &&Value| result["verdict"] == "ok" && result["backend"] == "staged-sim";
         assert!(!found.is_empty() && found.iter().all(right), "{found:#?}");
     }
     for (guest, which) in [(2, "near"), (1, "far")] {
@@ -231,7 +274,9 @@ fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
     // One side fails by itself, and the other is told.
     let reason = |guest: u8, name: &str| -> String {
         let report = report(guest, name);
-        let last = report["results"].as_array().and_then(|all| all.last().cloned());
+        let last = report["results"]
+            .as_array()
+            .and_then(|all| all.last().cloned());
         last.and_then(|last| last["reason"].as_str().map(str::to_owned))
             .unwrap_or_default()
     };
@@ -244,7 +289,10 @@ fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
         "the other end failed: port rxe0:1 has no GID at index 77: ibv_devinfo -v shows those it has"
     );
     let wrong = reason(2, "wrong");
-    assert!(wrong.contains("said no: its secret is another one"), "{wrong}");
+    assert!(
+        wrong.contains("said no: its secret is another one"),
+        "{wrong}"
+    );
     let mtu = leads("mtu");
     is_whole(&mtu, &[1, 4096, 65536], &[1], &[8, 65536]);
     assert!(
@@ -254,7 +302,11 @@ fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
         "{}",
         mtu["notes"]
     );
-    assert!(report(2, "interrupted")["notes"].to_string().contains("Interrupted"));
+    assert!(
+        report(2, "interrupted")["notes"]
+            .to_string()
+            .contains("Interrupted")
+    );
     assert!(
         reason(1, "interrupted").contains("it was interrupted"),
         "{}",
@@ -282,10 +334,16 @@ fn finding<'a>(report: &'a Value, id: &str) -> &'a Value {
 
 #[test]
 fn verbs_tell_what_rdma_core_tells() {
-    let Some(files) = in_machine("rxe", "verbs", vec![built("gdr"), built("examples/devinfo")]) else {
+    let Some(files) = in_machine(
+        "rxe",
+        "verbs",
+        vec![built("gdr"), built("examples/devinfo")],
+    ) else {
         return;
     };
-    let text = |name: &str| fs::read_to_string(files.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let text = |name: &str| {
+        fs::read_to_string(files.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    };
     let (ours, theirs) = (text("devinfo.txt"), text("ibv_devinfo.txt"));
     assert!(ours.contains("dma-buf symbol: true\nmissing: \n"), "{ours}");
     assert!(

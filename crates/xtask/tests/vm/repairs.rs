@@ -25,8 +25,12 @@ fn ports_are_repaired_and_taken_back() {
         return;
     };
     let user = fs::read_to_string(files.join("user.txt")).expect("what a user is told");
-    assert!(user.contains("sudo gdr fix-acs --platform=bare-metal --yes"), "{user}");
-    let unasked = fs::read_to_string(files.join("unasked.txt")).expect("what is said without --yes");
+    assert!(
+        user.contains("sudo gdr fix-acs --platform=bare-metal --yes"),
+        "{user}"
+    );
+    let unasked =
+        fs::read_to_string(files.join("unasked.txt")).expect("what is said without --yes");
     assert!(unasked.contains("--yes"), "{unasked}");
 }
 
@@ -35,7 +39,11 @@ fn ports_are_repaired_and_taken_back() {
 /// same system, lists and rules bring modules, options and nodes; and all of it is taken back there.
 #[test]
 fn repairs_last_over_a_boot() {
-    if !(need(Need::Qemu) && need(Need::Root) && need(Need::Mmdebstrap) && need(Need::KernelCompiler)) {
+    if !(need(Need::Qemu)
+        && need(Need::Root)
+        && need(Need::Mmdebstrap)
+        && need(Need::KernelCompiler))
+    {
         return;
     }
     let image = Image::prepare(&root().join("target/vm")).expect("an image");
@@ -56,7 +64,8 @@ fn repairs_last_over_a_boot() {
         disk: Some(disk.clone()),
     };
     for boot in ["first", "second"] {
-        let outcome = run(named("systemd").expect("a machine"), &image, &job(boot)).expect("it runs");
+        let outcome =
+            run(named("systemd").expect("a machine"), &image, &job(boot)).expect("it runs");
         assert!(
             outcome.passed(),
             "{boot} boot: {}",
@@ -105,7 +114,9 @@ fn a_power_cut_loses_nothing() {
             console.contains("power: whole") && !console.contains("power: differs"),
             "after cut {cut}: {console}"
         );
-        half_way += usize::from(console.contains("as it was before") || console.contains("a reboot has reset it"));
+        half_way += usize::from(
+            console.contains("as it was before") || console.contains("a reboot has reset it"),
+        );
     }
     let told = format!("{cuts} power cuts; {half_way} boots found something to take back\n");
     let _ = std::io::Write::write_all(&mut std::io::stderr(), told.as_bytes());

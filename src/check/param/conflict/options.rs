@@ -37,7 +37,8 @@ fn overridden(load: &Load<'_>, name: &str) -> Option<Judgement> {
     let kept = keys::effect(last);
     let mut lost = Vec::new();
     for (text, from) in earlier {
-        let tokens = keys::tokens(text).filter(|(key, _)| !kept.contains_key(&key.to_ascii_lowercase()));
+        let tokens =
+            keys::tokens(text).filter(|(key, _)| !kept.contains_key(&key.to_ascii_lowercase()));
         lost.extend(tokens.map(|(key, value)| (key, value, *from)));
     }
     let (key, value, from) = lost.first()?;
@@ -53,11 +54,10 @@ fn overridden(load: &Load<'_>, name: &str) -> Option<Judgement> {
         }
     );
     let merged = keys::joined(last, earlier.iter().map(|(text, _)| text.as_str()));
-    let judgement = strings
-        .iter()
-        .fold(Judgement::broken(DRIVER, message), |judgement, (text, from)| {
-            judgement.evidence(place(from), format!("{full}=\"{text}\""))
-        });
+    let judgement = strings.iter().fold(
+        Judgement::broken(DRIVER, message),
+        |judgement, (text, from)| judgement.evidence(place(from), format!("{full}=\"{text}\"")),
+    );
     Some(judgement.fix(
         "modprobe",
         format!("one line in place of them: options nvidia {full}=\"{merged}\", then rebuild the initramfs"),
@@ -96,7 +96,11 @@ pub fn unreached<'a>(config: &Config<'a>, load: &Load<'a>) -> Vec<&'a Directive>
         _ => false,
     };
     let goes_nowhere = |found: &&Directive| !load.options.contains(found);
-    config.iter().filter(of_driver).filter(goes_nowhere).collect()
+    config
+        .iter()
+        .filter(of_driver)
+        .filter(goes_nowhere)
+        .collect()
 }
 
 fn going_nowhere(config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
@@ -128,11 +132,13 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
         return None;
     }
     let by_device = for_device(ctx, config, load)?;
-    // Of each parameter the last value counts, on either road.
+    // Of each parameter the last value counts, on either memory path.
     let (here, there) = (next::last(load), next::last(&by_device));
     let reaches = |name: &str, text: &str| {
         let shown = nvidia::shown_as(name).unwrap_or(name);
-        there.get(name).is_some_and(|(to, _)| next::same(shown, to, text))
+        there
+            .get(name)
+            .is_some_and(|(to, _)| next::same(shown, to, text))
     };
     let mut lost: Vec<&Directive> = here
         .iter()
@@ -153,7 +159,11 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
             judgement.evidence(place(found), shown(found))
         });
     let both = match &first.command {
-        Command::Options { options, .. } => format!("options {} {}", load.module.replace('_', "-"), options.trim()),
+        Command::Options { options, .. } => format!(
+            "options {} {}",
+            load.module.replace('_', "-"),
+            options.trim()
+        ),
         _ => String::new(),
     };
     Some(judgement.fix(
@@ -175,7 +185,11 @@ pub struct Misspelt<'a> {
 /// Parameters that no driver knows. The kernel says so in its log alone, and loads the module without them.
 pub fn misspelt<'a>(ctx: &Ctx<'_>, config: &Config<'a>) -> Vec<Misspelt<'a>> {
     let params = ctx.facts.driver.params.present();
-    let shown = || params.into_iter().flat_map(|params| params.keys().map(String::as_str));
+    let shown = || {
+        params
+            .into_iter()
+            .flat_map(|params| params.keys().map(String::as_str))
+    };
     let of_driver = |found: &&Directive| {
         let module = module_of(found);
         module == nvidia::MODULE || module == "nvidia_current"

@@ -7,7 +7,8 @@ use crate::model::{Fact, Facts, Finding, HiddenFile, Module, Outcome, Why};
 /// The machine with this text as its one file, and this command line.
 fn with(text: &str, command_line: &str) -> Facts {
     let mut facts = machine();
-    facts.modprobe.directives = Fact::Known(kmod::directives("/etc/modprobe.d/a.conf", text).expect("few"));
+    facts.modprobe.directives =
+        Fact::Known(kmod::directives("/etc/modprobe.d/a.conf", text).expect("few"));
     facts.modprobe.command_line = Fact::Known(kmod::command_line(command_line));
     facts
 }
@@ -22,7 +23,10 @@ fn unloaded(mut facts: Facts) -> Facts {
 
 fn said(text: &str, command_line: &str) -> Vec<(Outcome, String)> {
     let found = findings("param.conflict", &with(text, command_line), &[]);
-    found.into_iter().map(|found| (found.outcome, found.message)).collect()
+    found
+        .into_iter()
+        .map(|found| (found.outcome, found.message))
+        .collect()
 }
 
 fn warned(text: &str, command_line: &str) -> Finding {
@@ -51,7 +55,10 @@ fn usual_lines_are_no_conflict() {
             "options nvidia_drm modeset=1\noptions nvidia-uvm uvm_disable_hmm=1\n",
             "nvidia-drm.modeset=1",
         ),
-        ("install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\n", ""),
+        (
+            "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\n",
+            "",
+        ),
         (
             "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\nalias pci:v000010DEd*sv*sd*bc03sc02i00* nvidia\n\
              options nvidia NVreg_EnableMSI=1\n",
@@ -89,7 +96,11 @@ fn of_two_strings_the_last_counts_and_the_fix_joins_them() {
         "options nvidia NVreg_RegistryDwords=A=1\n",
         "nvidia.NVreg_RegistryDwords=B=1",
     );
-    assert!(found.message.contains("(/proc/cmdline)"), "{}", found.message);
+    assert!(
+        found.message.contains("(/proc/cmdline)"),
+        "{}",
+        found.message
+    );
 }
 
 #[test]
@@ -99,7 +110,9 @@ fn what_the_driver_passes_over_is_said() {
         "",
     );
     assert!(
-        found.message.contains("'PeerMappingOverride=1,RMForceP2PType=1'"),
+        found
+            .message
+            .contains("'PeerMappingOverride=1,RMForceP2PType=1'"),
         "{}",
         found.message
     );
@@ -135,7 +148,9 @@ fn misspelt_parameters_are_named_with_what_was_meant() {
 fn options_for_a_name_that_is_not_loaded_go_nowhere() {
     let found = warned("options nvidia-current NVreg_EnableMSI=1\n", "");
     assert!(
-        found.message.starts_with("Options for nvidia_current reach nothing"),
+        found
+            .message
+            .starts_with("Options for nvidia_current reach nothing"),
         "{}",
         found.message
     );
@@ -144,13 +159,19 @@ fn options_for_a_name_that_is_not_loaded_go_nowhere() {
         "",
     );
     assert!(
-        found.message.contains("modprobe nvidia loads nvidia_current"),
+        found
+            .message
+            .contains("modprobe nvidia loads nvidia_current"),
         "{}",
         found.message
     );
     let text = "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\noptions nvidia NVreg_EnableMSI=1\n";
     let found = warned(text, "");
-    assert!(found.message.contains("udev loads nvidia_current"), "{}", found.message);
+    assert!(
+        found.message.contains("udev loads nvidia_current"),
+        "{}",
+        found.message
+    );
     assert!(
         found
             .fix
@@ -167,7 +188,11 @@ fn options_for_a_name_that_is_not_loaded_go_nowhere() {
 #[test]
 fn modules_that_are_kept_from_loading() {
     for (text, words, says) in [
-        ("install nvidia /bin/false\n", "", "a command that loads nothing"),
+        (
+            "install nvidia /bin/false\n",
+            "",
+            "a command that loads nothing",
+        ),
         ("alias nvidia off\n", "", "'off'"),
         ("", "module_blacklist=nvidia", "The kernel refuses"),
         ("install mlx5_core /bin/true\n", "", "in place of mlx5_core"),
@@ -175,21 +200,37 @@ fn modules_that_are_kept_from_loading() {
         let found = warned(text, words);
         assert!(found.message.contains(says), "{}", found.message);
         // No file goes over the command line: gdr only names the word.
-        let mends = if words.is_empty() { "modprobe" } else { "advice" };
-        assert_eq!(found.fix.expect("a fix").id, mends);
+        let remedies = if words.is_empty() {
+            "modprobe"
+        } else {
+            "advice"
+        };
+        assert_eq!(found.fix.expect("a fix").id, remedies);
     }
-    // One road of several.
+    // One memory path of several.
     let found = said("install nvidia-peermem /bin/false\n", "");
-    assert_eq!((found[0].0, found[1].0), (Outcome::Pass, Outcome::Info), "{found:?}");
+    assert_eq!(
+        (found[0].0, found[1].0),
+        (Outcome::Pass, Outcome::Info),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn a_blacklist_matters_where_the_driver_is_not_loaded() {
     let found = said("blacklist nvidia\n", "");
-    assert_eq!((found[0].0, found[1].0), (Outcome::Pass, Outcome::Info), "{found:?}");
+    assert_eq!(
+        (found[0].0, found[1].0),
+        (Outcome::Pass, Outcome::Info),
+        "{found:?}"
+    );
     let found = only("param.conflict", &unloaded(with("blacklist nvidia\n", "")));
     assert_eq!(found.outcome, Outcome::Warn);
-    assert!(found.message.contains("modprobe nvidia does"), "{}", found.message);
+    assert!(
+        found.message.contains("modprobe nvidia does"),
+        "{}",
+        found.message
+    );
     // Every GPU is a guest's: nobody wants the driver here.
     let mut facts = unloaded(with("blacklist nvidia\n", ""));
     bind(&mut facts, GPU, Some("vfio-pci"));
@@ -204,7 +245,10 @@ fn a_hidden_file_is_worth_knowing() {
         by: "/etc/modprobe.d/nvidia.conf".to_owned(),
     }];
     let found = findings("param.conflict", &facts, &[]);
-    assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Pass, Outcome::Info));
+    assert_eq!(
+        (found[0].outcome, found[1].outcome),
+        (Outcome::Pass, Outcome::Info)
+    );
 }
 
 #[test]
@@ -225,5 +269,8 @@ fn what_is_unknown_is_no_pass_and_a_machine_without_a_gpu_has_no_conflict() {
         users: Vec::new(),
     }]);
     let found = findings("param.conflict", &facts, &[]);
-    assert!(found.iter().all(|found| found.outcome != Outcome::Warn), "{found:#?}");
+    assert!(
+        found.iter().all(|found| found.outcome != Outcome::Warn),
+        "{found:#?}"
+    );
 }

@@ -20,7 +20,7 @@ fn carrying(directives: Vec<Directive>) -> Facts {
         packing: vec!["zstd".to_owned()],
         modules: vec!["usr/lib/modules/6.8.0-90-generic/updates/dkms/nvidia-current.ko".to_owned()],
         directives,
-        trouble: None,
+        failure: None,
     })));
     facts
 }
@@ -42,7 +42,11 @@ fn what_is_loaded_is_what_is_written() {
     ] {
         let line_has_more = line.contains("Dma");
         let found = of(&with(line), "driver");
-        let want = if line_has_more { Outcome::Warn } else { Outcome::Pass };
+        let want = if line_has_more {
+            Outcome::Warn
+        } else {
+            Outcome::Pass
+        };
         // The string is kept whole, so a key that is there once more makes another string.
         assert_eq!(found.outcome, want, "{line}: {found:#?}");
     }
@@ -69,7 +73,9 @@ fn a_value_that_was_given_by_hand_is_gone_at_the_next_load() {
     let found = of(&facts, "driver");
     assert_eq!(found.outcome, Outcome::Warn);
     assert!(
-        found.message.contains("its default, which nothing sets otherwise"),
+        found
+            .message
+            .contains("its default, which nothing sets otherwise"),
         "{}",
         found.message
     );
@@ -97,14 +103,21 @@ fn an_old_initramfs_wins_at_the_next_boot() {
     );
     let found = of(&carrying(vec![stale]), "initramfs");
     assert_eq!(found.outcome, Outcome::Warn);
-    assert!(found.message.contains("the initramfs wins"), "{}", found.message);
+    assert!(
+        found.message.contains("the initramfs wins"),
+        "{}",
+        found.message
+    );
     let fix = found.fix.expect("a fix");
     assert_eq!(
         (fix.id.as_str(), fix.command.as_str()),
         ("initramfs", "update-initramfs -u -k 6.8.0-90-generic")
     );
     let same = options("x", "nvidia", "NVreg_RegistryDwords=PeerMappingOverride=1");
-    assert_eq!(of(&carrying(vec![same]), "initramfs").outcome, Outcome::Pass);
+    assert_eq!(
+        of(&carrying(vec![same]), "initramfs").outcome,
+        Outcome::Pass
+    );
 }
 
 #[test]
@@ -150,7 +163,7 @@ fn what_cannot_be_read_is_unknown_and_says_what_would_tell() {
     );
     let mut facts = carrying(Vec::new());
     if let Some(Fact::Known(Some(image))) = &mut facts.modprobe.initramfs {
-        image.trouble = Some("it is packed with bzip2, which gdr does not read".to_owned());
+        image.failure = Some("it is packed with bzip2, which gdr does not read".to_owned());
     }
     let found = of(&facts, "initramfs");
     assert_eq!(found.outcome, Outcome::Unknown);
@@ -159,7 +172,9 @@ fn what_cannot_be_read_is_unknown_and_says_what_would_tell() {
         |facts: &mut Facts| facts.modprobe.directives = Fact::Unknown(Why::Denied),
         |facts: &mut Facts| facts.modprobe.command_line = Fact::Unknown(Why::Broken),
         |facts: &mut Facts| facts.driver.params = Fact::Unknown(Why::Denied),
-        |facts: &mut Facts| facts.platform.container_marks = Fact::Known(vec!["namespace pid:[1]".to_owned()]),
+        |facts: &mut Facts| {
+            facts.platform.container_marks = Fact::Known(vec!["namespace pid:[1]".to_owned()])
+        },
     ] {
         let mut facts = machine();
         unknown(&mut facts);

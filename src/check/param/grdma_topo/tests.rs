@@ -1,6 +1,8 @@
 //! Root complexes and places, parameters and guests.
 
-use crate::check::testing::{Edit, GPU, NIC, ROOT_PORT, findings, gpu, machine, only, root_port, set_device_id};
+use crate::check::testing::{
+    Edit, GPU, NIC, ROOT_PORT, findings, gpu, machine, only, root_port, set_device_id,
+};
 use crate::model::{Fact, Facts, Ids, Outcome, PlatformKind, Why};
 
 /// The machine with root ports of this maker and part.
@@ -51,7 +53,9 @@ fn below_one_switch_is_well_and_below_two_root_ports_is_refused() {
         ]
     );
     assert!(
-        found[1].message.contains("Ampere Altra carries no peer traffic"),
+        found[1]
+            .message
+            .contains("Ampere Altra carries no peer traffic"),
         "{}",
         found[1].message
     );
@@ -70,7 +74,11 @@ fn the_override_goes_before_the_place_and_a_guest_is_let_through() {
     assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Pass);
     let mut facts = machine();
     facts.param("GrdmaPciTopoCheckOverride", "2");
-    assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Warn, "anywhere");
+    assert_eq!(
+        only("param.grdma-topo", &facts).outcome,
+        Outcome::Warn,
+        "anywhere"
+    );
     set_device_id(&mut facts, GPU, 0x2342);
     assert_eq!(
         only("param.grdma-topo", &facts).outcome,

@@ -7,8 +7,14 @@ use crate::model::{Fact, Ids, Outcome, PlatformKind, Why};
 fn a_key_makes_mappings_uncached() {
     assert_eq!(only("param.iomap-wc", &machine()).outcome, Outcome::Pass);
     for (name, text) in [
-        ("RegistryDwords", "PeerMappingOverride=1;rmforcedisableiomapwc=0x1"),
-        ("RegistryDwordsPerDevice", "pci=0000:03:00.0;RmForceDisableIomapWC=1"),
+        (
+            "RegistryDwords",
+            "PeerMappingOverride=1;rmforcedisableiomapwc=0x1",
+        ),
+        (
+            "RegistryDwordsPerDevice",
+            "pci=0000:03:00.0;RmForceDisableIomapWC=1",
+        ),
     ] {
         let mut facts = machine();
         facts.param(name, text);
@@ -30,7 +36,11 @@ fn some_machines_have_it_without_a_key() {
         device: Some(0xa2da),
         class: 0x06_0400,
     });
-    assert!(only("param.iomap-wc", &facts).message.contains("BlueField-3"));
+    assert!(
+        only("param.iomap-wc", &facts)
+            .message
+            .contains("BlueField-3")
+    );
     let mut facts = machine();
     facts.platform.architecture = Fact::Known("aarch64".to_owned());
     assert_eq!(only("param.iomap-wc", &facts).outcome, Outcome::Pass);

@@ -1,8 +1,8 @@
 //! Ports by hand: what redirects whom, how much it weighs, and what may be said about it.
 
 use crate::check::testing::{
-    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, bdf, bind, findings, gpu, machine, only, root_port, set_acs,
-    set_device_id,
+    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, bdf, bind, findings, gpu, machine, only,
+    root_port, set_acs, set_device_id,
 };
 use crate::model::{Fact, Facts, NvLink, NvmlOutcome, Outcome, Place, PortType, RootBus, Why};
 
@@ -51,8 +51,14 @@ fn a_switch_port_that_redirects_fails_and_names_the_register() {
     // The root port is above the meeting of the two: its bits are none of their business.
     set_acs(&mut facts, ROOT_PORT, 0x1d);
     let found = findings("pcie.acs", &facts, &["rdma"]);
-    let outcomes: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
-    assert_eq!(outcomes, [(GPU_PORT, Outcome::Fail), (NIC_PORT, Outcome::Pass)]);
+    let outcomes: Vec<_> = found
+        .iter()
+        .map(|f| (f.subject.as_str(), f.outcome))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [(GPU_PORT, Outcome::Fail), (NIC_PORT, Outcome::Pass)]
+    );
     assert!(found[0].message.starts_with(
         "The downstream port 0000:02:00.0 redirects (CmpltRedir, ReqRedir) the traffic of GPU0 and NIC0 (PIX): "
     ));
@@ -61,7 +67,10 @@ fn a_switch_port_that_redirects_fails_and_names_the_register() {
         (fix.id.as_str(), fix.command.as_str()),
         ("acs", "setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0011")
     );
-    assert_eq!(found[0].evidence[0].source, "0000:02:00.0 config 0x14e, ACS control");
+    assert_eq!(
+        found[0].evidence[0].source,
+        "0000:02:00.0 config 0x14e, ACS control"
+    );
     assert!(!found[0].message.contains("IOMMU translates"));
 }
 
@@ -79,8 +88,14 @@ fn at_the_root_complex_root_ports_alone_count_and_warn() {
         set_acs(&mut facts, port, 0x1d);
     }
     let found = findings("pcie.acs", &facts, &[]);
-    let outcomes: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
-    assert_eq!(outcomes, [(ROOT_PORT, Outcome::Warn), ("0000:00:02.0", Outcome::Pass)]);
+    let outcomes: Vec<_> = found
+        .iter()
+        .map(|f| (f.subject.as_str(), f.outcome))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [(ROOT_PORT, Outcome::Warn), ("0000:00:02.0", Outcome::Pass)]
+    );
     assert!(found[0].message.contains("GPU0 and NIC0 (PHB)"));
 }
 
@@ -88,9 +103,15 @@ fn at_the_root_complex_root_ports_alone_count_and_warn() {
 fn between_host_bridges_the_bits_are_worth_knowing_only() {
     let mut facts = machine();
     facts.add(root_port("0000:80:01.0"));
-    for (device, bridges) in [(NIC, vec![bdf("0000:80:01.0")]), ("0000:80:01.0", Vec::new())] {
+    for (device, bridges) in [
+        (NIC, vec![bdf("0000:80:01.0")]),
+        ("0000:80:01.0", Vec::new()),
+    ] {
         facts.device_mut(device).place = Fact::Known(Place {
-            root: RootBus { domain: 0, bus: 0x80 },
+            root: RootBus {
+                domain: 0,
+                bus: 0x80,
+            },
             rooted: true,
             bridges,
         });
@@ -100,9 +121,17 @@ fn between_host_bridges_the_bits_are_worth_knowing_only() {
     }
     // The kernel sets them wherever an IOMMU is on: a machine without switches would never be without a warning.
     let found = findings("pcie.acs", &facts, &["rdma"]);
-    let outcomes: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
-    assert_eq!(outcomes, [(ROOT_PORT, Outcome::Info), ("0000:80:01.0", Outcome::Info)]);
-    assert!(found[0].message.contains("GPU0 and NIC0 (NODE)") && found[0].message.contains("anyhow"));
+    let outcomes: Vec<_> = found
+        .iter()
+        .map(|f| (f.subject.as_str(), f.outcome))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [(ROOT_PORT, Outcome::Info), ("0000:80:01.0", Outcome::Info)]
+    );
+    assert!(
+        found[0].message.contains("GPU0 and NIC0 (NODE)") && found[0].message.contains("anyhow")
+    );
 }
 
 #[test]
@@ -133,7 +162,9 @@ fn pairs_through_one_port_share_a_finding() {
     facts.device_mut(SECOND).place = Fact::Known(Place {
         root: RootBus { domain: 0, bus: 0 },
         rooted: true,
-        bridges: [ROOT_PORT, "0000:01:00.0", "0000:02:02.0"].map(bdf).to_vec(),
+        bridges: [ROOT_PORT, "0000:01:00.0", "0000:02:02.0"]
+            .map(bdf)
+            .to_vec(),
     });
     let mut port = facts.device_mut(GPU_PORT).clone();
     port.bdf = bdf("0000:02:02.0");
@@ -141,7 +172,9 @@ fn pairs_through_one_port_share_a_finding() {
     set_acs(&mut facts, GPU_PORT, 0x1d);
     let found = findings("pcie.acs", &facts, &[]);
     assert!(
-        found[0].message.contains("GPU0 and NIC0 (PIX); GPU0 and GPU1 (PIX)"),
+        found[0]
+            .message
+            .contains("GPU0 and NIC0 (PIX); GPU0 and GPU1 (PIX)"),
         "{}",
         found[0].message
     );
@@ -153,11 +186,25 @@ fn a_translating_iommu_makes_clearing_useless() {
     let mut facts = machine();
     set_acs(&mut facts, NIC_PORT, 0x0c);
     facts.attributes_mut(NIC).iommu_group = Fact::Known(Some(7));
-    facts.kernel.iommu_groups.insert(7, Fact::Known("DMA-FQ".to_owned()));
+    facts
+        .kernel
+        .iommu_groups
+        .insert(7, Fact::Known("DMA-FQ".to_owned()));
     let found = findings("pcie.acs", &facts, &[]);
-    assert!(found[0].message.contains("clearing the bits alone gains nothing"));
-    facts.kernel.iommu_groups.insert(7, Fact::Known("identity".to_owned()));
-    assert!(!findings("pcie.acs", &facts, &[])[0].message.contains("gains nothing"));
+    assert!(
+        found[0]
+            .message
+            .contains("clearing the bits alone gains nothing")
+    );
+    facts
+        .kernel
+        .iommu_groups
+        .insert(7, Fact::Known("identity".to_owned()));
+    assert!(
+        !findings("pcie.acs", &facts, &[])[0]
+            .message
+            .contains("gains nothing")
+    );
 }
 
 #[test]
@@ -170,13 +217,23 @@ fn what_a_virtual_machine_has_is_not_to_be_opened() {
     facts.driver.gpus = Fact::Known(Default::default());
     bind(&mut facts, "0000:03:00.1", Some("vfio-pci"));
     let found = findings("pcie.acs", &facts, &[]);
-    let port = found.iter().find(|f| f.subject == GPU_PORT).expect("the port");
+    let port = found
+        .iter()
+        .find(|f| f.subject == GPU_PORT)
+        .expect("the port");
     assert!(
         port.message
             .contains("0000:03:00.1 below it belongs to a virtual machine")
     );
     assert_eq!(port.fix.as_ref().map(|fix| fix.id.as_str()), Some("advice"));
-    assert!(!port.fix.as_ref().expect("advice").command.contains("setpci"));
+    assert!(
+        !port
+            .fix
+            .as_ref()
+            .expect("advice")
+            .command
+            .contains("setpci")
+    );
 }
 
 #[test]
@@ -202,7 +259,10 @@ fn grace_is_never_told_to_clear() {
     facts.platform.architecture = Fact::Known("aarch64".to_owned());
     assert_eq!(findings("pcie.acs", &facts, &[])[0].outcome, Outcome::Fail);
     let port = facts.device_mut(ROOT_PORT);
-    port.ids = port.ids.clone().map(|ids| crate::model::Ids { vendor: 0x10de, ..ids });
+    port.ids = port.ids.clone().map(|ids| crate::model::Ids {
+        vendor: 0x10de,
+        ..ids
+    });
     assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Info);
 }
 
@@ -218,7 +278,10 @@ fn guests_and_the_unread_are_no_pass() {
     assert_eq!(found.subject, format!("{GPU_PORT}, {NIC_PORT}"));
     facts.platform.hypervisor_flag = Fact::Known(true);
     assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);
-    assert_eq!(only("pcie.acs", &Facts::default()).outcome, Outcome::Unknown);
+    assert_eq!(
+        only("pcie.acs", &Facts::default()).outcome,
+        Outcome::Unknown
+    );
     let mut facts = machine();
     facts.rdma = Fact::Known(Vec::new());
     assert_eq!(only("pcie.acs", &facts).outcome, Outcome::Skip);
@@ -289,13 +352,19 @@ fn egress_control_alone_blocks_and_does_not_redirect() {
         (acs.egress_size, acs.egress_vector) = (8, Fact::Known(vec![1]));
     }
     let found = findings("pcie.acs", &facts, &[]);
-    assert_eq!((found[0].outcome, found[0].subject.as_str()), (Outcome::Fail, GPU_PORT));
+    assert_eq!(
+        (found[0].outcome, found[0].subject.as_str()),
+        (Outcome::Fail, GPU_PORT)
+    );
     let message = &found[0].message;
     assert!(
         message.contains("blocks (EgressCtrl)") && message.contains("access violations"),
         "{message}"
     );
-    assert!(!message.contains("goes up to the root complex"), "{message}");
+    assert!(
+        !message.contains("goes up to the root complex"),
+        "{message}"
+    );
 }
 
 /// A text that begins below the root port: what the bridges are is what they say of themselves, or not known.

@@ -1,6 +1,8 @@
 //! Groups by hand: whose addresses are translated, and whom that hurts.
 
-use crate::check::testing::{Edit, GPU, NIC, findings, gpu, machine, only, root_port, set_device_id};
+use crate::check::testing::{
+    Edit, GPU, NIC, findings, gpu, machine, only, root_port, set_device_id,
+};
 use crate::model::{Fact, Facts, Finding, Outcome, Why};
 
 /// The GPU in a group of this type, the NIC in an identity group.
@@ -43,7 +45,11 @@ fn off_and_identity_pass() {
     );
     let mut facts = machine();
     facts.kernel.iommus = Fact::Known(vec!["dmar0".to_owned()]);
-    assert!(only("pcie.iommu", &facts).message.contains("in no IOMMU group"));
+    assert!(
+        only("pcie.iommu", &facts)
+            .message
+            .contains("in no IOMMU group")
+    );
 }
 
 #[test]
@@ -52,10 +58,16 @@ fn translating_warns_for_rdma_and_names_the_parameter() {
         let facts = with(kind);
         let found = findings("pcie.iommu", &facts, &["rdma"]);
         assert_eq!(found.len(), 2);
-        assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Warn, Outcome::Pass));
+        assert_eq!(
+            (found[0].outcome, found[1].outcome),
+            (Outcome::Warn, Outcome::Pass)
+        );
         assert_eq!(found[0].subject, "GPU0 (0000:03:00.0)");
         let fix = found[0].fix.as_ref().expect("a fix");
-        assert_eq!((fix.id.as_str(), fix.command.contains("iommu=pt")), ("iommu", true));
+        assert_eq!(
+            (fix.id.as_str(), fix.command.contains("iommu=pt")),
+            ("iommu", true)
+        );
         assert!(
             found[0]
                 .evidence
@@ -75,7 +87,11 @@ fn without_remapping_it_fails() {
 #[test]
 fn peers_without_nvlink_fail_under_p2p_on_bare_metal() {
     let mut facts = with("DMA");
-    assert_eq!(first(&facts, "p2p").outcome, Outcome::Warn, "one GPU has no peer");
+    assert_eq!(
+        first(&facts, "p2p").outcome,
+        Outcome::Warn,
+        "one GPU has no peer"
+    );
     facts.add(root_port("0000:00:05.0"));
     facts.add(gpu("0000:05:00.0"));
     // NVML does not speak of the second: no NVLink joins them.
@@ -84,7 +100,11 @@ fn peers_without_nvlink_fail_under_p2p_on_bare_metal() {
     assert!(found.message.ends_with("may lose data in silence."));
     assert_eq!(first(&facts, "rdma").outcome, Outcome::Warn);
     facts.nvml = Fact::Unknown(Why::NotCovered);
-    assert!(first(&facts, "p2p").message.contains("unless NVLink joins it"));
+    assert!(
+        first(&facts, "p2p")
+            .message
+            .contains("unless NVLink joins it")
+    );
     facts.platform.hypervisor_flag = Fact::Known(true);
     assert_eq!(first(&facts, "p2p").outcome, Outcome::Warn);
 }
@@ -95,7 +115,13 @@ fn an_smmu_is_normal_on_arm() {
     facts.platform.architecture = Fact::Known("aarch64".to_owned());
     let found = first(&facts, "rdma");
     assert_eq!(found.outcome, Outcome::Info);
-    assert!(found.fix.expect("a fix").command.contains("iommu.passthrough=1"));
+    assert!(
+        found
+            .fix
+            .expect("a fix")
+            .command
+            .contains("iommu.passthrough=1")
+    );
     set_device_id(&mut facts, GPU, 0x2342);
     let found = first(&facts, "rdma");
     assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
@@ -124,14 +150,23 @@ fn an_unknown_architecture_gets_both_parameters() {
 #[test]
 fn unread_groups_are_unknown() {
     let mut facts = with("identity");
-    facts.kernel.iommu_groups.insert(3, Fact::Unknown(Why::Denied));
+    facts
+        .kernel
+        .iommu_groups
+        .insert(3, Fact::Unknown(Why::Denied));
     let found = findings("pcie.iommu", &facts, &[]);
-    assert_eq!((found[0].outcome, found[1].outcome), (Outcome::Pass, Outcome::Unknown));
+    assert_eq!(
+        (found[0].outcome, found[1].outcome),
+        (Outcome::Pass, Outcome::Unknown)
+    );
     assert_eq!(
         (found[0].subject.as_str(), found[1].subject.as_str()),
         ("NIC0 (0000:04:00.0)", "GPU0 (0000:03:00.0)")
     );
     facts.attributes_mut(NIC).iommu_group = Fact::Unknown(Why::NotCovered);
     assert_eq!(only("pcie.iommu", &facts).outcome, Outcome::Unknown);
-    assert_eq!(only("pcie.iommu", &Facts::default()).outcome, Outcome::Unknown);
+    assert_eq!(
+        only("pcie.iommu", &Facts::default()).outcome,
+        Outcome::Unknown
+    );
 }

@@ -1,12 +1,16 @@
 //! What pcie.payload says of each case.
 
 use super::*;
-use crate::check::testing::{Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, findings, machine, only};
+use crate::check::testing::{
+    Edit, GPU, GPU_PORT, NIC, NIC_PORT, ROOT_PORT, findings, machine, only,
+};
 use crate::model::{Facts, Outcome};
 
 fn set(facts: &mut Facts, bdf: &str, payload: u16, read: u16) {
     match &mut facts.device_mut(bdf).config.express {
-        Fact::Known(Some(express)) => (express.max_payload, express.max_read_request) = (payload, read),
+        Fact::Known(Some(express)) => {
+            (express.max_payload, express.max_read_request) = (payload, read)
+        }
         _ => panic!("no capability"),
     }
 }
@@ -16,8 +20,14 @@ fn equal_payloads_pass() {
     let found = only("pcie.payload", &machine());
     assert_eq!(found.outcome, Outcome::Pass);
     assert_eq!(found.subject, format!("GPU0 ({GPU}), NIC0 ({NIC})"));
-    assert_eq!(found.evidence[0].value, "MaxPayload 256 bytes, MaxReadReq 4096 bytes");
-    assert_eq!(found.evidence[0].source, format!("{GPU} config 0x068, Device Control"));
+    assert_eq!(
+        found.evidence[0].value,
+        "MaxPayload 256 bytes, MaxReadReq 4096 bytes"
+    );
+    assert_eq!(
+        found.evidence[0].source,
+        format!("{GPU} config 0x068, Device Control")
+    );
 }
 
 #[test]
@@ -28,7 +38,9 @@ fn a_sender_above_its_receiver_fails() {
     let found = findings("pcie.payload", &facts, &[]);
     assert_eq!(found[0].outcome, Outcome::Fail);
     assert!(
-        found[0].message.contains("NIC0 (0000:04:00.0) may send 512 bytes"),
+        found[0]
+            .message
+            .contains("NIC0 (0000:04:00.0) may send 512 bytes"),
         "{}",
         found[0].message
     );
@@ -83,7 +95,10 @@ fn small_packets_and_reads_are_worth_knowing() {
     let found = findings("pcie.payload", &facts, &[]);
     assert_eq!(found[0].outcome, Outcome::Info);
     assert!(found[0].message.contains("the least there is"));
-    assert_eq!(found[1].fix.as_ref().map(|fix| fix.id.as_str()), Some("mrrs"));
+    assert_eq!(
+        found[1].fix.as_ref().map(|fix| fix.id.as_str()),
+        Some("mrrs")
+    );
     facts.kernel.command_line = Fact::Known("pci=pcie_bus_peer2peer".to_owned());
     assert!(
         findings("pcie.payload", &facts, &[])[0]
@@ -97,7 +112,10 @@ fn a_virtual_functions_register_says_nothing() {
     let mut facts = machine();
     set(&mut facts, NIC, 128, 128);
     facts.nic_mut().physical_function = Fact::Known(Some(crate::check::testing::bdf(NIC_PORT)));
-    assert_eq!(only("pcie.payload", &facts).subject, format!("GPU0 ({GPU})"));
+    assert_eq!(
+        only("pcie.payload", &facts).subject,
+        format!("GPU0 ({GPU})")
+    );
 }
 
 #[test]
@@ -112,5 +130,8 @@ fn unread_registers_are_unknown_and_guests_skip() {
     );
     facts.platform.hypervisor_flag = Fact::Known(true);
     assert_eq!(only("pcie.payload", &facts).outcome, Outcome::Skip);
-    assert_eq!(only("pcie.payload", &Facts::default()).outcome, Outcome::Unknown);
+    assert_eq!(
+        only("pcie.payload", &Facts::default()).outcome,
+        Outcome::Unknown
+    );
 }

@@ -100,12 +100,30 @@ fn what_packets_carry_is_judged_on_active_ports_alone() {
     }
     for (facts, active, largest, outcome, word) in [
         (with_mtu(9000), 4096, 4096, Outcome::Pass, "on eth0."),
-        (with_mtu(9000), 1024, 4096, Outcome::Info, "fewer than the 4096"),
+        (
+            with_mtu(9000),
+            1024,
+            4096,
+            Outcome::Info,
+            "fewer than the 4096",
+        ),
         (with_mtu(1500), 1024, 4096, Outcome::Info, "Its MTU of 1500"),
         (with_mtu(1500), 1024, 1024, Outcome::Pass, "on eth0."),
         (machine(), 4096, 4096, Outcome::Pass, "active."),
-        (machine(), 2048, 4096, Outcome::Info, "carry 2048 bytes of 4096"),
-        (machine(), 512, 4096, Outcome::Warn, "carry 512 bytes of 4096"),
+        (
+            machine(),
+            2048,
+            4096,
+            Outcome::Info,
+            "carry 2048 bytes of 4096",
+        ),
+        (
+            machine(),
+            512,
+            4096,
+            Outcome::Warn,
+            "carry 512 bytes of 4096",
+        ),
     ] {
         let found = only("rdma.port", &telling(facts, active, largest));
         assert_eq!(found.outcome, outcome, "{active} of {largest}");
@@ -124,8 +142,8 @@ fn what_packets_carry_is_judged_on_active_ports_alone() {
 fn a_nic_that_is_nobodys_best_needs_no_address() {
     let mut facts = roce(link_local());
     let far = "0000:05:00.0";
-    let mut card = crate::check::testing::rdma("mlx5_1", far);
-    card.ports = facts.nic_mut().ports.clone();
+    let mut nic = crate::check::testing::rdma("mlx5_1", far);
+    nic.ports = facts.nic_mut().ports.clone();
     facts.add(crate::check::testing::gpu(far));
     let device = facts.device_mut(far);
     device.ids = Fact::Known(crate::model::Ids {
@@ -135,16 +153,22 @@ fn a_nic_that_is_nobodys_best_needs_no_address() {
     });
     device.numa_node = Fact::Known(Some(1));
     if let Fact::Known(devices) = &mut facts.rdma {
-        devices.push(card);
+        devices.push(nic);
     }
     let found = findings("rdma.port", &facts, &[]);
-    let said: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
+    let said: Vec<_> = found
+        .iter()
+        .map(|f| (f.subject.as_str(), f.outcome))
+        .collect();
     assert_eq!(said, [("mlx5_0", Outcome::Warn), ("mlx5_1", Outcome::Info)]);
 }
 
 #[test]
 fn an_address_in_another_namespace_is_of_no_use_here() {
-    let found = only("rdma.port", &roce(vec![gid(3, GidReach::Ipv6, ROCE_V2, false)]));
+    let found = only(
+        "rdma.port",
+        &roce(vec![gid(3, GidReach::Ipv6, ROCE_V2, false)]),
+    );
     assert_eq!(found.outcome, Outcome::Warn);
     assert!(
         found
@@ -153,7 +177,10 @@ fn an_address_in_another_namespace_is_of_no_use_here() {
     );
     let mut unknown = gid(3, GidReach::Ipv6, ROCE_V2, true);
     unknown.here = Fact::Unknown(Why::Denied);
-    assert_eq!(only("rdma.port", &roce(vec![unknown])).outcome, Outcome::Unknown);
+    assert_eq!(
+        only("rdma.port", &roce(vec![unknown])).outcome,
+        Outcome::Unknown
+    );
 }
 
 #[test]
@@ -162,8 +189,14 @@ fn a_port_that_is_down_is_no_fault_while_another_is_up() {
     assert_eq!(only("rdma.port", &facts).outcome, Outcome::Pass);
     port_mut(&mut facts).state = known("DOWN");
     let found = findings("rdma.port", &facts, &[]);
-    let said: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
-    assert_eq!(said, [("mlx5_0", Outcome::Info), ("machine", Outcome::Warn)]);
+    let said: Vec<_> = found
+        .iter()
+        .map(|f| (f.subject.as_str(), f.outcome))
+        .collect();
+    assert_eq!(
+        said,
+        [("mlx5_0", Outcome::Info), ("machine", Outcome::Warn)]
+    );
     if let Fact::Known(ports) = &mut facts.nic_mut().ports {
         let up = RdmaPort {
             number: 2,
@@ -173,8 +206,14 @@ fn a_port_that_is_down_is_no_fault_while_another_is_up() {
         ports.push(up);
     }
     let found = findings("rdma.port", &facts, &[]);
-    let said: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
-    assert_eq!(said, [("mlx5_0/1", Outcome::Info), ("mlx5_0/2", Outcome::Pass)]);
+    let said: Vec<_> = found
+        .iter()
+        .map(|f| (f.subject.as_str(), f.outcome))
+        .collect();
+    assert_eq!(
+        said,
+        [("mlx5_0/1", Outcome::Info), ("mlx5_0/2", Outcome::Pass)]
+    );
 }
 
 #[test]
@@ -190,5 +229,8 @@ fn infiniband_without_a_subnet_manager_stays_in_init() {
 #[test]
 fn the_payload_that_an_open_device_tells_is_evidence() {
     let evidence = only("rdma.port", &telling(machine(), 4096, 4096)).evidence;
-    assert!(evidence.iter().any(|e| e.value == "4096 bytes"), "{evidence:?}");
+    assert!(
+        evidence.iter().any(|e| e.value == "4096 bytes"),
+        "{evidence:?}"
+    );
 }

@@ -1,18 +1,18 @@
-//! rdma.register on machines where this or that road was tried.
+//! rdma.register on machines where this or that memory path was tried.
 
 use super::*;
 use crate::check::testing::{GPU, NIC, bdf, bind, findings, machine, only, two_gpus};
 use crate::model::{Facts, Finding, Outcome, Why};
 
-fn refused(code: i32) -> RoadTrial {
-    RoadTrial::Refused(VerbsRefusal {
+fn refused(code: i32) -> MemoryPathTrial {
+    MemoryPathTrial::Refused(VerbsError {
         code: Some(code),
         reason: format!("mlx5_0 does not register 2097152 bytes (os error {code})"),
     })
 }
 
-fn withheld(reason: &str) -> RoadTrial {
-    RoadTrial::Withheld {
+fn withheld(reason: &str) -> MemoryPathTrial {
+    MemoryPathTrial::Withheld {
         reason: reason.to_owned(),
     }
 }
@@ -26,15 +26,17 @@ fn of_gpu(trial: RegistrationTrial) -> Fact<RegistrationOutcome> {
     }]))
 }
 
-fn with(name: &str, trial: CardTrial) -> Facts {
+fn with(name: &str, trial: NicTrial) -> Facts {
     Facts {
-        registration: Some(of_gpu(RegistrationTrial::Tried([(name.to_owned(), trial)].into()))),
+        registration: Some(of_gpu(RegistrationTrial::Tried(
+            [(name.to_owned(), trial)].into(),
+        ))),
         ..machine()
     }
 }
 
-fn tried(dmabuf: RoadTrial, peermem: RoadTrial) -> Facts {
-    with("mlx5_0", CardTrial::Opened(Roads { dmabuf, peermem }))
+fn tried(dmabuf: MemoryPathTrial, peermem: MemoryPathTrial) -> Facts {
+    with("mlx5_0", NicTrial::Opened(MemoryPaths { dmabuf, peermem }))
 }
 
 fn without_peermem(mut facts: Facts) -> Facts {
@@ -52,28 +54,28 @@ fn fix(found: &Finding) -> (&str, &str) {
 fn one_road_is_enough_and_the_finding_names_it() {
     for (dmabuf, peermem, words) in [
         (
-            RoadTrial::Registered,
-            RoadTrial::Registered,
-            "by both roads, dma-buf and nvidia-peermem.",
+            MemoryPathTrial::Registered,
+            MemoryPathTrial::Registered,
+            "by both memory paths, dma-buf and nvidia-peermem.",
         ),
         (
-            RoadTrial::Registered,
+            MemoryPathTrial::Registered,
             refused(14),
             "by dma-buf. Software that knows only nvidia-peermem",
         ),
         (
             refused(95),
-            RoadTrial::Registered,
+            MemoryPathTrial::Registered,
             "by nvidia-peermem alone: by dma-buf, the NIC's provider or driver",
         ),
         (
             refused(93),
-            RoadTrial::Registered,
+            MemoryPathTrial::Registered,
             "by nvidia-peermem alone: by dma-buf, the kernel registers none",
         ),
         (
             withheld("not supported"),
-            RoadTrial::Registered,
+            MemoryPathTrial::Registered,
             "CUDA gives none of it (not supported).",
         ),
     ] {
@@ -81,7 +83,8 @@ fn one_road_is_enough_and_the_finding_names_it() {
         assert_eq!((found.outcome, found.fix), (Outcome::Pass, None));
         assert_eq!(found.subject, "GPU0 (0000:03:00.0)");
         assert!(
-            found.message.starts_with("mlx5_0 registers its memory by") && found.message.contains(words),
+            found.message.starts_with("mlx5_0 registers its memory by")
+                && found.message.contains(words),
             "{}",
             found.message
         );
@@ -91,14 +94,19 @@ fn one_road_is_enough_and_the_finding_names_it() {
 
 #[test]
 fn without_a_road_each_refusal_has_its_cure() {
-    for (dmabuf, peermem, message, cure) in [
+    for (dmabuf, peermem, message, remedy) in [
         (
             95,
             14,
             "knows the address (errno 14)",
             "modprobe nvidia-peermem; or see rdma.core",
         ),
-        (93, 14, "the kernel registers none (errno 93)", "see rdma.core"),
+        (
+            93,
+            14,
+            "the kernel registers none (errno 93)",
+            "see rdma.core",
+        ),
         (12, 12, "could not be pinned (errno 12)", "limits.memlock"),
         (5, 1, "no memory may be locked (errno 1)", "see dmesg"),
         (12, 22, "refused (errno 22)", "gpu.bar1"),
@@ -109,12 +117,16 @@ fn without_a_road_each_refusal_has_its_cure() {
         assert_eq!(found.outcome, Outcome::Fail);
         assert!(found.message.contains(message), "{}", found.message);
         let (id, command) = fix(&found);
-        assert!(command.contains(cure), "{command}");
+        assert!(command.contains(remedy), "{command}");
         assert_eq!(id == "peermem", peermem == 14);
     }
     let found = only("rdma.register", &tried(withheld("no dma-buf"), refused(14)));
     let (id, command) = fix(&found);
-    assert!(id == "advice" && command.starts_with("nvidia-peermem is loaded") && command.contains("gpu.dmabuf"));
+    assert!(
+        id == "advice"
+            && command.starts_with("nvidia-peermem is loaded")
+            && command.contains("gpu.dmabuf")
+    );
 }
 
 #[test]
@@ -132,7 +144,7 @@ fn a_driver_that_knows_no_peer_memory_is_not_told_to_load_it() {
 
 #[test]
 fn what_was_not_tried_is_unknown() {
-    let denied = VerbsRefusal {
+    let denied = VerbsError {
         code: Some(13),
         reason: "mlx5_0 cannot be opened: Permission denied (os error 13)".to_owned(),
     };
@@ -143,13 +155,16 @@ fn what_was_not_tried_is_unknown() {
     };
     let known = |known| outcome(Fact::Known(known));
     for (facts, words) in [
-        (with("mlx5_0", CardTrial::Refused(denied)), "Permission denied"),
+        (
+            with("mlx5_0", NicTrial::Refused(denied)),
+            "Permission denied",
+        ),
         (
             with(
                 "mlx5_9",
-                CardTrial::Opened(Roads {
-                    dmabuf: RoadTrial::Registered,
-                    peermem: RoadTrial::Registered,
+                NicTrial::Opened(MemoryPaths {
+                    dmabuf: MemoryPathTrial::Registered,
+                    peermem: MemoryPathTrial::Registered,
                 }),
             ),
             "mlx5_0, its best NIC, was not tried",
@@ -158,9 +173,18 @@ fn what_was_not_tried_is_unknown() {
             outcome(of_gpu(RegistrationTrial::NotTried { reason: reason() })),
             "no memory to register",
         ),
-        (known(RegistrationOutcome::Absent { reason: reason() }), "out of memory"),
-        (known(RegistrationOutcome::Failed { reason: reason() }), "out of memory"),
-        (known(RegistrationOutcome::Tried(Vec::new())), "CUDA does not show it"),
+        (
+            known(RegistrationOutcome::Absent { reason: reason() }),
+            "out of memory",
+        ),
+        (
+            known(RegistrationOutcome::Failed { reason: reason() }),
+            "out of memory",
+        ),
+        (
+            known(RegistrationOutcome::Tried(Vec::new())),
+            "CUDA does not show it",
+        ),
         (outcome(Fact::Unknown(Why::TimedOut)), "no answer in time"),
     ] {
         let found = only("rdma.register", &facts);
@@ -175,7 +199,7 @@ fn what_was_not_tried_is_unknown() {
 
 #[test]
 fn it_is_judged_where_there_are_gpus_and_cards_alone() {
-    let sound = || tried(RoadTrial::Registered, RoadTrial::Registered);
+    let sound = || tried(MemoryPathTrial::Registered, MemoryPathTrial::Registered);
     let skipped = |facts: &Facts| {
         let found = only("rdma.register", facts);
         assert_eq!(found.outcome, Outcome::Skip);
@@ -185,7 +209,7 @@ fn it_is_judged_where_there_are_gpus_and_cards_alone() {
     let mut facts = sound();
     facts.rdma = Fact::Known(Vec::new());
     assert_eq!(skipped(&facts), "There is no NIC with RDMA.");
-    // Software over a network device is no card, whatever it registered.
+    // Software over a network device is no NIC, whatever it registered.
     let mut facts = sound();
     if let Fact::Known(devices) = &mut facts.rdma {
         devices[0].parent = Fact::Known(Some("eth0".to_owned()));

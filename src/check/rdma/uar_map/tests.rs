@@ -1,8 +1,10 @@
 //! rdma.uar-map on machines where a doorbell was registered, or not.
 
 use super::*;
-use crate::check::testing::{Edit, GPU, NIC, bdf, bind, findings, machine, only, options, two_gpus};
-use crate::model::{Facts, Finding, Outcome, RegistrationTrial, VerbsRefusal, Why};
+use crate::check::testing::{
+    Edit, GPU, NIC, bdf, bind, findings, machine, only, options, two_gpus,
+};
+use crate::model::{Facts, Finding, Outcome, RegistrationTrial, VerbsError, Why};
 
 const SECOND: &str = "0000:05:00.0";
 
@@ -26,7 +28,7 @@ fn of_gpu(gpu: &str, doorbells: Option<DoorbellTrials>) -> GpuRegistration {
     }
 }
 
-fn cards(trial: DoorbellTrial) -> DoorbellTrials {
+fn rdma_nics(trial: DoorbellTrial) -> DoorbellTrials {
     DoorbellTrials::Tried([("mlx5_0".to_owned(), trial)].into())
 }
 
@@ -36,7 +38,7 @@ fn tried(gpus: Vec<GpuRegistration>) -> Option<Fact<RegistrationOutcome>> {
 
 fn with(trial: DoorbellTrial) -> Facts {
     Facts {
-        registration: tried(vec![of_gpu(GPU, Some(cards(trial)))]),
+        registration: tried(vec![of_gpu(GPU, Some(rdma_nics(trial)))]),
         ..machine()
     }
 }
@@ -73,7 +75,7 @@ fn a_doorbell_that_is_registered_passes() {
 
 #[test]
 fn each_refusal_has_its_cause_and_its_cure() {
-    for (code, name, cause, cure) in [
+    for (code, name, cause, remedy) in [
         (
             304,
             "CUDA_ERROR_OPERATING_SYSTEM",
@@ -92,7 +94,12 @@ fn each_refusal_has_its_cause_and_its_cure() {
             "does not take it for a device's registers",
             "NVRM",
         ),
-        (999, "CUDA_ERROR_UNKNOWN", "CUDA_ERROR_UNKNOWN (999)", "NVRM"),
+        (
+            999,
+            "CUDA_ERROR_UNKNOWN",
+            "CUDA_ERROR_UNKNOWN (999)",
+            "NVRM",
+        ),
     ] {
         let facts = with(refused(code, name));
         let found = asynchronous(&facts);
@@ -115,7 +122,7 @@ fn each_refusal_has_its_cause_and_its_cure() {
         );
         assert!(found.evidence[0].value.contains(name), "{found:#?}");
         let (id, command) = fix(&found);
-        assert!(id == "advice" && command.contains(cure), "{command}");
+        assert!(id == "advice" && command.contains(remedy), "{command}");
     }
 }
 
@@ -136,23 +143,29 @@ fn a_peer_mapping_that_is_refused_is_opened_unless_the_next_load_does() {
         command.contains("NVreg_RegistryDwords=\"PeerMappingOverride=1;\""),
         "{command}"
     );
-    assert!(command.starts_with("in a file of /etc/modprobe.d"), "{command}");
+    assert!(
+        command.starts_with("in a file of /etc/modprobe.d"),
+        "{command}"
+    );
 
     // It is written already, and the driver was loaded before it was.
     let mut written = facts.clone();
     let line = "NVreg_RegistryDwords=PeerMappingOverride=1;";
-    written.modprobe.directives = Fact::Known(vec![options("/etc/modprobe.d/gdr.conf", "nvidia", line)]);
+    written.modprobe.directives =
+        Fact::Known(vec![options("/etc/modprobe.d/gdr.conf", "nvidia", line)]);
     let found = asynchronous(&written);
     let (id, command) = fix(&found);
     assert_eq!(id, "advice");
     assert!(
-        command.starts_with("reload the nvidia module") && command.contains("/etc/modprobe.d/gdr.conf"),
+        command.starts_with("reload the nvidia module")
+            && command.contains("/etc/modprobe.d/gdr.conf"),
         "{command}"
     );
     // A GPU's own key goes before the common one.
     let own = "NVreg_RegistryDwords=PeerMappingOverride=1; \
                NVreg_RegistryDwordsPerDevice=pci=0000:03:00.0;PeerMappingOverride=0";
-    written.modprobe.directives = Fact::Known(vec![options("/etc/modprobe.d/gdr.conf", "nvidia", own)]);
+    written.modprobe.directives =
+        Fact::Known(vec![options("/etc/modprobe.d/gdr.conf", "nvidia", own)]);
     assert_eq!(fix(&asynchronous(&written)).0, "peer-mapping");
 
     // A container's own modprobe.d says nothing.
@@ -181,26 +194,45 @@ fn a_peer_mapping_that_is_refused_is_opened_unless_the_next_load_does() {
 fn gpus_that_differ_are_told_apart() {
     let gpus = |second: DoorbellTrial| Facts {
         registration: tried(vec![
-            of_gpu(GPU, Some(cards(DoorbellTrial::Registered))),
-            of_gpu(SECOND, Some(cards(second))),
+            of_gpu(GPU, Some(rdma_nics(DoorbellTrial::Registered))),
+            of_gpu(SECOND, Some(rdma_nics(second))),
         ]),
         ..two_gpus(SECOND)
     };
     let found = findings("rdma.uar-map", &gpus(DoorbellTrial::Registered), &["async"]);
     assert_eq!(found.len(), 1);
-    assert!(found[0].message.starts_with("GPU0, GPU1 may ring its doorbell"));
+    assert!(
+        found[0]
+            .message
+            .starts_with("GPU0, GPU1 may ring its doorbell")
+    );
     let mut facts = gpus(not_permitted());
     facts.param("RegistryDwords", "");
-    facts.param("RegistryDwordsPerDevice", "pci=0000:03:00.0;PeerMappingOverride=1");
+    facts.param(
+        "RegistryDwordsPerDevice",
+        "pci=0000:03:00.0;PeerMappingOverride=1",
+    );
     let found = findings("rdma.uar-map", &facts, &["async"]);
-    let told: Vec<_> = found.iter().map(|f| (f.subject.as_str(), f.outcome)).collect();
-    assert_eq!(told, [("GPU0–mlx5_0", Outcome::Pass), ("GPU1–mlx5_0", Outcome::Fail)]);
-    assert!(!found[1].message.contains("although"), "that key is the other's");
+    let told: Vec<_> = found
+        .iter()
+        .map(|f| (f.subject.as_str(), f.outcome))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("GPU0–mlx5_0", Outcome::Pass),
+            ("GPU1–mlx5_0", Outcome::Fail)
+        ]
+    );
+    assert!(
+        !found[1].message.contains("although"),
+        "that key is the other's"
+    );
 }
 
 #[test]
 fn what_was_not_tried_is_unknown() {
-    let refusal = |code: i32, words: &str| VerbsRefusal {
+    let refusal = |code: i32, words: &str| VerbsError {
         code: Some(code),
         reason: words.to_owned(),
     };
@@ -222,12 +254,18 @@ fn what_was_not_tried_is_unknown() {
             "ibverbs-providers",
         ),
         (
-            with(DoorbellTrial::Closed(refusal(13, "mlx5_0 cannot be opened"))),
+            with(DoorbellTrial::Closed(refusal(
+                13,
+                "mlx5_0 cannot be opened",
+            ))),
             "mlx5_0 cannot be opened",
             "rdma.device",
         ),
         (
-            with(DoorbellTrial::Withheld(refusal(12, "mlx5_0: ibv_create_qp"))),
+            with(DoorbellTrial::Withheld(refusal(
+                12,
+                "mlx5_0: ibv_create_qp",
+            ))),
             "mlx5_0: ibv_create_qp",
             "limits.memlock",
         ),
@@ -253,12 +291,16 @@ fn what_was_not_tried_is_unknown() {
             "CUDA_VISIBLE_DEVICES",
         ),
         (
-            outcome(Fact::Known(RegistrationOutcome::Absent { reason: reason() })),
+            outcome(Fact::Known(RegistrationOutcome::Absent {
+                reason: reason(),
+            })),
             "the reason",
             "gpu.driver",
         ),
         (
-            outcome(Fact::Known(RegistrationOutcome::Failed { reason: reason() })),
+            outcome(Fact::Known(RegistrationOutcome::Failed {
+                reason: reason(),
+            })),
             "the reason",
             "rdma.provider",
         ),
@@ -272,7 +314,10 @@ fn what_was_not_tried_is_unknown() {
         assert_eq!(found.outcome, Outcome::Unknown, "{}", found.message);
         assert!(found.message.contains(message), "{}", found.message);
         assert!(
-            found.needs.as_deref().is_some_and(|told| told.contains(needs)),
+            found
+                .needs
+                .as_deref()
+                .is_some_and(|told| told.contains(needs)),
             "{found:#?}"
         );
         assert!(!found.evidence.is_empty());

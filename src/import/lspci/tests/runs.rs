@@ -9,14 +9,16 @@ fn several_runs_add_up_unless_they_contradict_each_other() {
         let facts = read(&text);
         assert_eq!(place(&facts, "16:00.0"), "pci0000:15/0000:15:01.0");
         assert_eq!(
-            device(&facts, "16:00.1").ids.known().and_then(|ids| ids.device),
+            device(&facts, "16:00.1")
+                .ids
+                .known()
+                .and_then(|ids| ids.device),
             Some(0x1021)
         );
         assert!(device(&facts, "15:01.0").config.acs.present().is_some());
         assert_eq!(notes(&facts), [""; 0]);
     }
-    let other =
-        "15:01.0 PCI bridge: Intel Corporation Device 1111\n\tBus: primary=15, secondary=40, subordinate=40\n\n";
+    let other = "15:01.0 PCI bridge: Intel Corporation Device 1111\n\tBus: primary=15, secondary=40, subordinate=40\n\n";
     for text in [format!("{other}{MACHINE}"), format!("{MACHINE}{other}")] {
         let facts = read(&text);
         assert_eq!(
@@ -25,22 +27,35 @@ fn several_runs_add_up_unless_they_contradict_each_other() {
             "the larger one is kept"
         );
         assert_eq!(notes(&facts).len(), 1);
-        assert!(notes(&facts)[0].contains("it is left out"), "{:?}", notes(&facts));
+        assert!(
+            notes(&facts)[0].contains("it is left out"),
+            "{:?}",
+            notes(&facts)
+        );
     }
 }
 
 #[test]
 fn what_may_be_two_machines_shares_nothing() {
     let port = |bdf: &str, below: &str| {
-        let line = format!("\tBus: primary=00, secondary={below}, subordinate={below}, sec-latency=0");
+        let line =
+            format!("\tBus: primary=00, secondary={below}, subordinate={below}, sec-latency=0");
         format!("{bdf} 0604: 8086:352a\n{line}\n\n")
     };
     let one = port("00:01.0", "01") + "01:00.0 0302: 10de:2330\n\n02:00.0 0108: 144d:a824\n\n";
     let other = port("00:02.0", "03") + "03:00.0 0207: 15b3:1021\n\n";
     for between in ["B$ lspci -vvv\n", "machine B\n", "[...]\n"] {
         let facts = read(&format!("A$ lspci -vvv\n{one}{between}{other}"));
-        assert_eq!(place(&facts, "01:00.0"), "pci0000:00/0000:00:01.0", "{between}");
-        assert_eq!(place(&facts, "03:00.0"), "pci0000:00?/0000:00:02.0", "{between}");
+        assert_eq!(
+            place(&facts, "01:00.0"),
+            "pci0000:00/0000:00:01.0",
+            "{between}"
+        );
+        assert_eq!(
+            place(&facts, "03:00.0"),
+            "pci0000:00?/0000:00:02.0",
+            "{between}"
+        );
         assert_eq!(notes(&facts).len(), 1, "{between}");
         assert!(
             notes(&facts)[0].starts_with("lspci, line 10: has no function in common"),
@@ -49,10 +64,18 @@ fn what_may_be_two_machines_shares_nothing() {
         );
     }
     // Neither what stands on standard error nor a function's own lines behind a blank one.
-    for between in ["pcilib: sysfs_read_vpd: read failed\n", "\tCapabilities: [40] x\n", ""] {
+    for between in [
+        "pcilib: sysfs_read_vpd: read failed\n",
+        "\tCapabilities: [40] x\n",
+        "",
+    ] {
         let first = port("00:01.0", "01");
         let facts = read(&format!("{first}{between}01:00.0 0302: 10de:2330\n"));
-        assert_eq!(place(&facts, "01:00.0"), "pci0000:00/0000:00:01.0", "{between}");
+        assert_eq!(
+            place(&facts, "01:00.0"),
+            "pci0000:00/0000:00:01.0",
+            "{between}"
+        );
         assert_eq!(notes(&facts), [""; 0], "{between}");
     }
     // A bridge of the one leads to no function of the other.
@@ -64,10 +87,18 @@ fn what_may_be_two_machines_shares_nothing() {
     // Some in common, but neither has all of the other.
     let facts = read(&format!("{one}B$ lspci\n{}{other}", port("00:01.0", "01")));
     assert!(
-        facts.device("03:00.0".parse().expect("an address")).is_some()
-            != facts.device("01:00.0".parse().expect("an address")).is_some()
+        facts
+            .device("03:00.0".parse().expect("an address"))
+            .is_some()
+            != facts
+                .device("01:00.0".parse().expect("an address"))
+                .is_some()
     );
-    assert!(notes(&facts)[0].contains("is left out"), "{:?}", notes(&facts));
+    assert!(
+        notes(&facts)[0].contains("is left out"),
+        "{:?}",
+        notes(&facts)
+    );
 }
 
 #[test]
@@ -77,7 +108,11 @@ fn parts_beyond_number_are_left_out() {
         .collect();
     let facts = read(&text);
     assert_eq!(facts.devices().len(), 256);
-    assert_eq!(notes(&facts).len(), 45, "one that they are apart, 44 that are left out");
+    assert_eq!(
+        notes(&facts).len(),
+        45,
+        "one that they are apart, 44 that are left out"
+    );
 }
 
 #[test]
@@ -108,7 +143,9 @@ fn runs_that_differ_in_what_changes_leave_it_unknown() {
     let notes = notes(&facts);
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert!(
-        notes[0].contains("0000:15:01.0: says otherwise than line 2 of its access control, link and limits"),
+        notes[0].contains(
+            "0000:15:01.0: says otherwise than line 2 of its access control, link and limits"
+        ),
         "{notes:?}"
     );
     assert!(notes[1].contains("of its driver"), "{notes:?}");

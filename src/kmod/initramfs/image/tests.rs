@@ -61,21 +61,39 @@ fn finds_modules_and_options_behind_microcode_and_zeros() {
     bytes.resize(bytes.len().next_multiple_of(512), 0);
     bytes.extend(archive(&[
         ("etc", DIRECTORY, b""),
-        ("etc/modprobe.d/a.conf", FILE, b"options nvidia A=1\noptions snd B=1\n"),
-        ("usr/lib/modules/6.8.0/kernel/drivers/nvidia.ko.zst", FILE, &[7; 333]),
+        (
+            "etc/modprobe.d/a.conf",
+            FILE,
+            b"options nvidia A=1\noptions snd B=1\n",
+        ),
+        (
+            "usr/lib/modules/6.8.0/kernel/drivers/nvidia.ko.zst",
+            FILE,
+            &[7; 333],
+        ),
         ("usr/lib/modules/6.8.0/kernel/drivers/snd.ko", FILE, b"x"),
     ]));
     let found = image(&bytes);
-    assert_eq!(found.trouble, None);
+    assert_eq!(found.failure, None);
     assert_eq!(found.packing, ["none", "none"]);
-    assert_eq!(found.modules, ["usr/lib/modules/6.8.0/kernel/drivers/nvidia.ko.zst"]);
-    assert_eq!(options(&found), [("/boot/initrd.img: etc/modprobe.d/a.conf", "A=1")]);
+    assert_eq!(
+        found.modules,
+        ["usr/lib/modules/6.8.0/kernel/drivers/nvidia.ko.zst"]
+    );
+    assert_eq!(
+        options(&found),
+        [("/boot/initrd.img: etc/modprobe.d/a.conf", "A=1")]
+    );
 }
 
 #[test]
 fn names_hide_and_order_and_links_are_followed() {
     let found = image(&archive(&[
-        ("./usr/lib/modprobe.d/b.conf", FILE, b"options nvidia B=hidden\n"),
+        (
+            "./usr/lib/modprobe.d/b.conf",
+            FILE,
+            b"options nvidia B=hidden\n",
+        ),
         ("./usr/lib/modprobe.d/c.conf", FILE, b"options nvidia C=1\n"),
         ("./etc/modprobe.d/z.conf", FILE, b"options nvidia Z=1\n"),
         ("./etc/modprobe.d/b.conf", FILE, b""),
@@ -89,13 +107,20 @@ fn names_hide_and_order_and_links_are_followed() {
             LINK,
             b"../nvidia/nvidia-modprobe.conf",
         ),
-        ("./etc/nvidia/nvidia-modprobe.conf", FILE, b"options nvidia N=1\n"),
+        (
+            "./etc/nvidia/nvidia-modprobe.conf",
+            FILE,
+            b"options nvidia N=1\n",
+        ),
         ("./etc/modprobe.d/loop.conf", LINK, b"loop.conf"),
         ("./etc/modprobe.d/sub/d.conf", FILE, b"options nvidia D=1\n"),
     ]));
-    let values: Vec<&str> = options(&found).into_iter().map(|(_, options)| options).collect();
+    let values: Vec<&str> = options(&found)
+        .into_iter()
+        .map(|(_, options)| options)
+        .collect();
     assert_eq!(values, ["C=1", "N=1", "Z=1"]);
-    assert_eq!(found.trouble, None);
+    assert_eq!(found.failure, None);
 }
 
 #[test]
@@ -106,7 +131,7 @@ fn what_is_cut_off_or_foreign_is_said_and_what_was_found_stays() {
     ]);
     for end in [0, 3, 50, 112, 140, 2000, whole.len() - 60] {
         let found = image(&whole[..end]);
-        assert!(found.trouble.is_some(), "{end}");
+        assert!(found.failure.is_some(), "{end}");
         assert_eq!(found.directives.len(), usize::from(end > 200), "{end}");
     }
     for (bytes, words) in [
@@ -114,11 +139,14 @@ fn what_is_cut_off_or_foreign_is_said_and_what_was_found_stays() {
         (&[0x5d, 0, 0, 0, 4, 0, 0][..], "lzma"),
         (&b"MZ a program"[..], "no archive"),
         (&[0; 4096][..], "empty"),
-        (&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff][..], "gzip"),
+        (
+            &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff][..],
+            "gzip",
+        ),
         (&[0x02, 0x21, 0x4c, 0x18, 0xff, 0xff, 0xff, 0x7f][..], "LZ4"),
     ] {
-        let trouble = image(bytes).trouble.expect("trouble");
-        assert!(trouble.contains(words), "{words}: {trouble}");
+        let failure = image(bytes).failure.expect("trouble");
+        assert!(failure.contains(words), "{words}: {failure}");
     }
 }
 
@@ -127,14 +155,14 @@ fn sizes_that_lie_take_no_memory_and_time_is_bounded() {
     let mut bytes = archive(&[("etc/modprobe.d/a.conf", FILE, b"options nvidia A=1\n")]);
     // The size of the content: 4 GiB less one.
     bytes[54..62].copy_from_slice(b"FFFFFFFF");
-    assert!(image(&bytes).trouble.is_some());
+    assert!(image(&bytes).failure.is_some());
     let reading = Reading {
         path: "x",
         enough: &|| true,
     };
     let bytes = archive(&[("big", FILE, &[1; 4000])]);
     let found = read(&mut &bytes[..], &reading);
-    assert_eq!(found.trouble.as_deref(), Some("reading it took too long"));
+    assert_eq!(found.failure.as_deref(), Some("reading it took too long"));
 }
 
 #[test]
@@ -155,7 +183,11 @@ fn modules_of_the_kernel_that_begin_alike_are_not_the_drivers() {
             FILE,
             b"x",
         ),
-        ("usr/lib/modules/6.8.0/updates/dkms/nvidia-current.ko.xz", FILE, b"x"),
+        (
+            "usr/lib/modules/6.8.0/updates/dkms/nvidia-current.ko.xz",
+            FILE,
+            b"x",
+        ),
     ]));
     assert_eq!(
         found.modules,
@@ -219,35 +251,41 @@ fn a_unified_kernel_image_has_an_initramfs_in_a_section() {
         (".uname", b"6.8.0", 5),
     ]);
     let found = in_unified(&bytes).expect("an initramfs");
-    assert_eq!(found.trouble, None);
+    assert_eq!(found.failure, None);
     assert_eq!(
         options(&found),
         [("/efi/EFI/Linux/x.efi: etc/modprobe.d/a.conf", "A=1")]
     );
     // objcopy leaves the size in memory to the size in the file.
     let bytes = unified(&[(".initrd", &carried, 0)]);
-    assert_eq!(in_unified(&bytes).expect("an initramfs").trouble, None);
-    assert_eq!(in_unified(&unified(&[(".linux", linux, linux.len())])), None);
+    assert_eq!(in_unified(&bytes).expect("an initramfs").failure, None);
+    assert_eq!(
+        in_unified(&unified(&[(".linux", linux, linux.len())])),
+        None
+    );
 }
 
 #[test]
 fn a_unified_kernel_image_that_is_cut_off_or_lies_is_said() {
     let carried = archive(&[("etc/modprobe.d/a.conf", FILE, b"options nvidia A=1\n")]);
-    let trouble = |bytes: &[u8]| {
+    let failure = |bytes: &[u8]| {
         let found = in_unified(bytes).expect("trouble at least");
-        found.trouble.expect("trouble")
+        found.failure.expect("trouble")
     };
-    let whole = unified(&[(".linux", &[0xcc; 3000], 3000), (".initrd", &carried, carried.len())]);
+    let whole = unified(&[
+        (".linux", &[0xcc; 3000], 3000),
+        (".initrd", &carried, carried.len()),
+    ]);
     // Behind its last byte there are zeros that fill the section up.
     for end in 0..whole.len() - (carried.len().next_multiple_of(512) - carried.len()) {
-        trouble(&whole[..end]);
+        failure(&whole[..end]);
     }
     let two = unified(&[
         (".initrd", &carried, 9),
         (".profile", b"x", 1),
         (".initrd", &carried, 9),
     ]);
-    assert!(trouble(&two).contains("profiles"));
+    assert!(failure(&two).contains("profiles"));
     let table = 0x80 + 24 + 240;
     for (at, bytes) in [
         (0, [b'Z', b'M', 0, 0]),
@@ -260,12 +298,12 @@ fn a_unified_kernel_image_that_is_cut_off_or_lies_is_said() {
     ] {
         let mut wrong = whole.clone();
         wrong[at..at + 4].copy_from_slice(&bytes);
-        assert!(!trouble(&wrong).is_empty(), "{at}");
+        assert!(!failure(&wrong).is_empty(), "{at}");
     }
     let reading = Reading {
         path: "x",
         enough: &|| true,
     };
     let found = read_unified(&mut &whole[..], &reading).expect("trouble at least");
-    assert_eq!(found.trouble.as_deref(), Some("reading it took too long"));
+    assert_eq!(found.failure.as_deref(), Some("reading it took too long"));
 }

@@ -7,13 +7,13 @@ use gdsync::hca::sim::{SimHca, socket};
 use gdsync::hca::{Endpoint, Hca};
 use gdsync::queue::Wait;
 
-use super::super::Card;
+use super::super::HcaChoice;
 use super::super::plan::{MESSAGE, MOST};
 use super::super::queues::Queues;
 use super::super::session::Session;
 use super::Which;
 use super::way::{Way, Word};
-use crate::probe::trouble::Trouble;
+use crate::probe::failure::StepError;
 
 /// Messages that are put in together.
 const BATCH: usize = 20;
@@ -38,7 +38,7 @@ pub struct End<'a> {
     pub session: &'a Session<'a>,
     pub queues: Queues,
     // Behind the queues: what they still have to say goes out before it ends.
-    joined: Option<socket::Joined>,
+    connection: Option<socket::Connection>,
     pub way: &'a mut Way,
     pub bytes: usize,
     /// Messages of a batch.
@@ -51,26 +51,38 @@ pub struct End<'a> {
 
 impl<'a> End<'a> {
     /// Makes queues and connects them to the other process's.
-    pub fn new(session: &'a Session<'a>, which: Which, way: &'a mut Way) -> Result<Self, Trouble> {
-        let card = session.task.card.as_ref().ok_or(Trouble::OutOfStep)?;
+    pub fn new(
+        session: &'a Session<'a>,
+        which: Which,
+        way: &'a mut Way,
+    ) -> Result<Self, StepError> {
+        let hca = session.task.hca.as_ref().ok_or(StepError::OutOfStep)?;
         let bytes = match session.task.terms.sizes.as_slice() {
             [] => MESSAGE,
-            sizes => sizes.iter().copied().max().unwrap_or(MESSAGE).clamp(16, MOST) & !15,
+            sizes => {
+                sizes
+                    .iter()
+                    .copied()
+                    .max()
+                    .unwrap_or(MESSAGE)
+                    .clamp(16, MOST)
+                    & !15
+            }
         };
         let batch = (ROOM / bytes / BATCHES).clamp(1, BATCH);
-        let (hca, joined) = opened(card, session, which, way)?;
+        let (hca, connection) = opened(hca, session, which, way)?;
         // With room for sends whose completions come a little after what they brought back.
         let queues = Queues::alone(session, hca, (batch * BATCHES * 2) as u32)?;
         way.say(&Word::Queues(queues.pair.endpoint.to_string()));
         let Word::Queues(there) = way.hear(Duration::ZERO)? else {
-            return Err(Trouble::OutOfStep);
+            return Err(StepError::OutOfStep);
         };
-        let there: Endpoint = there.parse().map_err(|_| Trouble::OutOfStep)?;
+        let there: Endpoint = there.parse().map_err(|_| StepError::OutOfStep)?;
         queues.connect(there)?;
         Ok(Self {
             session,
             queues,
-            joined,
+            connection,
             way,
             bytes,
             batch: batch as u32,
@@ -105,17 +117,17 @@ impl<'a> End<'a> {
     pub fn until(
         &mut self,
         what: &'static str,
-        mut done: impl FnMut(&mut Self) -> Result<bool, Trouble>,
-    ) -> Result<(), Trouble> {
-        let patience = self.session.patience * 4;
+        mut done: impl FnMut(&mut Self) -> Result<bool, StepError>,
+    ) -> Result<(), StepError> {
+        let timeout = self.session.timeout * 4;
         let begun = Instant::now();
         let mut looks = 0_u32;
         while !done(self)? {
             looks = looks.wrapping_add(1);
             if looks.is_multiple_of(self.looks) {
                 self.way.look()?;
-                if begun.elapsed() > patience {
-                    return Err(self.why(Trouble::Late { what, patience }));
+                if begun.elapsed() > timeout {
+                    return Err(self.why(StepError::Late { what, timeout }));
                 }
                 std::thread::yield_now();
             }
@@ -125,26 +137,33 @@ impl<'a> End<'a> {
     }
 
     /// The same for a message that arrives, which the CPU polls for.
-    pub fn arrives(&mut self) -> Result<(), Trouble> {
-        self.until("a message of the other process", |end| Ok(end.queues.completed()? > 0))
+    pub fn arrives(&mut self) -> Result<(), StepError> {
+        self.until("a message of the other process", |end| {
+            Ok(end.queues.completed()? > 0)
+        })
     }
 
     /// Has a stream that was left in the middle come to its end: what it waits for is released at once.
-    pub fn release<'w>(&self, waits: impl Iterator<Item = &'w Wait>) -> Result<(), Trouble> {
+    pub fn release<'w>(&self, waits: impl Iterator<Item = &'w Wait>) -> Result<(), StepError> {
         let watched = waits.map(Watched::completion).collect();
         let guard = self.session.dog.watch(watched, Duration::from_millis(1));
-        let ended = self.session.stream.synchronize_within(self.session.patience * 4);
+        let ended = self
+            .session
+            .stream
+            .synchronize_within(self.session.timeout * 4);
         drop(guard);
         Ok(ended?)
     }
 
     /// What lies behind a trouble, where that is the link between two software HCAs, or an entry that failed.
-    pub fn why(&mut self, trouble: Trouble) -> Trouble {
+    pub fn why(&mut self, failure: StepError) -> StepError {
         match self.queues.completed() {
-            Err(failed @ Trouble::Entry { .. }) => failed,
-            _ => match self.joined.as_ref().and_then(socket::Joined::ended) {
-                Some(ended) => Trouble::Released(format!("{trouble}: {}", gpu::sentence(&*ended))),
-                None => trouble,
+            Err(failed @ StepError::Wqe { .. }) => failed,
+            _ => match self.connection.as_ref().and_then(socket::Connection::ended) {
+                Some(ended) => {
+                    StepError::Released(format!("{failure}: {}", gpu::sentence(&*ended)))
+                }
+                None => failure,
             },
         }
     }
@@ -152,25 +171,30 @@ impl<'a> End<'a> {
 
 /// The HCA. Software ones are joined over the second socket, and their LIDs are told apart.
 fn opened(
-    card: &Card,
+    hca: &HcaChoice,
     session: &Session<'_>,
     which: Which,
     way: &mut Way,
-) -> Result<(Box<dyn Hca>, Option<socket::Joined>), Trouble> {
+) -> Result<(Box<dyn Hca>, Option<socket::Connection>), StepError> {
     let lid = match which {
-        Which::Near => 1,
-        Which::Far => 2,
+        Which::Local => 1,
+        Which::Remote => 2,
     };
-    match card {
-        Card::Sim => {
-            let hca = SimHca::with_lid(session.supply.clone(), lid)?;
+    match hca {
+        HcaChoice::Sim => {
+            let hca = SimHca::with_lid(session.allocator.clone(), lid)?;
             let options = socket::Options {
-                patience: session.task.terms.patience.max(socket::Options::default().patience),
+                timeout: session
+                    .task
+                    .terms
+                    .timeout
+                    .max(socket::Options::default().timeout),
                 ..socket::Options::default()
             };
-            let joined = socket::join(&hca, way.messages()?, options).map_err(gdsync::Error::from)?;
-            Ok((Box::new(hca), Some(joined)))
+            let connection =
+                socket::join(&hca, way.messages()?, options).map_err(gdsync::Error::from)?;
+            Ok((Box::new(hca), Some(connection)))
         }
-        card => Ok((card.open(session)?, None)),
+        hca => Ok((hca.open(session)?, None)),
     }
 }

@@ -1,23 +1,23 @@
 //! Where messages lie: slots of one size, which the HCA, the stream and the CPU reach; and what is in them.
 
-use gdsync::hca::Region;
+use gdsync::hca::MemoryRegion;
 use gdsync::wire::DataSegment;
-use gdsync::{Home, Place};
+use gdsync::{MemoryLocation, Place};
 use gpu::{Allocation, DeviceMemory, Pattern, pointer};
 
 use super::super::queues::Queues;
 use super::super::session::Session;
-use crate::probe::trouble::Trouble;
+use crate::probe::failure::StepError;
 
 /// The number of a message is its first word.
 const NUMBER: usize = 0;
-/// What the far side changes is its second: nothing on the way there, and its mark plus the number on the way back.
+/// What the remote side changes is its second: nothing on the way there, and its mark plus the number on the way back.
 pub const CHANGED: usize = 4;
 
 /// Slots for messages.
 pub struct Slots {
     pub place: Place,
-    region: Region,
+    region: MemoryRegion,
     /// The GPU's memory, where it is that.
     device: Option<DeviceMemory>,
     count: usize,
@@ -40,9 +40,12 @@ impl Slots {
         queues: &Queues,
         count: usize,
         bytes: usize,
-    ) -> Result<(Self, Option<String>), Trouble> {
-        let of_the_gpu = || -> Result<(Place, Region, DeviceMemory), String> {
-            let gdr = session.supply.gdr().ok_or("the CPU maps no GPU memory here")?;
+    ) -> Result<(Self, Option<String>), StepError> {
+        let of_the_gpu = || -> Result<(Place, MemoryRegion, DeviceMemory), String> {
+            let gdr = session
+                .allocator
+                .gdr()
+                .ok_or("the CPU maps no GPU memory here")?;
             let said = |error: gdsync::Error| gpu::sentence(&error);
             let size = (count * bytes).next_multiple_of(64 << 10);
             let memory = session.gpu.allocate(Allocation::Malloc, size);
@@ -52,13 +55,17 @@ impl Slots {
                 let _ = pointer::set_sync_memops(memory.address());
             }
             let place = Place::device(memory.clone(), gdr).map_err(said)?;
-            let region = queues.register(&place).map_err(|trouble| gpu::sentence(&trouble))?;
+            let region = queues
+                .register(&place)
+                .map_err(|failure| gpu::sentence(&failure))?;
             Ok((place, region, memory))
         };
         let (place, region, device, why) = match of_the_gpu() {
             Ok((place, region, memory)) => (place, region, Some(memory), None),
             Err(why) => {
-                let place = session.supply.place(Home::Host, count * bytes)?;
+                let place = session
+                    .allocator
+                    .place(MemoryLocation::Host, count * bytes)?;
                 let region = queues.register(&place)?;
                 (place, region, None, Some(why))
             }
@@ -80,25 +87,26 @@ impl Slots {
 
     /// The slot of a message, for an entry.
     pub fn segment(&self, number: u32) -> DataSegment {
-        self.region.segment(self.at(number) as u64, self.bytes as u32)
+        self.region
+            .segment(self.at(number) as u64, self.bytes as u32)
     }
 
     /// The CPU writes a message. It is there when this returns: what was written through a mapping is behind the word that is read.
-    pub fn write(&self, number: u32, message: &[u8]) -> Result<(), Trouble> {
+    pub fn write(&self, number: u32, message: &[u8]) -> Result<(), StepError> {
         self.place.write(self.at(number), message)?;
         self.place.load_u32(self.at(number))?;
         Ok(())
     }
 
     /// The CPU changes a message.
-    pub fn change(&self, number: u32, changed: u32) -> Result<(), Trouble> {
+    pub fn change(&self, number: u32, changed: u32) -> Result<(), StepError> {
         self.place.store_u32(self.at(number) + CHANGED, changed)?;
         self.place.load_u32(self.at(number) + CHANGED)?;
         Ok(())
     }
 
     /// What is there.
-    pub fn read(&self, session: &Session<'_>, number: u32) -> Result<Vec<u8>, Trouble> {
+    pub fn read(&self, session: &Session<'_>, number: u32) -> Result<Vec<u8>, StepError> {
         let mut bytes = vec![0; self.bytes];
         match &self.device {
             Some(memory) => session.reader.read(memory, self.at(number), &mut bytes)?,
@@ -136,13 +144,22 @@ mod tests {
         let back = message(5, 105, 24);
         assert_eq!(wrong(5, 100, &back), None);
         // An echo without a change, the message before, and a byte of the rest.
-        assert!(wrong(5, 100, &there).is_some_and(|why| why.contains("not as the other process changed it: byte 4")));
-        assert!(wrong(5, 100, &message(4, 104, 24)).is_some_and(|why| why.contains("it is another one: byte 0")));
+        assert!(
+            wrong(5, 100, &there)
+                .is_some_and(|why| why.contains("not as the other process changed it: byte 4"))
+        );
+        assert!(
+            wrong(5, 100, &message(4, 104, 24))
+                .is_some_and(|why| why.contains("it is another one: byte 0"))
+        );
         for at in 8..24 {
             let mut broken = back.clone();
             broken[at] ^= 0x10;
             let why = wrong(5, 100, &broken).expect("wrong");
-            assert!(why.contains(&format!("not what was sent: byte {at} ")), "{why}");
+            assert!(
+                why.contains(&format!("not what was sent: byte {at} ")),
+                "{why}"
+            );
         }
         assert_ne!(message(4, 0, 24)[8..], there[8..]);
     }

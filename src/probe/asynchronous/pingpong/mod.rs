@@ -4,10 +4,10 @@
 //! [`between`] is the parent's side, [`answer`] a child's. The children speak over a socket that the parent gave them: [`way`].
 
 mod end;
-mod far;
+mod local;
 mod memory;
-mod near;
 mod pair;
+mod remote;
 mod trial;
 pub(super) mod way;
 
@@ -20,9 +20,9 @@ pub use pair::between;
 
 use super::Task;
 use super::session::Session;
-use crate::probe::events::Teller;
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
 use crate::probe::request::Target;
-use crate::probe::trouble::Trouble;
 use end::End;
 use way::{Way, Word};
 
@@ -38,57 +38,67 @@ const AFTERWARDS: Duration = Duration::from_millis(300);
 #[serde(rename_all = "snake_case")]
 pub enum Which {
     /// Sends first, and measures.
-    Near,
+    Local,
     /// Changes each message, and sends it back.
-    Far,
+    Remote,
 }
 
 /// Does one side of it. What the far one meets the near one tells.
-pub fn answer(which: Which, task: &Task, teller: &mut Teller<'_>) -> io::Result<()> {
-    let mut way = match Way::of_this_process(task.terms.patience) {
+pub fn answer(which: Which, task: &Task, reporter: &mut Reporter<'_>) -> io::Result<()> {
+    let mut way = match Way::of_this_process(task.terms.timeout) {
         Ok(way) => way,
-        Err(error) => return told(which, task, teller, &Trouble::Io(error)),
+        Err(error) => return told(which, task, reporter, &StepError::Io(error)),
     };
-    let outcome = run(which, task, &mut way, teller);
-    let trouble = match outcome {
+    let outcome = run(which, task, &mut way, reporter);
+    let failure = match outcome {
         Ok(()) => return Ok(()),
-        Err(Trouble::Io(error)) => return Err(error),
-        Err(trouble) if trouble.is_of_the_far_end() => trouble,
-        Err(trouble) => {
+        Err(StepError::Io(error)) => return Err(error),
+        Err(failure) if failure.is_of_the_remote_end() => failure,
+        Err(failure) => {
             let theirs = way.last(AFTERWARDS);
-            way.say(&Word::Failed(words(&trouble)));
-            theirs.unwrap_or(trouble)
+            way.say(&Word::Failed(words(&failure)));
+            theirs.unwrap_or(failure)
         }
     };
-    told(which, task, teller, &trouble)
+    told(which, task, reporter, &failure)
 }
 
-fn told(which: Which, task: &Task, teller: &mut Teller<'_>, trouble: &Trouble) -> io::Result<()> {
-    if which == Which::Far {
+fn told(
+    which: Which,
+    task: &Task,
+    reporter: &mut Reporter<'_>,
+    failure: &StepError,
+) -> io::Result<()> {
+    if which == Which::Remote {
         return Ok(());
     }
     let about = task.target.about(task.target.cuda(), None);
-    teller.result(about.impossible(PART, None, true, words(trouble)))
+    reporter.result(about.impossible(PART, None, true, words(failure)))
 }
 
 /// Of a GPU that takes no second process, with what may lie behind it.
-fn words(trouble: &Trouble) -> String {
-    match trouble {
-        Trouble::Gpu(error @ gpu::Error::Context { .. }) => Target::refused(error),
-        trouble => gpu::sentence(trouble),
+fn words(failure: &StepError) -> String {
+    match failure {
+        StepError::Gpu(error @ gpu::Error::Context { .. }) => Target::refused(error),
+        failure => gpu::sentence(failure),
     }
 }
 
-fn run(which: Which, task: &Task, way: &mut Way, teller: &mut Teller<'_>) -> Result<(), Trouble> {
-    teller.doing_for("CUDA to open the GPU in two processes", OPENING)?;
+fn run(
+    which: Which,
+    task: &Task,
+    way: &mut Way,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
+    reporter.doing_for("CUDA to open the GPU in two processes", OPENING)?;
     let gpu = task.target.open()?;
-    let session = Session::new(task, gpu, teller)?;
-    teller.doing_for("the other process to open the GPU", OPENING)?;
+    let session = Session::new(task, gpu, reporter)?;
+    reporter.doing_for("the other process to open the GPU", OPENING)?;
     way.say(&Word::Ready);
     way.expect(&Word::Ready, OPENING)?;
     let mut end = End::new(&session, which, way)?;
     match which {
-        Which::Near => near::run(&mut end, teller),
-        Which::Far => far::run(&mut end, teller),
+        Which::Local => local::run(&mut end, reporter),
+        Which::Remote => remote::run(&mut end, reporter),
     }
 }

@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs both; false where there is no going on.
 pub fn between(children: &mut Children<'_>, task: &Task) -> Result<bool, ProbeError> {
-    let [near, far] = way::pair()?;
+    let [local, remote] = way::pair()?;
     let (near_stop, stops_near) = UnixStream::pair()?;
     let (far_stop, stops_far) = UnixStream::pair()?;
     let mut theirs = ProbeReport {
@@ -26,7 +26,7 @@ pub fn between(children: &mut Children<'_>, task: &Task) -> Result<bool, ProbeEr
         notes: Vec::new(),
         ..children.report.clone()
     };
-    let (interrupts, patience) = (children.interrupts, children.patience);
+    let (interrupts, timeout) = (children.interrupts, children.timeout);
     let subject = &task.target.subject;
     let run = |children: &mut Children<'_>, which, hears: Stdio, stop| {
         let task = Task {
@@ -34,7 +34,13 @@ pub fn between(children: &mut Children<'_>, task: &Task) -> Result<bool, ProbeEr
             ..task.clone()
         };
         let wire = Wire { hears, stop };
-        children.run_with(subject, &Request::Async(Box::new(task)), &[], Some(wire), &mut |_| {})
+        children.run_with(
+            subject,
+            &Request::Async(Box::new(task)),
+            &[],
+            Some(wire),
+            &mut |_| {},
+        )
     };
     let (ran, far_ran) = std::thread::scope(|scope| {
         let theirs = &mut theirs;
@@ -42,17 +48,17 @@ pub fn between(children: &mut Children<'_>, task: &Task) -> Result<bool, ProbeEr
             let mut far_children = Children {
                 report: theirs,
                 interrupts,
-                patience,
+                timeout,
                 progress: &mut Nobody,
             };
-            let ran = run(&mut far_children, Which::Far, far, far_stop);
+            let ran = run(&mut far_children, Which::Remote, remote, far_stop);
             if !matches!(&ran, Ok(ran) if ran.whole) {
                 // The near one hears of it and tells what it has; one that is busy with other things is ended.
                 std::thread::sleep(GRACE);
             }
             ran.map(|ran| (ran, stops_near))
         });
-        let ran = run(children, Which::Near, near, near_stop);
+        let ran = run(children, Which::Local, local, near_stop);
         let begun = Instant::now();
         while !other.is_finished() && begun.elapsed() < GRACE {
             std::thread::sleep(Duration::from_millis(2));
@@ -82,14 +88,14 @@ fn add(report: &mut ProbeReport, theirs: ProbeReport) {
 }
 
 /// The near one was ended before it could tell what became of the other.
-fn untold(report: &mut ProbeReport, task: &Task, near: &Ran, far: &Ran) {
+fn untold(report: &mut ProbeReport, task: &Task, local: &Ran, remote: &Ran) {
     let subject = &task.target.subject;
     let is_told = |name: &str, of: &str| of == subject && (name.starts_with(PART) || name == "run");
     let told = report
         .results
         .iter()
         .any(|result| is_told(&result.name, &result.subject));
-    if let (Some(why), true, false) = (&far.trouble, far.go_on && near.go_on, told) {
+    if let (Some(why), true, false) = (&remote.failure, remote.go_on && local.go_on, told) {
         let about = task.target.about(task.target.cuda(), None);
         let why = format!("the other process did not come to its end: {why}");
         report.results.push(about.impossible(PART, None, true, why));

@@ -10,13 +10,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::probe::failure::StepError;
 use crate::probe::rdma::control::Gone;
-use crate::probe::trouble::Trouble;
 
 /// One thing that a process says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,12 +38,12 @@ pub enum Word {
 
 /// The parent's part: what each child's standard input is to be.
 pub fn pair() -> io::Result<[Stdio; 2]> {
-    let (near, far) = UnixStream::pair()?;
+    let (local, remote) = UnixStream::pair()?;
     let (near_messages, far_messages) = UnixStream::pair()?;
     // What is sent at one end is received at the other.
-    send(&far, &near_messages)?;
-    send(&near, &far_messages)?;
-    Ok([near, far].map(|stream| Stdio::from(OwnedFd::from(stream))))
+    send(&remote, &near_messages)?;
+    send(&local, &far_messages)?;
+    Ok([local, remote].map(|stream| Stdio::from(OwnedFd::from(stream))))
 }
 
 /// A byte that the second socket comes with.
@@ -56,7 +56,12 @@ fn send(over: &UnixStream, stream: &UnixStream) -> io::Result<()> {
     if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    sendmsg(over, &[IoSlice::new(&BYTE)], &mut control, SendFlags::NOSIGNAL)?;
+    sendmsg(
+        over,
+        &[IoSlice::new(&BYTE)],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )?;
     Ok(())
 }
 
@@ -90,18 +95,18 @@ pub struct Way {
     /// What was heard already, and not asked for yet.
     next: Option<Word>,
     messages: Option<UnixStream>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Way {
     /// Over this process's standard input. It waits this long for the other's words, beyond what the other's step takes.
-    pub fn of_this_process(patience: Duration) -> io::Result<Self> {
+    pub fn of_this_process(timeout: Duration) -> io::Result<Self> {
         let lines = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        Self::over(lines, patience)
+        Self::over(lines, timeout)
     }
 
     /// Over a socket over which another one comes first.
-    pub fn over(lines: UnixStream, patience: Duration) -> io::Result<Self> {
+    pub fn over(lines: UnixStream, timeout: Duration) -> io::Result<Self> {
         let messages = receive(&lines)?;
         let (tell, heard) = channel();
         let reading = BufReader::new(lines.try_clone()?);
@@ -119,13 +124,13 @@ impl Way {
             heard,
             next: None,
             messages: Some(messages),
-            patience,
+            timeout,
         })
     }
 
     /// The second socket, once.
-    pub fn messages(&mut self) -> Result<UnixStream, Trouble> {
-        self.messages.take().ok_or(Trouble::OutOfStep)
+    pub fn messages(&mut self) -> Result<UnixStream, StepError> {
+        self.messages.take().ok_or(StepError::OutOfStep)
     }
 
     /// Says something. That nobody hears it is seen by who listens.
@@ -136,34 +141,37 @@ impl Way {
     }
 
     /// Hears what the other one says, whose step may take so long.
-    pub fn hear(&mut self, time: Duration) -> Result<Word, Trouble> {
-        let patience = time + self.patience;
+    pub fn hear(&mut self, time: Duration) -> Result<Word, StepError> {
+        let timeout = time + self.timeout;
         let word = match self.next.take() {
             Some(word) => word,
-            None => self.heard.recv_timeout(patience).map_err(|error| match error {
-                RecvTimeoutError::Timeout => Gone::Silent(patience),
-                RecvTimeoutError::Disconnected => Gone::Ended,
-            })?,
+            None => self
+                .heard
+                .recv_timeout(timeout)
+                .map_err(|error| match error {
+                    RecvTimeoutError::Timeout => Gone::Silent(timeout),
+                    RecvTimeoutError::Disconnected => Gone::Ended,
+                })?,
         };
         match word {
-            Word::Failed(why) => Err(Trouble::Far(why)),
+            Word::Failed(why) => Err(StepError::RemoteEnd(why)),
             word => Ok(word),
         }
     }
 
     /// Hears this, and nothing else.
-    pub fn expect(&mut self, expected: &Word, time: Duration) -> Result<(), Trouble> {
+    pub fn expect(&mut self, expected: &Word, time: Duration) -> Result<(), StepError> {
         match self.hear(time)? {
             word if word == *expected => Ok(()),
-            _ => Err(Trouble::OutOfStep),
+            _ => Err(StepError::OutOfStep),
         }
     }
 
     /// What it says next, without waiting; an error where it has failed or ended.
-    pub fn look(&mut self) -> Result<Option<&Word>, Trouble> {
+    pub fn look(&mut self) -> Result<Option<&Word>, StepError> {
         if self.next.is_none() {
             self.next = match self.heard.try_recv() {
-                Ok(Word::Failed(why)) => return Err(Trouble::Far(why)),
+                Ok(Word::Failed(why)) => return Err(StepError::RemoteEnd(why)),
                 Ok(word) => Some(word),
                 Err(TryRecvError::Empty) => None,
                 Err(TryRecvError::Disconnected) => return Err(Gone::Ended.into()),
@@ -173,10 +181,10 @@ impl Way {
     }
 
     /// Why the other one has failed or ended, if it says so within this time.
-    pub fn last(&mut self, time: Duration) -> Option<Trouble> {
+    pub fn last(&mut self, time: Duration) -> Option<StepError> {
         loop {
             match self.heard.recv_timeout(time) {
-                Ok(Word::Failed(why)) => return Some(Trouble::Far(why)),
+                Ok(Word::Failed(why)) => return Some(StepError::RemoteEnd(why)),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return None,
                 Err(RecvTimeoutError::Disconnected) => return Some(Gone::Ended.into()),
@@ -192,53 +200,77 @@ mod tests {
     const SOON: Duration = Duration::from_secs(20);
 
     fn ways() -> [Way; 2] {
-        let (near, far) = UnixStream::pair().expect("a pair");
+        let (local, remote) = UnixStream::pair().expect("a pair");
         let (one, two) = UnixStream::pair().expect("a pair");
-        send(&far, &one).expect("sent");
-        send(&near, &two).expect("sent");
-        [near, far].map(|stream| Way::over(stream, Duration::ZERO).expect("a way"))
+        send(&remote, &one).expect("sent");
+        send(&local, &two).expect("sent");
+        [local, remote].map(|stream| Way::over(stream, Duration::ZERO).expect("a way"))
     }
 
     #[test]
     fn words_and_the_second_socket_go_both_ways() {
-        let [mut near, mut far] = ways();
-        near.say(&Word::Queues("1/000100".to_owned()));
-        near.say(&Word::Ready);
-        assert_eq!(far.hear(SOON).expect("a word"), Word::Queues("1/000100".to_owned()));
-        far.expect(&Word::Ready, SOON).expect("ready");
-        far.say(&Word::Mark(7));
-        assert!(matches!(near.expect(&Word::Ready, SOON), Err(Trouble::OutOfStep)));
-        let (mut one, mut two) = (near.messages().expect("one"), far.messages().expect("one"));
+        let [mut local, mut remote] = ways();
+        local.say(&Word::Queues("1/000100".to_owned()));
+        local.say(&Word::Ready);
+        assert_eq!(
+            remote.hear(SOON).expect("a word"),
+            Word::Queues("1/000100".to_owned())
+        );
+        remote.expect(&Word::Ready, SOON).expect("ready");
+        remote.say(&Word::Mark(7));
+        assert!(matches!(
+            local.expect(&Word::Ready, SOON),
+            Err(StepError::OutOfStep)
+        ));
+        let (mut one, mut two) = (
+            local.messages().expect("one"),
+            remote.messages().expect("one"),
+        );
         one.write_all(b"x").expect("written");
         drop(one);
         let mut text = String::new();
         io::Read::read_to_string(&mut two, &mut text).expect("read");
         assert_eq!(text, "x");
-        assert!(near.messages().is_err());
+        assert!(local.messages().is_err());
     }
 
     #[test]
     fn who_fails_or_ends_is_heard() {
-        let [mut near, mut far] = ways();
-        assert!(near.look().expect("it is there").is_none());
-        far.say(&Word::Ready);
-        far.say(&Word::Failed("no GPU".to_owned()));
-        near.expect(&Word::Ready, SOON).expect("ready");
-        assert!(matches!(near.hear(SOON), Err(Trouble::Far(why)) if why == "no GPU"));
-        let silent = near.hear(Duration::from_millis(10));
-        assert!(matches!(silent, Err(Trouble::Gone(Gone::Silent(_)))));
-        drop(far);
+        let [mut local, mut remote] = ways();
+        assert!(local.look().expect("it is there").is_none());
+        remote.say(&Word::Ready);
+        remote.say(&Word::Failed("no GPU".to_owned()));
+        local.expect(&Word::Ready, SOON).expect("ready");
+        assert!(matches!(local.hear(SOON), Err(StepError::RemoteEnd(why)) if why == "no GPU"));
+        let silent = local.hear(Duration::from_millis(10));
+        assert!(matches!(silent, Err(StepError::Gone(Gone::Silent(_)))));
+        drop(remote);
         // The reading thread of the other side holds its socket until this side is closed as well.
-        near.lines.shutdown(std::net::Shutdown::Both).expect("closed");
-        assert!(matches!(near.hear(SOON), Err(Trouble::Gone(Gone::Ended))));
-        assert!(matches!(near.last(SOON), Some(Trouble::Gone(Gone::Ended))));
+        local
+            .lines
+            .shutdown(std::net::Shutdown::Both)
+            .expect("closed");
+        assert!(matches!(
+            local.hear(SOON),
+            Err(StepError::Gone(Gone::Ended))
+        ));
+        assert!(matches!(
+            local.last(SOON),
+            Some(StepError::Gone(Gone::Ended))
+        ));
     }
 
     #[test]
     fn what_is_no_word_ends_it_and_what_brings_no_socket_does_not_begin() {
-        let [mut near, mut far] = ways();
-        far.lines.write_all(b"{\"mystery\":1}\n").expect("written");
-        assert!(matches!(near.hear(SOON), Err(Trouble::Gone(Gone::Ended))));
+        let [mut local, mut remote] = ways();
+        remote
+            .lines
+            .write_all(b"{\"mystery\":1}\n")
+            .expect("written");
+        assert!(matches!(
+            local.hear(SOON),
+            Err(StepError::Gone(Gone::Ended))
+        ));
         let (one, mut two) = UnixStream::pair().expect("a pair");
         two.write_all(b"+").expect("written");
         assert!(Way::over(one, SOON).is_err());

@@ -130,7 +130,12 @@ pub fn attempt<'a, M: Serialize + DeserializeOwned + Send + 'static>(
 }
 
 /// The addresses of a name. The resolver has no deadline, so it is asked by a thread that nobody waits for longer.
-fn resolve(host: &str, port: u16, terms: &Conditions<'_>, until: Instant) -> Attempt<Vec<SocketAddr>> {
+fn resolve(
+    host: &str,
+    port: u16,
+    terms: &Conditions<'_>,
+    until: Instant,
+) -> Attempt<Vec<SocketAddr>> {
     let name = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
@@ -148,7 +153,11 @@ fn resolve(host: &str, port: u16, terms: &Conditions<'_>, until: Instant) -> Att
     let asked = name.to_owned();
     let thread = std::thread::Builder::new().spawn(move || {
         // Nobody may listen any more.
-        let _ = tell.send((asked.as_str(), port).to_socket_addrs().map(Iterator::collect));
+        let _ = tell.send(
+            (asked.as_str(), port)
+                .to_socket_addrs()
+                .map(Iterator::collect),
+        );
     });
     if let Err(error) = thread {
         return never(error.to_string());
@@ -165,12 +174,16 @@ fn resolve(host: &str, port: u16, terms: &Conditions<'_>, until: Instant) -> Att
                 };
             }
             // The resolver's own servers may come back.
-            Ok(Err(error)) if error.to_string().contains("Temporary failure") && Instant::now() < until => {
+            Ok(Err(error))
+                if error.to_string().contains("Temporary failure") && Instant::now() < until =>
+            {
                 return Attempt::NotYet(format!("the name has no address yet ({error})"));
             }
             Ok(Err(error)) => return never(error.to_string()),
             Err(RecvTimeoutError::Disconnected) => return never("the resolver failed".to_owned()),
-            Err(RecvTimeoutError::Timeout) if (terms.interrupted)() => return Attempt::Never(Error::Interrupted),
+            Err(RecvTimeoutError::Timeout) if (terms.interrupted)() => {
+                return Attempt::Never(Error::Interrupted);
+            }
             Err(RecvTimeoutError::Timeout) if Instant::now() >= until => {
                 return never("the resolver did not answer in time".to_owned());
             }
@@ -191,10 +204,12 @@ fn attempt_one<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     }
     let left = until.saturating_duration_since(Instant::now());
     // At the deadline it is still tried once.
-    let stream = match TcpStream::connect_timeout(&address, left.clamp(Duration::from_millis(100), ADDRESS)) {
-        Ok(stream) => stream,
-        Err(error) => return Attempt::NotYet(error.to_string()),
-    };
+    let stream =
+        match TcpStream::connect_timeout(&address, left.clamp(Duration::from_millis(100), ADDRESS))
+        {
+            Ok(stream) => stream,
+            Err(error) => return Attempt::NotYet(error.to_string()),
+        };
     // A connection to a free port of this machine can find itself.
     if stream.local_addr().is_ok_and(|local| local == address) {
         return Attempt::NotYet("nobody listens there".to_owned());
@@ -204,7 +219,13 @@ fn attempt_one<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     }
     // A connection that delays small messages is slower, and no worse.
     let _ = stream.set_nodelay(true);
-    let session = match prove(&stream, secret, address, terms, until.min(Instant::now() + ANSWER)) {
+    let session = match prove(
+        &stream,
+        secret,
+        address,
+        terms,
+        until.min(Instant::now() + ANSWER),
+    ) {
         Attempt::Linked(session) => session,
         Attempt::NotYet(why) => return Attempt::NotYet(why),
         Attempt::Never(error) => return Attempt::Never(error),
@@ -249,7 +270,9 @@ fn prove(
         if !readable(stream, left.min(SLICE)) {
             if left.is_zero() {
                 return match handshake.begun() {
-                    [] => Attempt::NotYet("what listens there took the connection, and said nothing".to_owned()),
+                    [] => Attempt::NotYet(
+                        "what listens there took the connection, and said nothing".to_owned(),
+                    ),
                     some => foreign(some),
                 };
             }
@@ -262,13 +285,15 @@ fn prove(
             Ok(0) => return foreign(handshake.begun()),
             Ok(count) => count,
             Err(error) if again(&error) => continue,
-            Err(error) if handshake.begun().is_empty() => return Attempt::NotYet(error.to_string()),
+            Err(error) if handshake.begun().is_empty() => {
+                return Attempt::NotYet(error.to_string());
+            }
             Err(_) => return foreign(handshake.begun()),
         };
         match handshake.received(count) {
             Next::Wait => {}
             Next::Send(bytes) => send(&bytes),
-            Next::Done(_, session) => return Attempt::Linked(session),
+            Next::WorkCompletion(_, session) => return Attempt::Linked(session),
             Next::Rejected(rejection) => {
                 return match rejection {
                     Rejection::Foreign => foreign(handshake.begun()),

@@ -11,7 +11,9 @@ use super::secret::SECRET_VARIABLE;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {why}; ask for another port or an address of this machine")]
+    #[error(
+        "cannot listen on {address}: {why}; ask for another port or an address of this machine"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -29,13 +31,17 @@ pub enum Error {
         rejected: String,
     },
     /// Without a secret, gdr talks to this machine only.
-    #[error("without a secret gdr uses loopback addresses only, and {address} is not one; leave --no-secret out")]
+    #[error(
+        "without a secret gdr uses loopback addresses only, and {address} is not one; leave --no-secret out"
+    )]
     Exposed {
         /// The address.
         address: SocketAddr,
     },
     /// The name of the peer's machine has no address.
-    #[error("the name '{host}' has no address: {why}; check its spelling, or use the address itself")]
+    #[error(
+        "the name '{host}' has no address: {why}; check its spelling, or use the address itself"
+    )]
     Resolve {
         /// The name.
         host: String,
@@ -160,13 +166,17 @@ pub enum Error {
         why: String,
     },
     /// Not two processes.
-    #[error("the launcher started {size} processes, and this is one for two: start two, one on each machine")]
+    #[error(
+        "the launcher started {size} processes, and this is one for two: start two, one on each machine"
+    )]
     Size {
         /// How many there are.
         size: u32,
     },
     /// A process that is neither the first nor the second.
-    #[error("the launcher says this is process {rank}, and there are two, 0 and 1: start two, one on each machine")]
+    #[error(
+        "the launcher says this is process {rank}, and there are two, 0 and 1: start two, one on each machine"
+    )]
     Rank {
         /// Its number.
         rank: u32,

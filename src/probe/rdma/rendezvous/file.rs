@@ -32,7 +32,7 @@ const NOTHING: &str = "-";
 
 /// What the file says, in one line: `host port secret job`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meeting {
+pub struct RendezvousFile {
     /// Where rank 0 is.
     pub host: String,
     /// Its port.
@@ -43,7 +43,7 @@ pub struct Meeting {
     pub job: Option<String>,
 }
 
-impl Meeting {
+impl RendezvousFile {
     /// Reads one; none where it is not whole.
     pub fn parse(text: &str) -> Option<Self> {
         let line = text.strip_suffix('\n')?;
@@ -68,7 +68,10 @@ impl Meeting {
 
     /// As the file has it.
     pub fn text(&self) -> String {
-        let secret = self.secret.as_ref().map_or(NOTHING.to_owned(), Secret::text);
+        let secret = self
+            .secret
+            .as_ref()
+            .map_or(NOTHING.to_owned(), Secret::text);
         let job = self.job.as_deref().unwrap_or(NOTHING);
         format!("{} {} {secret} {job}\n", self.host, self.port)
     }
@@ -77,7 +80,7 @@ impl Meeting {
 /// Meets the other process by a file. Rank 0 listens at `address` on a port that is free; where that is all addresses, it
 /// writes its machine's name into the file. `job` is what the launcher calls this run on both sides, where it calls it
 /// anything. Without a secret that both were given, rank 0 makes one, and the file is for this user alone.
-pub fn meet_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
+pub fn connect_by_file<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     path: &Path,
     (rank, job): (u32, Option<&str>),
     address: IpAddr,
@@ -147,16 +150,17 @@ fn first<'a, M: Serialize + DeserializeOwned + Send + 'static>(
         true => host_name()?,
         false => address.to_string(),
     };
-    let meeting = Meeting {
+    let meeting = RendezvousFile {
         host,
         port: listener.address().port(),
         secret: given.is_none().then_some(secret),
         job,
     };
-    let _written = Written::new(path, meeting.text(), privacy(given)).map_err(|error| Error::File {
-        path: path.to_owned(),
-        why: format!("it cannot be written ({error})"),
-    })?;
+    let _written =
+        Written::new(path, meeting.text(), privacy(given)).map_err(|error| Error::File {
+            path: path.to_owned(),
+            why: format!("it cannot be written ({error})"),
+        })?;
     listener.accept(terms, note).map_err(|error| match error {
         Error::NobodyCame {
             address,
@@ -194,7 +198,8 @@ impl Written {
         let number = random::<8>()?;
         let beside: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
         let beside = format!(".gdr-{beside}");
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&folder, &beside, flags, Mode::RUSR | Mode::WUSR)?;
         let write = || {
             // Before the secret is written.
@@ -220,7 +225,12 @@ impl Written {
 
 impl Drop for Written {
     fn drop(&mut self) {
-        let now = private::read(&self.folder, Path::new(&self.name), Links::Refuse, Privacy::NotNeeded);
+        let now = private::read(
+            &self.folder,
+            Path::new(&self.name),
+            Links::Refuse,
+            Privacy::NotNeeded,
+        );
         if now.is_ok_and(|text| text == self.text) {
             // Ignored: nobody listens at the address in a file that is left.
             let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
@@ -248,15 +258,19 @@ fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
     let mut told = String::new();
     loop {
         let why = match look(path, job, given) {
-            Ok((Meeting { host, port, .. }, secret)) => {
+            Ok((RendezvousFile { host, port, .. }, secret)) => {
                 let until = terms.until.min(Instant::now() + ANSWER);
                 let why = match attempt(&host, port, &secret, terms, until) {
                     Attempt::Linked(link) => return Ok(link),
-                    Attempt::Never(error @ (Error::Interrupted | Error::Protocol { .. })) => return Err(error),
+                    Attempt::Never(error @ (Error::Interrupted | Error::Protocol { .. })) => {
+                        return Err(error);
+                    }
                     Attempt::Never(error) => error.to_string(),
                     Attempt::NotYet(why) => why,
                 };
-                format!("it names {host}:{port}, where this run's other process does not answer ({why})")
+                format!(
+                    "it names {host}:{port}, where this run's other process does not answer ({why})"
+                )
             }
             Err(why) => why,
         };
@@ -275,7 +289,11 @@ fn second<'a, M: Serialize + DeserializeOwned + Send + 'static>(
 }
 
 /// Reads the file: where rank 0 is, and the secret. An error says why the file is not used.
-fn look(path: &Path, job: Option<&str>, given: Option<&Secret>) -> Result<(Meeting, Secret), String> {
+fn look(
+    path: &Path,
+    job: Option<&str>,
+    given: Option<&Secret>,
+) -> Result<(RendezvousFile, Secret), String> {
     let privacy = privacy(given);
     let read = || {
         let (folder, name) = open_directory(path, privacy)?;
@@ -285,7 +303,8 @@ fn look(path: &Path, job: Option<&str>, given: Option<&Secret>) -> Result<(Meeti
         io::ErrorKind::NotFound => "rank 0 has not written it".to_owned(),
         _ => format!("it is not used ({error})"),
     })?;
-    let meeting = Meeting::parse(&text).ok_or("what is in it was not written by this version of gdr")?;
+    let meeting = RendezvousFile::parse(&text)
+        .ok_or("what is in it was not written by this version of gdr")?;
     if let (Some(ours), Some(theirs)) = (job, meeting.job.as_deref())
         && ours != theirs
     {

@@ -56,9 +56,13 @@ impl FrameWriter {
 
     /// The next frame; none where the payload is too long.
     pub fn frame(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
-        let length = u32::try_from(payload.len()).ok().filter(|_| payload.len() <= LONGEST)?;
+        let length = u32::try_from(payload.len())
+            .ok()
+            .filter(|_| payload.len() <= LONGEST)?;
         let length = length.to_be_bytes();
-        let code = code(&self.key, self.number, length, payload).finalize().into_bytes();
+        let code = code(&self.key, self.number, length, payload)
+            .finalize()
+            .into_bytes();
         self.number += 1;
         Some([&length, payload, code.as_slice()].concat())
     }

@@ -75,7 +75,7 @@ pub enum Next {
     /// Send this, then read more.
     Send([u8; MESSAGE]),
     /// The other end proved the secret. A server sends this first; a client sends nothing.
-    Done(Option<[u8; MESSAGE]>, Box<Session>),
+    WorkCompletion(Option<[u8; MESSAGE]>, Box<Session>),
     /// Close the connection.
     Rejected(Rejection),
 }
@@ -134,14 +134,17 @@ impl Incoming {
             let common = head.len().min(bytes.len());
             bytes[..common] == head[..common]
         };
-        let is_no = self.letter != CLIENT_NONCE && self.letter != CLIENT_PROOF && begins(&head(NO)[..4]);
+        let is_no =
+            self.letter != CLIENT_NONCE && self.letter != CLIENT_PROOF && begins(&head(NO)[..4]);
         if !is_no && !begins(&head(self.letter)[..4]) {
             return Err(Rejection::Foreign);
         }
         let Some(number) = bytes.get(4..HEAD) else {
             return Ok(None);
         };
-        let number = number.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+        let number = number
+            .iter()
+            .fold(0, |number, byte| number << 8 | u32::from(*byte));
         if number != PROTOCOL {
             return Err(Rejection::Protocol(number));
         }
@@ -181,7 +184,9 @@ impl Keys {
 
     /// Compares in constant time.
     fn check(&self, label: Label, proof: &[u8; BODY]) -> Result<(), Rejection> {
-        self.mac(label).verify_slice(proof).map_err(|_| Rejection::Secret)
+        self.mac(label)
+            .verify_slice(proof)
+            .map_err(|_| Rejection::Secret)
     }
 
     fn session(&self, sends: Label, receives: Label) -> Box<Session> {
@@ -239,7 +244,7 @@ impl ServerHandshake {
             return Next::Send(message(SERVER_NONCE, &self.keys.server));
         }
         match self.keys.check(Label::ClientProof, &body) {
-            Ok(()) => Next::Done(
+            Ok(()) => Next::WorkCompletion(
                 Some(message(SERVER_PROOF, &self.keys.key(Label::ServerProof))),
                 self.keys.session(Label::ServerFrames, Label::ClientFrames),
             ),
@@ -292,7 +297,10 @@ impl ClientHandshake {
             return Next::Send(message(CLIENT_PROOF, &self.keys.key(Label::ClientProof)));
         }
         match self.keys.check(Label::ServerProof, &body) {
-            Ok(()) => Next::Done(None, self.keys.session(Label::ClientFrames, Label::ServerFrames)),
+            Ok(()) => Next::WorkCompletion(
+                None,
+                self.keys.session(Label::ClientFrames, Label::ServerFrames),
+            ),
             Err(rejection) => Next::Rejected(rejection),
         }
     }
@@ -303,8 +311,14 @@ mod tests {
     use super::*;
 
     fn hex(text: &str) -> Vec<u8> {
-        let digits: Vec<u32> = text.chars().map(|c| c.to_digit(16).expect("a digit")).collect();
-        digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+        let digits: Vec<u32> = text
+            .chars()
+            .map(|c| c.to_digit(16).expect("a digit"))
+            .collect();
+        digits
+            .chunks(2)
+            .map(|pair| (pair[0] << 4 | pair[1]) as u8)
+            .collect()
     }
 
     fn keys() -> Keys {

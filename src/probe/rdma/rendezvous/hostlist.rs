@@ -40,7 +40,9 @@ fn items(list: &str) -> Result<Vec<&str>, String> {
                 items.push(&list[start..at]);
                 start = at + 1;
             }
-            c if c.is_control() => return Err("a control character is no part of a name".to_owned()),
+            c if c.is_control() => {
+                return Err("a control character is no part of a name".to_owned());
+            }
             _ => {}
         }
     }
@@ -90,7 +92,9 @@ fn expand_one(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<(
         let name: String = (fixed.iter().zip(&numbers).zip(&at))
             .flat_map(|((fixed, numbers), at)| [*fixed, numbers[*at].as_str()])
             .collect();
-        *room = room.checked_sub(name.len()).ok_or("its names are too long")?;
+        *room = room
+            .checked_sub(name.len())
+            .ok_or("its names are too long")?;
         names.push(name);
         for place in std::iter::once(last).chain(0..last) {
             at[place] += 1;
@@ -107,7 +111,8 @@ fn expand_one(item: &str, names: &mut Vec<String>, room: &mut usize) -> Result<(
 fn numbers_of(inner: &str) -> Result<Vec<String>, String> {
     let mut numbers = Vec::new();
     for part in inner.split(',') {
-        let Range { from, to, width } = range(part).ok_or_else(|| format!("'{part}' is no number and no range"))?;
+        let Range { from, to, width } =
+            range(part).ok_or_else(|| format!("'{part}' is no number and no range"))?;
         let count = usize::try_from(to - from).map_or(usize::MAX, |count| count.saturating_add(1));
         if numbers.len().saturating_add(count) > MOST {
             return Err(format!("'{part}' brings more than {MOST} names"));
@@ -139,7 +144,10 @@ mod tests {
     #[test]
     fn lists_are_expanded_as_scontrol_does() {
         let known: [(&str, &str); 22] = [
-            ("node[01-04,7],gpu3", "node01 node02 node03 node04 node7 gpu3"),
+            (
+                "node[01-04,7],gpu3",
+                "node01 node02 node03 node04 node7 gpu3",
+            ),
             ("a[0-1]b[0-2]", "a0b0 a0b1 a0b2 a1b0 a1b1 a1b2"),
             (
                 "x[1-2]y[1-2]z[1-2]",

@@ -74,21 +74,26 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
             Ok(payload) => payload,
             Err(why) => return Err(self.saw(Error::Unsendable { why })),
         };
-        if let Some(error) = self.trouble() {
+        if let Some(error) = self.failure() {
             return Err(error);
         }
         if self.shared.state().done {
             return Err(self.saw(Error::PeerDone { peer: self.peer }));
         }
         let go_on = || !(self.interrupted)() && self.shared.state().ending.is_none();
-        let Err(error) = self.shared.write(&payload, Instant::now() + SILENCE, &go_on) else {
+        let Err(error) = self
+            .shared
+            .write(&payload, Instant::now() + SILENCE, &go_on)
+        else {
             return Ok(());
         };
         if (self.interrupted)() {
             return Err(self.interrupt());
         }
         // What the other side said before it went is a better reason than a broken pipe.
-        self.wait_until(Instant::now() + FAREWELL, |state| state.ending.is_some() || state.over);
+        self.wait_until(Instant::now() + FAREWELL, |state| {
+            state.ending.is_some() || state.over
+        });
         let peer = self.peer;
         let (ending, done) = {
             let state = self.shared.state();
@@ -150,7 +155,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
 
     /// Why there is no going on, if so: the other side failed or is gone, or somebody asked to stop. Messages that came
     /// before can still be received. An other side that is done is no trouble until something is wanted of it.
-    pub fn trouble(&self) -> Option<Error> {
+    pub fn failure(&self) -> Option<Error> {
         let ending = self.shared.state().ending.clone();
         match ending {
             Some(error) => Some(self.saw(error)),
@@ -167,7 +172,7 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
     /// This side is done: tells the other one, and waits a moment until it knows. An error says how the other side ended
     /// before that.
     pub fn bye(mut self) -> Result<(), Error> {
-        if let Some(error) = self.trouble() {
+        if let Some(error) = self.failure() {
             return Err(error);
         }
         self.part(&Envelope::Bye);
@@ -186,7 +191,8 @@ impl<'a, M: Serialize + DeserializeOwned + Send + 'static> Link<'a, M> {
     /// Somebody asked to stop: the other side is told at once.
     fn interrupt(&self) -> Error {
         self.shared.end(Error::Interrupted);
-        self.shared.last_words(&failed(&to_the_other_side(&Error::Interrupted)));
+        self.shared
+            .last_words(&failed(&to_the_other_side(&Error::Interrupted)));
         self.saw(Error::Interrupted)
     }
 

@@ -121,7 +121,9 @@ impl Listener {
                     Heard::Gone => drop(pending.remove(at)),
                     Heard::Rejected(why) => rejected.add(pending[at].address, why),
                     Heard::Peer(session) => {
-                        let Pending { stream, address, .. } = pending.remove(at);
+                        let Pending {
+                            stream, address, ..
+                        } = pending.remove(at);
                         return Link::new(stream, address, *session, terms);
                     }
                 }
@@ -184,9 +186,17 @@ impl Listener {
 /// The client whose place a new one takes: one that was rejected, else one that has sent nothing, else one of the address with
 /// the most places, the oldest first. So one machine that opens many connections loses its own places only.
 fn choose_evicted(pending: &[Pending]) -> usize {
-    let from = |ip: IpAddr| pending.iter().filter(|other| other.address.ip() == ip).count();
+    let from = |ip: IpAddr| {
+        pending
+            .iter()
+            .filter(|other| other.address.ip() == ip)
+            .count()
+    };
     let rank = |pending: &Pending| {
-        let has_begun = pending.handshake.as_ref().is_some_and(ServerHandshake::has_begun);
+        let has_begun = pending
+            .handshake
+            .as_ref()
+            .is_some_and(ServerHandshake::has_begun);
         (
             pending.handshake.is_none(),
             !has_begun,
@@ -218,10 +228,12 @@ impl Pending {
                     true => Heard::Waiting,
                     false => self.reject(UNSENT.to_owned()),
                 },
-                Next::Done(bytes, session) => match bytes.is_none_or(|bytes| self.send(&bytes)) {
-                    true => Heard::Peer(session),
-                    false => self.reject(UNSENT.to_owned()),
-                },
+                Next::WorkCompletion(bytes, session) => {
+                    match bytes.is_none_or(|bytes| self.send(&bytes)) {
+                        true => Heard::Peer(session),
+                        false => self.reject(UNSENT.to_owned()),
+                    }
+                }
                 Next::Rejected(rejection) => {
                     let why = describe(rejection, handshake.begun());
                     self.reject(why)
@@ -282,12 +294,15 @@ impl Rejected {
 
     fn report(&mut self, note: &mut dyn FnMut(String)) {
         let is_time = self.at.is_none_or(|at| at.elapsed() >= REPORTS);
-        let (Some((address, why)), true) = (&self.last, self.count > self.reported && is_time) else {
+        let (Some((address, why)), true) = (&self.last, self.count > self.reported && is_time)
+        else {
             return;
         };
         note(match self.count - self.reported {
             1 => format!("still listening; rejected {address}: {why}"),
-            more => format!("still listening; rejected {more} connections, the last from {address}: {why}"),
+            more => format!(
+                "still listening; rejected {more} connections, the last from {address}: {why}"
+            ),
         });
         self.reported = self.count;
         self.at = Some(Instant::now());

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::Conditions;
 use super::connect::connect;
 use super::error::Error;
-use super::file::meet_by_file;
+use super::file::connect_by_file;
 use super::link::Link;
 use super::listen::listen;
 use super::place::Place;
@@ -34,8 +34,8 @@ pub fn meet<'a, M: Serialize + DeserializeOwned + Send + 'static>(
             _ => connect(host, port, secret, terms, note),
         };
     }
-    let default = place.meeting_file();
+    let default = place.rendezvous_file();
     let path = file.unwrap_or(&default);
     let job = place.job.as_deref();
-    meet_by_file(path, (place.rank, job), address, given, terms, note)
+    connect_by_file(path, (place.rank, job), address, given, terms, note)
 }

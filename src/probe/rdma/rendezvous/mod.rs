@@ -26,9 +26,11 @@ mod wire;
 
 pub use connect::connect;
 pub use error::Error;
-pub use file::{Meeting, host_name, meet_by_file};
+pub use file::{RendezvousFile, connect_by_file, host_name};
 pub use frames::{FrameError, FrameReader, FrameWriter, LONGEST};
-pub use handshake::{ClientHandshake, MESSAGE, Next, PROTOCOL, Rejection, ServerHandshake, Session};
+pub use handshake::{
+    ClientHandshake, MESSAGE, Next, PROTOCOL, Rejection, ServerHandshake, Session,
+};
 pub use hostlist::expand;
 pub use link::Link;
 pub use listen::{Listener, listen};

@@ -53,7 +53,7 @@ pub struct Place {
 
 impl Place {
     /// The file to meet by where none is named: in the directory that both were started in, which most clusters share.
-    pub fn meeting_file(&self) -> PathBuf {
+    pub fn rendezvous_file(&self) -> PathBuf {
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || c == '-' || c == '.' {
                 c
@@ -159,7 +159,8 @@ fn of_slurm(variables: Variables<'_>) -> Result<Option<Place>, Error> {
         Ok(None) => number::<u64>(variables, old),
         known => known,
     };
-    let Some(step) = either("SLURM_STEP_ID", "SLURM_STEPID")?.filter(|step| *step < FIRST_OWN_STEP) else {
+    let Some(step) = either("SLURM_STEP_ID", "SLURM_STEPID")?.filter(|step| *step < FIRST_OWN_STEP)
+    else {
         return Ok(None);
     };
     let job = either("SLURM_JOB_ID", "SLURM_JOBID")?;
@@ -186,7 +187,11 @@ fn host_of_first(variables: Variables<'_>, rank: u32) -> Result<Option<String>, 
     if rank == 0 && own.is_some() {
         return Ok(own);
     }
-    for variable in ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"] {
+    for variable in [
+        "SLURM_STEP_NODELIST",
+        "SLURM_JOB_NODELIST",
+        "SLURM_NODELIST",
+    ] {
         if let Some(value) = text(variables, variable) {
             return match hostlist::expand(&value) {
                 Ok(names) => Ok(names.into_iter().next()),
@@ -220,7 +225,10 @@ fn text(variables: Variables<'_>, variable: &str) -> Option<String> {
 }
 
 /// The number that a variable says.
-fn number<N: std::str::FromStr>(variables: Variables<'_>, variable: &str) -> Result<Option<N>, Error> {
+fn number<N: std::str::FromStr>(
+    variables: Variables<'_>,
+    variable: &str,
+) -> Result<Option<N>, Error> {
     let Some(value) = text(variables, variable) else {
         return Ok(None);
     };
@@ -282,15 +290,28 @@ mod tests {
             ..place(Launcher::Slurm, 1, Some(2))
         };
         assert_eq!(of(&SRUN), Ok(Some(expected.clone())));
-        let first = of(&srun(&[("SLURM_PROCID", "0"), ("SLURMD_NODENAME", "gnode20")]));
-        assert_eq!(first, Ok(Some(Place { rank: 0, ..expected })));
+        let first = of(&srun(&[
+            ("SLURM_PROCID", "0"),
+            ("SLURMD_NODENAME", "gnode20"),
+        ]));
+        assert_eq!(
+            first,
+            Ok(Some(Place {
+                rank: 0,
+                ..expected
+            }))
+        );
         assert_eq!(of(&[]), Ok(None));
     }
 
     #[test]
     fn the_nodes_of_the_job_stand_in_for_those_of_the_step() {
-        let host = |variables: &[(&str, &str)]| of(variables).expect("a place").expect("a place").host;
-        assert_eq!(host(&srun(&[("SLURM_STEP_NODELIST", "")])).as_deref(), Some("gnode10"));
+        let host =
+            |variables: &[(&str, &str)]| of(variables).expect("a place").expect("a place").host;
+        assert_eq!(
+            host(&srun(&[("SLURM_STEP_NODELIST", "")])).as_deref(),
+            Some("gnode10")
+        );
         let old = [
             ("SLURM_PROCID", "1"),
             ("SLURM_NTASKS", "2"),
@@ -303,13 +324,21 @@ mod tests {
             assert_eq!(host(&arbitrary), None, "neither waits for the other");
         }
         let wrong = of(&srun(&[("SLURM_STEP_NODELIST", "a[7-")])).expect_err("no list");
-        assert!(wrong.to_string().contains("SLURM_STEP_NODELIST says 'a[7-'"), "{wrong}");
+        assert!(
+            wrong
+                .to_string()
+                .contains("SLURM_STEP_NODELIST says 'a[7-'"),
+            "{wrong}"
+        );
     }
 
     #[test]
     fn a_batch_script_and_an_interactive_shell_are_no_tasks() {
         for step in ["", "4294967291", "4294967290"] {
-            assert_eq!(of(&srun(&[("SLURM_STEP_ID", step), ("SLURM_PROCID", "0")])), Ok(None));
+            assert_eq!(
+                of(&srun(&[("SLURM_STEP_ID", step), ("SLURM_PROCID", "0")])),
+                Ok(None)
+            );
         }
     }
 
@@ -358,7 +387,10 @@ mod tests {
         assert_eq!((found.launcher, found.host), (Launcher::OpenMpi, None));
         for said in [
             &[("PMI_RANK", "1"), ("PMI_SIZE", "2")][..],
-            &[("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "slurm.pmix.200505.3")],
+            &[
+                ("PMIX_RANK", "1"),
+                ("PMIX_NAMESPACE", "slurm.pmix.200505.3"),
+            ],
         ] {
             let found = of(&srun(said)).expect("a place").expect("a place");
             assert_eq!(

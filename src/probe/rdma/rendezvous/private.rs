@@ -36,7 +36,12 @@ pub enum Privacy {
 }
 
 /// Reads a file, relative to an open directory.
-pub fn read(directory: impl AsFd, path: &Path, links: Links, privacy: Privacy) -> io::Result<String> {
+pub fn read(
+    directory: impl AsFd,
+    path: &Path,
+    links: Links,
+    privacy: Privacy,
+) -> io::Result<String> {
     let nofollow = match links {
         Links::Follow => OFlags::empty(),
         Links::Refuse => OFlags::NOFOLLOW,
@@ -45,7 +50,9 @@ pub fn read(directory: impl AsFd, path: &Path, links: Links, privacy: Privacy) -
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | nofollow;
     let file = match rustix::fs::openat(directory, path, flags, Mode::empty()) {
         Err(rustix::io::Errno::LOOP) if links == Links::Refuse => {
-            return Err(io::Error::other("it is a symbolic link, which is not followed"));
+            return Err(io::Error::other(
+                "it is a symbolic link, which is not followed",
+            ));
         }
         opened => opened?,
     };

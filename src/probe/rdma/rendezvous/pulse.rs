@@ -107,7 +107,12 @@ impl<M> Shared<M> {
     }
 
     /// Writes a payload as a frame; `go_on` is asked while the other side takes nothing.
-    pub fn write(&self, payload: &[u8], until: Instant, go_on: &dyn Fn() -> bool) -> io::Result<()> {
+    pub fn write(
+        &self,
+        payload: &[u8],
+        until: Instant,
+        go_on: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.write_with(writing, payload, until, go_on)
     }
@@ -159,7 +164,8 @@ impl<M> Shared<M> {
         }
         if let Some(frame) = writing.frames.frame(&payload) {
             // What ended the connection is read.
-            writing.cut = write_all(&self.stream, &frame, Instant::now() + LAST_WORDS, &|| true).is_err();
+            writing.cut =
+                write_all(&self.stream, &frame, Instant::now() + LAST_WORDS, &|| true).is_err();
         }
     }
 }
@@ -197,7 +203,9 @@ impl<M: DeserializeOwned> Shared<M> {
                     }
                 }
                 Ok(None) => break,
-                Err(FrameError::TooLong) => return self.nonsense("a frame that is longer than frames are"),
+                Err(FrameError::TooLong) => {
+                    return self.nonsense("a frame that is longer than frames are");
+                }
                 Err(FrameError::Forged) => {
                     self.end(Error::Forged { peer: self.peer });
                     return Turn::Over;
@@ -221,8 +229,8 @@ impl<M: DeserializeOwned> Shared<M> {
             .min(*heard + SILENCE)
             .saturating_duration_since(Instant::now());
         // A process that was stopped for a while reads what came meanwhile before it says that nothing came.
-        let ready =
-            readable(&self.stream, wake) || (heard.elapsed() >= SILENCE && readable(&self.stream, Duration::ZERO));
+        let ready = readable(&self.stream, wake)
+            || (heard.elapsed() >= SILENCE && readable(&self.stream, Duration::ZERO));
         if !ready {
             if heard.elapsed() < SILENCE {
                 return Turn::Go;
@@ -252,7 +260,9 @@ impl<M: DeserializeOwned> Shared<M> {
             Envelope::Alive => Turn::Go,
             Envelope::Message(message) => {
                 let mut state = self.state();
-                if state.waiting.len() >= WAITING || state.waiting_bytes + text.len() > WAITING_BYTES {
+                if state.waiting.len() >= WAITING
+                    || state.waiting_bytes + text.len() > WAITING_BYTES
+                {
                     drop(state);
                     return self.nonsense("more messages than this side was to receive");
                 }
@@ -303,11 +313,17 @@ impl<M: DeserializeOwned> Shared<M> {
 /// What the other side is told of an error of this one.
 pub fn to_the_other_side(error: &Error) -> String {
     match error {
-        Error::Interrupted => "it was interrupted (Ctrl-C, or a signal that means the same)".to_owned(),
+        Error::Interrupted => {
+            "it was interrupted (Ctrl-C, or a signal that means the same)".to_owned()
+        }
         Error::PeerGone { why, .. } => format!("this side was gone: {why}"),
-        Error::Nonsense { quote, .. } => format!("it does not understand what this side sent: {quote}"),
+        Error::Nonsense { quote, .. } => {
+            format!("it does not understand what this side sent: {quote}")
+        }
         Error::Forged { .. } => "it received a frame that this side did not send".to_owned(),
-        Error::TimedOut { .. } => "it waited for a message of this side until its deadline".to_owned(),
+        Error::TimedOut { .. } => {
+            "it waited for a message of this side until its deadline".to_owned()
+        }
         other => other.to_string(),
     }
 }

@@ -74,10 +74,13 @@ impl Secret {
 
     /// Reads one from a file that only its owner may read.
     pub fn from_file(path: &Path) -> Result<Self, SecretError> {
-        let text = private::read(CWD, path, Links::Follow, Privacy::Required).map_err(|source| SecretError::File {
-            path: path.to_owned(),
-            source,
-        })?;
+        let text =
+            private::read(CWD, path, Links::Follow, Privacy::Required).map_err(|source| {
+                SecretError::File {
+                    path: path.to_owned(),
+                    source,
+                }
+            })?;
         Self::parse(text.trim()).ok_or_else(|| SecretError::Format {
             source_name: format!("the file {}", path.display()),
         })
@@ -85,7 +88,8 @@ impl Secret {
 
     /// Reads one from [`SECRET_VARIABLE`], where that is set.
     pub fn from_environment() -> Result<Option<Self>, SecretError> {
-        let Some(value) = std::env::var_os(SECRET_VARIABLE).filter(|value| !value.is_empty()) else {
+        let Some(value) = std::env::var_os(SECRET_VARIABLE).filter(|value| !value.is_empty())
+        else {
             return Ok(None);
         };
         let secret = value.to_str().and_then(|text| Self::parse(text.trim()));
@@ -108,6 +112,10 @@ impl Secret {
 /// Debug output does not contain the secret.
 impl fmt::Debug for Secret {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(if self.is_none() { "Secret(none)" } else { "Secret(…)" })
+        out.write_str(if self.is_none() {
+            "Secret(none)"
+        } else {
+            "Secret(…)"
+        })
     }
 }

@@ -14,7 +14,10 @@ pub fn again(error: &io::Error) -> bool {
 
 /// Waits until there is something to read, or an end.
 pub fn readable(stream: &TcpStream, wait: Duration) -> bool {
-    any_ready(&mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)], wait)
+    any_ready(
+        &mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN)],
+        wait,
+    )
 }
 
 /// Whether a little can be written at once.
@@ -33,7 +36,12 @@ pub fn any_ready(descriptors: &mut [PollFd<'_>], wait: Duration) -> bool {
 }
 
 /// Writes all of it to a stream that does not block.
-pub fn write_all(mut stream: &TcpStream, mut bytes: &[u8], until: Instant, go_on: &dyn Fn() -> bool) -> io::Result<()> {
+pub fn write_all(
+    mut stream: &TcpStream,
+    mut bytes: &[u8],
+    until: Instant,
+    go_on: &dyn Fn() -> bool,
+) -> io::Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -45,7 +53,10 @@ pub fn write_all(mut stream: &TcpStream, mut bytes: &[u8], until: Instant, go_on
                 let slice = until
                     .saturating_duration_since(Instant::now())
                     .min(Duration::from_millis(100));
-                any_ready(&mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::OUT)], slice);
+                any_ready(
+                    &mut [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::OUT)],
+                    slice,
+                );
             }
             Err(error) => return Err(error),
         }

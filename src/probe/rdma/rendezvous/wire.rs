@@ -28,7 +28,8 @@ pub enum Envelope<M> {
 impl<M: Serialize> Envelope<M> {
     /// As the payload of a frame; an error says why there is none.
     pub fn payload(&self) -> Result<Vec<u8>, String> {
-        let payload = serde_json::to_vec(self).map_err(|error| format!("it cannot be written as JSON ({error})"))?;
+        let payload = serde_json::to_vec(self)
+            .map_err(|error| format!("it cannot be written as JSON ({error})"))?;
         match payload.len() {
             ..=LONGEST => Ok(payload),
             more => Err(format!("it has {more} bytes, and {LONGEST} are the most")),
@@ -72,9 +73,9 @@ pub fn protocol_of(bytes: &[u8]) -> Option<&'static str> {
         [b'S', b'S', b'H', b'-', ..] => "an ssh server or client",
         [0x16, 0x03, ..] => "TLS",
         [b'H', b'T', b'T', b'P', b'/', ..] => "a web server",
-        [b'G', b'E', b'T', b' ', ..] | [b'P', b'O', b'S', b'T', b' ', ..] | [b'H', b'E', b'A', b'D', b' ', ..] => {
-            "a web client"
-        }
+        [b'G', b'E', b'T', b' ', ..]
+        | [b'P', b'O', b'S', b'T', b' ', ..]
+        | [b'H', b'E', b'A', b'D', b' ', ..] => "a web client",
         _ => return None,
     })
 }

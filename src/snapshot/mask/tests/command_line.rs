@@ -21,7 +21,10 @@ fn what_tells_of_the_machine_stays() {
 #[test]
 fn what_anybody_may_write_goes() {
     for (text, want) in [
-        ("ip=10.0.0.5::10.0.0.1:255.255.255.0:gpu7:eth0:off ro", "ip=masked ro"),
+        (
+            "ip=10.0.0.5::10.0.0.1:255.255.255.0:gpu7:eth0:off ro",
+            "ip=masked ro",
+        ),
         (
             "inst.ks=nfs:boot7:/x inst.syslog=log9:514 ntp=clock1",
             "inst.ks=masked inst.syslog=masked ntp=masked",
@@ -30,7 +33,10 @@ fn what_anybody_may_write_goes() {
             "netroot=iscsi:store2::::iqn.1993-08.org.x:1 netroot=nbd:store2:x",
             "netroot=masked netroot=masked",
         ),
-        ("ds=nocloud;h=gpu7;i=i-0abc123 i=i-0abc123", "ds=masked i=masked"),
+        (
+            "ds=nocloud;h=gpu7;i=i-0abc123 i=i-0abc123",
+            "ds=masked i=masked",
+        ),
         (
             "ip_10.4.4.4 ens1f0_10.6.6.6=1 x=10.5.5.5.eth0 ens1f0_10.6.6.6",
             "masked masked=1 x=masked masked",

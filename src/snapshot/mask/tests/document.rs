@@ -58,7 +58,10 @@ fn rich() -> Snapshot {
             "/proc/driver/nvidia/gpus/0000:1a:00.0/information",
             "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-8f2c1a44-9d3e-11ee-b962-0242ac120002\nBus Location: \t 0000:1a:00.0\nVideo BIOS: \t 96.00.89.00.01\n",
         ),
-        ("/sys/class/infiniband/mlx5_0/node_guid", "9803:9b03:0067:ab12\n"),
+        (
+            "/sys/class/infiniband/mlx5_0/node_guid",
+            "9803:9b03:0067:ab12\n",
+        ),
         ("/sys/class/infiniband/mlx5_0/node_desc", "node17 HCA-1\n"),
         ("/sys/class/infiniband/mlx5_0/fw_ver", "28.39.2048\n"),
         (
@@ -69,7 +72,10 @@ fn rich() -> Snapshot {
             "/sys/class/infiniband/mlx5_0/ports/1/gids/1",
             "0000:0000:0000:0000:0000:ffff:0a14:1e28\n",
         ),
-        ("/sys/class/net/enxac1f6b123456/address", "ac:1f:6b:12:34:56\n"),
+        (
+            "/sys/class/net/enxac1f6b123456/address",
+            "ac:1f:6b:12:34:56\n",
+        ),
         ("/sys/block/nvme0n1/wwid", "eui.0025385b71b00f5d\n"),
         ("/sys/class/nvme/nvme0/serial", "S64DNX0R123456\n"),
         (
@@ -108,7 +114,10 @@ fn rich() -> Snapshot {
 
 /// A document as one text: bytes as the characters they are.
 fn all_of(snapshot: &Snapshot) -> String {
-    let bytes = snapshot.files.values().filter_map(|recorded| recorded.bytes.as_ref());
+    let bytes = snapshot
+        .files
+        .values()
+        .filter_map(|recorded| recorded.bytes.as_ref());
     let bytes: String = bytes
         .map(|Hex(bytes)| String::from_utf8_lossy(bytes).into_owned())
         .collect();
@@ -158,9 +167,16 @@ fn one_original_has_one_replacement() {
     let uuid = "00000000-0000-0000-0000-00000000000";
     let of_board = text_of(&snapshot, "/sys/class/dmi/id/product_uuid").trim();
     assert!(of_board.starts_with(uuid), "{of_board}");
-    let gpu = text_of(&snapshot, "/proc/driver/nvidia/gpus/0000:1a:00.0/information");
+    let gpu = text_of(
+        &snapshot,
+        "/proc/driver/nvidia/gpus/0000:1a:00.0/information",
+    );
     assert!(gpu.contains(&format!("GPU-{of_board}")), "{gpu}");
-    assert!(snapshot.files.contains_key("/sys/class/net/enx020000000001/address"));
+    assert!(
+        snapshot
+            .files
+            .contains_key("/sys/class/net/enx020000000001/address")
+    );
     assert_eq!(
         text_of(&snapshot, "/sys/class/net/enx020000000001/address"),
         "02:00:00:00:00:01\n"
@@ -168,15 +184,16 @@ fn one_original_has_one_replacement() {
     let log = text_of(&snapshot, "/var/log/x");
     let host = snapshot.host.name.as_deref().expect("a name");
     assert!(
-        log.starts_with(&format!("maskeduser1: {host} has 2001:db8::1, serial MASKED")),
+        log.starts_with(&format!(
+            "maskeduser1: {host} has 2001:db8::1, serial MASKED"
+        )),
         "{log}"
     );
 }
 
 #[test]
 fn a_large_text_takes_its_time_and_no_more() {
-    let line =
-        "Nov 21 10:15:00 node17 kernel: nvidia 0000:1a:00.0: ac:1f:6b:12:34:56 at 10.20.30.40 deadbeef:: aaaa:bbbb\n";
+    let line = "Nov 21 10:15:00 node17 kernel: nvidia 0000:1a:00.0: ac:1f:6b:12:34:56 at 10.20.30.40 deadbeef:: aaaa:bbbb\n";
     let lines = 2 << 20;
     let mut snapshot = with_text("/var/log/x", &line.repeat(lines / line.len()));
     snapshot
@@ -188,7 +205,10 @@ fn a_large_text_takes_its_time_and_no_more() {
     let begin = Instant::now();
     mask(&mut snapshot, &known());
     let took = begin.elapsed();
-    assert!(took < Duration::from_secs(100), "{took:?}: it is no longer linear");
+    assert!(
+        took < Duration::from_secs(100),
+        "{took:?}: it is no longer linear"
+    );
 }
 
 /// Many short candidates in one long word, many names, many signs.
@@ -203,14 +223,20 @@ fn hostile_texts_take_their_time_and_no_more() {
         repeated("iqn.1993-08.0123456789ab."),
         repeated("serial=ab1"),
         repeated("nvme.0123-"),
-        (0..size / 20).map(|n| format!("serial=S{n:09}\n")).collect(),
+        (0..size / 20)
+            .map(|n| format!("serial=S{n:09}\n"))
+            .collect(),
     ] {
         for path in ["/proc/cmdline", "/var/log/x"] {
             let mut snapshot = with_text(path, &text);
             let begin = Instant::now();
             mask(&mut snapshot, &known());
             let took = begin.elapsed();
-            assert!(took < Duration::from_secs(25), "{:.40} in {path}: {took:?}", text);
+            assert!(
+                took < Duration::from_secs(25),
+                "{:.40} in {path}: {took:?}",
+                text
+            );
         }
     }
 }

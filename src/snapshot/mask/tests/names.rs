@@ -12,7 +12,9 @@ fn a_volume_group_is_no_word_of_the_kernels() {
             ..Recorded::default()
         },
     );
-    snapshot.files.extend(with_text("/some/file", "on node17").files);
+    snapshot
+        .files
+        .extend(with_text("/some/file", "on node17").files);
     mask(&mut snapshot, &known());
     assert_eq!(text_of(&snapshot, "/some/file"), "on maskedhost1");
     let names = snapshot.files["/dev"].names.clone().expect("names");
@@ -25,7 +27,10 @@ fn a_name_that_stands_in_one_file_is_no_name_in_another() {
     let line = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (build@open)\n";
     let mut snapshot = with_text("/proc/driver/nvidia/version", line);
     let others = [
-        ("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"),
+        (
+            "/sys/class/infiniband/mlx5_0/ports/1/link_layer",
+            "InfiniBand\n",
+        ),
         ("/sys/kernel/iommu_groups/1/type", "identity\n"),
         ("/x", "mail identity@site.edu /home/release/x\n"),
     ];
@@ -48,7 +53,15 @@ fn a_name_that_stands_in_one_file_is_no_name_in_another() {
 
 #[test]
 fn a_host_that_is_called_as_a_word_that_gdr_compares() {
-    for word in ["open", "kernel", "identity", "active", "infiniband", "pt", "Module"] {
+    for word in [
+        "open",
+        "kernel",
+        "identity",
+        "active",
+        "infiniband",
+        "pt",
+        "Module",
+    ] {
         let mut snapshot = with_text("/sys/x/state", &format!("4: {word}\n"));
         snapshot.host.name = Some(word.to_owned());
         mask(&mut snapshot, &known());
@@ -67,7 +80,10 @@ fn a_host_that_is_a_number() {
     snapshot.host.name = Some("4711".to_owned());
     mask(&mut snapshot, &known());
     assert_eq!(snapshot.host.name.as_deref(), Some("maskedhost1"));
-    assert_eq!(text_of(&snapshot, "/proc/sys/kernel/hostname"), "maskedhost1\n");
+    assert_eq!(
+        text_of(&snapshot, "/proc/sys/kernel/hostname"),
+        "maskedhost1\n"
+    );
     assert_eq!(
         text_of(&snapshot, "/sys/class/infiniband/mlx5_0/node_desc"),
         "maskedhost1 HCA-1"
@@ -93,7 +109,8 @@ fn where_a_machine_lies_is_no_part_of_it() {
 
 #[test]
 fn addresses_that_machines_do_have_are_masked_unless_the_document_is() {
-    let text = "198.18.0.9 240.0.0.7 02:00:00:00:00:09 0x0200000000000009 node_guid 0200:0000:0000:0009";
+    let text =
+        "198.18.0.9 240.0.0.7 02:00:00:00:00:09 0x0200000000000009 node_guid 0200:0000:0000:0009";
     let mut snapshot = with_text("/x", text);
     snapshot.masked = true;
     mask(&mut snapshot, &known());
@@ -111,9 +128,13 @@ fn devices_that_bear_their_guid_are_one_name_everywhere() {
         &format!("{class}/rocex525400c0fe123455/node_guid"),
         "5254:00c0:fe12:3455\n",
     );
-    snapshot
-        .files
-        .extend(with_text("/sys/class/infiniband_verbs/uverbs0/ibdev", "rocex525400c0fe123455\n").files);
+    snapshot.files.extend(
+        with_text(
+            "/sys/class/infiniband_verbs/uverbs0/ibdev",
+            "rocex525400c0fe123455\n",
+        )
+        .files,
+    );
     snapshot.files.insert(
         class.to_owned(),
         Recorded {
@@ -140,7 +161,11 @@ fn modprobe_keeps_its_directives_and_loses_who_wrote_them() {
     let text = "# gdr: line 2\ninstall nvidia /opt/acme/load --from node17\n# gdr: line 3\noptions nvidia NVreg_RegistryDwords=A=1\n";
     let image = crate::model::Initramfs {
         path: "/boot/initrd.img-6.8.0".to_owned(),
-        directives: crate::kmod::directives("/boot/initrd.img-6.8.0: etc/modprobe.d/node17.conf", text).expect("few"),
+        directives: crate::kmod::directives(
+            "/boot/initrd.img-6.8.0: etc/modprobe.d/node17.conf",
+            text,
+        )
+        .expect("few"),
         ..crate::model::Initramfs::default()
     };
     let mut snapshot = with_text(path, text);
@@ -153,7 +178,10 @@ fn modprobe_keeps_its_directives_and_loses_who_wrote_them() {
         .extend(with_text("/boot/initramfs-6.8.0.img", "acme's own").files);
     mask(&mut snapshot, &known());
     let document = serde_json::to_string(&snapshot).expect("JSON");
-    assert!(!document.contains("acme") && !document.contains("node17"), "{document}");
+    assert!(
+        !document.contains("acme") && !document.contains("node17"),
+        "{document}"
+    );
     let kept = text_of(&snapshot, "/etc/modprobe.d/maskedhost1.conf");
     assert!(
         kept.contains("install nvidia masked masked masked") && kept.contains("A=1"),

@@ -41,7 +41,10 @@ fn disabled(parameters: &str) -> bool {
             entry.split_once('=').is_some_and(|(key, value)| {
                 let value = value.trim();
                 key.trim().eq_ignore_ascii_case(KEY)
-                    && !value.trim_start_matches("0x").trim_start_matches('0').is_empty()
+                    && !value
+                        .trim_start_matches("0x")
+                        .trim_start_matches('0')
+                        .is_empty()
             })
         })
 }
@@ -52,7 +55,9 @@ mod tests {
 
     #[test]
     fn the_key_makes_mappings_uncached() {
-        let text = |words: &str| format!("ResmanDebugLevel: 4294967295\nRegistryDwords: \"{words}\"\nRmMsg: \"\"\n");
+        let text = |words: &str| {
+            format!("ResmanDebugLevel: 4294967295\nRegistryDwords: \"{words}\"\nRmMsg: \"\"\n")
+        };
         let type_of = |words| decide(&text(words), "580.159.04", false);
         assert_eq!(type_of(""), MappingType::WriteCombining);
         assert_eq!(type_of("RmForceDisableIomapWC=1"), MappingType::Device);
@@ -60,7 +65,10 @@ mod tests {
             type_of("RMForceStaticBar1=1;RmForceDisableIomapWC=0x1;PeerMappingOverride=1"),
             MappingType::Device
         );
-        assert_eq!(type_of("RmForceDisableIomapWC=0"), MappingType::WriteCombining);
+        assert_eq!(
+            type_of("RmForceDisableIomapWC=0"),
+            MappingType::WriteCombining
+        );
         assert_eq!(decide("", "", false), MappingType::WriteCombining);
     }
 

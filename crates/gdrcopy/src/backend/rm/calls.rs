@@ -10,24 +10,24 @@ use crate::vma::Vma;
 
 /// Why a call failed: the system refused it, or RM answered with a status.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum RmError {
     System(io::Error),
     Status(Status),
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for RmError {
     fn from(error: io::Error) -> Self {
         Self::System(error)
     }
 }
 
-impl From<Status> for Refusal {
+impl From<Status> for RmError {
     fn from(status: Status) -> Self {
         Self::Status(status)
     }
 }
 
-pub(crate) type Answer<T> = Result<T, Refusal>;
+pub(crate) type Answer<T> = Result<T, RmError>;
 
 /// One GPU of the machine, as RM lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,10 +85,23 @@ pub(crate) trait Calls: Debug + Send + Sync {
     /// Whether all of the GPU's memory stands in BAR1, so that a mapping takes nothing of it.
     fn static_bar1(&self, caller: Caller<'_>, subdevice: u32) -> Answer<bool>;
 
-    fn duplicate(&self, caller: Caller<'_>, parent: u32, object: u32, source: (u32, u32)) -> Answer<()>;
+    fn duplicate(
+        &self,
+        caller: Caller<'_>,
+        parent: u32,
+        object: u32,
+        source: (u32, u32),
+    ) -> Answer<()>;
     fn export_info(&self, caller: Caller<'_>, file: BorrowedFd<'_>) -> Answer<Export>;
     /// Imports the objects of `file` from `first` on under these handles.
-    fn import(&self, caller: Caller<'_>, device: u32, file: BorrowedFd<'_>, first: u16, objects: &[u32]) -> Answer<()>;
+    fn import(
+        &self,
+        caller: Caller<'_>,
+        device: u32,
+        file: BorrowedFd<'_>,
+        first: u16,
+        objects: &[u32],
+    ) -> Answer<()>;
     fn surface(&self, caller: Caller<'_>, memory: u32) -> Answer<Surface>;
 
     /// Prepares `file` to show a part of the memory; the answer is what [`Calls::unmap`] wants.
@@ -103,5 +116,11 @@ pub(crate) trait Calls: Debug + Send + Sync {
     ) -> Answer<u64>;
     fn unmap(&self, caller: Caller<'_>, device: u32, memory: u32, linear: u64) -> Answer<()>;
     /// Shows what `file` was prepared for in the range; `None` for an address that is none.
-    fn place(&self, vma: &mut Vma, at: usize, length: usize, file: BorrowedFd<'_>) -> io::Result<Option<()>>;
+    fn place(
+        &self,
+        vma: &mut Vma,
+        at: usize,
+        length: usize,
+        file: BorrowedFd<'_>,
+    ) -> io::Result<Option<()>>;
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use gdr_sys::rm::Status;
 use process::Process;
 
-use super::calls::{Answer, Caller, Calls, Refusal};
+use super::calls::{Answer, Caller, Calls, RmError};
 use super::fault::{self, Step};
 use crate::Error;
 
@@ -78,7 +78,7 @@ impl Client {
                 continue;
             }
             match make(self.calls(), self.caller(), handle) {
-                Err(Refusal::Status(TAKEN)) => {}
+                Err(RmError::Status(TAKEN)) => {}
                 Err(refusal) => return Err(refusal),
                 Ok(()) => {
                     return Ok(Object {
@@ -98,7 +98,9 @@ impl Client {
         count: usize,
         make: impl Fn(&dyn Calls, Caller<'_>, &[u32]) -> Answer<()>,
     ) -> Answer<Vec<Object>> {
-        let handles: Vec<u32> = (0..count).map(|_| self.next.fetch_add(1, Ordering::Relaxed)).collect();
+        let handles: Vec<u32> = (0..count)
+            .map(|_| self.next.fetch_add(1, Ordering::Relaxed))
+            .collect();
         make(self.calls(), self.caller(), &handles)?;
         let object = |handle| Object {
             client: Arc::clone(self),
@@ -136,7 +138,10 @@ impl Drop for Object {
     fn drop(&mut self) {
         if self.client.is_ours() {
             // RM refuses this only for a handle it does not know, and then there is nothing to free.
-            let _ = self.client.calls.free(self.client.caller(), self.parent, self.handle);
+            let _ = self
+                .client
+                .calls
+                .free(self.client.caller(), self.parent, self.handle);
         }
     }
 }

@@ -34,7 +34,8 @@ impl Device {
         let cards = calls
             .cards(client.control())
             .map_err(|error| fault::error(Step::Cards, error.into()))?;
-        let same = |card: &&Card| (card.domain, card.bus, card.slot) == (pci.domain, pci.bus, pci.device);
+        let same =
+            |card: &&Card| (card.domain, card.bus, card.slot) == (pci.domain, pci.bus, pci.device);
         let card = *cards.iter().find(same).ok_or_else(|| Error::Refused {
             backend: crate::BackendKind::Rm,
             why: format!("the resource manager lists no GPU at {pci}"),
@@ -103,10 +104,13 @@ impl Device {
 }
 
 fn open_node(client: &Client, minor: u32) -> Result<OwnedFd, Error> {
-    let node = client.calls().open_device(minor).map_err(|source| Error::System {
-        operation: format!("open /dev/nvidia{minor}"),
-        source,
-    })?;
+    let node = client
+        .calls()
+        .open_device(minor)
+        .map_err(|source| Error::System {
+            operation: format!("open /dev/nvidia{minor}"),
+            source,
+        })?;
     client
         .calls()
         .register(node.as_fd(), client.control())
@@ -125,7 +129,11 @@ fn is_static(client: &Arc<Client>, device: &Object) -> bool {
         .make(device.handle(), |calls, caller, handle| {
             calls.new_subdevice(caller, device.handle(), handle)
         })
-        .and_then(|subdevice| client.calls().static_bar1(client.caller(), subdevice.handle()))
+        .and_then(|subdevice| {
+            client
+                .calls()
+                .static_bar1(client.caller(), subdevice.handle())
+        })
         .unwrap_or(false)
 }
 
@@ -157,7 +165,10 @@ impl Budget {
             let counted = if self.whole { wanted } else { after };
             (counted <= self.limit).then_some(after)
         };
-        match self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits) {
+        match self
+            .taken
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits)
+        {
             Ok(_) => Ok(()),
             Err(mapped) => Err(Error::Bar1 {
                 wanted,

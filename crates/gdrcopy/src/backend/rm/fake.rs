@@ -11,8 +11,8 @@ use gdr_sys::rm::{self, Status};
 use gpu::pointer::ScratchKind;
 use gpu::{DevicePtr, PciAddress};
 
-use super::calls::{Answer, Caller, Calls, Card, Export, Refusal, Surface};
-use super::owner::{Allocation, Bench, Own, Owner, Retained, Sort};
+use super::calls::{Answer, Caller, Calls, Card, Export, RmError, Surface};
+use super::owner::{Allocation, AllocationKind, Bench, Own, Owner, Retained};
 use super::{Rm, Shared};
 use crate::vma::Vma;
 
@@ -57,7 +57,7 @@ pub(super) struct World {
     /// One word a call, in order.
     pub(super) log: Vec<String>,
     /// What the next calls of a name answer instead; stays until taken out.
-    pub(super) refusals: HashMap<&'static str, Status>,
+    pub(super) errors: HashMap<&'static str, Status>,
     /// The next mappings show this memory instead of their own.
     pub(super) wrong: bool,
     /// Mapping the node gives no address.
@@ -113,8 +113,8 @@ impl Fake {
     }
 
     /// A user's allocation.
-    pub(super) fn allocate(&self, sort: Sort, bytes: u64) -> DevicePtr {
-        self.world().allocate(sort, bytes)
+    pub(super) fn allocate(&self, kind: AllocationKind, bytes: u64) -> DevicePtr {
+        self.world().allocate(kind, bytes)
     }
 
     /// Leaves addresses unused.
@@ -124,14 +124,16 @@ impl Fake {
 
     /// Takes the allocation from CUDA; its object lives on where somebody refers to it.
     pub(super) fn free(&self, address: DevicePtr) {
-        self.world().live.retain(|(allocation, ..)| allocation.base != address);
+        self.world()
+            .live
+            .retain(|(allocation, ..)| allocation.base != address);
     }
 
     /// A user's allocation at an address that was freed.
-    pub(super) fn allocate_at(&self, address: DevicePtr, sort: Sort, bytes: u64) {
+    pub(super) fn allocate_at(&self, address: DevicePtr, kind: AllocationKind, bytes: u64) {
         let mut world = self.world();
         let heap = std::mem::replace(&mut world.heap, address.get() - HEAP);
-        assert_eq!(world.allocate(sort, bytes), address);
+        assert_eq!(world.allocate(kind, bytes), address);
         world.heap = heap;
     }
 
@@ -162,8 +164,8 @@ impl Fake {
     fn call(&self, name: &'static str) -> Answer<MutexGuard<'_, World>> {
         let mut world = self.world();
         world.log.push(name.to_owned());
-        match world.refusals.get(name) {
-            Some(&status) => Err(Refusal::Status(status)),
+        match world.errors.get(name) {
+            Some(&status) => Err(RmError::Status(status)),
             None => Ok(world),
         }
     }
@@ -171,11 +173,17 @@ impl Fake {
 
 impl World {
     /// As CUDA does: small `cuMemAlloc`s share an object of 2 MiB, everything else has its own.
-    fn allocate(&mut self, sort: Sort, bytes: u64) -> DevicePtr {
-        let small = sort == Sort::Malloc && bytes <= BLOCK / 2;
-        let shared = self.shared.filter(|block| small && block.used + bytes <= BLOCK);
+    fn allocate(&mut self, kind: AllocationKind, bytes: u64) -> DevicePtr {
+        let small = kind == AllocationKind::Malloc && bytes <= BLOCK / 2;
+        let shared = self
+            .shared
+            .filter(|block| small && block.used + bytes <= BLOCK);
         let (place, base, offset) = match shared {
-            Some(Block { place, address, used }) => (place, address + used, used),
+            Some(Block {
+                place,
+                address,
+                used,
+            }) => (place, address + used, used),
             None => {
                 let block = self.heap;
                 self.heap += bytes.next_multiple_of(BLOCK);
@@ -189,7 +197,7 @@ impl World {
                 used: offset + bytes.next_multiple_of(512),
             });
         }
-        let size = if matches!(sort, Sort::Create { .. }) {
+        let size = if matches!(kind, AllocationKind::Create { .. }) {
             bytes.next_multiple_of(BLOCK)
         } else {
             bytes
@@ -199,7 +207,7 @@ impl World {
         let allocation = Allocation {
             base,
             size,
-            sort,
+            kind,
             ordinal: 0,
             pci: Some(PCI),
             buffer_id: self.buffers,
@@ -227,7 +235,10 @@ impl World {
     }
 
     pub(super) fn objects_of(&self, client: u32) -> usize {
-        self.memories.keys().filter(|(owner, _)| *owner == client).count()
+        self.memories
+            .keys()
+            .filter(|(owner, _)| *owner == client)
+            .count()
     }
 
     fn place(&self, address: DevicePtr) -> Option<(Arc<OwnedFd>, u64)> {
@@ -244,8 +255,11 @@ impl World {
 fn file(world: u32, size: u64) -> OwnedFd {
     let name = std::ffi::CString::new(name(world)).unwrap();
     // SAFETY: a name that ends in zero; the descriptor that comes back is ours alone.
-    let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)) };
-    std::fs::File::from(file.try_clone().unwrap()).set_len(size).unwrap();
+    let file =
+        unsafe { OwnedFd::from_raw_fd(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)) };
+    std::fs::File::from(file.try_clone().unwrap())
+        .set_len(size)
+        .unwrap();
     file
 }
 
@@ -335,12 +349,22 @@ impl Calls for Fake {
     }
 
     fn static_bar1(&self, _caller: Caller<'_>, _subdevice: u32) -> Answer<bool> {
-        Err(Refusal::Status(Status::NOT_SUPPORTED))
+        Err(RmError::Status(Status::NOT_SUPPORTED))
     }
 
-    fn duplicate(&self, caller: Caller<'_>, _parent: u32, object: u32, source: (u32, u32)) -> Answer<()> {
+    fn duplicate(
+        &self,
+        caller: Caller<'_>,
+        _parent: u32,
+        object: u32,
+        source: (u32, u32),
+    ) -> Answer<()> {
         let mut world = self.call("duplicate")?;
-        let memory = world.memories.get(&source).cloned().ok_or(Status::OBJECT_NOT_FOUND)?;
+        let memory = world
+            .memories
+            .get(&source)
+            .cloned()
+            .ok_or(Status::OBJECT_NOT_FOUND)?;
         world.memories.insert((caller.client, object), memory);
         Ok(())
     }
@@ -369,9 +393,10 @@ impl Calls for Fake {
             .values()
             .find(|memory| inode(memory.file.as_fd()) == inode(file))
             .cloned();
-        world
-            .memories
-            .insert((caller.client, objects[0]), memory.ok_or(Status::INVALID_ARGUMENT)?);
+        world.memories.insert(
+            (caller.client, objects[0]),
+            memory.ok_or(Status::INVALID_ARGUMENT)?,
+        );
         Ok(())
     }
 
@@ -411,7 +436,11 @@ impl Calls for Fake {
             memory.file
         };
         let linear = 0x1000 * (world.prepared.len() as u64 + 1);
-        if world.prepared.insert(inode(file), (shown, offset, linear)).is_some() {
+        if world
+            .prepared
+            .insert(inode(file), (shown, offset, linear))
+            .is_some()
+        {
             return Err(Status::STATE_IN_USE.into());
         }
         world.mapped.insert(linear, None);
@@ -420,7 +449,10 @@ impl Calls for Fake {
 
     fn unmap(&self, _caller: Caller<'_>, _device: u32, _memory: u32, linear: u64) -> Answer<()> {
         let mut world = self.call("unmap")?;
-        let placed = world.mapped.remove(&linear).ok_or(Status::OBJECT_NOT_FOUND)?;
+        let placed = world
+            .mapped
+            .remove(&linear)
+            .ok_or(Status::OBJECT_NOT_FOUND)?;
         if let Some((start, length)) = placed {
             assert!(
                 !is_mapped(world.number, start, length),
@@ -430,7 +462,13 @@ impl Calls for Fake {
         Ok(())
     }
 
-    fn place(&self, vma: &mut Vma, at: usize, length: usize, file: BorrowedFd<'_>) -> io::Result<Option<()>> {
+    fn place(
+        &self,
+        vma: &mut Vma,
+        at: usize,
+        length: usize,
+        file: BorrowedFd<'_>,
+    ) -> io::Result<Option<()>> {
         let mut world = self.world();
         world.log.push("place".to_owned());
         if world.lost {
@@ -455,7 +493,10 @@ impl Calls for Fake {
 
 impl Owner for Fake {
     fn describe(&self, address: DevicePtr) -> Result<Option<Allocation>, gpu::Error> {
-        Ok(self.world().find(address).map(|(allocation, ..)| allocation.clone()))
+        Ok(self
+            .world()
+            .find(address)
+            .map(|(allocation, ..)| allocation.clone()))
     }
 
     fn objection(&self, _ordinal: u32) -> Result<Option<&'static str>, gpu::Error> {
@@ -522,13 +563,13 @@ impl Retained for Structure {
 
 impl Bench for Fake {
     fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Own, gpu::Error> {
-        let sort = match kind {
-            ScratchKind::Malloc => Sort::Malloc,
-            ScratchKind::Create { exportable } => Sort::Create { exportable },
+        let kind = match kind {
+            ScratchKind::Malloc => AllocationKind::Malloc,
+            ScratchKind::Create { exportable } => AllocationKind::Create { exportable },
         };
-        let address = self.allocate(sort, bytes as u64);
-        let bytes = match sort {
-            Sort::Create { .. } => bytes.next_multiple_of(BLOCK as usize),
+        let address = self.allocate(kind, bytes as u64);
+        let bytes = match kind {
+            AllocationKind::Create { .. } => bytes.next_multiple_of(BLOCK as usize),
             _ => bytes,
         };
         Ok(Own {

@@ -2,7 +2,7 @@
 
 use gdr_sys::rm::Status;
 
-use super::calls::Refusal;
+use super::calls::RmError;
 use crate::Error;
 
 /// Where in the way to a mapping a call was made.
@@ -39,7 +39,9 @@ impl Step {
             (Self::Duplicate, Status::INSUFFICIENT_PERMISSIONS) => {
                 "the memory belongs to another process or client; under MPS it is the server's"
             }
-            (_, Status::INSUFFICIENT_PERMISSIONS) => "the GPU's node /dev/nvidiaN is not open to this process",
+            (_, Status::INSUFFICIENT_PERMISSIONS) => {
+                "the GPU's node /dev/nvidiaN is not open to this process"
+            }
             (Self::Device, Status::INVALID_CLASS | Status::INVALID_ARGUMENT) => {
                 "the GPU is not attached, or its node is another GPU's"
             }
@@ -53,29 +55,33 @@ impl Step {
             (_, Status::NOT_SUPPORTED) => {
                 "memory the CPU may not map: confidential computing, MIG, fabric or protected memory, or a sandbox forbids it"
             }
-            (_, Status::OBJECT_NOT_FOUND | Status::INVALID_OBJECT_HANDLE | Status::RESOURCE_LOST) => {
-                "the allocation was freed"
+            (
+                _,
+                Status::OBJECT_NOT_FOUND | Status::INVALID_OBJECT_HANDLE | Status::RESOURCE_LOST,
+            ) => "the allocation was freed",
+            (_, Status::STATE_IN_USE) => {
+                "a file of the node was used twice, which is a mistake of this library"
             }
-            (_, Status::STATE_IN_USE) => "a file of the node was used twice, which is a mistake of this library",
             (_, Status::IN_USE) => "the memory is mapped with other attributes already",
             _ => "",
         }
     }
 }
 
-const UNKNOWN_ABI: &str = "this driver speaks an ABI this library does not know; please report its version";
+const UNKNOWN_ABI: &str =
+    "this driver speaks an ABI this library does not know; please report its version";
 
-pub(crate) fn error(step: Step, refusal: Refusal) -> Error {
+pub(crate) fn error(step: Step, refusal: RmError) -> Error {
     match refusal {
-        Refusal::Status(Status::GPU_IS_LOST) => Error::GpuLost {
+        RmError::Status(Status::GPU_IS_LOST) => Error::GpuLost {
             sign: "the resource manager says so",
         },
-        Refusal::Status(status) => Error::Rm {
+        RmError::Status(status) => Error::Rm {
             operation: step.operation(),
             status,
             advice: step.advice(status),
         },
-        Refusal::System(source) => {
+        RmError::System(source) => {
             // RM's ioctls themselves fail only for a number or size the driver does not know.
             let unknown = source.raw_os_error() == Some(libc::EINVAL);
             let operation = step.operation();

@@ -59,7 +59,8 @@ pub(crate) fn parse(handle: &[u8; 64]) -> Option<Place> {
         .offset
         .checked_add(size)
         .is_some_and(|end| end <= place.object_size);
-    let plausible = place.client & rm::CLIENT_HANDLE_MASK == rm::CLIENT_HANDLE_BASE && place.memory != 0;
+    let plausible =
+        place.client & rm::CLIENT_HANDLE_MASK == rm::CLIENT_HANDLE_BASE && place.memory != 0;
     (plausible && inside && size > 0).then_some(place)
 }
 
@@ -121,7 +122,10 @@ mod tests {
             at.copy_from_slice(&word.to_le_bytes());
         }
         let place = parse_pool(&bytes).unwrap();
-        assert_eq!((place.offset, place.size), ((1 << 20) + (64 << 10) + (40 << 20), 512));
+        assert_eq!(
+            (place.offset, place.size),
+            ((1 << 20) + (64 << 10) + (40 << 20), 512)
+        );
         assert_eq!(parse_pool(&[0; 64]), None);
         assert_eq!(parse_pool(&[0xff; 64]), None);
     }

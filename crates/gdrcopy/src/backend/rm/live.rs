@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use gdr_sys::rm::{self, Status};
 
-use super::calls::{Answer, Caller, Calls, Card, Export, Refusal, Surface};
+use super::calls::{Answer, Caller, Calls, Card, Export, RmError, Surface};
 use crate::vma::Vma;
 
 /// The real one.
@@ -30,7 +30,11 @@ impl Calls for Live {
         };
         // SAFETY: `CHECK_VERSION` takes a `Version` and no address.
         unsafe { rm::escape(control, rm::CHECK_VERSION, &mut version) }?;
-        let text: Vec<u8> = version.text.into_iter().take_while(|&byte| byte != 0).collect();
+        let text: Vec<u8> = version
+            .text
+            .into_iter()
+            .take_while(|&byte| byte != 0)
+            .collect();
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
@@ -38,7 +42,11 @@ impl Calls for Live {
         let mut table = [rm::CardInfo::default(); rm::CARDS];
         // SAFETY: `CARD_INFO` takes a table of `CARDS` entries and no address.
         unsafe { rm::escape(control, rm::CARD_INFO, &mut table) }?;
-        Ok(table.iter().filter(|entry| entry.valid != 0).map(card).collect())
+        Ok(table
+            .iter()
+            .filter(|entry| entry.valid != 0)
+            .map(card)
+            .collect())
     }
 
     fn open_device(&self, minor: u32) -> io::Result<OwnedFd> {
@@ -48,7 +56,9 @@ impl Calls for Live {
             // A container's runtime may have given it another name.
             found => match renamed(minor) {
                 Some(path) => open(&path).map(OwnedFd::from),
-                None => Err(found.err().unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENXIO))),
+                None => Err(found
+                    .err()
+                    .unwrap_or_else(|| io::Error::from_raw_os_error(libc::ENXIO))),
             },
         }
     }
@@ -129,7 +139,13 @@ impl Calls for Live {
         Ok(info.enabled != 0)
     }
 
-    fn duplicate(&self, caller: Caller<'_>, parent: u32, object: u32, source: (u32, u32)) -> Answer<()> {
+    fn duplicate(
+        &self,
+        caller: Caller<'_>,
+        parent: u32,
+        object: u32,
+        source: (u32, u32),
+    ) -> Answer<()> {
         let mut argument = rm::Duplicate {
             client: caller.client,
             parent,
@@ -151,7 +167,8 @@ impl Calls for Live {
             answer => {
                 return answer.map(|()| Export {
                     device: info.device,
-                    gpu_instance: (info.gpu_instance != rm::NO_GPU_INSTANCE).then_some(info.gpu_instance),
+                    gpu_instance: (info.gpu_instance != rm::NO_GPU_INSTANCE)
+                        .then_some(info.gpu_instance),
                     objects: info.objects,
                 });
             }
@@ -166,7 +183,14 @@ impl Calls for Live {
         })
     }
 
-    fn import(&self, caller: Caller<'_>, device: u32, file: BorrowedFd<'_>, first: u16, objects: &[u32]) -> Answer<()> {
+    fn import(
+        &self,
+        caller: Caller<'_>,
+        device: u32,
+        file: BorrowedFd<'_>,
+        first: u16,
+        objects: &[u32],
+    ) -> Answer<()> {
         let mut argument = rm::ImportObjects {
             fd: file.as_raw_fd(),
             parent: device,
@@ -186,7 +210,10 @@ impl Calls for Live {
                 answer?;
                 // Where RM names the sort, it has to be the GPU's own memory.
                 let types = argument.types.iter().take(objects.len());
-                if types.into_iter().all(|&sort| sort == rm::IMPORTED_VIDEO_MEMORY) {
+                if types
+                    .into_iter()
+                    .all(|&kind| kind == rm::IMPORTED_VIDEO_MEMORY)
+                {
                     return Ok(());
                 }
                 // They have been imported, and hold their pages until they are freed.
@@ -208,8 +235,12 @@ impl Calls for Live {
     }
 
     fn surface(&self, caller: Caller<'_>, memory: u32) -> Answer<Surface> {
-        let mut entries = [rm::SURFACE_SIZE_LOW, rm::SURFACE_SIZE_HIGH, rm::SURFACE_ADDRESS_SPACE]
-            .map(|index| rm::SurfaceEntry { index, data: 0 });
+        let mut entries = [
+            rm::SURFACE_SIZE_LOW,
+            rm::SURFACE_SIZE_HIGH,
+            rm::SURFACE_ADDRESS_SPACE,
+        ]
+        .map(|index| rm::SurfaceEntry { index, data: 0 });
         let mut info = rm::SurfaceInfo {
             count: entries.len() as u32,
             padding: 0,
@@ -261,7 +292,13 @@ impl Calls for Live {
         Ok(Status(argument.status).result()?)
     }
 
-    fn place(&self, vma: &mut Vma, at: usize, length: usize, file: BorrowedFd<'_>) -> io::Result<Option<()>> {
+    fn place(
+        &self,
+        vma: &mut Vma,
+        at: usize,
+        length: usize,
+        file: BorrowedFd<'_>,
+    ) -> io::Result<Option<()>> {
         // A prepared file shows its one mapping at offset 0.
         vma.place(at, length, file, 0)
     }
@@ -278,7 +315,9 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn is_node(file: &File, minor: u32) -> bool {
     file.metadata().is_ok_and(|metadata| {
-        metadata.file_type().is_char_device() && libc::minor(metadata.rdev()) == minor && is_nvidia(metadata.rdev())
+        metadata.file_type().is_char_device()
+            && libc::minor(metadata.rdev()) == minor
+            && is_nvidia(metadata.rdev())
     })
 }
 
@@ -297,8 +336,9 @@ fn renamed(minor: u32) -> Option<PathBuf> {
                 .file_name()
                 .and_then(|name| name.to_str())
                 .and_then(|name| name.strip_prefix("nvidia"));
-            let is_gpu =
-                number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+            let is_gpu = number.is_some_and(|number| {
+                !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+            });
             is_gpu
                 && path.metadata().is_ok_and(|metadata| {
                     metadata.file_type().is_char_device()
@@ -340,7 +380,12 @@ fn allocate(control: BorrowedFd<'_>, argument: &mut rm::Allocate) -> Answer<()> 
 
 /// # Safety
 /// `T` is the structure of `command`, with every address in it as the command wants.
-unsafe fn control<T>(caller: Caller<'_>, object: u32, command: u32, parameters: &mut T) -> Answer<()> {
+unsafe fn control<T>(
+    caller: Caller<'_>,
+    object: u32,
+    command: u32,
+    parameters: &mut T,
+) -> Answer<()> {
     let mut argument = rm::Control {
         client: caller.client,
         object,
@@ -356,17 +401,17 @@ unsafe fn control<T>(caller: Caller<'_>, object: u32, command: u32, parameters: 
 }
 
 /// Of a structure whose size this release does not know: RM's own answer, or that of gVisor, which checks before RM does.
-fn unknown_size(refusal: &Refusal) -> bool {
+fn unknown_size(refusal: &RmError) -> bool {
     match refusal {
-        Refusal::Status(status) => *status == Status::INVALID_PARAMETERS_SIZE,
-        Refusal::System(error) => error.raw_os_error() == Some(libc::EINVAL),
+        RmError::Status(status) => *status == Status::INVALID_PARAMETERS_SIZE,
+        RmError::System(error) => error.raw_os_error() == Some(libc::EINVAL),
     }
 }
 
-fn unknown_command(refusal: &Refusal) -> bool {
+fn unknown_command(refusal: &RmError) -> bool {
     match refusal {
-        Refusal::Status(status) => *status == Status::NOT_SUPPORTED,
-        Refusal::System(error) => error.raw_os_error() == Some(libc::EINVAL),
+        RmError::Status(status) => *status == Status::NOT_SUPPORTED,
+        RmError::System(error) => error.raw_os_error() == Some(libc::EINVAL),
     }
 }
 

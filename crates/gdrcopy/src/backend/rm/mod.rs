@@ -67,7 +67,9 @@ pub(crate) fn open() -> Result<Found, Error> {
     Ok(Found {
         backend: Arc::new(Rm {
             shared: Arc::clone(
-                SHARED.get_or_set(|| Arc::new(Shared::new(Arc::new(live::Live), Arc::new(owner::Cuda)))),
+                SHARED.get_or_set(|| {
+                    Arc::new(Shared::new(Arc::new(live::Live), Arc::new(owner::Cuda)))
+                }),
             ),
         }),
         why: format!("the resource manager of {shown} answers"),
@@ -94,10 +96,12 @@ fn ask(calls: &dyn Calls) -> Result<String, Error> {
             source: error,
         },
     })?;
-    calls.release(control.as_fd()).map_err(|source| Error::System {
-        operation: "ask the resource manager its version".to_owned(),
-        source,
-    })
+    calls
+        .release(control.as_fd())
+        .map_err(|source| Error::System {
+            operation: "ask the resource manager its version".to_owned(),
+            source,
+        })
 }
 
 fn refuse(why: &str, kind: Kind) -> Error {
@@ -143,7 +147,11 @@ impl Shared {
 
     /// The client and its devices.
     fn state(&self) -> Result<State, Error> {
-        let mut state = self.state.get().lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self
+            .state
+            .get()
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = state.as_ref() {
             return Ok(state.clone());
         }
@@ -161,10 +169,12 @@ impl Shared {
             address: found.base,
             why: why.to_owned(),
         };
-        if let owner::Sort::Other(what) = found.sort {
+        if let owner::AllocationKind::Other(what) = found.kind {
             return Err(refused(what));
         }
-        let pci = found.pci.ok_or_else(|| refused("its GPU is no PCI device"))?;
+        let pci = found
+            .pci
+            .ok_or_else(|| refused("its GPU is no PCI device"))?;
         let state = self.state()?;
         let known = |state: &State| {
             state
@@ -177,10 +187,13 @@ impl Shared {
         if let Some(device) = known(&state) {
             return Ok(device);
         }
-        let objection = self.owner.objection(found.ordinal).map_err(|source| Error::Cuda {
-            operation: "ask CUDA about the GPU",
-            source,
-        })?;
+        let objection = self
+            .owner
+            .objection(found.ordinal)
+            .map_err(|source| Error::Cuda {
+                operation: "ask CUDA about the GPU",
+                source,
+            })?;
         if let Some(why) = objection {
             return Err(refused(why));
         }
@@ -204,7 +217,12 @@ impl Backend for Rm {
         super::without_module(attribute)
     }
 
-    fn pin(&self, address: DevicePtr, length: usize, flags: PinFlags) -> Result<Box<dyn Pinned>, Error> {
+    fn pin(
+        &self,
+        address: DevicePtr,
+        length: usize,
+        flags: PinFlags,
+    ) -> Result<Box<dyn Pinned>, Error> {
         super::refuse_force_pcie(flags, BackendKind::Rm)?;
         Ok(Box::new(pin::pin(&self.shared, address, length)?))
     }

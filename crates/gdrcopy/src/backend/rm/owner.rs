@@ -13,7 +13,7 @@ pub(crate) struct Allocation {
     pub(crate) base: DevicePtr,
     /// Bytes.
     pub(crate) size: u64,
-    pub(crate) sort: Sort,
+    pub(crate) kind: AllocationKind,
     pub(crate) ordinal: u32,
     pub(crate) pci: Option<PciAddress>,
     /// Unique in the process's life; 0 where the driver does not say.
@@ -22,7 +22,7 @@ pub(crate) struct Allocation {
 
 /// How the memory was made, which decides the way to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum AllocationKind {
     /// `cuMemAlloc`.
     Malloc,
     /// `cuMemCreate`, and whether it was made to be exported.
@@ -165,7 +165,10 @@ impl Bench for Reader {
     }
 
     fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Own>, gpu::Error> {
-        Ok(Self::scratch_pool(self, sizes)?.into_iter().map(Own::from).collect())
+        Ok(Self::scratch_pool(self, sizes)?
+            .into_iter()
+            .map(Own::from)
+            .collect())
     }
 
     fn write(&self, own: &Own, bytes: &[u8]) -> Result<(), gpu::Error> {
@@ -187,13 +190,15 @@ fn allocation(pointer: &Pointer) -> Allocation {
     Allocation {
         base: pointer.base,
         size: pointer.size,
-        sort: match pointer.kind {
-            MemoryKind::Device if pointer.mempool => Sort::Pool { exportable },
-            MemoryKind::Device if pointer.ipc_capable => Sort::Malloc,
-            MemoryKind::Device => Sort::Create { exportable },
-            MemoryKind::Managed => Sort::Other("managed memory, which moves between GPU and host"),
-            MemoryKind::Host => Sort::Other("host memory, which the CPU reads as it is"),
-            _ => Sort::Other("of a sort this library does not know"),
+        kind: match pointer.kind {
+            MemoryKind::Device if pointer.mempool => AllocationKind::Pool { exportable },
+            MemoryKind::Device if pointer.ipc_capable => AllocationKind::Malloc,
+            MemoryKind::Device => AllocationKind::Create { exportable },
+            MemoryKind::Managed => {
+                AllocationKind::Other("managed memory, which moves between GPU and host")
+            }
+            MemoryKind::Host => AllocationKind::Other("host memory, which the CPU reads as it is"),
+            _ => AllocationKind::Other("of a sort this library does not know"),
         },
         ordinal: pointer.ordinal,
         pci: pointer.pci,

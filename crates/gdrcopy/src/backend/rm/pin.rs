@@ -7,7 +7,7 @@ use gpu::DevicePtr;
 
 use super::Shared;
 use super::device::Device;
-use super::owner::{Allocation, Bench, Owner, Sort};
+use super::owner::{Allocation, AllocationKind, Bench, Owner};
 use super::route::{self, Located};
 use super::trust::Trial;
 use super::verify::{self, Span};
@@ -47,7 +47,8 @@ struct Part {
 
 /// Finds and holds the objects of `length` bytes at `address`.
 pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Result<RmPin, Error> {
-    let pages = pages::around(address, length as u64, GPU_PAGE).ok_or(Error::Address { address })?;
+    let pages =
+        pages::around(address, length as u64, GPU_PAGE).ok_or(Error::Address { address })?;
     let owner = &*shared.owner;
     let wanted = address.get() + length as u64;
     let end = pages.start.get() + pages.length;
@@ -58,9 +59,16 @@ pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Re
     let (mut pieces, mut parts) = (Vec::new(), Vec::new());
     loop {
         let located = locate(owner, &device, &found, &mut bench)?;
-        parts.extend(part(&found, address.get().max(at), wanted, pages.start.get()));
+        parts.extend(part(
+            &found,
+            address.get().max(at),
+            wanted,
+            pages.start.get(),
+        ));
         let until = end.min(located.end());
-        let more = until.checked_sub(at).and_then(|length| located.pieces(at, length));
+        let more = until
+            .checked_sub(at)
+            .and_then(|length| located.pieces(at, length));
         pieces.extend(more.ok_or_else(|| Error::Memory {
             address: found.base,
             why: "its memory object does not hold the page it begins in".to_owned(),
@@ -150,28 +158,28 @@ fn locate(
         bench: &**bench,
         near: found.base,
     };
-    match found.sort {
-        Sort::Malloc => {
+    match found.kind {
+        AllocationKind::Malloc => {
             device.trust.ipc(trial)?;
             route::by_ipc(trial, found.base, found.size).map(|(located, _)| located)
         }
-        Sort::Create { exportable: true } => {
+        AllocationKind::Create { exportable: true } => {
             device.trust.export(trial)?;
             route::by_export(trial, found.base, found.size).map(|(located, _)| located)
         }
-        Sort::Create { exportable: false } => {
+        AllocationKind::Create { exportable: false } => {
             let walk = device.trust.walk(trial)?;
             route::by_walk(trial, &walk, found.base, found.size)
         }
-        Sort::Pool { exportable: true } => {
+        AllocationKind::Pool { exportable: true } => {
             device.trust.pool(trial)?;
             route::by_pool(trial, found.base, found.size)
         }
-        Sort::Pool { exportable: false } => Err(refused(
+        AllocationKind::Pool { exportable: false } => Err(refused(
             "memory of a pool that cannot be exported, such as cudaMallocAsync's default one, is not mapped by this backend: use \
              cudaMalloc, cuMemCreate, or a pool made for export as a file",
         )),
-        Sort::Other(what) => Err(refused(what)),
+        AllocationKind::Other(what) => Err(refused(what)),
     }
 }
 
@@ -251,7 +259,8 @@ impl Pinned for RmPin {
         if !self.verified.load(Ordering::Acquire) {
             let living = self.living()?;
             self.verify(area.vma.base(), &living)?;
-            self.verified.store(living.len() == self.parts.len(), Ordering::Release);
+            self.verified
+                .store(living.len() == self.parts.len(), Ordering::Release);
         }
         Ok(area)
     }

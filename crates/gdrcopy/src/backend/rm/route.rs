@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gdr_sys::rm::{self, Status};
 use gpu::DevicePtr;
 
-use super::calls::Refusal;
+use super::calls::RmError;
 use super::client::Object;
 use super::fault::{self, Step};
 use super::handle::{self, Place};
@@ -68,7 +68,11 @@ impl Located {
 }
 
 /// By the IPC handle of `cuMemAlloc` memory that begins at `base`.
-pub(crate) fn by_ipc(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<(Located, Place), Error> {
+pub(crate) fn by_ipc(
+    trial: Trial<'_>,
+    base: DevicePtr,
+    size: u64,
+) -> Result<(Located, Place), Error> {
     let handle = trial.owner.ipc_handle(base).map_err(|source| Error::Cuda {
         operation: "get the IPC handle of the memory",
         source,
@@ -102,14 +106,27 @@ pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Resul
 }
 
 /// By a file that CUDA exports of the whole allocation, which is answered too.
-pub(crate) fn by_export(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<(Located, OwnedFd), Error> {
+pub(crate) fn by_export(
+    trial: Trial<'_>,
+    base: DevicePtr,
+    size: u64,
+) -> Result<(Located, OwnedFd), Error> {
     let (file, count) = exported(trial, base)?;
     let located = Located {
         start: base.get(),
-        objects: imported(trial, base, file.as_fd(), 0, usize::from(count).min(rm::IMPORTS))?,
+        objects: imported(
+            trial,
+            base,
+            file.as_fd(),
+            0,
+            usize::from(count).min(rm::IMPORTS),
+        )?,
     };
     if located.size() < size {
-        return Err(refused(base, "the exported memory is smaller than the allocation"));
+        return Err(refused(
+            base,
+            "the exported memory is smaller than the allocation",
+        ));
     }
     Ok((located, file))
 }
@@ -127,16 +144,32 @@ pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Lo
     })?;
     let place = handle::parse_pool(&place)
         .filter(|place| place.size >= size && place.offset <= base.get())
-        .ok_or_else(|| refused(base, "this CUDA shares pools in a way this library does not know"))?;
+        .ok_or_else(|| {
+            refused(
+                base,
+                "this CUDA shares pools in a way this library does not know",
+            )
+        })?;
     let first = place.offset / POOL_OBJECT;
     let after = (place.offset + place.size).div_ceil(POOL_OBJECT);
     let mut objects = Vec::new();
     let mut at = first;
     while at < after {
         let index = u16::try_from(at).ok().filter(|_| after <= u64::from(count));
-        let index = index.ok_or_else(|| refused(base, "the exported pool is smaller than its allocation's place"))?;
+        let index = index.ok_or_else(|| {
+            refused(
+                base,
+                "the exported pool is smaller than its allocation's place",
+            )
+        })?;
         let next = after.min(at + rm::IMPORTS as u64);
-        objects.extend(imported(trial, base, file.as_fd(), index, (next - at) as usize)?);
+        objects.extend(imported(
+            trial,
+            base,
+            file.as_fd(),
+            index,
+            (next - at) as usize,
+        )?);
         at = next;
     }
     if objects.iter().any(|&(_, size)| size != POOL_OBJECT) {
@@ -200,7 +233,12 @@ fn imported(
 }
 
 /// By proven paths from CUDA's handle of the allocation mapped at `base`.
-pub(crate) fn by_walk(trial: Trial<'_>, walk: &Walk, base: DevicePtr, size: u64) -> Result<Located, Error> {
+pub(crate) fn by_walk(
+    trial: Trial<'_>,
+    walk: &Walk,
+    base: DevicePtr,
+    size: u64,
+) -> Result<Located, Error> {
     // Held while the paths are followed, so that the structures stay.
     let retained = match trial.owner.retain(base) {
         Err(error) if error.kind() == gpu::Kind::Invalid => {
@@ -245,7 +283,12 @@ pub(crate) fn is_of_the_number(error: &Error) -> bool {
 }
 
 /// By client and number of an object that should be exactly the allocation.
-pub(crate) fn by_number(trial: Trial<'_>, place: (u32, u32), base: DevicePtr, size: u64) -> Result<Located, Error> {
+pub(crate) fn by_number(
+    trial: Trial<'_>,
+    place: (u32, u32),
+    base: DevicePtr,
+    size: u64,
+) -> Result<Located, Error> {
     let object = duplicate(trial, place.0, place.1)?;
     let object_size = video_memory(trial, base, &object)?;
     if object_size != size {
@@ -287,7 +330,10 @@ fn video_memory(trial: Trial<'_>, base: DevicePtr, object: &Object) -> Result<u6
         return Err(refused(base, "it is not in the GPU's own memory"));
     }
     if surface.size == 0 || !surface.size.is_multiple_of(4096) {
-        return Err(fault::error(Step::Surface, Refusal::Status(Status::INVALID_OBJECT)));
+        return Err(fault::error(
+            Step::Surface,
+            RmError::Status(Status::INVALID_OBJECT),
+        ));
     }
     Ok(surface.size)
 }

@@ -6,13 +6,13 @@ use gdr_sys::rm::Status;
 use gpu::DevicePtr;
 
 use super::fake::{CUDA, Fake};
-use super::owner::Sort;
+use super::owner::AllocationKind;
 use crate::{Error, Gdr, Kind, MapRequest, MappingType, Pin, PinFlags};
 
-const SORTS: [Sort; 3] = [
-    Sort::Malloc,
-    Sort::Create { exportable: true },
-    Sort::Create { exportable: false },
+const SORTS: [AllocationKind; 3] = [
+    AllocationKind::Malloc,
+    AllocationKind::Create { exportable: true },
+    AllocationKind::Create { exportable: false },
 ];
 
 fn gdr(fake: &Fake) -> Gdr {
@@ -26,21 +26,21 @@ fn pin(gdr: &Gdr, address: DevicePtr, length: usize) -> Result<Pin, Error> {
 
 #[test]
 fn what_the_gpu_writes_the_cpu_reads_and_the_other_way_round() {
-    for sort in SORTS {
+    for kind in SORTS {
         let fake = Fake::default();
         let gdr = gdr(&fake);
         // A neighbour, so that the second one lies within a block.
-        fake.allocate(sort, 5000);
-        let address = fake.allocate(sort, 70_000);
+        fake.allocate(kind, 5000);
+        let address = fake.allocate(kind, 70_000);
         fake.poke(address.offset(123), b"from the GPU");
         let pin = pin(&gdr, address.offset(100), 60_000).unwrap();
         let mut mapping = pin.map(MapRequest::Default).unwrap();
         let mut seen = [0; 12];
         mapping.read(23, &mut seen).unwrap();
-        assert_eq!(&seen, b"from the GPU", "{sort:?}");
+        assert_eq!(&seen, b"from the GPU", "{kind:?}");
         mapping.write(59_988, b"from the CPU").unwrap();
         fake.peek(address.offset(60_088), &mut seen);
-        assert_eq!(&seen, b"from the CPU", "{sort:?}");
+        assert_eq!(&seen, b"from the CPU", "{kind:?}");
         let info = pin.info().unwrap();
         assert_eq!(info.va, (address.get() + 100) / 65536 * 65536);
         assert_eq!(
@@ -57,11 +57,14 @@ fn what_the_gpu_writes_the_cpu_reads_and_the_other_way_round() {
 fn the_addresses_go_first_then_the_mapping_then_the_reference() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Malloc, 4096);
+    let address = fake.allocate(AllocationKind::Malloc, 4096);
     drop(pin(&gdr, address, 4096).unwrap());
     fake.world().log.clear();
     // The fake's `unmap` fails the test where the addresses are still there.
-    let mapping = pin(&gdr, address, 4096).unwrap().map(MapRequest::Default).unwrap();
+    let mapping = pin(&gdr, address, 4096)
+        .unwrap()
+        .map(MapRequest::Default)
+        .unwrap();
     drop(mapping);
     assert_eq!(
         fake.world().log,
@@ -74,9 +77,9 @@ fn the_addresses_go_first_then_the_mapping_then_the_reference() {
 fn a_range_over_several_allocations_is_one_mapping() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let sort = Sort::Create { exportable: false };
-    let address = fake.allocate(sort, 2 << 20);
-    assert_eq!(fake.allocate(sort, 4 << 20), address.offset(2 << 20));
+    let kind = AllocationKind::Create { exportable: false };
+    let address = fake.allocate(kind, 2 << 20);
+    assert_eq!(fake.allocate(kind, 4 << 20), address.offset(2 << 20));
     fake.gap();
     let border = (2 << 20) - 100;
     fake.poke(address.offset(border), &[1; 100]);
@@ -101,13 +104,18 @@ fn a_range_over_several_allocations_is_one_mapping() {
 fn an_address_rounded_down_to_its_page_pins_the_page() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let first = fake.allocate(Sort::Malloc, 512);
-    let address = fake.allocate(Sort::Malloc, 512);
+    let first = fake.allocate(AllocationKind::Malloc, 512);
+    let address = fake.allocate(AllocationKind::Malloc, 512);
     fake.free(first);
     fake.poke(address, &[7; 512]);
-    let mapping = pin(&gdr, first, 65536).unwrap().map(MapRequest::Default).unwrap();
+    let mapping = pin(&gdr, first, 65536)
+        .unwrap()
+        .map(MapRequest::Default)
+        .unwrap();
     let mut seen = [0; 512];
-    mapping.read((address.get() - first.get()) as usize, &mut seen).unwrap();
+    mapping
+        .read((address.get() - first.get()) as usize, &mut seen)
+        .unwrap();
     assert_eq!(seen, [7; 512]);
 }
 
@@ -115,7 +123,7 @@ fn an_address_rounded_down_to_its_page_pins_the_page() {
 fn memory_that_is_freed_while_mapped_stays() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Malloc, 8 << 20);
+    let address = fake.allocate(AllocationKind::Malloc, 8 << 20);
     fake.poke(address, &[9; 64]);
     let pin = pin(&gdr, address, 8 << 20).unwrap();
     let mapping = pin.map(MapRequest::Default).unwrap();
@@ -129,7 +137,7 @@ fn memory_that_is_freed_while_mapped_stays() {
 fn memory_that_is_freed_between_pin_and_map_is_mapped_as_it_was() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Malloc, 8 << 20);
+    let address = fake.allocate(AllocationKind::Malloc, 8 << 20);
     fake.poke(address, &[9; 64]);
     let pin = pin(&gdr, address, 8 << 20).unwrap();
     fake.free(address);
@@ -141,12 +149,12 @@ fn memory_that_is_freed_between_pin_and_map_is_mapped_as_it_was() {
 fn memory_whose_address_is_other_memory_by_now_is_mapped_as_it_was() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let sort = Sort::Create { exportable: false };
-    let address = fake.allocate(sort, 8 << 20);
+    let kind = AllocationKind::Create { exportable: false };
+    let address = fake.allocate(kind, 8 << 20);
     fake.poke(address, &[9; 64]);
     let pin = pin(&gdr, address, 8 << 20).unwrap();
     fake.free(address);
-    fake.allocate_at(address, sort, 8 << 20);
+    fake.allocate_at(address, kind, 8 << 20);
     fake.poke(address, &[7; 64]);
     let mapping = pin.map(MapRequest::Default).unwrap();
     assert_eq!(mapping.load::<u64>(0).unwrap(), 0x0909_0909_0909_0909);
@@ -160,7 +168,7 @@ fn memory_whose_address_is_other_memory_by_now_is_mapped_as_it_was() {
 fn one_mapping_at_a_time_each_through_a_fresh_file() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Malloc, 65536);
+    let address = fake.allocate(AllocationKind::Malloc, 65536);
     let pin = pin(&gdr, address, 65536).unwrap();
     let mapping = pin.map(MapRequest::Default).unwrap();
     let error = pin.map(MapRequest::Default).unwrap_err();
@@ -186,10 +194,20 @@ fn each_refusal_is_told_in_words_and_leaves_nothing() {
     let cases = [
         ("client", 0x1B, libc::EACCES, "/dev/nvidiaN is not open"),
         ("device", 0x22, libc::EIO, "the GPU is not attached"),
-        ("duplicate", 0x1B, libc::EACCES, "under MPS it is the server's"),
+        (
+            "duplicate",
+            0x1B,
+            libc::EACCES,
+            "under MPS it is the server's",
+        ),
         ("duplicate", 0x57, libc::EINVAL, "the allocation was freed"),
         ("duplicate", 0x23, libc::EACCES, "after fork"),
-        ("surface", 0x3A, libc::EINVAL, "an ABI this library does not know"),
+        (
+            "surface",
+            0x3A,
+            libc::EINVAL,
+            "an ABI this library does not know",
+        ),
         ("map", 0x51, libc::ENOMEM, "BAR1 is used up"),
         ("map", 0x56, libc::EINVAL, "confidential computing, MIG"),
         ("map", 0x63, libc::EAGAIN, "a mistake of this library"),
@@ -201,12 +219,12 @@ fn each_refusal_is_told_in_words_and_leaves_nothing() {
         // After the trials, so that the user's own buffer is refused.
         let fake = Fake::default();
         let gdr = gdr(&fake);
-        let address = fake.allocate(Sort::Malloc, 65536);
+        let address = fake.allocate(AllocationKind::Malloc, 65536);
         if !["client", "device"].contains(&call) {
             drop(pin(&gdr, address, 65536).unwrap());
         }
         let files = super::fake::open_files();
-        fake.world().refusals.insert(call, Status(status));
+        fake.world().errors.insert(call, Status(status));
         let error = pin(&gdr, address, 65536)
             .and_then(|pin| pin.map(MapRequest::Default))
             .unwrap_err();
@@ -226,13 +244,19 @@ fn each_refusal_is_told_in_words_and_leaves_nothing() {
 fn a_mapping_that_shows_other_memory_is_refused_and_taken_down() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Malloc, 65536);
+    let address = fake.allocate(AllocationKind::Malloc, 65536);
     fake.poke(address, &[0x11; 65536]);
     drop(pin(&gdr, address, 65536).unwrap());
     fake.world().wrong = true;
     fake.world().log.clear();
-    let error = pin(&gdr, address, 65536).unwrap().map(MapRequest::Default).unwrap_err();
-    let Error::Verification { expected, found, .. } = error else {
+    let error = pin(&gdr, address, 65536)
+        .unwrap()
+        .map(MapRequest::Default)
+        .unwrap_err();
+    let Error::Verification {
+        expected, found, ..
+    } = error
+    else {
         panic!("{error}")
     };
     assert_eq!((expected, found), ([0x11; 8], [0; 8]));
@@ -247,7 +271,7 @@ fn a_mapping_that_shows_other_memory_is_refused_and_taken_down() {
 fn a_way_that_fails_the_trial_is_off_and_not_tried_again() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Malloc, 65536);
+    let address = fake.allocate(AllocationKind::Malloc, 65536);
     fake.world().wrong = true;
     let first = pin(&gdr, address, 65536).unwrap_err().to_string();
     assert!(
@@ -260,7 +284,7 @@ fn a_way_that_fails_the_trial_is_off_and_not_tried_again() {
     assert_eq!((second.to_string(), second.errno()), (first, libc::EINVAL));
     assert!(fake.world().log.is_empty());
     // The other ways are not concerned.
-    let exportable = fake.allocate(Sort::Create { exportable: true }, 65536);
+    let exportable = fake.allocate(AllocationKind::Create { exportable: true }, 65536);
     pin(&gdr, exportable, 65536).unwrap();
 }
 
@@ -268,7 +292,7 @@ fn a_way_that_fails_the_trial_is_off_and_not_tried_again() {
 fn another_layout_of_cudas_handles_is_not_guessed_at() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Malloc, 65536);
+    let address = fake.allocate(AllocationKind::Malloc, 65536);
     fake.world().other_layout = true;
     let error = pin(&gdr, address, 65536).unwrap_err().to_string();
     assert!(
@@ -282,10 +306,13 @@ fn another_layout_of_cudas_handles_is_not_guessed_at() {
 fn exported_memory_of_another_gpu_is_refused() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Create { exportable: true }, 65536);
+    let address = fake.allocate(AllocationKind::Create { exportable: true }, 65536);
     fake.world().export_instance = Some(0);
     let error = pin(&gdr, address, 65536).unwrap_err().to_string();
-    assert!(error.contains("belongs to another GPU than CUDA says"), "{error}");
+    assert!(
+        error.contains("belongs to another GPU than CUDA says"),
+        "{error}"
+    );
     assert!(!fake.world().log.contains(&"import".to_owned()));
 }
 
@@ -293,7 +320,7 @@ fn exported_memory_of_another_gpu_is_refused() {
 fn a_lost_gpu_is_seen_when_mapping_gives_no_address() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Malloc, 65536);
+    let address = fake.allocate(AllocationKind::Malloc, 65536);
     let pin = pin(&gdr, address, 65536).unwrap();
     fake.world().lost = true;
     let error = pin.map(MapRequest::Default).unwrap_err();
@@ -306,12 +333,18 @@ fn a_small_bar1_is_not_filled() {
     let fake = Fake::default();
     fake.world().bar1 = Some(256 << 20);
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Malloc, 200 << 20);
-    let held = pin(&gdr, address, 200 << 20).unwrap().map(MapRequest::Default).unwrap();
+    let address = fake.allocate(AllocationKind::Malloc, 200 << 20);
+    let held = pin(&gdr, address, 200 << 20)
+        .unwrap()
+        .map(MapRequest::Default)
+        .unwrap();
     let second = pin(&gdr, address, 50 << 20).unwrap();
     let error = second.map(MapRequest::Default).unwrap_err();
     assert_eq!(error.errno(), libc::ENOMEM);
-    assert!(error.to_string().contains("do not fit the GPU's BAR1"), "{error}");
+    assert!(
+        error.to_string().contains("do not fit the GPU's BAR1"),
+        "{error}"
+    );
     drop(held);
     second.map(MapRequest::Default).unwrap();
 }
@@ -320,9 +353,15 @@ fn a_small_bar1_is_not_filled() {
 fn memory_of_other_sorts_is_refused_in_words() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let managed = fake.allocate(Sort::Other("managed memory, which moves between GPU and host"), 65536);
-    let pool = fake.allocate(Sort::Pool { exportable: false }, 65536);
-    for (address, words) in [(managed, "managed memory"), (pool, "a pool that cannot be exported")] {
+    let managed = fake.allocate(
+        AllocationKind::Other("managed memory, which moves between GPU and host"),
+        65536,
+    );
+    let pool = fake.allocate(AllocationKind::Pool { exportable: false }, 65536);
+    for (address, words) in [
+        (managed, "managed memory"),
+        (pool, "a pool that cannot be exported"),
+    ] {
         let error = pin(&gdr, address, 65536).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(error.errno(), libc::EINVAL);
@@ -337,8 +376,8 @@ fn memory_of_other_sorts_is_refused_in_words() {
 fn eight_threads_pin_and_map_the_same_memory() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let sort = Sort::Create { exportable: false };
-    let address = fake.allocate(sort, 2 << 20);
+    let kind = AllocationKind::Create { exportable: false };
+    let address = fake.allocate(kind, 2 << 20);
     std::thread::scope(|scope| {
         for thread in 0..8_u64 {
             let gdr = &gdr;
@@ -359,7 +398,7 @@ fn eight_threads_pin_and_map_the_same_memory() {
 fn a_forked_child_has_no_mapping_and_frees_nothing() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Malloc, 65536);
+    let address = fake.allocate(AllocationKind::Malloc, 65536);
     let pin = pin(&gdr, address, 65536).unwrap();
     let mapping = pin.map(MapRequest::Default).unwrap();
     let calls = fake.world().log.len();
@@ -373,7 +412,9 @@ fn a_forked_child_has_no_mapping_and_frees_nothing() {
         drop((mapping, pin));
         let quiet = fake.world().log.len() == calls;
         // SAFETY: ends the child.
-        unsafe { libc::_exit(i32::from(inherited) | i32::from(!refused) << 1 | i32::from(!quiet) << 2) };
+        unsafe {
+            libc::_exit(i32::from(inherited) | i32::from(!refused) << 1 | i32::from(!quiet) << 2)
+        };
     }
     let mut status = 0;
     // SAFETY: `status` lives through the call.
@@ -386,7 +427,7 @@ fn a_forked_child_has_no_mapping_and_frees_nothing() {
 fn a_child_that_opens_after_the_fork_has_a_client_of_its_own() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    let address = fake.allocate(Sort::Malloc, 65536);
+    let address = fake.allocate(AllocationKind::Malloc, 65536);
     drop(pin(&gdr, address, 65536).unwrap());
     // SAFETY: as above.
     let child = unsafe { libc::fork() };
@@ -395,7 +436,11 @@ fn a_child_that_opens_after_the_fork_has_a_client_of_its_own() {
         let works = pin(&gdr, address, 65536)
             .and_then(|pin| pin.map(MapRequest::Default))
             .is_ok();
-        let fresh = fake.world().log.first().is_some_and(|call| call == "client");
+        let fresh = fake
+            .world()
+            .log
+            .first()
+            .is_some_and(|call| call == "client");
         // SAFETY: ends the child.
         unsafe { libc::_exit(i32::from(!works) | i32::from(!fresh) << 1) };
     }
@@ -412,7 +457,7 @@ fn a_child_waits_for_no_lock_of_its_parent() {
     let backend = fake.backend();
     let shared = Arc::clone(&backend.shared);
     let gdr = Gdr::over(Arc::new(backend));
-    let address = fake.allocate(Sort::Malloc, 65536);
+    let address = fake.allocate(AllocationKind::Malloc, 65536);
     drop(pin(&gdr, address, 65536).unwrap());
     let held = shared.state.get().lock().unwrap();
     // SAFETY: as above.
@@ -438,9 +483,14 @@ fn a_child_waits_for_no_lock_of_its_parent() {
 fn cudas_own_objects_are_never_freed() {
     let fake = Fake::default();
     let gdr = gdr(&fake);
-    for sort in SORTS {
-        let address = fake.allocate(sort, 65536);
-        drop(pin(&gdr, address, 65536).unwrap().map(MapRequest::Default).unwrap());
+    for kind in SORTS {
+        let address = fake.allocate(kind, 65536);
+        drop(
+            pin(&gdr, address, 65536)
+                .unwrap()
+                .map(MapRequest::Default)
+                .unwrap(),
+        );
     }
     let theirs = fake.world().objects_of(CUDA);
     drop(gdr);

@@ -80,7 +80,10 @@ impl<T: Clone> Lesson<T> {
             if self.verdict.get().is_none() {
                 let verdict = match teach() {
                     Ok(lesson) => Ok(lesson),
-                    Err(error) if is_final(&error) || self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= TRIALS => {
+                    Err(error)
+                        if is_final(&error)
+                            || self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= TRIALS =>
+                    {
                         Err(error.to_string())
                     }
                     Err(error) => return Err(error),
@@ -107,7 +110,10 @@ impl<T: Clone> Lesson<T> {
 fn is_final(error: &Error) -> bool {
     match error {
         Error::Verification { .. } | Error::Memory { .. } => true,
-        Error::Rm { .. } => matches!(error.kind(), Kind::Unsupported | Kind::Denied | Kind::Invalid),
+        Error::Rm { .. } => matches!(
+            error.kind(),
+            Kind::Unsupported | Kind::Denied | Kind::Invalid
+        ),
         _ => false,
     }
 }
@@ -157,14 +163,24 @@ impl Trust {
                 });
             }
             let client = client.filter(|_| displaced);
-            client.ok_or_else(|| refused(trial.near, "no small allocation of CUDA's lies within a larger object"))
+            client.ok_or_else(|| {
+                refused(
+                    trial.near,
+                    "no small allocation of CUDA's lies within a larger object",
+                )
+            })
         })
     }
 
     /// The way through exported files, proven by one allocation.
     pub(crate) fn export(&self, trial: Trial<'_>) -> Result<(), Error> {
         let lesson = self.export.learn(trial.near, || {
-            let sample = Sample::make(trial, ScratchKind::Create { exportable: true }, CREATED, KNOWN)?;
+            let sample = Sample::make(
+                trial,
+                ScratchKind::Create { exportable: true },
+                CREATED,
+                KNOWN,
+            )?;
             let own = sample.own;
             let (located, file) = route::by_export(trial, own.address, own.bytes as u64)?;
             self.prove(trial, &sample, &located)?;
@@ -176,7 +192,10 @@ impl Trust {
     /// The way through exported pools, proven by two allocations, of which the second begins in the pool's second object.
     pub(crate) fn pool(&self, trial: Trial<'_>) -> Result<(), Error> {
         self.pool.learn(trial.near, || {
-            let made = trial.bench.scratch_pool(&[POOLED, SMALL]).map_err(unavailable)?;
+            let made = trial
+                .bench
+                .scratch_pool(&[POOLED, SMALL])
+                .map_err(unavailable)?;
             for own in made {
                 let sample = Sample::fill(trial, own, KNOWN)?;
                 let located = route::by_pool(trial, own.address, own.bytes as u64)?;
@@ -191,18 +210,31 @@ impl Trust {
         let client = self.ipc(trial)?;
         self.walk.learn(trial.near, || {
             let samples = scattered(trial)?;
-            let handles = samples.iter().map(|sample| route::retain(trial, sample.own.address));
+            let handles = samples
+                .iter()
+                .map(|sample| route::retain(trial, sample.own.address));
             let handles = handles.collect::<Result<Vec<_>, _>>()?;
             let roots: Vec<u64> = handles.iter().map(|handle| handle.address()).collect();
             // CUDA numbers its objects one after another from a base of its own.
             let plausible = |number: u32| number >> 20 == client.memory >> 20;
             for depth in walk::DEPTHS {
-                for Trace { numbers, paths } in walk::search(&roots, depth, &plausible).into_iter().take(TRACES) {
-                    let proven = samples.iter().zip(&numbers).try_for_each(|(sample, &number)| {
-                        let place = (client.handle, number);
-                        let located = route::by_number(trial, place, sample.own.address, sample.own.bytes as u64)?;
-                        self.prove(trial, sample, &located)
-                    });
+                for Trace { numbers, paths } in walk::search(&roots, depth, &plausible)
+                    .into_iter()
+                    .take(TRACES)
+                {
+                    let proven = samples
+                        .iter()
+                        .zip(&numbers)
+                        .try_for_each(|(sample, &number)| {
+                            let place = (client.handle, number);
+                            let located = route::by_number(
+                                trial,
+                                place,
+                                sample.own.address,
+                                sample.own.bytes as u64,
+                            )?;
+                            self.prove(trial, sample, &located)
+                        });
                     match proven {
                         Ok(()) => {}
                         Err(error) if route::is_of_the_number(&error) => continue,
@@ -257,7 +289,12 @@ impl Trust {
         self.time_stores(last);
         if sample.bytes.len() >= LARGE && self.gathers() {
             // SAFETY: the first bytes of the sample's mapping, which is ours alone and whose contents have been compared.
-            unsafe { copy::tune(shown.vma.base().as_ptr().add(lead as usize), copy::TUNE_BYTES) };
+            unsafe {
+                copy::tune(
+                    shown.vma.base().as_ptr().add(lead as usize),
+                    copy::TUNE_BYTES,
+                )
+            };
         }
         verify::check(trial.bench, shown.vma.base(), &[span], &[])
     }
@@ -275,7 +312,10 @@ impl Trust {
             fence::writes();
             begun.elapsed()
         };
-        let fastest = (0..FILLS).map(|_| fill(random::word())).min().unwrap_or_default();
+        let fastest = (0..FILLS)
+            .map(|_| fill(random::word()))
+            .min()
+            .unwrap_or_default();
         let _ = self.gathers.set(fastest < GATHERED);
     }
 }
@@ -289,12 +329,23 @@ const FILLS: usize = 8;
 
 /// Those paths that also lead from each of many further allocations to an object of its very size, another each time. Paths that
 /// held for the few samples by accident, such as those that end in a neighbour on the heap, do not. `seen` are the samples' own.
-fn witnessed(trial: Trial<'_>, client: u32, mut seen: Vec<u32>, mut paths: Vec<Path>) -> Result<Vec<Path>, Error> {
+fn witnessed(
+    trial: Trial<'_>,
+    client: u32,
+    mut seen: Vec<u32>,
+    mut paths: Vec<Path>,
+) -> Result<Vec<Path>, Error> {
     let mut clutter: Vec<Vec<u8>> = Vec::new();
     let mut held = Vec::new();
     for blocks in WITNESSES {
-        clutter.extend((0..random::word() % 24).map(|_| Vec::with_capacity(16 + (random::word() % 1024) as usize)));
-        let (handle, bytes) = trial.bench.unmapped(blocks * CREATED).map_err(unavailable)?;
+        clutter.extend(
+            (0..random::word() % 24)
+                .map(|_| Vec::with_capacity(16 + (random::word() % 1024) as usize)),
+        );
+        let (handle, bytes) = trial
+            .bench
+            .unmapped(blocks * CREATED)
+            .map_err(unavailable)?;
         let numbers = walk::candidates(&paths, handle.address());
         let mut own = None;
         for number in numbers.into_iter().filter(|number| !seen.contains(number)) {
@@ -318,7 +369,8 @@ fn scattered(trial: Trial<'_>) -> Result<Vec<Sample>, Error> {
     let mut samples = Vec::new();
     for blocks in SAMPLES {
         let count = 16 + random::word() % 48;
-        clutter.extend((0..count).map(|_| Vec::with_capacity(16 + (random::word() % 2048) as usize)));
+        clutter
+            .extend((0..count).map(|_| Vec::with_capacity(16 + (random::word() % 2048) as usize)));
         // Holes between them, some of which CUDA's next structures fill.
         let mut index = 0;
         clutter.retain(|_| {
@@ -338,7 +390,12 @@ struct Sample {
 }
 
 impl Sample {
-    fn make(trial: Trial<'_>, kind: ScratchKind, bytes: usize, known: usize) -> Result<Self, Error> {
+    fn make(
+        trial: Trial<'_>,
+        kind: ScratchKind,
+        bytes: usize,
+        known: usize,
+    ) -> Result<Self, Error> {
         let own = trial.bench.scratch(kind, bytes).map_err(unavailable)?;
         Self::fill(trial, own, known)
     }

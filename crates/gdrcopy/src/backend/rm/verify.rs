@@ -39,7 +39,12 @@ struct Place {
 }
 
 /// Compares the mapping at `base` with what `bench` reads, at the ends and the middle of every span and at the borders within it.
-pub(crate) fn check(bench: &dyn Bench, base: NonNull<u8>, spans: &[Span], borders: &[u64]) -> Result<(), Error> {
+pub(crate) fn check(
+    bench: &dyn Bench,
+    base: NonNull<u8>,
+    spans: &[Span],
+    borders: &[u64],
+) -> Result<(), Error> {
     let places = places(spans, borders);
     let mut expected = read_gpu(bench, &places)?;
     let mut open: Vec<(Place, Vec<u8>)> = Vec::new();
@@ -124,14 +129,23 @@ fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
         if span.length > STRIDE / 512 {
             starts.push(last / 2);
         }
-        starts.extend((1..).map(|index| index * STRIDE).take_while(|&start| start < last));
-        let inside = borders.iter().filter_map(|&border| border.checked_sub(span.at as u64));
+        starts.extend(
+            (1..)
+                .map(|index| index * STRIDE)
+                .take_while(|&start| start < last),
+        );
+        let inside = borders
+            .iter()
+            .filter_map(|&border| border.checked_sub(span.at as u64));
         for border in inside.filter(|&border| border <= last) {
             starts.extend([border.saturating_sub(width), border]);
         }
         starts.sort_unstable();
         starts.dedup();
-        let places_of_span = starts.into_iter().map(|start| place(span, start, width)).collect();
+        let places_of_span = starts
+            .into_iter()
+            .map(|start| place(span, start, width))
+            .collect();
         // Every allocation is compared somewhere: each was found on its own way.
         places.extend(thin(places_of_span, (MOST / spans.len()).max(2)));
     }
@@ -220,7 +234,10 @@ mod tests {
         assert_eq!(starts(1, &[]), [0]);
         assert_eq!(starts(64, &[]), [0]);
         assert_eq!(starts(65536, &[]), [0, 65472]);
-        assert_eq!(starts(2 << 20, &[]), [0, (2 << 20) / 2 - 32, (2 << 20) - 64]);
+        assert_eq!(
+            starts(2 << 20, &[]),
+            [0, (2 << 20) / 2 - 32, (2 << 20) - 64]
+        );
         // A border between two objects, 1 MiB into the mapping.
         assert_eq!(starts(2 << 20, &[1 << 20]).len(), 5);
         assert!(starts(2 << 20, &[1 << 20]).contains(&((1 << 20) - 0x200)));
@@ -239,9 +256,18 @@ mod tests {
                 };
                 for place in places(&[span], &[]) {
                     let end = place.at + place.length;
-                    assert!(place.at >= span.at && end as u64 <= span.at as u64 + length && place.length > 0);
-                    assert_eq!(place.address.get() - span.address.get(), (place.at - span.at) as u64);
-                    assert!(length < 16 || place.at.is_multiple_of(8) && place.length.is_multiple_of(8));
+                    assert!(
+                        place.at >= span.at
+                            && end as u64 <= span.at as u64 + length
+                            && place.length > 0
+                    );
+                    assert_eq!(
+                        place.address.get() - span.address.get(),
+                        (place.at - span.at) as u64
+                    );
+                    assert!(
+                        length < 16 || place.at.is_multiple_of(8) && place.length.is_multiple_of(8)
+                    );
                 }
             }
         }

@@ -41,9 +41,12 @@ impl Drop for Views {
         }
         for view in &self.views {
             // Refused only where RM has dropped the mapping itself (a GPU that is gone): nothing is left to undo.
-            let _ = client
-                .calls()
-                .unmap(client.caller(), self.device.handle(), view.object.handle(), view.linear);
+            let _ = client.calls().unmap(
+                client.caller(),
+                self.device.handle(),
+                view.object.handle(),
+                view.linear,
+            );
         }
         self.device.budget().give_back(self.bytes);
     }
@@ -70,7 +73,8 @@ pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<Shown, Erro
         source,
     };
     // Declared after the views, so that it falls before them.
-    let mut vma = Vma::reserve(bytes as usize).map_err(|source| system("reserve addresses for the mapping", source))?;
+    let mut vma = Vma::reserve(bytes as usize)
+        .map_err(|source| system("reserve addresses for the mapping", source))?;
     let client = device.client();
     let mut at = 0;
     for piece in pieces {
@@ -91,7 +95,9 @@ pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<Shown, Erro
             object: Arc::clone(&piece.object),
             linear,
         });
-        let placed = client.calls().place(&mut vma, at, length as usize, node.as_fd());
+        let placed = client
+            .calls()
+            .place(&mut vma, at, length as usize, node.as_fd());
         placed
             .map_err(|source| system("map the file of the GPU's node", source))?
             .ok_or(Error::GpuLost {

@@ -30,7 +30,9 @@ impl Path {
                 return None;
             }
         }
-        Some(u32::from_ne_bytes(peek(at.checked_add(u64::from(self.last))?)?))
+        Some(u32::from_ne_bytes(peek(
+            at.checked_add(u64::from(self.last))?,
+        )?))
     }
 }
 
@@ -60,7 +62,9 @@ pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> boo
         let mut numbers = vec![number];
         for &root in others {
             match path.follow(root) {
-                Some(number) if plausible(number) && !numbers.contains(&number) => numbers.push(number),
+                Some(number) if plausible(number) && !numbers.contains(&number) => {
+                    numbers.push(number)
+                }
                 _ => return,
             }
         }
@@ -149,7 +153,9 @@ fn read_own(at: u64, to: &mut [u8]) -> usize {
     };
     // SAFETY: the kernel writes at most `to.len()` bytes into `to`, which is borrowed for the call; the other side is only read,
     // by the kernel, which answers EFAULT for what is not there.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let read = unsafe {
+        libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+    };
     usize::try_from(read).unwrap_or(0)
 }
 
@@ -179,7 +185,10 @@ mod tests {
     }
 
     fn path(hop: u32, last: u32) -> Path {
-        Path { hops: vec![hop], last }
+        Path {
+            hops: vec![hop],
+            last,
+        }
     }
 
     const PLAUSIBLE: &dyn Fn(u32) -> bool = &|number| number >> 20 == 0x5c0;
@@ -202,11 +211,22 @@ mod tests {
 
     #[test]
     fn a_number_that_is_the_same_for_all_is_no_objects_number() {
-        let known = [structure(0x5c00_0096, 0x5c00_0001), structure(0x5c00_0098, 0x5c00_0001)];
+        let known = [
+            structure(0x5c00_0096, 0x5c00_0001),
+            structure(0x5c00_0098, 0x5c00_0001),
+        ];
         let roots = known.each_ref().map(address);
         let traces = search(&roots, 1, PLAUSIBLE);
-        assert!(traces.iter().any(|trace| trace.numbers == [0x5c00_0096, 0x5c00_0098]));
-        assert!(!traces.iter().any(|trace| trace.numbers.contains(&0x5c00_0001)));
+        assert!(
+            traces
+                .iter()
+                .any(|trace| trace.numbers == [0x5c00_0096, 0x5c00_0098])
+        );
+        assert!(
+            !traces
+                .iter()
+                .any(|trace| trace.numbers.contains(&0x5c00_0001))
+        );
     }
 
     #[test]
@@ -217,7 +237,10 @@ mod tests {
         let root = address(&user);
         let all = [accident.clone(), first.clone(), second];
         assert_eq!(candidates(&all, root), [0x5c00_0096, 0x5c00_0042]);
-        assert_eq!(candidates(&[accident, first], root), [0x5c00_0042, 0x5c00_0096]);
+        assert_eq!(
+            candidates(&[accident, first], root),
+            [0x5c00_0042, 0x5c00_0096]
+        );
         assert_eq!(candidates(&[path(0x60, 0x184)], root), []);
         assert_eq!(candidates(&[], root), []);
     }

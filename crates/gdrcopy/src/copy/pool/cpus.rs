@@ -62,7 +62,13 @@ impl Cpus {
         let mut cpus = Cpus::NONE;
         // SAFETY: the kernel writes at most the length it is told, which is the array's. cpu_set_t is an array of
         // unsigned long; on 64-bit little-endian machines its words are ours.
-        let answer = unsafe { libc::sched_getaffinity(thread, mem::size_of_val(&cpus.0), cpus.0.as_mut_ptr().cast()) };
+        let answer = unsafe {
+            libc::sched_getaffinity(
+                thread,
+                mem::size_of_val(&cpus.0),
+                cpus.0.as_mut_ptr().cast(),
+            )
+        };
         (answer == 0).then_some(cpus)
     }
 }
@@ -86,7 +92,8 @@ mod tests {
 
     #[test]
     fn a_hint_counts_only_within_what_the_process_may_use() {
-        let [mine, hint, elsewhere] = ["0-7", "4-11", "32-63"].map(|list| Cpus::parse(list).expect("a list"));
+        let [mine, hint, elsewhere] =
+            ["0-7", "4-11", "32-63"].map(|list| Cpus::parse(list).expect("a list"));
         assert_eq!(mine.near(&hint, 2), Cpus::parse("4-7").expect("a list"));
         assert_eq!(mine.near(&hint, 5), mine);
         assert_eq!(mine.near(&elsewhere, 2), mine);

@@ -62,7 +62,8 @@ impl Shared {
         self.len.store(job.len, Ordering::Relaxed);
         self.least.store(least, Ordering::Relaxed);
         self.threads.store(helpers + 1, Ordering::Relaxed);
-        self.direction.store(job.direction as usize, Ordering::Relaxed);
+        self.direction
+            .store(job.direction as usize, Ordering::Relaxed);
         self.done.0.store(0, Ordering::Relaxed);
         let parts = job.cut(least, helpers + 1).parts() as u32;
         // SeqCst, for the helper that is going to sleep: it says so before it looks at the ticket for the last time, and
@@ -104,7 +105,10 @@ impl Shared {
             if taken == 0 && direction == Direction::OrderedRead {
                 fence::before_reads();
             }
-            let (least, threads) = (self.least.load(Ordering::Relaxed), self.threads.load(Ordering::Relaxed));
+            let (least, threads) = (
+                self.least.load(Ordering::Relaxed),
+                self.threads.load(Ordering::Relaxed),
+            );
             let (offset, len) = job.part(index, least, threads);
             // SAFETY: a part lies within the job, whose memory its owner keeps valid until all parts are done.
             unsafe { (job.kernel)(job.destination.add(offset), job.source.add(offset), len) }

@@ -116,13 +116,16 @@ impl Pool {
         let begun = now();
         let pause = begun.saturating_sub(self.last.load(Ordering::Relaxed));
         let worth_waking = job.len >= WAKE_FROM.of(job.direction) || pause < BURST;
-        let all_asleep = self.sleepers.load(Ordering::Relaxed) >= self.helpers.0.load(Ordering::Relaxed);
+        let all_asleep =
+            self.sleepers.load(Ordering::Relaxed) >= self.helpers.0.load(Ordering::Relaxed);
         if all_asleep && !worth_waking {
             self.last.store(begun, Ordering::Relaxed);
             return false;
         }
-        self.linger
-            .store(linger(self.linger.load(Ordering::Relaxed), pause), Ordering::Relaxed);
+        self.linger.store(
+            linger(self.linger.load(Ordering::Relaxed), pause),
+            Ordering::Relaxed,
+        );
         let (least, helpers) = shares(job, helpers);
         let parts = self.job.announce(job, least, helpers);
         if worth_waking && self.sleepers.load(Ordering::SeqCst) != 0 {
@@ -154,7 +157,11 @@ impl Pool {
     /// Gives up helpers for a while once they have lost more time than they gained: where others want their CPUs, they are
     /// interrupted in the middle of a part, and the caller waits. For 64 copies, then for twice as many each time.
     fn judge(&self, gain: i64) {
-        let gain = self.gain.load(Ordering::Relaxed).saturating_add(gain).min(MOST_CREDIT);
+        let gain = self
+            .gain
+            .load(Ordering::Relaxed)
+            .saturating_add(gain)
+            .min(MOST_CREDIT);
         if gain < -MOST_CREDIT {
             let rest = (self.rested.load(Ordering::Relaxed) * 2).clamp(64, 8192);
             self.rest.store(rest, Ordering::Relaxed);
@@ -162,8 +169,10 @@ impl Pool {
         } else if gain == MOST_CREDIT {
             self.rested.store(0, Ordering::Relaxed);
         }
-        self.gain
-            .store(if gain < -MOST_CREDIT { 0 } else { gain }, Ordering::Relaxed);
+        self.gain.store(
+            if gain < -MOST_CREDIT { 0 } else { gain },
+            Ordering::Relaxed,
+        );
     }
 
     /// Wakes up to `most` of the first `helpers` helpers.
@@ -181,7 +190,9 @@ impl Pool {
 /// pace finds them awake. What was recent fades with each copy, and is forgotten where a pause was longer than any wait.
 fn linger(before: u64, pause: u64) -> u64 {
     if pause < LONGEST_LINGER {
-        (2 * pause).max(before - before / 64).clamp(LINGER, LONGEST_LINGER)
+        (2 * pause)
+            .max(before - before / 64)
+            .clamp(LINGER, LONGEST_LINGER)
     } else {
         LINGER
     }
@@ -194,15 +205,25 @@ fn shares(job: &Job, helpers: usize) -> (usize, usize) {
         // memory. Each part ends with draining buffers, so short copies have as many parts as threads.
         Direction::Write if job.len < 128 << 10 => (32 << 10, 1),
         Direction::Write => (16 << 10, 5),
-        Direction::Read | Direction::OrderedRead if job.len < 128 << 10 => (2 << 10, MOST_THREADS - 1),
+        Direction::Read | Direction::OrderedRead if job.len < 128 << 10 => {
+            (2 << 10, MOST_THREADS - 1)
+        }
         Direction::Read | Direction::OrderedRead => (4 << 10, MOST_THREADS - 1),
     };
-    (least, helpers.min(most).min(job.len.div_ceil(least).saturating_sub(1)))
+    (
+        least,
+        helpers
+            .min(most)
+            .min(job.len.div_ceil(least).saturating_sub(1)),
+    )
 }
 
 /// Nanoseconds of the monotonic clock.
 fn now() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: fills in the structure it is given.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

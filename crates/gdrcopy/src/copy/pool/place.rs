@@ -46,7 +46,11 @@ impl Place {
                 return &ANYWHERE;
             }
             let latest = LATEST.load(Ordering::Acquire);
-            let next = if latest.is_null() { &raw const ANYWHERE } else { latest };
+            let next = if latest.is_null() {
+                &raw const ANYWHERE
+            } else {
+                latest
+            };
             let place = Box::into_raw(Box::new(Place::new(*hint, next)));
             if LATEST
                 .compare_exchange(latest, place, Ordering::AcqRel, Ordering::Relaxed)

@@ -12,7 +12,11 @@ use super::{ASLEEP, Cpus, FRESH, MOST_THREADS, NO_HELPERS, Pool, STARTED, now};
 #[cold]
 pub(super) fn start(pool: &'static Pool, hint: &Cpus) -> bool {
     let cpus = Cpus::of_process().near(hint, 2);
-    let state = if cpus.count() < 2 { NO_HELPERS } else { STARTED };
+    let state = if cpus.count() < 2 {
+        NO_HELPERS
+    } else {
+        STARTED
+    };
     match pool
         .state
         .compare_exchange(FRESH, state, Ordering::AcqRel, Ordering::Acquire)
@@ -54,7 +58,9 @@ pub(super) fn wake(seat: &AtomicU32) {
 /// signal mask they inherit, and whose view of the CPUs includes a container's quota. False where one thread is all the
 /// quota feeds.
 fn seat_the_others(pool: &'static Pool) -> bool {
-    let threads = available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let threads = available_parallelism()
+        .map_or(1, usize::from)
+        .min(MOST_THREADS);
     if threads < 2 {
         return false;
     }
@@ -80,7 +86,9 @@ fn help(pool: &'static Pool, seat: usize) -> ! {
         }
         std::hint::spin_loop();
         turns = turns.wrapping_add(1);
-        if turns.is_multiple_of(32) && now().saturating_sub(idle_since) > pool.linger.load(Ordering::Relaxed) {
+        if turns.is_multiple_of(32)
+            && now().saturating_sub(idle_since) > pool.linger.load(Ordering::Relaxed)
+        {
             sleep(pool, seat);
             // The caller wakes only some; each of these wakes two more.
             pool.wake(pool.job.helpers(), 2);
@@ -130,10 +138,17 @@ fn with_signals_blocked<T>(act: impl FnOnce() -> T) -> T {
     // SAFETY: sigfillset fills the set, the others take it filled; pthread_sigmask fills the other before it is used.
     unsafe {
         libc::sigfillset(blocked.as_mut_ptr());
-        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP] {
+        for fault in [
+            libc::SIGSEGV,
+            libc::SIGBUS,
+            libc::SIGILL,
+            libc::SIGFPE,
+            libc::SIGTRAP,
+        ] {
             libc::sigdelset(blocked.as_mut_ptr(), fault);
         }
-        let masked = libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), before.as_mut_ptr()) == 0;
+        let masked =
+            libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), before.as_mut_ptr()) == 0;
         let result = act();
         if masked {
             libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
@@ -151,7 +166,10 @@ fn stay_loaded() {
     unsafe {
         if libc::dladdr(here, found.as_mut_ptr()) != 0 {
             let name = found.assume_init().dli_fname;
-            libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
+            libc::dlopen(
+                name,
+                libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE,
+            );
         }
     }
 }

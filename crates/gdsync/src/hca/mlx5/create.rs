@@ -1,4 +1,4 @@
-//! A queue pair of a card is made, of at least the sizes that were asked for: verbs' own, or with parts in GPU memory one of the
+//! A queue pair of a NIC is made, of at least the sizes that were asked for: verbs' own, or with parts in GPU memory one of the
 //! firmware's.
 
 use std::sync::Arc;
@@ -9,18 +9,26 @@ use super::lay::{self, Laid, lay_out};
 use super::{Link, Shared, own, verbs_failed};
 use crate::hca::{QueuePair, Request};
 use crate::wire::{Depth, Transport};
-use crate::{Home, Supply};
+use crate::{Allocator, MemoryLocation};
 
-pub(super) fn create(shared: &Arc<Shared>, supply: &Supply, request: &Request) -> Result<QueuePair, crate::Error> {
+pub(super) fn create(
+    shared: &Arc<Shared>,
+    allocator: &Allocator,
+    request: &Request,
+) -> Result<QueuePair, crate::Error> {
     // Depths are checked before anything of their size is asked for.
-    for depth in [request.send_blocks, request.receives, request.receive_segments] {
+    for depth in [
+        request.send_blocks,
+        request.receives,
+        request.receive_segments,
+    ] {
         Depth::work(depth)?;
     }
     for depth in [request.send_completions, request.receive_completions] {
         Depth::completions(depth)?;
     }
-    if [request.queues, request.records, request.completions].contains(&Home::Gpu) {
-        let (laid, pair) = own::create(shared, supply, request)?;
+    if [request.queues, request.records, request.completions].contains(&MemoryLocation::Gpu) {
+        let (laid, pair) = own::create(shared, allocator, request)?;
         let number = pair.number();
         return Ok(whole(shared, number, laid, Link::Own(pair)));
     }
@@ -35,7 +43,13 @@ pub(super) fn create(shared: &Arc<Shared>, supply: &Supply, request: &Request) -
         completions(request.receive_completions)?,
     );
     let pair = pair(shared, request, [&sent, &received])?;
-    let laid = lay_out(supply, &pair, [&sent, &received], Transport::Connected, request.waiting)?;
+    let laid = lay_out(
+        allocator,
+        &pair,
+        [&sent, &received],
+        Transport::Connected,
+        request.waiting,
+    )?;
     let pair = shared.port.init(pair)?;
     let number = pair.number();
     Ok(whole(shared, number, laid, Link::Init(pair)))
@@ -108,7 +122,7 @@ struct Created {
 impl Drop for Created {
     fn drop(&mut self) {
         let link = self.shared.links().remove(&self.qpn);
-        // Without the lock: a card is asked.
+        // Without the lock: a NIC is asked.
         drop(link);
     }
 }

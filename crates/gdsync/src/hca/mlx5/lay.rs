@@ -1,12 +1,14 @@
-//! Software's queues in the memory where a card's provider keeps them.
+//! Software's queues in the memory where a NIC's provider keeps them.
 
 use gpu::{BorrowedMemory, Registration};
 use verbs::{CompletionQueue as VerbsCompletions, Direct, QueuePair as Verbs, Ring, Words};
 
 use super::{Error, gpu_failed, verbs_failed};
-use crate::queue::{CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue, Waiting};
+use crate::queue::{
+    CompletionParts, CompletionQueue, ReceiveParts, ReceiveQueue, SendParts, SendQueue, Waiting,
+};
 use crate::wire::{BLOCK, SEGMENT, Transport};
-use crate::{Home, Place, Supply};
+use crate::{Allocator, MemoryLocation, Place};
 
 /// Software's queues of a queue pair.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ pub struct Laid {
     pub receive_completions: CompletionQueue,
 }
 
-/// Takes over the queues of a queue pair that was just made by [`verbs::Domain::direct_queue_pair`], and of its two completion
+/// Takes over the queues of a queue pair that was just made by [`verbs::ProtectionDomain::direct_queue_pair`], and of its two completion
 /// queues: no other queue pair's, and nothing has completed yet. Their memory stays until the queues are dropped.
 ///
 /// # Errors
@@ -29,15 +31,21 @@ pub struct Laid {
 /// [`Error::Shape`], [`Error::Register`], [`Error::Verbs`]; [`crate::Error::Gpu`] for records and rings that the GPU's driver does not
 /// register.
 pub fn lay_out<S>(
-    supply: &Supply,
+    allocator: &Allocator,
     pair: &Verbs<S, Direct>,
     [sent, received]: [&VerbsCompletions<Direct>; 2],
     transport: Transport,
     waiting: Waiting,
 ) -> Result<Laid, crate::Error> {
     let device = pair.domain().context().name();
-    let told = pair.layout().map_err(verbs_failed("learn where a queue pair lies"))?;
-    let records = reached(supply, &told.records.pages, "register doorbell records with the GPU")?;
+    let told = pair
+        .layout()
+        .map_err(verbs_failed("learn where a queue pair lies"))?;
+    let records = reached(
+        allocator,
+        &told.records.pages,
+        "register doorbell records with the GPU",
+    )?;
     let record = |at: usize| records.part(told.records.offset + at, 4);
     let (blocks, entries) = (told.send.entries, told.receive.entries);
     if told.send.stride as usize != BLOCK {
@@ -50,29 +58,29 @@ pub fn lay_out<S>(
     }
     let send = SendQueue::new(SendParts {
         blocks,
-        ring: unseen(supply, &told.send.memory)?,
+        ring: unseen(allocator, &told.send.memory)?,
         record: record(4)?,
-        register: register(supply, &told.register)?,
+        register: register(allocator, &told.register)?,
         qpn: pair.number(),
         transport,
     })?;
     let receive = ReceiveQueue::new(ReceiveParts {
         entries,
         segments: told.receive.stride / SEGMENT as u32,
-        ring: unseen(supply, &told.receive.memory)?,
+        ring: unseen(allocator, &told.receive.memory)?,
         record: record(0)?,
         qpn: pair.number(),
     })?;
     Ok(Laid {
         send,
         receive,
-        send_completions: completions(supply, device, sent, waiting)?,
-        receive_completions: completions(supply, device, received, waiting)?,
+        send_completions: completions(allocator, device, sent, waiting)?,
+        receive_completions: completions(allocator, device, received, waiting)?,
     })
 }
 
 fn completions(
-    supply: &Supply,
+    allocator: &Allocator,
     device: &str,
     queue: &VerbsCompletions<Direct>,
     waiting: Waiting,
@@ -86,30 +94,40 @@ fn completions(
     let Words { pages, offset } = &told.records;
     CompletionQueue::new(CompletionParts {
         entries: told.ring.entries,
-        ring: reached(supply, &told.ring.memory, "register a completion queue with the GPU")?,
-        // The CPU alone tells the card how far it has polled.
-        record: unseen(supply, pages)?.part(*offset, 4)?,
-        busy: supply.place(Home::Host, told.ring.entries as usize * 4)?,
+        ring: reached(
+            allocator,
+            &told.ring.memory,
+            "register a completion queue with the GPU",
+        )?,
+        // The CPU alone tells the NIC how far it has polled.
+        record: unseen(allocator, pages)?.part(*offset, 4)?,
+        busy: allocator.place(MemoryLocation::Host, told.ring.entries as usize * 4)?,
         waiting,
     })
 }
 
 /// A doorbell register, which the GPU rings.
-pub(super) fn register(supply: &Supply, word: &Words) -> Result<Place, crate::Error> {
-    let page = word.pages.for_gpu(supply.gpu(), Registration::Registers);
+pub(super) fn register(allocator: &Allocator, word: &Words) -> Result<Place, crate::Error> {
+    let page = word.pages.for_gpu(allocator.gpu(), Registration::Registers);
     Place::host(page.map_err(|source| Error::Register { source })?).part(word.offset, 8)
 }
 
 /// Memory that streams read and write too.
-fn reached(supply: &Supply, memory: &BorrowedMemory, operation: &'static str) -> Result<Place, crate::Error> {
-    let memory = memory.for_gpu(supply.gpu(), Registration::Memory);
+fn reached(
+    allocator: &Allocator,
+    memory: &BorrowedMemory,
+    operation: &'static str,
+) -> Result<Place, crate::Error> {
+    let memory = memory.for_gpu(allocator.gpu(), Registration::Memory);
     Ok(Place::host(memory.map_err(gpu_failed(operation))?))
 }
 
 /// Memory that the CPU alone writes.
-fn unseen(supply: &Supply, memory: &BorrowedMemory) -> Result<Place, crate::Error> {
-    let memory = memory.for_cpu(supply.gpu());
-    Ok(Place::host(memory.map_err(gpu_failed("use a card's queue"))?))
+fn unseen(allocator: &Allocator, memory: &BorrowedMemory) -> Result<Place, crate::Error> {
+    let memory = memory.for_cpu(allocator.gpu());
+    Ok(Place::host(
+        memory.map_err(gpu_failed("use a NIC's queue"))?,
+    ))
 }
 
 pub(super) fn shape(device: &str, what: &'static str, ring: &Ring, need: String) -> crate::Error {

@@ -1,4 +1,4 @@
-//! A card: queue pairs of an mlx5 device whose rings, records and doorbell registers the GPU reaches itself.
+//! A NIC: queue pairs of an mlx5 device whose rings, records and doorbell registers the GPU reaches itself.
 //!
 //! A queue pair is verbs' own, in a domain of one thread, whose register is that of this HCA's queue pairs alone; where its memory lies
 //! the provider tells ([`verbs::QueuePair::layout`]), and from then on [`queue`](crate::queue) drives it, and verbs do not. The completion
@@ -7,7 +7,7 @@
 //!
 //! Rings and records are host memory and registered with the GPU; the register is a page of the device's, which the GPU's driver maps
 //! with `PeerMappingOverride` or for a process with `CAP_SYS_ADMIN` alone ([`Error::Register`]).
-//! With queues, records or completions in GPU memory a queue pair is made by the card's firmware instead (`own`), where the card and the
+//! With queues, records or completions in GPU memory a queue pair is made by the NIC's firmware instead (`own`), where the NIC and the
 //! kernel allow it; and where they do not, that is an error, and the same request for host memory goes by verbs.
 
 mod address;
@@ -23,17 +23,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use verbs::devx::{Devx, QueuePair as Own};
-use verbs::{Context, Direct, Domain, Init, QueuePair as Verbs, Rts};
+use verbs::{Context, Direct, Init, ProtectionDomain, QueuePair as Verbs, Rts};
 
 use super::port::{Error, Options, Port, failed, register};
-use super::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
-use crate::{Place, Supply};
+use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
+use crate::{Allocator, Place};
 
 /// A port of an mlx5 device.
 #[derive(Debug)]
 pub struct Mlx5Hca {
     shared: Arc<Shared>,
-    supply: Supply,
+    allocator: Allocator,
 }
 
 /// What queue pairs share.
@@ -41,8 +41,8 @@ pub struct Mlx5Hca {
 struct Shared {
     port: Port,
     /// The port's domain, for one thread's queue pairs.
-    domain: Domain,
-    /// The card's firmware, once queues in GPU memory were asked for.
+    domain: ProtectionDomain,
+    /// The NIC's firmware, once queues in GPU memory were asked for.
     firmware: OnceLock<Devx>,
     /// How many of them were.
     made: AtomicU32,
@@ -69,14 +69,14 @@ enum Link {
 }
 
 impl Shared {
-    /// The card's firmware.
+    /// The NIC's firmware.
     fn devx(&self) -> Result<Devx, crate::Error> {
         if let Some(devx) = self.firmware.get() {
             return Ok(devx.clone());
         }
         let devx = Devx::of(self.port.domain.context());
         let devx = devx.map_err(verbs_failed(
-            "command the card's firmware (DEVX), which makes queues in GPU memory",
+            "command the NIC's firmware (DEVX), which makes queues in GPU memory",
         ))?;
         Ok(self.firmware.get_or_init(|| devx).clone())
     }
@@ -98,14 +98,21 @@ impl Mlx5Hca {
     /// # Errors
     ///
     /// [`Error::NotMlx5`], [`Error::PortDown`], [`Error::NoGid`], [`Error::Verbs`].
-    pub fn open(supply: Supply, context: &Context, options: Options) -> Result<Self, crate::Error> {
+    pub fn open(
+        allocator: Allocator,
+        context: &Context,
+        options: Options,
+    ) -> Result<Self, crate::Error> {
         if !context.is_mlx5() {
             let device = context.name().to_owned();
             return Err(Error::NotMlx5 { device }.into());
         }
         let port = Port::open(context, options)?;
         // Without one its queue pairs share registers with others, which costs time and nothing else.
-        let domain = port.domain.of_one_thread().unwrap_or_else(|_| port.domain.clone());
+        let domain = port
+            .domain
+            .of_one_thread()
+            .unwrap_or_else(|_| port.domain.clone());
         let shared = Shared {
             port,
             domain,
@@ -115,37 +122,44 @@ impl Mlx5Hca {
         };
         Ok(Self {
             shared: Arc::new(shared),
-            supply,
+            allocator,
         })
     }
 }
 
 impl Hca for Mlx5Hca {
     fn create(&self, request: &Request) -> Result<QueuePair, crate::Error> {
-        create::create(&self.shared, &self.supply, request)
+        create::create(&self.shared, &self.allocator, request)
     }
 
-    fn connect(&self, near: Endpoint, far: Endpoint, patience: Patience) -> Result<(), crate::Error> {
-        let qpn = near.qpn;
-        let path = self.shared.port.check(far)?;
+    fn connect(
+        &self,
+        given: Endpoint,
+        peer: Endpoint,
+        timeout: RetryPolicy,
+    ) -> Result<(), crate::Error> {
+        let qpn = given.qpn;
+        let path = self.shared.port.check(peer)?;
         let taken = match self.shared.links().get_mut(&qpn) {
             None => return Err(crate::Error::NoQueuePair { qpn }),
-            Some(link @ (Link::Init(_) | Link::Own(_))) => std::mem::replace(link, Link::Connecting),
+            Some(link @ (Link::Init(_) | Link::Own(_))) => {
+                std::mem::replace(link, Link::Connecting)
+            }
             Some(_) => return Err(Error::Spent { qpn }.into()),
         };
-        // Without the lock: the way to the far side may have to be found first.
-        let first_packet = near.path.map_or(0, |path| path.first_packet);
+        // Without the lock: the way to the remote side may have to be found first.
+        let psn = given.path.map_or(0, |path| path.psn);
         let port = &self.shared.port;
-        let joined = match taken {
+        let connected = match taken {
             Link::Init(link) => port
-                .join(link, first_packet, (far, path), patience)
+                .join(link, psn, (peer, path), timeout)
                 .map(|link| Link::Ready { _link: link }),
             Link::Own(link) => port
-                .join_own(link, first_packet, (far, path), patience)
+                .join_own(link, psn, (peer, path), timeout)
                 .map(|link| Link::OwnReady { _link: link }),
             _ => Err(Error::Spent { qpn }),
         };
-        let (link, outcome) = match joined {
+        let (link, outcome) = match connected {
             Ok(link) => (link, Ok(())),
             Err(error) => (Link::Gone, Err(error.into())),
         };
@@ -156,10 +170,10 @@ impl Hca for Mlx5Hca {
         outcome
     }
 
-    fn register(&self, place: &Place, access: Access) -> Result<Region, crate::Error> {
+    fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, crate::Error> {
         let (region, _) = register(&self.shared.port.domain, place, access)?;
-        let (local, remote) = (region.local_key(), region.remote().rkey);
-        Ok(Region::new(place, local, remote, Box::new(region)))
+        let (local, remote) = (region.lkey(), region.remote().rkey);
+        Ok(MemoryRegion::new(place, local, remote, Box::new(region)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can go wrong with a verbs device and its port.
 
-use verbs::{PortState, RoadError};
+use verbs::{MemoryPathError, PortState};
 
 use crate::hca::Endpoint;
 
@@ -18,7 +18,9 @@ pub enum Error {
         source: verbs::Error,
     },
     /// The port is not up.
-    #[error("port {device}:{port} is {state:?} and must be Active: look at the link with `ibv_devinfo -d {device}`")]
+    #[error(
+        "port {device}:{port} is {state:?} and must be Active: look at the link with `ibv_devinfo -d {device}`"
+    )]
     PortDown {
         /// The device.
         device: String,
@@ -37,22 +39,24 @@ pub enum Error {
         /// The index that was asked for.
         index: Option<u8>,
     },
-    /// Another make of card.
-    #[error("{device} is no mlx5 device, whose queues a GPU drives: take the proxy, which drives any")]
+    /// Another make of NIC.
+    #[error(
+        "{device} is no mlx5 device, whose queues a GPU drives: take the proxy, which drives any"
+    )]
     NotMlx5 {
         /// The device.
         device: String,
     },
-    /// GPU memory that the card takes no queues in by any road.
+    /// GPU memory that the NIC takes no queues in by any memory path.
     #[error(
-        "the card takes no queues in this GPU memory: by a dma-buf {dmabuf}; by a peer memory client (nvidia-peermem) {peermem}; \
+        "the NIC takes no queues in this GPU memory: by a dma-buf {dmabuf}; by a peer memory client (nvidia-peermem) {peermem}; \
          the first needs Linux 6.1 and rdma-core 43, the second `modprobe nvidia_peermem`; or keep the queues in host memory"
     )]
     GpuQueues {
         /// Why not by a dma-buf.
-        dmabuf: RoadError,
+        dmabuf: MemoryPathError,
         /// Why not by its address.
-        peermem: RoadError,
+        peermem: MemoryPathError,
     },
     /// The provider made a queue of another size or shape than can be driven.
     #[error("{device} made {what} of {count} entries of {bytes} bytes; {need}")]
@@ -68,9 +72,9 @@ pub enum Error {
         /// What it must be.
         need: String,
     },
-    /// The GPU is not given the card's doorbell register.
+    /// The GPU is not given the NIC's doorbell register.
     #[error(
-        "the GPU cannot ring the card's doorbell, since its driver does not map the register: {source}; `gdr doctor --live --only \
+        "the GPU cannot ring the NIC's doorbell, since its driver does not map the register: {source}; `gdr doctor --live --only \
          rdma.uar-map` says what to do; a proxy needs no register"
     )]
     Register {
@@ -78,22 +82,22 @@ pub enum Error {
         #[source]
         source: gpu::Error,
     },
-    /// GPU memory that the card reaches by no road.
+    /// GPU memory that the NIC reaches by no memory path.
     #[error(
-        "the card does not reach this GPU memory: by a dma-buf {dmabuf}; by a peer memory client (nvidia-peermem) {peermem}; \
+        "the NIC does not reach this GPU memory: by a dma-buf {dmabuf}; by a peer memory client (nvidia-peermem) {peermem}; \
          register host memory, and copy between them"
     )]
-    NoRoad {
+    NoMemoryPath {
         /// Why not by a dma-buf.
-        dmabuf: RoadError,
+        dmabuf: MemoryPathError,
         /// Why not by its address.
-        peermem: RoadError,
+        peermem: MemoryPathError,
     },
-    /// A far side of another kind of HCA, or one whose address lacks what this port needs.
-    #[error("{far} says no {lacks}: both sides must be verbs devices, on links of one kind")]
+    /// A remote side of another kind of HCA, or one whose address lacks what this port needs.
+    #[error("{remote} says no {lacks}: both sides must be verbs devices, on links of one kind")]
     Address {
-        /// The far side.
-        far: Endpoint,
+        /// The remote side.
+        remote: Endpoint,
         /// What it lacks.
         lacks: &'static str,
     },

@@ -1,4 +1,4 @@
-//! The port of a verbs device that queue pairs are made on, and how they are joined with others: of a card, and of a proxy's device.
+//! The port of a verbs device that queue pairs are made on, and how they are joined with others: of a NIC, and of a proxy's device.
 
 mod error;
 mod region;
@@ -6,15 +6,15 @@ mod region;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use verbs::{
-    Access, Address, Behaviour, CompletionQueue, Context, Domain, Gid, Init, LinkLayer, MOST_PIECES, Peer, PortState,
-    QueuePair, QueuePairOptions, Reset, Route, Rts, Transport, devx,
+    Access, Address, Behaviour, CompletionQueue, Context, Gid, Init, LinkLayer, MOST_PIECES, Peer,
+    PortState, ProtectionDomain, QueuePair, QueuePairOptions, Reset, Route, Rts, Transport, devx,
 };
 
 pub use error::Error;
 pub(in crate::hca) use error::failed;
 pub(in crate::hca) use region::register;
 
-use super::{Endpoint, Path, Patience, Request};
+use super::{Endpoint, Path, Request, RetryPolicy};
 
 /// Which port of a device, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Options {
     pub port: u8,
     /// The index of its GID; without it RoCE takes the best there is ([`verbs::Gid::best`]), and InfiniBand none.
     pub gid_index: Option<u8>,
-    /// An unanswered packet is sent again after 4.096 µs times two to the power of this; seven times, before the far side is taken
+    /// An unanswered packet is sent again after 4.096 µs times two to the power of this; seven times, before the remote side is taken
     /// for gone.
     pub timeout: u8,
 }
@@ -42,7 +42,7 @@ impl Default for Options {
 /// An open port.
 #[derive(Debug)]
 pub(in crate::hca) struct Port {
-    pub domain: Domain,
+    pub domain: ProtectionDomain,
     options: Options,
     lid: u16,
     /// On Ethernet always, on InfiniBand where it was asked for.
@@ -79,14 +79,14 @@ impl<L> Made<L> {
     }
 }
 
-/// Reads at once that are asked for at most: what most cards have.
+/// Reads at once that are asked for at most: what most NICs have.
 const READS: u8 = 16;
 /// Numbers of packets have so many bits.
 const PACKET: u32 = 0xff_ffff;
 /// What joining queue pairs is called where it fails.
-const MEET: &str = "connect a queue pair with the far side";
+const MEET: &str = "connect a queue pair with the remote side";
 const BEGIN: &str = "make a queue pair ready to send";
-/// As cards write "for ever", and the most besides.
+/// As NICs write "for ever", and the most besides.
 const FOR_EVER: u8 = 7;
 
 impl Port {
@@ -95,12 +95,20 @@ impl Port {
         let found = context.port(number).map_err(failed("ask the port"))?;
         if found.state != PortState::Active {
             let (device, port, state) = (device(), number, found.state);
-            return Err(Error::PortDown { device, port, state });
+            return Err(Error::PortDown {
+                device,
+                port,
+                state,
+            });
         }
-        let limits = context.limits().map_err(failed("ask what the device holds"))?;
+        let limits = context
+            .limits()
+            .map_err(failed("ask what the device holds"))?;
         let ethernet = found.link_layer == LinkLayer::Ethernet;
         let gid = if ethernet || options.gid_index.is_some() {
-            let table = context.gids(found.gids).map_err(failed("read the port's GIDs"))?;
+            let table = context
+                .gids(found.gids)
+                .map_err(failed("read the port's GIDs"))?;
             let gid = match options.gid_index {
                 Some(index) => table
                     .into_iter()
@@ -117,7 +125,9 @@ impl Port {
             None
         };
         Ok(Self {
-            domain: context.domain().map_err(failed("take a protection domain"))?,
+            domain: context
+                .domain()
+                .map_err(failed("take a protection domain"))?,
             options,
             lid: found.lid,
             gid,
@@ -129,13 +139,18 @@ impl Port {
 
     /// A queue pair for these queues. Of the pieces of a request it has as many as the device gives, which does not say how many that
     /// is.
-    pub(in crate::hca) fn queue_pair(&self, request: &Request) -> Result<Made<QueuePair<Init>>, Error> {
+    pub(in crate::hca) fn queue_pair(
+        &self,
+        request: &Request,
+    ) -> Result<Made<QueuePair<Init>>, Error> {
         let context = self.domain.context();
         let (sends, receives) = (
             request.send_blocks.min(self.requests),
             request.receives.min(self.requests),
         );
-        let sent = context.completions(sends).map_err(failed("make a completion queue"))?;
+        let sent = context
+            .completions(sends)
+            .map_err(failed("make a completion queue"))?;
         let received = context
             .completions(receives)
             .map_err(failed("make a completion queue"))?;
@@ -170,7 +185,10 @@ impl Port {
     }
 
     /// Gives a queue pair this port.
-    pub(in crate::hca) fn init<D>(&self, pair: QueuePair<Reset, D>) -> Result<QueuePair<Init, D>, Error> {
+    pub(in crate::hca) fn init<D>(
+        &self,
+        pair: QueuePair<Reset, D>,
+    ) -> Result<QueuePair<Init, D>, Error> {
         let pair = pair.init(self.options.port, Access::ALL, 0);
         pair.map_err(failed("give a queue pair its port"))
     }
@@ -180,7 +198,7 @@ impl Port {
     pub(in crate::hca) fn endpoint(&self, qpn: u32) -> Endpoint {
         let path = Path {
             gid: self.gid.map(|gid| gid.address),
-            first_packet: RandomState::new().build_hasher().finish() as u32 & PACKET,
+            psn: RandomState::new().build_hasher().finish() as u32 & PACKET,
             mtu: self.mtu,
             reads: self.reads,
         };
@@ -192,12 +210,21 @@ impl Port {
         }
     }
 
-    /// Whether the far side's address has what this port needs.
-    pub(in crate::hca) fn check(&self, far: Endpoint) -> Result<Path, Error> {
-        let path = far.path.ok_or(Error::Address { far, lacks: "path" })?;
+    /// Whether the remote side's address has what this port needs.
+    pub(in crate::hca) fn check(&self, remote: Endpoint) -> Result<Path, Error> {
+        let path = remote.path.ok_or(Error::Address {
+            remote,
+            lacks: "path",
+        })?;
         match (self.gid, path.gid) {
-            (Some(_), None) => Err(Error::Address { far, lacks: "GID" }),
-            (None, _) if far.lid == 0 => Err(Error::Address { far, lacks: "LID" }),
+            (Some(_), None) => Err(Error::Address {
+                remote,
+                lacks: "GID",
+            }),
+            (None, _) if remote.lid == 0 => Err(Error::Address {
+                remote,
+                lacks: "LID",
+            }),
             _ => Ok(path),
         }
     }
@@ -206,44 +233,52 @@ impl Port {
     pub(in crate::hca) fn join<D>(
         &self,
         pair: QueuePair<Init, D>,
-        first_packet: u32,
-        far: (Endpoint, Path),
-        patience: Patience,
+        psn: u32,
+        remote: (Endpoint, Path),
+        retry: RetryPolicy,
     ) -> Result<QueuePair<Rts, D>, Error> {
-        let (route, peer, behaviour) = self.terms(far, patience);
-        let pair = pair.ready_to_receive(route, peer, behaviour).map_err(failed(MEET))?;
-        pair.ready_to_send(first_packet, behaviour).map_err(failed(BEGIN))
+        let (route, peer, behaviour) = self.terms(remote, retry);
+        let pair = pair
+            .ready_to_receive(route, peer, behaviour)
+            .map_err(failed(MEET))?;
+        pair.ready_to_send(psn, behaviour).map_err(failed(BEGIN))
     }
 
-    /// The same of one that the card's firmware made.
+    /// The same of one that the NIC's firmware made.
     pub(in crate::hca) fn join_own(
         &self,
         pair: devx::QueuePair<Init>,
-        first_packet: u32,
-        far: (Endpoint, Path),
-        patience: Patience,
+        psn: u32,
+        remote: (Endpoint, Path),
+        retry: RetryPolicy,
     ) -> Result<devx::QueuePair<Rts>, Error> {
-        let (route, peer, behaviour) = self.terms(far, patience);
-        let pair = pair.ready_to_receive(route, peer, behaviour).map_err(failed(MEET))?;
-        pair.ready_to_send(first_packet, behaviour).map_err(failed(BEGIN))
+        let (route, peer, behaviour) = self.terms(remote, retry);
+        let pair = pair
+            .ready_to_receive(route, peer, behaviour)
+            .map_err(failed(MEET))?;
+        pair.ready_to_send(psn, behaviour).map_err(failed(BEGIN))
     }
 
     /// On which terms a queue pair is joined with the far one.
-    fn terms(&self, (far, path): (Endpoint, Path), patience: Patience) -> (Route, Peer, Behaviour) {
+    fn terms(
+        &self,
+        (remote, path): (Endpoint, Path),
+        retry: RetryPolicy,
+    ) -> (Route, Peer, Behaviour) {
         let route = Route::of(self.options.port, self.gid.map_or(0, |gid| gid.index as u8));
         let peer = Peer {
             address: Address {
-                lid: far.lid,
+                lid: remote.lid,
                 gid: self.gid.and(path.gid),
             },
-            queue_pair: far.qpn,
-            first_packet: path.first_packet,
+            queue_pair: remote.qpn,
+            psn: path.psn,
         };
-        let retries = patience.retries.and_then(|retries| u8::try_from(retries).ok());
+        let retries = retry.retries.and_then(|retries| u8::try_from(retries).ok());
         let behaviour = Behaviour {
             timeout: self.options.timeout,
             reads: self.reads.min(path.reads).max(1),
-            receiver_retries: match patience.retries {
+            receiver_retries: match retry.retries {
                 None => FOR_EVER,
                 Some(_) => retries.unwrap_or(FOR_EVER).min(FOR_EVER - 1),
             },

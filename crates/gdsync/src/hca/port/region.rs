@@ -1,18 +1,18 @@
 //! Places registered with a verbs device.
 
-use verbs::{Domain, Road};
+use verbs::{MemoryPath, ProtectionDomain};
 
 use super::error::{Error, failed};
 use crate::hca::Access;
 use crate::{Place, Whole};
 
-/// Registers a place, and says where in the region it starts. Of host memory the far side reaches the place, of GPU memory all that
+/// Registers a place, and says where in the region it starts. Of host memory the remote side reaches the place, of GPU memory all that
 /// it is a part of: a dma-buf is of whole pages.
 pub(in crate::hca) fn register(
-    domain: &Domain,
+    domain: &ProtectionDomain,
     place: &Place,
     access: Access,
-) -> Result<(verbs::Region, usize), Error> {
+) -> Result<(verbs::MemoryRegion, usize), Error> {
     let wanted = verbs::Access {
         // Verbs give no right to write from afar without this one.
         local_write: access.local_write || access.remote_write || access.remote_atomic,
@@ -29,11 +29,11 @@ pub(in crate::hca) fn register(
             Ok((region.map_err(failed("register host memory"))?, 0))
         }
         Whole::Device(memory) => {
-            let region = match domain.register_by(Road::Dmabuf, memory, wanted) {
+            let region = match domain.register_by(MemoryPath::Dmabuf, memory, wanted) {
                 Ok(region) => region,
-                Err(dmabuf) => match domain.register_by(Road::Peermem, memory, wanted) {
+                Err(dmabuf) => match domain.register_by(MemoryPath::Peermem, memory, wanted) {
                     Ok(region) => region,
-                    Err(peermem) => return Err(Error::NoRoad { dmabuf, peermem }),
+                    Err(peermem) => return Err(Error::NoMemoryPath { dmabuf, peermem }),
                 },
             };
             Ok((region, start))

@@ -6,12 +6,12 @@ use verbs::CompletionQueue;
 
 use super::create::{bounce, keep};
 use super::engine::{Engine, step};
-use super::pair::{Lent, Link};
+use super::pair::{Borrowed, Link};
 use super::{Shared, State};
 use crate::hca::port::{Made, Room};
 use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request};
-use crate::{Error, Supply};
+use crate::{Allocator, Error};
 
 /// A thread that serves lent queue pairs, of any device. Dropped, it ends: what was rung and posted is flushed.
 ///
@@ -22,9 +22,9 @@ pub struct Agent(Engine);
 
 /// What a program lends: a queue pair, and the two completion queues that nobody else polls.
 #[derive(Debug)]
-pub struct Lending {
+pub struct BorrowedQueues {
     /// The queue pair.
-    pub pair: verbs::QueuePair<verbs::Lent>,
+    pub pair: verbs::QueuePair<verbs::Borrowed>,
     /// Where its sends complete.
     pub sent: CompletionQueue,
     /// Where its receives complete.
@@ -59,17 +59,22 @@ impl Agent {
     ///
     /// [`Error::Wire`] for depths that are none; what allocating its places meets; [`Error::Device`] where verbs register no memory for
     /// inline data.
-    pub fn adopt(&self, supply: &Supply, lending: Lending, request: &Request) -> Result<(QueuePair, Adopted), Error> {
-        let rings = Rings::take(supply, request)?;
-        let bounce = bounce(lending.pair.domain(), request.send_blocks)?;
-        let endpoint = Endpoint::new(0, lending.pair.number());
+    pub fn adopt(
+        &self,
+        allocator: &Allocator,
+        borrowed_queues: BorrowedQueues,
+        request: &Request,
+    ) -> Result<(QueuePair, Adopted), Error> {
+        let rings = Rings::take(allocator, request)?;
+        let bounce = bounce(borrowed_queues.pair.domain(), request.send_blocks)?;
+        let endpoint = Endpoint::new(0, borrowed_queues.pair.number());
         let made = Made {
-            link: Link::Lent(Lent::new(lending.pair)),
-            sent: lending.sent,
-            received: lending.received,
+            link: Link::Borrowed(Borrowed::new(borrowed_queues.pair)),
+            sent: borrowed_queues.sent,
+            received: borrowed_queues.received,
             room: Room {
-                sends: lending.sends,
-                receives: lending.receives,
+                sends: borrowed_queues.sends,
+                receives: borrowed_queues.receives,
             },
         };
         let (pair, number) = keep(&self.0.shared, rings, bounce, made, endpoint)?;
@@ -85,8 +90,8 @@ impl Adopted {
         let mut state = self.shared.lock();
         let State { pairs, regions, .. } = &mut *state;
         if let Some(pair) = pairs.get_mut(&self.number) {
-            if let Link::Lent(lent) = &mut pair.link {
-                lent.look_again();
+            if let Link::Borrowed(borrowed) = &mut pair.link {
+                borrowed.look_again();
             }
             step(pair, regions);
         }

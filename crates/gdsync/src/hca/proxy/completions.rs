@@ -35,18 +35,18 @@ pub(super) fn fail(pair: &mut Pair) {
     let _ = match &mut pair.link {
         Link::Init(link) => link.fail(),
         Link::Ready(link) => link.fail(),
-        Link::Lent(lent) => lent.pair.give_up(),
+        Link::Borrowed(borrowed) => borrowed.pair.give_up(),
         Link::Connecting | Link::Gone => Ok(()),
     };
     take(pair);
     match pair.link {
         // The program has it still. What it posted it is told of once the device is done with it, as verbs promise.
-        Link::Lent(_) => drain(pair),
+        Link::Borrowed(_) => drain(pair),
         // What verbs still have they have no more, and no device writes its memory.
         _ => pair.link = Link::Gone,
     }
-    for under_way in &mut pair.sends {
-        under_way.verdict = Some(Err(FLUSHED));
+    for in_flight in &mut pair.sends {
+        in_flight.verdict = Some(Err(FLUSHED));
     }
     pair.retire();
     while let Some(counter) = pair.receives.pop_front() {
@@ -60,7 +60,7 @@ pub(super) fn fail(pair: &mut Pair) {
     flush(pair);
 }
 
-/// How long a device has to flush what a queue pair of a program had posted. Kernels and cards do it at once.
+/// How long a device has to flush what a queue pair of a program had posted. Kernels and NICs do it at once.
 const FLUSH: Duration = Duration::from_millis(200);
 
 /// Takes what the device flushes, until it has nothing more.
@@ -92,7 +92,10 @@ pub(super) fn flush(pair: &mut Pair) -> bool {
 }
 
 /// Some completions of a queue, if there are any. A queue that cannot be asked is lost, and the queue pair with it.
-fn polled(pair: &mut Pair, queue: impl Fn(&Pair) -> &CompletionQueue) -> Option<[Option<Completion>; 16]> {
+fn polled(
+    pair: &mut Pair,
+    queue: impl Fn(&Pair) -> &CompletionQueue,
+) -> Option<[Option<Completion>; 16]> {
     let mut taken = [None; 16];
     match queue(pair).poll(&mut taken) {
         Ok(0) => None,
@@ -106,15 +109,15 @@ fn polled(pair: &mut Pair, queue: impl Fn(&Pair) -> &CompletionQueue) -> Option<
 
 fn sent(pair: &mut Pair, completion: &Completion) {
     let verdict = completion.outcome.map(|_| ()).map_err(syndrome::of);
-    for under_way in &mut pair.sends {
-        if under_way.id > completion.id {
+    for in_flight in &mut pair.sends {
+        if in_flight.id > completion.id {
             break;
         }
-        if under_way.id == completion.id {
-            under_way.verdict = Some(verdict);
-        } else if under_way.verdict.is_none() {
+        if in_flight.id == completion.id {
+            in_flight.verdict = Some(verdict);
+        } else if in_flight.verdict.is_none() {
             // In a reliable connection what comes before it is done.
-            under_way.verdict = Some(Ok(()));
+            in_flight.verdict = Some(Ok(()));
         }
     }
 }

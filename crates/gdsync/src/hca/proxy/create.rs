@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use verbs::{Access, Buffer, Domain, Pages};
+use verbs::{Access, Buffer, Pages, ProtectionDomain};
 
 use super::Shared;
 use super::pair::{Bounce, Link, Pair};
@@ -11,16 +11,16 @@ use crate::hca::port::{Made, Port, failed};
 use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request};
 use crate::wire::{BLOCK, MOST_BLOCKS};
-use crate::{Error, Supply};
+use crate::{Allocator, Error};
 
 /// Makes a queue pair of `supply`'s places.
 pub(super) fn create(
     shared: &Arc<Shared>,
     port: &Port,
-    supply: &Supply,
+    allocator: &Allocator,
     request: &Request,
 ) -> Result<QueuePair, Error> {
-    let rings = Rings::take(supply, request)?;
+    let rings = Rings::take(allocator, request)?;
     let bounce = bounce(&port.domain, request.send_blocks)?;
     let made = port.queue_pair(request)?;
     let endpoint = port.endpoint(made.link.number());
@@ -42,13 +42,13 @@ pub(super) fn keep(
         received,
         room,
     } = made;
-    let (near_send, near_receive) = rings.near(endpoint.qpn)?;
+    let (near_send, near_receive) = rings.local(endpoint.qpn)?;
     let pair = Pair {
         link,
         sent,
         received,
         endpoint,
-        far: 0,
+        peer: 0,
         room,
         send: rings.send,
         receive: rings.receive,
@@ -73,14 +73,21 @@ pub(super) fn keep(
         shared: Arc::clone(shared),
         number,
     };
-    let pair = QueuePair::new(near_send, near_receive, rings.completions, endpoint, Box::new(created));
+    let pair = QueuePair::new(
+        near_send,
+        near_receive,
+        rings.completions,
+        endpoint,
+        Box::new(created),
+    );
     Ok((pair, number))
 }
 
 /// Memory for the bytes that entries of so many blocks hold themselves.
-pub(super) fn bounce(domain: &Domain, blocks: u32) -> Result<Bounce, Error> {
+pub(super) fn bounce(domain: &ProtectionDomain, blocks: u32) -> Result<Bounce, Error> {
     let bytes = (blocks as usize + MOST_BLOCKS) * BLOCK;
-    let buffer = Buffer::new(bytes, Pages::Ordinary).map_err(failed("take memory for inline data"))?;
+    let buffer =
+        Buffer::new(bytes, Pages::Ordinary).map_err(failed("take memory for inline data"))?;
     let region = domain.register(&buffer, Access::default());
     let region = region.map_err(failed("register memory for inline data"))?;
     Ok(Bounce { region, buffer })

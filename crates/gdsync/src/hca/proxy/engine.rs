@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use verbs::Event;
 
 use super::pair::Pair;
-use super::region::Regions;
+use super::region::MemoryRegions;
 use super::{Shared, State, completions, receives, sends};
 
 /// How long it looks again and again, after it had something to do.
@@ -86,7 +86,7 @@ fn serve(shared: &Shared) {
 }
 
 /// One step of a queue pair; whether there was anything to do.
-pub(super) fn step(pair: &mut Pair, regions: &Regions) -> bool {
+pub(super) fn step(pair: &mut Pair, regions: &MemoryRegions) -> bool {
     let mut worked = sends::listen(pair);
     if pair.failed {
         return completions::flush(pair) | worked;

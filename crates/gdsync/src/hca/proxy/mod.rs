@@ -1,19 +1,19 @@
-//! The HCA of machines where the GPU cannot ring a card's doorbell: a CPU thread watches the doorbell words of software's queues, posts
+//! The HCA of machines where the GPU cannot ring a NIC's doorbell: a CPU thread watches the doorbell words of software's queues, posts
 //! what their entries ask for to an ordinary verbs queue pair, and writes what verbs complete as real completion entries. So a stream
-//! sends and waits by the same writes and waits as with a card, of any make, Soft-RoCE included.
+//! sends and waits by the same writes and waits as with a NIC, of any make, Soft-RoCE included.
 //!
 //! [`ProxyHca`] makes queue pairs, connects them and registers memory; an [`Agent`] serves queue pairs that a C program connects and
 //! registers memory for itself.
 //!
 //! A reliable connection behind each queue pair; no datagrams. Keys of entries are the keys of verbs. What entries ask for that
 //! verbs cannot be asked (memory that is not registered here, more pieces than the device takes) completes with the syndrome that
-//! a card would write, in its turn. After an error all that is under way is flushed, and what is rung later too: no stream waits for
+//! a NIC would write, in its turn. After an error all that is in progress is flushed, and what is rung later too: no stream waits for
 //! what does not come. A request that the device itself never completes is the [`Watchdog`](crate::Watchdog)'s business.
 //!
-//! It differs from a card in this: a receive of memory that is not registered fails when it would be the next, not when a
-//! message arrives; a completion of a receive does not tell whether the sender asked for an event; of GPU memory the far side reaches
-//! the whole allocation; memory that a queue pair was given work with stays registered, for the far side too, until that queue pair is
-//! dropped; [`Patience::pause`] is the device's own.
+//! It differs from a NIC in this: a receive of memory that is not registered fails when it would be the next, not when a
+//! message arrives; a completion of a receive does not tell whether the sender asked for an event; of GPU memory the remote side reaches
+//! the whole allocation; memory that a queue pair was given work with stays registered, for the remote side too, until that queue pair is
+//! dropped; [`RetryPolicy::pause`] is the device's own.
 
 mod agent;
 mod completions;
@@ -26,24 +26,24 @@ mod sends;
 mod syndrome;
 
 pub use super::port::{Error, Options};
-pub use agent::{Adopted, Agent, Lending};
+pub use agent::{Adopted, Agent, BorrowedQueues};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::port::Port;
-use super::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request};
-use crate::{Place, Supply};
+use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
+use crate::{Allocator, Place};
 use engine::{Bell, Engine};
 use pair::{Link, Pair};
-use region::{Known, Regions};
+use region::{Known, MemoryRegions};
 
 /// An HCA by proxy. Dropped, its thread ends: what was rung and posted is flushed, and what is rung after that is heard no more.
 #[derive(Debug)]
 pub struct ProxyHca {
     engine: Engine,
     port: Port,
-    supply: Supply,
+    allocator: Allocator,
 }
 
 /// What the thread, the queue pairs and the regions share.
@@ -61,7 +61,7 @@ struct State {
     /// By a number of their own: verbs give a queue pair's number again once it is destroyed.
     pairs: BTreeMap<u64, Pair>,
     next: u64,
-    regions: Regions,
+    regions: MemoryRegions,
 }
 
 impl Shared {
@@ -86,10 +86,18 @@ impl ProxyHca {
     /// # Errors
     ///
     /// [`Error::PortDown`], [`Error::NoGid`], [`Error::Verbs`]; [`crate::Error::Thread`].
-    pub fn open(supply: Supply, context: &verbs::Context, options: Options) -> Result<Self, crate::Error> {
+    pub fn open(
+        allocator: Allocator,
+        context: &verbs::Context,
+        options: Options,
+    ) -> Result<Self, crate::Error> {
         let port = Port::open(context, options)?;
         let engine = Engine::start(&format!("proxy {}", context.name()), Some(context.clone()))?;
-        Ok(Self { engine, port, supply })
+        Ok(Self {
+            engine,
+            port,
+            allocator,
+        })
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -97,10 +105,17 @@ impl ProxyHca {
     }
 
     /// The queue pair of this number that is connected to nobody, for who connects it.
-    fn take(&self, qpn: u32) -> Result<(u64, Endpoint, verbs::QueuePair<verbs::Init>), crate::Error> {
+    fn take(
+        &self,
+        qpn: u32,
+    ) -> Result<(u64, Endpoint, verbs::QueuePair<verbs::Init>), crate::Error> {
         let mut state = self.shared().lock();
         let mut known = false;
-        for (&number, pair) in state.pairs.iter_mut().filter(|(_, pair)| pair.endpoint.qpn == qpn) {
+        for (&number, pair) in state
+            .pairs
+            .iter_mut()
+            .filter(|(_, pair)| pair.endpoint.qpn == qpn)
+        {
             known = true;
             match std::mem::replace(&mut pair.link, Link::Connecting) {
                 Link::Init(link) => return Ok((number, pair.endpoint, link)),
@@ -116,26 +131,31 @@ impl ProxyHca {
 
 impl Hca for ProxyHca {
     fn create(&self, request: &Request) -> Result<QueuePair, crate::Error> {
-        create::create(self.shared(), &self.port, &self.supply, request)
+        create::create(self.shared(), &self.port, &self.allocator, request)
     }
 
-    fn connect(&self, near: Endpoint, far: Endpoint, patience: Patience) -> Result<(), crate::Error> {
-        let path = self.port.check(far)?;
-        let (number, near, link) = self.take(near.qpn)?;
-        // Without the lock: the way to the far side may have to be found first.
-        let first_packet = near.path.map_or(0, |path| path.first_packet);
-        let joined = self.port.join(link, first_packet, (far, path), patience);
+    fn connect(
+        &self,
+        own: Endpoint,
+        peer: Endpoint,
+        timeout: RetryPolicy,
+    ) -> Result<(), crate::Error> {
+        let path = self.port.check(peer)?;
+        let (number, own, link) = self.take(own.qpn)?;
+        // Without the lock: the way to the remote side may have to be found first.
+        let psn = own.path.map_or(0, |path| path.psn);
+        let connected = self.port.join(link, psn, (peer, path), timeout);
         let mut state = self.shared().lock();
         let Some(pair) = state.pairs.get_mut(&number) else {
-            return Err(crate::Error::NoQueuePair { qpn: near.qpn });
+            return Err(crate::Error::NoQueuePair { qpn: own.qpn });
         };
-        let outcome = match joined {
+        let outcome = match connected {
             Ok(link) if !pair.failed => {
                 pair.link = Link::Ready(link);
-                pair.far = far.qpn;
+                pair.peer = peer.qpn;
                 Ok(())
             }
-            Ok(_) => Err(Error::Spent { qpn: near.qpn }.into()),
+            Ok(_) => Err(Error::Spent { qpn: own.qpn }.into()),
             // What verbs have of it is gone.
             Err(error) => {
                 completions::fail(pair);
@@ -147,11 +167,16 @@ impl Hca for ProxyHca {
         outcome
     }
 
-    fn register(&self, place: &Place, access: Access) -> Result<Region, crate::Error> {
+    fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, crate::Error> {
         let known = Known::register(&self.port.domain, place, access)?;
-        let (local, remote) = (known.region.local_key(), known.region.remote().rkey);
+        let (local, remote) = (known.region.lkey(), known.region.remote().rkey);
         self.shared().lock().regions.add(known);
         let registered = region::Registered::new(Arc::clone(self.shared()), local);
-        Ok(Region::new(place, local, remote, Box::new(registered)))
+        Ok(MemoryRegion::new(
+            place,
+            local,
+            remote,
+            Box::new(registered),
+        ))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use verbs::{Buffer, CompletionQueue, Init, QueuePair, Region, Rts, State};
+use verbs::{Buffer, CompletionQueue, Init, MemoryRegion, QueuePair, Rts, State};
 
 use crate::hca::Endpoint;
 use crate::hca::completer::{Completer, Mark, NoPlace};
@@ -19,15 +19,15 @@ pub(super) struct Pair {
     pub sent: CompletionQueue,
     pub received: CompletionQueue,
     pub endpoint: Endpoint,
-    /// The far side's number, once it is connected.
-    pub far: u32,
+    /// The remote side's number, once it is connected.
+    pub peer: u32,
     pub room: Room,
     pub send: SendSide,
     pub receive: ReceiveSide,
     pub completers: [Completer; 2],
     pub bounce: Bounce,
     /// What was taken from the send ring and has not ended.
-    pub sends: VecDeque<UnderWay>,
+    pub sends: VecDeque<InFlight>,
     /// Requests that verbs have and have not completed.
     pub posted: u32,
     /// Number of the next request to verbs.
@@ -56,15 +56,15 @@ pub(super) enum Link {
     /// It sends.
     Ready(QueuePair<Rts>),
     /// A program brings it from state to state, and destroys it.
-    Lent(Lent),
+    Borrowed(Borrowed),
     /// It is destroyed.
     Gone,
 }
 
 /// A queue pair that a program has lent, and what it was seen to take.
 #[derive(Debug)]
-pub(super) struct Lent {
-    pub pair: QueuePair<verbs::Lent>,
+pub(super) struct Borrowed {
+    pub pair: QueuePair<verbs::Borrowed>,
     seen: State,
     asked: Option<Instant>,
 }
@@ -72,8 +72,8 @@ pub(super) struct Lent {
 /// How often the device is asked what it takes, until it takes everything.
 const ASK: Duration = Duration::from_millis(1);
 
-impl Lent {
-    pub(super) fn new(pair: QueuePair<verbs::Lent>) -> Self {
+impl Borrowed {
+    pub(super) fn new(pair: QueuePair<verbs::Borrowed>) -> Self {
         Self {
             pair,
             seen: State::Reset,
@@ -109,13 +109,13 @@ impl Lent {
 /// blocks are. Behind the end there is room for an entry that wraps.
 #[derive(Debug)]
 pub(super) struct Bounce {
-    pub region: Region,
+    pub region: MemoryRegion,
     pub buffer: Buffer,
 }
 
 /// An entry that was taken from the send ring.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct InFlight {
     /// Its number with verbs, which count those that are posted and those that are not.
     pub id: u64,
     pub counter: u16,
@@ -127,14 +127,16 @@ pub(super) struct UnderWay {
     pub posted: bool,
 }
 
-/// What is given up ends so; no card has said anything of it.
+/// What is given up ends so; no NIC has said anything of it.
 pub(super) const FLUSHED: (Syndrome, u8) = (Syndrome::Flushed, 0);
 
 impl Pair {
     /// Completes what has ended, in order: a success where it is signalled, an error in any case.
     pub(super) fn retire(&mut self) {
         while let Some(verdict) = self.sends.front().and_then(|first| first.verdict) {
-            let Some(first) = self.sends.pop_front() else { return };
+            let Some(first) = self.sends.pop_front() else {
+                return;
+            };
             if first.posted {
                 self.posted = self.posted.saturating_sub(1);
             }
@@ -150,7 +152,9 @@ impl Pair {
                     self.send_failed(first.counter, first.opcode, syndrome, vendor);
                 }
                 Ok(()) if first.signalled => {
-                    let event = Event::Sent { opcode: first.opcode };
+                    let event = Event::Sent {
+                        opcode: first.opcode,
+                    };
                     let mut completion = Completion::new(event, self.endpoint.qpn, first.counter);
                     completion.bytes = first.brings;
                     self.complete(0, completion);
@@ -186,11 +190,11 @@ impl Pair {
     pub(super) fn arrived(&mut self, counter: u16, event: Event, bytes: u32) {
         let mut completion = Completion::new(event, self.endpoint.qpn, counter);
         completion.bytes = bytes;
-        completion.source = self.far;
+        completion.source = self.peer;
         self.complete(1, completion);
     }
 
-    /// Writes a completion, of sends (0) or of receives (1). A queue without a place for it is an overrun, as with a card.
+    /// Writes a completion, of sends (0) or of receives (1). A queue without a place for it is an overrun, as with a NIC.
     fn complete(&mut self, side: usize, mut completion: Completion) {
         self.clock += 1;
         if completion.event.failed().is_none() {

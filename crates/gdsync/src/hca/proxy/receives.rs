@@ -1,22 +1,25 @@
 //! The receive ring: entries that software posts are posted to verbs as they appear.
 
-use verbs::{Piece, Segment};
+use verbs::{Segment, Sge};
 
 use super::pair::{Link, Pair};
-use super::region::Regions;
+use super::region::MemoryRegions;
 use crate::Error;
 use crate::wire::{DataSegment, Syndrome};
 
 /// Gives verbs the receives that were posted and that they have room for; whether anything was done.
 ///
-/// A receive that names memory which is not registered a card finds out when a message arrives. Verbs cannot have it at all: it
+/// A receive that names memory which is not registered a NIC finds out when a message arrives. Verbs cannot have it at all: it
 /// fails when it would be the next.
-pub(super) fn post(pair: &mut Pair, regions: &Regions) -> bool {
+pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
     let mut worked = false;
-    while pair.unusable.is_none() && (pair.receives.len() as u32) < pair.room.receives && pair.receive.is_posted() {
+    while pair.unusable.is_none()
+        && (pair.receives.len() as u32) < pair.room.receives
+        && pair.receive.is_posted()
+    {
         match &mut pair.link {
             Link::Connecting | Link::Gone => break,
-            Link::Lent(lent) => match lent.receives() {
+            Link::Borrowed(borrowed) => match borrowed.receives() {
                 Ok(true) => {}
                 Ok(false) => break,
                 // A device that cannot be asked is lost.
@@ -46,21 +49,23 @@ pub(super) fn post(pair: &mut Pair, regions: &Regions) -> bool {
 
 fn give(
     pair: &mut Pair,
-    regions: &Regions,
+    regions: &MemoryRegions,
     counter: u16,
     segments: Result<Vec<DataSegment>, Error>,
 ) -> Result<(), Syndrome> {
     let segments = segments.map_err(|_| Syndrome::LocalOperation)?;
-    if let Link::Lent(lent) = &mut pair.link {
+    if let Link::Borrowed(borrowed) = &mut pair.link {
         let segments: Vec<Segment> = segments.iter().map(by_key).collect();
-        let given = lent.pair.receive_by_keys(counter.into(), &segments);
+        let given = borrowed.pair.receive_by_keys(counter.into(), &segments);
         return given.map_err(|_| Syndrome::LocalOperation);
     }
-    let pieces: Vec<Piece<'_>> = regions.pieces(&segments, true).map_err(|_| Syndrome::LocalProtection)?;
+    let pieces: Vec<Sge<'_>> = regions
+        .pieces(&segments, true)
+        .map_err(|_| Syndrome::LocalProtection)?;
     let given = match &mut pair.link {
         Link::Init(link) => link.receive(counter.into(), &pieces),
         Link::Ready(link) => link.receive(counter.into(), &pieces),
-        Link::Connecting | Link::Lent(_) | Link::Gone => return Err(Syndrome::LocalOperation),
+        Link::Connecting | Link::Borrowed(_) | Link::Gone => return Err(Syndrome::LocalOperation),
     };
     given.map_err(|_| Syndrome::LocalOperation)
 }

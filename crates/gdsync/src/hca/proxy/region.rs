@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use verbs::{Domain, Piece};
+use verbs::{ProtectionDomain, Sge};
 
 use super::Shared;
 use crate::Place;
@@ -11,14 +11,14 @@ use crate::hca::Access;
 use crate::hca::port::{Error, register};
 use crate::wire::DataSegment;
 
-/// The memory that is registered, by local key.
+/// The memory that is registered, by lkey.
 #[derive(Debug, Default)]
-pub(super) struct Regions(HashMap<u32, Known>);
+pub(super) struct MemoryRegions(HashMap<u32, Known>);
 
 /// A place that is registered.
 #[derive(Debug)]
 pub(super) struct Known {
-    pub region: verbs::Region,
+    pub region: verbs::MemoryRegion,
     place: Place,
     /// Where the place starts in the region.
     start: usize,
@@ -31,7 +31,11 @@ pub(super) struct NotAllowed;
 
 impl Known {
     /// Registers a place with a device.
-    pub(super) fn register(domain: &Domain, place: &Place, access: Access) -> Result<Self, Error> {
+    pub(super) fn register(
+        domain: &ProtectionDomain,
+        place: &Place,
+        access: Access,
+    ) -> Result<Self, Error> {
         let (region, start) = register(domain, place, access)?;
         Ok(Self {
             region,
@@ -42,20 +46,27 @@ impl Known {
     }
 }
 
-impl Regions {
+impl MemoryRegions {
     pub(super) fn add(&mut self, known: Known) {
-        self.0.insert(known.region.local_key(), known);
+        self.0.insert(known.region.lkey(), known);
     }
 
     /// The pieces of these segments; to be written by this side's work, or read.
-    pub(super) fn pieces(&self, segments: &[DataSegment], written: bool) -> Result<Vec<Piece<'_>>, NotAllowed> {
+    pub(super) fn pieces(
+        &self,
+        segments: &[DataSegment],
+        written: bool,
+    ) -> Result<Vec<Sge<'_>>, NotAllowed> {
         let find = |segment: &DataSegment| {
             let known = self
                 .0
                 .get(&segment.key)
                 .filter(|known| !written || known.access.local_write);
             let known = known.ok_or(NotAllowed)?;
-            let offset = segment.address.checked_sub(known.place.address()).ok_or(NotAllowed)?;
+            let offset = segment
+                .address
+                .checked_sub(known.place.address())
+                .ok_or(NotAllowed)?;
             let offset = usize::try_from(offset).map_err(|_| NotAllowed)?;
             let part = known.place.part(offset, segment.length as usize);
             let offset = part.map(|_| known.start + offset).map_err(|_| NotAllowed)?;

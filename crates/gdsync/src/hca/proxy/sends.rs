@@ -2,17 +2,18 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use verbs::{Piece, Remote, Work};
+use verbs::{Remote, Sge, Work};
 
-use super::pair::{Link, Pair, UnderWay};
+use super::pair::{InFlight, Link, Pair};
 use super::receives::by_key;
-use super::region::Regions;
+use super::region::MemoryRegions;
 use crate::hca::rings::brings;
 use crate::wire::{
-    BLOCK, Control, Decoded, Entry, Fence, Operation, Payload, RemoteAddress, Syndrome, Transport, producer_of,
+    BLOCK, Control, Decoded, Fence, Operation, Payload, RemoteAddress, Syndrome, Transport, Wqe,
+    producer_of,
 };
 
-/// As many bytes as one message has at most: 1 GiB, as cards say of their ports.
+/// As many bytes as one message has at most: 1 GiB, as NICs say of their ports.
 const LONGEST: u64 = 1 << 30;
 /// ENOMEM: the queue of verbs is full.
 const FULL: i32 = 12;
@@ -38,18 +39,21 @@ pub(super) fn listen(pair: &mut Pair) -> bool {
     let (rung, index) = Control::rung(doorbell);
     let covered = record.wrapping_sub(index);
     let new = u32::from(record.wrapping_sub(pair.send.cursor));
-    if rung == pair.endpoint.qpn && (1..=1 << 15).contains(&covered) && new <= pair.send.depth.entries() {
+    if rung == pair.endpoint.qpn
+        && (1..=1 << 15).contains(&covered)
+        && new <= pair.send.depth.entries()
+    {
         pair.send.producer = record;
     }
     true
 }
 
 /// Gives verbs what was rung and what they have room for; whether anything was.
-pub(super) fn post(pair: &mut Pair, regions: &Regions) -> bool {
+pub(super) fn post(pair: &mut Pair, regions: &MemoryRegions) -> bool {
     let takes = match &mut pair.link {
         Link::Ready(_) => Ok(true),
-        Link::Lent(lent) if !pair.send.is_empty() => lent.sends(),
-        Link::Init(_) | Link::Connecting | Link::Lent(_) | Link::Gone => Ok(false),
+        Link::Borrowed(borrowed) if !pair.send.is_empty() => borrowed.sends(),
+        Link::Init(_) | Link::Connecting | Link::Borrowed(_) | Link::Gone => Ok(false),
     };
     match takes {
         Ok(true) => {}
@@ -64,12 +68,12 @@ pub(super) fn post(pair: &mut Pair, regions: &Regions) -> bool {
     while !pair.halted && !pair.send.is_empty() && pair.posted < pair.room.sends {
         match take(pair, regions) {
             Taken::Later => break,
-            Taken::Entry(under_way, blocks) => {
-                pair.halted = matches!(under_way.verdict, Some(Err(_)));
-                pair.posted += u32::from(under_way.posted);
+            Taken::Wqe(in_flight, blocks) => {
+                pair.halted = matches!(in_flight.verdict, Some(Err(_)));
+                pair.posted += u32::from(in_flight.posted);
                 pair.next += 1;
                 pair.send.cursor = pair.send.cursor.wrapping_add(blocks);
-                pair.sends.push_back(under_way);
+                pair.sends.push_back(in_flight);
                 worked = true;
             }
         }
@@ -78,10 +82,10 @@ pub(super) fn post(pair: &mut Pair, regions: &Regions) -> bool {
 }
 
 /// What is known of an entry whose blocks may not be one: its opcode's byte, and its size if that makes sense.
-pub(super) fn unread(pair: &Pair) -> (UnderWay, u16) {
+pub(super) fn unread(pair: &Pair) -> (InFlight, u16) {
     let first = pair.send.blocks(1).unwrap_or_default();
     let blocks = Control::decode(&first).map_or(1, |control| control.blocks() as u16);
-    let under_way = UnderWay {
+    let in_flight = InFlight {
         id: pair.next,
         counter: pair.send.cursor,
         opcode: first.get(3).copied().unwrap_or(0),
@@ -90,20 +94,20 @@ pub(super) fn unread(pair: &Pair) -> (UnderWay, u16) {
         verdict: Some(Err((Syndrome::LocalOperation, 0))),
         posted: false,
     };
-    (under_way, blocks.min(pair.send.left()))
+    (in_flight, blocks.min(pair.send.left()))
 }
 
 enum Taken {
     /// The entry, and its blocks.
-    Entry(UnderWay, u16),
+    Wqe(InFlight, u16),
     /// It is not its turn.
     Later,
 }
 
-fn take(pair: &mut Pair, regions: &Regions) -> Taken {
+fn take(pair: &mut Pair, regions: &MemoryRegions) -> Taken {
     let Some(decoded) = fetch(pair) else {
-        let (under_way, blocks) = unread(pair);
-        return Taken::Entry(under_way, blocks);
+        let (in_flight, blocks) = unread(pair);
+        return Taken::Wqe(in_flight, blocks);
     };
     // Verbs have a fence for reads and atomic operations alone.
     if decoded.entry.flags.fence == Fence::Strong && !pair.sends.is_empty() {
@@ -116,7 +120,7 @@ fn take(pair: &mut Pair, regions: &Regions) -> Taken {
         Ok(Asked::Full) => return Taken::Later,
         Err(syndrome) => Some(Err((syndrome, 0))),
     };
-    let under_way = UnderWay {
+    let in_flight = InFlight {
         id: pair.next,
         counter: decoded.index,
         opcode: entry.operation.opcode() as u8,
@@ -131,7 +135,7 @@ fn take(pair: &mut Pair, regions: &Regions) -> Taken {
         verdict,
     };
     // At most 16.
-    Taken::Entry(under_way, decoded.blocks as u16)
+    Taken::Wqe(in_flight, decoded.blocks as u16)
 }
 
 /// Reads the entry at the cursor.
@@ -143,7 +147,7 @@ fn fetch(pair: &Pair) -> Option<Decoded> {
         return None;
     }
     let bytes = pair.send.blocks(control.blocks()).ok()?;
-    Entry::decode(&bytes, Transport::Connected).ok()
+    Wqe::decode(&bytes, Transport::Connected).ok()
 }
 
 enum Asked {
@@ -156,7 +160,7 @@ enum Asked {
 }
 
 /// Asks verbs for what an entry asks for.
-fn request(pair: &mut Pair, regions: &Regions, entry: &Entry) -> Result<Asked, Syndrome> {
+fn request(pair: &mut Pair, regions: &MemoryRegions, entry: &Wqe) -> Result<Asked, Syndrome> {
     let length = entry.payload.bytes();
     if length > LONGEST {
         return Err(Syndrome::LocalLength);
@@ -164,23 +168,30 @@ fn request(pair: &mut Pair, regions: &Regions, entry: &Entry) -> Result<Asked, S
     let work = match entry.operation {
         Operation::Nop => return Ok(Asked::Nothing),
         Operation::Send { immediate } => Work::Send(immediate),
-        Operation::Write { remote, immediate } => Work::Write(far(remote), immediate),
-        Operation::Read { remote } => Work::Read(far(remote)),
+        Operation::Write { remote, immediate } => Work::Write(peer(remote), immediate),
+        Operation::Read { remote } => Work::Read(peer(remote)),
         Operation::CompareSwap { .. } | Operation::FetchAdd { .. } if length != 8 => {
             return Err(Syndrome::LocalLength);
         }
-        Operation::CompareSwap { remote, compare, swap } => Work::CompareSwap {
-            remote: far(remote),
+        Operation::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => Work::CompareSwap {
+            remote: peer(remote),
             compare,
             swap,
         },
-        Operation::FetchAdd { remote, add } => Work::FetchAdd(far(remote), add),
+        Operation::FetchAdd { remote, add } => Work::FetchAdd(peer(remote), add),
     };
     let at = pair.send.depth.slot(pair.send.cursor.into()) as usize * BLOCK;
     let brought = brings(&entry.operation);
     let mut request = verbs::Request::new(pair.next, work, &[]);
     request.solicited = entry.flags.solicited;
-    request.fenced = matches!(entry.flags.fence, Fence::ReadsAndAtomics | Fence::SmallAndReads);
+    request.fenced = matches!(
+        entry.flags.fence,
+        Fence::ReadsAndAtomics | Fence::SmallAndReads
+    );
     let asked = match &mut pair.link {
         Link::Ready(link) => {
             let pieces = match &entry.payload {
@@ -196,7 +207,7 @@ fn request(pair: &mut Pair, regions: &Regions, entry: &Entry) -> Result<Asked, S
             request.pieces = &pieces;
             link.send(&request)
         }
-        Link::Lent(lent) => {
+        Link::Borrowed(borrowed) => {
             let segments = match &entry.payload {
                 Payload::Inline(bytes) => {
                     let piece = bounced(&pair.bounce, at, bytes);
@@ -204,7 +215,7 @@ fn request(pair: &mut Pair, regions: &Regions, entry: &Entry) -> Result<Asked, S
                 }
                 Payload::Segments(segments) => segments.iter().map(by_key).collect(),
             };
-            lent.pair.send_by_keys(&request, &segments)
+            borrowed.pair.send_by_keys(&request, &segments)
         }
         Link::Init(_) | Link::Connecting | Link::Gone => return Err(Syndrome::LocalOperation),
     };
@@ -217,12 +228,16 @@ fn request(pair: &mut Pair, regions: &Regions, entry: &Entry) -> Result<Asked, S
 }
 
 /// An entry's own bytes, where verbs can read them.
-fn bounced<'b>(bounce: &'b super::pair::Bounce, at: usize, bytes: &[u8]) -> Result<Piece<'b>, verbs::Error> {
+fn bounced<'b>(
+    bounce: &'b super::pair::Bounce,
+    at: usize,
+    bytes: &[u8],
+) -> Result<Sge<'b>, verbs::Error> {
     bounce.buffer.write(at, bytes)?;
     bounce.region.piece(at, bytes.len())
 }
 
-fn far(remote: RemoteAddress) -> Remote {
+fn peer(remote: RemoteAddress) -> Remote {
     Remote {
         address: remote.address,
         rkey: remote.key,

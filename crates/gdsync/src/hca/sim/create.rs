@@ -5,15 +5,19 @@ use std::sync::Arc;
 use super::Shared;
 use super::pair::Pair;
 use crate::hca::rings::Rings;
-use crate::hca::{Endpoint, Patience, QueuePair, Request};
-use crate::{Error, Supply};
+use crate::hca::{Endpoint, QueuePair, Request, RetryPolicy};
+use crate::{Allocator, Error};
 
 /// Makes a queue pair of `supply`'s places.
-pub(super) fn create(shared: &Arc<Shared>, supply: &Supply, request: &Request) -> Result<QueuePair, Error> {
-    let rings = Rings::take(supply, request)?;
+pub(super) fn create(
+    shared: &Arc<Shared>,
+    allocator: &Allocator,
+    request: &Request,
+) -> Result<QueuePair, Error> {
+    let rings = Rings::take(allocator, request)?;
     let mut state = shared.lock();
     let qpn = state.new_qpn();
-    let (near_send, near_receive) = rings.near(qpn)?;
+    let (near_send, near_receive) = rings.local(qpn)?;
     let [send_completions, receive_completions] = rings.completers;
     let pair = Pair {
         qpn,
@@ -21,10 +25,10 @@ pub(super) fn create(shared: &Arc<Shared>, supply: &Supply, request: &Request) -
         receive: rings.receive,
         send_completions,
         receive_completions,
-        far: None,
-        patience: Patience::default(),
+        peer: None,
+        timeout: RetryPolicy::default(),
         failed: false,
-        under_way: None,
+        in_flight: None,
         stall: None,
         begun: None,
         sequence: 0,

@@ -55,7 +55,9 @@ impl Drop for End<'_> {
 fn receive(state: &mut State, mut message: Message) {
     let body = std::mem::replace(&mut message.body, Body::Answer(Answer::Nobody));
     match body {
-        Body::Answer(answer) => requester::answered(state, message.to.qpn, message.sequence, answer),
+        Body::Answer(answer) => {
+            requester::answered(state, message.to.qpn, message.sequence, answer)
+        }
         Body::Request(operation) => {
             let outcome = responder::respond(state, message.from, message.to.qpn, operation);
             answer(state, &message, outcome);
@@ -65,5 +67,10 @@ fn receive(state: &mut State, mut message: Message) {
 
 /// Who is gone needs no answer.
 fn answer(state: &State, message: &Message, answer: Answer) {
-    let _ = state.send(message.to.qpn, message.from, message.sequence, Body::Answer(answer));
+    let _ = state.send(
+        message.to.qpn,
+        message.from,
+        message.sequence,
+        Body::Answer(answer),
+    );
 }

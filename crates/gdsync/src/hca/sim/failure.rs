@@ -11,20 +11,33 @@ use crate::wire::{Completion, Event, Failed, Syndrome};
 /// Gives up all that a queue pair has, from now on.
 pub(super) fn fail(pair: &mut Pair) {
     pair.failed = true;
-    pair.under_way = None;
+    pair.in_flight = None;
     pair.stall = None;
     pair.begun = None;
 }
 
 /// An entry fails, and with it the queue pair.
-pub(super) fn refuse(state: &mut State, pair: &mut Pair, failing: &Failing, syndrome: Syndrome, vendor: u8) {
+pub(super) fn refuse(
+    state: &mut State,
+    pair: &mut Pair,
+    failing: &Failing,
+    syndrome: Syndrome,
+    vendor: u8,
+) {
     let mark = pair.begun.take().unwrap_or_default().mark;
     fail(pair);
     give_up(state, pair, failing, syndrome, vendor, mark);
 }
 
 /// Completes an entry with an error, whether it is signalled or not.
-fn give_up(state: &mut State, pair: &mut Pair, failing: &Failing, syndrome: Syndrome, vendor: u8, mark: Mark) {
+fn give_up(
+    state: &mut State,
+    pair: &mut Pair,
+    failing: &Failing,
+    syndrome: Syndrome,
+    vendor: u8,
+    mark: Mark,
+) {
     pair.send.cursor = pair.send.cursor.wrapping_add(failing.blocks);
     let failed = Failed {
         syndrome,
@@ -53,7 +66,14 @@ pub(super) fn flush(state: &mut State, pair: &mut Pair) -> bool {
     let mut worked = false;
     while !pair.send.is_empty() {
         let failing = Failing::unread(pair);
-        give_up(state, pair, &failing, Syndrome::Flushed, FLUSHED, Mark::Well);
+        give_up(
+            state,
+            pair,
+            &failing,
+            Syndrome::Flushed,
+            FLUSHED,
+            Mark::Well,
+        );
         worked = true;
     }
     while pair.receive.is_posted() {
@@ -64,5 +84,5 @@ pub(super) fn flush(state: &mut State, pair: &mut Pair) -> bool {
     worked
 }
 
-/// What ConnectX cards say of what was flushed (`vendor err 249` in many a log).
+/// What ConnectX NICs say of what was flushed (`vendor err 249` in many a log).
 const FLUSHED: u8 = 0xf9;

@@ -5,9 +5,9 @@ use std::sync::atomic::{Ordering, fence};
 use super::fault::Violation;
 use super::link::RemoteOperation;
 use super::pair::Pair;
-use super::region::{LONGEST, Regions};
+use super::region::{LONGEST, MemoryRegions};
 use super::state::State;
-use crate::wire::{Control, Decoded, Entry, Operation, Payload, Syndrome, Transport, producer_of};
+use crate::wire::{Control, Decoded, Operation, Payload, Syndrome, Transport, Wqe, producer_of};
 
 /// Takes a doorbell. The register is cleared before the record is read, so that of two doorbells in a row none is missed: either
 /// the second is still in the register, or the record is already the second's.
@@ -75,18 +75,23 @@ pub(super) fn fetch(state: &mut State, pair: &Pair) -> Result<Decoded, Failing> 
     let (block, qpn) = (pair.send.cursor, pair.qpn);
     if control.index != block {
         let index = control.index;
-        state.faults.note(Violation::WrongIndex { qpn, block, index });
+        state
+            .faults
+            .note(Violation::WrongIndex { qpn, block, index });
         return Err(Failing::unread(pair));
     }
     if control.qpn != qpn || control.blocks() > usize::from(pair.send.left()) {
         return Err(Failing::unread(pair));
     }
     let bytes = pair.send.blocks(control.blocks()).map_err(unread)?;
-    Entry::decode(&bytes, Transport::Connected).map_err(|_| Failing::unread(pair))
+    Wqe::decode(&bytes, Transport::Connected).map_err(|_| Failing::unread(pair))
 }
 
-/// What an entry asks of the far side; `None` if nothing.
-pub(super) fn request(regions: &Regions, entry: &Entry) -> Result<Option<RemoteOperation>, Syndrome> {
+/// What an entry asks of the remote side; `None` if nothing.
+pub(super) fn request(
+    regions: &MemoryRegions,
+    entry: &Wqe,
+) -> Result<Option<RemoteOperation>, Syndrome> {
     let solicited = entry.flags.solicited;
     let length = entry.payload.bytes();
     if length > LONGEST {
@@ -94,7 +99,9 @@ pub(super) fn request(regions: &Regions, entry: &Entry) -> Result<Option<RemoteO
     }
     let bytes = || match &entry.payload {
         Payload::Inline(bytes) => Ok(bytes.clone()),
-        Payload::Segments(segments) => regions.gather(segments).map_err(|_| Syndrome::LocalProtection),
+        Payload::Segments(segments) => regions
+            .gather(segments)
+            .map_err(|_| Syndrome::LocalProtection),
     };
     let eight = if length == 8 {
         Ok(())
@@ -115,9 +122,17 @@ pub(super) fn request(regions: &Regions, entry: &Entry) -> Result<Option<RemoteO
             solicited,
         },
         Operation::Read { remote } => RemoteOperation::Read { remote, length },
-        Operation::CompareSwap { remote, compare, swap } => {
-            eight.map(|()| RemoteOperation::CompareSwap { remote, compare, swap })?
+        Operation::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => eight.map(|()| RemoteOperation::CompareSwap {
+            remote,
+            compare,
+            swap,
+        })?,
+        Operation::FetchAdd { remote, add } => {
+            eight.map(|()| RemoteOperation::FetchAdd { remote, add })?
         }
-        Operation::FetchAdd { remote, add } => eight.map(|()| RemoteOperation::FetchAdd { remote, add })?,
     }))
 }

@@ -10,7 +10,7 @@ use crate::wire::RemoteAddress;
 
 /// A way to another HCA's port. What is delivered arrives once and in order, or the way is gone for good.
 pub trait Link: Debug + Send + Sync {
-    /// Delivers a message, without waiting for the far side.
+    /// Delivers a message, without waiting for the remote side.
     ///
     /// # Errors
     ///
@@ -18,9 +18,9 @@ pub trait Link: Debug + Send + Sync {
     fn deliver(&self, message: Message) -> Result<(), Gone>;
 }
 
-/// The far side is gone.
+/// The remote side is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the far side is gone")]
+#[error("the remote side is gone")]
 pub struct Gone;
 
 /// A message between two queue pairs.
@@ -45,7 +45,7 @@ pub enum Body {
     Answer(Answer),
 }
 
-/// What is asked of the far side.
+/// What is asked of the remote side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteOperation {
     /// A message for what is posted there.
@@ -93,22 +93,22 @@ pub enum RemoteOperation {
     },
 }
 
-/// What the far side answers.
+/// What the remote side answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// Done; with what was read, if that was asked.
-    Done(Vec<u8>),
+    WorkCompletion(Vec<u8>),
     /// Nothing is posted to receive into.
     NotReady,
     /// No.
-    Refused(Refusal),
+    Refused(RemoteError),
     /// There is no such queue pair, or none connected to the sender.
     Nobody,
 }
 
-/// Why the far side refuses.
+/// Why the remote side refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RemoteError {
     /// Not a request it does: too long for what was posted, or an atomic operation at no multiple of 8.
     Invalid,
     /// Memory that is not registered for this.

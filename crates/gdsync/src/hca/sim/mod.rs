@@ -1,14 +1,14 @@
 //! An HCA in software: a thread that watches doorbell registers in memory, reads the records and the entries of real rings, moves
 //! bytes between registered memory, and writes real completions.
 //!
-//! It keeps to what a card does: keys, bounds and rights are checked, a message without a posted receive is tried again, an error
+//! It keeps to what a NIC does: keys, bounds and rights are checked, a message without a posted receive is tried again, an error
 //! completes the entry and gives up all others of its queue pair. It is simpler in one thing: of each queue pair one request is
-//! under way at a time, so that every fence holds by itself. It speaks connections and no datagrams.
+//! in progress at a time, so that every fence holds by itself. It speaks connections and no datagrams.
 //!
 //! Two of one process are [joined](SimHca::join) directly; two of two processes over a [`socket`], with [`socket::join`]. Another border
 //! is a [`Link`] of one's own: it delivers what each says to the other's [inbox](SimHca::inbox).
 //!
-//! What can go wrong with a card can be [injected](SimHca::inject), and what software must not do is [noted](SimHca::violations).
+//! What can go wrong with a NIC can be [injected](SimHca::inject), and what software must not do is [noted](SimHca::violations).
 //!
 //! ```
 //! use gdsync::hca::sim::SimHca;
@@ -57,14 +57,14 @@ pub mod socket;
 mod state;
 
 pub use fault::{Effect, Violation};
-pub use link::{Answer, Body, Gone, Link, Message, Refusal, RemoteOperation};
+pub use link::{Answer, Body, Gone, Link, Message, RemoteError, RemoteOperation};
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::{Access, Endpoint, Hca, Patience, QueuePair, Region, Request, completer};
-use crate::{Error, Place, Supply};
+use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy, completer};
+use crate::{Allocator, Error, Place};
 use fault::Planned;
 use link::Inbox;
 use state::State;
@@ -74,7 +74,7 @@ use state::State;
 #[derive(Debug)]
 pub struct SimHca {
     shared: Arc<Shared>,
-    supply: Supply,
+    allocator: Allocator,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -99,9 +99,9 @@ impl SimHca {
     /// # Errors
     ///
     /// [`Error::Thread`].
-    pub fn new(supply: Supply) -> Result<Self, Error> {
+    pub fn new(allocator: Allocator) -> Result<Self, Error> {
         static LIDS: AtomicU16 = AtomicU16::new(1);
-        Self::with_lid(supply, LIDS.fetch_add(1, Ordering::Relaxed))
+        Self::with_lid(allocator, LIDS.fetch_add(1, Ordering::Relaxed))
     }
 
     /// An HCA whose port has this LID: for one that is linked to others elsewhere, which must have other LIDs. [`SimHca::new`] counts from
@@ -110,7 +110,7 @@ impl SimHca {
     /// # Errors
     ///
     /// [`Error::Thread`].
-    pub fn with_lid(supply: Supply, lid: u16) -> Result<Self, Error> {
+    pub fn with_lid(allocator: Allocator, lid: u16) -> Result<Self, Error> {
         let inbox = Arc::new(Inbox::default());
         let mut state = State::new(lid);
         state.links.insert(lid, Arc::clone(&inbox) as Arc<dyn Link>);
@@ -126,7 +126,7 @@ impl SimHca {
             .map_err(Error::Thread)?;
         Ok(Self {
             shared,
-            supply,
+            allocator,
             thread: Some(thread),
         })
     }
@@ -179,26 +179,29 @@ impl SimHca {
 
 impl Hca for SimHca {
     fn create(&self, request: &Request) -> Result<QueuePair, Error> {
-        create::create(&self.shared, &self.supply, request)
+        create::create(&self.shared, &self.allocator, request)
     }
 
-    fn connect(&self, near: Endpoint, far: Endpoint, patience: Patience) -> Result<(), Error> {
+    fn connect(&self, local: Endpoint, peer: Endpoint, timeout: RetryPolicy) -> Result<(), Error> {
         let mut state = self.shared.lock();
-        if !state.links.contains_key(&far.lid) {
-            return Err(Error::Unreachable { lid: far.lid });
+        if !state.links.contains_key(&peer.lid) {
+            return Err(Error::Unreachable { lid: peer.lid });
         }
-        let qpn = near.qpn;
-        let pair = state.pairs.get_mut(&qpn).ok_or(Error::NoQueuePair { qpn })?;
-        pair.connect(far, patience);
+        let qpn = local.qpn;
+        let pair = state
+            .pairs
+            .get_mut(&qpn)
+            .ok_or(Error::NoQueuePair { qpn })?;
+        pair.connect(peer, timeout);
         drop(state);
         self.shared.inbox.wake();
         Ok(())
     }
 
-    fn register(&self, place: &Place, access: Access) -> Result<Region, Error> {
+    fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, Error> {
         let key = self.shared.lock().regions.add(place.clone(), access);
         let registered = region::Registered::new(Arc::clone(&self.shared), key);
-        Ok(Region::new(place, key, key, Box::new(registered)))
+        Ok(MemoryRegion::new(place, key, key, Box::new(registered)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::completer::Completer;
 use crate::hca::rings::{ReceiveSide, SendSide};
-use crate::hca::{Endpoint, Patience};
+use crate::hca::{Endpoint, RetryPolicy};
 use crate::wire::Decoded;
 
 pub(super) use super::completer::Mark;
@@ -18,12 +18,12 @@ pub(super) struct Pair {
     pub receive: ReceiveSide,
     pub send_completions: Completer,
     pub receive_completions: Completer,
-    pub far: Option<Endpoint>,
-    pub patience: Patience,
+    pub peer: Option<Endpoint>,
+    pub timeout: RetryPolicy,
     /// It failed: everything is given up.
     pub failed: bool,
     /// The request that waits for its answer.
-    pub under_way: Option<UnderWay>,
+    pub in_flight: Option<InFlight>,
     /// Why it does not go on.
     pub stall: Option<Stall>,
     /// The entry at the cursor has been counted by those who inject.
@@ -45,7 +45,7 @@ pub(super) struct Begun {
 
 /// A request that waits for its answer.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct InFlight {
     pub decoded: Decoded,
     pub sequence: u64,
 }
@@ -63,8 +63,8 @@ pub(super) enum Stall {
 
 impl Pair {
     /// From now on it sends, and answers `far`.
-    pub(super) fn connect(&mut self, far: Endpoint, patience: Patience) {
-        self.far = Some(far);
-        self.patience = patience;
+    pub(super) fn connect(&mut self, peer: Endpoint, timeout: RetryPolicy) {
+        self.peer = Some(peer);
+        self.timeout = timeout;
     }
 }

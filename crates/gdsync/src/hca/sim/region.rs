@@ -10,7 +10,7 @@ use crate::{Error, Place};
 
 /// The memory that is registered, by key.
 #[derive(Debug, Default)]
-pub(super) struct Regions {
+pub(super) struct MemoryRegions {
     known: HashMap<u32, Known>,
     last: u32,
 }
@@ -49,10 +49,10 @@ const STEP: u32 = 0x101;
 /// The key, the range or the right is not there.
 pub(super) struct NotAllowed;
 
-/// As many bytes as one message has at most: 1 GiB, as cards say of their ports.
+/// As many bytes as one message has at most: 1 GiB, as NICs say of their ports.
 pub(super) const LONGEST: u64 = 1 << 30;
 
-impl Regions {
+impl MemoryRegions {
     pub(super) fn add(&mut self, place: Place, access: Access) -> u32 {
         self.last += 1;
         let key = FIRST.wrapping_add(self.last.wrapping_mul(STEP));
@@ -64,7 +64,9 @@ impl Regions {
     pub(super) fn gather(&self, segments: &[DataSegment]) -> Result<Vec<u8>, NotAllowed> {
         let mut bytes = Vec::new();
         for segment in segments {
-            let place = self.find(segment.key, segment.address, segment.length.into(), |_| true)?;
+            let place = self.find(segment.key, segment.address, segment.length.into(), |_| {
+                true
+            })?;
             let start = bytes.len();
             bytes.resize(start + place.len(), 0);
             let to = bytes.get_mut(start..).ok_or(NotAllowed)?;
@@ -74,7 +76,11 @@ impl Regions {
     }
 
     /// Writes bytes to these pieces, one after the other, which have room for them. Nothing is written if one is not allowed.
-    pub(super) fn scatter(&self, segments: &[DataSegment], mut bytes: &[u8]) -> Result<(), NotAllowed> {
+    pub(super) fn scatter(
+        &self,
+        segments: &[DataSegment],
+        mut bytes: &[u8],
+    ) -> Result<(), NotAllowed> {
         let mut parts = Vec::new();
         for segment in segments {
             let length = bytes.len().min(segment.length as usize);
@@ -82,7 +88,10 @@ impl Regions {
             bytes = rest;
             if !part.is_empty() {
                 let may = |access: Access| access.local_write;
-                parts.push((self.find(segment.key, segment.address, length as u64, may)?, part));
+                parts.push((
+                    self.find(segment.key, segment.address, length as u64, may)?,
+                    part,
+                ));
             }
         }
         for (place, part) in parts {
@@ -91,7 +100,7 @@ impl Regions {
         Ok(())
     }
 
-    /// The memory that the far side names, if it may.
+    /// The memory that the remote side names, if it may.
     pub(super) fn remote(
         &self,
         remote: RemoteAddress,
@@ -101,13 +110,21 @@ impl Regions {
         self.find(remote.key, remote.address, length, may)
     }
 
-    fn find(&self, key: u32, address: u64, length: u64, may: impl Fn(Access) -> bool) -> Result<Place, NotAllowed> {
+    fn find(
+        &self,
+        key: u32,
+        address: u64,
+        length: u64,
+        may: impl Fn(Access) -> bool,
+    ) -> Result<Place, NotAllowed> {
         let known = self
             .known
             .get(&key)
             .filter(|known| may(known.access))
             .ok_or(NotAllowed)?;
-        let offset = address.checked_sub(known.place.address()).ok_or(NotAllowed)?;
+        let offset = address
+            .checked_sub(known.place.address())
+            .ok_or(NotAllowed)?;
         let (offset, length) = (usize::try_from(offset), usize::try_from(length));
         let (Ok(offset), Ok(length)) = (offset, length) else {
             return Err(NotAllowed);

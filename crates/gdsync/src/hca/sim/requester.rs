@@ -5,8 +5,8 @@ use std::time::Instant;
 use super::failure::{complete, fail, flush, refuse};
 use super::fault::{Effect, Planned};
 use super::fetch::{Failing, fetch, listen, request};
-use super::link::{Answer, Body, Refusal};
-use super::pair::{Begun, Mark, Pair, Stall, UnderWay, brings};
+use super::link::{Answer, Body, RemoteError};
+use super::pair::{Begun, InFlight, Mark, Pair, Stall, brings};
 use super::state::State;
 use crate::wire::{Completion, Decoded, Event, Payload, Syndrome};
 
@@ -30,8 +30,11 @@ pub(super) fn answered(state: &mut State, qpn: u32, sequence: u64, answer: Answe
         return;
     };
     // An answer to something that was given up is late.
-    if let Some(under_way) = pair.under_way.take_if(|under_way| under_way.sequence == sequence) {
-        finish(state, &mut pair, under_way.decoded, answer);
+    if let Some(in_flight) = pair
+        .in_flight
+        .take_if(|in_flight| in_flight.sequence == sequence)
+    {
+        finish(state, &mut pair, in_flight.decoded, answer);
     }
     state.pairs.insert(qpn, pair);
 }
@@ -51,7 +54,11 @@ fn step(state: &mut State, pair: &mut Pair) -> bool {
     if pair.failed {
         return flush(state, pair) | heard;
     }
-    if pair.far.is_none() || pair.under_way.is_some() || pair.send.is_empty() || is_stalled(state, pair) {
+    if pair.peer.is_none()
+        || pair.in_flight.is_some()
+        || pair.send.is_empty()
+        || is_stalled(state, pair)
+    {
         return heard;
     }
     begin(state, pair);
@@ -64,7 +71,10 @@ fn is_stalled(state: &State, pair: &mut Pair) -> bool {
         Some(Stall::Until(end)) => Instant::now() < end,
         Some(Stall::Completions { qpn, count }) => {
             // One that is gone holds up nobody.
-            state.pairs.get(&qpn).is_some_and(|other| other.completed < count)
+            state
+                .pairs
+                .get(&qpn)
+                .is_some_and(|other| other.completed < count)
         }
     };
     if !stalled {
@@ -95,15 +105,21 @@ fn begin(state: &mut State, pair: &mut Pair) {
     }
     let request = match request(&state.regions, &decoded.entry) {
         Ok(Some(request)) => request,
-        Ok(None) => return finish(state, pair, decoded, Answer::Done(Vec::new())),
+        Ok(None) => return finish(state, pair, decoded, Answer::WorkCompletion(Vec::new())),
         Err(syndrome) => return refuse(state, pair, &Failing::of(&decoded), syndrome, 0),
     };
-    let Some(far) = pair.far else { return };
+    let Some(peer) = pair.peer else { return };
     pair.sequence += 1;
     let sequence = pair.sequence;
-    match state.send(pair.qpn, far, sequence, Body::Request(request)) {
-        Ok(()) => pair.under_way = Some(UnderWay { decoded, sequence }),
-        Err(_) => refuse(state, pair, &Failing::of(&decoded), Syndrome::TransportRetry, 0),
+    match state.send(pair.qpn, peer, sequence, Body::Request(request)) {
+        Ok(()) => pair.in_flight = Some(InFlight { decoded, sequence }),
+        Err(_) => refuse(
+            state,
+            pair,
+            &Failing::of(&decoded),
+            Syndrome::TransportRetry,
+            0,
+        ),
     }
 }
 
@@ -128,14 +144,14 @@ fn injected(state: &mut State, pair: &mut Pair) -> Begun {
 fn finish(state: &mut State, pair: &mut Pair, decoded: Decoded, answer: Answer) {
     let failing = Failing::of(&decoded);
     let bytes = match answer {
-        Answer::Done(bytes) => bytes,
+        Answer::WorkCompletion(bytes) => bytes,
         Answer::NotReady => return again(state, pair, &failing),
         Answer::Nobody => return refuse(state, pair, &failing, Syndrome::TransportRetry, 0),
         Answer::Refused(refusal) => {
             let syndrome = match refusal {
-                Refusal::Invalid => Syndrome::RemoteInvalidRequest,
-                Refusal::Access => Syndrome::RemoteAccess,
-                Refusal::Operation => Syndrome::RemoteOperation,
+                RemoteError::Invalid => Syndrome::RemoteInvalidRequest,
+                RemoteError::Access => Syndrome::RemoteAccess,
+                RemoteError::Operation => Syndrome::RemoteOperation,
             };
             return refuse(state, pair, &failing, syndrome, 0);
         }
@@ -152,7 +168,9 @@ fn finish(state: &mut State, pair: &mut Pair, decoded: Decoded, answer: Answer) 
     let mark = pair.begun.take().unwrap_or_default().mark;
     pair.send.cursor = pair.send.cursor.wrapping_add(failing.blocks);
     if decoded.entry.flags.signalled {
-        let event = Event::Sent { opcode: failing.opcode };
+        let event = Event::Sent {
+            opcode: failing.opcode,
+        };
         let mut completion = Completion::new(event, pair.qpn, failing.counter);
         if brought {
             completion.bytes = bytes.len() as u32;
@@ -161,12 +179,16 @@ fn finish(state: &mut State, pair: &mut Pair, decoded: Decoded, answer: Answer) 
     }
 }
 
-/// Nothing was posted there: once more, if there is patience left.
+/// Nothing was posted there: once more, if there is timeout left.
 fn again(state: &mut State, pair: &mut Pair, failing: &Failing) {
     let begun = pair.begun.get_or_insert_default();
-    if pair.patience.retries.is_some_and(|most| begun.retries >= most) {
+    if pair
+        .timeout
+        .retries
+        .is_some_and(|most| begun.retries >= most)
+    {
         return refuse(state, pair, failing, Syndrome::ReceiverNotReady, 0);
     }
     begun.retries += 1;
-    pair.stall = Some(Stall::Until(Instant::now() + pair.patience.pause));
+    pair.stall = Some(Stall::Until(Instant::now() + pair.timeout.pause));
 }

@@ -1,8 +1,8 @@
-//! The responder: what the far side asks for is done to the memory and the receive queue here.
+//! The responder: what the remote side asks for is done to the memory and the receive queue here.
 
 use super::failure::fail;
 use super::fault::Violation;
-use super::link::{Answer, Refusal, RemoteOperation};
+use super::link::{Answer, RemoteError, RemoteOperation};
 use super::pair::{Mark, Pair};
 use super::state::State;
 use crate::hca::Endpoint;
@@ -10,11 +10,16 @@ use crate::wire::{Completion, DataSegment, Event, Failed, RemoteAddress, Syndrom
 use crate::{Error, Place};
 
 /// Does what `from` asks of queue pair `qpn`, and answers.
-pub(super) fn respond(state: &mut State, from: Endpoint, qpn: u32, operation: RemoteOperation) -> Answer {
+pub(super) fn respond(
+    state: &mut State,
+    from: Endpoint,
+    qpn: u32,
+    operation: RemoteOperation,
+) -> Answer {
     let Some(mut pair) = state.pairs.remove(&qpn) else {
         return Answer::Nobody;
     };
-    let outcome = if pair.far == Some(from) && !pair.failed {
+    let outcome = if pair.peer == Some(from) && !pair.failed {
         perform(state, &mut pair, operation)
     } else {
         Ok(Answer::Nobody)
@@ -29,7 +34,13 @@ pub(super) fn respond(state: &mut State, from: Endpoint, qpn: u32, operation: Re
 }
 
 /// A receive entry completes with an error.
-pub(super) fn failed(state: &mut State, pair: &mut Pair, counter: u16, syndrome: Syndrome, vendor: u8) {
+pub(super) fn failed(
+    state: &mut State,
+    pair: &mut Pair,
+    counter: u16,
+    syndrome: Syndrome,
+    vendor: u8,
+) {
     let failed = Failed {
         syndrome,
         vendor,
@@ -39,8 +50,12 @@ pub(super) fn failed(state: &mut State, pair: &mut Pair, counter: u16, syndrome:
     complete(state, pair, completion);
 }
 
-fn perform(state: &mut State, pair: &mut Pair, operation: RemoteOperation) -> Result<Answer, Refusal> {
-    let done = Answer::Done(Vec::new());
+fn perform(
+    state: &mut State,
+    pair: &mut Pair,
+    operation: RemoteOperation,
+) -> Result<Answer, RemoteError> {
+    let done = Answer::WorkCompletion(Vec::new());
     match operation {
         RemoteOperation::Send {
             bytes,
@@ -70,8 +85,8 @@ fn perform(state: &mut State, pair: &mut Pair, operation: RemoteOperation) -> Re
                 let place = state
                     .regions
                     .remote(remote, bytes.len() as u64, |access| access.remote_write);
-                let place = place.map_err(|_| Refusal::Access)?;
-                place.write(0, &bytes).map_err(|_| Refusal::Operation)?;
+                let place = place.map_err(|_| RemoteError::Access)?;
+                place.write(0, &bytes).map_err(|_| RemoteError::Operation)?;
             }
             if let Some(immediate) = immediate {
                 take(
@@ -89,32 +104,56 @@ fn perform(state: &mut State, pair: &mut Pair, operation: RemoteOperation) -> Re
             if length == 0 {
                 return Ok(done);
             }
-            let place = state.regions.remote(remote, length, |access| access.remote_read);
-            let place = place.map_err(|_| Refusal::Access)?;
+            let place = state
+                .regions
+                .remote(remote, length, |access| access.remote_read);
+            let place = place.map_err(|_| RemoteError::Access)?;
             let mut bytes = vec![0; place.len()];
-            place.read(0, &mut bytes).map_err(|_| Refusal::Operation)?;
-            Ok(Answer::Done(bytes))
+            place
+                .read(0, &mut bytes)
+                .map_err(|_| RemoteError::Operation)?;
+            Ok(Answer::WorkCompletion(bytes))
         }
-        RemoteOperation::CompareSwap { remote, compare, swap } => {
-            atomic(state, remote, |old| if old == compare { swap } else { old })
+        RemoteOperation::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => atomic(state, remote, |old| if old == compare { swap } else { old }),
+        RemoteOperation::FetchAdd { remote, add } => {
+            atomic(state, remote, |old| old.wrapping_add(add))
         }
-        RemoteOperation::FetchAdd { remote, add } => atomic(state, remote, |old| old.wrapping_add(add)),
     }
 }
 
 /// A message goes to what is posted; false if nothing is.
-fn receive(state: &mut State, pair: &mut Pair, bytes: &[u8], event: Event, solicited: bool) -> Result<bool, Refusal> {
+fn receive(
+    state: &mut State,
+    pair: &mut Pair,
+    bytes: &[u8],
+    event: Event,
+    solicited: bool,
+) -> Result<bool, RemoteError> {
     if !pair.receive.is_posted() {
         return Ok(false);
     }
-    take(state, pair, bytes.len(), event, solicited, |state, segments| {
-        let room: u64 = segments.iter().map(|segment| u64::from(segment.length)).sum();
-        if (bytes.len() as u64) > room {
-            return Err((Syndrome::LocalLength, Refusal::Invalid));
-        }
-        let written = state.regions.scatter(segments, bytes);
-        written.map_err(|_| (Syndrome::LocalProtection, Refusal::Operation))
-    })?;
+    take(
+        state,
+        pair,
+        bytes.len(),
+        event,
+        solicited,
+        |state, segments| {
+            let room: u64 = segments
+                .iter()
+                .map(|segment| u64::from(segment.length))
+                .sum();
+            if (bytes.len() as u64) > room {
+                return Err((Syndrome::LocalLength, RemoteError::Invalid));
+            }
+            let written = state.regions.scatter(segments, bytes);
+            written.map_err(|_| (Syndrome::LocalProtection, RemoteError::Operation))
+        },
+    )?;
     Ok(true)
 }
 
@@ -125,15 +164,17 @@ fn take(
     length: usize,
     event: Event,
     solicited: bool,
-    fill: impl FnOnce(&State, &[DataSegment]) -> Result<(), (Syndrome, Refusal)>,
-) -> Result<(), Refusal> {
+    fill: impl FnOnce(&State, &[DataSegment]) -> Result<(), (Syndrome, RemoteError)>,
+) -> Result<(), RemoteError> {
     let (counter, segments) = pair.receive.take();
     if let Some((syndrome, vendor)) = state.faults.of_receive(pair.qpn) {
         failed(state, pair, counter, syndrome, vendor);
-        return Err(Refusal::Operation);
+        return Err(RemoteError::Operation);
     }
-    let unreadable = |_: Error| (Syndrome::LocalOperation, Refusal::Operation);
-    let filled = segments.map_err(unreadable).and_then(|segments| fill(state, &segments));
+    let unreadable = |_: Error| (Syndrome::LocalOperation, RemoteError::Operation);
+    let filled = segments
+        .map_err(unreadable)
+        .and_then(|segments| fill(state, &segments));
     if let Err((syndrome, refusal)) = filled {
         failed(state, pair, counter, syndrome, 0);
         return Err(refusal);
@@ -141,20 +182,26 @@ fn take(
     let mut completion = Completion::new(event, pair.qpn, counter);
     completion.bytes = length as u32;
     completion.solicited = solicited;
-    completion.source = pair.far.map_or(0, |far| far.qpn);
+    completion.source = pair.peer.map_or(0, |peer| peer.qpn);
     complete(state, pair, completion);
     Ok(())
 }
 
-/// Replaces 8 bytes and gives what they were. Atomic among the requests of this HCA, as with most cards; not towards the CPU.
-fn atomic(state: &State, remote: RemoteAddress, new: impl Fn(u64) -> u64) -> Result<Answer, Refusal> {
+/// Replaces 8 bytes and gives what they were. Atomic among the requests of this HCA, as with most NICs; not towards the CPU.
+fn atomic(
+    state: &State,
+    remote: RemoteAddress,
+    new: impl Fn(u64) -> u64,
+) -> Result<Answer, RemoteError> {
     if !remote.address.is_multiple_of(8) {
-        return Err(Refusal::Invalid);
+        return Err(RemoteError::Invalid);
     }
-    let place = state.regions.remote(remote, 8, |access| access.remote_atomic);
-    let place = place.map_err(|_| Refusal::Access)?;
-    let old = swap(&place, new).map_err(|_| Refusal::Operation)?;
-    Ok(Answer::Done(old.to_ne_bytes().to_vec()))
+    let place = state
+        .regions
+        .remote(remote, 8, |access| access.remote_atomic);
+    let place = place.map_err(|_| RemoteError::Access)?;
+    let old = swap(&place, new).map_err(|_| RemoteError::Operation)?;
+    Ok(Answer::WorkCompletion(old.to_ne_bytes().to_vec()))
 }
 
 fn swap(place: &Place, new: impl Fn(u64) -> u64) -> Result<u64, Error> {
@@ -168,7 +215,11 @@ fn complete(state: &mut State, pair: &mut Pair, mut completion: Completion) {
     if completion.event.failed().is_none() {
         completion.timestamp = state.clock;
     }
-    if pair.receive_completions.write(&completion, Mark::Well).is_err() {
+    if pair
+        .receive_completions
+        .write(&completion, Mark::Well)
+        .is_err()
+    {
         let qpn = pair.qpn;
         state.faults.note(Violation::Overrun { qpn });
         fail(pair);

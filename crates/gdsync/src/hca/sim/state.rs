@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::fault::Faults;
 use super::link::{Body, Gone, Link, Message};
 use super::pair::Pair;
-use super::region::Regions;
+use super::region::MemoryRegions;
 use crate::hca::Endpoint;
 
 /// What the thread works on, and what those who make and destroy queue pairs change.
 #[derive(Debug)]
 pub(super) struct State {
     pub lid: u16,
-    pub regions: Regions,
+    pub regions: MemoryRegions,
     pub pairs: BTreeMap<u32, Pair>,
     pub links: HashMap<u16, Arc<dyn Link>>,
     pub faults: Faults,
@@ -29,7 +29,7 @@ impl State {
     pub(super) fn new(lid: u16) -> Self {
         Self {
             lid,
-            regions: Regions::default(),
+            regions: MemoryRegions::default(),
             pairs: BTreeMap::new(),
             links: HashMap::new(),
             faults: Faults::default(),
@@ -53,7 +53,13 @@ impl State {
     }
 
     /// Sends a message of queue pair `qpn`.
-    pub(super) fn send(&self, qpn: u32, to: Endpoint, sequence: u64, body: Body) -> Result<(), Gone> {
+    pub(super) fn send(
+        &self,
+        qpn: u32,
+        to: Endpoint,
+        sequence: u64,
+        body: Body,
+    ) -> Result<(), Gone> {
         let link = self.links.get(&to.lid).ok_or(Gone)?;
         let from = Endpoint::new(self.lid, qpn);
         link.deliver(Message {

@@ -10,7 +10,7 @@ pub enum Opcode {
     Nop = 0x00,
     /// RDMA write.
     Write = 0x08,
-    /// RDMA write with immediate data, which takes a receive entry of the far side.
+    /// RDMA write with immediate data, which takes a receive entry of the remote side.
     WriteImmediate = 0x09,
     /// Send.
     Send = 0x0a,
@@ -43,7 +43,7 @@ impl Opcode {
         Self::ALL.into_iter().find(|&opcode| opcode as u8 == number)
     }
 
-    /// Whether it names memory of the far side.
+    /// Whether it names memory of the remote side.
     #[must_use]
     pub fn has_remote(self) -> bool {
         !matches!(self, Self::Nop | Self::Send | Self::SendImmediate)
@@ -83,7 +83,7 @@ pub enum Fence {
 pub struct Flags {
     /// A completion entry is written also where it succeeds (`MLX5_WQE_CTRL_CQ_UPDATE`, 8).
     pub signalled: bool,
-    /// The far side's receive raises an event (`MLX5_WQE_CTRL_SOLICITED`, 2).
+    /// The remote side's receive raises an event (`MLX5_WQE_CTRL_SOLICITED`, 2).
     pub solicited: bool,
     /// What it waits for.
     pub fence: Fence,
@@ -128,7 +128,11 @@ impl Flags {
             solicited: byte & SOLICITED != 0,
             fence,
         };
-        if flags.bits() == byte { Ok(flags) } else { Err(unknown) }
+        if flags.bits() == byte {
+            Ok(flags)
+        } else {
+            Err(unknown)
+        }
     }
 }
 
@@ -177,11 +181,14 @@ impl Control {
         u64::from_ne_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// The queue pair and the entry's index that a doorbell names. A card reads no more of it (and neither does anybody here).
+    /// The queue pair and the entry's index that a doorbell names. A NIC reads no more of it (and neither does anybody here).
     #[must_use]
     pub fn rung(doorbell: u64) -> (u32, u16) {
         let [_, high, low, _, q1, q2, q3, _] = doorbell.to_ne_bytes();
-        (u32::from_be_bytes([0, q1, q2, q3]), u16::from_be_bytes([high, low]))
+        (
+            u32::from_be_bytes([0, q1, q2, q3]),
+            u16::from_be_bytes([high, low]),
+        )
     }
 
     /// Blocks of 64 bytes that the entry takes.
@@ -263,7 +270,11 @@ mod tests {
         // 5 fences, signalled or not, solicited or not.
         let known = (0..=u8::MAX).filter(|&byte| Flags::of(byte).is_ok());
         assert_eq!(known.clone().count(), 20);
-        assert!(known.into_iter().all(|byte| Flags::of(byte).unwrap().bits() == byte));
+        assert!(
+            known
+                .into_iter()
+                .all(|byte| Flags::of(byte).unwrap().bits() == byte)
+        );
     }
 
     #[test]
@@ -282,7 +293,9 @@ mod tests {
         };
         let mut bytes = [0xee; BLOCK];
         control.encode(&mut bytes).unwrap();
-        let expected = [0, 0x12, 0x34, 0x0b, 0xab, 0xcd, 0xef, 0x3f, 0x5a, 0, 0, 8, 1, 2, 3, 4];
+        let expected = [
+            0, 0x12, 0x34, 0x0b, 0xab, 0xcd, 0xef, 0x3f, 0x5a, 0, 0, 8, 1, 2, 3, 4,
+        ];
         assert_eq!(bytes[..16], expected);
         assert_eq!(Control::decode(&bytes), Ok(control));
         assert_eq!(control.blocks(), 16);
@@ -294,7 +307,13 @@ mod tests {
     #[test]
     fn what_is_no_control_segment_is_refused() {
         let mut bytes = [0; 16];
-        assert_eq!(Control::decode(&bytes), Err(Error::Size { segments: 0, need: 1 }));
+        assert_eq!(
+            Control::decode(&bytes),
+            Err(Error::Size {
+                segments: 0,
+                need: 1
+            })
+        );
         bytes[7] = 0x40;
         assert_eq!(
             Control::decode(&bytes),
@@ -306,12 +325,24 @@ mod tests {
         bytes[7] = 1;
         assert!(Control::decode(&bytes).is_ok());
         bytes[0] = 8;
-        assert_eq!(Control::decode(&bytes), Err(Error::Opcode { opcode: 0, modifier: 8 }));
+        assert_eq!(
+            Control::decode(&bytes),
+            Err(Error::Opcode {
+                opcode: 0,
+                modifier: 8
+            })
+        );
         assert_eq!(
             Control::decode(&bytes[..12]),
-            Err(Error::Opcode { opcode: 0, modifier: 8 })
+            Err(Error::Opcode {
+                opcode: 0,
+                modifier: 8
+            })
         );
         bytes[0] = 0;
-        assert_eq!(Control::decode(&bytes[..12]), Err(Error::Short { need: 16, have: 12 }));
+        assert_eq!(
+            Control::decode(&bytes[..12]),
+            Err(Error::Short { need: 16, have: 12 })
+        );
     }
 }

@@ -66,7 +66,13 @@ impl AddressVector {
     /// Over Ethernet: RoCE, which always has a global route. `udp_port` is the source port of RoCE v2 packets, 0 for v1; `priority`
     /// 0 to 7; `rate` 0 for the port's own, else mlx5's number of one.
     #[must_use]
-    pub fn ethernet(mac: [u8; 6], udp_port: u16, priority: u8, rate: u8, route: GlobalRoute) -> Self {
+    pub fn ethernet(
+        mac: [u8; 6],
+        udp_port: u16,
+        priority: u8,
+        rate: u8,
+        route: GlobalRoute,
+    ) -> Self {
         Self {
             rate_and_level: rate << 4 | (priority & 7) << 1,
             source_path: 0,
@@ -79,7 +85,13 @@ impl AddressVector {
 
     /// Over InfiniBand. `level` 0 to 15; `rate` as for Ethernet; `source_path` 0 to 127.
     #[must_use]
-    pub fn infiniband(lid: u16, source_path: u8, level: u8, rate: u8, route: Option<GlobalRoute>) -> Self {
+    pub fn infiniband(
+        lid: u16,
+        source_path: u8,
+        level: u8,
+        rate: u8,
+        route: Option<GlobalRoute>,
+    ) -> Self {
         Self {
             rate_and_level: rate << 4 | (level & 0xf),
             source_path: source_path & 0x7f,
@@ -102,7 +114,11 @@ impl AddressVector {
 
     fn at(from: &[u8], offset: usize) -> Result<Self, Error> {
         let last = fields::u32_at(from, offset + 28)?;
-        narrow("the word of GID index and flow label", (last & !ROUTE).into(), 28)?;
+        narrow(
+            "the word of GID index and flow label",
+            (last & !ROUTE).into(),
+            28,
+        )?;
         Ok(Self {
             rate_and_level: fields::u8_at(from, offset + 12)?,
             source_path: fields::u8_at(from, offset + 13)?,
@@ -140,13 +156,17 @@ impl Datagram {
     }
 
     pub(super) fn at(from: &[u8], offset: usize) -> Result<Self, Error> {
-        let far = fields::u32_at(from, offset + 8)?;
-        if far & EXTENDED == 0 {
+        let peer = fields::u32_at(from, offset + 8)?;
+        if peer & EXTENDED == 0 {
             let what = "an address without its last 32 bytes: the far queue pair's word";
-            let value = far.into();
-            return Err(Error::Wide { what, value, bits: 24 });
+            let value = peer.into();
+            return Err(Error::Wide {
+                what,
+                value,
+                bits: 24,
+            });
         }
-        let qpn = far & !EXTENDED;
+        let qpn = peer & !EXTENDED;
         narrow("the far queue pair's number", qpn.into(), 24)?;
         Ok(Self {
             qpn,

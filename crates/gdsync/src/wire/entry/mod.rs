@@ -18,7 +18,7 @@ use control::MOST_SEGMENTS;
 
 /// A send queue entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Entry {
+pub struct Wqe {
     /// What it asks for.
     pub operation: Operation,
     /// Whether it completes, and what it waits for.
@@ -42,7 +42,7 @@ pub enum Transport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoded {
     /// The entry.
-    pub entry: Entry,
+    pub entry: Wqe,
     /// The queue pair it was written for.
     pub qpn: u32,
     /// The block it was written for, modulo 2^16.
@@ -51,7 +51,7 @@ pub struct Decoded {
     pub blocks: usize,
 }
 
-impl Entry {
+impl Wqe {
     /// An entry that asks for `operation` with these pieces of memory: not signalled, no fence.
     #[must_use]
     pub fn new(operation: Operation, segments: &[DataSegment]) -> Self {
@@ -75,14 +75,14 @@ impl Entry {
         Self::new(Operation::Send { immediate: None }, segments)
     }
 
-    /// Writes these pieces of memory to the far side's.
+    /// Writes these pieces of memory to the remote side's.
     #[must_use]
     pub fn write(remote: RemoteAddress, segments: &[DataSegment]) -> Self {
         let immediate = None;
         Self::new(Operation::Write { remote, immediate }, segments)
     }
 
-    /// Reads the far side's memory into these pieces.
+    /// Reads the remote side's memory into these pieces.
     #[must_use]
     pub fn read(remote: RemoteAddress, segments: &[DataSegment]) -> Self {
         Self::new(Operation::Read { remote }, segments)
@@ -98,7 +98,9 @@ impl Entry {
     /// With immediate data; of an operation that has none, nothing changes.
     #[must_use]
     pub fn immediate(mut self, value: u32) -> Self {
-        if let Operation::Send { immediate } | Operation::Write { immediate, .. } = &mut self.operation {
+        if let Operation::Send { immediate } | Operation::Write { immediate, .. } =
+            &mut self.operation
+        {
             *immediate = Some(value);
         }
         self
@@ -131,11 +133,12 @@ impl Entry {
     ///
     /// [`Error::TooLarge`].
     pub fn blocks(&self) -> Result<usize, Error> {
-        self.segments().map(|segments| segments.div_ceil(BLOCK / SEGMENT))
+        self.segments()
+            .map(|segments| segments.div_ceil(BLOCK / SEGMENT))
     }
 
     /// Writes the entry as block `index` of queue pair `qpn`, and says how many blocks it takes. All bytes of these blocks are
-    /// written; those behind the entry are zeros (rdma-core leaves them as they were; a card does not look at them).
+    /// written; those behind the entry are zeros (rdma-core leaves them as they were; a NIC does not look at them).
     ///
     /// In a ring the blocks follow one another around its end: an entry wraps between blocks, and nowhere else.
     ///
@@ -267,7 +270,9 @@ impl Entry {
         let inline = matches!(&self.payload, Payload::Inline(bytes) if !bytes.is_empty());
         match self.operation {
             Operation::Nop if self.payload.bytes() > 0 => wrong("moves no bytes"),
-            Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. } if inline => {
+            Operation::Read { .. } | Operation::CompareSwap { .. } | Operation::FetchAdd { .. }
+                if inline =>
+            {
                 wrong("brings its bytes here: it cannot have them inline")
             }
             Operation::Send { .. } | Operation::Nop => Ok(()),

@@ -7,24 +7,24 @@ use super::Opcode;
 pub enum Operation {
     /// Nothing; it completes.
     Nop,
-    /// Send to whatever the far side has posted.
+    /// Send to whatever the remote side has posted.
     Send {
         /// Four bytes that its completion there tells.
         immediate: Option<u32>,
     },
-    /// Write the far side's memory.
+    /// Write the remote side's memory.
     Write {
         /// Where.
         remote: RemoteAddress,
         /// Four bytes that a completion there tells; takes a receive entry.
         immediate: Option<u32>,
     },
-    /// Read the far side's memory.
+    /// Read the remote side's memory.
     Read {
         /// Where.
         remote: RemoteAddress,
     },
-    /// Where 8 bytes of the far side are `compare`, they become `swap`; what they were comes back.
+    /// Where 8 bytes of the remote side are `compare`, they become `swap`; what they were comes back.
     CompareSwap {
         /// Where; a multiple of 8.
         remote: RemoteAddress,
@@ -33,7 +33,7 @@ pub enum Operation {
         /// What they become.
         swap: u64,
     },
-    /// Add to 8 bytes of the far side; what they were comes back.
+    /// Add to 8 bytes of the remote side; what they were comes back.
     FetchAdd {
         /// Where; a multiple of 8.
         remote: RemoteAddress,
@@ -42,12 +42,12 @@ pub enum Operation {
     },
 }
 
-/// A place in the far side's memory.
+/// A place in the remote side's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RemoteAddress {
     /// Address within the region of the key.
     pub address: u64,
-    /// The region's remote key.
+    /// The region's rkey.
     pub key: u32,
 }
 
@@ -59,8 +59,12 @@ impl Operation {
             Self::Nop => Opcode::Nop,
             Self::Send { immediate: None } => Opcode::Send,
             Self::Send { immediate: Some(_) } => Opcode::SendImmediate,
-            Self::Write { immediate: None, .. } => Opcode::Write,
-            Self::Write { immediate: Some(_), .. } => Opcode::WriteImmediate,
+            Self::Write {
+                immediate: None, ..
+            } => Opcode::Write,
+            Self::Write {
+                immediate: Some(_), ..
+            } => Opcode::WriteImmediate,
             Self::Read { .. } => Opcode::Read,
             Self::CompareSwap { .. } => Opcode::CompareSwap,
             Self::FetchAdd { .. } => Opcode::FetchAdd,

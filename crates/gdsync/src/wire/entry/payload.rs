@@ -29,7 +29,10 @@ impl Payload {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Segments(segments) => segments.iter().map(|segment| u64::from(segment.length)).sum(),
+            Self::Segments(segments) => segments
+                .iter()
+                .map(|segment| u64::from(segment.length))
+                .sum(),
             Self::Inline(bytes) => bytes.len() as u64,
         }
     }
@@ -86,7 +89,9 @@ impl Payload {
             // Behind a segment of memory no bytes follow: no entry of ours has both.
             segment.fits()?;
             match segment.length {
-                length if length == 0 || atomic && length != ATOMIC => Err(Error::SegmentLength { length }),
+                length if length == 0 || atomic && length != ATOMIC => {
+                    Err(Error::SegmentLength { length })
+                }
                 _ => Ok(segment),
             }
         });

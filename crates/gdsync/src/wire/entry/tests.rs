@@ -3,29 +3,31 @@
 use super::*;
 use proptest::prelude::*;
 
-const FAR: RemoteAddress = RemoteAddress {
+const PEER: RemoteAddress = RemoteAddress {
     address: 0x1122_3344_5566_7788,
     key: 0x99aa_bbcc,
 };
 
-const NEAR: DataSegment = DataSegment {
+const LOCAL: DataSegment = DataSegment {
     length: 0x1000,
     key: 0xdead_beef,
     address: 0x0102_0304_0506_0708,
 };
 
-const FAR_BYTES: [u8; 16] = [
+const PEER_BYTES: [u8; 16] = [
     0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0, 0, 0, 0,
 ];
-const NEAR_BYTES: [u8; 16] = [0, 0, 0x10, 0, 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8];
+const LOCAL_BYTES: [u8; 16] = [
+    0, 0, 0x10, 0, 0xde, 0xad, 0xbe, 0xef, 1, 2, 3, 4, 5, 6, 7, 8,
+];
 
 /// Encodes at block 0x0203 of queue pair 0x040506 and reads back.
-fn encoded(entry: &Entry, transport: Transport) -> Vec<u8> {
+fn encoded(entry: &Wqe, transport: Transport) -> Vec<u8> {
     let mut bytes = vec![0xee; MOST_BLOCKS * BLOCK];
     let blocks = entry.encode(0x04_0506, 0x0203, &mut bytes).unwrap();
     assert!(bytes[blocks * BLOCK..].iter().all(|&byte| byte == 0xee));
     bytes.truncate(blocks * BLOCK);
-    let decoded = Entry::decode(&bytes, transport).unwrap();
+    let decoded = Wqe::decode(&bytes, transport).unwrap();
     assert_eq!((decoded.qpn, decoded.index), (0x04_0506, 0x0203));
     assert_eq!((&decoded.entry, decoded.blocks), (entry, blocks));
     bytes
@@ -47,31 +49,46 @@ fn blocks(parts: &[&[u8]]) -> Vec<u8> {
 
 #[test]
 fn a_send_is_two_segments_and_a_write_three() {
-    let send = encoded(&Entry::send(&[NEAR]), Transport::Connected);
-    assert_eq!(send, blocks(&[&control(0x0a, 2, 0, 0), &NEAR_BYTES]));
-    let write = encoded(&Entry::write(FAR, &[NEAR]).signalled(), Transport::Connected);
-    assert_eq!(write, blocks(&[&control(0x08, 3, 8, 0), &FAR_BYTES, &NEAR_BYTES]));
-    let read = encoded(&Entry::read(FAR, &[NEAR]), Transport::Connected);
-    assert_eq!(read, blocks(&[&control(0x10, 3, 0, 0), &FAR_BYTES, &NEAR_BYTES]));
-    let immediate = encoded(&Entry::send(&[NEAR]).immediate(0x0a0b_0c0d), Transport::Connected);
-    assert_eq!(immediate, blocks(&[&control(0x0b, 2, 0, 0x0a0b_0c0d), &NEAR_BYTES]));
-    let immediate = encoded(&Entry::write(FAR, &[]).immediate(7), Transport::Connected);
-    assert_eq!(immediate, blocks(&[&control(0x09, 2, 0, 7), &FAR_BYTES]));
+    let send = encoded(&Wqe::send(&[LOCAL]), Transport::Connected);
+    assert_eq!(send, blocks(&[&control(0x0a, 2, 0, 0), &LOCAL_BYTES]));
+    let write = encoded(
+        &Wqe::write(PEER, &[LOCAL]).signalled(),
+        Transport::Connected,
+    );
+    assert_eq!(
+        write,
+        blocks(&[&control(0x08, 3, 8, 0), &PEER_BYTES, &LOCAL_BYTES])
+    );
+    let read = encoded(&Wqe::read(PEER, &[LOCAL]), Transport::Connected);
+    assert_eq!(
+        read,
+        blocks(&[&control(0x10, 3, 0, 0), &PEER_BYTES, &LOCAL_BYTES])
+    );
+    let immediate = encoded(
+        &Wqe::send(&[LOCAL]).immediate(0x0a0b_0c0d),
+        Transport::Connected,
+    );
+    assert_eq!(
+        immediate,
+        blocks(&[&control(0x0b, 2, 0, 0x0a0b_0c0d), &LOCAL_BYTES])
+    );
+    let immediate = encoded(&Wqe::write(PEER, &[]).immediate(7), Transport::Connected);
+    assert_eq!(immediate, blocks(&[&control(0x09, 2, 0, 7), &PEER_BYTES]));
 }
 
 #[test]
 fn an_entry_of_no_bytes_has_no_segment() {
     assert_eq!(
-        encoded(&Entry::nop(), Transport::Connected),
+        encoded(&Wqe::nop(), Transport::Connected),
         blocks(&[&control(0, 1, 0, 0)])
     );
-    let empty = DataSegment { length: 0, ..NEAR };
+    let empty = DataSegment { length: 0, ..LOCAL };
     let mut bytes = [0; 64];
-    Entry::send(&[empty, NEAR, empty])
+    Wqe::send(&[empty, LOCAL, empty])
         .encode(0x04_0506, 0x0203, &mut bytes)
         .unwrap();
-    assert_eq!(bytes[..], blocks(&[&control(0x0a, 2, 0, 0), &NEAR_BYTES]));
-    Entry::send(&[])
+    assert_eq!(bytes[..], blocks(&[&control(0x0a, 2, 0, 0), &LOCAL_BYTES]));
+    Wqe::send(&[])
         .inline(&[])
         .encode(0x04_0506, 0x0203, &mut bytes)
         .unwrap();
@@ -80,33 +97,39 @@ fn an_entry_of_no_bytes_has_no_segment() {
 
 #[test]
 fn an_atomic_operation_swaps_first_and_moves_eight_bytes() {
-    let result = DataSegment { length: 8, ..NEAR };
-    let mut result_bytes = NEAR_BYTES;
+    let result = DataSegment { length: 8, ..LOCAL };
+    let mut result_bytes = LOCAL_BYTES;
     result_bytes[..4].copy_from_slice(&[0, 0, 0, 8]);
     let operation = Operation::CompareSwap {
-        remote: FAR,
+        remote: PEER,
         compare: 2,
         swap: 1,
     };
-    let bytes = encoded(&Entry::new(operation, &[result]), Transport::Connected);
+    let bytes = encoded(&Wqe::new(operation, &[result]), Transport::Connected);
     let atomic = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2];
     assert_eq!(
         bytes,
-        blocks(&[&control(0x11, 4, 0, 0), &FAR_BYTES, &atomic, &result_bytes])
+        blocks(&[&control(0x11, 4, 0, 0), &PEER_BYTES, &atomic, &result_bytes])
     );
     // Whatever the length asked for.
-    let add = Entry::new(Operation::FetchAdd { remote: FAR, add: 1 }, &[NEAR]);
+    let add = Wqe::new(
+        Operation::FetchAdd {
+            remote: PEER,
+            add: 1,
+        },
+        &[LOCAL],
+    );
     let mut bytes = [0; 64];
     add.encode(0x04_0506, 0x0203, &mut bytes).unwrap();
     let atomic = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(
         bytes[..],
-        blocks(&[&control(0x12, 4, 0, 0), &FAR_BYTES, &atomic, &result_bytes])
+        blocks(&[&control(0x12, 4, 0, 0), &PEER_BYTES, &atomic, &result_bytes])
     );
     // No other length is read.
     bytes[51] = 12;
     assert_eq!(
-        Entry::decode(&bytes, Transport::Connected),
+        Wqe::decode(&bytes, Transport::Connected),
         Err(Error::SegmentLength { length: 12 })
     );
 }
@@ -114,23 +137,26 @@ fn an_atomic_operation_swaps_first_and_moves_eight_bytes() {
 #[test]
 fn inline_bytes_are_padded_to_a_segment() {
     let twelve: Vec<u8> = (1..=12).collect();
-    let bytes = encoded(&Entry::send(&[]).inline(&twelve), Transport::Connected);
+    let bytes = encoded(&Wqe::send(&[]).inline(&twelve), Transport::Connected);
     let header = [0x80, 0, 0, 12];
     assert_eq!(bytes, blocks(&[&control(0x0a, 2, 0, 0), &header, &twelve]));
     let thirteen: Vec<u8> = (1..=13).collect();
-    let bytes = encoded(&Entry::write(FAR, &[]).inline(&thirteen), Transport::Connected);
+    let bytes = encoded(
+        &Wqe::write(PEER, &[]).inline(&thirteen),
+        Transport::Connected,
+    );
     let header = [0x80, 0, 0, 13];
     assert_eq!(
         bytes,
-        blocks(&[&control(0x08, 4, 0, 0), &FAR_BYTES, &header, &thirteen])
+        blocks(&[&control(0x08, 4, 0, 0), &PEER_BYTES, &header, &thirteen])
     );
     // The most: 62 segments of 16 bytes but four, in 16 blocks.
     let most = vec![0x5a; 62 * 16 - 4];
     assert_eq!(
-        encoded(&Entry::send(&[]).inline(&most), Transport::Connected).len(),
+        encoded(&Wqe::send(&[]).inline(&most), Transport::Connected).len(),
         16 * 64
     );
-    let more = Entry::send(&[]).inline(&vec![0; 62 * 16 - 3]);
+    let more = Wqe::send(&[]).inline(&vec![0; 62 * 16 - 3]);
     assert_eq!(more.blocks(), Err(Error::TooLarge { segments: 64 }));
 }
 
@@ -154,16 +180,19 @@ fn a_datagram_has_its_address_behind_the_control_segment() {
     address.extend([10, 0, 0xc0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 0x11, 0x40]);
     address.extend([0x00, 0x34, 0x56, 0x78]);
     address.extend([0xfe; 16]);
-    let bytes = encoded(&Entry::send(&[NEAR]).to(roce), Transport::Datagram);
+    let bytes = encoded(&Wqe::send(&[LOCAL]).to(roce), Transport::Datagram);
     // Five segments: two blocks.
-    assert_eq!(bytes, blocks(&[&control(0x0a, 5, 0, 0), &address, &NEAR_BYTES]));
+    assert_eq!(
+        bytes,
+        blocks(&[&control(0x0a, 5, 0, 0), &address, &LOCAL_BYTES])
+    );
     assert_eq!(bytes.len(), 128);
 
     let infiniband = Datagram {
         path: AddressVector::infiniband(0x1234, 1, 9, 2, Some(route)),
         ..roce
     };
-    let bytes = encoded(&Entry::send(&[]).to(infiniband), Transport::Datagram);
+    let bytes = encoded(&Wqe::send(&[]).to(infiniband), Transport::Datagram);
     assert_eq!(bytes[28..32], [0x29, 1, 0x12, 0x34]);
     assert_eq!(bytes[36..42], [0; 6]);
     // The route's flag is bit 30.
@@ -172,27 +201,30 @@ fn a_datagram_has_its_address_behind_the_control_segment() {
         path: AddressVector::infiniband(0x1234, 0, 0, 0, None),
         ..roce
     };
-    let bytes = encoded(&Entry::send(&[]).to(local), Transport::Datagram);
+    let bytes = encoded(&Wqe::send(&[]).to(local), Transport::Datagram);
     assert_eq!(bytes[42..64], [0; 22]);
 }
 
 #[test]
 fn what_no_entry_can_be_is_refused() {
     let mut room = [0; 64];
-    let wide = Entry::nop().encode(1 << 24, 0, &mut room);
-    assert!(matches!(wide, Err(Error::Wide { bits: 24, .. })), "{wide:?}");
-    let short = Entry::nop().encode(1, 0, &mut room[..63]);
+    let wide = Wqe::nop().encode(1 << 24, 0, &mut room);
+    assert!(
+        matches!(wide, Err(Error::Wide { bits: 24, .. })),
+        "{wide:?}"
+    );
+    let short = Wqe::nop().encode(1, 0, &mut room[..63]);
     assert_eq!(short, Err(Error::Short { need: 64, have: 63 }));
     let huge = DataSegment {
         length: 1 << 31,
-        ..NEAR
+        ..LOCAL
     };
-    let huge = Entry::send(&[huge]).encode(1, 0, &mut room);
+    let huge = Wqe::send(&[huge]).encode(1, 0, &mut room);
     assert_eq!(huge, Err(Error::SegmentLength { length: 1 << 31 }));
     for wrong in [
-        Entry::read(FAR, &[]).inline(&[1]),
-        Entry::nop().inline(&[1]),
-        Entry::write(FAR, &[NEAR]).to(Datagram {
+        Wqe::read(PEER, &[]).inline(&[1]),
+        Wqe::nop().inline(&[1]),
+        Wqe::write(PEER, &[LOCAL]).to(Datagram {
             qpn: 1,
             key: 2,
             path: AddressVector::default(),
@@ -206,23 +238,29 @@ fn what_no_entry_can_be_is_refused() {
 #[test]
 fn a_size_that_does_not_hold_the_opcode_is_refused() {
     let mut bytes = [0; 64];
-    Entry::write(FAR, &[NEAR]).encode(1, 0, &mut bytes).unwrap();
+    Wqe::write(PEER, &[LOCAL]).encode(1, 0, &mut bytes).unwrap();
     bytes[7] = 1;
-    let short = Entry::decode(&bytes, Transport::Connected);
-    assert_eq!(short, Err(Error::Size { segments: 1, need: 2 }));
-    // A segment of no bytes, which a card takes for 2 GiB.
+    let short = Wqe::decode(&bytes, Transport::Connected);
+    assert_eq!(
+        short,
+        Err(Error::Size {
+            segments: 1,
+            need: 2
+        })
+    );
+    // A segment of no bytes, which a NIC takes for 2 GiB.
     bytes[7] = 4;
-    let empty = Entry::decode(&bytes, Transport::Connected);
+    let empty = Wqe::decode(&bytes, Transport::Connected);
     assert_eq!(empty, Err(Error::SegmentLength { length: 0 }));
     bytes[7] = 5;
-    let beyond = Entry::decode(&bytes, Transport::Connected);
+    let beyond = Wqe::decode(&bytes, Transport::Connected);
     assert_eq!(beyond, Err(Error::Short { need: 80, have: 64 }));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-    /// Any bytes are an entry or an error; what is an entry is written as it was read, up to what a card does not look at.
+    /// Any bytes are an entry or an error; what is an entry is written as it was read, up to what a NIC does not look at.
     #[test]
     fn any_bytes_are_an_entry_or_an_error(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..1100),
@@ -239,13 +277,13 @@ proptest! {
             bytes[11] &= 0x6a;
         }
         let transport = if datagram { Transport::Datagram } else { Transport::Connected };
-        if let Ok(decoded) = Entry::decode(&bytes, transport) {
+        if let Ok(decoded) = Wqe::decode(&bytes, transport) {
             let mut again = vec![0; decoded.blocks * BLOCK];
             // Only an atomic operation's lengths are not kept.
             if !decoded.entry.operation.opcode().is_atomic() {
                 let blocks = decoded.entry.encode(decoded.qpn, decoded.index, &mut again).unwrap();
                 prop_assert_eq!(blocks, decoded.blocks);
-                prop_assert_eq!(Entry::decode(&again, transport).unwrap(), decoded);
+                prop_assert_eq!(Wqe::decode(&again, transport).unwrap(), decoded);
             }
         }
         let _ = Control::decode(&bytes);

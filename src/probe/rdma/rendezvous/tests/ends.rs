@@ -10,17 +10,25 @@ fn messages_go_both_ways_in_order() {
     let (a, b) = pair();
     assert_eq!((a.peer(), b.peer()), (b.local(), a.local()));
     for n in 0..100 {
-        a.send(&Said::Numbers { all: vec![n, u64::MAX] }).expect("sent");
+        a.send(&Said::Numbers {
+            all: vec![n, u64::MAX],
+        })
+        .expect("sent");
     }
     for n in 0..100 {
-        assert_eq!(b.receive(soon()), Ok(Said::Numbers { all: vec![n, u64::MAX] }));
+        assert_eq!(
+            b.receive(soon()),
+            Ok(Said::Numbers {
+                all: vec![n, u64::MAX]
+            })
+        );
     }
     let there = std::thread::spawn(move || (b.exchange(&word("to a\n"), soon()), b));
     assert_eq!(a.exchange(&word("to b"), soon()), Ok(word("to a\n")));
     let (heard, b) = there.join().expect("a thread");
     assert_eq!(heard, Ok(word("to b")));
     assert_eq!(b.bye(), Ok(()));
-    assert_eq!(a.trouble(), None);
+    assert_eq!(a.failure(), None);
     assert_eq!(a.bye(), Ok(()));
 }
 
@@ -38,7 +46,7 @@ fn what_was_said_before_bye_is_received_and_then_nothing() {
     let done = Error::PeerDone { peer: b.peer() };
     assert_eq!(b.receive(soon()), Err(done.clone()));
     assert_eq!(b.send(&word("more")), Err(done));
-    assert_eq!(b.trouble(), None);
+    assert_eq!(b.failure(), None);
     assert_eq!(b.bye(), Ok(()));
 }
 
@@ -62,7 +70,7 @@ fn a_failure_of_either_side_is_told_to_the_other() {
             peer: other.peer(),
             why: "the queue pair is in error:?local protection".to_owned(),
         };
-        assert_eq!(trouble(&other), expected);
+        assert_eq!(failure(&other), expected);
         assert_eq!(other.receive(soon()), Err(expected.clone()));
         assert_eq!(other.send(&word("on")), Err(expected.clone()));
         assert_eq!(other.bye(), Err(expected));
@@ -74,7 +82,7 @@ fn a_message_before_a_failure_is_still_received() {
     let (a, b) = pair();
     a.send(&word("result")).expect("sent");
     a.fail("then it broke");
-    assert!(matches!(trouble(&b), Error::PeerFailed { .. }));
+    assert!(matches!(failure(&b), Error::PeerFailed { .. }));
     assert_eq!(b.receive(soon()), Ok(word("result")));
     assert!(matches!(b.receive(soon()), Err(Error::PeerFailed { .. })));
 }
@@ -83,7 +91,7 @@ fn a_message_before_a_failure_is_still_received() {
 fn a_link_that_is_dropped_is_a_failure_with_the_last_error() {
     let (a, b) = pair();
     drop(a);
-    let Error::PeerFailed { why, .. } = trouble(&b) else {
+    let Error::PeerFailed { why, .. } = failure(&b) else {
         panic!("it was dropped");
     };
     assert!(why.contains("ended before it was done"), "{why}");
@@ -94,8 +102,11 @@ fn a_link_that_is_dropped_is_a_failure_with_the_last_error() {
         .expect_err("nothing");
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     drop(a);
-    let received = trouble(&b).to_string();
-    assert!(received.contains("waited for a message of this side"), "{received}");
+    let received = failure(&b).to_string();
+    assert!(
+        received.contains("waited for a message of this side"),
+        "{received}"
+    );
 }
 
 #[test]
@@ -104,13 +115,13 @@ fn an_interrupt_ends_both_whatever_they_do() {
         let (asked, flag) = interruptible(GENEROUS);
         let (a, b) = pair_with(&asked, &terms(GENEROUS));
         let there = std::thread::spawn(move || {
-            let error = trouble(&b);
+            let error = failure(&b);
             (error, b)
         });
         flag.store(true, Ordering::Relaxed);
         let error = match receiving {
             true => a.receive(soon()).expect_err("an interrupt"),
-            false => a.trouble().expect("an interrupt"),
+            false => a.failure().expect("an interrupt"),
         };
         assert_eq!(error, Error::Interrupted);
         // The other side knows while this one is still there.
@@ -143,7 +154,11 @@ fn a_link_that_is_dropped_at_once_has_told_why() {
         let there = std::thread::spawn(move || b.receive(soon()));
         assert_eq!(a.receive(soon()), Err(Error::Interrupted));
         drop(a);
-        let received = there.join().expect("a thread").expect_err("an end").to_string();
+        let received = there
+            .join()
+            .expect("a thread")
+            .expect_err("an end")
+            .to_string();
         assert!(received.contains("interrupted (Ctrl-C"), "{received}");
     }
 }
@@ -157,7 +172,7 @@ fn a_side_that_is_busy_for_long_is_not_given_up() {
         b.exchange(&word("measured"), soon())
     });
     assert_eq!(a.receive(soon()), Ok(word("measured")));
-    assert_eq!(a.trouble(), None);
+    assert_eq!(a.failure(), None);
     a.send(&word("so did I")).expect("sent");
     assert_eq!(there.join().expect("a thread"), Ok(word("so did I")));
 }
@@ -178,18 +193,21 @@ fn a_message_has_its_limit_and_one_below_it_goes_through() {
 fn a_peer_that_closes_or_resets_is_gone() {
     let (link, peer) = by_hand();
     drop(peer);
-    assert!(matches!(trouble(&link), Error::PeerGone { .. }));
+    assert!(matches!(failure(&link), Error::PeerGone { .. }));
     let Err(Error::PeerGone { why, .. }) = link.receive(soon()) else {
         panic!("it is gone");
     };
     // Unread beats make the system reset the connection.
-    assert!(why.contains("without a word") || why.contains("reset"), "{why}");
+    assert!(
+        why.contains("without a word") || why.contains("reset"),
+        "{why}"
+    );
 
     // Half closed: it is received why this side ends.
     let (link, mut peer) = by_hand();
     peer.stream.shutdown(Shutdown::Write).expect("half closed");
     assert!(
-        trouble(&link)
+        failure(&link)
             .to_string()
             .contains("closed the connection without a word")
     );
@@ -198,7 +216,10 @@ fn a_peer_that_closes_or_resets_is_gone() {
         received.contains(r#""alive""#) && received.ends_with("\"}} "),
         "{received}"
     );
-    assert!(received.contains("this side was gone: it closed"), "{received}");
+    assert!(
+        received.contains("this side was gone: it closed"),
+        "{received}"
+    );
 }
 
 #[test]
@@ -207,12 +228,19 @@ fn a_silent_peer_is_gone_in_time_and_a_beating_one_is_not() {
     for _ in 0..4 {
         std::thread::sleep(Duration::from_millis(1500));
         peer.say(b"\"alive\"");
-        assert_eq!(link.trouble(), None);
+        assert_eq!(link.failure(), None);
     }
     let last = Instant::now();
-    let error = trouble(&link);
-    assert!(error.to_string().contains("no sign of life for 4 s"), "{error}");
-    assert!(last.elapsed() > Duration::from_millis(3500), "{:?}", last.elapsed());
+    let error = failure(&link);
+    assert!(
+        error.to_string().contains("no sign of life for 4 s"),
+        "{error}"
+    );
+    assert!(
+        last.elapsed() > Duration::from_millis(3500),
+        "{:?}",
+        last.elapsed()
+    );
     assert!(peer.rest().contains("no sign of life"));
 }
 
@@ -232,7 +260,7 @@ fn what_is_no_message_ends_both_with_its_beginning() {
     for (payload, expected) in cases {
         let (link, mut peer) = by_hand();
         peer.say(payload);
-        let error = trouble(&link);
+        let error = failure(&link);
         assert!(matches!(error, Error::Nonsense { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         let received = peer.rest();
@@ -268,18 +296,28 @@ fn a_frame_of_somebody_else_ends_both_and_is_not_read() {
         let (link, mut peer) = by_hand();
         let bytes = made(&mut peer, word);
         peer.stream.write_all(&bytes).expect("written");
-        assert!(matches!(trouble(&link), Error::Forged { .. }), "{case}");
-        assert_eq!(link.receive(soon()).is_ok(), case == 0, "the honest one before it");
+        assert!(matches!(failure(&link), Error::Forged { .. }), "{case}");
+        assert_eq!(
+            link.receive(soon()).is_ok(),
+            case == 0,
+            "the honest one before it"
+        );
         let received = peer.rest();
-        assert!(received.contains("a frame that this side did not send"), "{received}");
+        assert!(
+            received.contains("a frame that this side did not send"),
+            "{received}"
+        );
     }
     // Longer than frames are: nothing of it is waited for.
     let (link, mut peer) = by_hand();
     peer.stream
         .write_all(&(LONGEST as u32 + 1).to_be_bytes())
         .expect("written");
-    let error = trouble(&link).to_string();
-    assert!(error.contains("a frame that is longer than frames are"), "{error}");
+    let error = failure(&link).to_string();
+    assert!(
+        error.contains("a frame that is longer than frames are"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -291,9 +329,11 @@ fn a_frame_that_is_cut_by_the_end_is_no_message() {
         .writer
         .frame(br#"{"message":{"word":"cut"}}"#)
         .expect("a frame");
-    peer.stream.write_all(&second[..second.len() - 1]).expect("written");
+    peer.stream
+        .write_all(&second[..second.len() - 1])
+        .expect("written");
     peer.stream.shutdown(Shutdown::Write).expect("half closed");
-    assert!(matches!(trouble(&link), Error::PeerGone { .. }));
+    assert!(matches!(failure(&link), Error::PeerGone { .. }));
     assert_eq!(link.receive(soon()), Ok(word("whole")));
     assert!(matches!(link.receive(soon()), Err(Error::PeerGone { .. })));
 }
@@ -321,11 +361,14 @@ fn both_may_send_much_before_either_receives() {
 fn messages_that_nobody_receives_end_somewhere() {
     let (a, b) = pair();
     let long = word(&"x".repeat(60_000));
-    let sent = (0..5000).map(|_| a.send(&long)).take_while(Result::is_ok).count();
+    let sent = (0..5000)
+        .map(|_| a.send(&long))
+        .take_while(Result::is_ok)
+        .count();
     assert!(sent < 5000, "all were taken");
-    let error = trouble(&b);
+    let error = failure(&b);
     assert!(error.to_string().contains("more messages than"), "{error}");
-    assert!(trouble(&a).to_string().contains("more messages than"));
+    assert!(failure(&a).to_string().contains("more messages than"));
 }
 
 #[test]
@@ -342,5 +385,9 @@ fn a_peer_that_takes_nothing_holds_nobody_up() {
     assert!(begun.elapsed() < BOTH + BUSY, "{:?}", begun.elapsed());
     let dropping = Instant::now();
     drop(link);
-    assert!(dropping.elapsed() < Duration::from_secs(3), "{:?}", dropping.elapsed());
+    assert!(
+        dropping.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        dropping.elapsed()
+    );
 }

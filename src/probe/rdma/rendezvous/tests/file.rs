@@ -5,14 +5,19 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::super::{Launcher, Meeting, Place, meet_by_file};
+use super::super::{Launcher, Place, RendezvousFile, connect_by_file};
 use super::*;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-fn meet(path: &Path, rank: u32, job: Option<&str>, within: Duration) -> (Result<Text, Error>, Vec<String>) {
+fn meet(
+    path: &Path,
+    rank: u32,
+    job: Option<&str>,
+    within: Duration,
+) -> (Result<Text, Error>, Vec<String>) {
     let mut notes = Vec::new();
-    let link = meet_by_file(path, (rank, job), HERE, None, &terms(within), &mut |note| {
+    let link = connect_by_file(path, (rank, job), HERE, None, &terms(within), &mut |note| {
         notes.push(note)
     });
     (link, notes)
@@ -66,7 +71,7 @@ fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
         (first.join().expect("a thread"), said)
     });
     assert_eq!(said.0, 0o600);
-    let meeting = Meeting::parse(&said.1).expect("a meeting");
+    let meeting = RendezvousFile::parse(&said.1).expect("a meeting");
     assert_eq!(
         (meeting.host.as_str(), meeting.job.as_deref()),
         ("127.0.0.1", Some("job"))
@@ -74,7 +79,9 @@ fn the_file_is_its_owners_alone_and_goes_where_nobody_comes() {
     assert!(meeting.secret.is_some_and(|secret| !secret.is_none()));
     assert_eq!(said.1.split(' ').nth(2).map(str::len), Some(64));
     assert!(
-        error.to_string().contains("rank 1 did not come to 127.0.0.1:"),
+        error
+            .to_string()
+            .contains("rank 1 did not come to 127.0.0.1:"),
         "{error}"
     );
     assert!(
@@ -107,7 +114,10 @@ fn a_stale_file_is_not_believed() {
     });
     let cases = [
         (line(free.port(), "-"), "refused"),
-        (line(free.port(), "another"), "it is of another run (another, not job)"),
+        (
+            line(free.port(), "another"),
+            "it is of another run (another, not job)",
+        ),
         (line(other_address.port(), "-"), "its secret is another one"),
         (line(web_port, "job"), "web server"),
         ("half a li".to_owned(), "not written by this version of gdr"),
@@ -123,10 +133,16 @@ fn a_stale_file_is_not_believed() {
         fs::write(&path, &text).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
         let notes = both(&path, Some("job"), Duration::from_millis(500));
-        assert!(notes.iter().any(|note| note.contains(expected)), "{text}: {notes:?}");
+        assert!(
+            notes.iter().any(|note| note.contains(expected)),
+            "{text}: {notes:?}"
+        );
     }
     let nobody = other.join().expect("a thread").expect("nobody");
-    assert!(nobody.to_string().contains("its secret is another one"), "{nobody}");
+    assert!(
+        nobody.to_string().contains("its secret is another one"),
+        "{nobody}"
+    );
 }
 
 #[test]
@@ -150,11 +166,19 @@ fn what_keeps_two_from_meeting_is_said() {
         "{}",
         error(&missing, 1)
     );
-    assert!(error(&missing, 2).contains("process 2"), "{}", error(&missing, 2));
+    assert!(
+        error(&missing, 2).contains("process 2"),
+        "{}",
+        error(&missing, 2)
+    );
     // A pipe is not waited for, and a folder is no file.
     let pipe = folder.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
-    assert!(error(&pipe, 1).contains("not a regular file"), "{}", error(&pipe, 1));
+    assert!(
+        error(&pipe, 1).contains("not a regular file"),
+        "{}",
+        error(&pipe, 1)
+    );
     assert!(
         error(folder.path(), 1).contains("not a regular file"),
         "{}",
@@ -172,7 +196,7 @@ fn what_keeps_two_from_meeting_is_said() {
 fn a_line_of_the_file_is_four_words() {
     let digits = "07".repeat(32);
     let good = &format!("node-1.example 40123 {digits} -\n");
-    let meeting = Meeting::parse(good).expect("a meeting");
+    let meeting = RendezvousFile::parse(good).expect("a meeting");
     assert_eq!(
         (
             meeting.port,
@@ -196,7 +220,11 @@ fn a_line_of_the_file_is_four_words() {
         "node 1 SECRET -\nmore\n",
     ];
     for text in bad {
-        assert_eq!(Meeting::parse(&text.replace("SECRET", &digits)), None, "{text:?}");
+        assert_eq!(
+            RendezvousFile::parse(&text.replace("SECRET", &digits)),
+            None,
+            "{text:?}"
+        );
     }
 }
 
@@ -233,14 +261,17 @@ fn the_processes_of_a_launcher_meet_at_the_port_of_their_job_or_by_a_file() {
     }
     // Without one the job's port would be anybody's.
     assert_eq!(
-        place(0, Some("localhost")).meeting_file(),
+        place(0, Some("localhost")).rendezvous_file(),
         Path::new("gdr-rendezvous-slurm-7.0")
     );
     let many = Place {
         size: Some(4),
         ..place(0, None)
     };
-    assert_eq!(meet_place(&many, None, None).err(), Some(Error::Size { size: 4 }));
+    assert_eq!(
+        meet_place(&many, None, None).err(),
+        Some(Error::Size { size: 4 })
+    );
 }
 
 fn meet_place(place: &Place, file: Option<&Path>, given: Option<&Secret>) -> Result<Text, Error> {

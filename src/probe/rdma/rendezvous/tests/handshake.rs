@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::super::{
-    ClientHandshake, FrameError, FrameReader, FrameWriter, LONGEST, MESSAGE, Next, Rejection, ServerHandshake, Session,
+    ClientHandshake, FrameError, FrameReader, FrameWriter, LONGEST, MESSAGE, Next, Rejection,
+    ServerHandshake, Session,
 };
 use super::*;
 
@@ -56,14 +57,14 @@ fn to_client(client: &mut ClientHandshake, bytes: &[u8]) -> Next {
 
 fn sent(next: Next) -> [u8; MESSAGE] {
     match next {
-        Next::Send(bytes) | Next::Done(Some(bytes), _) => bytes,
+        Next::Send(bytes) | Next::WorkCompletion(Some(bytes), _) => bytes,
         _ => panic!("nothing is sent"),
     }
 }
 
 fn session(next: Next) -> Session {
     match next {
-        Next::Done(_, session) => *session,
+        Next::WorkCompletion(_, session) => *session,
         _ => panic!("it is not done"),
     }
 }
@@ -82,7 +83,7 @@ fn proved() -> (Session, Session, [[u8; MESSAGE]; 4]) {
     let challenge = sent(to_server(&mut server, &hello));
     let proof = sent(to_client(&mut client, &challenge));
     let done = to_server(&mut server, &proof);
-    let Next::Done(Some(answer), ours) = done else {
+    let Next::WorkCompletion(Some(answer), ours) = done else {
         panic!("the client knows the secret");
     };
     let theirs = session(to_client(&mut client, &answer));
@@ -92,9 +93,13 @@ fn proved() -> (Session, Session, [[u8; MESSAGE]; 4]) {
 #[test]
 fn who_knows_the_secret_is_taken_and_both_have_the_keys() {
     let (mut server, mut client, said) = proved();
-    client.reader.feed(&server.writer.frame(b"one").expect("a frame"));
+    client
+        .reader
+        .feed(&server.writer.frame(b"one").expect("a frame"));
     assert_eq!(client.reader.take(), Ok(Some(b"one".to_vec())));
-    server.reader.feed(&client.writer.frame(b"two").expect("a frame"));
+    server
+        .reader
+        .feed(&client.writer.frame(b"two").expect("a frame"));
     assert_eq!(server.reader.take(), Ok(Some(b"two".to_vec())));
     // The secret is no part of what was said.
     let said: Vec<u8> = said.concat();
@@ -109,7 +114,9 @@ fn who_knows_the_secret_is_taken_and_both_have_the_keys() {
 fn nonces_are_other_ones_each_time() {
     let nonces: std::collections::BTreeSet<[u8; MESSAGE]> = (0..100).map(|_| client().1).collect();
     assert_eq!(nonces.len(), 100);
-    let nonces: std::collections::BTreeSet<_> = (0..100).map(|_| sent(to_server(&mut server(), &client().1))).collect();
+    let nonces: std::collections::BTreeSet<_> = (0..100)
+        .map(|_| sent(to_server(&mut server(), &client().1)))
+        .collect();
     assert_eq!(nonces.len(), 100);
 }
 
@@ -139,9 +146,15 @@ fn what_an_end_said_itself_proves_nothing_to_it() {
         message
     };
     let (mut victim, hello) = client();
-    assert_eq!(rejection(to_client(&mut client().0, &hello)), Rejection::Foreign);
+    assert_eq!(
+        rejection(to_client(&mut client().0, &hello)),
+        Rejection::Foreign
+    );
     let proof = sent(to_client(&mut victim, &as_servers(hello)));
-    assert_eq!(rejection(to_client(&mut victim, &as_servers(proof))), Rejection::Secret);
+    assert_eq!(
+        rejection(to_client(&mut victim, &as_servers(proof))),
+        Rejection::Secret
+    );
     // A server that is asked to prove by what another connection of it says: it proves nothing before the client has.
     let mut victim = server();
     let mut challenge = sent(to_server(&mut victim, &client().1));
@@ -170,7 +183,10 @@ fn another_secret_another_protocol_and_other_programs_are_told_apart() {
         rejection(to_client(&mut client().0, b"gdrn\0\0\0\x63")),
         Rejection::Protocol(99)
     );
-    assert_eq!(rejection(to_client(&mut client().0, b"gdrn\0\0\0\x02")), Rejection::No);
+    assert_eq!(
+        rejection(to_client(&mut client().0, b"gdrn\0\0\0\x02")),
+        Rejection::No
+    );
     for foreign in [
         &b"{"[..],
         b"GET / ",
@@ -190,7 +206,9 @@ fn another_secret_another_protocol_and_other_programs_are_told_apart() {
 fn a_frame_is_taken_once_whole_and_in_its_place() {
     let frames = |count: u8| -> (Vec<Vec<u8>>, FrameReader) {
         let mut writer = FrameWriter::new(&[9; 32]);
-        let frames = (0..count).map(|n| writer.frame(&[n; 5]).expect("a frame")).collect();
+        let frames = (0..count)
+            .map(|n| writer.frame(&[n; 5]).expect("a frame"))
+            .collect();
         (frames, FrameReader::new(&[9; 32]))
     };
     let all = |reader: &mut FrameReader| {
@@ -252,8 +270,14 @@ fn no_frame_is_longer_than_the_longest() {
 
 /// What a liar sends: bytes of any sort, or a message that looks right.
 fn lies() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    let message = (prop::sample::select(b"cspqnx".to_vec()), 0u32..4, any::<[u8; 32]>())
-        .prop_map(|(letter, protocol, body)| [&b"gdr"[..], &[letter], &protocol.to_be_bytes(), &body].concat());
+    let message = (
+        prop::sample::select(b"cspqnx".to_vec()),
+        0u32..4,
+        any::<[u8; 32]>(),
+    )
+        .prop_map(|(letter, protocol, body)| {
+            [&b"gdr"[..], &[letter], &protocol.to_be_bytes(), &body].concat()
+        });
     let bytes = prop::collection::vec(any::<u8>(), 0..100);
     prop::collection::vec(prop_oneof![message, bytes], 0..5)
 }
@@ -270,7 +294,7 @@ proptest! {
             match to_server(&mut server, lie) {
                 Next::Wait | Next::Send(_) => {}
                 Next::Rejected(_) => break,
-                Next::Done(..) => prop_assert!(false, "{lies:?}"),
+                Next::WorkCompletion(..) => prop_assert!(false, "{lies:?}"),
             }
             prop_assert!(server.room().len() <= MESSAGE);
         }
@@ -284,7 +308,7 @@ proptest! {
             match to_client(&mut client, lie) {
                 Next::Wait | Next::Send(_) => {}
                 Next::Rejected(_) => break,
-                Next::Done(..) => prop_assert!(false, "{lies:?}"),
+                Next::WorkCompletion(..) => prop_assert!(false, "{lies:?}"),
             }
         }
     }

@@ -12,12 +12,21 @@ fn what_is_quoted_steers_no_terminal() {
         quote(b"SSH-2.0-OpenSSH_9.2\r\n"),
         r#""SSH-2.0-OpenSSH_9.2\r\n" (an ssh server or client)"#
     );
-    assert_eq!(quote(b"\x16\x03\x01\x02\x00"), r#""\x16\x03\x01\x02\x00" (TLS)"#);
-    assert_eq!(quote(b"GET / HTTP/1.1\r\n"), r#""GET / HTTP/1.1\r\n" (a web client)"#);
+    assert_eq!(
+        quote(b"\x16\x03\x01\x02\x00"),
+        r#""\x16\x03\x01\x02\x00" (TLS)"#
+    );
+    assert_eq!(
+        quote(b"GET / HTTP/1.1\r\n"),
+        r#""GET / HTTP/1.1\r\n" (a web client)"#
+    );
     assert_eq!(quote(b"\x1b[2J"), r#""\x1b[2J""#);
     assert!(quote(&[b'x'; 100]).ends_with("x…\""));
     // Control characters of both sets, and those that turn text around.
-    assert_eq!(shortened("a\u{1b}[2J\u{9b}\u{7f}\u{202e}b\u{2066}", 100), "a?[2J???b?");
+    assert_eq!(
+        shortened("a\u{1b}[2J\u{9b}\u{7f}\u{202e}b\u{2066}", 100),
+        "a?[2J???b?"
+    );
     assert_eq!(shortened("abc", 2), "ab…");
 }
 
@@ -43,7 +52,8 @@ fn without_a_secret_both_stay_on_this_machine() {
         let expected = Error::Exposed { address };
         assert_eq!(Listener::bind(address, &none).err(), Some(expected.clone()));
         let host = address.ip().to_string();
-        let connected = connect::<Said>(&host, address.port(), &none, &terms(GENEROUS), &mut |_| {});
+        let connected =
+            connect::<Said>(&host, address.port(), &none, &terms(GENEROUS), &mut |_| {});
         assert_eq!(connected.err(), Some(expected));
     }
     for host in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
@@ -52,10 +62,24 @@ fn without_a_secret_both_stay_on_this_machine() {
     }
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into(), &none).expect("a port");
     let address = listener.address();
-    let there = std::thread::spawn(move || listener.accept::<Said>(&terms(GENEROUS), &mut |_| {}).expect("a peer"));
+    let there = std::thread::spawn(move || {
+        listener
+            .accept::<Said>(&terms(GENEROUS), &mut |_| {})
+            .expect("a peer")
+    });
     // Who has a secret is not one of two that have none.
-    assert!(matches!(join(address, &terms(GENEROUS)), Err(Error::Rejected { .. })));
-    let link: Text = connect("127.0.0.1", address.port(), &none, &terms(GENEROUS), &mut |_| {}).expect("a link");
+    assert!(matches!(
+        join(address, &terms(GENEROUS)),
+        Err(Error::Rejected { .. })
+    ));
+    let link: Text = connect(
+        "127.0.0.1",
+        address.port(),
+        &none,
+        &terms(GENEROUS),
+        &mut |_| {},
+    )
+    .expect("a link");
     drop((link, there.join().expect("a thread")));
 }
 
@@ -75,9 +99,13 @@ fn a_wait_for_nobody_ends_and_says_what_to_do() {
 #[test]
 fn a_port_that_is_taken_is_said() {
     let (_held, address) = listener();
-    let error = Listener::bind(address, &secret()).expect_err("taken").to_string();
+    let error = Listener::bind(address, &secret())
+        .expect_err("taken")
+        .to_string();
     assert!(
-        error.contains(&format!("cannot listen on {address}: Address already in use")),
+        error.contains(&format!(
+            "cannot listen on {address}: Address already in use"
+        )),
         "{error}"
     );
 }
@@ -89,15 +117,24 @@ fn a_listener_that_starts_later_is_found() {
     let there = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(700));
         let listener = Listener::bind(address, &secret()).expect("the port");
-        listener.accept::<Said>(&terms(GENEROUS), &mut |_| {}).expect("a peer")
+        listener
+            .accept::<Said>(&terms(GENEROUS), &mut |_| {})
+            .expect("a peer")
     });
     let mut notes = Vec::new();
-    let link: Text = connect("localhost", address.port(), &secret(), &terms(GENEROUS), &mut |note| {
-        notes.push(note)
-    })
+    let link: Text = connect(
+        "localhost",
+        address.port(),
+        &secret(),
+        &terms(GENEROUS),
+        &mut |note| notes.push(note),
+    )
     .expect("a link");
     assert_eq!(link.peer(), address);
-    assert!(notes.len() == 1 && notes[0].contains("refused"), "{notes:?}");
+    assert!(
+        notes.len() == 1 && notes[0].contains("refused"),
+        "{notes:?}"
+    );
     drop((link, there.join().expect("a thread")));
 }
 
@@ -115,8 +152,13 @@ fn ipv6_is_reached_with_and_without_brackets() {
         ),
     ] {
         let port = listener.address().port();
-        let there = std::thread::spawn(move || listener.accept::<Said>(&terms(GENEROUS), &mut |_| {}).expect("a peer"));
-        let link: Text = connect(host, port, &secret(), &terms(GENEROUS), &mut |_| {}).expect("a link");
+        let there = std::thread::spawn(move || {
+            listener
+                .accept::<Said>(&terms(GENEROUS), &mut |_| {})
+                .expect("a peer")
+        });
+        let link: Text =
+            connect(host, port, &secret(), &terms(GENEROUS), &mut |_| {}).expect("a link");
         drop((link, there.join().expect("a thread")));
     }
 }
@@ -161,7 +203,10 @@ fn an_interrupt_ends_each_wait_for_a_peer() {
     });
     let begun = Instant::now();
     let (ours, address) = listener();
-    assert_eq!(ours.accept::<Said>(&asked, &mut |_| {}).err(), Some(Error::Interrupted));
+    assert_eq!(
+        ours.accept::<Said>(&asked, &mut |_| {}).err(),
+        Some(Error::Interrupted)
+    );
     assert_eq!(join(address, &asked).err(), Some(Error::Interrupted));
     // One that takes the connection and says nothing.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

@@ -31,7 +31,7 @@ fn word(text: &str) -> Said {
     Said::Word(text.to_owned())
 }
 
-/// A patience that a busy machine keeps.
+/// A timeout that a busy machine keeps.
 const GENEROUS: Duration = Duration::from_secs(60);
 /// Within so long the end of one side ends the other.
 const BOTH: Duration = Duration::from_secs(5);
@@ -48,7 +48,8 @@ fn terms(within: Duration) -> Conditions<'static> {
 /// Conditions that somebody may interrupt.
 fn interruptible(within: Duration) -> (Conditions<'static>, &'static AtomicBool) {
     let flag: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
-    let asked: &'static (dyn Fn() -> bool + Sync) = Box::leak(Box::new(|| flag.load(Ordering::Relaxed)));
+    let asked: &'static (dyn Fn() -> bool + Sync) =
+        Box::leak(Box::new(|| flag.load(Ordering::Relaxed)));
     let terms = Conditions {
         interrupted: asked,
         ..terms(within)
@@ -68,7 +69,13 @@ fn listener() -> (Listener, SocketAddr) {
 }
 
 fn join(address: SocketAddr, terms: &Conditions<'static>) -> Result<Text, Error> {
-    connect(&address.ip().to_string(), address.port(), &secret(), terms, &mut |_| {})
+    connect(
+        &address.ip().to_string(),
+        address.port(),
+        &secret(),
+        terms,
+        &mut |_| {},
+    )
 }
 
 /// Both ends of a link, the listening one first.
@@ -76,8 +83,8 @@ fn pair_with(listening: &Conditions<'static>, connecting: &Conditions<'static>) 
     let (listener, address) = listener();
     std::thread::scope(|scope| {
         let accepted = scope.spawn(|| listener.accept(listening, &mut |_| {}).expect("a peer"));
-        let joined = join(address, connecting).expect("a listener");
-        (accepted.join().expect("a thread"), joined)
+        let connected = join(address, connecting).expect("a listener");
+        (accepted.join().expect("a thread"), connected)
     })
 }
 
@@ -90,10 +97,10 @@ fn soon() -> Instant {
 }
 
 /// Waits for trouble, as a caller that measures finds it.
-fn trouble(link: &Text) -> Error {
+fn failure(link: &Text) -> Error {
     let begun = Instant::now();
     loop {
-        if let Some(error) = link.trouble() {
+        if let Some(error) = link.failure() {
             assert!(
                 begun.elapsed() < BOTH + BUSY,
                 "{error} only after {:?}",
@@ -125,7 +132,7 @@ impl ByHand {
             match handshake.received(count) {
                 Next::Wait => {}
                 Next::Send(bytes) => stream.write_all(&bytes).expect("written"),
-                Next::Done(_, session) => {
+                Next::WorkCompletion(_, session) => {
                     return Self {
                         stream,
                         session: *session,
@@ -162,7 +169,11 @@ impl ByHand {
 fn by_hand() -> (Text, ByHand) {
     let (listener, address) = listener();
     std::thread::scope(|scope| {
-        let accepted = scope.spawn(|| listener.accept(&terms(GENEROUS), &mut |_| {}).expect("a peer"));
+        let accepted = scope.spawn(|| {
+            listener
+                .accept(&terms(GENEROUS), &mut |_| {})
+                .expect("a peer")
+        });
         let peer = ByHand::prove(address);
         (accepted.join().expect("a thread"), peer)
     })

@@ -16,11 +16,12 @@ fn the_other_process() {
     let Some(port) = std::env::var(PORT).ok().and_then(|port| port.parse().ok()) else {
         return;
     };
-    let link: Text = connect("127.0.0.1", port, &secret(), &terms(GENEROUS), &mut |_| {}).expect("a listener");
+    let link: Text =
+        connect("127.0.0.1", port, &secret(), &terms(GENEROUS), &mut |_| {}).expect("a listener");
     link.send(&word("here")).expect("sent");
     let mut out = std::io::stdout();
     loop {
-        if let Some(error) = link.trouble() {
+        if let Some(error) = link.failure() {
             writeln!(out, "TROUBLE {error}").expect("written");
             return;
         }
@@ -54,7 +55,9 @@ fn with_other_process() -> (Text, Other) {
         .spawn()
         .expect("a child");
     let other = Other(child);
-    let link = listener.accept(&terms(GENEROUS), &mut |_| {}).expect("a peer");
+    let link = listener
+        .accept(&terms(GENEROUS), &mut |_| {})
+        .expect("a peer");
     assert_eq!(link.receive(soon()), Ok(word("here")));
     (link, other)
 }
@@ -64,7 +67,7 @@ fn a_killed_process_is_noticed_at_once() {
     let (link, mut other) = with_other_process();
     let begun = Instant::now();
     other.0.kill().expect("killed");
-    let error = trouble(&link);
+    let error = failure(&link);
     assert!(matches!(error, Error::PeerGone { .. }), "{error}");
     assert!(begun.elapsed() < BOTH, "{:?}", begun.elapsed());
 }
@@ -74,8 +77,11 @@ fn a_frozen_process_is_noticed_in_time_and_told_when_it_thaws() {
     let (link, mut other) = with_other_process();
     let begun = Instant::now();
     other.signal(Signal::STOP);
-    let error = trouble(&link);
-    assert!(error.to_string().contains("no sign of life for 4 s"), "{error}");
+    let error = failure(&link);
+    assert!(
+        error.to_string().contains("no sign of life for 4 s"),
+        "{error}"
+    );
     assert!(begun.elapsed() < BOTH + BUSY, "{:?}", begun.elapsed());
     drop(link);
     other.signal(Signal::CONT);
@@ -99,7 +105,7 @@ fn a_process_that_was_frozen_for_a_moment_is_not_given_up() {
         std::thread::sleep(Duration::from_millis(1800));
         other.signal(Signal::CONT);
         std::thread::sleep(Duration::from_millis(1300));
-        assert_eq!(link.trouble(), None);
+        assert_eq!(link.failure(), None);
     }
     link.bye().expect("both are well");
 }

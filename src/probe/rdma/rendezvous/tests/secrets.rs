@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use super::super::{SecretError, meet_by_file};
+use super::super::{SecretError, connect_by_file};
 use super::*;
 
 const NOBODY: u32 = 65_534;
@@ -63,7 +63,10 @@ fn a_secret_file_is_its_owners_alone() {
     assert_eq!(read(&link), Ok(secret()));
     for mode in [0o640, 0o604, 0o620, 0o602, 0o660, 0o644, 0o610] {
         let error = read(&written(folder.path(), "open", &text, mode)).expect_err("too open");
-        assert!(error.contains(&format!("its mode is {mode:04o}")), "{error}");
+        assert!(
+            error.contains(&format!("its mode is {mode:04o}")),
+            "{error}"
+        );
         assert!(error.contains("chmod 600"), "{error}");
     }
     let error = read(&written(folder.path(), "short", "0707\n", 0o600)).expect_err("no secret");
@@ -82,7 +85,11 @@ fn a_secret_file_is_its_owners_alone() {
     ));
     let pipe = folder.path().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).expect("a pipe");
-    assert!(read(&pipe).expect_err("a pipe").contains("not a regular file"));
+    assert!(
+        read(&pipe)
+            .expect_err("a pipe")
+            .contains("not a regular file")
+    );
     if is_root() {
         chown(&good, Some(NOBODY), None).expect("given away");
         let error = read(&good).expect_err("somebody else's");
@@ -94,7 +101,7 @@ fn a_secret_file_is_its_owners_alone() {
 }
 
 fn second(path: &Path) -> String {
-    let link = meet_by_file::<Said>(
+    let link = connect_by_file::<Said>(
         path,
         (1, None),
         Ipv4Addr::LOCALHOST.into(),
@@ -106,7 +113,7 @@ fn second(path: &Path) -> String {
 }
 
 fn first(path: &Path) -> String {
-    let link = meet_by_file::<Said>(
+    let link = connect_by_file::<Said>(
         path,
         (0, None),
         Ipv4Addr::LOCALHOST.into(),
@@ -121,7 +128,10 @@ fn first(path: &Path) -> String {
 fn meeting(folder: &Path, mode: u32) -> (PathBuf, std::thread::JoinHandle<bool>) {
     let (ours, address) = listener();
     let text = format!("127.0.0.1 {} {} -\n", address.port(), "07".repeat(32));
-    let there = std::thread::spawn(move || ours.accept::<Said>(&terms(Duration::from_secs(1)), &mut |_| {}).is_ok());
+    let there = std::thread::spawn(move || {
+        ours.accept::<Said>(&terms(Duration::from_secs(1)), &mut |_| {})
+            .is_ok()
+    });
     (written(folder, "meet", &text, mode), there)
 }
 
@@ -131,18 +141,25 @@ fn rank_1_believes_no_file_that_others_may_read_or_write() {
     for mode in [0o640, 0o604, 0o622, 0o666] {
         let (path, there) = meeting(folder.path(), mode);
         let error = second(&path);
-        assert!(error.contains(&format!("its mode is {mode:04o}")), "{error}");
+        assert!(
+            error.contains(&format!("its mode is {mode:04o}")),
+            "{error}"
+        );
         assert!(!there.join().expect("a thread"), "nobody came");
     }
     // A link may lead to any file of this user's.
     let (path, there) = meeting(folder.path(), 0o600);
     let link = folder.path().join("link");
     symlink(&path, &link).expect("a link");
-    assert!(second(&link).contains("it is a symbolic link"), "{}", second(&link));
+    assert!(
+        second(&link).contains("it is a symbolic link"),
+        "{}",
+        second(&link)
+    );
     assert!(!there.join().expect("a thread"), "nobody came");
     // The same file is believed where nothing is wrong.
     let (path, there) = meeting(folder.path(), 0o600);
-    let link = meet_by_file::<Said>(
+    let link = connect_by_file::<Said>(
         &path,
         (1, None),
         Ipv4Addr::LOCALHOST.into(),
@@ -179,7 +196,9 @@ fn rank_1_believes_no_file_of_another_user() {
 #[test]
 fn neither_rank_uses_a_directory_where_others_exchange_files() {
     let folder = tempfile::tempdir().expect("a folder");
-    let set = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).expect("a mode");
+    let set = |mode| {
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).expect("a mode")
+    };
     set(0o777);
     let path = folder.path().join("meet");
     for error in [first(&path), second(&path)] {
@@ -195,7 +214,11 @@ fn neither_rank_uses_a_directory_where_others_exchange_files() {
     );
     // Sticky, and this user's.
     set(0o1777);
-    assert!(first(&path).contains("rank 1 did not come"), "{}", first(&path));
+    assert!(
+        first(&path).contains("rank 1 did not come"),
+        "{}",
+        first(&path)
+    );
     if is_root() {
         chown(folder.path(), Some(NOBODY), None).expect("given away");
         for error in [first(&path), second(&path)] {

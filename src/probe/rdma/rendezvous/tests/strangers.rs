@@ -50,15 +50,24 @@ fn strangers_are_told_no_and_nothing_else_and_the_peer_is_served() {
     let (address, there) = waiting(GENEROUS);
     let protocol = *b"gdrc\0\0\0\x63";
     let strangers: [(&[u8], &str); 8] = [
-        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "it is not gdr, but a web client"),
+        (
+            b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "it is not gdr, but a web client",
+        ),
         (
             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
             "it is not gdr, but TLS",
         ),
-        (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", "an ssh server or client"),
+        (
+            b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n",
+            "an ssh server or client",
+        ),
         (b"\x00\x00\x00\x00", "it is not gdr"),
         // perftest: the local identifier, the queue pair, the packet number, the key and the address of a buffer.
-        (b"0000:0000:000127:ea3e38:00181019:00007f0a1c5d8000", "it is not gdr"),
+        (
+            b"0000:0000:000127:ea3e38:00181019:00007f0a1c5d8000",
+            "it is not gdr",
+        ),
         // What ended a listener before there was a handshake.
         (b"{\"gdr_rendezvous\":99}\n", "it is not gdr"),
         (b"\x1b[2J\x1b]0;owned\x07", "it is not gdr"),
@@ -100,9 +109,21 @@ fn a_stranger_that_leaves_is_counted_and_nothing_more() {
     let stream = TcpStream::connect(address).expect("a connection");
     stream.shutdown(Shutdown::Write).expect("half closed");
     assert_eq!(rest(&stream), NO);
-    let error = there.join().expect("a thread").0.err().expect("nobody").to_string();
-    assert!(error.contains("but one that was rejected (127.0.0.1:"), "{error}");
-    assert!(error.contains("it left before it proved the secret"), "{error}");
+    let error = there
+        .join()
+        .expect("a thread")
+        .0
+        .err()
+        .expect("nobody")
+        .to_string();
+    assert!(
+        error.contains("but one that was rejected (127.0.0.1:"),
+        "{error}"
+    );
+    assert!(
+        error.contains("it left before it proved the secret"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -110,10 +131,19 @@ fn another_secret_is_told_no_and_the_listener_goes_on() {
     let (address, there) = waiting(GENEROUS);
     let other = Secret::parse(&"08".repeat(32)).expect("a secret");
     for wrong in [&other, &Secret::none()] {
-        let error = connect::<Said>("127.0.0.1", address.port(), wrong, &terms(GENEROUS), &mut |_| {});
+        let error = connect::<Said>(
+            "127.0.0.1",
+            address.port(),
+            wrong,
+            &terms(GENEROUS),
+            &mut |_| {},
+        );
         let error = error.err().expect("another secret");
         assert_eq!(error, Error::Rejected { peer: address });
-        assert!(error.to_string().contains("its secret is another one"), "{error}");
+        assert!(
+            error.to_string().contains("its secret is another one"),
+            "{error}"
+        );
     }
     let notes = is_served(address, there);
     assert!(notes[0].ends_with("its secret is another one"), "{notes:?}");
@@ -249,7 +279,9 @@ fn what_listens_elsewhere_is_told_by_what_it_says() {
         assert!(error.to_string().contains(&address.to_string()), "{error}");
     }
     let address = server(b"gdrn\0\0\0\x07");
-    let error = join(address, &terms(GENEROUS)).err().expect("another protocol");
+    let error = join(address, &terms(GENEROUS))
+        .err()
+        .expect("another protocol");
     assert_eq!(
         error,
         Error::Protocol {
@@ -277,7 +309,10 @@ fn a_server_that_says_nothing_is_tried_until_the_deadline() {
         .err()
         .expect("no gdr")
         .to_string();
-    assert!(error.contains("took the connection, and said nothing"), "{error}");
+    assert!(
+        error.contains("took the connection, and said nothing"),
+        "{error}"
+    );
 }
 
 #[test]

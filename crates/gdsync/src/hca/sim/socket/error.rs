@@ -23,23 +23,23 @@ pub enum Error {
     NotAnHca([u8; 8]),
     /// Another user's process has the other end of the socket.
     #[error(
-        "the other end of the socket is a process of uid {far}, and this one has uid {near}: software HCAs of one user alone are joined"
+        "the other end of the socket is a process of uid {peer}, and this one has uid {local}: software HCAs of one user alone are joined"
     )]
     OtherUser {
         /// This process's effective user.
-        near: u32,
+        local: u32,
         /// The user that connected, or made the pair.
-        far: u32,
+        peer: u32,
     },
     /// A software HCA that speaks otherwise.
     #[error(
-        "the software HCA at the other end speaks version {far} and this one {near}: use the same version of gdsync"
+        "the software HCA at the other end speaks version {peer} and this one {local}: use the same version of gdsync"
     )]
     Version {
         /// What this side speaks.
-        near: u16,
+        local: u16,
         /// What it said.
-        far: u16,
+        peer: u16,
     },
     /// Both ports have the same LID.
     #[error("both software HCAs have LID {lid}: give one another by SimHca::with_lid")]

@@ -12,7 +12,7 @@
 //! | 8–11 | number of the queue pair it is for, 24 bits |
 //! | 12–15 | immediate data |
 //! | 16–23 | number of the request; its answer has the same |
-//! | 24–31 | of write, read and atomic operations: address at the far side |
+//! | 24–31 | of write, read and atomic operations: address at the remote side |
 //! | 32–35 | and its key |
 //! | 36–39 | zero |
 //! | 40–47 | of read: how many bytes, at most 2^30; of atomic operations: what is compared or added |
@@ -23,7 +23,7 @@ use std::io::{self, Read, Write};
 
 use super::error::Error;
 use crate::hca::Endpoint;
-use crate::hca::sim::link::{Answer, Body, Message, Refusal, RemoteOperation};
+use crate::hca::sim::link::{Answer, Body, Message, RemoteError, RemoteOperation};
 use crate::hca::sim::region::LONGEST;
 use crate::wire::RemoteAddress;
 
@@ -65,9 +65,9 @@ pub struct NotAMessage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
     /// Who reads.
-    pub near: u16,
+    pub local: u16,
     /// Who wrote.
-    pub far: u16,
+    pub peer: u16,
 }
 
 /// What is known of a message by its head.
@@ -88,8 +88,10 @@ pub fn encode(message: &Message) -> [u8; HEAD] {
 /// The bytes that a message brings.
 pub(super) fn brought(message: &Message) -> &[u8] {
     match &message.body {
-        Body::Request(RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. })
-        | Body::Answer(Answer::Done(bytes)) => bytes,
+        Body::Request(
+            RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. },
+        )
+        | Body::Answer(Answer::WorkCompletion(bytes)) => bytes,
         _ => &[],
     }
 }
@@ -109,7 +111,9 @@ fn encoded(message: &Message, length: u64) -> [u8; HEAD] {
     match &message.body {
         Body::Request(operation) => match *operation {
             RemoteOperation::Send {
-                immediate, solicited, ..
+                immediate,
+                solicited,
+                ..
             } => {
                 kind(SEND, marks(immediate, solicited), 0);
                 immediate_data = immediate;
@@ -127,7 +131,11 @@ fn encoded(message: &Message, length: u64) -> [u8; HEAD] {
                 kind(READ, 0, 0);
                 (place, operands) = (Some(remote), [length, 0]);
             }
-            RemoteOperation::CompareSwap { remote, compare, swap } => {
+            RemoteOperation::CompareSwap {
+                remote,
+                compare,
+                swap,
+            } => {
                 kind(COMPARE_SWAP, 0, 0);
                 (place, operands) = (Some(remote), [compare, swap]);
             }
@@ -137,7 +145,7 @@ fn encoded(message: &Message, length: u64) -> [u8; HEAD] {
             }
         },
         Body::Answer(answer) => match answer {
-            Answer::Done(_) => kind(DONE, 0, 0),
+            Answer::WorkCompletion(_) => kind(DONE, 0, 0),
             Answer::NotReady => kind(NOT_READY, 0, 0),
             Answer::Refused(refusal) => kind(REFUSED, 0, refusal_number(*refusal)),
             Answer::Nobody => kind(NOBODY, 0, 0),
@@ -157,11 +165,11 @@ fn encoded(message: &Message, length: u64) -> [u8; HEAD] {
     head
 }
 
-fn refusal_number(refusal: Refusal) -> u8 {
+fn refusal_number(refusal: RemoteError) -> u8 {
     match refusal {
-        Refusal::Invalid => 1,
-        Refusal::Access => 2,
-        Refusal::Operation => 3,
+        RemoteError::Invalid => 1,
+        RemoteError::Access => 2,
+        RemoteError::Operation => 3,
     }
 }
 
@@ -205,7 +213,9 @@ impl Head {
                 immediate,
                 solicited,
             }),
-            READ if eight(40) > LONGEST => return Err(wrong(40, "at most 2^30 bytes are read at once")),
+            READ if eight(40) > LONGEST => {
+                return Err(wrong(40, "at most 2^30 bytes are read at once"));
+            }
             READ => Body::Request(RemoteOperation::Read {
                 remote,
                 length: eight(40),
@@ -215,13 +225,16 @@ impl Head {
                 compare: eight(40),
                 swap: eight(48),
             }),
-            FETCH_ADD => Body::Request(RemoteOperation::FetchAdd { remote, add: eight(40) }),
-            DONE => Body::Answer(Answer::Done(bytes)),
+            FETCH_ADD => Body::Request(RemoteOperation::FetchAdd {
+                remote,
+                add: eight(40),
+            }),
+            DONE => Body::Answer(Answer::WorkCompletion(bytes)),
             NOT_READY => Body::Answer(Answer::NotReady),
             REFUSED => Body::Answer(Answer::Refused(match head[2] {
-                1 => Refusal::Invalid,
-                2 => Refusal::Access,
-                3 => Refusal::Operation,
+                1 => RemoteError::Invalid,
+                2 => RemoteError::Access,
+                3 => RemoteError::Operation,
                 _ => return Err(wrong(2, "there is no such refusal")),
             })),
             NOBODY => Body::Answer(Answer::Nobody),
@@ -232,13 +245,17 @@ impl Head {
             return Err(wrong(56, "a message of this kind brings no bytes"));
         }
         let message = Message {
-            from: Endpoint::new(ports.far, qpn(4)?),
-            to: Endpoint::new(ports.near, qpn(8)?),
+            from: Endpoint::new(ports.peer, qpn(4)?),
+            to: Endpoint::new(ports.local, qpn(8)?),
             sequence: eight(16),
             body,
         };
         let again = encoded(&message, length);
-        match again.iter().zip(head).position(|(again, found)| again != found) {
+        match again
+            .iter()
+            .zip(head)
+            .position(|(again, found)| again != found)
+        {
             None => Ok(Self { message, length }),
             Some(at) => Err(wrong(
                 at,
@@ -250,8 +267,10 @@ impl Head {
     /// The message with what it brings.
     pub(super) fn with(self, brought: Vec<u8>) -> Message {
         let mut message = self.message;
-        if let Body::Request(RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. })
-        | Body::Answer(Answer::Done(bytes)) = &mut message.body
+        if let Body::Request(
+            RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. },
+        )
+        | Body::Answer(Answer::WorkCompletion(bytes)) = &mut message.body
         {
             *bytes = brought;
         }
@@ -260,7 +279,11 @@ impl Head {
 }
 
 /// Writes a message; `moved` hears of each piece that was taken.
-pub(super) fn write(to: &mut impl Write, message: &Message, mut moved: impl FnMut()) -> io::Result<()> {
+pub(super) fn write(
+    to: &mut impl Write,
+    message: &Message,
+    mut moved: impl FnMut(),
+) -> io::Result<()> {
     let (head, bytes) = (encode(message), brought(message));
     if bytes.len() <= TOGETHER {
         return to.write_all(&[&head, bytes].concat());
@@ -286,7 +309,11 @@ impl<R: Read> Messages<R> {
     /// Of a stream that stands right after the hello.
     pub fn new(stream: R, ports: Ports) -> Self {
         let offset = 0;
-        Self { stream, ports, offset }
+        Self {
+            stream,
+            ports,
+            offset,
+        }
     }
 
     /// The next message; `None` where the stream ends before one.
@@ -295,7 +322,9 @@ impl<R: Read> Messages<R> {
     ///
     /// [`Error::Message`], [`Error::Torn`], [`Error::Io`]: the stream is of no use after that.
     pub fn message(&mut self) -> Result<Option<Message>, Error> {
-        let Some(head) = self.head()? else { return Ok(None) };
+        let Some(head) = self.head()? else {
+            return Ok(None);
+        };
         let bytes = self.brought(head.length, || {})?;
         Ok(Some(head.with(bytes)))
     }
@@ -311,7 +340,9 @@ impl<R: Read> Messages<R> {
                 Ok(count) => some += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A process that is killed with bytes unread resets the connection: nothing of a message is lost.
-                Err(error) if some == 0 && error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+                Err(error) if some == 0 && error.kind() == io::ErrorKind::ConnectionReset => {
+                    return Ok(None);
+                }
                 Err(error) => return Err(self.failed(error, (HEAD - some) as u64)),
             }
         }
@@ -323,7 +354,11 @@ impl<R: Read> Messages<R> {
     }
 
     /// The bytes that the last head announced; `moved` hears of each piece.
-    pub(super) fn brought(&mut self, length: u64, mut moved: impl FnMut()) -> Result<Vec<u8>, Error> {
+    pub(super) fn brought(
+        &mut self,
+        length: u64,
+        mut moved: impl FnMut(),
+    ) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         let mut left = length;
         while left > 0 {

@@ -26,27 +26,30 @@ pub fn hello(lid: u16) -> [u8; BYTES] {
     hello
 }
 
-/// Says hello, and gives the far side's LID.
-pub(super) fn exchange(stream: &UnixStream, near: u16, patience: Duration) -> Result<u16, Error> {
+/// Says hello, and gives the remote side's LID.
+pub(super) fn exchange(stream: &UnixStream, local: u16, timeout: Duration) -> Result<u16, Error> {
     let mut both = stream;
     let begun = Instant::now();
     stream
         .set_nonblocking(false)
         .map_err(Error::io("prepare the socket between two HCAs"))?;
-    stream
-        .set_write_timeout(Some(patience))
-        .map_err(Error::io("limit how long the socket between two HCAs is written to"))?;
-    both.write_all(&hello(near)).map_err(|error| match is_late(&error) {
-        true => Error::NotRead(patience),
-        false => gone(error),
-    })?;
+    stream.set_write_timeout(Some(timeout)).map_err(Error::io(
+        "limit how long the socket between two HCAs is written to",
+    ))?;
+    both.write_all(&hello(local))
+        .map_err(|error| match is_late(&error) {
+            true => Error::NotRead(timeout),
+            false => gone(error),
+        })?;
     let mut said = [0; BYTES];
     let mut some = 0;
     while let Some(room) = said.get_mut(some..).filter(|room| !room.is_empty()) {
-        let left = patience.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
-        stream
-            .set_read_timeout(Some(left))
-            .map_err(Error::io("limit how long the socket between two HCAs is read from"))?;
+        let left = timeout
+            .saturating_sub(begun.elapsed())
+            .max(Duration::from_millis(1));
+        stream.set_read_timeout(Some(left)).map_err(Error::io(
+            "limit how long the socket between two HCAs is read from",
+        ))?;
         match both.read(room) {
             Ok(0) if some == 0 => return Err(Error::Closed),
             Ok(0) => return Err(Error::NotAnHca(first(&said))),
@@ -55,23 +58,26 @@ pub(super) fn exchange(stream: &UnixStream, near: u16, patience: Duration) -> Re
             Err(error) if is_late(&error) => {}
             Err(error) => return Err(gone(error)),
         }
-        if some < BYTES && begun.elapsed() >= patience {
-            return Err(Error::Unnamed(patience));
+        if some < BYTES && begun.elapsed() >= timeout {
+            return Err(Error::Unnamed(timeout));
         }
     }
-    stream
-        .set_read_timeout(None)
-        .map_err(Error::io("let the socket between two HCAs be read from for long"))?;
-    check(said, near)
+    stream.set_read_timeout(None).map_err(Error::io(
+        "let the socket between two HCAs be read from for long",
+    ))?;
+    check(said, local)
 }
 
-fn check(said: [u8; BYTES], near: u16) -> Result<u16, Error> {
+fn check(said: [u8; BYTES], local: u16) -> Result<u16, Error> {
     let [.., version_high, version_low, lid_high, lid_low] = said;
-    let far = u16::from_be_bytes([version_high, version_low]);
+    let peer = u16::from_be_bytes([version_high, version_low]);
     let lid = u16::from_be_bytes([lid_high, lid_low]);
     match first(&said) {
-        MAGIC if far != VERSION => Err(Error::Version { near: VERSION, far }),
-        MAGIC if lid == near => Err(Error::SameLid { lid }),
+        MAGIC if peer != VERSION => Err(Error::Version {
+            local: VERSION,
+            peer,
+        }),
+        MAGIC if lid == local => Err(Error::SameLid { lid }),
         MAGIC => Ok(lid),
         other => Err(Error::NotAnHca(other)),
     }
@@ -83,13 +89,18 @@ fn first(said: &[u8; BYTES]) -> [u8; 8] {
 
 /// A time limit of the socket was over.
 pub(super) fn is_late(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
 }
 
-/// The far side closed the socket, or it broke.
+/// The remote side closed the socket, or it broke.
 pub(super) fn gone(error: io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::NotConnected => Error::Closed,
+        io::ErrorKind::BrokenPipe
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::NotConnected => Error::Closed,
         _ => Error::io("write to the socket between two HCAs")(error),
     }
 }

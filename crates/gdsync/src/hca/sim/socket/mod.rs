@@ -25,14 +25,14 @@
 //! ```
 //!
 //! On the socket each side says a hello of twelve bytes ([`MAGIC`], [`VERSION`], its LID), and then messages of a [head](HEAD) of 64 bytes and
-//! what they bring. No byte of the far side is trusted: what is no message, or a message that makes no sense, ends the link with
+//! what they bring. No byte of the remote side is trusted: what is no message, or a message that makes no sense, ends the link with
 //! words, and memory is taken for what has come alone. Who may write to the socket may use the memory that is registered for
-//! remote access, as with a card: so the other end must be a process of the same user.
+//! remote access, as with a NIC: so the other end must be a process of the same user.
 //!
-//! A link ends when its [`Joined`] is dropped, when the far side's is, when the far process ends or breaks the rules, or when
-//! it takes or answers nothing for [`Options::patience`]. Then every request under way over it completes with
+//! A link ends when its [`Connection`] is dropped, when the remote side's is, when the far process ends or breaks the rules, or when
+//! it takes or answers nothing for [`Options::timeout`]. Then every request in progress over it completes with
 //! [`TransportRetry`](crate::wire::Syndrome::TransportRetry), and so does every later one: as with a far HCA of this process
-//! that is gone. What was posted to receive stays posted, as with a card: nobody tells it.
+//! that is gone. What was posted to receive stays posted, as with a NIC: nobody tells it.
 
 mod error;
 mod frame;
@@ -58,28 +58,28 @@ use way::Way;
 /// How a link waits, and what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// The far side is taken for gone where it says no hello, takes no byte, or says nothing while a request waits for its answer,
+    /// The remote side is taken for gone where it says no hello, takes no byte, or says nothing while a request waits for its answer,
     /// for so long; at least a millisecond.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// So many bytes may wait to be written; a request beyond them is tried again later, as one that met nothing posted. One message
     /// may always wait, whatever its size.
     pub room: u64,
 }
 
 impl Default for Options {
-    /// Ten seconds, as long as a card tries with common settings; 256 MiB.
+    /// Ten seconds, as long as a NIC tries with common settings; 256 MiB.
     fn default() -> Self {
         Self {
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             room: 256 << 20,
         }
     }
 }
 
-/// A link to an HCA of another process. Dropped, it ends: what was said is written first, if the far side takes it within a
+/// A link to an HCA of another process. Dropped, it ends: what was said is written first, if the remote side takes it within a
 /// second.
 #[derive(Debug)]
-pub struct Joined {
+pub struct Connection {
     way: Arc<Way>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -92,41 +92,46 @@ const LINGER: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// [`Error::SameLid`], on both sides, where the two LIDs are equal; [`Error::Taken`] where this HCA reaches the far LID otherwise, and
-/// then the far side sees the link end; [`Error::OtherUser`] where the kernel says that the other end is another user's;
+/// then the remote side sees the link end; [`Error::OtherUser`] where the kernel says that the other end is another user's;
 /// [`Error::NotAnHca`], [`Error::Version`], [`Error::Unnamed`], [`Error::Closed`] and
 /// [`Error::Io`]. The socket is closed then.
-pub fn join(hca: &SimHca, stream: UnixStream, options: Options) -> Result<Joined, Error> {
+pub fn join(hca: &SimHca, stream: UnixStream, options: Options) -> Result<Connection, Error> {
     let options = Options {
-        patience: options.patience.max(Duration::from_millis(1)),
+        timeout: options.timeout.max(Duration::from_millis(1)),
         ..options
     };
     same_user(&stream)?;
-    let near = hca.lid();
-    let far = hello::exchange(&stream, near, options.patience)?;
+    let local = hca.lid();
+    let peer = hello::exchange(&stream, local, options.timeout)?;
     let clone = || {
         stream
             .try_clone()
             .map_err(Error::io("use the socket between two HCAs twice"))
     };
     let (reading, writing) = (clone()?, clone()?);
-    let ports = Ports { near, far };
-    let way = Arc::new(Way::new(ports, Arc::clone(&hca.shared.inbox), stream, options));
+    let ports = Ports { local, peer };
+    let way = Arc::new(Way::new(
+        ports,
+        Arc::clone(&hca.shared.inbox),
+        stream,
+        options,
+    ));
     {
         let mut state = hca.shared.lock();
-        if state.links.contains_key(&far) {
-            return Err(Error::Taken { lid: far });
+        if state.links.contains_key(&peer) {
+            return Err(Error::Taken { lid: peer });
         }
-        state.links.insert(far, Arc::clone(&way) as Arc<dyn Link>);
+        state.links.insert(peer, Arc::clone(&way) as Arc<dyn Link>);
     }
     // From here on its end undoes all of it.
-    let mut joined = Joined {
+    let mut connection = Connection {
         way,
         shared: Arc::clone(&hca.shared),
         threads: Vec::new(),
     };
-    joined.start("reads", move |way| read(way, reading))?;
-    joined.start("writes", move |way| write(way, writing, options.patience))?;
-    Ok(joined)
+    connection.start("reads", move |way| read(way, reading))?;
+    connection.start("writes", move |way| write(way, writing, options.timeout))?;
+    Ok(connection)
 }
 
 /// Whoever is joined may use the memory that is registered for remote access: no other user is, whatever the modes of the
@@ -134,18 +139,18 @@ pub fn join(hca: &SimHca, stream: UnixStream, options: Options) -> Result<Joined
 fn same_user(stream: &UnixStream) -> Result<(), Error> {
     let peer = rustix::net::sockopt::socket_peercred(stream)
         .map_err(|error| Error::io("learn whose the other end of the socket is")(error.into()))?;
-    let (near, far) = (rustix::process::geteuid().as_raw(), peer.uid.as_raw());
-    match near == far {
+    let (local, peer) = (rustix::process::geteuid().as_raw(), peer.uid.as_raw());
+    match local == peer {
         true => Ok(()),
-        false => Err(Error::OtherUser { near, far }),
+        false => Err(Error::OtherUser { local, peer }),
     }
 }
 
-impl Joined {
+impl Connection {
     /// The far port's LID.
     #[must_use]
     pub fn lid(&self) -> u16 {
-        self.way.ports.far
+        self.way.ports.peer
     }
 
     /// Why the link ended, if it did.
@@ -156,15 +161,17 @@ impl Joined {
 
     fn start(&mut self, does: &str, work: impl FnOnce(&Way) + Send + 'static) -> Result<(), Error> {
         let way = Arc::clone(&self.way);
-        let name = format!("sim HCA {} {does}", way.ports.near);
-        let thread = std::thread::Builder::new().name(name).spawn(move || work(&way));
+        let name = format!("sim HCA {} {does}", way.ports.local);
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .spawn(move || work(&way));
         let thread = thread.map_err(Error::io("start a thread of the link between two HCAs"))?;
         self.threads.push(thread);
         Ok(())
     }
 }
 
-impl Drop for Joined {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.way.close(LINGER);
         for thread in self.threads.drain(..) {
@@ -174,7 +181,7 @@ impl Drop for Joined {
         // It stood there alone: another link to that LID was refused meanwhile.
         let ours = Arc::as_ptr(&self.way).cast::<()>();
         let mut state = self.shared.lock();
-        let lid = self.way.ports.far;
+        let lid = self.way.ports.peer;
         let is_ours = |link: &Arc<dyn Link>| Arc::as_ptr(link).cast::<()>() == ours;
         let link = match state.links.get(&lid) {
             Some(link) if is_ours(link) => state.links.remove(&lid),
@@ -222,12 +229,12 @@ fn one(way: &Way, messages: &mut Messages<BufReader<UnixStream>>) -> Result<bool
     Ok(true)
 }
 
-fn write(way: &Way, mut stream: UnixStream, patience: Duration) {
+fn write(way: &Way, mut stream: UnixStream, timeout: Duration) {
     let _end = End(way);
     while let Some(message) = way.next() {
         if let Err(error) = frame::write(&mut stream, &message, || way.moved()) {
             return way.end(match hello::is_late(&error) {
-                true => Error::NotRead(patience),
+                true => Error::NotRead(timeout),
                 false => hello::gone(error),
             });
         }

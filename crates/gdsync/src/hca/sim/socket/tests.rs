@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use super::frame::Head;
 use super::*;
 use crate::hca::Endpoint;
-use crate::hca::sim::{Answer, Body, Message, Refusal, RemoteOperation};
+use crate::hca::sim::{Answer, Body, Message, RemoteError, RemoteOperation};
 use crate::wire::RemoteAddress;
 
-const PORTS: Ports = Ports { near: 2, far: 1 };
+const PORTS: Ports = Ports { local: 2, peer: 1 };
 
 fn message(body: Body) -> Message {
     Message {
@@ -53,7 +53,9 @@ fn table() -> Vec<(Body, Vec<u8>)> {
     };
     let place: (usize, &[u8]) = (
         24,
-        &[0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc],
+        &[
+            0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc,
+        ],
     );
     let ask = Body::Request;
     let answer = Body::Answer;
@@ -103,28 +105,36 @@ fn table() -> Vec<(Body, Vec<u8>)> {
                     place,
                     (
                         40,
-                        &[1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18],
+                        &[
+                            1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
+                        ],
                     ),
                 ],
                 b"",
             ),
         ),
         (
-            ask(RemoteOperation::FetchAdd { remote, add: u64::MAX }),
+            ask(RemoteOperation::FetchAdd {
+                remote,
+                add: u64::MAX,
+            }),
             bytes(&[(0, &[5]), place, (40, &[0xff; 8])], b""),
         ),
-        (answer(Answer::Done(vec![9])), bytes(&[(0, &[16]), (63, &[1])], &[9])),
+        (
+            answer(Answer::WorkCompletion(vec![9])),
+            bytes(&[(0, &[16]), (63, &[1])], &[9]),
+        ),
         (answer(Answer::NotReady), bytes(&[(0, &[17])], b"")),
         (
-            answer(Answer::Refused(Refusal::Invalid)),
+            answer(Answer::Refused(RemoteError::Invalid)),
             bytes(&[(0, &[18, 0, 1])], b""),
         ),
         (
-            answer(Answer::Refused(Refusal::Access)),
+            answer(Answer::Refused(RemoteError::Access)),
             bytes(&[(0, &[18, 0, 2])], b""),
         ),
         (
-            answer(Answer::Refused(Refusal::Operation)),
+            answer(Answer::Refused(RemoteError::Operation)),
             bytes(&[(0, &[18, 0, 3])], b""),
         ),
         (answer(Answer::Nobody), bytes(&[(0, &[19])], b"")),
@@ -160,8 +170,16 @@ fn what_is_cut_off_is_told_with_what_is_missing() {
             None => assert!(end == 0 || end == 64, "{end}"),
             Some(Error::Torn { offset, missing }) => {
                 let begun = if end < 64 { 0 } else { 64 };
-                let known = if end < begun + 64 { begun + 64 } else { whole.len() };
-                assert_eq!((offset, missing), (begun as u64, (known - end) as u64), "{end}");
+                let known = if end < begun + 64 {
+                    begun + 64
+                } else {
+                    whole.len()
+                };
+                assert_eq!(
+                    (offset, missing),
+                    (begun as u64, (known - end) as u64),
+                    "{end}"
+                );
             }
             Some(other) => panic!("{end}: {other:?}"),
         }
@@ -248,26 +266,34 @@ fn body() -> impl Strategy<Value = Body> {
                 solicited,
             })
         }),
-        (remote(), bytes(), any::<Option<u32>>(), any::<bool>()).prop_map(|(remote, bytes, immediate, solicited)| {
-            Body::Request(RemoteOperation::Write {
-                remote,
-                bytes,
-                immediate,
-                solicited,
-            })
-        }),
+        (remote(), bytes(), any::<Option<u32>>(), any::<bool>()).prop_map(
+            |(remote, bytes, immediate, solicited)| {
+                Body::Request(RemoteOperation::Write {
+                    remote,
+                    bytes,
+                    immediate,
+                    solicited,
+                })
+            }
+        ),
         (remote(), 0..=1_u64 << 30)
             .prop_map(|(remote, length)| Body::Request(RemoteOperation::Read { remote, length })),
-        (remote(), any::<u64>(), any::<u64>())
-            .prop_map(|(remote, compare, swap)| Body::Request(RemoteOperation::CompareSwap { remote, compare, swap })),
-        (remote(), any::<u64>()).prop_map(|(remote, add)| Body::Request(RemoteOperation::FetchAdd { remote, add })),
-        bytes().prop_map(|bytes| Body::Answer(Answer::Done(bytes))),
+        (remote(), any::<u64>(), any::<u64>()).prop_map(|(remote, compare, swap)| Body::Request(
+            RemoteOperation::CompareSwap {
+                remote,
+                compare,
+                swap
+            }
+        )),
+        (remote(), any::<u64>())
+            .prop_map(|(remote, add)| Body::Request(RemoteOperation::FetchAdd { remote, add })),
+        bytes().prop_map(|bytes| Body::Answer(Answer::WorkCompletion(bytes))),
         proptest::sample::select(vec![
             Answer::NotReady,
             Answer::Nobody,
-            Answer::Refused(Refusal::Invalid),
-            Answer::Refused(Refusal::Access),
-            Answer::Refused(Refusal::Operation),
+            Answer::Refused(RemoteError::Invalid),
+            Answer::Refused(RemoteError::Access),
+            Answer::Refused(RemoteError::Operation),
         ])
         .prop_map(Body::Answer),
     ]

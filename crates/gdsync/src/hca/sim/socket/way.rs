@@ -1,9 +1,9 @@
-//! A link over a socket: what waits to be written, whose answers are awaited, and what is owed to the far side.
+//! A link over a socket: what waits to be written, whose answers are awaited, and what is owed to the remote side.
 //!
-//! Memory is bounded. Of this side's requests one a queue pair is under way, and where more than [`Options::room`] bytes wait to be
-//! written, a further one is answered as cards answer where there is no room: not ready, try again. What is owed to the far side is
-//! held at [`OWED`] bytes, or one request: beyond it nothing more is read. Time is bounded as well: a far side that takes nothing, or answers
-//! nothing, for [`Options::patience`] has the link end.
+//! Memory is bounded. Of this side's requests one a queue pair is in progress, and where more than [`Options::room`] bytes wait to be
+//! written, a further one is answered as NICs answer where there is no room: not ready, try again. What is owed to the remote side is
+//! held at [`OWED`] bytes, or one request: beyond it nothing more is read. Time is bounded as well: a remote side that takes nothing, or answers
+//! nothing, for [`Options::timeout`] has the link end.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::Shutdown;
@@ -17,7 +17,7 @@ use super::frame::{HEAD, Head, Ports, brought};
 use crate::hca::Endpoint;
 use crate::hca::sim::link::{Answer, Body, Gone, Inbox, Link, Message, RemoteOperation};
 
-/// Bytes that requests of the far side brought, or ask for, and that were not answered yet.
+/// Bytes that requests of the remote side brought, or ask for, and that were not answered yet.
 const OWED: u64 = 64 << 20;
 /// And such requests: no queue pair has two.
 const OWED_REQUESTS: usize = 1 << 16;
@@ -40,10 +40,10 @@ struct State {
     queued: u64,
     /// Requests of this side, by queue pair and number.
     asked: HashMap<(u32, u64), Asked>,
-    /// Requests of the far side, by its queue pair and number: what each may hold of memory.
+    /// Requests of the remote side, by its queue pair and number: what each may hold of memory.
     owed: HashMap<(u32, u64), u64>,
     owed_bytes: u64,
-    /// When a byte was last taken by the far side, or came from it.
+    /// When a byte was last taken by the remote side, or came from it.
     moved: Instant,
     /// The owner drops the link: no more requests either way.
     closing: bool,
@@ -61,7 +61,12 @@ struct Asked {
 }
 
 impl Way {
-    pub(super) fn new(ports: Ports, inbox: Arc<Inbox>, stream: UnixStream, options: Options) -> Self {
+    pub(super) fn new(
+        ports: Ports,
+        inbox: Arc<Inbox>,
+        stream: UnixStream,
+        options: Options,
+    ) -> Self {
         Self {
             ports,
             inbox,
@@ -86,7 +91,7 @@ impl Way {
         self.lock().ended.clone()
     }
 
-    /// Ends it: every request that waits is answered as by a far side that is gone.
+    /// Ends it: every request that waits is answered as by a remote side that is gone.
     pub(super) fn end(&self, why: Error) {
         let mut state = self.lock();
         if state.ended.is_some() {
@@ -99,7 +104,7 @@ impl Way {
         state.owed = HashMap::new();
         drop(state);
         self.changed.notify_all();
-        // Its only error is that the far side was faster.
+        // Its only error is that the remote side was faster.
         let _ = self.stream.shutdown(Shutdown::Both);
         for ((qpn, sequence), Asked { of, .. }) in asked {
             self.answer_here(qpn, of, sequence, Answer::Nobody);
@@ -111,7 +116,9 @@ impl Way {
         let mut state = self.lock();
         state.closing = true;
         self.changed.notify_all();
-        let busy = |state: &mut State| state.ended.is_none() && (state.queued > 0 || !state.owed.is_empty());
+        let busy = |state: &mut State| {
+            state.ended.is_none() && (state.queued > 0 || !state.owed.is_empty())
+        };
         state = match self.changed.wait_timeout_while(state, most, busy) {
             Ok((state, _)) => state,
             Err(poisoned) => poisoned.into_inner().0,
@@ -131,13 +138,16 @@ impl Way {
                 return Some(message);
             }
             let Some(quiet) = state.quiet() else {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let left = self.options.patience.saturating_sub(quiet);
+            let left = self.options.timeout.saturating_sub(quiet);
             if left.is_zero() {
                 drop(state);
-                self.end(Error::Silent(self.options.patience));
+                self.end(Error::Silent(self.options.timeout));
                 return None;
             }
             let waited = self.changed.wait_timeout(state, left);
@@ -166,7 +176,9 @@ impl Way {
 
     /// Whether a message of which the head has come is in its place. Waits until there is memory for what it brings or asks for.
     pub(super) fn admit(&self, head: &Head) -> Result<(), &'static str> {
-        let Message { from, to, sequence, .. } = head.message;
+        let Message {
+            from, to, sequence, ..
+        } = head.message;
         let mut state = self.lock();
         state.moved = Instant::now();
         let operation = match &head.message.body {
@@ -176,8 +188,13 @@ impl Way {
                     // It is ended from this side, and what comes still is dropped.
                     None if state.ended.is_some() => Ok(()),
                     None => Err("an answer to nothing that was asked"),
-                    Some(asked) if asked.of != from.qpn => Err("an answer by somebody who was not asked"),
-                    Some(asked) if matches!(answer, Answer::Done(_)) && head.length > asked.most => {
+                    Some(asked) if asked.of != from.qpn => {
+                        Err("an answer by somebody who was not asked")
+                    }
+                    Some(asked)
+                        if matches!(answer, Answer::WorkCompletion(_))
+                            && head.length > asked.most =>
+                    {
                         Err("an answer that brings more than was asked for")
                     }
                     Some(_) => Ok(()),
@@ -210,29 +227,32 @@ impl Way {
         let mut state = self.lock();
         let wanted = match &message.body {
             Body::Request(_) => state.owed.contains_key(&key),
-            Body::Answer(_) => state.asked.remove(&(message.to.qpn, message.sequence)).is_some(),
+            Body::Answer(_) => state
+                .asked
+                .remove(&(message.to.qpn, message.sequence))
+                .is_some(),
         };
         drop(state);
-        let (near, far, sequence) = (message.to, message.from, message.sequence);
+        let (local, peer, sequence) = (message.to, message.from, message.sequence);
         let is_request = matches!(message.body, Body::Request(_));
         if wanted && self.inbox.deliver(message).is_err() && is_request {
             // The HCA of this side is gone, and its link not yet.
             let body = Body::Answer(Answer::Nobody);
             let _ = self.deliver(Message {
-                from: near,
-                to: far,
+                from: local,
+                to: peer,
                 sequence,
                 body,
             });
         }
     }
 
-    /// Answers a request of this side in the far side's place.
+    /// Answers a request of this side in the remote side's place.
     fn answer_here(&self, qpn: u32, of: u32, sequence: u64, answer: Answer) {
         // Who is gone needs none.
         let _ = self.inbox.deliver(Message {
-            from: Endpoint::new(self.ports.far, of),
-            to: Endpoint::new(self.ports.near, qpn),
+            from: Endpoint::new(self.ports.peer, of),
+            to: Endpoint::new(self.ports.local, qpn),
             sequence,
             body: Body::Answer(answer),
         });
@@ -264,7 +284,12 @@ impl Link for Way {
             }
             if state.queued > 0 && state.queued + bytes > self.options.room {
                 drop(state);
-                self.answer_here(message.from.qpn, message.to.qpn, message.sequence, Answer::NotReady);
+                self.answer_here(
+                    message.from.qpn,
+                    message.to.qpn,
+                    message.sequence,
+                    Answer::NotReady,
+                );
                 return Ok(());
             }
             let asked = Asked {
@@ -272,7 +297,9 @@ impl Link for Way {
                 most: answered(operation),
                 since: Instant::now(),
             };
-            state.asked.insert((message.from.qpn, message.sequence), asked);
+            state
+                .asked
+                .insert((message.from.qpn, message.sequence), asked);
         }
         state.queued += bytes;
         state.queue.push_back(message);

@@ -1,0 +1,196 @@
+//! The two memory paths by which a NIC gets at GPU memory, as far as files tell of them.
+
+use crate::check::version::{self, Flavour};
+use crate::check::{Ctx, rdma};
+use crate::model::{Fact, Why};
+
+/// The module that opens the one.
+pub const MODULE: &str = "/sys/module/nvidia_peermem";
+/// Where the RDMA stack lists its clients.
+pub const CLIENTS: &str = "/sys/kernel/mm/memory_peers";
+
+/// A memory path, and the facts that say so.
+pub enum PathState {
+    /// It should carry.
+    Open(String),
+    /// It does not, and why.
+    Closed(String),
+    /// It cannot be told: why, and from which source.
+    Unknown(Why, String),
+}
+
+/// Both memory paths of each NIC: nvidia-peermem's and dma-buf's.
+fn paths(ctx: &Ctx<'_>) -> Vec<(PathState, PathState)> {
+    let of = |nic| {
+        let provider = rdma::driver(ctx.facts, nic);
+        let peer_memory = peer_memory(ctx, provider.known().map(String::as_str));
+        (peer_memory, dma_buf(ctx, &provider))
+    };
+    rdma::rdma_nics(ctx.facts).map(of).collect()
+}
+
+/// Whether dma-buf is open for every NIC: then nothing is lost without nvidia-peermem, but for software that knows it alone.
+pub fn dma_buf_everywhere(ctx: &Ctx<'_>) -> bool {
+    let paths = paths(ctx);
+    !paths.is_empty()
+        && paths
+            .iter()
+            .all(|(_, dma_buf)| matches!(dma_buf, PathState::Open(_)))
+}
+
+/// Whether dma-buf is open for a NIC, and nvidia-peermem for none.
+pub fn dma_buf_alone(ctx: &Ctx<'_>) -> bool {
+    let paths = paths(ctx);
+    paths
+        .iter()
+        .any(|(_, dma_buf)| matches!(dma_buf, PathState::Open(_)))
+        && paths
+            .iter()
+            .all(|(peer, _)| matches!(peer, PathState::Closed(_)))
+}
+
+/// Whether nvidia-peermem is open for a NIC, and dma-buf for none.
+pub fn peer_memory_alone(ctx: &Ctx<'_>) -> bool {
+    let paths = paths(ctx);
+    paths
+        .iter()
+        .any(|(peer, _)| matches!(peer, PathState::Open(_)))
+        && paths
+            .iter()
+            .all(|(_, dma_buf)| matches!(dma_buf, PathState::Closed(_)))
+}
+
+/// The memory path that nvidia-peermem opens, by the marks it leaves in the RDMA stack.
+pub fn peer_memory(ctx: &Ctx<'_>, provider: Option<&str>) -> PathState {
+    let closed = |why: &str| PathState::Closed(why.to_owned());
+    match provider {
+        Some("efa") => return efa_peer_memory(ctx),
+        Some(name) if !knows_peer_memory(name) => {
+            return closed("this NIC's driver does not know it");
+        }
+        _ => {}
+    }
+    let peers = &ctx.facts.peer_memory;
+    match (&peers.nvidia_peermem, &peers.nv_peer_mem) {
+        (Fact::Known(false), Fact::Known(false)) => return closed("not loaded"),
+        (Fact::Known(true), _) | (_, Fact::Known(true)) => {}
+        (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => {
+            return PathState::Unknown(*why, MODULE.to_owned());
+        }
+    }
+    match &peers.clients {
+        Fact::Known(Some(clients)) => match clients
+            .iter()
+            .find(|name| *name == "nv_mem" || *name == "nv_mem_nc")
+        {
+            Some(client) => PathState::Open(format!("loaded, client {client}")),
+            None => closed("loaded, but not a client of the RDMA stack"),
+        },
+        Fact::Known(None) => by_users(ctx),
+        Fact::Unknown(why) => PathState::Unknown(*why, CLIENTS.to_owned()),
+    }
+}
+
+/// Whether a NIC's driver registers what a peer memory client resolves.
+pub fn knows_peer_memory(provider: &str) -> bool {
+    !["ice", "i40e", "irdma", "mana", "ionic"].contains(&provider)
+}
+
+/// Where the stack lists no clients: nvidia_peermem uses ib_core or ib_uverbs if and only if it was built with their
+/// symbols.
+fn by_users(ctx: &Ctx<'_>) -> PathState {
+    let modules = match &ctx.facts.kernel.modules {
+        Fact::Known(modules) => modules,
+        Fact::Unknown(why) => return PathState::Unknown(*why, "/proc/modules".to_owned()),
+    };
+    let uses = |module: &str| {
+        let of = modules.iter().find(|of| of.name == module)?;
+        Some(
+            of.users
+                .iter()
+                .any(|user| user == "nvidia_peermem" || user == "nv_peer_mem"),
+        )
+    };
+    match (uses("ib_core"), uses("ib_uverbs"), uses("nvidia")) {
+        (Some(true), _, _) | (_, Some(true), _) => {
+            PathState::Open("loaded, and a user of the RDMA stack".to_owned())
+        }
+        // It always uses nvidia: a list that does not say so names no users at all. Built-ins are not in it.
+        (None, None, _) | (_, _, Some(false) | None) => PathState::Unknown(
+            Why::NotCovered,
+            "/proc/modules: users of ib_core and ib_uverbs".to_owned(),
+        ),
+        _ => PathState::Closed("loaded, but built without the RDMA stack's symbols".to_owned()),
+    }
+}
+
+fn efa_peer_memory(ctx: &Ctx<'_>) -> PathState {
+    match &ctx.facts.kernel.modules {
+        Fact::Known(modules) => {
+            match modules.iter().any(|module| module.name == "efa_nv_peermem") {
+                true => PathState::Open("efa_nv_peermem is loaded".to_owned()),
+                false => PathState::Closed("efa_nv_peermem is not loaded".to_owned()),
+            }
+        }
+        Fact::Unknown(why) => PathState::Unknown(*why, "/proc/modules".to_owned()),
+    }
+}
+
+/// The kernel since which mlx5 takes dma-buf in.
+const MLX5_SINCE: (u32, u32) = (5, 12);
+/// The kernel by which every other driver named here takes it in: the others came one by one from 5.16 on, ionic the last.
+const ALL_SINCE: (u32, u32) = (6, 18);
+
+/// The memory path of dma-buf: exported by the open modules of 515 and later, taken in by the kernel through a driver that has
+/// `reg_user_mr_dmabuf` (rdma-core: mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61).
+pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> PathState {
+    match version::flavour(ctx.facts) {
+        Fact::Known(Some(Flavour::Open)) => {}
+        Fact::Known(_) => {
+            return PathState::Closed("the proprietary kernel modules do not export it".to_owned());
+        }
+        Fact::Unknown(why) => {
+            return PathState::Unknown(why, "/proc/driver/nvidia/version".to_owned());
+        }
+    }
+    match version::driver(ctx.facts) {
+        Fact::Known(version) => match version.as_deref().and_then(version::branch) {
+            Some(515..) => {}
+            Some(branch) => return PathState::Closed(format!("driver {branch} is older than 515")),
+            None => {
+                return PathState::Unknown(Why::Broken, "/sys/module/nvidia/version".to_owned());
+            }
+        },
+        Fact::Unknown(why) => {
+            return PathState::Unknown(why, "/sys/module/nvidia/version".to_owned());
+        }
+    }
+    let release = match &ctx.facts.kernel.release {
+        Fact::Known(release) => release,
+        Fact::Unknown(why) => {
+            return PathState::Unknown(*why, "/proc/sys/kernel/osrelease".to_owned());
+        }
+    };
+    let kernel = match version::kernel(release) {
+        Some(numbers) if numbers >= MLX5_SINCE => numbers,
+        Some(_) => return PathState::Closed(format!("kernel {release} is older than 5.12")),
+        None => return PathState::Unknown(Why::Broken, "/proc/sys/kernel/osrelease".to_owned()),
+    };
+    match provider {
+        Fact::Known(name) => match name.as_str() {
+            "efa" | "irdma" | "ice" | "i40e" | "idpf" | "bnxt_en" | "mana" | "ionic"
+                if kernel < ALL_SINCE =>
+            {
+                PathState::Unknown(
+                    Why::NotCovered,
+                    format!("whether {name} of kernel {release} takes dma-buf"),
+                )
+            }
+            "mlx5_core" | "efa" | "irdma" | "ice" | "i40e" | "idpf" | "bnxt_en" | "mana"
+            | "ionic" => PathState::Open(format!("open modules, {name} takes it")),
+            "mlx4_core" | "erdma" | "hns3" => PathState::Closed(format!("{name} does not take it")),
+            other => PathState::Unknown(Why::NotCovered, format!("whether {other} takes dma-buf")),
+        },
+        Fact::Unknown(why) => PathState::Unknown(*why, "the NIC's driver".to_owned()),
+    }
+}

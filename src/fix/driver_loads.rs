@@ -1,0 +1,163 @@
+//! The memory paths on which the driver is loaded the next time, `modprobe nvidia` and udev by the GPU's alias, and the options
+//! that each of them brings. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::check::{Ctx, ground};
+use crate::kmod::edit::word;
+use crate::kmod::{Config, Load, Parameter, nvidia};
+use crate::model::{Command, Directive};
+
+/// The registry keys of every GPU.
+pub const DWORDS: &str = "NVreg_RegistryDwords";
+/// The registry keys of one GPU or another.
+pub const DWORDS_PER_DEVICE: &str = "NVreg_RegistryDwordsPerDevice";
+
+/// How the driver is loaded.
+pub struct DriverLoads<'a> {
+    /// What modprobe.d and the kernel's command line say.
+    pub config: Config<'a>,
+    /// `modprobe nvidia`.
+    pub load: Load<'a>,
+    /// udev; none where no GPU's numbers are known.
+    pub by_device: Option<Load<'a>>,
+    /// The names for which options reach the driver, as somebody writes them.
+    pub names: Vec<String>,
+}
+
+impl<'a> DriverLoads<'a> {
+    /// Those of this machine; an error says why they are not known.
+    pub fn of(ctx: &'a Ctx<'_>) -> Result<Self, String> {
+        match ground::next::config(ctx, "driver") {
+            Ok(config) => Ok(Self::with(ctx, config)),
+            Err(unknown) => Err(match &unknown.needs {
+                Some(needs) => format!("{}; it takes {needs}.", unknown.message),
+                None => unknown.message.clone(),
+            }),
+        }
+    }
+
+    /// Those that would be without these directives.
+    pub fn without(&self, ctx: &Ctx<'_>, out: &[&Directive]) -> Self {
+        let left = self.config.iter().filter(|found| !out.contains(found));
+        Self::with(ctx, Config::new(left))
+    }
+
+    fn with(ctx: &Ctx<'_>, config: Config<'a>) -> Self {
+        let load = config.load(nvidia::MODULE);
+        // A GPU that is a guest's may be led to another driver.
+        let by_device =
+            ground::for_device(ctx, &config, &load).filter(|load| is_driver(&load.module));
+        let mut names = Vec::new();
+        let ends = [Some(&load), by_device.as_ref()].into_iter().flatten();
+        let ends = ends
+            .map(|load| load.module.as_str())
+            .filter(|name| is_driver(name));
+        for name in std::iter::once(nvidia::MODULE).chain(ends) {
+            let name = name.replace('_', "-");
+            if !names.contains(&name) && reaches(ctx, &config, &name) {
+                names.push(name);
+            }
+        }
+        Self {
+            config,
+            load,
+            by_device,
+            names,
+        }
+    }
+
+    /// The last value of each parameter, and where it stands, on each memory path; `modprobe nvidia` first.
+    pub fn last(&self) -> Vec<BTreeMap<String, (String, &'a Directive)>> {
+        let loads = [Some(&self.load), self.by_device.as_ref()];
+        loads
+            .into_iter()
+            .flatten()
+            .map(ground::next::last)
+            .collect()
+    }
+
+    /// Whether every memory path brings a value of which this is so.
+    pub fn all(&self, parameter: &str, is: impl Fn(&str) -> bool) -> bool {
+        let driver_loads = self.last();
+        driver_loads
+            .iter()
+            .all(|last| is(last.get(parameter).map_or("", |(text, _)| text)))
+    }
+
+    /// The value that `modprobe nvidia` brings.
+    pub fn value(&self, parameter: &str) -> Option<String> {
+        ground::next::last(&self.load)
+            .remove(parameter)
+            .map(|(text, _)| text)
+    }
+
+    /// The registry keys of either memory path, those of `modprobe nvidia` over the other's; nothing where none are set.
+    pub fn dwords(&self) -> String {
+        let texts: Vec<String> = self
+            .last()
+            .into_iter()
+            .map(|mut last| {
+                last.remove(DWORDS)
+                    .map(|(text, _)| text)
+                    .unwrap_or_default()
+            })
+            .collect();
+        match texts.split_first() {
+            Some((first, rest)) => {
+                ground::registry_keys::joined(first, rest.iter().map(String::as_str))
+            }
+            None => String::new(),
+        }
+    }
+
+    /// The word of the kernel's command line that sets a parameter on the memory path of modprobe, and its value.
+    pub fn on_command_line(&self, parameter: &str) -> Option<(String, &'a Directive)> {
+        let last = ground::next::last(&self.load).remove(parameter);
+        last.filter(|(_, from)| from.line == 0)
+    }
+}
+
+/// Whether a module is the driver, by whatever name a distribution gives it.
+fn is_driver(module: &str) -> bool {
+    module.starts_with(nvidia::MODULE)
+}
+
+/// Whether options for a name reach the driver on some memory path.
+fn reaches(ctx: &Ctx<'_>, config: &Config<'_>, name: &str) -> bool {
+    let probe = Directive {
+        source: String::new(),
+        line: 1,
+        command: Command::Options {
+            module: name.replace('-', "_"),
+            options: nvidia::PREFIX.to_owned(),
+        },
+    };
+    let config = Config::new(config.iter().chain([&probe]));
+    let load = config.load(nvidia::MODULE);
+    let by_device = ground::for_device(ctx, &config, &load);
+    let mut loads = std::iter::once(load).chain(by_device);
+    loads.any(|load| {
+        load.options
+            .iter()
+            .any(|found| std::ptr::eq(*found, &raw const probe))
+    })
+}
+
+/// What to do about a word of the kernel's command line, over which no file goes: make it set this value.
+pub fn change_word(from: &Directive, parameter: &str, value: &str) -> String {
+    let module = match &from.command {
+        Command::Options { module, .. } => module.as_str(),
+        _ => nvidia::MODULE,
+    };
+    let set = Parameter {
+        name: parameter.to_owned(),
+        value: Some(value.to_owned()),
+    };
+    format!(
+        "The kernel's command line says {}, and no file of modprobe.d goes over it: make it {module}.{} there \
+         (GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub or grub2-mkconfig; or grubby), and boot.",
+        ground::shown(from),
+        word(&set)
+    )
+}

@@ -1,0 +1,554 @@
+//! The end that leads: it says what comes next, does its part, and tells what came of it.
+
+use std::time::Duration;
+
+use gpu::Pattern;
+use verbs::{Failure, Request, Transport, Work};
+
+use super::Task;
+use super::connected::{ConnectedQueuePair, heard, join, name};
+use super::control::{Control, Flow, Kind, Message, Offer, Step};
+use super::end::{End, half};
+use super::plan::{TestCase, depth_of};
+use super::purpose::Role;
+use super::stream::{drive, work};
+use super::turns::{First, play, prepare};
+use super::{memory_paths, staged};
+use crate::model::{ProbeResult, ProbeVerdict};
+use crate::probe::events::Reporter;
+use crate::probe::failure::StepError;
+use crate::probe::verdict::{Promise, Subject};
+
+/// What a person does next where bytes are wrong.
+const LOOK_AT: &str = "the NIC reported success: see gdr doctor --only pcie.iommu,pcie.acs";
+/// And where they are slow.
+const SLOW: &str = "see gdr doctor --only pcie.acs,pcie.iommu,pcie.payload,pcie.link,pcie.locality,rdma.write-ordering, and gdr topo";
+/// Fewer samples than these have no middle; more teach nothing.
+const SAMPLES: (f64, f64) = (4.0, 400.0);
+/// The same of turns.
+const TURNS: (f64, f64) = (20.0, 10_000.0);
+/// From this size on the link is what limits.
+pub const LIMITED_BY_LINK: usize = 1 << 20;
+
+/// Says what comes next, and tells what came of it.
+pub fn client(
+    end: &mut End,
+    control: &mut dyn Control,
+    task: &Task,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
+    let about = Subject {
+        subject: task.subject.clone(),
+        backend: end
+            .way
+            .memory_path
+            .map_or("verbs", super::MemoryPath::name)
+            .to_owned(),
+        numa: None,
+    };
+    let mut leader = Client {
+        end,
+        control,
+        task,
+        about,
+        reporter,
+        seed: 0,
+        doing: String::new(),
+    };
+    let done = leader.all();
+    let (end, control) = (leader.end, leader.control);
+    done.map_err(|failure| told(Some(end), control, failure))
+}
+
+/// Why an end cannot go on, which the other one hears: it need not wait for what does not come.
+pub fn told(end: Option<&End>, control: &mut dyn Control, failure: StepError) -> StepError {
+    let failure = match end {
+        Some(end) => end.cause(failure),
+        None => failure,
+    };
+    if !failure.is_of_the_remote_end() {
+        // The other end may be gone as well.
+        let _ = control.tell(Message::Failed(memory_paths::advised(&failure)));
+    }
+    failure
+}
+
+/// Seconds for each request, and what was wrong with what arrived.
+type Flowed = (Vec<f64>, Option<String>);
+
+struct Client<'l, 't> {
+    end: &'l mut End,
+    control: &'l mut dyn Control,
+    task: &'l Task,
+    about: Subject,
+    reporter: &'l mut Reporter<'t>,
+    seed: u64,
+    /// The step that is in progress.
+    doing: String,
+}
+
+impl Client<'_, '_> {
+    fn all(&mut self) -> Result<(), StepError> {
+        let other = offers(self.end, self.control, self.task.room)?;
+        let (ours, theirs) = (self.end.is_simulated(), other.simulated);
+        if ours || theirs {
+            self.about.backend.push_str("-sim");
+        }
+        if ours != theirs {
+            self.reporter.note(one_simulated(theirs))?;
+        }
+        let (ours, theirs) = (self.end.mtu, other.mtu);
+        if ours != theirs {
+            let least = ours.min(theirs);
+            self.reporter.note(format!(
+                "the packets of the two ports carry {ours} and {theirs} bytes: {least} are used"
+            ))?;
+        }
+        let (test_cases, left_out) = super::plan::test_cases(self.task, self.end, &other);
+        if let Some(why) = left_out {
+            self.reporter.note(why.to_owned())?;
+        }
+        self.reporter.expect_more(test_cases.len() as u64);
+        for test_case in test_cases {
+            // Each test case has queue pairs and a memory region of its own, which are destroyed with it.
+            let purpose = test_case.purpose(self.task.queue_pairs);
+            self.control.tell(Message::Step(Step::Connect(purpose)))?;
+            let mut connected = join(self.end, purpose, Role::Requester, &other, self.control)?;
+            let done = match test_case {
+                TestCase::Verify(transport, kind, bytes) => {
+                    self.verify(&mut connected, transport, kind, bytes)
+                }
+                TestCase::Turns(kind, bytes) => self.turns(&mut connected, kind, bytes),
+                TestCase::Stream(kind, bytes) => self.stream(&mut connected, kind, bytes),
+                TestCase::Both(bytes) => self.both(&mut connected, bytes),
+                TestCase::Rate(bytes) => self.rate(&mut connected, bytes),
+                TestCase::Staged(bytes) => self.staged(&mut connected, bytes),
+            };
+            done.map_err(|failure| self.seen(failure))?;
+            drop(connected);
+            self.disconnect()?;
+        }
+        Ok(self.control.tell(Message::Step(Step::End))?)
+    }
+
+    /// Waits until the other end has destroyed what it made for the test case: no rkey is valid any more.
+    fn disconnect(&mut self) -> Result<(), StepError> {
+        self.control.tell(Message::Step(Step::Disconnect))?;
+        match heard(self.control, Duration::ZERO)? {
+            Message::WorkCompletion => Ok(()),
+            _ => Err(StepError::OutOfStep),
+        }
+    }
+
+    /// A failure, with the step that it befell.
+    fn seen(&self, failure: StepError) -> StepError {
+        match failure {
+            StepError::Work(failure) => {
+                StepError::Step(self.doing.clone(), failure, hint(failure, &self.doing))
+            }
+            other => other,
+        }
+    }
+
+    fn begin(
+        &mut self,
+        name: &str,
+        bytes: usize,
+        step: Step,
+        time: Duration,
+    ) -> Result<(), StepError> {
+        self.doing = format!("{name} of {bytes} bytes");
+        self.reporter.doing_for(self.doing.clone(), time)?;
+        self.control.tell(Message::Step(step))?;
+        match heard(self.control, time)? {
+            Message::Ready => Ok(()),
+            _ => Err(StepError::OutOfStep),
+        }
+    }
+
+    /// This end's part is done: what the other one found.
+    fn found(&mut self, time: Duration) -> Result<Option<String>, StepError> {
+        self.control.tell(Message::WorkCompletion)?;
+        match heard(self.control, time)? {
+            Message::Found(found) => Ok(found),
+            _ => Err(StepError::OutOfStep),
+        }
+    }
+
+    fn seeds(&mut self) -> [u64; 2] {
+        self.seed += 2;
+        [self.seed - 1, self.seed]
+    }
+
+    fn verify(
+        &mut self,
+        connected: &mut [ConnectedQueuePair],
+        transport: Transport,
+        kind: Kind,
+        bytes: usize,
+    ) -> Result<(), StepError> {
+        let [connected] = connected else {
+            return Err(StepError::OutOfStep);
+        };
+        let label = format!("validate.{}.{}", name(transport), kind.name());
+        let seeds @ [sent, before] = self.seeds();
+        let here = if kind == Kind::Read { before } else { sent };
+        self.end.fill(bytes, Pattern::new(here))?;
+        self.end.leave(0, bytes)?;
+        self.begin(
+            &label,
+            bytes,
+            Step::Verify { kind, bytes, seeds },
+            allowance(bytes),
+        )?;
+        let region = connected.region.clone();
+        let pieces = [region.piece(0, bytes)?];
+        let remote = connected.remote;
+        let work = match (kind, &connected.datagram) {
+            (Kind::FetchAdd, _) => Work::FetchAdd(remote, sent.wrapping_sub(before)),
+            (Kind::CompareSwap, _) => Work::CompareSwap {
+                remote,
+                compare: before,
+                swap: sent,
+            },
+            (kind, Some(datagram)) => {
+                let said = kind.has_immediate().then_some(super::stream::SAID);
+                Work::SendTo(datagram, said)
+            }
+            (kind, None) => work(kind, remote),
+        };
+        connected.pair.send(&Request::new(1, work, &pieces))?;
+        connected.sent.wait(self.control)?;
+        let there = self.found(allowance(bytes))?;
+        self.end.arrive(0, bytes)?;
+        let here = match kind {
+            Kind::Read => self.compared(bytes, sent)?,
+            _ if kind.is_atomic() => word(self.end, before)?,
+            _ => None,
+        };
+        Ok(self.reporter.result(match here.or(there) {
+            None => self.about.right(&label, Some(bytes), bytes),
+            Some(wrong) => self
+                .about
+                .wrong(&label, Some(bytes), format!("{wrong}. {LOOK_AT}")),
+        })?)
+    }
+
+    fn compared(&self, bytes: usize, seed: u64) -> Result<Option<String>, StepError> {
+        let wrong = self.end.check(bytes, Pattern::new(seed))?;
+        Ok(wrong.map(|wrong| wrong.to_string()))
+    }
+
+    /// What the connection promises to one direction of a flow.
+    fn promise(&self, bytes: usize) -> Option<Promise> {
+        let share = self.task.terms.shares.port;
+        let limit = self.task.limit.filter(|_| bytes >= LIMITED_BY_LINK)?;
+        Some(Promise {
+            value: limit as f64 / 1e9,
+            share,
+        })
+    }
+
+    /// Twice: a little shows how long one takes, and then as many as the time allows. Where the little takes as long as that, it is
+    /// all. Either is compared.
+    fn twice(
+        &mut self,
+        flow: Flow,
+        pairs: u32,
+        run: &mut dyn FnMut(&mut Self, Flow) -> Result<Flowed, StepError>,
+    ) -> Result<Flowed, StepError> {
+        let point = self.task.terms.depth.rdma_point().as_secs_f64();
+        let count = flow.depth * 2;
+        let time = allowance(flow.bytes.saturating_mul((count * pairs) as usize));
+        let first = run(
+            self,
+            Flow {
+                count,
+                time,
+                ..flow
+            },
+        )?;
+        let one = median(&first.0);
+        if one * f64::from(count * pairs) > point && !first.0.is_empty() {
+            return Ok(first);
+        }
+        let blocks = (point / (one * f64::from(flow.depth * pairs))).clamp(SAMPLES.0, SAMPLES.1);
+        let count = flow.depth * (blocks as u32 + 1);
+        let time =
+            Duration::from_secs_f64(one * f64::from(count * pairs) * 10.0) + allowance(flow.bytes);
+        let second = run(
+            self,
+            Flow {
+                count,
+                time,
+                ..flow
+            },
+        )?;
+        // A byte that was wrong the first time is wrong.
+        Ok((second.0, first.1.or(second.1)))
+    }
+
+    fn flow(&mut self, kind: Kind, bytes: usize, pairs: u32) -> Flow {
+        Flow {
+            kind,
+            bytes,
+            count: 0,
+            depth: depth_of(bytes, pairs),
+            seeds: Some(self.seeds()),
+            time: Duration::ZERO,
+        }
+    }
+
+    fn stream(
+        &mut self,
+        connected: &mut [ConnectedQueuePair],
+        kind: Kind,
+        bytes: usize,
+    ) -> Result<(), StepError> {
+        let label = format!("rdma.{}.bandwidth", kind.name());
+        let pairs = connected.len() as u32;
+        let flow = self.flow(kind, bytes, pairs);
+        let (samples, wrong) = self.twice(flow, pairs, &mut |this, flow| {
+            let time = flow.time;
+            this.fill(flow)?;
+            this.begin(&label, bytes, Step::Stream(flow), time)?;
+            let samples = drive(this.end, connected, flow, false, this.control)?;
+            let there = this.found(time)?;
+            let here = match (kind, flow.seeds) {
+                (Kind::Read, Some([sent, _])) => this.compared(bytes, sent)?,
+                _ => None,
+            };
+            Ok((samples, here.or(there)))
+        })?;
+        let verified = flow.seeds.map_or(0, |_| bytes);
+        let result = self
+            .about
+            .bandwidth(&label, bytes, verified, &samples, self.promise(bytes));
+        self.tell(result, wrong)
+    }
+
+    /// What is sent, or what is there before.
+    fn fill(&self, flow: Flow) -> Result<(), StepError> {
+        match flow.seeds {
+            Some([_, before]) if flow.kind == Kind::Read => {
+                self.end.fill(flow.bytes, Pattern::new(before))
+            }
+            Some([sent, _]) => self.end.fill(flow.bytes, Pattern::new(sent)),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&mut self, result: ProbeResult, wrong: Option<String>) -> Result<(), StepError> {
+        Ok(self.reporter.result(match wrong {
+            Some(wrong) => {
+                let bytes = result.bytes.and_then(|bytes| usize::try_from(bytes).ok());
+                let about = Subject {
+                    backend: result.backend,
+                    ..self.about.clone()
+                };
+                about.wrong(&result.name, bytes, format!("{wrong}. {LOOK_AT}"))
+            }
+            None if result.verdict == ProbeVerdict::Slow => ProbeResult {
+                reason: result.reason.map(|reason| format!("{reason}: {SLOW}")),
+                ..result
+            },
+            None => result,
+        })?)
+    }
+
+    /// Both ends write at once: the sum of what goes there and what comes back.
+    fn both(
+        &mut self,
+        connected: &mut [ConnectedQueuePair],
+        bytes: usize,
+    ) -> Result<(), StepError> {
+        let label = "rdma.write.both.bandwidth";
+        let pairs = connected.len() as u32;
+        let flow = Flow {
+            seeds: None,
+            ..self.flow(Kind::Write, bytes, pairs)
+        };
+        let mut theirs = 0.0;
+        let (samples, _) = self.twice(flow, pairs, &mut |this, flow| {
+            let time = flow.time;
+            this.begin(label, bytes, Step::Both(flow), time)?;
+            let samples = drive(this.end, connected, flow, true, this.control)?;
+            this.control.tell(Message::WorkCompletion)?;
+            theirs = match heard(this.control, time)? {
+                Message::Took(seconds) if seconds > 0.0 => seconds,
+                _ => return Err(StepError::OutOfStep),
+            };
+            match heard(this.control, time)? {
+                Message::Found(found) => Ok((samples, found)),
+                _ => Err(StepError::OutOfStep),
+            }
+        })?;
+        let together = |seconds: &f64| 1.0 / (1.0 / seconds.max(1e-12) + 1.0 / theirs);
+        let samples: Vec<f64> = samples.iter().map(together).collect();
+        Ok(self
+            .reporter
+            .result(self.about.bandwidth(label, bytes, 0, &samples, None))?)
+    }
+
+    /// Small writes, as many as go through.
+    fn rate(
+        &mut self,
+        connected: &mut [ConnectedQueuePair],
+        bytes: usize,
+    ) -> Result<(), StepError> {
+        let label = "rdma.write.rate";
+        let pairs = connected.len() as u32;
+        let flow = Flow {
+            seeds: None,
+            ..self.flow(Kind::Write, bytes, pairs)
+        };
+        let (samples, _) = self.twice(flow, pairs, &mut |this, flow| {
+            let time = flow.time;
+            this.begin(label, bytes, Step::Stream(flow), time)?;
+            let samples = drive(this.end, connected, flow, false, this.control)?;
+            Ok((samples, this.found(time)?))
+        })?;
+        Ok(self
+            .reporter
+            .result(self.about.rate(label, bytes, &samples))?)
+    }
+
+    /// Without GPUDirect RDMA, for comparison or for want of it.
+    fn staged(
+        &mut self,
+        connected: &mut [ConnectedQueuePair],
+        bytes: usize,
+    ) -> Result<(), StepError> {
+        let label = "rdma.staged.bandwidth";
+        let [connected] = connected else {
+            return Err(StepError::OutOfStep);
+        };
+        let flow = Flow {
+            depth: 4,
+            ..self.flow(Kind::Send, bytes, 1)
+        };
+        let (samples, wrong) = self.twice(flow, 1, &mut |this, flow| {
+            let time = flow.time;
+            this.fill(flow)?;
+            this.begin(label, bytes, Step::Staged(flow), time)?;
+            let samples = staged::send(this.end, connected, flow, this.control)?;
+            Ok((samples, this.found(time)?))
+        })?;
+        let about = Subject {
+            backend: match self.about.backend.ends_with("-sim") {
+                true => "staged-sim".to_owned(),
+                false => "staged".to_owned(),
+            },
+            ..self.about.clone()
+        };
+        let result = about.bandwidth(label, bytes, bytes, &samples, None);
+        self.tell(result, wrong)
+    }
+
+    fn turns(
+        &mut self,
+        connected: &mut [ConnectedQueuePair],
+        kind: Kind,
+        bytes: usize,
+    ) -> Result<(), StepError> {
+        let [connected] = connected else {
+            return Err(StepError::OutOfStep);
+        };
+        let label = format!("rdma.{}.latency", kind.name());
+        let point = self.task.terms.depth.rdma_point();
+        let mut run = |count: u32, time: Duration| -> Result<Vec<f64>, StepError> {
+            prepare(self.end, connected, kind, bytes, count)?;
+            let turns = Step::Turns {
+                kind,
+                bytes,
+                count,
+                time,
+            };
+            self.begin(&label, bytes, turns, time)?;
+            let samples = play(
+                self.end,
+                connected,
+                kind,
+                (bytes, count),
+                First::We,
+                self.control,
+            )?;
+            self.found(time)?;
+            Ok(samples)
+        };
+        let one = median(&run(20, allowance(bytes * 20))?);
+        let count = (point.as_secs_f64() / one).clamp(TURNS.0, TURNS.1) as u32;
+        let time = Duration::from_secs_f64(one * f64::from(count) * 10.0) + allowance(bytes);
+        let samples = run(count, time)?;
+        // A message there and one back is two of them.
+        let share = if kind == Kind::Read || kind.is_atomic() {
+            1.0
+        } else {
+            0.5
+        };
+        let warm = samples.len() / 10;
+        let samples: Vec<f64> = samples
+            .iter()
+            .skip(warm)
+            .map(|seconds| seconds * share)
+            .collect();
+        Ok(self
+            .reporter
+            .result(self.about.latency(&label, Some(bytes), 0, &samples))?)
+    }
+}
+
+/// That one end's GPU is none, to whoever reads either end's report.
+pub fn one_simulated(is_remote: bool) -> String {
+    let which = if is_remote { "far" } else { "near" };
+    format!(
+        "the {which} end's GPU is SIMULATED, and the other one's is not: what is measured says nothing of a GPU there"
+    )
+}
+
+/// Both ends say what they are.
+pub fn offers(end: &End, control: &mut dyn Control, room: usize) -> Result<Offer, StepError> {
+    let ours = end.offer(room);
+    control.tell(Message::Offer(ours))?;
+    let Message::Offer(theirs) = heard(control, Duration::ZERO)? else {
+        return Err(StepError::OutOfStep);
+    };
+    match (
+        ours.ethernet == theirs.ethernet,
+        theirs.half == half(room) as u64,
+    ) {
+        (true, true) => Ok(theirs),
+        (true, false) => Err(StepError::OutOfStep),
+        (false, _) => Err(StepError::Links),
+    }
+}
+
+/// Whether the first word of an end's memory is this one.
+pub fn word(end: &End, expected: u64) -> Result<Option<String>, StepError> {
+    let found = end.store.word()?;
+    Ok((found != expected).then(|| format!("{expected:#x} was expected and {found:#x} found")))
+}
+
+/// How long so many bytes may take where nothing hangs: a megabyte a second, which emulated machines reach, and a second.
+pub fn allowance(bytes: usize) -> Duration {
+    Duration::from_secs(1) + Duration::from_micros(bytes as u64)
+}
+
+fn median(samples: &[f64]) -> f64 {
+    let figures = crate::probe::statistics::Figures::of(samples);
+    figures.map_or(1e-3, |figures| figures.median).max(1e-9)
+}
+
+/// What may lie behind a request that failed.
+fn hint(failure: Failure, doing: &str) -> &'static str {
+    let is_unanswered = failure.name() == Some("RETRY_EXC_ERR");
+    match (is_unanswered, doing.starts_with("validate.rc.write of 1 ")) {
+        (true, true) => {
+            "; nothing arrives: see the GIDs (ibv_devinfo -v, --gid-index), the network between the ports, and its firewall"
+        }
+        (true, false) => {
+            "; shorter messages arrived before: does the network between the ports carry packets of their MTU, and without loss?"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,211 @@
+//! The memory path by which a NIC reaches GPU memory: tried in the order of NCCL and UCX, each with what became of it. The trial
+//! registration is destroyed: memory is registered for one test case at a time.
+
+use gpu::{HostMemory, sentence};
+use verbs::{Access, MemoryPathError, MemoryRegion, ProtectionDomain};
+
+use super::end::half;
+use super::memory::Store;
+use super::purpose::{Purpose, Role, Ways};
+use super::staged::STAGING;
+use super::{Memory, MemoryPath};
+use crate::model::{BackendChoice, BackendOutcome};
+use crate::probe::failure::StepError;
+
+/// What the NIC moves of an end's memory.
+pub struct Way {
+    /// By which memory path it reaches a GPU's; none of host memory.
+    pub memory_path: Option<MemoryPath>,
+    /// Pinned memory between the NIC and a GPU's: where the memory path is staged, and for comparison where not.
+    pub pinned: Option<HostMemory>,
+    /// What became of each memory path.
+    pub choices: Vec<BackendChoice>,
+}
+
+/// Access of a trial registration: none from the other end.
+const TRIAL: Access = Access {
+    local_write: true,
+    remote_write: false,
+    remote_read: false,
+    remote_atomic: false,
+    relaxed_ordering: false,
+};
+
+/// Tries which way the NIC can register the memory under test.
+pub fn choose(domain: &ProtectionDomain, memory: &Memory, store: &Store) -> Result<Way, StepError> {
+    match store {
+        Store::Host(buffer) => drop(domain.register(buffer, TRIAL)?),
+        Store::Pinned(memory) => drop(domain.register_host(memory, TRIAL)?),
+        Store::Device { .. } => return device(domain, memory, store),
+    }
+    Ok(Way {
+        memory_path: None,
+        pinned: None,
+        choices: Vec::new(),
+    })
+}
+
+impl Way {
+    /// Registers the memory of a test case, with the access that the case needs.
+    pub fn register(
+        &self,
+        domain: &ProtectionDomain,
+        store: &Store,
+        purpose: Purpose,
+        role: Role,
+    ) -> Result<MemoryRegion, StepError> {
+        let access = purpose.access(role);
+        // One message that is sent, and one that arrives.
+        let part = 0..half(purpose.bytes) * 2;
+        let by = |memory_path: MemoryPath, by: verbs::MemoryPath| match store.device() {
+            Some((memory, _)) => domain
+                .register_by(by, memory, access)
+                .map_err(|error| StepError::MemoryPath(memory_path.name(), error)),
+            None => Err(StepError::OutOfStep),
+        };
+        let pinned = || self.pinned.as_ref().ok_or(StepError::OutOfStep);
+        Ok(match (self.memory_path, store) {
+            _ if purpose.ways == Ways::Staged => {
+                domain.register_host_part(pinned()?, 0..STAGING, access)?
+            }
+            (Some(MemoryPath::Staged), _) => domain.register_host_part(pinned()?, part, access)?,
+            (Some(memory_path @ MemoryPath::Dmabuf), _) => {
+                by(memory_path, verbs::MemoryPath::Dmabuf)?
+            }
+            (Some(memory_path @ MemoryPath::Peermem), _) => {
+                by(memory_path, verbs::MemoryPath::Peermem)?
+            }
+            (None, Store::Host(buffer)) => domain.register_part(buffer, part, access)?,
+            (None, Store::Pinned(memory)) => domain.register_host_part(memory, part, access)?,
+            (None, Store::Device { .. }) => return Err(StepError::OutOfStep),
+        })
+    }
+}
+
+fn device(domain: &ProtectionDomain, memory: &Memory, store: &Store) -> Result<Way, StepError> {
+    let wanted = match memory {
+        Memory::Gpu(_, wanted) => *wanted,
+        _ => None,
+    };
+    let Some((gpu_memory, _)) = store.device() else {
+        return Err(StepError::OutOfStep);
+    };
+    let mut choices = Vec::new();
+    let mut taken = None;
+    for (memory_path, by) in [
+        (MemoryPath::Dmabuf, verbs::MemoryPath::Dmabuf),
+        (MemoryPath::Peermem, verbs::MemoryPath::Peermem),
+    ] {
+        if wanted.is_some_and(|wanted| wanted != memory_path) {
+            continue;
+        }
+        let (outcome, why) = match domain.register_by(by, gpu_memory, TRIAL) {
+            Ok(_) if taken.is_some() => (BackendOutcome::Usable, "another comes first".to_owned()),
+            Ok(_) => {
+                taken = Some(memory_path);
+                (
+                    BackendOutcome::Chosen,
+                    "the NIC registers the GPU's memory".to_owned(),
+                )
+            }
+            Err(error) if wanted == Some(memory_path) => {
+                return Err(StepError::MemoryPath(memory_path.name(), error));
+            }
+            Err(error) => (BackendOutcome::Refused, reason(memory_path, &error)),
+        };
+        choices.push(choice(memory_path, outcome, why));
+    }
+    // Two regions of large memory may be more than may be pinned: a memory path that could be had is better than none.
+    let room = match taken {
+        Some(_) => STAGING,
+        None => gpu_memory.len().max(STAGING),
+    };
+    let pinned = pinned(domain, gpu_memory.gpu(), room);
+    if let Some(memory_path) = taken {
+        return Ok(Way {
+            memory_path: Some(memory_path),
+            pinned: pinned.ok(),
+            choices,
+        });
+    }
+    let host = pinned?;
+    let why = "copies through pinned memory, without GPUDirect RDMA".to_owned();
+    choices.push(choice(MemoryPath::Staged, BackendOutcome::Chosen, why));
+    Ok(Way {
+        memory_path: Some(MemoryPath::Staged),
+        pinned: Some(host),
+        choices,
+    })
+}
+
+fn pinned(
+    domain: &ProtectionDomain,
+    gpu: &gpu::Gpu,
+    bytes: usize,
+) -> Result<HostMemory, StepError> {
+    let host = gpu.pinned(bytes)?;
+    drop(domain.register_host(&host, TRIAL)?);
+    Ok(host)
+}
+
+fn choice(memory_path: MemoryPath, outcome: BackendOutcome, why: String) -> BackendChoice {
+    BackendChoice {
+        backend: memory_path.name().to_owned(),
+        outcome,
+        why,
+    }
+}
+
+/// Why a memory path does not lead there, and what to do about it.
+fn reason(memory_path: MemoryPath, error: &MemoryPathError) -> String {
+    let advice = advice(memory_path.name(), error);
+    format!("{}{advice}", sentence(error))
+}
+
+/// What to look at next, as words that follow.
+fn advice(memory_path: &str, error: &MemoryPathError) -> &'static str {
+    match (memory_path, error.errno()) {
+        ("peermem", Some(EFAULT)) => {
+            "; no module of the kernel takes the GPU's address: gdr doctor --only peermem.loaded, gdr fix peermem"
+        }
+        ("dmabuf", Some(EOPNOTSUPP)) => {
+            "; the NIC's provider registers no dma-buf: gdr doctor --only rdma.core"
+        }
+        ("dmabuf", Some(EPROTONOSUPPORT)) => {
+            "; the kernel's driver registers no dma-buf: gdr doctor --only rdma.core"
+        }
+        (_, Some(ENOMEM)) => {
+            "; the limit of locked memory or the GPU's BAR1 is too small: gdr doctor --only limits.memlock,gpu.bar1"
+        }
+        _ => "",
+    }
+}
+
+const ENOMEM: i32 = 12;
+const EFAULT: i32 = 14;
+const EPROTONOSUPPORT: i32 = 93;
+const EOPNOTSUPP: i32 = 95;
+
+/// A trouble in words, with what to look at next.
+pub fn advised(failure: &StepError) -> String {
+    let words = sentence(failure);
+    match failure {
+        StepError::MemoryPath(memory_path, error) => {
+            format!("{words}{}", advice(memory_path, error))
+        }
+        StepError::Verbs(error @ verbs::Error::Register { .. })
+            if error.errno() == Some(ENOMEM) =>
+        {
+            format!(
+                "{words}; see the limit of locked memory: gdr doctor --only limits.memlock, gdr fix memlock"
+            )
+        }
+        StepError::Verbs(verbs::Error::Memory {
+            pages: verbs::Pages::Huge,
+            ..
+        }) => {
+            format!("{words}; the kernel has reserved too few: sysctl vm.nr_hugepages")
+        }
+        _ => words,
+    }
+}
