@@ -23,11 +23,9 @@ struct Family {
     cases: Vec<Case>,
 }
 
-/// One case.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    /// The check's id.
     check: String,
     /// pass, fail, warn, info, unknown or skip.
     outcome: String,

@@ -19,7 +19,6 @@ pub struct Judged(Vec<(&'static Check, Vec<Judgement>)>);
 
 /// A judgement as profiles weigh it.
 pub struct Weighed<'a> {
-    /// The check's id.
     pub id: &'static str,
     /// What it comes to.
     pub outcome: Outcome,
@@ -64,7 +63,6 @@ impl Judged {
             .collect()
     }
 
-    /// The findings.
     pub fn into_findings(self, expectations: &Expectations) -> Vec<Finding> {
         let judgements = self.0.into_iter().flat_map(|(check, judgements)| {
             judgements

@@ -3,10 +3,8 @@
 use crate::model::{Evidence, Fix, Severity, Why};
 use crate::output::printable;
 
-/// One judgement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Judgement {
-    /// What was judged.
     pub subject: String,
     /// How the rule fared.
     pub rule: Rule,
@@ -18,14 +16,12 @@ pub struct Judgement {
     pub evidence: Vec<Evidence>,
     /// What would turn an unknown into a verdict.
     pub needs: Option<String>,
-    /// What mends it.
     pub fix: Option<Fix>,
 }
 
 /// How a rule fared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// It holds.
     Holds,
     /// It does not.
     Broken,
@@ -66,7 +62,6 @@ impl Judgement {
         }
     }
 
-    /// The rule holds.
     pub fn pass(subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Rule::Holds, subject, message)
     }
@@ -76,7 +71,6 @@ impl Judgement {
         Self::new(Rule::Broken, subject, message)
     }
 
-    /// Worth knowing.
     pub fn info(subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Rule::Noted, subject, message)
     }

@@ -48,7 +48,6 @@ use crate::topo::{Forest, Topology};
 /// All that a check may look at.
 #[derive(Clone, Copy)]
 pub struct Ctx<'a> {
-    /// What was read.
     pub facts: &'a Facts,
     /// The devices and how they meet.
     pub topology: &'a Topology<'a>,

@@ -3,7 +3,6 @@
 use super::{Ctx, Judgement, gpu, limits, modules, param, pcie, platform, rdma, software};
 use crate::model::Severity;
 
-/// One check.
 pub struct Check {
     /// Its stable id, `family.name`.
     pub id: &'static str,
@@ -100,7 +99,6 @@ pub fn is_family(name: &str) -> bool {
     all().any(begins)
 }
 
-/// A check by its id.
 pub fn find(id: &str) -> Option<&'static Check> {
     all().find(|check| check.id == id)
 }

@@ -7,7 +7,6 @@ use crate::model::{Fact, Facts, Ids, PciDevice};
 pub enum Flavour {
     /// The open ones: Turing and later, and the only ones that export dma-buf.
     Open,
-    /// The proprietary ones.
     Proprietary,
 }
 

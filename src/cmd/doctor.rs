@@ -15,7 +15,6 @@ use crate::render::doctor::{self, Report, Shown};
 use crate::topo;
 use crate::world::{NvmlQuery, VerbsQuery};
 
-/// Examines the machine.
 pub fn run(
     machine: &Machine,
     global: &Global,

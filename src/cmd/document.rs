@@ -85,7 +85,6 @@ impl Write for Limited {
     }
 }
 
-/// Compresses with Zstandard.
 pub fn compress(bytes: &[u8]) -> Vec<u8> {
     compress_to_vec(bytes, CompressionLevel::Fastest)
 }

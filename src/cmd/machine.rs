@@ -14,13 +14,11 @@ use crate::import;
 use crate::model::{Fact, Facts, Side};
 use crate::world::World;
 
-/// A machine.
 pub enum Machine {
     /// Live, laid out in a directory, or in a snapshot.
     World(World),
     /// What a text dump told of it.
     Imported {
-        /// All of it.
         facts: Box<Facts>,
         /// The machine gdr runs on, whose pci.ids names the devices.
         here: World,
@@ -45,7 +43,6 @@ impl Machine {
         Ok(Self::World(world))
     }
 
-    /// Its facts.
     pub fn facts(&self, want: CollectOptions) -> Facts {
         match self {
             Self::World(world) => collect::facts(world, want),

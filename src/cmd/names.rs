@@ -39,7 +39,6 @@ impl<'a> Names<'a> {
             .map_or_else(|| format!("[{ids}]"), |name| name.to_string())
     }
 
-    /// The lists.
     pub fn list(&self) -> Option<&PciNames> {
         let read = || {
             let system = FILES

@@ -28,7 +28,6 @@ use crate::probe::{asynchronous, copy, host, p2p, rdma};
 use crate::render::probe as render;
 use crate::world::NvmlQuery;
 
-/// Probes.
 pub fn run(
     machine: &Machine,
     global: &Global,

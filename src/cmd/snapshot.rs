@@ -20,7 +20,6 @@ use crate::render;
 use crate::snapshot::{self, Known};
 use crate::world::{MOST, NvmlQuery, VerbsQuery, World};
 
-/// Records the machine.
 pub fn run(
     machine: Machine,
     global: &Global,

@@ -13,7 +13,6 @@ use crate::render::{View, json, pairs, path, smi, svg, table};
 use crate::topo::{self, MAX_ROWS, Topology};
 use crate::world::NvmlQuery;
 
-/// Draws the topology.
 pub fn run(
     machine: &Machine,
     global: &Global,

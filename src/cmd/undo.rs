@@ -12,7 +12,6 @@ use crate::fix::{self, Back, Journals, UndoOptions};
 use crate::render;
 use crate::world::World;
 
-/// Undoes a repair.
 pub fn run(
     machine: &Machine,
     global: &Global,
@@ -71,7 +70,6 @@ pub fn run(
     Ok(u8::from(!undone.whole))
 }
 
-/// The present boot.
 pub fn boot(world: &World) -> Option<String> {
     world
         .files

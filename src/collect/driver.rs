@@ -86,7 +86,6 @@ pub fn nodes(files: &dyn Files) -> Fact<Vec<NodeFile>> {
     }
 }
 
-/// One device node.
 pub fn node(files: &dyn Files, path: &str) -> NodeFile {
     let state = match files.state(Path::new(path)) {
         Ok(state) => Fact::Known(Some(NodeState {
@@ -125,7 +124,6 @@ pub fn peer_memory(files: &dyn Files, notes: &mut Vec<Note>) -> PeerMemory {
     }
 }
 
-/// gdrdrv.
 pub fn gdrdrv(files: &dyn Files, notes: &mut Vec<Note>) -> Gdrdrv {
     const PARAMS: &str = "/proc/driver/gdrdrv/params";
     Gdrdrv {

@@ -43,7 +43,6 @@ pub struct CollectOptions {
     pub initramfs: bool,
 }
 
-/// Reads the facts of a world.
 pub fn facts(world: &World, want: CollectOptions) -> Facts {
     let mut notes = Vec::new();
     let files = world.files.as_ref();

@@ -47,7 +47,6 @@ pub fn unread<T>(notes: &mut Vec<Note>, error: &FileError) -> Fact<T> {
     Fact::Unknown(error.why())
 }
 
-/// An attribute's text.
 pub fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
     match files.text(Path::new(path)) {
         Ok(text) => attribute(text, path, notes),
@@ -139,7 +138,6 @@ pub fn absent<T>(files: &dyn Files, path: &str) -> Fact<Option<T>> {
     Fact::Unknown(Why::NotCovered)
 }
 
-/// A file's value.
 pub fn value<T: FromStr>(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<T> {
     text(files, path, notes).and_then(|text| match text.trim().parse() {
         Ok(value) => Fact::Known(value),

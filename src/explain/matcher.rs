@@ -98,7 +98,6 @@ impl Matcher {
         })
     }
 
-    /// The table.
     pub fn table(&self) -> &Table {
         &self.table
     }

@@ -23,7 +23,6 @@ const SHIPPED: &str = include_str!("../../profiles/symptoms.toml");
 /// How much of a text is read.
 pub const MOST_BYTES: u64 = 64 << 20;
 
-/// The shipped table.
 pub fn shipped() -> Result<Table, TableError> {
     Table::parse(SHIPPED)
 }

@@ -10,7 +10,6 @@ use serde::Deserialize;
 pub struct Table {
     /// Parts of patterns that several symptoms use.
     words: BTreeMap<String, String>,
-    /// What people paste.
     #[serde(rename = "symptom")]
     pub symptoms: Vec<Symptom>,
     /// What a text speaks of.
@@ -25,7 +24,6 @@ pub struct Table {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Symptom {
-    /// Its stable name.
     pub name: String,
     /// Patterns of which any is enough.
     #[serde(rename = "match")]
@@ -61,7 +59,6 @@ pub struct Concept {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Its stable name.
     pub name: String,
     /// The concepts that must all be there.
     pub all: Vec<String>,
@@ -94,23 +91,16 @@ pub enum TableError {
     Word {
         /// The symptom or concept.
         name: String,
-        /// The word.
         word: String,
     },
     /// A rule names a concept that is not there.
     #[error("rule '{rule}': there is no concept '{concept}'")]
-    Concept {
-        /// The rule.
-        rule: String,
-        /// The concept.
-        concept: String,
-    },
+    Concept { rule: String, concept: String },
     /// A pattern has no literal that each of its matches holds, or is no regular expression.
     #[error("'{name}': '{pattern}' is no regular expression with a word in it")]
     Literal {
         /// The symptom or concept.
         name: String,
-        /// The pattern.
         pattern: String,
     },
     /// What lines are cleaned with cannot be compiled.

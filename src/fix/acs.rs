@@ -12,7 +12,6 @@ use crate::model::config::AcsBits;
 use crate::model::{Bdf, Capability, Fact, Severity, Why};
 use crate::topo::{self, MAX_PATHS, Redirect, Role};
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "acs",
     about: "Ports on the ways between GPUs and NICs stop redirecting peer-to-peer traffic to the root complex.",
@@ -24,7 +23,6 @@ const CONTROL: u16 = 6;
 
 /// Request and completion redirect.
 const REDIRECT: u16 = 0b00_1100;
-/// Egress control.
 const EGRESS: u16 = 0b10_0000;
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {

@@ -18,7 +18,6 @@ pub struct Parameter {
     pub fix: &'static str,
     /// The word up to its value, as in `pci=config_acs=`.
     pub head: String,
-    /// Its value.
     pub value: String,
     /// What is left of a word that stands there: all of one that has nothing to do with it.
     pub rest: Rest,
@@ -29,7 +28,6 @@ impl Parameter {
         format!("{}{}", self.head, self.value)
     }
 
-    /// For GRUB's script.
     fn quoted(&self) -> String {
         match self.value.contains(';') {
             true => format!("{}\"{}\"", self.head, self.value),

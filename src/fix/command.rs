@@ -14,13 +14,11 @@ pub const MISSING: i32 = 127;
 pub enum Reversal {
     /// By the same operation, after everything else was undone: it makes one thing of another.
     Again,
-    /// By another operation.
     By(Operation),
     /// By another operation; a reboot does the same.
     UntilReboot(Operation),
 }
 
-/// The command line of an operation.
 pub fn command(operation: &Operation) -> CommandLine {
     let systemctl = |words: &[&str]| CommandLine::new(Program::Systemctl, words.iter().copied());
     match operation {

@@ -9,7 +9,6 @@ pub struct Fix {
     pub id: &'static str,
     /// What it mends, in a sentence.
     pub about: &'static str,
-    /// What it wants.
     pub desired: fn(&FixRequest<'_>) -> DesiredState,
 }
 
@@ -20,7 +19,6 @@ pub struct FixRequest<'a> {
     pub ctx: &'a Ctx<'a>,
     /// The findings that name this fix.
     pub findings: &'a [&'a Finding],
-    /// How.
     pub options: &'a Options,
 }
 
@@ -47,7 +45,6 @@ pub enum PortChoice {
     Judged,
     /// Those between two devices, by the names of their rows or their addresses.
     Pair(String, String),
-    /// This port.
     Port(Bdf),
     /// Every bridge port of the machine.
     AllBridges,
@@ -84,7 +81,6 @@ impl DesiredState {
         }
     }
 
-    /// Adds a wish.
     pub fn desired_change(&mut self, about: impl Into<String>, what: ChangeTarget) {
         self.desired_changes.push(DesiredChange {
             about: about.into(),
@@ -110,18 +106,15 @@ impl DesiredState {
 pub struct DesiredChange {
     /// What it does, in a sentence.
     pub about: String,
-    /// What is wanted.
     pub what: ChangeTarget,
 }
 
 /// What a file should hold, by what it holds now (none where it is not there); an error says why it cannot be told.
 pub type Edit = Box<dyn Fn(Option<&str>) -> Result<String, String>>;
 
-/// What is wanted.
 pub enum ChangeTarget {
     /// Bits of a register.
     Register {
-        /// The function.
         bdf: Bdf,
         /// The capability that the register belongs to.
         capability: Capability,
@@ -131,21 +124,17 @@ pub enum ChangeTarget {
         width: u8,
         /// The bits.
         mask: u32,
-        /// Their value.
         value: u32,
     },
     /// A file with this content.
     File {
-        /// The file.
         path: String,
         /// Its permissions, where it is new.
         mode: u32,
-        /// Its content.
         content: Edit,
     },
     /// A file that takes the place of one of the same name in another directory.
     Mask {
-        /// The file.
         path: String,
         /// The file whose place it takes.
         from: String,
@@ -153,17 +142,9 @@ pub enum ChangeTarget {
         content: Edit,
     },
     /// No such file.
-    NoFile {
-        /// The file.
-        path: String,
-    },
+    NoFile { path: String },
     /// A kernel attribute with this value.
-    Attribute {
-        /// The attribute.
-        path: String,
-        /// The value.
-        value: String,
-    },
+    Attribute { path: String, value: String },
     /// An initramfs image is built again, and the image before it kept.
     Image(ImageBuild),
     /// A program has run. One that makes one thing of another (`systemctl daemon-reload`) runs only where something changed before

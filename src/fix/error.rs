@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use crate::world::{FileError, Holder};
 
-/// What went wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read or changed.
@@ -13,7 +12,6 @@ pub enum Error {
     /// Others change the machine right now.
     #[error("another gdr, or a program that it started, is changing this machine: {} holds {}; wait until it ends", list(.holders), .lock.display())]
     Busy {
-        /// The lock.
         lock: PathBuf,
         /// The processes that hold it.
         holders: Vec<Holder>,
@@ -24,7 +22,6 @@ pub enum Error {
     /// A journal cannot be read.
     #[error("the journal {} cannot be used: {why}. Move it away to go on without it", path.display())]
     Journal {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -32,7 +29,6 @@ pub enum Error {
     /// What a repair replaced cannot be read.
     #[error("{}, the copy of what was there before, cannot be used: {why}", path.display())]
     Saved {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,

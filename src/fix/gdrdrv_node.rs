@@ -7,7 +7,6 @@ use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use crate::check::ground;
 use crate::model::{DeviceNode, Fact, NodeState, Operation};
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "gdrdrv-node",
     about: "gdrcopy's node /dev/gdrdrv is there, belongs to the loaded module, and opens for every user, also after a reboot.",

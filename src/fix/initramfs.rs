@@ -4,7 +4,6 @@ use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use crate::check::Ctx;
 use crate::model::{Fact, ImageBuild, InitramfsBuilder, Operation};
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "initramfs",
     about: "The initramfs carries the driver with the options that modprobe.d has now.",

@@ -11,7 +11,6 @@ use crate::check::{Ctx, ground};
 use crate::kmod::words;
 use crate::model::{Fact, IommuMember};
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "iommu",
     about: "The IOMMU leaves the addresses of GPUs and NICs as they are.",

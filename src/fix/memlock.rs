@@ -6,7 +6,6 @@ use super::modules::may_have_systemd;
 use crate::check::{Ctx, ground};
 use crate::model::{Operation, Process, Setting};
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "memlock",
     about: "Programs may lock as much memory as RDMA registers: at logins, in services, and in the jobs and containers that \

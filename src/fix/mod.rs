@@ -64,7 +64,6 @@ pub const FIXES: &[Fix] = &[
     initramfs::FIX,
 ];
 
-/// A fix by its id.
 pub fn find(id: &str) -> Option<&'static Fix> {
     FIXES.iter().find(|fix| fix.id == id)
 }

@@ -15,7 +15,6 @@ use crate::check::{Ctx, ground, ground::registry_keys as keys};
 use crate::kmod::{self, edit, nvidia};
 use crate::model::{Command, Directive, Fact};
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "modprobe",
     about: "No line of modprobe.d keeps the modules from loading, or their options from reaching the driver.",

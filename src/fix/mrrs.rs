@@ -4,7 +4,6 @@ use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use crate::check::ground;
 use crate::model::{Capability, Fact};
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "mrrs",
     about: "NICs ask for 4096 bytes at once where they read, so that reads over PCI Express cost fewer requests.",

@@ -6,7 +6,6 @@ use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use crate::check::{Ctx, ground};
 use crate::model::{Bdf, Fact, FirmwareTool, Operation};
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "nonprefetchable",
     about: "NICs offer their doorbells as memory that is not prefetchable, so that GPUs older than Pascal can map them.",

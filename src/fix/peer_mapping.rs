@@ -6,7 +6,6 @@ use super::drop_in::{self, Change};
 use crate::check::ground::registry_keys as keys;
 use crate::kmod::nvidia;
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "peer-mapping",
     about: "The driver lets every process map a NIC's doorbell to the GPU: PeerMappingOverride=1.",

@@ -8,7 +8,6 @@ use super::modules;
 use crate::check::{Ctx, Rule, ground};
 use crate::model::{AtBoot, Fact, Operation};
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "peermem",
     about: "NICs reach GPU memory through nvidia-peermem: it is loaded, now and at boot after the RDMA stack.",

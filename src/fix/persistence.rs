@@ -6,7 +6,6 @@ use super::modules::may_have_systemd;
 use crate::check::{Ctx, ground};
 use crate::model::{Bdf, Fabric, Fact, Operation, Unit, UnitLines};
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "persistence",
     about: "The driver keeps a GPU ready while nobody uses it, so that no program waits for its start.",

@@ -7,7 +7,6 @@ use super::modules;
 use crate::check::{Ctx, ground};
 use crate::model::{Fact, Ids, ModuleFiles, PciDevice};
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "rdma-modules",
     about: "NICs become RDMA devices with their verbs nodes: ib_uverbs and the NIC's own module are loaded, now and at boot.",

@@ -40,7 +40,6 @@ impl Register {
         }
     }
 
-    /// What it reads.
     pub fn read(&self, executor: &Executor) -> Result<u32, Error> {
         let width = usize::from(self.width);
         let bytes = executor.read_config(self.bdf, self.offset, width)?;

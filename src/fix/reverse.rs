@@ -34,7 +34,6 @@ pub enum Back {
 
 /// How steps are undone.
 pub struct Undo<'a> {
-    /// The machine.
     pub executor: &'a Executor,
     /// Where the files before are kept.
     pub journals: &'a Journals,

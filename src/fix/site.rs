@@ -59,7 +59,6 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// What an attribute reads.
     pub fn attribute(&self, path: &str) -> Result<String, String> {
         self.files
             .text(Path::new(path))

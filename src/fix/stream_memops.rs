@@ -6,7 +6,6 @@ use super::drop_in::{self, Change};
 use crate::check::ground::registry_keys as keys;
 use crate::kmod::unsigned;
 
-/// The fix.
 pub const FIX: Fix = Fix {
     id: "stream-memops",
     about: "CUDA streams may wait for memory and write it: NVreg_EnableStreamMemOPs=1.",

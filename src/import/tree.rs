@@ -7,7 +7,6 @@ use crate::model::{Bdf, Fact, Place, RootBus, Why};
 
 /// What is known of one function.
 pub(super) struct Node {
-    /// Its address.
     pub bdf: Bdf,
     /// The bus below it, where it is a bridge; 0 is a bridge that nobody set up.
     pub secondary: Option<u8>,
@@ -37,7 +36,6 @@ enum Above {
 }
 
 impl Tree {
-    /// Arranges the functions.
     pub(super) fn new(nodes: &[Node]) -> Self {
         let mut tree = Self {
             above: BTreeMap::new(),

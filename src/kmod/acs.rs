@@ -20,7 +20,6 @@ const BITS: u16 = 7;
 /// One port, and what its control register is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// The port.
     pub port: Bdf,
     /// The register as it is to read.
     pub control: u16,

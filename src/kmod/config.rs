@@ -49,7 +49,6 @@ impl<'a> NotLoaded<'a> {
 
 /// The command that an install line puts in a module's place.
 enum Instead {
-    /// It loads nothing.
     Nothing,
     /// It loads this module by modprobe; whether `$CMDLINE_OPTS` goes along.
     Modprobe(String, bool),
@@ -65,7 +64,6 @@ impl<'a> Config<'a> {
         }
     }
 
-    /// All directives.
     pub fn iter(&self) -> impl Iterator<Item = &'a Directive> {
         self.directives.iter().copied()
     }

@@ -67,7 +67,6 @@ pub fn kept(text: &str) -> String {
 /// What stands before a kept line. To kmod it is a comment.
 pub(super) const MARK: &str = "# gdr: line ";
 
-/// A line's directive.
 fn command(line: &str) -> Option<Command> {
     if line.starts_with('#') {
         return None;

@@ -1,7 +1,6 @@
 //! The parameters of NVIDIA's main kernel module: their names, how `/proc/driver/nvidia/params` shows them, and the
 //! defaults of those that GPUDirect rests on.
 
-/// The module.
 pub const MODULE: &str = "nvidia";
 
 /// What stands before a parameter's name when it is set.

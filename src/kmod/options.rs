@@ -3,7 +3,6 @@
 //! lib/cmdline.c and kernel/params.c: blanks part parameters but within double quotes; quotes around a value or around
 //! the whole parameter go; `-` and `_` are the same in a name; the last value of a parameter counts.
 
-/// One parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
     /// Its name, with underscores for dashes.

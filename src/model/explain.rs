@@ -65,18 +65,14 @@ pub struct Quote {
 /// How much of a text was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadText {
-    /// Lines.
     pub lines: u64,
-    /// Bytes.
     pub bytes: u64,
     /// There is more, which was not read.
     pub cut: bool,
 }
 
-/// A check, explained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedCheck {
-    /// Its id.
     pub id: String,
     /// The rule, in a sentence.
     pub rule: String,

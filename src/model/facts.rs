@@ -54,22 +54,18 @@ pub struct Facts {
     /// How kernel modules are loaded.
     #[serde(default)]
     pub modprobe: Modprobe,
-    /// Peer memory.
     pub peer_memory: PeerMemory,
     /// What joins GPUs beyond PCI Express.
     #[serde(default)]
     pub fabric: Fabric,
-    /// gdrdrv.
     pub gdrdrv: Gdrdrv,
     /// Kernel modules on disk.
     #[serde(default)]
     pub module_files: ModuleFiles,
-    /// The kernel.
     pub kernel: Kernel,
     /// What starts it.
     #[serde(default)]
     pub boot: Boot,
-    /// This process.
     pub process: Process,
     /// The limits around this process.
     #[serde(default)]
@@ -80,7 +76,6 @@ pub struct Facts {
     /// The programs and libraries around GPUDirect.
     #[serde(default)]
     pub software: Software,
-    /// The platform.
     pub platform: Platform,
     /// Command-line tools that a fix may name: where each is, or none.
     pub tools: BTreeMap<String, Fact<Option<String>>>,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{AttributeWrite, ConfigWrite, Digest, FilePath, Hex, ImageBuild, Operation};
 
-/// The schema of a journal.
 pub const JOURNAL_SCHEMA: &str = "gdr.journal/1";
 
 /// One repair's record.
@@ -69,7 +68,6 @@ pub enum Progress {
     Done,
     /// Not done by gdr: the command was printed for the user.
     Printed,
-    /// Undone.
     Undone,
 }
 
@@ -79,7 +77,6 @@ pub enum Progress {
 pub enum Mutation {
     /// Bits of a register in PCI configuration space.
     WriteConfig(ConfigWrite),
-    /// A file.
     ReplaceFile(FileChange),
     /// A kernel attribute (sysfs, procfs).
     WriteAttribute(AttributeWrite),
@@ -92,7 +89,6 @@ pub enum Mutation {
 /// A file that is written or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileChange {
-    /// The file.
     pub path: FilePath,
     /// The file before; absent where there was none. Its content is kept in `/var/lib/gdr/saved`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -58,7 +58,6 @@ pub enum DmaBufTrial {
 pub enum MappingTrial {
     /// Memory was mapped, and so many bytes went through in each direction, all right.
     Verified {
-        /// The backend.
         backend: String,
         /// How the CPU reaches it, in gdrcopy's words: Write Combining, Caching, Device.
         mapping: String,
@@ -67,7 +66,6 @@ pub enum MappingTrial {
     },
     /// A byte was wrong.
     Wrong {
-        /// The backend.
         backend: String,
         /// Where, what was expected, what was found.
         reason: String,

@@ -37,7 +37,6 @@ pub struct ModuleFile {
 pub struct AtBoot {
     /// The file, or the link of a unit.
     pub path: String,
-    /// What it names.
     pub names: String,
 }
 

@@ -153,14 +153,12 @@ pub enum P2pCapability {
     Write,
     /// NVLink (n).
     Nvlink,
-    /// Atomics (a).
     Atomics,
     /// PCI Express (p).
     Pci,
 }
 
 impl P2pCapability {
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Read => "reads",
@@ -186,7 +184,6 @@ pub enum P2pStatus {
     Topology,
     /// Disabled by a registry key of the driver.
     Disabled,
-    /// Not supported.
     NotSupported,
     /// NVML does not know, or answered something newer than gdr.
     Unknown,

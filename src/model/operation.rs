@@ -13,42 +13,21 @@ pub enum Operation {
     /// systemd reads its units again.
     ReloadUnits,
     /// A unit is started at every boot.
-    EnableUnit {
-        /// The unit.
-        unit: UnitName,
-    },
+    EnableUnit { unit: UnitName },
     /// A unit is no longer started at boot.
-    DisableUnit {
-        /// The unit.
-        unit: UnitName,
-    },
+    DisableUnit { unit: UnitName },
     /// A unit is started now.
-    StartUnit {
-        /// The unit.
-        unit: UnitName,
-    },
+    StartUnit { unit: UnitName },
     /// A unit is stopped now.
-    StopUnit {
-        /// The unit.
-        unit: UnitName,
-    },
+    StopUnit { unit: UnitName },
     /// A unit is stopped and started again.
-    RestartUnit {
-        /// The unit.
-        unit: UnitName,
-    },
+    RestartUnit { unit: UnitName },
     /// udevd reads its rules again.
     ReloadUdevRules,
     /// A kernel module is loaded, with the modules that it needs.
-    LoadModule {
-        /// The module.
-        module: ModuleName,
-    },
+    LoadModule { module: ModuleName },
     /// A kernel module is removed from the kernel.
-    UnloadModule {
-        /// The module.
-        module: ModuleName,
-    },
+    UnloadModule { module: ModuleName },
     /// The initramfs images of all kernels are built again.
     RebuildInitramfs {
         /// The program that builds them.
@@ -60,14 +39,12 @@ pub enum Operation {
     MakeGrubConfig {
         /// The program that writes it.
         program: GrubMkconfig,
-        /// The file.
         path: FilePath,
     },
     /// kernel-install makes the boot loader entry of a kernel again.
     AddKernelEntry {
         /// The kernel's release.
         release: KernelRelease,
-        /// Its image.
         image: FilePath,
     },
     /// grubby replaces a word on the command line of every installed kernel.
@@ -88,7 +65,6 @@ pub enum Operation {
     },
     /// The driver keeps a GPU's state while nobody uses the GPU, or no longer.
     SetPersistenceMode {
-        /// The GPU.
         gpu: Bdf,
         /// On or off.
         on: bool,

@@ -95,7 +95,6 @@ impl Ids {
     /// Mellanox' vendor id, of all ConnectX and BlueField parts.
     pub const MELLANOX: u16 = 0x15b3;
 
-    /// Base class.
     pub fn base_class(&self) -> u8 {
         self.class.to_be_bytes()[1]
     }

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bdf, Digest, FilePath, Host, InitramfsBuilder, KernelRelease, Operation};
 
-/// The schema of a plan.
 pub const PLAN_SCHEMA: &str = "gdr.plan/1";
 
 /// What a `gdr fix` would do, in order.
@@ -103,7 +102,6 @@ pub enum Action {
     WriteFile(FileWrite),
     /// A file is removed.
     RemoveFile {
-        /// The file.
         path: FilePath,
         /// SHA-256 of its content.
         old: Digest,
@@ -195,7 +193,6 @@ impl Capability {
 /// A file that is written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileWrite {
-    /// The file.
     pub path: FilePath,
     /// SHA-256 of what it holds now; absent where there is no such file.
     pub old: Option<Digest>,

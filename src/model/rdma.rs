@@ -38,7 +38,6 @@ pub struct RdmaDevice {
     pub settings: Fact<Option<BTreeMap<String, FirmwareSetting>>>,
 }
 
-/// One port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RdmaPort {
     /// Port number, from 1.

@@ -121,6 +121,5 @@ pub enum MemoryPathTrial {
         /// Why.
         reason: String,
     },
-    /// Verbs refused.
     Refused(VerbsError),
 }

@@ -10,7 +10,6 @@ use super::{
     CudaOutcome, Fact, Host, MappingOutcome, NvmlOutcome, RegistrationOutcome, VerbsOutcome, Why,
 };
 
-/// The schema of a snapshot.
 pub const SNAPSHOT_SCHEMA: &str = "gdr.snapshot/1";
 
 /// What a machine answered to everything that the collectors ask. What is not in it was not asked.
@@ -200,13 +199,11 @@ pub struct FileState {
     pub device: (u32, u32),
 }
 
-/// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FileKind {
     /// A regular file.
     Regular,
-    /// A directory.
     Directory,
     /// A character device.
     Character,
@@ -231,7 +228,6 @@ pub enum Failure {
 /// What the vendors' libraries answered; none that nobody asked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedLibraries {
-    /// NVML.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvml: Option<LibraryAnswer<NvmlOutcome>>,
     /// CUDA, without a context.
@@ -248,7 +244,6 @@ pub struct RecordedLibraries {
     pub registration: Option<LibraryAnswer<RegistrationOutcome>>,
 }
 
-/// What a library answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LibraryAnswer<T> {
@@ -256,7 +251,6 @@ pub enum LibraryAnswer<T> {
     Answered(T),
     /// Nothing that could be read.
     Failed {
-        /// Why.
         why: Why,
         /// In words.
         message: String,

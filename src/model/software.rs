@@ -15,7 +15,6 @@ pub struct Software {
     pub perftest: Fact<Option<Program>>,
 }
 
-/// One library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Library {
     /// The name that programs ask for, as in `libnccl.so.2`.
@@ -46,7 +45,6 @@ pub enum Found {
     PythonPackage,
 }
 
-/// One program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Program {
     /// Where it is.

@@ -26,7 +26,6 @@ pub struct Host {
     pub memory: Option<u64>,
 }
 
-/// One NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NumaNode {
     /// Its number.
@@ -89,7 +88,6 @@ pub struct Module {
     pub users: Vec<String>,
 }
 
-/// The kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Kernel {
     /// `/proc/sys/kernel/osrelease`.
@@ -150,7 +148,6 @@ pub struct PeerMemory {
 /// A device node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeFile {
-    /// Its path.
     pub path: String,
     /// What is there; none where the path does not exist.
     pub state: Fact<Option<NodeState>>,

@@ -19,7 +19,6 @@ pub enum Kind {
     Nvme,
 }
 
-/// One row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// As in `GPU0`, `NIC1`, `NVME0`.
@@ -167,7 +166,6 @@ pub struct Path {
 pub enum Meeting {
     /// Below the root complex, at this bridge.
     Bridge(Bdf),
-    /// In one host bridge.
     HostBridge(RootBus),
     /// Between two host bridges.
     Interconnect(RootBus, RootBus),

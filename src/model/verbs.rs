@@ -49,7 +49,6 @@ pub struct Verbs {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerbsTrial {
-    /// It opened.
     Opened(VerbsDevice),
     /// It did not.
     Refused(VerbsError),
@@ -62,7 +61,6 @@ pub struct VerbsDevice {
     pub dmabuf: DmabufAnswer,
     /// The most memory regions it has; unknown where it did not say.
     pub regions: Fact<u64>,
-    /// Its ports.
     pub ports: Vec<VerbsPort>,
 }
 

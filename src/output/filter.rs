@@ -22,7 +22,6 @@ enum Escape {
     Mark(usize, String),
     /// What may become one.
     Cut,
-    /// Something else.
     Other,
 }
 

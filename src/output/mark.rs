@@ -14,7 +14,6 @@ pub fn mark() -> &'static str {
     &MARK
 }
 
-/// A text in this style.
 pub fn paint(style: Style, text: &str) -> String {
     let marked = |sequence: String| sequence.replace('\u{1b}', mark());
     let (begin, end) = (style.render().to_string(), style.render_reset().to_string());

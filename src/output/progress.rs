@@ -10,7 +10,6 @@ use super::printable;
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// On standard error.
     pub fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
@@ -25,7 +24,6 @@ impl Progress {
         )
     }
 
-    /// Shows a step.
     pub fn show(&self, subject: &str, message: &str, done: u64, of: u64) {
         self.0.set_prefix(printable(subject));
         self.0.set_length(of);

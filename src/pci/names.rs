@@ -15,7 +15,6 @@ pub fn only_these(system: &[u8], parts: &BTreeMap<u16, BTreeSet<u16>>) -> Vec<u8
     Ids::new(system).only(parts)
 }
 
-/// Looks names up.
 pub struct PciNames {
     system: Option<Ids>,
     parts: BTreeMap<(u16, u16), Part>,
@@ -25,9 +24,7 @@ pub struct PciNames {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Vendor id.
     pub vendor: u16,
-    /// Device id.
     pub device: u16,
     /// Name, as the PCI ID Repository has it.
     pub name: String,
@@ -41,7 +38,6 @@ pub struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartKind {
-    /// A GPU.
     Gpu,
     /// A network adapter, or the adapter within a DPU.
     Nic,
@@ -65,12 +61,7 @@ pub enum NamesError {
     #[error(
         "the list of parts names {vendor:04x}:{device:04x} twice; keep one line of profiles/devices.toml"
     )]
-    Twice {
-        /// Vendor id.
-        vendor: u16,
-        /// Device id.
-        device: u16,
-    },
+    Twice { vendor: u16, device: u16 },
 }
 
 #[derive(Deserialize)]
@@ -99,7 +90,6 @@ impl PciNames {
         })
     }
 
-    /// A vendor's name.
     pub fn vendor_name(&self, vendor: u16) -> Option<Cow<'_, str>> {
         let builtin = || pci_ids::Vendor::from_id(vendor).map(|found| found.name().into());
         self.system(|ids| ids.vendor(vendor)).or_else(builtin)

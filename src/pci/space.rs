@@ -12,7 +12,6 @@ pub trait ConfigSpace {
 /// Why a range could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// Permission was refused.
     #[error("permission denied; reading configuration space beyond 64 bytes takes root")]
     Denied,
     /// The read failed otherwise.

@@ -9,7 +9,6 @@ pub struct Mismatch {
     pub at: usize,
     /// What should be there.
     pub expected: u8,
-    /// What is there.
     pub found: u8,
     /// How many are wrong in all.
     pub wrong: usize,

@@ -14,7 +14,6 @@ pub enum Depth {
     Quick,
     /// In less than half a minute.
     Default,
-    /// In minutes.
     Full,
 }
 
@@ -25,7 +24,6 @@ pub struct Terms {
     pub depth: Depth,
     /// The sizes to measure; empty for the depth's own.
     pub sizes: Vec<usize>,
-    /// What is slow.
     pub shares: Shares,
     /// How long a step may take beyond its own time.
     pub timeout: Duration,

@@ -20,7 +20,6 @@ pub enum Event {
     Nics(Vec<String>),
     /// The GPU it works on.
     Gpu(Box<ProbedGpu>),
-    /// A result.
     Result(Box<ProbeResult>),
     /// Something a reader should know.
     Note(String),
@@ -59,17 +58,14 @@ pub struct Step {
 pub struct Listed {
     /// CUDA's number for it in the child.
     pub ordinal: u32,
-    /// Product name.
     pub name: String,
     /// `GPU-…`.
     pub uuid: String,
     /// PCI address; none for a simulated one.
     pub bdf: Option<Bdf>,
-    /// It is a simulated one.
     pub simulated: bool,
 }
 
-/// The child's side.
 pub struct Reporter<'a> {
     out: &'a mut dyn Write,
     timeout: Duration,
@@ -102,7 +98,6 @@ impl<'a> Reporter<'a> {
         self.units = Some(0);
     }
 
-    /// Begins a unit.
     pub fn unit(&mut self, subject: String) -> io::Result<()> {
         if let Some(units) = &mut self.units {
             self.done = *units;
@@ -140,7 +135,6 @@ impl<'a> Reporter<'a> {
         self.tell(&Event::Note(note))
     }
 
-    /// Hands over anything.
     pub fn tell(&mut self, event: &Event) -> io::Result<()> {
         serde_json::to_writer(&mut *self.out, event)?;
         self.out.write_all(b"\n")?;

@@ -15,10 +15,8 @@ pub enum StepError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     Random(#[source] io::Error),
-    /// CUDA refused.
     #[error(transparent)]
     Gpu(#[from] gpu::Error),
-    /// The mapping failed.
     #[error(transparent)]
     Map(#[from] gdrcopy::Error),
     /// The copy kernels cannot be chosen.
@@ -33,12 +31,10 @@ pub enum StepError {
     /// An entry of a queue failed.
     #[error("the NIC gave an entry up: {syndrome} (vendor's syndrome {vendor:#04x})")]
     Wqe {
-        /// Why.
         syndrome: gdsync::wire::Syndrome,
         /// What the vendor's hardware adds.
         vendor: u8,
     },
-    /// Verbs refused.
     #[error(transparent)]
     Verbs(#[from] verbs::Error),
     /// A memory path that was asked for does not lead to GPU memory.
@@ -50,12 +46,10 @@ pub enum StepError {
     /// The same, with what it was, and what may lie behind it.
     #[error("{0}: a request to the NIC failed: {1}{2}")]
     Step(String, verbs::Failure, &'static str),
-    /// Nothing came.
     #[error("{what} did not come within {} s", timeout.as_secs())]
     Late {
         /// What was waited for.
         what: &'static str,
-        /// How long.
         timeout: Duration,
     },
     /// A port is not up.
@@ -65,15 +59,12 @@ pub enum StepError {
     Port {
         /// As in `mlx5_0:1`.
         port: String,
-        /// Its state.
         state: String,
     },
-    /// A port went down.
     #[error(
         "port {0} went down meanwhile: see its cable and the switch, and gdr doctor --only rdma.port"
     )]
     PortDown(String),
-    /// A NIC failed.
     #[error("{0} has failed: see the kernel's log")]
     CardFailed(String),
     /// A port has no GID at an index.

@@ -23,9 +23,7 @@ const UNTOUCHED: u8 = 0xa5;
 pub struct Wrong {
     /// Where the first is, in bytes from the start.
     pub at: u64,
-    /// What was sent.
     pub expected: u32,
-    /// What arrived.
     pub found: u32,
     /// How many words are wrong in all.
     pub words: u64,
@@ -50,7 +48,6 @@ impl fmt::Display for Wrong {
 pub struct Seeds(Cell<u64>);
 
 impl Seeds {
-    /// The next pattern.
     pub fn next(&self) -> Pattern {
         self.0.set(self.0.get() + 1);
         Pattern::new(self.0.get())

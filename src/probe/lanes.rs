@@ -14,7 +14,6 @@ const MOST_RUNS: u32 = 256;
 
 /// What a stream does over and over.
 pub struct Lane<'a> {
-    /// The stream.
     pub stream: &'a Stream,
     /// Puts one run of it in.
     pub work: Box<dyn Fn() -> Result<(), Error> + 'a>,
@@ -65,7 +64,6 @@ pub struct Timed {
 pub struct Runs {
     /// Before the clock starts.
     pub warm: u32,
-    /// While it runs.
     pub timed: u32,
 }
 
@@ -155,7 +153,6 @@ pub fn measure(
 /// Samples, in seconds for one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// Of each lane.
     pub each: Vec<Vec<f64>>,
     /// Of all of them together.
     pub all: Vec<f64>,

@@ -13,7 +13,6 @@ use crate::model::{Bdf, ProbedGpu};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// List the GPUs.
     List {
         /// So many simulated ones instead, where it is not 0.
         sim: u32,
@@ -31,9 +30,7 @@ pub enum Request {
     Copy(Box<copy::Task>),
     /// Copies between the host and one.
     Host(Box<host::Task>),
-    /// Copies between several.
     P2p(Box<p2p::Task>),
-    /// What NICs move.
     Rdma(Box<rdma::Task>),
     /// What one's streams do with a NIC's queues.
     Async(Box<asynchronous::Task>),
@@ -50,7 +47,6 @@ pub struct Target {
     pub subject: String,
     /// CUDA's number for it; none for a simulated one.
     pub ordinal: Option<u32>,
-    /// Its address.
     pub bdf: Option<Bdf>,
     /// The NUMA node it is on.
     pub home: Option<u32>,
@@ -59,7 +55,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// Opens it.
     pub fn open(&self) -> Result<Gpu, gpu::Error> {
         match self.ordinal {
             Some(ordinal) => Gpu::open(ordinal),

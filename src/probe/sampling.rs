@@ -33,7 +33,6 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins.
     pub fn new(budget: Budget) -> Self {
         Self {
             budget,
@@ -61,7 +60,6 @@ impl Sampler {
         true
     }
 
-    /// Adds a sample.
     pub fn push(&mut self, sample: f64) {
         self.samples.push(sample);
     }

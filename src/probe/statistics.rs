@@ -7,7 +7,6 @@ use crate::model::Bucket;
 /// The figures of a set of samples, in the samples' unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
-    /// The middle.
     pub median: f64,
     /// One sample in twenty is below.
     pub p5: f64,
@@ -17,7 +16,6 @@ pub struct Figures {
     pub p99: Option<f64>,
     /// One sample in a thousand is above; none below a thousand.
     pub p999: Option<f64>,
-    /// The largest.
     pub max: f64,
     /// How many there were.
     pub samples: usize,

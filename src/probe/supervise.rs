@@ -32,11 +32,8 @@ pub struct Scope {
 /// From the CPUs of which NUMA nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nodes {
-    /// Each.
     All,
-    /// The GPU's.
     Near,
-    /// This one.
     One(u32),
 }
 
@@ -47,11 +44,9 @@ pub struct Machine {
     pub host: Host,
     /// Its GPUs, as `gdr topo` numbers them.
     pub gpus: Vec<Place>,
-    /// Its NUMA nodes.
     pub nodes: Vec<NumaNode>,
     /// The ways from one GPU to another, as the topology and NVML have them.
     pub ways: BTreeMap<(Bdf, Bdf), Between>,
-    /// Its RDMA devices.
     pub nics: Vec<ProbedNic>,
 }
 
@@ -83,7 +78,6 @@ pub struct Place {
     pub name: String,
     /// What it is, where the machine says so.
     pub label: String,
-    /// Its address.
     pub bdf: Bdf,
     /// The NUMA node it is on.
     pub numa: Option<u32>,
@@ -91,7 +85,6 @@ pub struct Place {
     pub link: Option<u64>,
 }
 
-/// An RDMA device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbedNic {
     /// As in `mlx5_0`.
@@ -122,7 +115,6 @@ pub enum ProbeError {
     NoSuchGpu {
         /// What was asked for.
         wanted: String,
-        /// What there is.
         there: String,
     },
     /// No NUMA node has that number, or it has no CPU.
@@ -130,7 +122,6 @@ pub enum ProbeError {
     NoSuchNode {
         /// What was asked for.
         wanted: u32,
-        /// What there is.
         there: String,
     },
 }
@@ -185,7 +176,6 @@ pub fn blank(probe: &str, scope: &Scope, machine: &Machine) -> ProbeReport {
 
 /// Runs the children of a probe one after another, and gathers what they tell.
 pub struct Children<'a> {
-    /// Where it goes.
     pub report: &'a mut ProbeReport,
     /// What ends it early.
     pub interrupts: &'a Interrupts,

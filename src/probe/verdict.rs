@@ -21,7 +21,6 @@ pub struct Promise {
 pub struct Subject {
     /// The GPU, the pair or the port.
     pub subject: String,
-    /// What does it.
     pub backend: String,
     /// The NUMA node that the process is bound to.
     pub numa: Option<u32>,

@@ -65,7 +65,6 @@ impl Interrupts {
         Ok(Self(reading))
     }
 
-    /// Whether one came.
     pub fn asked(&self) -> bool {
         let mut waiting = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
         poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|count| count > 0)

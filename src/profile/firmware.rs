@@ -14,7 +14,6 @@ pub struct Minimum {
     pub version: String,
     /// What it is, to go into a sentence.
     pub about: String,
-    /// Who says so.
     pub source: String,
 }
 

@@ -29,7 +29,6 @@ pub const DEFAULT: &str = "rdma";
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Its name.
     pub name: String,
     /// What it is for: a title, a colon, and a sentence.
     pub about: String,
@@ -51,7 +50,6 @@ pub struct Profile {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Units {
-    /// Each GPU.
     #[default]
     Gpu,
     /// Each GPU with the NIC that is best for it.
@@ -79,7 +77,6 @@ pub enum ProfileError {
     Text {
         /// The profile's name or file.
         name: String,
-        /// What and where.
         what: String,
     },
     /// It asks something of a check that does not exist.
@@ -87,7 +84,6 @@ pub enum ProfileError {
     Check {
         /// The profile's name or file.
         name: String,
-        /// The id.
         id: String,
     },
     /// What it calls slow is no share.
@@ -95,9 +91,7 @@ pub enum ProfileError {
     Share {
         /// The profile's name or file.
         name: String,
-        /// Whose.
         key: &'static str,
-        /// What it says.
         share: f64,
     },
 }
@@ -155,7 +149,6 @@ pub struct Expectations {
 }
 
 impl Expectations {
-    /// Puts profiles together.
     pub fn of(profiles: &[Profile]) -> Self {
         Self {
             names: profiles

@@ -13,7 +13,6 @@ const FINDINGS: usize = 4;
 /// Where a text below a match begins.
 const INDENT: usize = 4;
 
-/// The report.
 pub fn table(report: &ExplainReport, style: Style) -> String {
     if !report.checks.is_empty() {
         let pages: Vec<String> = report

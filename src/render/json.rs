@@ -24,7 +24,6 @@ pub struct Document<
 > {
     /// `gdr.topo/1`.
     pub schema: &'static str,
-    /// The machine.
     pub host: Host,
     /// The rows: GPUs, NICs, NVMe controllers.
     pub devices: Devices,
@@ -46,7 +45,6 @@ pub struct Document<
 pub struct Omitted {
     /// The fields that are empty.
     pub fields: Vec<&'static str>,
-    /// Why.
     pub reason: String,
     /// The most rows of which all pairs are computed.
     pub max_rows: usize,
@@ -54,7 +52,6 @@ pub struct Omitted {
     pub max_paths: usize,
 }
 
-/// A row.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Device {
     /// As in `GPU0`.
@@ -67,7 +64,6 @@ pub struct Device {
     pub numa: Option<u32>,
     /// Product name, RDMA device or controller.
     pub label: String,
-    /// GPU UUID.
     pub uuid: Option<String>,
     /// CPUs near it, as a list of ranges.
     pub cpus: Option<String>,
@@ -85,10 +81,8 @@ pub struct Device {
     pub active: Option<bool>,
 }
 
-/// A match.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PairOut {
-    /// The row.
     pub device: String,
     /// The partner to use.
     pub partner: Option<String>,
@@ -96,7 +90,6 @@ pub struct PairOut {
     pub best: Vec<String>,
     /// good, likely_good, bad, unknown.
     pub verdict: Verdict,
-    /// Why.
     pub reason: String,
     /// What to move where.
     pub advice: Option<String>,
@@ -105,7 +98,6 @@ pub struct PairOut {
 /// A path with what ACS does to it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PathOut {
-    /// The path.
     #[serde(flatten)]
     pub path: Path,
     /// Ports whose ACS bits redirect or block it; null where that could not be read.
@@ -115,7 +107,6 @@ pub struct PathOut {
 /// A port whose ACS bits redirect or block.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RedirectOut {
-    /// The port.
     pub port: Bdf,
     /// The bits, by lspci's names.
     pub bits: Vec<String>,

@@ -24,7 +24,6 @@ use crate::topo::{Forest, Topology};
 /// How to print for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// With colour.
     pub color: bool,
     /// Columns of the terminal.
     pub width: usize,
@@ -36,11 +35,9 @@ pub struct View<'a> {
     pub facts: &'a Facts,
     /// The rows and their pairs.
     pub topology: &'a Topology<'a>,
-    /// The PCI forest.
     pub forest: &'a Forest<'a>,
     /// The name of a device by vendor and device id.
     pub name: &'a dyn Fn(&Ids) -> String,
-    /// How to print.
     pub style: Style,
     /// PCI classes where NVLinks would be shown.
     pub pci_only: bool,
@@ -51,7 +48,6 @@ pub struct View<'a> {
 pub enum Cell {
     /// A row with itself.
     Same,
-    /// That many NVLinks.
     NvLinks(u32),
     /// How the two meet over PCI.
     Class(PciClass),

@@ -8,7 +8,6 @@ use super::{Cell, Style, View};
 use crate::model::{Bdf, Fact, Kind, Match, PciClass, Row, Why};
 use crate::topo::{narrowest, redirects, verb};
 
-/// The whole page.
 pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     if view.topology.rows.is_empty() {
         return out.write_all(nothing(view).as_bytes());

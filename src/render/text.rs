@@ -20,9 +20,7 @@ pub enum Tone {
     Bad,
     /// Not known.
     Dim,
-    /// A heading.
     Strong,
-    /// NVLink.
     Special,
 }
 
@@ -56,7 +54,6 @@ impl Tone {
         }
     }
 
-    /// Of a verdict.
     pub fn of_verdict(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Good => Self::Good,
@@ -66,7 +63,6 @@ impl Tone {
         }
     }
 
-    /// Of an outcome.
     pub fn of_outcome(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Pass => Self::Good,

@@ -11,7 +11,6 @@ use super::forest::{Forest, Role};
 /// One port on the way of a pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
-    /// The port.
     pub port: Bdf,
     /// The bits that redirect or block, by lspci's names; empty where the port lets the pair through. Unknown where
     /// its configuration space could not be read that far.

@@ -8,11 +8,8 @@ use crate::model::{Bdf, Fact, Facts, PciClass, Place, Why};
 
 /// What of one end decides how it meets another.
 pub struct End<'a> {
-    /// Its PCI function.
     pub bdf: Option<Bdf>,
-    /// Where that is.
     pub place: Fact<&'a Place>,
-    /// Its NUMA node.
     pub numa: Fact<Option<u32>>,
 }
 

@@ -12,12 +12,10 @@ pub struct NvLinks(Fact<BTreeMap<Bdf, Fact<Ends>>>);
 struct Ends {
     /// Links to each other GPU.
     direct: BTreeMap<Bdf, u32>,
-    /// Links to NVSwitches.
     switched: u32,
 }
 
 impl NvLinks {
-    /// Counts them.
     pub fn new(facts: &Facts) -> Self {
         let nvml = match (&facts.nvml, facts.nvml()) {
             (_, Some(nvml)) => nvml,

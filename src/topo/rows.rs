@@ -2,7 +2,6 @@
 
 use crate::model::{Bdf, DriverGpu, Fact, Facts, IdList, Kind, PciDevice, RdmaDevice, Row, Why};
 
-/// Every row.
 pub fn rows(facts: &Facts) -> Vec<Row> {
     let gpus = managed_gpus(facts)
         .into_iter()

@@ -15,7 +15,6 @@ pub struct Topology<'a> {
     pub rows: Vec<Row>,
     /// For each GPU its NICs, and for each NIC its GPUs.
     pub matches: Vec<Match>,
-    /// The PCI forest.
     pub forest: Forest<'a>,
     pub(super) facts: &'a Facts,
     /// What decides over each row's pairs, in the order of the rows.

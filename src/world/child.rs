@@ -12,7 +12,6 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// The most a child may answer.
 const MOST: usize = 16 << 20;
 
-/// A running child.
 pub struct Running {
     child: Child,
     deadline: Instant,

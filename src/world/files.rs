@@ -172,7 +172,6 @@ impl FileError {
         }
     }
 
-    /// What was asked.
     pub fn asked(&self) -> Question {
         self.asked
     }
@@ -210,7 +209,6 @@ impl FileError {
         format!("{self}: {cause}")
     }
 
-    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }

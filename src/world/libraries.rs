@@ -46,7 +46,6 @@ enum Source {
 pub struct Answers(Arc<Mutex<RecordedLibraries>>);
 
 impl Answers {
-    /// All of them.
     pub fn take(&self) -> RecordedLibraries {
         std::mem::take(&mut self.lock())
     }

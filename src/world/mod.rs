@@ -34,11 +34,8 @@ use tree::Tree;
 
 /// A machine to look at.
 pub struct World {
-    /// Its files.
     pub files: Box<dyn Files>,
-    /// Its vendor libraries.
     pub libraries: Libraries,
-    /// Its command-line tools.
     pub tools: Tools,
     source: Source,
 }
@@ -80,7 +77,6 @@ impl World {
         })
     }
 
-    /// A recorded machine.
     pub fn snapshot(snapshot: Snapshot) -> Self {
         Self {
             files: Box::new(Replay::new(snapshot.files)),

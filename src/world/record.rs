@@ -13,7 +13,6 @@ use crate::model::{Fact, FileState, Hex, MOST_PATHS, Part, Question, Recorded};
 pub struct Log(Arc<Mutex<BTreeMap<String, Recorded>>>);
 
 impl Log {
-    /// Everything, by path.
     pub fn take(&self) -> BTreeMap<String, Recorded> {
         std::mem::take(&mut self.lock())
     }

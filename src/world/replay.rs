@@ -12,7 +12,6 @@ use crate::model::{Fact, Failure, FileState, Question, Recorded};
 pub struct Replay(Arc<BTreeMap<String, Recorded>>);
 
 impl Replay {
-    /// Files by path.
     pub fn new(files: BTreeMap<String, Recorded>) -> Self {
         Self(Arc::new(files))
     }

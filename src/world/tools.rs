@@ -31,7 +31,6 @@ enum Source {
 pub struct ToolAnswers(Arc<Mutex<BTreeMap<String, LibraryAnswer<ToolOutput>>>>);
 
 impl ToolAnswers {
-    /// All of them.
     pub fn take(&self) -> BTreeMap<String, LibraryAnswer<ToolOutput>> {
         // Each answer is written in one assignment: what a panic left is whole.
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))

@@ -30,7 +30,6 @@ enum How {
 }
 
 impl Tree {
-    /// The live machine.
     pub fn live() -> Result<Self, FileError> {
         Ok(Self {
             root: open_root(Path::new("/"))?,

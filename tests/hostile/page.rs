@@ -50,7 +50,6 @@ pub fn problem(page: &[u8], underlined: bool) -> Option<String> {
     forged.map(|line| format!("a line is forged: {line:?}"))
 }
 
-/// A page in colour without its colours.
 pub fn without_colour(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;

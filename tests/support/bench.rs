@@ -86,7 +86,6 @@ impl Bench {
             .collect()
     }
 
-    /// A run of gdr on it.
     pub fn gdr(&self, args: &[&str]) -> Run {
         Gdr::of(self.binary())
             .args(args)
@@ -129,7 +128,6 @@ impl Bench {
             .all(|outcome| ["pass", "info", "skip"].contains(&outcome.as_str()))
     }
 
-    /// A file's text.
     pub fn text(&self, path: &str) -> String {
         let path = self.root().join(path);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

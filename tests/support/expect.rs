@@ -42,7 +42,6 @@ pub struct Expect {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcsFinding {
-    /// The port's address.
     pub port: String,
     /// The bits to clear: "RR", "CR", "EC".
     pub bits: Vec<String>,

@@ -10,7 +10,6 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
-    /// The text as it is.
     Text(String),
     /// Lines, each of which gets its line feed.
     Lines(Vec<String>),
@@ -78,7 +77,6 @@ impl<'a> Root<'a> {
         self.put(path, format!("{text}\n"));
     }
 
-    /// Makes a directory.
     pub fn dir(&self, path: &str) {
         let full = self.inside(path);
         fs::create_dir_all(&full)

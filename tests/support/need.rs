@@ -16,11 +16,9 @@ pub enum Need {
     Gpu,
     /// The directory of recorded machines beside the repository.
     Shared,
-    /// lspci in PATH.
     Lspci,
     /// lstopo-no-graphics of hwloc 2 in PATH.
     Lstopo,
-    /// prlimit in PATH.
     Prlimit,
     /// python3 in PATH.
     Python,
@@ -30,13 +28,10 @@ pub enum Need {
     C,
     /// A C++ compiler, c++.
     Cxx,
-    /// nm and readelf.
     Binutils,
     /// The headers of libibverbs.
     VerbsHeaders,
-    /// Prometheus's promtool.
     Promtool,
-    /// Python's jsonschema.
     JsonSchema,
     /// modprobe and depmod of kmod.
     Kmod,
@@ -50,7 +45,6 @@ pub enum Need {
     Strace,
     /// systemctl, systemd-analyze and systemd-modules-load.
     Systemd,
-    /// udevadm.
     Udev,
     /// libibverbs and libmlx5.
     Mlx5,

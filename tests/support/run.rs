@@ -13,7 +13,6 @@ use tempfile::TempDir;
 pub struct Run {
     /// Standard output; a byte that is no UTF-8 is shown as U+FFFD.
     pub stdout: String,
-    /// Standard error, likewise.
     pub stderr: String,
     /// Exit code; -1 when a signal ended it.
     pub code: i32,
@@ -62,7 +61,6 @@ impl Gdr {
         Self { command }
     }
 
-    /// Adds arguments.
     pub fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         self.command.args(args);
         self
@@ -110,7 +108,6 @@ pub fn ended(run: &Run, code: i32) {
 /// place.
 pub struct SafeBinary {
     _dir: TempDir,
-    /// The copy.
     pub path: PathBuf,
 }
 

@@ -120,7 +120,6 @@ impl Side {
         line.trim_end().to_owned()
     }
 
-    /// The process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

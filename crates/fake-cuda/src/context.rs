@@ -38,7 +38,6 @@ pub fn handle(gpu: usize) -> usize {
     gpu + 1
 }
 
-/// The GPU of a context.
 pub fn gpu_of(context: usize) -> Result<usize, Return> {
     let gpu = context.checked_sub(1).filter(|gpu| *gpu < MACHINE.count());
     gpu.ok_or(INVALID_CONTEXT)
@@ -107,7 +106,6 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxPushCurrent_v2(context: usize) -> Return {
     answer("cuCtxPushCurrent_v2", || {
@@ -135,7 +133,6 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(out: *mut usize) -> Return {
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxSetCurrent(context: usize) -> Return {
     answer("cuCtxSetCurrent", || {
@@ -176,7 +173,6 @@ pub unsafe extern "C" fn cuCtxGetDevice(out: *mut Device) -> Return {
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxSynchronize() -> Return {
     answer_here("cuCtxSynchronize", |gpu| {
@@ -207,7 +203,6 @@ pub extern "C" fn cuCtxEnablePeerAccess(peer: usize, flags: u32) -> Return {
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxDisablePeerAccess(peer: usize) -> Return {
     answer_here("cuCtxDisablePeerAccess", |gpu| {

@@ -105,7 +105,6 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: usize) -> Return {
     answer_here("cuMemcpyDtoDAsync_v2", |gpu| {
@@ -155,7 +154,6 @@ fn fill(
     Ok(())
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usize) -> Return {
     answer_here("cuMemsetD8Async", |gpu| {
@@ -166,7 +164,6 @@ pub extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usiz
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD32Async(to: u64, value: u32, words: usize, stream: usize) -> Return {
     answer_here("cuMemsetD32Async", |gpu| {

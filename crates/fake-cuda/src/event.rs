@@ -16,7 +16,6 @@ struct Event {
     mark: Option<Arc<Mark>>,
 }
 
-/// By handle.
 static EVENTS: Mutex<BTreeMap<usize, Event>> = Mutex::new(BTreeMap::new());
 
 fn event_of(handle: usize) -> Result<Event, Return> {
@@ -74,7 +73,6 @@ pub unsafe extern "C" fn cuEventCreate(out: *mut usize, flags: u32) -> Return {
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventDestroy_v2(event: usize) -> Return {
     answer_here("cuEventDestroy_v2", |_| {
@@ -111,7 +109,6 @@ pub extern "C" fn cuEventQuery(event: usize) -> Return {
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventSynchronize(event: usize) -> Return {
     answer_here("cuEventSynchronize", |_| {

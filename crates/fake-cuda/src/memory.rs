@@ -45,7 +45,6 @@ pub struct Block {
 /// Those there are, by where they start.
 static BLOCKS: Mutex<BTreeMap<u64, Block>> = Mutex::new(BTreeMap::new());
 
-/// The block that an address is in.
 pub fn block_of(address: u64) -> Option<Block> {
     let blocks = held(&BLOCKS);
     let (start, block) = blocks.range(..=address).next_back()?;
@@ -127,7 +126,6 @@ pub unsafe extern "C" fn cuMemAlloc_v2(out: *mut u64, bytes: usize) -> Return {
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemFree_v2(address: u64) -> Return {
     answer_here("cuMemFree_v2", |_| {
@@ -170,7 +168,6 @@ pub unsafe extern "C" fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize, fla
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemFreeHost(memory: *mut c_void) -> Return {
     answer_here("cuMemFreeHost", |_| {
@@ -209,7 +206,6 @@ pub extern "C" fn cuMemHostRegister_v2(memory: *mut c_void, bytes: usize, flags:
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemHostUnregister(memory: *mut c_void) -> Return {
     answer_here("cuMemHostUnregister", |_| {

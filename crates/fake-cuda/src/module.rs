@@ -51,7 +51,6 @@ pub unsafe extern "C" fn cuModuleLoadData(out: *mut usize, image: *const c_void)
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuModuleUnload(module: usize) -> Return {
     answer_here("cuModuleUnload", |_| {

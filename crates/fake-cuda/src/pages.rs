@@ -16,7 +16,6 @@ pub struct Pages {
     bytes: usize,
     /// What was mapped for them: more, to find a start in.
     mapped: (*mut c_void, usize),
-    /// Of a GPU's.
     file: Option<File>,
 }
 
@@ -26,7 +25,6 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// The host's.
     pub fn of_host(bytes: usize) -> Option<Self> {
         let bytes = bytes.checked_next_multiple_of(ALIGNMENT)?;
         let room = bytes.checked_add(ALIGNMENT)?;
@@ -50,7 +48,6 @@ impl Pages {
         })
     }
 
-    /// A GPU's.
     pub fn of_gpu(gpu: usize, bytes: usize) -> Option<Self> {
         let mut pages = Self::of_host(bytes)?;
         let file = memfd_create(format!("fake-cuda-gpu{gpu}"), MemfdFlags::CLOEXEC).ok()?;
@@ -65,7 +62,6 @@ impl Pages {
         Some(pages)
     }
 
-    /// Where they begin.
     pub fn address(&self) -> u64 {
         self.start.expose_provenance() as u64
     }

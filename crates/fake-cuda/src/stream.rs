@@ -44,7 +44,6 @@ impl Mark {
 pub type Body = Box<dyn FnOnce() -> Result<(), Return> + Send>;
 
 pub enum Work {
-    /// Over soon.
     Now(Body),
     /// Perhaps not before somebody else has done something.
     Waiting(Body),
@@ -156,7 +155,6 @@ impl Stream {
     }
 }
 
-/// By handle.
 static STREAMS: Mutex<BTreeMap<usize, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 /// The streams that each context has anyway, by GPU.
 static DEFAULTS: Mutex<BTreeMap<usize, Arc<Stream>>> = Mutex::new(BTreeMap::new());
@@ -218,7 +216,6 @@ pub extern "C" fn cuStreamDestroy_v2(stream: usize) -> Return {
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamSynchronize(stream: usize) -> Return {
     answer_here("cuStreamSynchronize", |gpu| {
@@ -228,7 +225,6 @@ pub extern "C" fn cuStreamSynchronize(stream: usize) -> Return {
     })
 }
 
-/// cuda.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamQuery(stream: usize) -> Return {
     answer_here("cuStreamQuery", |gpu| {

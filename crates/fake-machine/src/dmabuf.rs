@@ -14,9 +14,7 @@ const FIRST: u32 = 31;
 /// A part of a file, in whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Where it begins.
     pub start: u64,
-    /// Its bytes.
     pub bytes: u64,
 }
 

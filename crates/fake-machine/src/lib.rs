@@ -31,7 +31,6 @@ pub struct Machine {
 /// How a call is to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// What it returns.
     pub code: u32,
     /// Whether this is what later calls are to return, too.
     pub sticky: bool,

@@ -26,7 +26,6 @@ pub mod uverbs;
 /// Which driver's functions the library has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
-    /// All of them.
     Current,
     /// An old driver: the newer symbols are missing, `nvmlDeviceGetP2PStatus` among them. No real version lacks just these.
     Old,

@@ -22,7 +22,6 @@ pub extern "C" fn nvmlInitWithFlags(_flags: c_uint) -> Return {
     })
 }
 
-/// nvml.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlShutdown() -> Return {
     answer("nvmlShutdown", || Ok(()))

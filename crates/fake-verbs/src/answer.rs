@@ -8,7 +8,6 @@ use std::ptr::null_mut;
 
 use crate::machine::MACHINE;
 
-/// An error number.
 pub type Errno = c_int;
 
 /// Writes a line to the file that the machine names for keys, if it does.

@@ -10,7 +10,6 @@ pub struct Segment {
     pub is_device_memory: bool,
 }
 
-/// What arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
     Bytes,

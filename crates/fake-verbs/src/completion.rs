@@ -12,7 +12,6 @@ use crate::world::{
     world,
 };
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     made("ibv_create_comp_channel", || {
@@ -36,7 +35,6 @@ pub extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv
     })
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     status("ibv_destroy_comp_channel", || {
@@ -57,7 +55,6 @@ pub extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_
     })
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_create_cq(
     context: *mut ibv_context,
@@ -190,7 +187,6 @@ pub unsafe extern "C" fn ibv_get_cq_event(
     })
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     told("ibv_ack_cq_events", (), || {

@@ -17,7 +17,6 @@ static DEVICES: LazyLock<Vec<Shared<ibv_device>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A device's name.
 pub fn name(index: usize) -> String {
     let name = device(index)["name"].as_str();
     name.map_or_else(|| format!("fake_{index}"), str::to_owned)
@@ -94,7 +93,6 @@ pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     });
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
     made("ibv_get_device_name", || {
@@ -104,7 +102,6 @@ pub extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char 
     })
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     count("ibv_get_device_index", || {
@@ -114,7 +111,6 @@ pub extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     })
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 {
     told(
@@ -124,7 +120,6 @@ pub extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 {
     )
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     made("ibv_open_device", || {

@@ -67,12 +67,10 @@ pub struct Gid {
     pub ifindex: u32,
 }
 
-/// The section.
 pub fn verbs() -> &'static Value {
     &MACHINE["verbs"]
 }
 
-/// A device's object.
 pub fn device(device: usize) -> &'static Value {
     &verbs()["devices"][device]
 }
@@ -123,7 +121,6 @@ pub fn limit<T: TryFrom<u64>>(device: usize, key: &str, default: T) -> T {
     value.unwrap_or(default)
 }
 
-/// A device's GUID.
 pub fn guid(device: usize) -> u64 {
     let text = self::device(device)["guid"].as_str().unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
@@ -135,7 +132,6 @@ pub fn is_ethernet(device: usize, port: u8) -> bool {
     of_port(device, port, "link_layer") == "ethernet"
 }
 
-/// A port's LID.
 pub fn lid(device: usize, port: u8) -> u16 {
     let place = all_ports().position(|at| at == (device, port)).unwrap_or(0);
     let default = match is_ethernet(device, port) {

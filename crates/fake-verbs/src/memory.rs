@@ -21,7 +21,6 @@ const ZERO_BASED: u32 = ibv_access_flags::IBV_ACCESS_ZERO_BASED.0;
 /// On-demand paging and huge pages are not among them.
 const KNOWN: u32 = 0x3f | IBV_ACCESS_OPTIONAL_RANGE;
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     made("ibv_alloc_pd", || {
@@ -48,7 +47,6 @@ pub extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
     })
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     status("ibv_dealloc_pd", || {
@@ -72,7 +70,6 @@ pub extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     })
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_reg_mr(
     pd: *mut ibv_pd,
@@ -86,7 +83,6 @@ pub extern "C" fn ibv_reg_mr(
     })
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_reg_mr_iova2(
     pd: *mut ibv_pd,
@@ -173,7 +169,6 @@ fn allow(device: usize, bytes: usize, access: u32) -> Result<(), Errno> {
     }
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     status("ibv_dereg_mr", || {

@@ -39,7 +39,6 @@ pub fn mtu_number(bytes: u32) -> ibv_mtu {
     (bytes.max(256).ilog2() - 7).min(5)
 }
 
-/// The largest message.
 pub fn longest(device: usize, port: u8) -> u32 {
     port_number(device, port, "max_msg_sz", 1 << 30)
 }

@@ -53,7 +53,6 @@ pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, to: *mut ibv_ah_attr) ->
     })
 }
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_destroy_ah(handle: *mut Address) -> c_int {
     status("ibv_destroy_ah", || {

@@ -32,7 +32,6 @@ const WORDS: [&CStr; 24] = [
     c"TM software rendezvous",
 ];
 
-/// verbs.h's function.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_wc_status_str(status: u32) -> *const c_char {
     let words = told("ibv_wc_status_str", c"unknown", || {

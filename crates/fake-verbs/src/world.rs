@@ -116,7 +116,6 @@ pub struct Domain {
     pub device: usize,
 }
 
-/// Registered memory.
 pub struct Region {
     pub raw: Shared<ibv_mr>,
     pub domain: usize,
@@ -132,7 +131,6 @@ pub struct Region {
     pub is_device_memory: bool,
     /// What counts against `memlock`.
     pub locked: u64,
-    /// Of a dma-buf.
     pub _mapping: Option<Mapping>,
 }
 
@@ -165,7 +163,6 @@ pub enum Armed {
     Solicited,
 }
 
-/// A completion queue.
 pub struct Queue {
     pub raw: Shared<ibv_cq>,
     pub context: usize,
@@ -193,7 +190,6 @@ pub struct Receive {
     pub through: u64,
 }
 
-/// A queue pair.
 pub struct Pair {
     pub raw: Shared<ibv_qp>,
     pub context: usize,
@@ -218,7 +214,6 @@ pub struct Pair {
     pub unacknowledged: u32,
 }
 
-/// An address handle.
 pub struct Handle {
     pub _raw: Shared<Address>,
     pub domain: usize,
@@ -231,7 +226,6 @@ pub struct PortState {
     pub is_down: bool,
 }
 
-/// The tables.
 pub struct World {
     pub contexts: BTreeMap<usize, Context>,
     pub domains: BTreeMap<usize, Domain>,

@@ -52,7 +52,6 @@ pub struct PinBuffer {
     pub token: u64,
     /// Zero.
     pub address_space: u32,
-    /// Padding.
     pub padding: u32,
     /// Out: the handle; 0 is one.
     pub handle: u64,
@@ -68,7 +67,6 @@ pub struct PinBufferV2 {
     pub size: u64,
     /// Zero or [`PIN_FORCE_PCIE`].
     pub flags: u32,
-    /// Padding.
     pub padding: u32,
     /// Out: the handle.
     pub handle: u64,
@@ -78,7 +76,6 @@ pub struct PinBufferV2 {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Unpin {
-    /// The handle.
     pub handle: u64,
 }
 
@@ -86,11 +83,9 @@ pub struct Unpin {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct CallbackFlag {
-    /// In: the handle.
     pub handle: u64,
     /// Out: 1 once the memory was freed under the pin.
     pub flag: u32,
-    /// Padding.
     pub padding: u32,
 }
 
@@ -98,7 +93,6 @@ pub struct CallbackFlag {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Information {
-    /// In: the handle.
     pub handle: u64,
     /// Out: device address of the first pinned page.
     pub va: u64,
@@ -120,7 +114,6 @@ pub struct Information {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct InformationV2 {
-    /// In: the handle.
     pub handle: u64,
     /// Out: device address of the first pinned page.
     pub va: u64,
@@ -134,7 +127,6 @@ pub struct InformationV2 {
     pub cycles: u64,
     /// Out: 0 not mapped, 1 write-combined, 2 cached, 3 device.
     pub mapping_type: u32,
-    /// Padding.
     pub padding: u32,
 }
 
@@ -152,11 +144,9 @@ pub struct Attribute {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct RequestMappingType {
-    /// The handle.
     pub handle: u64,
     /// What the next mmap shall be, in the numbers of [`InformationV2::mapping_type`].
     pub mapping_type: u32,
-    /// Padding.
     pub padding: u32,
 }
 

@@ -141,7 +141,6 @@ impl Allocator {
         Ok(handle)
     }
 
-    /// Ends a handle.
     pub(crate) fn give_back(&mut self, handle: u64) {
         if let Some(slot) = slot(handle) {
             slot.handle.store(0, Ordering::Release);

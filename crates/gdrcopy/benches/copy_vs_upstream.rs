@@ -96,6 +96,7 @@ fn measure(
         most,
         || unsafe { copier.to_device(at, host.next(size), size) },
         peer.map(|peer| {
+            // SAFETY: as above.
             move || unsafe { (peer.to)(peer.handle, at.cast(), host.next(size).cast(), size) }
         }),
     );
@@ -104,6 +105,7 @@ fn measure(
         most,
         || unsafe { copier.from_device(host.next(size), at, size) },
         peer.map(|peer| {
+            // SAFETY: as above.
             move || unsafe { (peer.from)(peer.handle, host.next(size).cast(), at.cast(), size) }
         }),
     );

@@ -46,7 +46,6 @@ pub const TAG_WRITE_MEMORY: u32 = 4;
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct WaitValue32 {
-    /// The word.
     pub ptr: *mut u32,
     /// What it is compared with.
     pub value: u32,
@@ -60,9 +59,7 @@ pub struct WaitValue32 {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct WriteValue32 {
-    /// The word.
     pub ptr: *mut u32,
-    /// What is written.
     pub value: u32,
     /// `gds_memory_type_t | gds_write_flags_t`.
     pub flags: c_int,
@@ -72,7 +69,6 @@ pub struct WriteValue32 {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct WriteMemory {
-    /// Where.
     pub dest: *mut u8,
     /// What, in host memory.
     pub src: *const u8,
@@ -102,7 +98,6 @@ pub union What {
 pub struct Descriptor {
     /// A `gds_tag_t`: which member of the union is meant.
     pub tag: u32,
-    /// The rest.
     pub what: What,
 }
 

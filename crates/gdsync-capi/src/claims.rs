@@ -24,7 +24,6 @@ struct Given {
     position: usize,
     pair: Arc<Pair>,
     meaning: Meaning,
-    /// Of a wait.
     wait: Option<Wait>,
 }
 

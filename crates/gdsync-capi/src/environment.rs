@@ -44,7 +44,6 @@ pub(crate) enum Hca {
     Mlx5,
 }
 
-/// This process's.
 pub(crate) fn environment() -> &'static Environment {
     static ENVIRONMENT: SetOnce<Environment> = SetOnce::new();
     ENVIRONMENT.get_or_set(|| {

@@ -13,11 +13,9 @@ use crate::abi;
 use crate::call_error::CallError;
 use crate::registry::{self, Lookup};
 
-/// What there is.
 struct Table {
     /// Opened for the first GPU memory; it touches no CUDA.
     gdr: Option<Gdr>,
-    /// By device address.
     gpu: BTreeMap<u64, GpuMemory>,
     /// By host address, the bytes.
     host: BTreeMap<usize, usize>,

@@ -114,7 +114,6 @@ struct Waiting {
 /// What was done with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Given {
-    /// Nothing yet.
     No,
     /// It was given to a stream, or the CPU does it.
     Posted,

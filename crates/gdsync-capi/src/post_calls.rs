@@ -161,7 +161,6 @@ fn no_flags(flags: c_int) -> Result<(), CallError> {
     }
 }
 
-/// For a stream.
 struct ForGpu(Lookup);
 
 impl Finds<DevicePtr> for ForGpu {
@@ -185,7 +184,6 @@ impl Finds<DevicePtr> for ForGpu {
     }
 }
 
-/// For the CPU.
 struct ForCpu;
 
 impl Finds<Place> for ForCpu {

@@ -14,6 +14,7 @@
 //! hca → queue → wire, place; descriptor → place. Nothing points back, and no layout is written down twice: the software HCA
 //! reads with the same `wire` that queues write with, and `wire` is compared with rdma-core's own provider, byte for byte.
 
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod cpu;

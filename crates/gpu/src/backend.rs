@@ -31,7 +31,6 @@ pub(crate) unsafe trait Backend: Send + Sync + fmt::Debug {
     fn can_access(&self, other: Peer) -> Result<bool, Error>;
     /// Lets this GPU reach that one's memory; false if somebody else in the process has done so already.
     fn enable_access(&self, other: Peer) -> Result<bool, Error>;
-    /// Takes that back.
     fn disable_access(&self, other: Peer);
 
     fn allocate(&self, kind: Allocation, bytes: usize) -> Result<Block, Error>;

@@ -9,6 +9,7 @@
 //! [`Device::attribute`] and [`survey()`] ask without a context. [`mod@pointer`] asks about memory that others allocated, and
 //! [`mod@foreign`] works in the streams and the context that a program made itself.
 
+#![warn(missing_docs)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 mod address;

@@ -54,7 +54,6 @@ pub type DeallocTd = unsafe extern "C" fn(domain: *mut ibv_td) -> c_int;
 /// Two halves of a GID.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs)] // By the manual pages of libibverbs.
 pub struct ibv_gid_global {
     pub subnet_prefix: __be64,
     pub interface_id: __be64,
@@ -250,7 +249,6 @@ records! {
         phys_port_cnt: u8,
     }
 
-    /// A port.
     "struct ibv_port_attr" struct ibv_port_attr {
         state: ibv_port_state::Type,
         max_mtu: ibv_mtu,
@@ -278,7 +276,6 @@ records! {
 }
 
 constants! {
-    /// The state of a port.
     values ibv_port_state {
         IBV_PORT_NOP = 0,
         IBV_PORT_DOWN = 1,

@@ -7,7 +7,6 @@ use crate::{ibv_cq, ibv_qp, ibv_srq};
 /// What an event is about; which member holds it follows from the event's type.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)] // By the manual pages of libibverbs.
 pub union ibv_async_element {
     pub cq: *mut ibv_cq,
     pub qp: *mut ibv_qp,
@@ -16,7 +15,6 @@ pub union ibv_async_element {
 }
 
 records! {
-    /// An event.
     "struct ibv_async_event" struct ibv_async_event {
         element: ibv_async_element,
         event_type: ibv_event_type::Type,

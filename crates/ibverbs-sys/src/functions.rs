@@ -112,13 +112,11 @@ functions! { {
     fn ibv_get_device_index(device: *mut ibv_device) -> c_int = minus_one();
     /// A device's GUID in network byte order; 0 where it cannot be had.
     fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 = { not_implemented(); 0 };
-    /// Opens a device.
     fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context = null();
     /// Closes it.
     fn ibv_close_device(context: *mut ibv_context) -> c_int = minus_one();
     /// What a device holds.
     fn ibv_query_device(context: *mut ibv_context, attributes: *mut ibv_device_attr) -> c_int = not_implemented();
-    /// A GID of a port.
     fn ibv_query_gid(context: *mut ibv_context, port: u8, index: c_int, gid: *mut ibv_gid) -> c_int = minus_one();
     /// A partition key of a port.
     fn ibv_query_pkey(context: *mut ibv_context, port: u8, index: c_int, key: *mut __be16) -> c_int = minus_one();

@@ -8,7 +8,6 @@ pub struct Record {
     pub name: &'static str,
     /// Its size in bytes.
     pub size: usize,
-    /// Its fields.
     pub fields: &'static [Field],
 }
 
@@ -23,12 +22,10 @@ pub struct Field {
     pub size: usize,
 }
 
-/// A constant.
 #[derive(Debug, Clone, Copy)]
 pub struct Constant {
     /// Its name in C.
     pub name: &'static str,
-    /// Its value.
     pub value: u32,
 }
 

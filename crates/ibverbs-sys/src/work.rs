@@ -56,7 +56,6 @@ records! {
 /// A value that goes with a request: immediate data in network byte order, or the rkey to invalidate.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-#[allow(missing_docs)] // By the manual pages of libibverbs.
 pub struct ibv_send_wr_value {
     pub imm_data: u32,
 }
@@ -64,7 +63,6 @@ pub struct ibv_send_wr_value {
 /// The target of an RDMA read or write.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-#[allow(missing_docs)] // By the manual pages of libibverbs.
 pub struct ibv_send_wr_rdma {
     pub remote_addr: u64,
     pub rkey: u32,
@@ -73,7 +71,6 @@ pub struct ibv_send_wr_rdma {
 /// The target of an atomic operation.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-#[allow(missing_docs)] // By the manual pages of libibverbs.
 pub struct ibv_send_wr_atomic {
     pub remote_addr: u64,
     pub compare_add: u64,
@@ -84,7 +81,6 @@ pub struct ibv_send_wr_atomic {
 /// The target of a datagram.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)] // By the manual pages of libibverbs.
 pub struct ibv_send_wr_datagram {
     pub ah: *mut ibv_ah,
     pub remote_qpn: u32,
@@ -94,7 +90,6 @@ pub struct ibv_send_wr_datagram {
 /// Where a request goes.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)] // By the manual pages of libibverbs.
 pub union ibv_send_wr_target {
     pub rdma: ibv_send_wr_rdma,
     pub atomic: ibv_send_wr_atomic,
@@ -104,7 +99,6 @@ pub union ibv_send_wr_target {
 /// The shared receive queue that a request is for.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-#[allow(missing_docs)] // By the manual pages of libibverbs.
 pub struct ibv_send_wr_shared {
     pub remote_srqn: u32,
 }
@@ -112,7 +106,6 @@ pub struct ibv_send_wr_shared {
 /// A window to bind.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)] // By the manual pages of libibverbs.
 pub struct ibv_send_wr_bind {
     pub mw: *mut ibv_mw,
     pub rkey: u32,
@@ -122,7 +115,6 @@ pub struct ibv_send_wr_bind {
 /// A packet to cut up.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)] // By the manual pages of libibverbs.
 pub struct ibv_send_wr_tso {
     pub hdr: *mut c_void,
     pub hdr_sz: u16,
@@ -132,7 +124,6 @@ pub struct ibv_send_wr_tso {
 /// What only some requests have.
 #[repr(C)]
 #[derive(Clone, Copy)]
-#[allow(missing_docs)] // By the manual pages of libibverbs.
 pub union ibv_send_wr_extra {
     pub bind_mw: ibv_send_wr_bind,
     pub tso: ibv_send_wr_tso,

@@ -251,8 +251,8 @@ mod tests {
             unsafe { libc::_exit(i32::from(Process::current() != mine)) };
         }
         let mut status = 0;
-        // SAFETY: `status` lives through the call.
         assert_eq!(
+            // SAFETY: `status` lives through the call.
             unsafe { libc::waitpid(child as i32, &raw mut status, 0) },
             child as i32
         );

@@ -33,7 +33,6 @@ impl<T> PerProcess<T> {
         Self { value, make }
     }
 
-    /// This process's value.
     #[inline]
     pub fn get(&self) -> &T {
         let process = Process::current();

@@ -16,9 +16,7 @@ use verbs::{
 
 /// A completion that is not there after this long never comes.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Of each side.
 const BYTES: usize = 1 << 20;
-/// Of datagrams.
 const QKEY: u32 = 0x1111_1111;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -147,7 +145,6 @@ struct Way {
     behaviour: Behaviour,
 }
 
-/// A side's memory.
 struct Side {
     buffer: Buffer,
     region: MemoryRegion,

@@ -302,7 +302,6 @@ impl<D> CompletionQueue<D> {
         self.0.raw.as_ptr()
     }
 
-    /// The device.
     pub(crate) fn context(&self) -> &Context {
         &self.0.context
     }

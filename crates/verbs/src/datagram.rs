@@ -56,7 +56,6 @@ impl Datagram {
         self.qkey
     }
 
-    /// The domain it is in.
     pub(crate) fn domain(&self) -> &ProtectionDomain {
         &self.domain
     }

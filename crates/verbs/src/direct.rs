@@ -280,7 +280,6 @@ impl Context {
     }
 }
 
-/// What keeps memory.
 type Keep = Arc<dyn std::any::Any + Send + Sync>;
 
 /// Memory of the provider's, which is there while its object is.

@@ -13,6 +13,7 @@
 //! Unsafe code is confined to calls of the library. A handle owns what it was made from, so nothing is used after it was
 //! given back.
 
+#![warn(missing_docs)]
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 mod address_vector;

@@ -65,7 +65,6 @@ impl Library {
     }
 }
 
-/// Builds and installs.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if !args.prefix.is_absolute() {
         bail!("--prefix {} is not an absolute path", args.prefix.display());

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// gdr's workshop.
 #[derive(Parser)]
 #[command(name = "cargo xtask")]
 struct Cli {

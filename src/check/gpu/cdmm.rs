@@ -8,7 +8,6 @@ const OPTION: &str = "CoherentGPUMemoryMode";
 const OLDER: &str = "EnableUserNUMAManagement";
 const PARAMS: &str = "/proc/driver/nvidia/params";
 
-/// Each coherent GPU.
 pub fn cdmm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each(ctx, |device| judge(ctx, device))
 }

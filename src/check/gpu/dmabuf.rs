@@ -6,7 +6,6 @@ use crate::check::version::{self, Flavour, Generation};
 use crate::check::{Ctx, Judgement, words};
 use crate::model::{DmaBufTrial, Fact, MappingOutcome, PciDevice, Why};
 
-/// Each GPU.
 pub fn dmabuf(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each(ctx, |device| judge(ctx, device))
 }

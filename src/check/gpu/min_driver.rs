@@ -14,7 +14,6 @@ mod oldest {
     pub const OPEN: (u32, u32) = (515, 0);
     /// gdrdrv, says gdrcopy's README (x86 and Arm).
     pub const GDRDRV: (u32, u32) = (331, 14);
-    /// gdrdrv on POWER.
     pub const GDRDRV_POWER: (u32, u32) = (418, 40);
     /// Stream memory operations and peer mappings of a NIC's registers, says libgdsync's README.
     pub const ASYNC: (u32, u32) = (361, 0);

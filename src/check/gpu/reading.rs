@@ -7,7 +7,6 @@ use crate::model::{
     Bdf, Cuda, CudaGpu, CudaOutcome, Fact, Nvml, NvmlGpu, NvmlOutcome, PciDevice, Why,
 };
 
-/// CUDA's library.
 pub const CUDA: &str = "libcuda.so.1";
 
 /// A judgement on each GPU that is this machine's own: those handed to virtual machines are left out. GPUs that are as
@@ -63,7 +62,6 @@ impl Gap {
     }
 }
 
-/// NVML's reading.
 pub fn nvml<'a>(ctx: &Ctx<'a>) -> Result<&'a Nvml, Gap> {
     let gap = |why, said: &str, needs: &str| Gap {
         why,
@@ -103,7 +101,6 @@ pub fn nvml_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a NvmlGpu, Gap> {
         })
 }
 
-/// CUDA's reading.
 pub fn cuda<'a>(ctx: &Ctx<'a>) -> Result<&'a Cuda, Gap> {
     let gap = |why, said: &str, needs: &str| Gap {
         why,

@@ -11,7 +11,6 @@ pub const CLIENTS: &str = "/sys/kernel/mm/memory_peers";
 
 /// A memory path, and the facts that say so.
 pub enum PathState {
-    /// It should carry.
     Open(String),
     /// It does not, and why.
     Closed(String),

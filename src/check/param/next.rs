@@ -56,7 +56,6 @@ fn in_a_container(ctx: &Ctx<'_>, subject: &str) -> Option<Judgement> {
 pub struct Value<'a> {
     /// As it is written, quotes taken off.
     pub text: String,
-    /// Where.
     pub from: &'a Directive,
 }
 

@@ -21,7 +21,6 @@ pub enum PeerMapping {
 }
 
 impl PeerMapping {
-    /// Of a GPU.
     pub fn of(ctx: &Ctx<'_>, gpu: Bdf) -> Self {
         if let Some(params) = ctx.facts.driver.params.present() {
             let text = |name: &str| params.get(name).map_or("", String::as_str);

@@ -63,9 +63,7 @@ pub fn small_reads(ctx: &Ctx<'_>) -> Vec<Bdf> {
 /// What was seen of each device with the ports above it.
 #[derive(Default)]
 struct Looked<'a> {
-    /// What is wrong.
     short: Vec<Judgement>,
-    /// Those that fit.
     good: Vec<Good<'a>>,
     /// Those that could not be read.
     unknown: Vec<(Bdf, Why)>,

@@ -18,7 +18,6 @@ const BOTH: [&str; 6] = [
     "mlx5_ib",
 ];
 
-/// The loaded modules.
 pub fn mixed_stack(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.kernel.modules, "machine", MODULES) {
         return vec![unknown];

@@ -27,9 +27,7 @@ pub fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 /// A NIC whose firmware is to be told.
 pub struct Untold<'a> {
-    /// The NIC.
     pub nic: &'a RdmaDevice,
-    /// Its address.
     pub bdf: Bdf,
     /// The setting as it is; none where it could not be asked.
     pub setting: Option<&'a FirmwareSetting>,

@@ -7,7 +7,6 @@ use crate::model::{Fact, RdmaDevice, Why};
 /// The setting of the firmware.
 pub const SETTING: &str = "PCI_WR_ORDERING";
 
-/// Each NIC.
 pub fn write_ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each_nic(ctx, |nic| vec![judge(ctx, nic)])
 }

@@ -91,7 +91,6 @@ pub fn gpu(address: &str) -> PciDevice {
     )
 }
 
-/// A root port.
 pub fn root_port(address: &str) -> PciDevice {
     device(address, &[], (0x8086, 0x352a, 0x06_0400), "pcieport")
 }
@@ -208,7 +207,6 @@ pub fn two_gpus(second: &str) -> Facts {
     facts
 }
 
-/// The machine.
 pub fn machine() -> Facts {
     let [root, up, gpu_port, nic_port] = BRIDGES;
     let bridge = |address, bridges: &[&str]| {

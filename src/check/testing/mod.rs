@@ -48,7 +48,6 @@ pub fn only(id: &str, facts: &Facts) -> Finding {
     found.remove(0)
 }
 
-/// Changing a machine.
 pub trait Edit {
     fn devices_mut(&mut self) -> &mut Vec<PciDevice>;
     fn device_mut(&mut self, bdf: &str) -> &mut PciDevice;

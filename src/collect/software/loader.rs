@@ -35,11 +35,9 @@ const BROUGHT: [(&str, &str, &str); 2] = [
     ("libucp.so.0", "libucx/lib", "libucx_cu"),
 ];
 
-/// One library found.
 pub struct Place {
     /// The name asked for.
     pub name: String,
-    /// Where it is.
     pub path: PathBuf,
     /// How it was found.
     pub found: Found,

@@ -48,7 +48,6 @@ const MPICH: [&str; 4] = ["MV2_USE_CUDA", "MVAPICH2", "yaksuri_cuda", "I_MPI_OFF
 /// In Open MPI's libraries where its components are not files of their own.
 const OPEN_MPI: [&str; 2] = ["mca_accelerator_cuda_component", "mca_btl_smcuda_component"];
 
-/// What is installed.
 pub fn software(
     world: &World,
     environment: &Fact<BTreeMap<String, String>>,

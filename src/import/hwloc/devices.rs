@@ -6,7 +6,6 @@ use super::place::Tree;
 use super::xml::{Document, Object, ObjectKind, Version};
 use crate::model::{Bdf, DriverGpu, Fact, Ids, PciDevice, RdmaDevice, RdmaPort, Why};
 
-/// An OS device.
 struct Os<'a> {
     name: &'a str,
     number: Option<u64>,
@@ -45,7 +44,6 @@ impl<'a> OsDevices<'a> {
         }
     }
 
-    /// The RDMA devices.
     pub fn rdma(&self, pci: &[PciDevice]) -> Fact<Vec<RdmaDevice>> {
         let gpus = pci
             .iter()

@@ -93,7 +93,6 @@ pub struct Locality {
     /// It is the whole machine.
     pub whole: bool,
     pub cpus: Option<IdList>,
-    /// Its NUMA nodes.
     pub nodes: Option<IdList>,
     /// Those and the ones that its processes may not use.
     pub all_nodes: Option<IdList>,
@@ -123,7 +122,6 @@ pub fn is_one(bytes: &[u8]) -> bool {
     }
 }
 
-/// Reads a document.
 pub fn read(bytes: &[u8]) -> Result<Document, ImportError> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         malformed(
@@ -166,7 +164,6 @@ enum Open {
     Part(Part),
     /// An object of the list.
     Object(usize),
-    /// Anything else.
     Other,
 }
 

@@ -24,7 +24,6 @@ pub(super) struct Seen {
     pub attributes: Attributes,
 }
 
-/// Functions by address.
 pub(super) type Functions = BTreeMap<Bdf, Seen>;
 
 /// Settles what the functions of one run say of each other.

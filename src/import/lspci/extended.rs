@@ -36,7 +36,6 @@ pub(super) fn acs(offset: u16, lines: &[Line<'_>]) -> Option<Acs> {
     })
 }
 
-/// Address Translation Services.
 pub(super) fn ats(offset: u16, lines: &[Line<'_>]) -> Option<Ats> {
     let control = register(lines, "ATSCtl")?;
     let depth = register(lines, "ATSCap")?.hex("Invalidate Queue Depth: ")?;
@@ -176,7 +175,6 @@ fn vf_bar(text: &str) -> Option<Bar> {
     })
 }
 
-/// Resizable BAR: one line for each.
 pub(super) fn resizable_bar(lines: &[Line<'_>]) -> Option<Vec<ResizableBar>> {
     let bars: Vec<ResizableBar> = lines
         .iter()

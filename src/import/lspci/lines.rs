@@ -5,7 +5,6 @@ use std::borrow::Cow;
 /// More of a line than this says nothing of a PCI function.
 const LONGEST: usize = 4096;
 
-/// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     /// Its number in the file, from 1.

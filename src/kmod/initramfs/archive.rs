@@ -17,7 +17,6 @@ pub(super) enum Kind {
     Other,
 }
 
-/// An entry's head.
 #[derive(Debug)]
 pub(super) struct Entry {
     /// Its path without a leading slash or `./`.
@@ -58,7 +57,6 @@ pub(super) fn read(stream: &mut dyn Read, first: [u8; 6], seen: &mut dyn Seen) -
 pub(super) trait Seen {
     /// Whether an entry's content is wanted; it is then held whole.
     fn wants(&mut self, entry: &Entry) -> bool;
-    /// Its content.
     fn take(&mut self, entry: &Entry, content: Vec<u8>);
     /// So many bytes more were passed; an error where it is enough.
     fn goes_on(&mut self, bytes: u64) -> io::Result<()>;

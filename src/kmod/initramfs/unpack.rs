@@ -43,7 +43,6 @@ impl Packing {
         }
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -145,7 +144,6 @@ impl Read for Gzip<'_, '_> {
     }
 }
 
-/// An xz stream.
 struct Xz<'i, 's> {
     input: &'i mut Input<'s>,
     decoder: Box<XzDecoder<'static>>,

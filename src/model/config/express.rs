@@ -56,7 +56,6 @@ pub enum PortType {
     PciToPcie,
     /// Endpoint integrated in the root complex.
     RootComplexEndpoint,
-    /// Root complex event collector.
     RootComplexEventCollector,
     /// A value the specification reserves.
     Other(u8),

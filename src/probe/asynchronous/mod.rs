@@ -74,10 +74,8 @@ impl HcaChoice {
     }
 }
 
-/// One GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// The GPU.
     pub target: Target,
     /// Who is behind the queues; without one, what needs queues is left out.
     pub hca: Option<HcaChoice>,
@@ -87,7 +85,6 @@ pub struct Task {
     pub pingpong: Option<Which>,
 }
 
-/// Probes one GPU.
 pub fn answer(task: &Task, reporter: &mut Reporter<'_>) -> io::Result<()> {
     if let Some(which) = task.pingpong {
         return pingpong::answer(which, task, reporter);

@@ -37,5 +37,4 @@ pub fn driven(messages: u32) -> u32 {
 
 /// The message's size where none is asked for: that of gds_kernel_loopback_latency.
 pub const MESSAGE: usize = 1024;
-/// And its largest.
 pub const MOST: usize = 4 << 20;

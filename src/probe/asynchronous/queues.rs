@@ -31,7 +31,6 @@ pub struct Queues {
 }
 
 impl HcaChoice {
-    /// Opens it.
     pub fn open(&self, session: &Session<'_>) -> Result<Box<dyn Hca>, StepError> {
         Ok(match self {
             Self::Sim => Box::new(SimHca::new(session.allocator.clone())?),
@@ -90,7 +89,6 @@ impl Queues {
         Ok(Self { pair, hca })
     }
 
-    /// Connects it.
     pub fn connect(&self, remote: Endpoint) -> Result<(), StepError> {
         Ok(self
             .hca

@@ -41,7 +41,6 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Opens everything.
     pub fn new(task: &'a Task, gpu: Gpu, reporter: &mut Reporter<'_>) -> Result<Self, StepError> {
         reporter.doing("a backend that maps GPU memory for the CPU")?;
         let gdr = match task.target.ordinal {

@@ -7,7 +7,6 @@ use crate::probe::request::{Request, Target};
 use crate::probe::supervise::{Children, Chosen, Machine, ProbeError, Scope, Watcher, probe};
 use crate::probe::watch::Interrupts;
 
-/// What to probe.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Which GPUs, and how much.
@@ -21,9 +20,7 @@ pub struct Options {
 pub enum Behind {
     /// Nobody: what needs queues is left out.
     Nobody,
-    /// The software HCA.
     Sim,
-    /// A verbs device.
     Device {
         /// How its queues are driven.
         by: By,

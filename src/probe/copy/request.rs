@@ -9,7 +9,6 @@ use crate::probe::request::Target;
 /// One GPU, from the CPUs of one NUMA node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// The GPU.
     pub target: Target,
     /// The NUMA node to copy from, and its CPUs; none to run wherever the scheduler likes.
     pub node: Option<(u32, IdList)>,

@@ -9,7 +9,6 @@ use crate::probe::supervise::{Chosen, Machine, Nodes, ProbeError, Scope, Watcher
 use crate::probe::verdict::Subject;
 use crate::probe::watch::Interrupts;
 
-/// What to probe.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Which GPUs, and how much.

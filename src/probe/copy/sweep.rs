@@ -17,7 +17,6 @@ pub(super) const LIMITED_BY_LINK: usize = 16 << 20;
 const PAGE: usize = 4 << 10;
 /// More than a CPU has line fill buffers.
 const MOST_PLACES: usize = 64;
-/// Measures every size.
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let sizes = session.sizes.clone();
     let ways = if session.task.sweep_only { 2 } else { 6 };

@@ -68,7 +68,6 @@ fn kinds(depth: Depth) -> Vec<MemoryCase> {
     ]
 }
 
-/// Verifies every sort.
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     for kind in kinds(session.task.terms.depth) {
         // Simulated memory is this machine's own, and it may have little.
@@ -197,7 +196,6 @@ pub enum Verified {
 }
 
 impl Verified {
-    /// As a result.
     pub fn result(self, about: &Subject, name: &str, bytes: usize) -> ProbeResult {
         match self {
             Self::Right(verified) => about.right(name, Some(bytes), verified),
@@ -215,7 +213,6 @@ pub struct Check<'a, 'b> {
 }
 
 impl Check<'_, '_> {
-    /// One check.
     pub fn run(&mut self, part: Part) -> Outcome {
         match part {
             Part::Stores => self.stores(),

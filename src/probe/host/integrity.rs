@@ -15,7 +15,6 @@ const SLOW: usize = 16 << 20;
 /// What a person does next.
 pub(super) const LOOK_AT: &str = "CUDA reported success: see gdr doctor --only pcie.iommu,pcie.acs, and the kernel's log for IOMMU faults";
 
-/// Verifies all sorts.
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let most = session.memory.len();
     let mut sizes: Vec<usize> = session.task.terms.depth.host_verified().to_vec();

@@ -13,7 +13,6 @@ use crate::probe::lanes::{Lane, Runs, measure};
 /// What a kernel copies at most.
 const LARGEST: usize = 256 << 20;
 
-/// Measures.
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let bytes = session.largest().min(LARGEST) / 16 * 16;
     if bytes >= WORTH {

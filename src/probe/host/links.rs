@@ -11,7 +11,6 @@ use crate::probe::sampling::time;
 /// From this size on both directions are run at once: below, a copy is over before the other has begun.
 const BOTH: usize = 1 << 20;
 
-/// All sorts.
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     reporter.expect_more((HostMemoryKind::ALL.len() * session.sizes.len() * 2) as u64);
     HostMemoryKind::ALL

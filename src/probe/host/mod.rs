@@ -33,7 +33,6 @@ use crate::model::IdList;
 /// One GPU, from the CPUs of one NUMA node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// The GPU.
     pub target: Target,
     /// The NUMA node to copy from, and its CPUs; none to run wherever the scheduler likes.
     pub node: Option<(u32, IdList)>,
@@ -49,7 +48,6 @@ impl Task {
     }
 }
 
-/// Probes one GPU.
 pub fn answer(task: &Task, reporter: &mut Reporter<'_>) -> io::Result<()> {
     match probe(task, reporter) {
         Ok(()) => Ok(()),

@@ -33,7 +33,6 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Opens everything.
     pub fn new(task: &'a Task, gpu: Gpu, reporter: &mut Reporter<'_>) -> Result<Self, StepError> {
         let mut sizes = match task.terms.sizes.is_empty() {
             true => task.terms.depth.host_sizes(),
@@ -63,7 +62,6 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The largest copy.
     pub fn largest(&self) -> usize {
         self.sizes.last().copied().unwrap_or(4)
     }
@@ -93,16 +91,13 @@ pub(super) fn room(bytes: usize) -> usize {
 pub enum HostMemoryKind {
     /// Ordinary: CUDA copies it through memory of its own.
     Pageable,
-    /// cuMemHostAlloc.
     Pinned,
     /// Ordinary, registered by cuMemHostRegister.
     Registered,
-    /// cuMemHostAlloc, write-combined.
     WriteCombined,
 }
 
 impl HostMemoryKind {
-    /// All of them.
     pub const ALL: [Self; 4] = [
         Self::Pageable,
         Self::Pinned,
@@ -120,7 +115,6 @@ impl HostMemoryKind {
         }
     }
 
-    /// Takes some.
     pub fn take(self, gpu: &Gpu, bytes: usize) -> Result<HostMemory, gpu::Error> {
         match self {
             Self::Pageable => gpu.pageable(bytes),
@@ -136,7 +130,6 @@ impl HostMemoryKind {
     }
 }
 
-/// A direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the host to the GPU.
@@ -146,7 +139,6 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both.
     pub const BOTH: [Self; 2] = [Self::ToGpu, Self::FromGpu];
 
     /// In the names of results.

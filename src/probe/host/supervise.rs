@@ -7,7 +7,6 @@ use crate::probe::request::Request;
 use crate::probe::supervise::{Chosen, Machine, Nodes, ProbeError, Scope, Watcher, nodes, probe};
 use crate::probe::watch::Interrupts;
 
-/// What to probe.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Which GPUs, and how much.

@@ -13,7 +13,6 @@ use crate::probe::integrity::{Wrong, by_kernel, fill, fill_host};
 /// Large enough that its transfer takes longer than the call that stages its first piece.
 const BYTES: usize = 16 << 20;
 
-/// Checks both.
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     reporter.doing("unified addressing")?;
     let pinned = session.gpu.pinned(64)?;

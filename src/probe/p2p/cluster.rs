@@ -216,7 +216,6 @@ impl Member {
         })
     }
 
-    /// Memory of it.
     pub fn take(&self, bytes: usize) -> Result<DeviceMemory, gpu::Error> {
         self.gpu.allocate(Allocation::Malloc, bytes)
     }

@@ -17,14 +17,11 @@ pub enum Means {
     Write,
     /// Its copy engine reads.
     Read,
-    /// Its kernel stores.
     Store,
-    /// Its kernel loads.
     Load,
 }
 
 impl Means {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Write, Self::Read, Self::Store, Self::Load];
 
     /// In the names of results.

@@ -28,10 +28,8 @@ use super::events::{Event, Reporter};
 use super::failure::StepError;
 use super::request::Target;
 
-/// Several GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// The GPUs.
     pub gpus: Vec<Target>,
     /// The ordered pairs of them.
     pub pairs: Vec<Pair>,
@@ -106,7 +104,6 @@ impl Task {
         }
     }
 
-    /// What does it.
     fn backend(&self) -> &'static str {
         self.gpus.first().map_or("cuda", Target::cuda)
     }

@@ -11,7 +11,6 @@ use crate::probe::watch::Interrupts;
 /// Simulated GPUs: enough for one to all.
 const SIMULATED: u32 = 3;
 
-/// What to probe.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Which GPUs, and how much.

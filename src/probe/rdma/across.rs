@@ -42,7 +42,6 @@ const GRACE: Duration = Duration::from_millis(500);
 enum Word {
     /// What each has, first.
     Has {
-        /// Its machine.
         host: String,
         /// Its ends, in order.
         ends: Vec<There>,
@@ -55,7 +54,6 @@ enum Word {
         subject: String,
         /// Which of the other side's ends.
         end: usize,
-        /// The largest message.
         room: usize,
     },
     /// What its child says to the other's.

@@ -20,7 +20,6 @@ pub struct Channel {
 }
 
 enum To {
-    /// The other thread.
     Thread(Sender<Message>),
     /// The parent, which carries it on.
     Parent,

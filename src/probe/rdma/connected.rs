@@ -53,7 +53,6 @@ pub struct ConnectedQueuePair {
     pub remote: Remote,
     /// Where the two halves of that meet.
     pub half: usize,
-    /// Where datagrams go.
     pub datagram: Option<Datagram>,
 }
 
@@ -232,7 +231,6 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Begins.
     pub fn new(timeout: Duration) -> Self {
         Self {
             begun: None,

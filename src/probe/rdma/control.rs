@@ -34,7 +34,6 @@ pub enum Message {
 pub struct Offer {
     /// The port's local identifier.
     pub lid: u16,
-    /// Its GID.
     pub gid: Option<Ipv6Addr>,
     /// The payload of its packets.
     pub mtu: u32,
@@ -54,23 +53,18 @@ pub struct Offer {
     pub simulated: bool,
 }
 
-/// A queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Its number.
     pub queue_pair: u32,
     /// The PSN of its first packet: random.
     pub psn: u32,
-    /// Its Q_Key: random.
     pub qkey: u32,
 }
 
 /// Memory that the other end may use during the test case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Where it starts.
     pub address: u64,
-    /// Its rkey.
     pub rkey: u32,
 }
 
@@ -78,13 +72,10 @@ pub struct Window {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// RDMA write.
     Write,
     /// RDMA write that tells the remote side.
     WriteImmediate,
-    /// RDMA read.
     Read,
-    /// A message.
     Send,
     /// A message with immediate data.
     SendImmediate,
@@ -127,10 +118,8 @@ impl Kind {
     }
 }
 
-/// Requests that flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
-    /// How.
     pub kind: Kind,
     /// The size of each.
     pub bytes: usize,
@@ -154,7 +143,6 @@ pub enum Step {
     Disconnect,
     /// So many bytes of a pattern are moved once, and compared.
     Verify {
-        /// How.
         kind: Kind,
         /// How many; 8 of atomic operations.
         bytes: usize,
@@ -169,22 +157,18 @@ pub enum Step {
     Staged(Flow),
     /// There and back again, so many times; of reads there alone.
     Turns {
-        /// How.
         kind: Kind,
         /// The size of each.
         bytes: usize,
-        /// How many.
         count: u32,
         /// How long all of it may take, beyond the timeout of either end.
         time: Duration,
     },
-    /// That was all.
     End,
 }
 
 /// How the ends talk.
 pub trait Control {
-    /// Says something.
     fn tell(&mut self, message: Message) -> Result<(), Gone>;
 
     /// Hears what the other end says, which may take so long.
@@ -197,10 +181,8 @@ pub trait Control {
 /// The other end does not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Gone {
-    /// It has ended.
     #[error("the other end has ended")]
     Ended,
-    /// It says nothing.
     #[error("the other end said nothing for {} s", .0.as_secs())]
     Silent(Duration),
 }

@@ -14,7 +14,6 @@ use crate::model::ProbedEnd;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::Wrong;
 
-/// An end.
 pub struct End {
     pub context: Context,
     pub port: Port,

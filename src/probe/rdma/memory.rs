@@ -16,13 +16,10 @@ const UNREAD: u8 = 0xa5;
 
 /// The memory of an end.
 pub enum Store {
-    /// The host's own.
     Host(Buffer),
     /// The host's, pinned by a GPU's driver.
     Pinned(HostMemory),
-    /// A GPU's.
     Device {
-        /// It.
         memory: DeviceMemory,
         /// What fills, empties and compares it.
         stream: Stream,

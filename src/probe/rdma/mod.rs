@@ -96,9 +96,7 @@ pub enum Memory {
 pub struct Place {
     /// As results name it: `GPU0 mlx5_0:1`.
     pub subject: String,
-    /// Its port.
     pub port: Port,
-    /// Its memory.
     pub memory: Memory,
     /// How GPU and NIC meet, in nvidia-smi's letters.
     pub class: Option<String>,
@@ -116,7 +114,6 @@ pub enum Part {
     Both(Place, Place),
     /// The one that leads; the other is where the parent is connected to.
     Lead(Place),
-    /// The other one.
     Follow(Place),
 }
 
@@ -125,7 +122,6 @@ pub enum Part {
 pub struct Task {
     /// As results name it: `GPU0 mlx5_0:1`, or `GPU0 mlx5_0:1 -> GPU1 mlx5_1:1`.
     pub subject: String,
-    /// This child's ends.
     pub part: Part,
     /// What the connection carries, bytes a second; none where that is not known.
     pub limit: Option<u64>,
@@ -156,7 +152,6 @@ pub fn nics(reporter: &mut Reporter<'_>) -> io::Result<()> {
     }
 }
 
-/// What to install.
 fn lacking(error: &verbs::Error) -> String {
     format!(
         "{}: install rdma-core's libibverbs and the provider of the NIC (Debian, Ubuntu: libibverbs1 and ibverbs-providers; \

@@ -8,7 +8,6 @@ use crate::probe::supervise::ProbedNic;
 /// A NIC's port as a person names it: `mlx5_0` or `mlx5_0:1`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
-    /// The NIC.
     pub device: String,
     /// Its port; none for the first one that is up.
     pub port: Option<u8>,

@@ -46,13 +46,10 @@ const STAGED: usize = 64 << 10;
 pub enum TestCase {
     /// So many bytes arrive as they were sent.
     Verify(Transport, Kind, usize),
-    /// Latency.
     Turns(Kind, usize),
-    /// Bandwidth.
     Stream(Kind, usize),
     /// Bandwidth of both directions at once.
     Both(usize),
-    /// Messages a second.
     Rate(usize),
     /// Bandwidth without GPUDirect RDMA.
     Staged(usize),
@@ -201,7 +198,6 @@ impl Terms {
         }
     }
 
-    /// The largest message.
     pub fn rdma_room(&self) -> usize {
         self.rdma_sizes().last().copied().unwrap_or(1).max(RATE)
     }

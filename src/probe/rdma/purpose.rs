@@ -14,7 +14,6 @@ pub struct Purpose {
     pub transport: Transport,
     /// How many queue pairs there are.
     pub pairs: u32,
-    /// The operation.
     pub kind: Kind,
     /// The size of a message.
     pub bytes: usize,
@@ -26,9 +25,7 @@ pub struct Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ways {
-    /// The requester.
     One,
-    /// Both ends.
     Both,
     /// The requester, from pinned memory that a copy engine fills and empties.
     Staged,
@@ -72,7 +69,6 @@ impl Purpose {
 }
 
 impl Role {
-    /// The other one.
     pub fn other(self) -> Self {
         match self {
             Self::Requester => Self::Responder,

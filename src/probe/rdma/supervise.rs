@@ -19,13 +19,11 @@ use crate::probe::watch::Interrupts;
 pub enum MemoryKind {
     /// A GPU's where there is one, else the host's.
     Best,
-    /// The host's.
     Host,
     /// The host's, huge pages.
     Huge,
     /// The host's, pinned by a GPU's driver.
     Pinned,
-    /// A GPU's.
     Gpu,
 }
 
@@ -36,9 +34,7 @@ pub enum RemoteEnd {
     Here(Option<Named>),
     /// Where a gdr listens.
     At {
-        /// Name or address.
         host: String,
-        /// Its port.
         port: u16,
         /// The secret of both.
         secret: Secret,
@@ -50,18 +46,15 @@ pub enum RemoteEnd {
     Launched(Option<PathBuf>, Option<Secret>),
 }
 
-/// What to probe.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Which GPUs, and how much.
     pub scope: Scope,
-    /// The memory.
     pub kind: MemoryKind,
     /// The memory path to GPU memory; none for the first one that works.
     pub memory_path: Option<MemoryPath>,
     /// The NICs; empty for the best ones.
     pub devices: Vec<Named>,
-    /// The remote end.
     pub remote: RemoteEnd,
     /// The index of the GID, of every port.
     pub gid: Option<u8>,

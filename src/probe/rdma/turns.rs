@@ -14,12 +14,9 @@ use crate::probe::failure::StepError;
 /// Of so many requests one is told, which is fewer than a queue holds.
 const TOLD: u32 = 32;
 
-/// Who begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum First {
-    /// This end.
     We,
-    /// The other.
     They,
 }
 

@@ -6,7 +6,6 @@ use super::{Report, Shown, counts, failures, word};
 use crate::model::{Finding, Outcome};
 use crate::render::text::printable;
 
-/// Writes the report.
 pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> io::Result<()> {
     let host = report.host;
     let parts = [&host.name, &host.os, &host.kernel].into_iter().flatten();

@@ -18,7 +18,6 @@ use crate::model::{Finding, Host, Note, Outcome, Readiness, Severity, Summary};
 pub struct Report<'a> {
     /// `gdr.doctor/1`.
     pub schema: &'static str,
-    /// The machine.
     pub host: &'a Host,
     /// The profiles in force.
     pub profiles: &'a [String],

@@ -10,7 +10,6 @@ use super::{Report, counts};
 use crate::model::{Finding, Outcome, ReadyState};
 use crate::output::is_hidden;
 
-/// Writes the report.
 pub fn prometheus(report: &Report<'_>, out: &mut dyn Write) -> io::Result<()> {
     head(
         out,

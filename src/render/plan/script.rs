@@ -15,7 +15,6 @@ sha() { sha256sum \"$1\" | cut -d ' ' -f 1; }
 const HIDDEN: &str =
     "stop \"this step names something with control characters: let gdr make it\"\n";
 
-/// The script.
 pub fn script(plan: &Plan) -> String {
     let mut text = HEAD.to_owned();
     for repair in &plan.repairs {

@@ -18,7 +18,6 @@ pub struct Panel {
     pub crossover: Option<f64>,
 }
 
-/// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
     /// How it is drawn.
@@ -36,7 +35,6 @@ pub enum Look {
     Fourth,
     /// What it is compared with.
     Third,
-    /// Its companion.
     Second,
     /// What the panel is about.
     First,
@@ -351,7 +349,6 @@ pub struct Axes {
 /// What is drawn over what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// GB/s over sizes.
     Bandwidth,
     /// Samples over microseconds.
     Histogram,

@@ -50,7 +50,6 @@ const MATRICES: [(&str, &str, bool); 9] = [
     ),
 ];
 
-/// All of it.
 pub fn figures(report: &ProbeReport, style: Style) -> String {
     let names: Vec<&str> = report.gpus.iter().map(short).collect();
     if names.is_empty() {

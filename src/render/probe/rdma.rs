@@ -26,7 +26,6 @@ const BANDWIDTHS: [(&str, &str); 5] = [
 /// The rows of a matrix that are fewer are told one by one.
 const MATRIX: usize = 2;
 
-/// All of it.
 pub fn figures(report: &ProbeReport, style: Style) -> String {
     let mut subjects: Vec<&str> = Vec::new();
     let named = report

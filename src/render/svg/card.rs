@@ -19,7 +19,6 @@ const MAX_TEXT: i32 = 190;
 /// Distance of the wires that leave a card of several sections on its right.
 pub const PIN: i32 = 9;
 
-/// A card.
 pub struct Card {
     pub look: Look,
     pub sections: Vec<Section>,
@@ -34,7 +33,6 @@ pub struct Section {
     pub h: i32,
 }
 
-/// The height of a line of this type.
 pub fn line_height(style: Type) -> i32 {
     style.size + 5
 }

@@ -21,7 +21,6 @@ const GREY: &str = "#656d76";
 /// One plane with its lines, in shares of its width from the left and of its height from the top.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// What it shows.
     pub title: String,
     /// The lines, the most important last.
     pub lines: Vec<ChartLine>,
@@ -29,12 +28,9 @@ pub struct Chart {
     pub mark: Option<(f64, String)>,
 }
 
-/// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChartLine {
-    /// In the legend.
     pub label: String,
-    /// Its looks.
     pub stroke: Stroke,
     /// From left to right.
     pub points: Vec<(f64, f64)>,
@@ -45,13 +41,11 @@ pub struct ChartLine {
 pub enum Stroke {
     /// What the chart is about.
     First,
-    /// Its companion.
     Second,
     /// What it is compared with.
     Third,
     /// And the other one.
     Fourth,
-    /// A bound.
     Limit,
 }
 

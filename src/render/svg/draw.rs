@@ -8,7 +8,6 @@ use super::text::FONTS;
 
 const PAPER: &str = "#f6f8fa";
 
-/// The document.
 pub fn document(scene: &Scene, title: &str) -> String {
     let Scene { width, height, .. } = scene;
     let mut out = String::new();

@@ -25,7 +25,6 @@ pub struct Pin {
 struct Part {
     net: usize,
     deck: usize,
-    /// Left to right.
     pins: Vec<Pin>,
     /// It goes on in another deck.
     leaves: bool,

@@ -17,7 +17,6 @@ const GROUP_TITLE: Type = Type::bold(14);
 const GROUP_HEAD: i32 = 40;
 /// From the lowest card to the first track.
 const ABOVE_TRACKS: i32 = 12;
-/// Between decks.
 const BETWEEN: i32 = 22;
 
 /// Places trees in a scene.
@@ -41,7 +40,6 @@ pub(super) struct Leave {
 }
 
 impl<'a> Layout<'a> {
-    /// An empty page.
     pub fn new(cards: &'a Cards<'a>, nets: &'a [Net]) -> Self {
         Self {
             measure: Measure { cards },

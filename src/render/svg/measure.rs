@@ -4,7 +4,6 @@ use super::card::Cards;
 use super::text::Type;
 use super::tree::{Branch, Hub, Note, Port, Root};
 
-/// Between neighbours.
 pub const GAP: i32 = 16;
 /// Inside a bridge's box.
 pub const PAD: i32 = 10;
@@ -24,7 +23,6 @@ pub const TRIANGLE: i32 = 18;
 
 const PORT_LINE: i32 = 18;
 
-/// Measures branches.
 pub struct Measure<'a> {
     pub cards: &'a Cards<'a>,
 }

@@ -2,7 +2,6 @@
 
 use super::text::Type;
 
-/// A rectangle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rect {
     pub x: i32,
@@ -24,9 +23,7 @@ impl Rect {
 /// What a box is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// A NUMA node.
     Group,
-    /// A host bridge.
     Root,
     /// A switch, or another bridge.
     Switch,
@@ -36,11 +33,8 @@ pub enum Look {
     BadPort,
     /// The same on a way that leads to the root complex anyhow.
     FairPort,
-    /// A GPU.
     Gpu,
-    /// A network card.
     Nic,
-    /// An NVMe controller.
     Nvme,
 }
 
@@ -57,7 +51,6 @@ pub enum Ink {
     NvLink,
 }
 
-/// A box.
 #[derive(Debug, Clone)]
 pub struct Frame {
     pub rect: Rect,
@@ -75,7 +68,6 @@ pub enum Anchor {
 #[derive(Debug, Clone)]
 pub struct Label {
     pub x: i32,
-    /// Of the baseline.
     pub y: i32,
     pub anchor: Anchor,
     pub style: Type,

@@ -12,17 +12,14 @@ const MOST: usize = 400;
 pub struct Type {
     /// Font size in pixels.
     pub size: i32,
-    /// Bold.
     pub bold: bool,
 }
 
 impl Type {
-    /// A regular type.
     pub const fn plain(size: i32) -> Self {
         Self { size, bold: false }
     }
 
-    /// A bold type.
     pub const fn bold(size: i32) -> Self {
         Self { size, bold: true }
     }

@@ -22,7 +22,6 @@ pub struct Root {
     pub below: Vec<Branch>,
 }
 
-/// What hangs somewhere.
 pub enum Branch {
     /// A root port or downstream port.
     Port(Port, Vec<Branch>),
@@ -43,7 +42,6 @@ pub struct Port {
 /// Access control bits in the way of a pair.
 #[derive(Clone)]
 pub struct Problem {
-    /// Their names.
     pub bits: String,
     /// Bad where the pair meets below a switch; fair where its way leads to the root complex anyhow.
     pub ink: Ink,

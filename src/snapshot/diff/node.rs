@@ -14,7 +14,6 @@ pub enum Node {
     Unknown(Why),
     /// A value in words.
     Leaf(String),
-    /// Facts by name.
     Facts(BTreeMap<String, Node>),
     /// Things by key: one may be there or not.
     Things(BTreeMap<String, Node>),

@@ -166,7 +166,6 @@ fn fact(parts: &[&str]) -> String {
 
 /// The link as attribute files tell it.
 pub const LINK_OF_ATTRIBUTES: &str = "link in sysfs";
-/// Its best.
 pub const LINK_AT_BEST_OF_ATTRIBUTES: &str = "link at best in sysfs";
 
 /// The words of a field's name.

@@ -185,7 +185,6 @@ impl Ledger {
         }
     }
 
-    /// A user's name.
     pub fn user(&mut self, name: &str) -> String {
         if name.eq_ignore_ascii_case("root") || name.is_empty() {
             return name.to_owned();
@@ -225,7 +224,6 @@ impl Ledger {
         self.word(Kind::Host, label, "maskedhost", "")
     }
 
-    /// A domain.
     pub fn domain(&mut self, domain: &str) -> String {
         match domain.eq_ignore_ascii_case("localdomain") || domain == "local" {
             true => domain.to_owned(),

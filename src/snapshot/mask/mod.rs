@@ -41,7 +41,6 @@ const GRUB_DEFAULT: &str = "/etc/default/grub";
 pub struct Known {
     /// Names of hosts, with or without a domain.
     pub hosts: Vec<String>,
-    /// Names of users.
     pub users: Vec<String>,
 }
 
@@ -234,7 +233,6 @@ impl Masker {
         }
     }
 
-    /// The text of a file.
     fn file(&mut self, path: &str, text: &str) -> String {
         const HOST_NAMES: [&str; 2] = ["/proc/sys/kernel/hostname", "/etc/hostname"];
         const VERSIONS: [&str; 10] = [

@@ -39,7 +39,6 @@ const CANDIDATES: &str = r#"(?ix-u)
 "#;
 
 impl Patterns {
-    /// Compiles them.
     pub fn new() -> Result<Self, regex::Error> {
         Ok(Self {
             candidates: Regex::new(CANDIDATES)?,
@@ -50,7 +49,6 @@ impl Patterns {
 /// What kind of text it is, by the file it comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Any.
     Plain,
     /// Versions: four numbers with dots are one, not an address.
     Version,

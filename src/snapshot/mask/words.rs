@@ -64,7 +64,6 @@ impl Words {
         }
     }
 
-    /// A user.
     pub fn learn_user(&mut self, name: &str) {
         if name != "root" {
             self.learn(name, Word::User);

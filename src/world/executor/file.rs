@@ -23,7 +23,6 @@ const LARGEST_ATTRIBUTE: usize = 65536;
 /// A file: its content and everything that a replacement must keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileImage {
-    /// Its content.
     pub content: Vec<u8>,
     /// Its permissions, owner and extended attributes.
     pub meta: FileMeta,

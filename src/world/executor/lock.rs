@@ -19,7 +19,6 @@ impl Drop for Lock {
 
 /// What came of asking for a lock.
 pub enum Locked {
-    /// It is ours.
     Ours(Lock),
     /// Other processes hold it: those that could be found.
     Theirs(Vec<Holder>),
@@ -28,7 +27,6 @@ pub enum Locked {
 /// A process that holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id.
     pub pid: u32,
     /// The name of its program, at most 15 bytes (`/proc/PID/comm`).
     pub name: String,

@@ -34,7 +34,6 @@ pub use programs::{CommandLine, Program, Ran};
 /// How often a directory that other processes make meanwhile is opened.
 const ATTEMPTS: u32 = 3;
 
-/// Changes a machine.
 pub struct Executor {
     tree: Tree,
     programs: Programs,
@@ -64,7 +63,6 @@ impl Executor {
         })
     }
 
-    /// Removes a file.
     pub fn remove(&self, path: &Path) -> Result<(), FileError> {
         let failed = |errno: Errno| FileError::new(Question::Write, path, errno.into());
         let (directory, name) = self.parent(path)?;

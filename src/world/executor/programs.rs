@@ -20,7 +20,6 @@ pub enum Program {
     Dracut,
     /// Writes GRUB's configuration (Red Hat, SUSE).
     Grub2Mkconfig,
-    /// Writes GRUB's configuration.
     GrubMkconfig,
     /// Changes the command line of installed kernels.
     Grubby,
@@ -32,7 +31,6 @@ pub enum Program {
     Mknod,
     /// Sets an mlx5 NIC's firmware parameters (MFT).
     Mlxconfig,
-    /// Loads kernel modules.
     Modprobe,
     /// Sets an mlx5 NIC's firmware parameters (mstflint).
     Mstconfig,
@@ -42,9 +40,7 @@ pub enum Program {
     Rm,
     /// Removes a kernel module.
     Rmmod,
-    /// Controls systemd's units.
     Systemctl,
-    /// Controls udevd.
     Udevadm,
     /// Writes GRUB's configuration (Debian, Ubuntu).
     UpdateGrub,
@@ -81,9 +77,7 @@ impl Program {
 /// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The program.
     pub program: Program,
-    /// Its arguments.
     pub arguments: Vec<String>,
 }
 
@@ -96,7 +90,6 @@ impl CommandLine {
         }
     }
 
-    /// Name and arguments.
     pub fn words(&self) -> Vec<String> {
         let name = std::iter::once(self.program.name().to_owned());
         name.chain(self.arguments.iter().cloned()).collect()
@@ -114,7 +107,6 @@ impl fmt::Display for CommandLine {
 pub enum Ran {
     /// It ended with this status and printed this, errors included; -1 where a signal ended it.
     Ended {
-        /// The exit status.
         code: i32,
         /// The last of what it printed.
         output: String,
@@ -160,7 +152,6 @@ impl Programs {
         }
     }
 
-    /// Runs a program.
     pub fn run(&self, line: &CommandLine) -> Ran {
         let mut command = match &self.root {
             None => match installed(line.program) {

@@ -18,7 +18,6 @@ pub use texts::{PLACES, journals, logs, profiles};
 /// The size up to which every input keeps within the limits of memory and time.
 pub const LARGEST: usize = 8 << 20;
 
-/// One input.
 pub struct Input {
     pub name: String,
     pub bytes: Vec<u8>,

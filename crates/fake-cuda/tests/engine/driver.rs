@@ -47,7 +47,6 @@ pub fn on(test: &str, machine: &Value, case: impl FnOnce(&Cuda)) {
     seeing(test, machine, None, case);
 }
 
-/// The library.
 pub struct Cuda(Library);
 
 /// Calls a function by its name, with cuda.h's types of its arguments.
@@ -350,8 +349,8 @@ impl Cuda {
         let answer =
             call!(self, cuGetErrorName(code => u32, &mut out => *mut *const std::ffi::c_char));
         assert_eq!(answer != 0, out.is_null());
-        // SAFETY: not null: a text of the library's own.
         (answer == 0).then(|| {
+            // SAFETY: not null: a text of the library's own.
             unsafe { std::ffi::CStr::from_ptr(out) }
                 .to_string_lossy()
                 .into_owned()

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use crate::driver::on;
 
-/// cuda.h's numbers.
 const WAIT32: u32 = 1;
 const WRITE32: u32 = 2;
 const FLUSH: u32 = 3;

@@ -100,14 +100,12 @@ pub mod pair {
     pub const CQN_SND: Bits = Bits(Q + 124, 0, 24);
     pub const LOG_RRA_MAX: Bits = Bits(Q + 144, 21, 3);
     pub const ATOMIC_MODE: Bits = Bits(Q + 144, 16, 4);
-    /// rre, rwe, rae.
     pub const RIGHTS: Bits = Bits(Q + 144, 13, 3);
     pub const MIN_RNR_NAK: Bits = Bits(Q + 148, 24, 5);
     pub const NEXT_RCV_PSN: Bits = Bits(Q + 148, 0, 24);
     pub const CQN_RCV: Bits = Bits(Q + 156, 0, 24);
     pub const DBR_ADDR: usize = Q + 160;
     pub const RQ_TYPE: Bits = Bits(Q + 172, 24, 3);
-    /// cs_req, cs_res.
     pub const SCATTER: Bits = Bits(Q + 196, 0, 16);
     pub const DBR_UMEM_VALID: Bits = Bits(Q + 208, 28, 1);
     pub const DBR_UMEM_ID: Bits = Bits(Q + 228, 0, 32);
@@ -149,6 +147,5 @@ pub mod capability {
     pub const LOG_MAX_RA_RES_QP: Bits = Bits(H + 0x28, 0, 6);
     pub const BF: Bits = Bits(H + 0x4c, 31, 1);
     pub const LOG_BF_REG_SIZE: Bits = Bits(H + 0x4c, 16, 5);
-    /// Of RoCE's.
     pub const QP_TS_FORMAT: Bits = Bits(H, 0, 2);
 }

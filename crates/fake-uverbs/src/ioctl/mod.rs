@@ -51,7 +51,6 @@ mod number {
 /// What kind of kernel it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kernel {
-    /// Without this protocol.
     None,
     /// Without memory for commands of a dma-buf.
     Old,

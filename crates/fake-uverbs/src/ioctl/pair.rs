@@ -15,7 +15,6 @@ pub mod state {
     pub const ERROR: u8 = 6;
 }
 
-/// A queue pair.
 #[derive(Debug, Clone)]
 pub struct Pair {
     pub context: c_int,
@@ -32,7 +31,6 @@ pub struct Pair {
     pub record: usize,
     /// What it lies in: of the rings, then of the records.
     pub memories: [u32; 2],
-    /// Where in them.
     pub offsets: [u64; 2],
     pub page: u32,
     pub clock: u32,

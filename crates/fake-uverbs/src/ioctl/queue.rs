@@ -6,7 +6,6 @@ use crate::ioctl::fields::{Words, queue as at};
 use crate::ioctl::firmware::FirmwareError;
 use crate::ioctl::world::World;
 
-/// A completion queue.
 #[derive(Debug, Clone)]
 pub struct Queue {
     pub context: c_int,
@@ -19,7 +18,6 @@ pub struct Queue {
     pub event_queue: u32,
     /// What it lies in: of the entries, then of the records.
     pub memories: [u32; 2],
-    /// Where in them.
     pub offsets: [u64; 2],
     pub page: u32,
 }

@@ -12,7 +12,6 @@ pub struct Channel {
     pub context: c_int,
     /// The program's end, which it closes itself.
     pub read: c_int,
-    /// The NIC's end.
     write: c_int,
 }
 

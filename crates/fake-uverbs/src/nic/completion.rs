@@ -204,7 +204,6 @@ impl World {
         Ok(answer)
     }
 
-    /// Writes a completion.
     pub fn complete(&mut self, queue: u32, completion: &Completion) {
         if let Some(queue) = self.queues.get_mut(&queue) {
             queue.put(completion);

@@ -33,7 +33,6 @@ pub struct Address {
 }
 
 impl Address {
-    /// Bytes of it.
     pub const BYTES: usize = 48;
 
     /// None of one that is not whole: `MLX5_EXTENDED_UD_AV` says that what follows the first 16 bytes is there.

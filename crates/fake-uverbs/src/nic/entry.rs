@@ -50,7 +50,6 @@ pub struct Peer {
     pub key: u32,
 }
 
-/// A request.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// Whom a datagram is for.

@@ -21,7 +21,6 @@ pub const BLOCK: usize = 64;
 /// The first queue pair's number: all three bytes of it say something.
 const FIRST_NUMBER: u32 = 0xa5_c301;
 
-/// A queue pair.
 pub struct Pair {
     pub context: c_int,
     pub number: u32,
@@ -46,7 +45,6 @@ pub struct Pair {
     /// Blocks posted, as the last doorbell has them, and the first that was not executed. Both count modulo 2^16.
     pub rung: u16,
     pub executed: u16,
-    /// Receives used, likewise.
     pub used: u16,
     /// How many requests and receives have ended.
     pub requests_ended: u64,

@@ -17,7 +17,6 @@ pub mod right {
 /// The key of the object 0: all bytes of a key say something.
 const FIRST_KEY: u32 = 0x001a_2b00;
 
-/// A memory region.
 pub struct Region {
     pub context: c_int,
     pub domain: u32,

@@ -25,7 +25,6 @@ pub struct World {
     pub contexts: Vec<Context>,
     /// Protection domains: of which open device each is.
     domains: BTreeMap<u32, c_int>,
-    /// Address handles, likewise.
     addresses: BTreeMap<u32, (c_int, u32)>,
     pub channels: Vec<Channel>,
     pub regions: BTreeMap<u32, Region>,

@@ -225,7 +225,6 @@ impl Pair {
         self.query().qp_state
     }
 
-    /// Gives it back.
     pub fn destroy(&self) {
         // SAFETY: a queue pair that is not used after this.
         assert_eq!(unsafe { ib::ibv_destroy_qp(self.qp) }, 0);

@@ -9,7 +9,6 @@ use ibverbs_sys as ib;
 /// Longer than any wait of the NIC.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// All rights.
 pub const ALL: i32 = 0xf;
 
 /// An open device with a protection domain. Nothing is given back by itself: the process ends with the test.
@@ -19,7 +18,6 @@ pub struct Device {
     pub pd: *mut ib::ibv_pd,
 }
 
-/// A completion queue.
 #[derive(Clone, Copy)]
 pub struct Queue(pub *mut ib::ibv_cq);
 
@@ -97,7 +95,6 @@ impl Device {
 }
 
 impl Queue {
-    /// The next completion.
     pub fn wait(&self) -> ib::ibv_wc {
         let since = Instant::now();
         loop {
@@ -138,7 +135,6 @@ impl Memory {
         self.start as u64 + offset as u64
     }
 
-    /// A piece of it.
     pub fn piece(&self, offset: usize, length: usize) -> ib::ibv_sge {
         ib::ibv_sge {
             addr: self.address(offset),

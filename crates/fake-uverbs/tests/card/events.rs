@@ -27,8 +27,8 @@ fn told() -> (*mut ib::ibv_comp_channel, Pair) {
 }
 
 fn ask(queue: Queue, solicited_only: bool) {
-    // SAFETY: the live queue.
     assert_eq!(
+        // SAFETY: the live queue.
         unsafe { ib::ibv_req_notify_cq(queue.0, solicited_only.into()) },
         0
     );
@@ -47,8 +47,8 @@ fn event(channel: *mut ib::ibv_comp_channel, wait: i32) -> Option<*mut ib::ibv_c
         return None;
     }
     let (mut queue, mut context): (*mut ib::ibv_cq, *mut c_void) = (null_mut(), null_mut());
-    // SAFETY: the live channel, and room for both.
     assert_eq!(
+        // SAFETY: the live channel, and room for both.
         unsafe { ib::ibv_get_cq_event(channel, &mut queue, &mut context) },
         0
     );

@@ -96,8 +96,8 @@ fn a_port_is_down() {
                 (2, ib::ibv_port_state::IBV_PORT_DOWN),
             ] {
                 let mut told = ib::ibv_port_attr::default();
-                // SAFETY: the open context, and room for what is told.
                 assert_eq!(
+                    // SAFETY: the open context, and room for what is told.
                     unsafe { ib::ibv_query_port(device.context, port, &mut told) },
                     0
                 );

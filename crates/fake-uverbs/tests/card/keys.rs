@@ -159,8 +159,8 @@ fn ports() {
         let device = Device::open();
         for (port, layer) in [(1, 1), (2, 2)] {
             let mut told = ib::ibv_port_attr::default();
-            // SAFETY: the open context, and room for what is told.
             assert_eq!(
+                // SAFETY: the open context, and room for what is told.
                 unsafe { ib::ibv_query_port(device.context, port, &mut told) },
                 0
             );
@@ -169,8 +169,8 @@ fn ports() {
                 (ib::ibv_port_state::IBV_PORT_ACTIVE, layer)
             );
             let mut gid = ib::ibv_gid::default();
-            // SAFETY: as above.
             assert_eq!(
+                // SAFETY: as above.
                 unsafe { ib::ibv_query_gid(device.context, port, 0, &mut gid) },
                 0
             );

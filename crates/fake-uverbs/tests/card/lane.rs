@@ -11,7 +11,6 @@ use crate::work::{FENCE, INLINE, SIGNALLED, Work};
 /// Bytes of a lane's memory.
 const BYTES: usize = 4096;
 
-/// A place of it.
 type Place = (usize, usize);
 
 /// Two ends that are connected, or one that is connected to itself, over memory that nobody else has.

@@ -184,7 +184,6 @@ impl Pair {
         status
     }
 
-    /// Posts a receive.
     pub fn receive(&self, id: u64, pieces: &[ib::ibv_sge]) {
         let mut pieces = pieces.to_vec();
         let mut work = ib::ibv_recv_wr {

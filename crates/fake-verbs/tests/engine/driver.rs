@@ -68,7 +68,6 @@ pub fn on(test: &str, machine: &Value, case: impl FnOnce(&Verbs)) {
     assert!(output.status.success() && has_run, "{}", said.concat());
 }
 
-/// The library.
 pub struct Verbs(Library);
 
 /// verbs.h's `struct ibv_async_event`.

@@ -25,7 +25,6 @@ pub struct Request<'a> {
     pub to: (*mut c_void, u32, u32),
 }
 
-/// A signalled request.
 pub fn request(id: u64, opcode: u32, pieces: &[(usize, u32)]) -> Request<'_> {
     Request {
         id,
@@ -264,7 +263,6 @@ impl<'verbs> End<'verbs> {
         code
     }
 
-    /// The next completion.
     pub fn poll(&self) -> Option<ibv_wc> {
         let mut out = [ibv_wc::default(); 2];
         let poll = self.ops().poll_cq.expect("the function");

@@ -60,7 +60,6 @@ impl Gpu {
         address
     }
 
-    /// A dma-buf.
     fn export(&self, address: u64, bytes: usize) -> File {
         let mut file: c_int = -1;
         let out = (&raw mut file).cast();

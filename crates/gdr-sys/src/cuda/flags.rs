@@ -58,7 +58,6 @@ constants! {
     MEM_HANDLE_TYPE_FABRIC: u32 = 8;
     /// Memory that stays where it is.
     MEM_ALLOCATION_TYPE_PINNED: u32 = 1;
-    /// On a device.
     MEM_LOCATION_TYPE_DEVICE: u32 = 1;
     /// Readable and writable.
     MEM_ACCESS_FLAGS_PROT_READWRITE: u32 = 3;
@@ -93,7 +92,6 @@ constants! {
     MEMORYTYPE_HOST: u32 = 1;
     /// A device's memory.
     MEMORYTYPE_DEVICE: u32 = 2;
-    /// An array.
     MEMORYTYPE_ARRAY: u32 = 3;
     /// Unified memory.
     MEMORYTYPE_UNIFIED: u32 = 4;

@@ -87,7 +87,6 @@ pub struct ExportInfo {
     pub objects: u16,
     /// Out: the exporter's own notes.
     pub metadata: [u8; 64],
-    /// Padding.
     pub padding: [u8; 2],
 }
 
@@ -103,7 +102,6 @@ pub struct ExportInfoBefore545 {
     pub objects: u16,
     /// Out: the exporter's own notes.
     pub metadata: [u8; 64],
-    /// Padding.
     pub padding: [u8; 2],
 }
 
@@ -147,7 +145,6 @@ pub struct ImportObjects {
 pub struct SurfaceInfo {
     /// In: entries.
     pub count: u32,
-    /// Padding.
     pub padding: u32,
     /// In: address of the entries, [`SurfaceEntry`] each.
     pub list: u64,
@@ -171,7 +168,6 @@ pub struct StaticBar1 {
     pub enabled: u8,
     /// Out, from 580: whether write-combined.
     pub write_combining: u8,
-    /// Padding.
     pub padding: [u8; 6],
     /// Out: where in BAR1.
     pub start: u64,

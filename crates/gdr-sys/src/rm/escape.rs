@@ -38,7 +38,6 @@ const fn number(number: u32, size: usize) -> u32 {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Free {
-    /// The client.
     pub client: u32,
     /// Ignored by RM; the object's parent.
     pub parent: u32,
@@ -52,11 +51,9 @@ pub struct Free {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Control {
-    /// The client.
     pub client: u32,
     /// The object the command goes to.
     pub object: u32,
-    /// The command.
     pub command: u32,
     /// Zero.
     pub flags: u32,
@@ -78,7 +75,6 @@ pub struct Allocate {
     pub parent: u32,
     /// The new object's handle: chosen by the caller, or zero and RM chooses.
     pub object: u32,
-    /// Its class.
     pub class: u32,
     /// Address of the class's structure, or zero.
     pub parameters: u64,
@@ -119,13 +115,10 @@ pub struct Duplicate {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct MapMemory {
-    /// The client.
     pub client: u32,
     /// The device whose BAR1 shows the memory. RM does not check that the memory is that device's.
     pub device: u32,
-    /// The memory.
     pub memory: u32,
-    /// Padding.
     pub padding: u32,
     /// First byte within the memory.
     pub offset: u64,
@@ -139,7 +132,6 @@ pub struct MapMemory {
     pub flags: u32,
     /// A fresh open file of the GPU's node: a file takes one mapping in its life.
     pub fd: i32,
-    /// Padding.
     pub padding_end: u32,
 }
 
@@ -147,13 +139,10 @@ pub struct MapMemory {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct UnmapMemory {
-    /// The client.
     pub client: u32,
     /// The device it was mapped with.
     pub device: u32,
-    /// The memory.
     pub memory: u32,
-    /// Padding.
     pub padding: u32,
     /// [`MapMemory::linear_address`].
     pub linear_address: u64,
@@ -189,7 +178,6 @@ pub struct Version {
 pub struct CardInfo {
     /// Not zero where this place of the table is filled.
     pub valid: u8,
-    /// Padding.
     pub padding: [u8; 3],
     /// PCI domain.
     pub domain: u32,
@@ -199,7 +187,6 @@ pub struct CardInfo {
     pub slot: u8,
     /// PCI function; never filled, so zero.
     pub function: u8,
-    /// Padding.
     pub padding_pci: u8,
     /// PCI vendor.
     pub vendor: u16,
@@ -209,7 +196,6 @@ pub struct CardInfo {
     pub gpu_id: u32,
     /// Interrupt line.
     pub interrupt: u16,
-    /// Padding.
     pub padding_interrupt: [u8; 2],
     /// Physical address of BAR0.
     pub registers_address: u64,
@@ -223,7 +209,6 @@ pub struct CardInfo {
     pub minor: u32,
     /// A name of the device, for reading.
     pub name: [u8; 10],
-    /// Padding.
     pub padding_end: [u8; 2],
 }
 
@@ -241,7 +226,6 @@ pub struct DeviceParameters {
     pub target_device: u32,
     /// Zero.
     pub flags: u32,
-    /// Padding.
     pub padding: u32,
     /// Zero.
     pub address_space_size: u64,
@@ -251,7 +235,6 @@ pub struct DeviceParameters {
     pub address_space_limit: u64,
     /// Zero.
     pub address_space_mode: u32,
-    /// Padding.
     pub padding_end: u32,
 }
 

@@ -29,7 +29,6 @@ const TYPED_INFORMATION: Version = Version(2, 4);
 /// From here on: pins with flags, attributes, and mappings of a wanted type.
 const FLAGS: Version = Version(2, 5);
 
-/// Major and minor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Version(u16, u16);
 

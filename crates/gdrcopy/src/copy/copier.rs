@@ -45,7 +45,6 @@ pub struct Copier {
     place: &'static Place,
 }
 
-/// One direction.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     kernel: Move,

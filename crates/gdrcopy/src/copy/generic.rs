@@ -40,9 +40,7 @@ pub(super) fn fence_all() {
     fence(Ordering::SeqCst);
 }
 
-/// Aligned volatile stores.
 struct Store;
-/// Aligned volatile loads.
 struct Load;
 
 macro_rules! pieces {

@@ -33,13 +33,10 @@ pub struct Cq {
 pub struct Qp {
     /// The verbs queue pair, whose state the program changes.
     pub qp: *mut ibv_qp,
-    /// Completions of sends.
     pub send_cq: Cq,
-    /// Completions of receives.
     pub recv_cq: Cq,
     /// Where MOFED's verbs had a resource domain: NULL.
     pub res_domain: *mut c_void,
-    /// The device.
     pub dev_context: *mut ibv_context,
 }
 
@@ -85,7 +82,6 @@ pub struct WaitInfo {
     pub cqe_value: u32,
     /// The word that is written then.
     pub flag_ptr: *mut u32,
-    /// What is written.
     pub flag_value: u32,
 }
 
@@ -105,7 +101,6 @@ pub struct WorkCompletion {
     pub byte_len: u32,
     /// In network byte order.
     pub imm_data: u32,
-    /// The queue pair.
     pub qp_num: u32,
     /// Of a datagram, who sent it.
     pub src_qp: u32,

@@ -15,7 +15,6 @@ use crate::call_error::CallError;
 /// The NIC looks by itself.
 #[derive(Debug)]
 struct Nic {
-    /// The program's device.
     context: Context,
 }
 

@@ -8,7 +8,6 @@ use crate::call_error::CallError;
 use crate::completed;
 
 impl Pair {
-    /// Posts a receive.
     pub(crate) fn receive(&self, wr_id: u64, segments: &[DataSegment]) -> Result<(), CallError> {
         self.alive(|queues| {
             if queues.receives.len() >= self.limits.receives as usize {

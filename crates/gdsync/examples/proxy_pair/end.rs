@@ -116,7 +116,6 @@ impl End {
         Ok(())
     }
 
-    /// The stream rings.
     pub fn ring(&mut self, entry: &Wqe) -> Outcome {
         let prepared = self.pair.send.prepare(entry)?;
         Ok(self.stream.batch(&prepared.operations()?)?)

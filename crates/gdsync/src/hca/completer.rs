@@ -3,7 +3,6 @@
 use crate::Place;
 use crate::wire::{BLOCK, Completion, Depth, WATCHED, consumer_of};
 
-/// A completion queue.
 #[derive(Debug)]
 pub(in crate::hca) struct Completer {
     pub ring: Place,

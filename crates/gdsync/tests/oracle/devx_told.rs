@@ -3,7 +3,6 @@
 
 use crate::memory::Memory;
 
-/// A completion queue.
 #[derive(Debug)]
 pub struct Queue {
     pub ring: Memory,
@@ -17,7 +16,6 @@ pub struct Queue {
     pub by_file: [bool; 2],
 }
 
-/// A queue pair.
 #[derive(Debug)]
 pub struct Pair {
     pub receives: Memory,

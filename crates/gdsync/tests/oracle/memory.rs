@@ -15,7 +15,6 @@ impl Memory {
         Self { start, length }
     }
 
-    /// Where it begins.
     pub fn address(self) -> usize {
         self.start.addr()
     }
@@ -25,7 +24,6 @@ impl Memory {
         self.length
     }
 
-    /// All of it.
     pub fn read(self) -> Vec<u8> {
         let mut bytes = vec![0; self.length];
         // SAFETY: the provider's memory of this length, which only this thread makes it write to.
@@ -47,7 +45,6 @@ impl Memory {
         };
     }
 
-    /// Fills all of it with one byte.
     pub fn fill(self, byte: u8) {
         // SAFETY: as above.
         unsafe { std::ptr::write_bytes(self.start, byte, self.length) };

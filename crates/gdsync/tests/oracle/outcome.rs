@@ -61,9 +61,7 @@ const WITH_INV: u32 = 1 << 3;
 pub enum Bytes {
     /// The provider writes none.
     LeftAlone,
-    /// The entry's.
     Wqe,
-    /// An atomic's.
     Eight,
 }
 

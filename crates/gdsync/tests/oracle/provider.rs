@@ -156,7 +156,6 @@ impl Device {
         }
     }
 
-    /// An address handle.
     pub fn address(&self, attributes: &mut ib::ibv_ah_attr) -> *mut ib::ibv_ah {
         // SAFETY: the live domain.
         let handle = unsafe { ib::ibv_create_ah(self.pd, attributes) };

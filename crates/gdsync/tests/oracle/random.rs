@@ -17,7 +17,6 @@ impl Random {
         (self.bits() >> 32) as u32
     }
 
-    /// A byte.
     pub fn byte(&mut self) -> u8 {
         (self.bits() >> 56) as u8
     }

@@ -17,7 +17,6 @@ pub struct Request {
     /// The bytes are copied into the queue.
     pub inline: bool,
     pub pieces: Vec<Sge>,
-    /// A datagram's destination.
     pub to: Option<Destination>,
 }
 

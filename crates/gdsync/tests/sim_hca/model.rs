@@ -22,7 +22,6 @@ pub struct Op {
     pub inline: Option<Vec<u8>>,
     /// Added, or swapped in.
     pub first: u64,
-    /// Compared.
     pub second: u64,
 }
 
@@ -248,7 +247,6 @@ impl Random {
     }
 }
 
-/// All opcodes.
 pub const OPCODES: [u8; 8] = [
     NOP,
     WRITE,

@@ -62,7 +62,6 @@ impl SendEntry {
     }
 }
 
-/// A completion entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompletionEntry {
     pub opcode: u8,

@@ -101,7 +101,6 @@ impl Report {
         }
     }
 
-    /// Prints a line.
     pub fn say(&self, words: impl Display) -> io::Result<()> {
         writeln!(io::stdout(), "{words}")
     }

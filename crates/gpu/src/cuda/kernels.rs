@@ -23,7 +23,6 @@ const THREADS: u32 = 256;
 const BLOCKS: u64 = 1024;
 /// Threads a block of `copy_words`, of which each multiprocessor runs one.
 const COPY_THREADS: u32 = 512;
-/// Parameters at most.
 const PARAMETERS: usize = 6;
 
 /// The module and its functions.

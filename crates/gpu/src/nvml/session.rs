@@ -12,7 +12,6 @@ use super::fault::Fault;
 /// What the loader looks for; the file without a number belongs to development packages.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// NVML, open.
 pub(super) struct Session {
     /// Never dropped, so `nvmlShutdown` (3.5 to 7 ms on a H200) is never called: the process is about to exit.
     nvml: ManuallyDrop<nvml_wrapper::Nvml>,

@@ -25,7 +25,6 @@ use crate::{Allocation, Device, DevicePtr, Error, Failure};
 /// As much memory as a simulated GPU has. It is taken from the host only as it is touched.
 const MEMORY: u64 = 64 << 30;
 
-/// A simulated GPU.
 pub(crate) struct SimGpu {
     device: Device,
     spoiler: Option<Spoiler>,

@@ -86,7 +86,6 @@ struct State {
 }
 
 impl Queue {
-    /// Puts work in.
     pub(super) fn push(&self, item: Item) -> Result<(), Arc<str>> {
         let mut state = self.lock();
         if let Some(why) = &state.abandoned {

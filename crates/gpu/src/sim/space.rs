@@ -130,7 +130,6 @@ pub(super) fn has_host(start: NonNull<u8>, bytes: usize) -> bool {
     before.is_some_and(|(first, bytes)| first + *bytes as u64 > start)
 }
 
-/// Takes that back.
 pub(super) fn remove_host(start: NonNull<u8>) {
     lock().hosts.remove(&(start.as_ptr().addr() as u64));
 }

@@ -18,7 +18,6 @@ pub(super) struct Command {
     bytes: Vec<u8>,
 }
 
-/// What was answered.
 #[derive(Debug)]
 pub(super) struct Answer(Vec<u8>);
 
@@ -93,7 +92,6 @@ impl Command {
         Ok((Object { raw, context }, answer.get(header::MADE) as u32))
     }
 
-    /// Changes an object.
     pub(super) fn modify(&self, object: &Object) -> Result<(), Error> {
         let function = "mlx5dv_devx_obj_modify";
         let modify = raw::mlx5dv()?.mlx5dv_devx_obj_modify;

@@ -8,7 +8,6 @@ use super::command::Command;
 use super::layout::path as at;
 use crate::{Address, Datagram, Error, LinkLayer, ProtectionDomain, Route};
 
-/// Where packets go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// To a LID; by a router to a GID.

@@ -92,7 +92,6 @@ impl End {
             == 0
     }
 
-    /// Work that succeeds.
     pub fn works(&mut self, work: Work<'_>, pieces: &[verbs::Sge<'_>]) {
         let completion = self
             .done(&Request::new(5, work, pieces))

@@ -23,7 +23,6 @@ pub struct Archive<W: Write> {
 }
 
 impl<W: Write> Archive<W> {
-    /// Starts an archive.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -37,12 +36,10 @@ impl<W: Write> Archive<W> {
         self.entry(path, FILE | mode, bytes)
     }
 
-    /// A symbolic link.
     pub fn symlink(&mut self, path: &str, target: &str) -> Result<()> {
         self.entry(path, SYMLINK | 0o777, target.as_bytes())
     }
 
-    /// An empty directory.
     pub fn directory(&mut self, path: &str) -> Result<()> {
         self.entry(path, DIRECTORY | 0o755, &[])
     }

@@ -31,7 +31,6 @@ pub struct Args {
     /// Where the result goes besides standard output; the guests' files go into a folder of this name without its ending
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// List the machines
     #[arg(long)]
     list: bool,
 }

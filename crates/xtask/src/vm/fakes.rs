@@ -24,7 +24,6 @@ pub struct Fakes {
     sources: &'static [(&'static str, &'static str)],
     /// Where the guest has them: with its other modules, for modprobe to find, or beside, for insmod.
     pub indexed: bool,
-    /// The modules.
     modules: &'static [&'static str],
 }
 

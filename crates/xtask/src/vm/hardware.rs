@@ -8,7 +8,6 @@
 pub struct HostBridge {
     /// Its root bus; buses below are numbered upwards from here.
     pub bus: u8,
-    /// Its NUMA node.
     pub node: u8,
     /// What sits on the root bus.
     pub slots: &'static [Slot],
@@ -19,7 +18,6 @@ pub struct HostBridge {
 pub struct Slot {
     /// The device number; the function is always 0.
     pub device: u8,
-    /// What it is.
     pub part: Part,
     /// What is on the bus below, for a port.
     pub below: &'static [Slot],

@@ -37,7 +37,6 @@ pub struct Image {
     pub kernel: PathBuf,
     /// An uncompressed archive: unpacking is quicker under emulation than decompressing.
     pub base: PathBuf,
-    /// The kernel's release.
     pub release: String,
     /// Where all of it lies, and what else is made for just this kernel.
     pub directory: PathBuf,

@@ -52,10 +52,8 @@ impl Machine {
     }
 }
 
-/// Every machine.
 pub const MACHINES: &[Machine] = &[PLAIN, IOMMU_ON, IOMMU_OFF, RXE, TWO_GUESTS, GDRDRV, SYSTEMD];
 
-/// The machine of this name.
 pub fn named(name: &str) -> Result<&'static Machine> {
     MACHINES
         .iter()

@@ -13,10 +13,8 @@ use super::machine::Machine;
 /// How much of a text is shown of a guest that did not do well.
 const TAIL_LINES: usize = 25;
 
-/// A run's result.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// The machine's name.
     pub machine: &'static str,
     /// What is not real about it: `vm`, or `vm-lookalike`.
     pub simulated: &'static str,
@@ -35,7 +33,6 @@ pub struct Outcome {
     pub failures: Vec<GuestOutcome>,
 }
 
-/// One guest's result.
 #[derive(Debug, Serialize)]
 pub struct GuestOutcome {
     /// From 1.

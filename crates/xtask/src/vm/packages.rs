@@ -153,7 +153,6 @@ impl Selection {
     }
 }
 
-/// What a package depends on.
 fn depends(package: &str) -> Result<Vec<String>> {
     let said = tool::output(Command::new("apt-cache").args(["depends", package]))
         .with_context(|| format!("apt does not know {package}: run apt-get update"))?;

@@ -7,7 +7,6 @@ use crate::check::{Ctx, Judgement};
 use crate::kmod::{self, Config, Load, nvidia};
 use crate::model::{Command, Directive};
 
-/// All of them.
 pub(super) fn all(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
     let mut found = Vec::new();
     for name in ["RegistryDwords", "RegistryDwordsPerDevice"] {
@@ -174,7 +173,6 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
 
 /// A parameter that no driver knows, in a line for the driver.
 pub struct Misspelt<'a> {
-    /// The line.
     pub directive: &'a Directive,
     /// The parameter, as it is written.
     pub name: String,

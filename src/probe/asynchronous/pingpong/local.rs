@@ -37,7 +37,6 @@ struct Batch {
     waits: Vec<Wait>,
 }
 
-/// Measures.
 pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let about = end.session.about_queues();
     let (sent, why) = Slots::new(end.session, &end.queues, end.slots(), end.bytes)?;

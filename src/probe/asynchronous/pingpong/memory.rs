@@ -14,7 +14,6 @@ const NUMBER: usize = 0;
 /// What the remote side changes is its second: nothing on the way there, and its mark plus the number on the way back.
 pub const CHANGED: usize = 4;
 
-/// Slots for messages.
 pub struct Slots {
     pub place: Place,
     region: MemoryRegion,
@@ -24,7 +23,6 @@ pub struct Slots {
     bytes: usize,
 }
 
-/// What a message is.
 pub fn message(number: u32, changed: u32, bytes: usize) -> Vec<u8> {
     let mut message = vec![0; bytes];
     Pattern::new(number.into()).fill(&mut message, 0);
@@ -105,7 +103,6 @@ impl Slots {
         Ok(())
     }
 
-    /// What is there.
     pub fn read(&self, session: &Session<'_>, number: u32) -> Result<Vec<u8>, StepError> {
         let mut bytes = vec![0; self.bytes];
         match &self.device {

@@ -21,7 +21,6 @@ struct Batch {
     done: gpu::Event,
 }
 
-/// Answers whatever comes.
 pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let (slots, _) = Slots::new(end.session, &end.queues, end.slots(), end.bytes)?;
     // What the near process cannot know before it comes back.

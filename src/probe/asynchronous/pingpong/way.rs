@@ -88,7 +88,6 @@ fn receive(over: &UnixStream) -> io::Result<UnixStream> {
     }
 }
 
-/// A child's side.
 pub struct Way {
     lines: UnixStream,
     heard: Receiver<Word>,

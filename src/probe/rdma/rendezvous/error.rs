@@ -15,7 +15,6 @@ pub enum Error {
         "cannot listen on {address}: {why}; ask for another port or an address of this machine"
     )]
     Listen {
-        /// The address.
         address: SocketAddr,
         /// In the system's words.
         why: String,
@@ -25,7 +24,6 @@ pub enum Error {
     NobodyCame {
         /// Where it was listened.
         address: SocketAddr,
-        /// How long.
         waited: Duration,
         /// Rejected clients, in words that follow; empty if there were none.
         rejected: String,
@@ -34,16 +32,12 @@ pub enum Error {
     #[error(
         "without a secret gdr uses loopback addresses only, and {address} is not one; leave --no-secret out"
     )]
-    Exposed {
-        /// The address.
-        address: SocketAddr,
-    },
+    Exposed { address: SocketAddr },
     /// The name of the peer's machine has no address.
     #[error(
         "the name '{host}' has no address: {why}; check its spelling, or use the address itself"
     )]
     Resolve {
-        /// The name.
         host: String,
         /// In the resolver's words.
         why: String,
@@ -53,7 +47,6 @@ pub enum Error {
     NotReached {
         /// Where it was tried.
         at: String,
-        /// How long.
         waited: Duration,
         /// What the last try came to.
         why: String,
@@ -63,7 +56,6 @@ pub enum Error {
         "the program at {peer} is not a gdr that waits for a peer: it sent {quote}; check the address and the port"
     )]
     NotGdr {
-        /// Where.
         peer: SocketAddr,
         /// How it began, in quotation marks.
         quote: String,
@@ -72,40 +64,25 @@ pub enum Error {
     #[error(
         "gdr at {peer} speaks protocol {theirs} of the rendezvous, and this gdr protocol {PROTOCOL}; use the same version of gdr on both machines"
     )]
-    Protocol {
-        /// The other side.
-        peer: SocketAddr,
-        /// Its protocol.
-        theirs: u32,
-    },
+    Protocol { peer: SocketAddr, theirs: u32 },
     /// The server rejected this client.
     #[error(
         "gdr at {peer} said no: its secret is another one; use the secret that it printed, or the same file on both machines"
     )]
-    Rejected {
-        /// The server.
-        peer: SocketAddr,
-    },
+    Rejected { peer: SocketAddr },
     /// The server did not prove the secret.
     #[error(
         "the program at {peer} speaks the protocol of gdr, but did not prove the secret; check the address and the port"
     )]
-    Impostor {
-        /// The server.
-        peer: SocketAddr,
-    },
+    Impostor { peer: SocketAddr },
     /// A frame's authentication code is wrong.
     #[error(
         "a frame from {peer} has a wrong authentication code: something between the two machines changed, repeated or left out a frame; check the network"
     )]
-    Forged {
-        /// The other side.
-        peer: SocketAddr,
-    },
+    Forged { peer: SocketAddr },
     /// The other side failed, and said why.
     #[error("the other side ({peer}) failed: {why}")]
     PeerFailed {
-        /// The other side.
         peer: SocketAddr,
         /// In its words.
         why: String,
@@ -114,24 +91,15 @@ pub enum Error {
     #[error(
         "the other side ({peer}) is gone: {why}; see what it printed last, and whether its machine and the network are up"
     )]
-    PeerGone {
-        /// The other side.
-        peer: SocketAddr,
-        /// How that showed.
-        why: String,
-    },
+    PeerGone { peer: SocketAddr, why: String },
     /// The other side was done, and something was still wanted of it.
     #[error("the other side ({peer}) was done before this one")]
-    PeerDone {
-        /// The other side.
-        peer: SocketAddr,
-    },
+    PeerDone { peer: SocketAddr },
     /// The other side said something that cannot be understood.
     #[error(
         "the other side ({peer}) said what this version of gdr does not understand: {quote}; use the same version of gdr on both sides"
     )]
     Nonsense {
-        /// The other side.
         peer: SocketAddr,
         /// How it began, in quotation marks, and what is wrong with it.
         quote: String,
@@ -142,7 +110,6 @@ pub enum Error {
     /// The other side is there, but did not say what it was waited for.
     #[error("the other side ({peer}) is alive, but sent nothing for {}", span(*.waited))]
     TimedOut {
-        /// The other side.
         peer: SocketAddr,
         /// How long it was waited for.
         waited: Duration,
@@ -158,9 +125,7 @@ pub enum Error {
         "the launcher's variable {variable} says '{value}': {why}; say which side this is and where the other one is instead"
     )]
     Environment {
-        /// The variable.
         variable: String,
-        /// What it says.
         value: String,
         /// What is wrong with it.
         why: String,
@@ -177,25 +142,16 @@ pub enum Error {
     #[error(
         "the launcher says this is process {rank}, and there are two, 0 and 1: start two, one on each machine"
     )]
-    Rank {
-        /// Its number.
-        rank: u32,
-    },
+    Rank { rank: u32 },
     /// The file to meet by cannot be written, or said nothing of use in time.
     #[error(
         "the two processes cannot meet by {}: {why}; use a directory of this user's own that both machines see, or export {SECRET_VARIABLE}=$(openssl rand -hex 32) for both: then srun needs no file, and mpirun -x {SECRET_VARIABLE} any directory that both see",
         .path.display()
     )]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
+    File { path: PathBuf, why: String },
     /// The system refused something that it grants everybody.
     #[error("{what}: {why}")]
     System {
-        /// What was wanted.
         what: String,
         /// In the system's words.
         why: String,

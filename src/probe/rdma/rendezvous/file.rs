@@ -35,7 +35,6 @@ const NOTHING: &str = "-";
 pub struct RendezvousFile {
     /// Where rank 0 is.
     pub host: String,
-    /// Its port.
     pub port: u16,
     /// The secret; `-` in the file if both ranks have it from elsewhere.
     pub secret: Option<Secret>,

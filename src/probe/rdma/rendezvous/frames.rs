@@ -9,7 +9,6 @@ use sha2::Sha256;
 
 use super::handshake::hmac;
 
-/// The longest payload.
 pub const LONGEST: usize = 64 << 10;
 const LENGTH: usize = 4;
 const CODE: usize = 32;

@@ -70,13 +70,11 @@ pub enum Rejection {
 
 /// What to do next.
 pub enum Next {
-    /// Read more.
     Wait,
     /// Send this, then read more.
     Send([u8; MESSAGE]),
     /// The other end proved the secret. A server sends this first; a client sends nothing.
     WorkCompletion(Option<[u8; MESSAGE]>, Box<Session>),
-    /// Close the connection.
     Rejected(Rejection),
 }
 
@@ -253,7 +251,6 @@ impl ServerHandshake {
     }
 }
 
-/// The client's side.
 pub struct ClientHandshake {
     keys: Keys,
     incoming: Incoming,

@@ -48,7 +48,6 @@ struct Pending {
 enum Heard {
     /// More bytes are needed.
     Waiting,
-    /// It is the peer.
     Peer(Box<Session>),
     /// It is rejected, for this reason.
     Rejected(String),

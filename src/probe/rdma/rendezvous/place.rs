@@ -37,7 +37,6 @@ impl fmt::Display for Launcher {
 /// The place of this process among those that were launched together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// What launched them.
     pub launcher: Launcher,
     /// The number of this one.
     pub rank: u32,

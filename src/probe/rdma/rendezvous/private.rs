@@ -12,7 +12,6 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 const LONGEST: u64 = 1024;
 /// The bits of a mode that let group or others read, write or execute.
 const OF_OTHERS: u32 = 0o077;
-/// Others may write.
 const OTHERS_WRITE: u32 = 0o002;
 /// In such a directory a file is renamed and removed by its owner and the directory's alone.
 const STICKY: u32 = 0o1000;

@@ -60,7 +60,6 @@ pub struct State<M> {
 }
 
 impl<M> State<M> {
-    /// The next message.
     pub fn next(&mut self) -> Option<M> {
         let (bytes, message) = self.waiting.pop_front()?;
         self.waiting_bytes -= bytes;

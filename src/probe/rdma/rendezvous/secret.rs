@@ -16,7 +16,6 @@ pub const SECRET_VARIABLE: &str = "GDR_PROBE_SECRET";
 /// Bytes of a secret: as many as SHA-256 gives.
 const BYTES: usize = 32;
 
-/// A secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; BYTES]);
 
@@ -26,7 +25,6 @@ pub enum SecretError {
     /// The file cannot be read, or others may read or write it.
     #[error("the secret file {} is not used: {source}", .path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         source: io::Error,

@@ -15,10 +15,7 @@ pub enum Envelope<M> {
     /// What the caller has to say.
     Message(M),
     /// The side that sends it failed, and says nothing more.
-    Failed {
-        /// Why.
-        why: String,
-    },
+    Failed { why: String },
     /// It is alive: each second.
     Alive,
     /// It is done, and says nothing more.

@@ -13,7 +13,6 @@ use super::trust::Trust;
 use crate::Error;
 use crate::copy::Cpus;
 
-/// One GPU.
 #[derive(Debug)]
 pub(crate) struct Device {
     // The object before the node: RM wants the node open as long as the device is used.

@@ -23,7 +23,6 @@ pub(super) const PCI: PciAddress = PciAddress {
     device: 0,
     function: 0,
 };
-/// CUDA's client.
 pub(super) const CUDA: u32 = 0xc1d0_0019;
 const INSTANCE: u32 = 3;
 const BLOCK: u64 = 2 << 20;
@@ -112,12 +111,10 @@ impl Fake {
         self.0.lock().unwrap()
     }
 
-    /// A user's allocation.
     pub(super) fn allocate(&self, kind: AllocationKind, bytes: u64) -> DevicePtr {
         self.world().allocate(kind, bytes)
     }
 
-    /// Leaves addresses unused.
     pub(super) fn gap(&self) {
         self.world().heap += BLOCK;
     }

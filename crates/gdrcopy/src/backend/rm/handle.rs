@@ -9,9 +9,7 @@ use gdr_sys::rm;
 /// Where an allocation lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// CUDA's client.
     pub(crate) client: u32,
-    /// Its memory object.
     pub(crate) memory: u32,
     /// Bytes of the object.
     pub(crate) object_size: u64,

@@ -11,7 +11,6 @@ use gdr_sys::rm::{self, Status};
 use super::calls::{Answer, Caller, Calls, Card, Export, RmError, Surface};
 use crate::vma::Vma;
 
-/// The real one.
 #[derive(Debug)]
 pub(crate) struct Live;
 

@@ -112,7 +112,6 @@ fn refuse(why: &str, kind: Kind) -> Error {
     }
 }
 
-/// The backend.
 #[derive(Debug)]
 struct Rm {
     shared: Arc<Shared>,

@@ -9,7 +9,6 @@ use gpu::{DevicePtr, PciAddress};
 /// An allocation as CUDA describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Allocation {
-    /// Where it starts.
     pub(crate) base: DevicePtr,
     /// Bytes.
     pub(crate) size: u64,
@@ -68,7 +67,6 @@ pub(crate) trait Retained: Debug {
     fn address(&self) -> u64;
 }
 
-/// CUDA.
 pub(crate) trait Owner: Debug + Send + Sync {
     /// `None` for an address CUDA does not know.
     fn describe(&self, address: DevicePtr) -> Result<Option<Allocation>, gpu::Error>;
@@ -82,7 +80,6 @@ pub(crate) trait Owner: Debug + Send + Sync {
     fn bench(&self, near: DevicePtr) -> Result<Box<dyn Bench>, gpu::Error>;
 }
 
-/// The process's CUDA.
 #[derive(Debug)]
 pub(crate) struct Cuda;
 

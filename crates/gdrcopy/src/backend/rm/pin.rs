@@ -22,7 +22,6 @@ static NEXT_HANDLE: AtomicU64 = AtomicU64::new(1);
 /// Small allocations of CUDA begin at multiples of this.
 const GRAIN: u64 = 512;
 
-/// Pinned memory.
 #[derive(Debug)]
 pub(super) struct RmPin {
     shared: Arc<Shared>,

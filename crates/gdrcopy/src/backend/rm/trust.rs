@@ -21,7 +21,6 @@ use crate::error::Kind;
 use crate::pages::GPU_PAGE;
 use crate::{Error, random};
 
-/// The verdicts.
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
     /// The way through CUDA's IPC handles, and CUDA's client and one of its objects.

@@ -23,7 +23,6 @@ pub(crate) use place::{ANYWHERE, Place};
 /// would take as many CPUs again from the program whose copy this is.
 pub(crate) const MOST_THREADS: usize = 16;
 
-/// One pool.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Pool {

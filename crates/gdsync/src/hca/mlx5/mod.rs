@@ -69,7 +69,6 @@ enum Link {
 }
 
 impl Shared {
-    /// The NIC's firmware.
     fn devx(&self) -> Result<Devx, crate::Error> {
         if let Some(devx) = self.firmware.get() {
             return Ok(devx.clone());
@@ -182,7 +181,6 @@ fn gpu_failed(operation: &'static str) -> impl FnOnce(gpu::Error) -> crate::Erro
     move |source| crate::Error::Gpu { operation, source }
 }
 
-/// Verbs failed.
 fn verbs_failed(operation: &'static str) -> impl FnOnce(verbs::Error) -> crate::Error {
     move |source| failed(operation)(source).into()
 }

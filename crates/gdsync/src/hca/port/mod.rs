@@ -39,7 +39,6 @@ impl Default for Options {
     }
 }
 
-/// An open port.
 #[derive(Debug)]
 pub(in crate::hca) struct Port {
     pub domain: ProtectionDomain,
@@ -179,7 +178,6 @@ impl Port {
         }
     }
 
-    /// Its number.
     pub(in crate::hca) fn number(&self) -> u8 {
         self.options.port
     }

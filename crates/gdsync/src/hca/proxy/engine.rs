@@ -152,13 +152,11 @@ impl Bell {
         inner.awake = false;
     }
 
-    /// Ends a sleep.
     pub(super) fn wake(&self) {
         self.lock().awake = true;
         self.rung.notify_all();
     }
 
-    /// Ends the thread.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.rung.notify_all();

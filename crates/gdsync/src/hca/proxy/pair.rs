@@ -11,7 +11,6 @@ use crate::hca::port::Room;
 use crate::hca::rings::{ReceiveSide, SendSide};
 use crate::wire::{Completion, Event, Failed, Syndrome};
 
-/// A queue pair.
 #[derive(Debug)]
 pub(super) struct Pair {
     /// Destroyed before the completion queues that it completes into.

@@ -138,7 +138,6 @@ impl Inbox {
         (!inner.closed).then(|| std::mem::take(&mut inner.messages))
     }
 
-    /// What nobody took.
     pub(super) fn rest(&self) -> VecDeque<Message> {
         std::mem::take(&mut self.lock().messages)
     }
@@ -152,7 +151,6 @@ impl Inbox {
         inner.awake = false;
     }
 
-    /// Ends a sleep.
     pub(super) fn wake(&self) {
         self.lock().awake = true;
         self.rung.notify_all();

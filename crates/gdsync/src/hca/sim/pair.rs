@@ -10,7 +10,6 @@ use crate::wire::Decoded;
 pub(super) use super::completer::Mark;
 pub(super) use crate::hca::rings::brings;
 
-/// A queue pair.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub qpn: u32,

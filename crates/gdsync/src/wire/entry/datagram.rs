@@ -55,7 +55,6 @@ pub struct GlobalRoute {
     pub hop_limit: u8,
 }
 
-/// Bytes of it.
 pub(super) const BYTES: usize = 48;
 /// `MLX5_EXTENDED_UD_AV`: the address has all 48 bytes.
 const EXTENDED: u32 = 1 << 31;
