@@ -1,4 +1,4 @@
-//! `docs/checks.md` and `docs/symptoms.md`: the registry of checks and the table of symptoms, for people who read.
+//! Renders the registry of checks as `docs/checks.md` and the table of symptoms as `docs/symptoms.md`.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,14 @@ use gdr::check::{self, Check};
 use gdr::explain;
 use gdr::model::Severity;
 
-/// Every check: what it asks, why, how it is read and mended.
+/// Every check: what it asks, why, its sources and its fix.
 pub fn checks() -> String {
     let mut page = String::from(
-        "# The checks of gdr doctor\n\nGenerated from the registry by `cargo xtask generate`; `gdr explain ID` shows the same in a terminal. The \
-         severity is the one where no profile says otherwise.\n",
+        "# Checks\n\nThe checks of `gdr doctor`. `gdr explain ID` shows the same in a terminal. A profile may set another severity. Generated \
+         by `cargo xtask generate`.\n",
     );
     for family in check::FAMILIES {
-        // A String never refuses.
+        // Writing to a String cannot fail.
         let _ = write!(page, "\n## {}\n", family.title);
         for check in family.checks {
             entry(&mut page, check);
@@ -33,7 +33,7 @@ fn entry(page: &mut String, check: &Check) {
         ("Severity", severity),
         ("Why", check.why),
         ("Read from", check.sources),
-        ("Cure", check.remedy),
+        ("Fix", check.remedy),
     ] {
         let _ = writeln!(page, "- **{label}**: {}", plain(text));
     }
@@ -47,13 +47,12 @@ fn entry(page: &mut String, check: &Check) {
     }
 }
 
-/// Every symptom: the line as users paste it, its cause, its checks, its threads.
+/// Every symptom: the line as users paste it, its cause, its checks, its sources.
 pub fn symptoms() -> anyhow::Result<String> {
     let table = explain::shipped()?;
     let mut page = String::from(
-        "# What people paste, and what causes it\n\nGenerated from `profiles/symptoms.toml` by `cargo xtask generate`. `gdr explain \
-         \"LINE\"` and `gdr explain FILE` find these, name the causes, and run the checks on this machine. A score says how \
-         surely a match means the cause.\n",
+        "# Symptoms\n\nThe lines that `gdr explain` recognizes, their causes, and the checks it runs for them. A score says how likely \
+         a match means the cause. Generated from `profiles/symptoms.toml` by `cargo xtask generate`.\n",
     );
     for symptom in &table.symptoms {
         section(
@@ -67,7 +66,7 @@ pub fn symptoms() -> anyhow::Result<String> {
         );
     }
     page.push_str(
-        "\n# What no symptom knows word for word\n\nThese look for what a line speaks of, and say less surely what it means.\n",
+        "\n# Rules for other lines\n\nThese match what a line is about, and are less certain.\n",
     );
     for rule in &table.rules {
         section(
@@ -93,7 +92,7 @@ fn section(
     sources: &[String],
 ) {
     let links: Vec<String> = sources.iter().map(|source| link(source)).collect();
-    // A String never refuses.
+    // Writing to a String cannot fail.
     let _ = write!(
         page,
         "\n## {name}\n\n```text\n{example}\n```\n\n{} (score {score})\n\n- **Checks**: {}\n- **See**: {}\n",
@@ -110,7 +109,7 @@ fn link(reference: &str) -> String {
     }
 }
 
-/// Words that Markdown would take for its own.
+/// Escapes what Markdown would interpret.
 fn plain(text: &str) -> String {
     text.replace('*', "\\*")
         .replace('_', "\\_")
