@@ -74,6 +74,7 @@ fn output(line: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_gdr"))
         .args(&words[1..])
         .current_dir(root())
+        .env_remove("COLUMNS")
         .env_remove("XDG_CONFIG_HOME")
         .output()
         .expect("gdr");
