@@ -1,12 +1,32 @@
 //! Copies and fills. A range that is not in one allocation is refused when the work is put in.
 
 use std::ffi::c_void;
+use std::sync::Arc;
+
+use gpu_sim::{Flaw, Item, Span};
 
 use crate::answer::{INVALID_VALUE, Return, answer_here, whole};
 use crate::context::gpu_of;
-use crate::delivery::Delivery;
-use crate::memory::{device_range, pointer, range};
-use crate::stream::{Work, stream_of};
+use crate::delivery;
+use crate::memory::{Block, device_range, range};
+use crate::stream::stream_of;
+
+/// A copy from one block to another.
+pub fn between(
+    source: &Block,
+    from: u64,
+    target: &Block,
+    to: u64,
+    bytes: usize,
+    flaw: Option<Flaw>,
+) -> Item {
+    Item::Copy {
+        to: target.span(to),
+        from: source.span(from),
+        bytes,
+        flaw,
+    }
+}
 
 /// A copy between two places that CUDA knows.
 fn known_to_known(
@@ -22,12 +42,8 @@ fn known_to_known(
     }
     let target = range(to, bytes).ok_or(INVALID_VALUE)?;
     let source = range(from, bytes).ok_or(INVALID_VALUE)?;
-    stream.put(Work::Now(Box::new(move || {
-        // SAFETY: both ranges lie in blocks, which are held here.
-        unsafe { Delivery::of_copy(&source, &target, bytes).carry(to, from, bytes) };
-        drop((source, target));
-        Ok(())
-    })));
+    let flaw = delivery::of_copy(&source, &target, bytes);
+    stream.put(between(&source, from, &target, to, bytes, flaw));
     Ok(())
 }
 
@@ -59,13 +75,15 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
         }
         // SAFETY: this function's own condition.
         let staged = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) }.to_vec();
-        stream.put(Work::Now(Box::new(move || {
-            let from = staged.as_ptr().expose_provenance() as u64;
-            // SAFETY: the target is in a block, which is held here; the source is a vector as long.
-            unsafe { Delivery::of_upload(&target, bytes).carry(to, from, bytes) };
-            drop(target);
-            Ok(())
-        })));
+        let staged = Arc::new(staged);
+        let start = staged.as_ptr().cast_mut();
+        stream.put(Item::Copy {
+            to: target.span(to),
+            // SAFETY: the vector has so many bytes, which the copy reads; it stays as long as the span.
+            from: unsafe { Span::new(start, Some(staged)) },
+            bytes,
+            flaw: delivery::of_upload(&target, bytes),
+        });
         Ok(())
     })
 }
@@ -96,11 +114,15 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
         if to.is_null() {
             return Err(INVALID_VALUE);
         }
+        stream.put(Item::Copy {
+            // SAFETY: valid for writes of so many bytes by this function's own condition, and the copy is done before it returns.
+            to: unsafe { Span::new(to.cast(), None) },
+            from: source.span(from),
+            bytes,
+            flaw: delivery::of_download(&source, bytes),
+        });
         stream.finish();
         whole(stream.gpu)?;
-        // SAFETY: the source is in a block, which is held until after; the target is valid by this function's own condition.
-        unsafe { Delivery::of_download(&source, bytes).carry(target, from, bytes) };
-        drop(source);
         Ok(())
     })
 }
@@ -139,27 +161,24 @@ fn fill(
     bytes: usize,
     stream: usize,
     gpu: usize,
-    write: impl FnOnce() + Send + 'static,
+    item: impl FnOnce(Span) -> Item,
 ) -> Result<(), Return> {
     let stream = stream_of(stream, gpu)?;
     if bytes == 0 {
         return Ok(());
     }
     let target = range(to, bytes).ok_or(INVALID_VALUE)?;
-    stream.put(Work::Now(Box::new(move || {
-        write();
-        drop(target);
-        Ok(())
-    })));
+    stream.put(item(target.span(to)));
     Ok(())
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, stream: usize) -> Return {
     answer_here("cuMemsetD8Async", |gpu| {
-        fill(to, bytes, stream, gpu, move || {
-            // SAFETY: `fill` calls this while it holds the block that has these bytes.
-            unsafe { pointer::<u8>(to).write_bytes(value, bytes) };
+        fill(to, bytes, stream, gpu, |to| Item::FillBytes {
+            to,
+            value,
+            bytes,
         })
     })
 }
@@ -171,14 +190,10 @@ pub extern "C" fn cuMemsetD32Async(to: u64, value: u32, words: usize, stream: us
         if !to.is_multiple_of(4) {
             return Err(INVALID_VALUE);
         }
-        fill(to, bytes, stream, gpu, move || {
-            let (mut at, mut left) = (pointer::<u32>(to), words);
-            while left > 0 {
-                // SAFETY: aligned, and as above.
-                unsafe { *at = value };
-                at = at.wrapping_add(1);
-                left -= 1;
-            }
+        fill(to, bytes, stream, gpu, |to| Item::FillWords {
+            to,
+            value,
+            words,
         })
     })
 }

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use gpu_sim::{Item, Record, State};
+
 use crate::answer::{
     INVALID_HANDLE, INVALID_VALUE, NOT_READY, Return, answer_here, held, put, whole,
 };
-use crate::stream::{Mark, Work, fresh_handle, stream_of};
+use crate::stream::{fresh_handle, stream_of};
 
 #[derive(Clone)]
 struct Event {
     gpu: usize,
     is_timed: bool,
-    /// Where it was last recorded.
-    mark: Option<Arc<Mark>>,
+    /// The last one.
+    record: Option<Arc<Record>>,
 }
 
 static EVENTS: Mutex<BTreeMap<usize, Event>> = Mutex::new(BTreeMap::new());
@@ -22,9 +24,9 @@ fn event_of(handle: usize) -> Result<Event, Return> {
     held(&EVENTS).get(&handle).cloned().ok_or(INVALID_HANDLE)
 }
 
-/// Where an event was last recorded, if it was.
-pub fn mark_of(handle: usize) -> Result<Option<Arc<Mark>>, Return> {
-    event_of(handle).map(|event| event.mark)
+/// The last record of an event, if there is one.
+pub fn record_of(handle: usize) -> Result<Option<Arc<Record>>, Return> {
+    event_of(handle).map(|event| event.record)
 }
 
 /// Milliseconds from one event to another.
@@ -33,13 +35,9 @@ pub fn elapsed(from: usize, to: usize) -> Result<f32, Return> {
     if !(from.is_timed && to.is_timed) || from.gpu != to.gpu {
         return Err(INVALID_HANDLE);
     }
-    let passed = |event: &Event| {
-        event
-            .mark
-            .as_ref()
-            .ok_or(INVALID_HANDLE)?
-            .passed()
-            .ok_or(NOT_READY)
+    let passed = |event: &Event| match event.record.as_ref().ok_or(INVALID_HANDLE)?.state() {
+        State::Done(at) => Ok(at),
+        _ => Err(NOT_READY),
     };
     let (from, to) = (passed(&from)?, passed(&to)?);
     let seconds = match to.checked_duration_since(from) {
@@ -65,7 +63,7 @@ pub unsafe extern "C" fn cuEventCreate(out: *mut usize, flags: u32) -> Return {
         let event = Event {
             gpu,
             is_timed: flags & 2 == 0,
-            mark: None,
+            record: None,
         };
         held(&EVENTS).insert(handle, event);
         // SAFETY: this function's own condition.
@@ -85,15 +83,15 @@ pub extern "C" fn cuEventDestroy_v2(event: usize) -> Return {
 pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> Return {
     answer_here("cuEventRecord", |gpu| {
         let stream = stream_of(stream, gpu)?;
-        let mark = Arc::new(Mark::default());
+        let record = Arc::new(Record::default());
         {
             let mut events = held(&EVENTS);
             let event = events
                 .get_mut(&event)
                 .filter(|event| event.gpu == stream.gpu);
-            event.ok_or(INVALID_HANDLE)?.mark = Some(Arc::clone(&mark));
+            event.ok_or(INVALID_HANDLE)?.record = Some(Arc::clone(&record));
         }
-        stream.put(Work::Mark(mark));
+        stream.put(Item::Signal(record));
         Ok(())
     })
 }
@@ -104,7 +102,9 @@ pub extern "C" fn cuEventQuery(event: usize) -> Return {
     answer_here("cuEventQuery", |_| {
         let event = event_of(event)?;
         whole(event.gpu)?;
-        let is_done = event.mark.is_none_or(|mark| mark.passed().is_some());
+        let is_done = event
+            .record
+            .is_none_or(|record| matches!(record.state(), State::Done(_)));
         is_done.then_some(()).ok_or(NOT_READY)
     })
 }
@@ -113,8 +113,8 @@ pub extern "C" fn cuEventQuery(event: usize) -> Return {
 pub extern "C" fn cuEventSynchronize(event: usize) -> Return {
     answer_here("cuEventSynchronize", |_| {
         let event = event_of(event)?;
-        if let Some(mark) = event.mark {
-            mark.wait();
+        if let Some(record) = event.record {
+            record.wait();
         }
         whole(event.gpu)
     })

@@ -5,8 +5,8 @@
 //! as if the driver were old; no real version lacks just these.
 //!
 //! Memory is real pages, a GPU's those of a file `memfd:fake-cuda-gpuN` that the simulated card of crate `fake-verbs` can map,
-//! too. Copies and the kernels of `crates/gpu/src/kernels.ptx` are done by the CPU, and events tell the CPU's time: figures of
-//! it say nothing of any GPU. What a kernel may not touch breaks its context (700), a copy out of an allocation is refused (1).
+//! too. The engine is that of crate `gpu`'s simulated GPUs (crate `gpu-sim`): copies and the kernels of
+//! `crates/gpu/src/kernels.ptx` are done by the CPU, and events give the CPU's time, so figures say nothing of any GPU. What a kernel may not touch breaks its context (700), a copy out of an allocation is refused (1).
 //!
 //! `src/machine.rs` says how a machine file makes it misbehave; with `"log": "FILE"` the name of each function that is called
 //! is written there, a line each.

@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
 use fake_machine::number;
+use gpu_sim::{Keeper, Span};
 
 use crate::answer::{
     HOST_MEMORY_ALREADY_REGISTERED, HOST_MEMORY_NOT_REGISTERED, INVALID_VALUE, OUT_OF_MEMORY,
@@ -35,11 +36,17 @@ pub struct Block {
     /// The GPU whose context was current.
     pub gpu: usize,
     /// Not of registered memory, which is the caller's.
-    #[cfg_attr(
-        feature = "old",
-        expect(dead_code, reason = "an old driver exports nothing")
-    )]
     pub pages: Option<Arc<Pages>>,
+}
+
+impl Block {
+    /// The memory at an address of this block, for work that stays inside it.
+    pub fn span(&self, address: u64) -> Span {
+        let keeper = self.pages.clone().map(|pages| pages as Keeper);
+        // SAFETY: every caller has found the range of its work in this block. Its pages stay as long as the span; registered memory
+        // stays while work uses it, which the program promises CUDA.
+        unsafe { Span::new(pointer(address), keeper) }
+    }
 }
 
 /// Those there are, by where they start.
@@ -63,7 +70,7 @@ pub fn device_range(address: u64, bytes: usize) -> Result<Block, Return> {
         .ok_or(INVALID_VALUE)
 }
 
-/// An address as the CPU uses it. Work carries numbers: pointers do not go into another thread.
+/// An address as the CPU uses it.
 pub fn pointer<T>(address: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(address as usize)
 }

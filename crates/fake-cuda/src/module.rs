@@ -8,7 +8,7 @@ use crate::answer::{
     INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NOT_FOUND, Return, answer_here, held, put,
 };
 use crate::kernel::{Kernel, NAMES};
-use crate::stream::{Work, fresh_handle, stream_of};
+use crate::stream::{fresh_handle, stream_of};
 
 struct Module {
     gpu: usize,
@@ -136,13 +136,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
         }
         // SAFETY: not null, and this function's own condition.
         let kernel = unsafe { Kernel::read(function.name, parameters) }.ok_or(NOT_FOUND)?;
-        let waits = kernel.waits();
-        let body = Box::new(move || kernel.run(gpu, blocks));
-        stream.put(if waits {
-            Work::Waiting(body)
-        } else {
-            Work::Now(body)
-        });
+        kernel.launch(&stream, blocks);
         Ok(())
     })
 }

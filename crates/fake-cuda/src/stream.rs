@@ -1,157 +1,48 @@
-//! Streams: work is done by whoever puts it in, at once, while nothing before it waits. What waits, for another GPU or for an
-//! event, gets a thread, and what comes after it queues up there.
+//! Streams: each is a queue of the engine (crate `gpu-sim`), with a thread that does its work. In a broken context work is skipped.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+
+use gpu_sim::{Item, Queue};
 
 use crate::answer::{
     INVALID_HANDLE, INVALID_VALUE, NOT_READY, Return, answer_here, break_contexts, held, put, whole,
 };
 use crate::event;
 
-/// A place in a stream: when everything before it was done.
-#[derive(Default)]
-pub struct Mark {
-    passed: Mutex<Option<Instant>>,
-    changed: Condvar,
-}
-
-impl Mark {
-    /// When it was passed, if it was.
-    pub fn passed(&self) -> Option<Instant> {
-        *held(&self.passed)
-    }
-
-    pub fn wait(&self) {
-        let mut passed = held(&self.passed);
-        while passed.is_none() {
-            passed = self
-                .changed
-                .wait(passed)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn pass(&self) {
-        *held(&self.passed) = Some(Instant::now());
-        self.changed.notify_all();
-    }
-}
-
-/// What a kernel or a copy does; an error breaks the context.
-pub type Body = Box<dyn FnOnce() -> Result<(), Return> + Send>;
-
-pub enum Work {
-    Now(Body),
-    /// Perhaps not before somebody else has done something.
-    Waiting(Body),
-    Mark(Arc<Mark>),
-    Await(Arc<Mark>),
-}
-
-impl Work {
-    fn waits(&self) -> bool {
-        match self {
-            Self::Now(_) | Self::Mark(_) => false,
-            Self::Waiting(_) => true,
-            Self::Await(mark) => mark.passed().is_none(),
-        }
-    }
-
-    /// In a broken context nothing is done any more, and every place is passed.
-    fn run(self, gpu: usize) {
-        let is_whole = whole(gpu).is_ok();
-        match self {
-            Self::Now(body) | Self::Waiting(body) if is_whole => {
-                if let Err(code) = body() {
-                    break_contexts(Some(gpu), code);
-                }
-            }
-            Self::Await(mark) if is_whole => mark.wait(),
-            Self::Mark(mark) => mark.pass(),
-            _ => {}
-        }
-    }
-}
-
-#[derive(Default)]
-struct Queue {
-    /// Somebody does this stream's work.
-    busy: bool,
-    works: VecDeque<Work>,
-}
-
 /// A stream of one GPU's context.
 pub struct Stream {
     pub gpu: usize,
-    queue: Mutex<Queue>,
-    idle: Condvar,
+    queue: Queue,
 }
 
 impl Stream {
     fn new(gpu: usize) -> Arc<Self> {
-        let (queue, idle) = Default::default();
-        Arc::new(Self { gpu, queue, idle })
+        // A stream that was destroyed does what is in it all the same, however long it waits.
+        let queue = Queue::new(None, move || whole(gpu).is_err());
+        let stream = Arc::new(Self { gpu, queue });
+        let served = Arc::clone(&stream);
+        std::thread::spawn(move || served.queue.serve());
+        stream
     }
 
-    pub fn put(self: &Arc<Self>, work: Work) {
-        {
-            let mut queue = held(&self.queue);
-            if queue.busy {
-                queue.works.push_back(work);
-                return;
-            }
-            queue.busy = true;
-        }
-        if work.waits() {
-            self.go_on_with(work);
-            return;
-        }
-        work.run(self.gpu);
-        // Another thread may have put something in meanwhile.
-        if let Some(next) = self.next() {
-            self.go_on_with(next);
-        }
+    /// Puts work in. The queue never gives work up.
+    pub fn put(&self, item: Item) {
+        let _ = self.queue.push(item);
     }
 
-    /// Does this work, and all that comes after it, in a thread.
-    fn go_on_with(self: &Arc<Self>, work: Work) {
-        let stream = Arc::clone(self);
-        std::thread::spawn(move || {
-            let mut work = Some(work);
-            while let Some(now) = work {
-                now.run(stream.gpu);
-                work = stream.next();
-            }
-        });
-    }
-
-    /// The next work; without one the stream is idle.
-    fn next(&self) -> Option<Work> {
-        let mut queue = held(&self.queue);
-        let next = queue.works.pop_front();
-        if next.is_none() {
-            queue.busy = false;
-            self.idle.notify_all();
-        }
-        next
-    }
-
-    fn is_idle(&self) -> bool {
-        !held(&self.queue).busy
+    /// Puts in a fault that breaks the context when the stream comes to it.
+    pub fn put_fault(&self, code: Return) {
+        let gpu = self.gpu;
+        self.put(Item::Call(Box::new(move || {
+            break_contexts(Some(gpu), code)
+        })));
     }
 
     /// Waits until all that was put in is done.
     pub fn finish(&self) {
-        let mut queue = held(&self.queue);
-        while queue.busy {
-            queue = self
-                .idle
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
+        let _ = self.queue.synchronize();
     }
 }
 
@@ -209,10 +100,9 @@ pub unsafe extern "C" fn cuStreamCreate(out: *mut usize, flags: u32) -> Return {
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamDestroy_v2(stream: usize) -> Return {
     answer_here("cuStreamDestroy_v2", |_| {
-        held(&STREAMS)
-            .remove(&stream)
-            .map(drop)
-            .ok_or(INVALID_HANDLE)
+        let stream = held(&STREAMS).remove(&stream).ok_or(INVALID_HANDLE)?;
+        stream.queue.close();
+        Ok(())
     })
 }
 
@@ -230,7 +120,12 @@ pub extern "C" fn cuStreamQuery(stream: usize) -> Return {
     answer_here("cuStreamQuery", |gpu| {
         let stream = stream_of(stream, gpu)?;
         whole(stream.gpu)?;
-        stream.is_idle().then_some(()).ok_or(NOT_READY)
+        stream
+            .queue
+            .is_idle()
+            .unwrap_or(true)
+            .then_some(())
+            .ok_or(NOT_READY)
     })
 }
 
@@ -242,8 +137,8 @@ pub extern "C" fn cuStreamWaitEvent(stream: usize, event: usize, flags: u32) -> 
         if flags > 1 {
             return Err(INVALID_VALUE);
         }
-        if let Some(mark) = event::mark_of(event)? {
-            stream.put(Work::Await(mark));
+        if let Some(record) = event::record_of(event)? {
+            stream.put(Item::Await(record));
         }
         Ok(())
     })

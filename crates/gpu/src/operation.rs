@@ -1,44 +1,9 @@
 //! Stream memory operations: words a stream writes, and words it waits for.
 
+use gpu_sim::Compare;
+
 use crate::memory::{Held, Memory};
 use crate::{DevicePtr, Error};
-
-/// The condition a stream waits for, on the word it sees and the value it was given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Compare {
-    /// `seen - value >= 0` as a signed number of the word's width: cyclic, so that counters may wrap.
-    Geq,
-    /// `seen == value`.
-    Eq,
-    /// `seen & value != 0`.
-    And,
-    /// `!(seen | value) != 0`: some bit is in neither.
-    Nor,
-}
-
-impl Compare {
-    /// Whether a 32-bit word satisfies it.
-    #[must_use]
-    pub const fn holds32(self, seen: u32, value: u32) -> bool {
-        match self {
-            Self::Geq => seen.wrapping_sub(value) as i32 >= 0,
-            Self::Eq => seen == value,
-            Self::And => seen & value != 0,
-            Self::Nor => !(seen | value) != 0,
-        }
-    }
-
-    /// Whether a 64-bit word satisfies it.
-    #[must_use]
-    pub const fn holds64(self, seen: u64, value: u64) -> bool {
-        match self {
-            Self::Geq => seen.wrapping_sub(value) as i64 >= 0,
-            Self::Eq => seen == value,
-            Self::And => seen & value != 0,
-            Self::Nor => !(seen | value) != 0,
-        }
-    }
-}
 
 /// One operation of a batch. It holds the memory it names, and so does the stream it is given to.
 ///

@@ -219,41 +219,11 @@ impl Cuda {
         call!(self, cuStreamSynchronize(stream => usize))
     }
 
-    pub fn wait(&self, stream: usize, event: usize) -> u32 {
-        call!(self, cuStreamWaitEvent(stream => usize, event => usize, 0 => u32))
-    }
-
-    pub fn event(&self) -> usize {
-        let mut out = 0;
-        assert_eq!(
-            call!(self, cuEventCreate(&mut out => *mut usize, 0 => u32)),
-            0
-        );
-        out
-    }
-
-    pub fn record(&self, event: usize, stream: usize) -> u32 {
-        call!(self, cuEventRecord(event => usize, stream => usize))
-    }
-
-    pub fn event_query(&self, event: usize) -> u32 {
-        call!(self, cuEventQuery(event => usize))
-    }
-
-    pub fn elapsed(&self, from: usize, to: usize) -> Result<f32, u32> {
-        let mut out = 0.0;
-        let code =
-            call!(self, cuEventElapsedTime_v2(&mut out => *mut f32, from => usize, to => usize));
-        let mut older = 0.0;
-        let again =
-            call!(self, cuEventElapsedTime(&mut older => *mut f32, from => usize, to => usize));
-        assert_eq!((code, out), (again, older), "both versions of the function");
-        answer(code, out)
-    }
-
+    /// A copy from pageable memory, and the end of it: the driver may return before.
     pub fn upload(&self, to: u64, bytes: &[u8]) -> u32 {
         let from = bytes.as_ptr().cast();
-        call!(self, cuMemcpyHtoDAsync_v2(to => u64, from => *const c_void, bytes.len() => usize, 0 => usize))
+        let code = call!(self, cuMemcpyHtoDAsync_v2(to => u64, from => *const c_void, bytes.len() => usize, 0 => usize));
+        if code == 0 { self.synchronize(0) } else { code }
     }
 
     pub fn download(&self, from: u64, bytes: usize) -> Result<Vec<u8>, u32> {

@@ -116,6 +116,7 @@ fn what_cuda_refuses_is_refused_and_nothing_of_it_done() {
             assert_eq!(cuda.download(word, 4), Ok(vec![0; 4]));
             assert_eq!(cuda.batch(stream, &[(WRITE32, word, 1, 0); 255]), 0);
             assert_eq!(cuda.batch(stream, &[]), 0);
+            assert_eq!(cuda.synchronize(stream), 0);
             assert_eq!(cuda.download(word, 4), Ok(vec![1, 0, 0, 0]));
 
             assert_eq!(cuda.current(contexts[1]), 0);

@@ -3,7 +3,6 @@
 
 mod bench;
 mod contexts;
-mod datagrams;
 mod device;
 mod errors;
 mod events;
@@ -14,7 +13,6 @@ mod keys;
 mod lane;
 #[path = "../../../gdsync/tests/oracle/mlx5dv.rs"]
 mod mlx5dv;
-mod operations;
 mod overrun;
 mod programs;
 #[path = "../../../gdsync/tests/oracle/random.rs"]
@@ -22,7 +20,6 @@ mod random;
 mod raw;
 mod resets;
 mod thread_domain;
-mod unreliable;
 mod work;
 
 /// With this the NIC executes.

@@ -90,14 +90,6 @@ impl Work {
         Self { flags, ..self }
     }
 
-    /// The same as a datagram.
-    pub fn to(self, to: (*mut ib::ibv_ah, u32, u32)) -> Self {
-        Self {
-            to: Some(to),
-            ..self
-        }
-    }
-
     /// The same with immediate data.
     pub fn immediate(self, immediate: u32) -> Self {
         let opcode = match self.opcode {

@@ -1,11 +1,10 @@
 //! The simulated library in a process, loaded as programs load the real one. It reads its machine once a process, so each case
 //! is a process of its own: the test starts itself. Signatures are those of infiniband/verbs.h.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs;
 use std::io::Error;
 use std::process::Command;
-use std::ptr::null_mut;
 
 use fake_nvml_build::{Driver, cuda, verbs};
 use ibverbs_sys::*;
@@ -22,8 +21,6 @@ pub const UD: u32 = ibv_qp_type::IBV_QPT_UD;
 pub const ALL: u32 = 0xf;
 /// `IBV_SEND_SIGNALED`, `IBV_SEND_SOLICITED`, `IBV_SEND_INLINE`.
 pub const SIGNALED: u32 = 2;
-pub const SOLICITED: u32 = 4;
-pub const INLINE: u32 = 8;
 
 /// Two InfiniBand NICs of a port each, and what else is said of the machine.
 pub fn two(more: &Value) -> Value {
@@ -227,10 +224,6 @@ impl Verbs {
         made(call!(self, ibv_alloc_pd(context => *mut ibv_context) -> *mut ibv_pd))
     }
 
-    pub fn free_pd(&self, pd: *mut ibv_pd) -> c_int {
-        call!(self, ibv_dealloc_pd(pd => *mut ibv_pd) -> c_int)
-    }
-
     pub fn register(
         &self,
         pd: *mut ibv_pd,
@@ -268,50 +261,11 @@ impl Verbs {
         call!(self, ibv_dereg_mr(mr => *mut ibv_mr) -> c_int)
     }
 
-    pub fn channel(&self, context: *mut ibv_context) -> *mut ibv_comp_channel {
-        let channel = call!(self, ibv_create_comp_channel(context => *mut ibv_context) -> *mut ibv_comp_channel);
-        made(channel).expect("a channel")
-    }
-
-    pub fn free_channel(&self, channel: *mut ibv_comp_channel) -> c_int {
-        call!(self, ibv_destroy_comp_channel(channel => *mut ibv_comp_channel) -> c_int)
-    }
-
-    pub fn cq(
-        &self,
-        context: *mut ibv_context,
-        entries: c_int,
-        channel: *mut ibv_comp_channel,
-    ) -> Result<*mut ibv_cq, c_int> {
+    pub fn cq(&self, context: *mut ibv_context, entries: c_int) -> Result<*mut ibv_cq, c_int> {
         made(call!(self, ibv_create_cq(
-            context => *mut ibv_context, entries => c_int, COOKIE => *mut c_void, channel => *mut ibv_comp_channel,
+            context => *mut ibv_context, entries => c_int, COOKIE => *mut c_void, std::ptr::null_mut() => *mut ibv_comp_channel,
             0 => c_int,
         ) -> *mut ibv_cq))
-    }
-
-    pub fn free_cq(&self, cq: *mut ibv_cq) -> c_int {
-        call!(self, ibv_destroy_cq(cq => *mut ibv_cq) -> c_int)
-    }
-
-    /// The queue, and the cookie that it was made with, of the channel's next event.
-    pub fn cq_event(
-        &self,
-        channel: *mut ibv_comp_channel,
-    ) -> Result<(*mut ibv_cq, *mut c_void), c_int> {
-        let (mut cq, mut cookie) = (null_mut(), null_mut());
-        let (cq_out, cookie_out) = (&raw mut cq, &raw mut cookie);
-        let code = call!(self, ibv_get_cq_event(
-            channel => *mut ibv_comp_channel, cq_out => *mut *mut ibv_cq, cookie_out => *mut *mut c_void,
-        ) -> c_int);
-        if code == 0 {
-            Ok((cq, cookie))
-        } else {
-            Err(errno())
-        }
-    }
-
-    pub fn acknowledge(&self, cq: *mut ibv_cq, events: c_uint) {
-        call!(self, ibv_ack_cq_events(cq => *mut ibv_cq, events => c_uint) -> ());
     }
 
     pub fn qp(&self, pd: *mut ibv_pd, wanted: &mut ibv_qp_init_attr) -> Result<*mut ibv_qp, c_int> {
@@ -350,10 +304,6 @@ impl Verbs {
         )
     }
 
-    pub fn free_ah(&self, ah: *mut c_void) -> c_int {
-        call!(self, ibv_destroy_ah(ah => *mut c_void) -> c_int)
-    }
-
     pub fn event(&self, context: *mut ibv_context) -> AsyncEvent {
         let mut event = AsyncEvent {
             element: 0,
@@ -369,12 +319,6 @@ impl Verbs {
         let mut event = event;
         let pointer = &raw mut event;
         call!(self, ibv_ack_async_event(pointer => *mut AsyncEvent) -> ());
-    }
-
-    pub fn words(&self, status: u32) -> CString {
-        let words = call!(self, ibv_wc_status_str(status => u32) -> *const c_char);
-        // SAFETY: a string that is the library's.
-        unsafe { CStr::from_ptr(words) }.to_owned()
     }
 }
 

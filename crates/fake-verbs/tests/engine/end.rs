@@ -44,7 +44,6 @@ pub struct End<'verbs> {
     pub verbs: &'verbs Verbs,
     pub context: *mut ibv_context,
     pub pd: *mut ibv_pd,
-    pub channel: *mut ibv_comp_channel,
     pub cq: *mut ibv_cq,
     pub qp: *mut ibv_qp,
     pub mr: *mut ibv_mr,
@@ -79,8 +78,7 @@ impl<'verbs> End<'verbs> {
     ) -> Self {
         let context = verbs.open(device);
         let pd = verbs.pd(context).expect("a domain");
-        let channel = verbs.channel(context);
-        let cq = verbs.cq(context, entries, channel).expect("a queue");
+        let cq = verbs.cq(context, entries).expect("a queue");
         let mut wanted = ibv_qp_init_attr {
             send_cq: cq,
             recv_cq: cq,
@@ -98,7 +96,6 @@ impl<'verbs> End<'verbs> {
             verbs,
             context,
             pd,
-            channel,
             cq,
             qp,
             mr,
@@ -282,18 +279,6 @@ impl<'verbs> End<'verbs> {
                 )
             })
             .collect()
-    }
-
-    pub fn notify(&self, solicited_only: bool) -> c_int {
-        let request = self.ops().req_notify_cq.expect("the function");
-        // SAFETY: the queue is alive.
-        unsafe { request(self.cq, c_int::from(solicited_only)) }
-    }
-
-    /// Whether its channel has an event.
-    pub fn is_rung(&self) -> bool {
-        // SAFETY: it is alive.
-        rings(unsafe { (*self.channel).fd })
     }
 
     /// Whether its context has an asynchronous event.

@@ -101,30 +101,6 @@ fn memory_must_be_there_and_its_rights_with_it() {
 }
 
 #[test]
-fn an_address_of_the_programs_choice_leads_there() {
-    on(
-        "memory::an_address_of_the_programs_choice_leads_there",
-        &two(&json!({})),
-        |verbs| {
-            let (here, there) = pair(verbs, RC);
-            let memory = vec![0_u64; 8].leak();
-            let mr = verbs.register_at(there.pd, memory, 0x1000);
-            // SAFETY: it was just made.
-            let rkey = unsafe { (*mr).rkey };
-            here.write(0, &[3; 8]);
-            let mut write = request(1, IBV_WR_RDMA_WRITE, &[(0, 8)]);
-            write.remote = (0x1008, rkey);
-            assert_eq!(here.post(&write), 0);
-            assert_eq!(here.ended(), [(1, 0)]);
-            assert_eq!(memory[..3], [0, 0x0303_0303_0303_0303, 0]);
-            write.remote = (0x1039, rkey);
-            assert_eq!(here.post(&write), 0);
-            assert_eq!(here.ended(), [(1, 10)], "over its end");
-        },
-    );
-}
-
-#[test]
 fn so_much_may_be_locked() {
     on(
         "memory::so_much_may_be_locked",

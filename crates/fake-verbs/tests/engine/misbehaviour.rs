@@ -254,7 +254,7 @@ fn functions_fail_by_name() {
 
         // SAFETY: it is open.
         let ops = unsafe { (*context).ops };
-        let cq = verbs.cq(context, 1, std::ptr::null_mut()).expect("a queue");
+        let cq = verbs.cq(context, 1).expect("a queue");
         let mut out = ibv_wc::default();
         let poll = || {
             // SAFETY: there is room for one.

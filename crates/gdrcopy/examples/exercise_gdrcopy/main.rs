@@ -1,6 +1,7 @@
-//! Proves the mapping of GPU memory on this machine and says what it costs: `exercise_gdrcopy [part]... [cycles=N] [nobody]`.
+//! Proves of the mapping of GPU memory what `gdr probe copy` does not: `exercise_gdrcopy [part]... [cycles=N] [nobody]`. That
+//! command verifies every byte, all offsets, and measures.
 //!
-//! Parts: `busy`, `verify`, `unaligned`, `times`, `crossover`, `cycles`, `fork`, `freed`, `shared`, `killed`; all of them without a word. `nobody` gives up root first, for user
+//! Parts: `busy`, `crossover`, `cycles`, `fork`, `freed`, `shared`, `killed`; all of them without a word. `nobody` gives up root first, for user
 //! 65534. `GDR_BACKEND` forces a backend. Exit code 1 where anything is wrong.
 
 mod machine;
@@ -21,11 +22,8 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// A part of an exercise: its name and what does it.
 type Part = (&'static str, fn(&World) -> Outcome);
 
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 7] = [
     ("busy", busy),
-    ("verify", verify),
-    ("unaligned", unaligned),
-    ("times", times),
     ("crossover", crossover),
     ("cycles", cycles),
     ("fork", fork),
@@ -142,145 +140,6 @@ fn busy(world: &World) -> Outcome {
     } else {
         Err("the kernel gave up waiting".into())
     }
-}
-
-/// Every byte of every sort and size, both ways: a kernel writes and the CPU reads, the CPU writes and a kernel reads.
-fn verify(world: &World) -> Outcome {
-    for kind in ALLOCATIONS {
-        for bytes in [512, 4 << 10, 64 << 10, 64 << 20, 6 << 30] {
-            if world.gpu.is_sim() && bytes > 64 << 20 {
-                continue;
-            }
-            let begun = Instant::now();
-            let memory = world.gpu.allocate(kind, bytes)?;
-            let mut mapping = world
-                .gdr
-                .pin(&memory, 0..bytes, PinFlags::default())?
-                .map(MapRequest::Default)?;
-            let mapped = begun.elapsed();
-            let (theirs, ours) = (Pattern::new(bytes as u64), Pattern::new(!(bytes as u64)));
-            world.stream.fill_pattern(&memory, 0, bytes, theirs, 0)?;
-            world.stream.synchronize()?;
-            let mut buffer = vec![0; bytes.min(64 << 20)];
-            for at in (0..bytes).step_by(buffer.len()) {
-                mapping.read(at, &mut buffer)?;
-                if let Some(byte) = theirs.first_difference(&buffer, at as u64 / 4) {
-                    return Err(format!(
-                        "{kind}, {bytes} bytes: byte {} differs for the CPU",
-                        at + byte
-                    )
-                    .into());
-                }
-            }
-            for at in (0..bytes).step_by(buffer.len()) {
-                ours.fill(&mut buffer, at as u64 / 4);
-                mapping.write(at, &buffer)?;
-            }
-            let mismatches = world.stream.check_pattern(&memory, 0, bytes, ours, 0)?;
-            if mismatches.words != 0 {
-                return Err(format!("{kind}, {bytes} bytes: {mismatches:?} for the GPU").into());
-            }
-            let kind = mapping.mapping_type();
-            say(&format!(
-                "  {kind}, {bytes} bytes at {}: every byte, {kind}, mapped in {mapped:.2?}",
-                memory.address()
-            ))?;
-        }
-    }
-    Ok(())
-}
-
-/// Parts of an allocation that begin and end anywhere.
-fn unaligned(world: &World) -> Outcome {
-    for kind in ALLOCATIONS {
-        let memory = world.gpu.allocate(kind, 1 << 20)?;
-        for (start, length) in [
-            (1, 1),
-            (7, 9),
-            (4095, 3),
-            (65535, 2),
-            (65537, 65535),
-            (1000, 200_001),
-            ((1 << 20) - 5, 5),
-        ] {
-            let pin = world
-                .gdr
-                .pin(&memory, start..start + length, PinFlags::default())?;
-            let mut mapping = pin.map(MapRequest::Default)?;
-            let mut expected = vec![0; length];
-            Pattern::new(start as u64).fill(&mut expected, 0);
-            mapping.write(0, &expected)?;
-            let mut seen = vec![0; length];
-            world.stream.read(&memory, start, &mut seen)?;
-            if seen != expected {
-                return Err(format!("{kind}: {length} bytes at {start} written by the CPU").into());
-            }
-            expected.reverse();
-            world.stream.write(&memory, start, &expected)?;
-            mapping.read(0, &mut seen)?;
-            let info = pin.info()?;
-            if seen != expected
-                || info.va % 65536 != 0
-                || info.va + info.mapped_size < memory.address().get() + (start + length) as u64
-            {
-                return Err(
-                    format!("{kind}: {length} bytes at {start} read by the CPU, {info:?}").into(),
-                );
-            }
-        }
-    }
-    Ok(())
-}
-
-/// What pinning, mapping and letting go cost: medians of 100 after 10.
-fn times(world: &World) -> Outcome {
-    say(&format!(
-        "  {:44} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "µs", "pin", "map", "pin+map", "remap", "unmap", "unpin"
-    ))?;
-    for kind in ALLOCATIONS {
-        for bytes in [4 << 10, 64 << 10, 1 << 20, 64 << 20] {
-            let memory = world.gpu.allocate(kind, bytes)?;
-            let mut columns: [Vec<f64>; 6] = Default::default();
-            for round in 0..110 {
-                let begun = Instant::now();
-                let pin = world.gdr.pin(&memory, 0..bytes, PinFlags::default())?;
-                let pinned = begun.elapsed();
-                let mapping = pin.map(MapRequest::Default)?;
-                let mapped = begun.elapsed();
-                drop(mapping);
-                let unmapped = begun.elapsed();
-                drop(pin.map(MapRequest::Default)?);
-                let again = begun.elapsed();
-                drop(pin);
-                let unpinned = begun.elapsed();
-                if round >= 10 {
-                    let spans = [
-                        pinned,
-                        mapped - pinned,
-                        mapped,
-                        again - unmapped,
-                        unmapped - mapped,
-                        unpinned - again,
-                    ];
-                    columns
-                        .iter_mut()
-                        .zip(spans)
-                        .for_each(|(column, span)| column.push(span.as_secs_f64() * 1e6));
-                }
-            }
-            let medians = columns.map(|mut column| {
-                column.sort_by(f64::total_cmp);
-                format!("{:8.1}", column[column.len() / 2])
-            });
-            say(&format!(
-                "  {:44} {}",
-                format!("{kind}, {bytes} bytes"),
-                medians.join(" ")
-            ))?;
-        }
-    }
-    Ok(())
 }
 
 /// From where on the copy engine is faster, and that both copy the same.

@@ -1,4 +1,4 @@
-//! Stream memory operations: every condition, both widths, across streams, and what they cost.
+//! Stream memory operations: every condition, both widths, across streams, and what they cost; and the ends of the kernels that wait.
 
 use std::time::{Duration, Instant};
 
@@ -80,6 +80,8 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
         ping_pong(gpu)
     })?;
     report.trial("ping-pong kernel, stopped", || stopped(gpu))?;
+    report.trial("chase, out of its list", || astray(gpu))?;
+    report.trial("hold, until its limit", || held_to_its_limit(gpu))?;
     report
         .trial("a wait that does not end is seen, and released", || {
             timeout(gpu)
@@ -228,6 +230,29 @@ fn stopped(gpu: &Gpu) -> Outcome {
         "it did not say that it stopped",
     )?;
     Ok(String::new())
+}
+
+fn astray(gpu: &Gpu) -> Outcome {
+    let stream = gpu.stream()?;
+    let (list, result) = (gpu.pinned(64)?, gpu.allocate(Allocation::Malloc, 8)?);
+    for next in [4, 60, 64, 1 << 32, u64::MAX] {
+        list.store_u64(0, next)?;
+        stream.chase(&list, 0, 2, 0, &result)?;
+        let mut seen = [0; 8];
+        stream.read(&result, 0, &mut seen)?;
+        ensure(seen == [0xff; 8], format!("{next:#x} led to {seen:x?}"))?;
+    }
+    Ok(String::new())
+}
+
+fn held_to_its_limit(gpu: &Gpu) -> Outcome {
+    let (stream, gate) = (gpu.stream()?, gpu.pinned(4)?);
+    let start = Instant::now();
+    stream.hold(&gate, MOMENT)?;
+    stream.synchronize_within(TIMEOUT)?;
+    let took = start.elapsed();
+    ensure(took >= MOMENT, format!("it waited {took:?} of {MOMENT:?}"))?;
+    Ok(format!("after {took:?} of {MOMENT:?}"))
 }
 
 fn timeout(gpu: &Gpu) -> Outcome {

@@ -6,8 +6,7 @@ use std::time::Instant;
 use gpu::pointer::{self, DmaBufMapping};
 use gpu::{DevicePtr, Gpu, Pattern};
 
-use crate::copies::KINDS;
-use crate::{Outcome, Report, ensure};
+use crate::{KINDS, Outcome, Report, ensure};
 
 pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
     let stream = gpu.stream()?;

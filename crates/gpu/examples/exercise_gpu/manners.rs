@@ -46,7 +46,7 @@ fn threads(gpu: &Gpu) -> Outcome {
 fn worker(gpu: &Gpu, seed: u64) -> Outcome<()> {
     let stream = gpu.stream()?;
     for round in 0..20 {
-        let kind = crate::copies::KINDS[(seed as usize + round) % 5];
+        let kind = crate::KINDS[(seed as usize + round) % 5];
         let bytes = 4096 << (round % 8);
         let memory = gpu.allocate(kind, bytes)?;
         let pattern = Pattern::new(seed * 1000 + round as u64);

@@ -3,7 +3,8 @@
 use gdr_sys::cuda as sys;
 
 use super::driver::{Answer, Driver, call};
-use crate::operation::{Compare, Step};
+use crate::Compare;
+use crate::operation::Step;
 
 /// As many operations as one call takes: 256 are refused (documented, and seen with driver 580).
 const BATCH: usize = 255;

@@ -1,13 +1,14 @@
 //! From work as it is put in to work on memory that was found: what names no memory is refused, with the code CUDA gives.
 
-use gdr_sys::cuda::CuResult;
+use std::sync::Arc;
 
-use super::faults::Spoiler;
-use super::kernels::SimKernel;
+use gdr_sys::cuda::CuResult;
+use gpu_sim::{Item, Keeper, Kernel as SimKernel, Operation, Span, Spoiler};
+
 use super::machine::refused;
-use super::queue::{Item, Operation};
-use super::space::{self, Span};
+use super::space;
 use crate::backend::{Kernel, Work};
+use crate::memory::Held;
 use crate::operation::Step;
 use crate::{DevicePtr, Error, Failure};
 
@@ -27,7 +28,12 @@ pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Er
             source,
         }
     };
-    let flaw = |bytes, keeper| spoiler.and_then(|spoiler| spoiler.next(bytes, keeper));
+    let flaw = |bytes, keeper: Option<&Held>| {
+        spoiler?.next(
+            bytes,
+            keeper.map(|keeper| Arc::new(keeper.clone()) as Keeper),
+        )
+    };
     Ok(match work {
         Work::HostToDevice {
             to,
@@ -36,7 +42,7 @@ pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Er
             keeper,
         } => Item::Copy {
             to: find(to, bytes).map_err(copy(to, bytes))?,
-            from: Span::host(from.cast_mut()),
+            from: host(from.cast_mut()),
             bytes,
             flaw: flaw(bytes, Some(keeper)),
         },
@@ -47,13 +53,13 @@ pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Er
             keeper,
         } => Item::Copy {
             from: find(from, bytes).map_err(copy(from, bytes))?,
-            to: Span::host(to),
+            to: host(to),
             bytes,
             flaw: flaw(bytes, keeper),
         },
         Work::Finding { to, from, bytes } => Item::Copy {
             from: find(from, bytes).map_err(copy(from, bytes))?,
-            to: Span::host(to),
+            to: host(to),
             bytes,
             flaw: None,
         },
@@ -186,7 +192,7 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
         } => SimKernel::FillPattern {
             to: find(to, words as usize * 4)?,
             words: words as usize,
-            pattern,
+            key: pattern.key(),
             first,
         },
         Kernel::CheckPattern {
@@ -199,10 +205,10 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
         } => SimKernel::CheckPattern {
             from: find(from, words as usize * 4)?,
             words: words as usize,
-            pattern,
+            key: pattern.key(),
             first,
             result: find(result, 16)?,
-            mark,
+            start: Some((u64::from(mark) << 32, u64::MAX)),
         },
         Kernel::Chase {
             list,
@@ -234,6 +240,12 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
             limit,
         },
     })
+}
+
+/// Memory of the host's.
+fn host(start: *mut u8) -> Span {
+    // SAFETY: `Backend::enqueue`'s condition: the work's memory stays valid until the stream is done with it.
+    unsafe { Span::new(start, None) }
 }
 
 fn find(address: DevicePtr, bytes: usize) -> Result<Span, Failure> {

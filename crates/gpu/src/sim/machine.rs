@@ -9,12 +9,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gdr_sys::cuda::CuResult;
+use gpu_sim::{Faults, Item, Queue, Record, Spoiler, State};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::event::{Record, State};
-use super::faults::{Faults, Spoiler};
 use super::found::item;
-use super::queue::{Item, Queue};
 use super::space;
 use crate::backend::{
     Backend, Block, Context, Destroyed, EventHandle, HostBlock, Peer, Registration, StreamHandle,
@@ -24,6 +22,9 @@ use crate::{Allocation, Device, DevicePtr, Error, Failure};
 
 /// As much memory as a simulated GPU has. It is taken from the host only as it is touched.
 const MEMORY: u64 = 64 << 30;
+
+/// How long a wait in a dropped stream may still last: another stream may be about to end it.
+const GRACE: Duration = Duration::from_millis(100);
 
 pub(crate) struct SimGpu {
     device: Device,
@@ -204,7 +205,7 @@ unsafe impl Backend for SimGpu {
 
     fn create_stream(&self) -> Result<StreamHandle, Error> {
         let handle = number();
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(Queue::new(Some(GRACE), || false));
         let served = Arc::clone(&queue);
         let thread = std::thread::Builder::new()
             .name(format!("sim-stream-{handle}"))

@@ -7,7 +7,7 @@
 //!
 //! Simulated GPUs of one process can all access one another's memory.
 //!
-//! A stream is a thread that does its work in order. A stream dropped while it waits for a word or an event that does not come
+//! The engine is crate `gpu_sim`: a stream is a thread that does its work in order. A stream dropped while it waits for a word or an event that does not come
 //! gives up after a tenth of a second; what depended on it ends with [`Error::Abandoned`](crate::Error::Abandoned).
 //!
 //! A [faulty](Faults) simulated GPU copies wrongly, to try out what verifies copies.
@@ -27,18 +27,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod event;
-mod faults;
 mod found;
-mod kernels;
 mod machine;
-mod queue;
 mod space;
-mod stream;
 
 use gdr_sys::cuda::{DeviceAttribute, P2pAttribute};
 
-pub use faults::{Fault, Faults};
+pub use gpu_sim::{Fault, Faults};
 pub(crate) use machine::SimGpu;
 pub use space::{Located, is_live, locate};
 

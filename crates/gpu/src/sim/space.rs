@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use gpu_sim::Span;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::{Allocation, DevicePtr, Error};
@@ -60,27 +61,6 @@ pub fn is_live(buffer_id: u64) -> bool {
         .blocks
         .values()
         .any(|block| block.live.values().any(|live| live.buffer_id == buffer_id))
-}
-
-/// Memory to work on: valid for `bytes` bytes for as long as this exists.
-#[derive(Debug, Clone)]
-pub(super) struct Span {
-    pub start: *mut u8,
-    /// Of device memory, its block. Host memory is kept by the stream that has the work.
-    _block: Option<Arc<Block>>,
-}
-
-// SAFETY: a span is used through `bytes` only, from whichever thread.
-unsafe impl Send for Span {}
-
-impl Span {
-    /// Host memory that somebody else keeps alive.
-    pub(super) fn host(start: *mut u8) -> Self {
-        Self {
-            start,
-            _block: None,
-        }
-    }
 }
 
 /// Takes `bytes` bytes.
@@ -142,17 +122,26 @@ pub(super) fn resolve(address: DevicePtr, bytes: usize) -> Option<Span> {
         let inside = address - block.base;
         let (&start, live) = block.live_at(inside)?;
         let end = inside.checked_add(bytes as u64)?;
-        return (end <= start + live.bytes as u64).then(|| Span {
-            // SAFETY: the offset is inside the block's mapping, which is as large as the block.
-            start: unsafe { block.block.mapped.as_ptr().add(inside as usize) },
-            _block: Some(Arc::clone(&block.block)),
+        return (end <= start + live.bytes as u64).then(|| {
+            // SAFETY: the offset is inside the block's mapping, which is as large as the block and stays as long as the block.
+            unsafe {
+                let start = block.block.mapped.as_ptr().add(inside as usize);
+                Span::new(start, Some(Arc::clone(&block.block) as _))
+            }
         });
     }
     let (&start, &size) = space.hosts.range(..=address).next_back()?;
     let end = (address - start).checked_add(bytes as u64)?;
     // The address came from a pointer that was exposed when it was pinned or registered.
-    (end <= size as u64)
-        .then(|| Span::host(std::ptr::with_exposed_provenance_mut(address as usize)))
+    (end <= size as u64).then(|| {
+        // SAFETY: memory that was pinned or registered stays until the streams that use it are done (`Backend::enqueue`).
+        unsafe {
+            Span::new(
+                std::ptr::with_exposed_provenance_mut(address as usize),
+                None,
+            )
+        }
+    })
 }
 
 /// Bytes all allocations of a GPU take.

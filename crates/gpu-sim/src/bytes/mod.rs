@@ -112,7 +112,7 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
 }
 
 /// Stores into write-combined memory leave the CPU's buffers before anything that comes after.
-pub(crate) fn drain() {
+pub fn drain() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: an instruction that orders stores, and touches no memory or flags.
     unsafe {

@@ -1,35 +1,41 @@
-//! The kernels of `kernels.ptx`, in Rust, on simulated memory.
+//! The kernels of crate `gpu`'s `kernels.ptx`, in Rust. `copy_words` is not among them: it is a copy ([`Item::Copy`](crate::Item)).
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-use super::queue::Queue;
-use super::space::Span;
-use crate::{Pattern, bytes};
+use crate::bytes;
+use crate::queue::Queue;
+use crate::span::Span;
 
-/// A kernel, on memory that was found already.
+/// A kernel and its parameters. Words of a span lie at multiples of their size.
 #[derive(Debug)]
-pub(super) enum SimKernel {
+#[expect(missing_docs, reason = "the fields are the parameters in kernels.ptx")]
+pub enum Kernel {
+    /// Answers each round at `flag` in `reply`.
     PingPong {
         flag: Span,
         reply: Span,
         rounds: u32,
         limit: Duration,
     },
+    /// Writes words of a pattern.
     FillPattern {
         to: Span,
         words: usize,
-        pattern: Pattern,
+        key: u64,
         first: u64,
     },
+    /// Counts the words that differ from a pattern.
     CheckPattern {
         from: Span,
         words: usize,
-        pattern: Pattern,
+        key: u64,
         first: u64,
         result: Span,
-        mark: u32,
+        /// What the result's two words hold before: the number of words that differ, and the first. `None`: what is there.
+        start: Option<(u64, u64)>,
     },
+    /// Follows a list of offsets.
     Chase {
         list: Span,
         start: u32,
@@ -37,10 +43,9 @@ pub(super) enum SimKernel {
         result: Span,
         mask: u32,
     },
-    Hold {
-        gate: Span,
-        limit: Duration,
-    },
+    /// Waits until a word is not 0, or the limit has passed.
+    Hold { gate: Span, limit: Duration },
+    /// Begins each round in `theirs`, and waits for it in `ours`.
     Ping {
         ours: Span,
         theirs: Span,
@@ -49,8 +54,8 @@ pub(super) enum SimKernel {
     },
 }
 
-impl SimKernel {
-    pub(super) fn run(&self, queue: &Queue) -> Result<(), String> {
+impl Kernel {
+    pub(crate) fn run(&self, queue: &Queue) -> Result<(), String> {
         match self {
             Self::PingPong {
                 flag,
@@ -61,31 +66,33 @@ impl SimKernel {
             Self::FillPattern {
                 to,
                 words,
-                pattern,
+                key,
                 first,
             } => {
-                for (position, index) in (0..*words).zip(*first..) {
-                    word32(to, position).fill(pattern.word(index));
+                for position in 0..*words {
+                    word32(to, position).fill(pattern(*key, first.wrapping_add(position as u64)));
                 }
                 Ok(())
             }
             Self::CheckPattern {
                 from,
                 words,
-                pattern,
+                key,
                 first,
                 result,
-                mark,
+                start,
             } => {
                 let differs = |position: &usize| {
-                    let expected = pattern.word(first.wrapping_add(*position as u64));
+                    let expected = pattern(*key, first.wrapping_add(*position as u64));
                     word32(from, *position).load() != expected
                 };
                 let mut differing = (0..*words).filter(differs);
                 let first = differing.next();
                 let count = first.map_or(0, |_| 1 + differing.count() as u64);
-                word64(result, 1).store(first.map_or(u64::MAX, |position| position as u64));
-                word64(result, 0).store((u64::from(*mark) << 32) + count);
+                let (found, least) = (word64(result, 0), word64(result, 1));
+                let (start, lowest) = start.unwrap_or_else(|| (found.load(), least.load()));
+                least.store(first.map_or(lowest, |position| lowest.min(position as u64)));
+                found.store(start.wrapping_add(count));
                 Ok(())
             }
             Self::Chase {
@@ -155,14 +162,24 @@ fn ping(
 /// Whether a word becomes `round`; not if it becomes `u32::MAX`, or nothing of the kind in time.
 fn comes(queue: &Queue, word: Word32, round: u32, limit: Duration) -> Result<bool, String> {
     let start = Instant::now();
-    let mut stopped = false;
+    let mut came = false;
     let what = || format!("the ping-pong flag to be {round}; it is {}", word.load());
     queue.wait_until(what, || {
         let seen = word.load();
-        stopped = seen != round && (seen == u32::MAX || start.elapsed() >= limit);
-        stopped || seen == round
+        came = seen == round;
+        came || seen == u32::MAX || start.elapsed() >= limit
     })?;
-    Ok(!stopped)
+    // False too where the wait ended because the context failed.
+    Ok(came)
+}
+
+/// Word `index` of the pattern of a key, as in `kernels.ptx`: the upper half of one xorshift step (13, 7, 17).
+fn pattern(key: u64, index: u64) -> u32 {
+    let mut x = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    (x >> 32) as u32
 }
 
 fn chase(list: &Span, start: u32, hops: u32, mask: u32) -> u64 {

@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::space::Span;
 use crate::bytes;
-use crate::memory::Held;
+use crate::span::{Keeper, Span};
 
 /// A page, as far as faults know; and a piece of copies that have not two pages.
 const PAGE: usize = 4096;
@@ -13,7 +12,7 @@ const PIECE: usize = 512;
 /// A late write comes after so many further items of work at most.
 const LATEST: u64 = 4;
 
-/// What goes wrong in each copy of a simulated GPU: see [`Gpu::sim_with`](crate::Gpu::sim_with).
+/// What goes wrong in each copy of a simulated GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Faults {
     /// What sort of fault.
@@ -34,27 +33,29 @@ pub enum Fault {
     Swap,
     /// The page is written late, with what it was when the others were copied: after the stream's next item of work, or up to three
     /// later, or when the stream ends. Until then the stream holds the memory that is to be written, also when it was synchronised.
-    /// Of a copy into borrowed bytes ([`Stream::read`](crate::Stream::read)) it is never written: they are given back before.
+    /// Of a copy into bytes that the caller takes back as soon as it is done, it is never written.
     Delay,
 }
 
 /// The faults of a GPU and the number of its copies so far.
 #[derive(Debug)]
-pub(super) struct Spoiler {
+pub struct Spoiler {
     faults: Faults,
     copies: AtomicU64,
 }
 
 impl Spoiler {
-    pub(super) fn new(faults: Faults) -> Self {
+    /// Faults for the copies of one GPU.
+    #[must_use]
+    pub fn new(faults: Faults) -> Self {
         Self {
             faults,
             copies: AtomicU64::new(0),
         }
     }
 
-    /// What is wrong with the next copy. `keeper` is who keeps what it writes to.
-    pub(super) fn next(&self, bytes: usize, keeper: Option<&Held>) -> Option<Flaw> {
+    /// What is wrong with the next copy. `keeper` keeps what it writes to.
+    pub fn next(&self, bytes: usize, keeper: Option<Keeper>) -> Option<Flaw> {
         let number = self.copies.fetch_add(1, Ordering::Relaxed);
         if bytes == 0 {
             return None;
@@ -74,7 +75,7 @@ impl Spoiler {
             (Fault::Delay, Some(keeper)) => Flaw::Delay {
                 piece,
                 after: 1 + mix(random) % LATEST,
-                keeper: keeper.clone(),
+                keeper,
             },
             (Fault::Drop, _) | (Fault::Delay, None) => Flaw::Drop(piece),
         })
@@ -99,21 +100,27 @@ fn swapped(bytes: usize, size: usize, random: u64) -> Option<Flaw> {
     })
 }
 
-/// What is wrong with one copy.
+/// What is wrong with one copy; ranges and offsets lie in its bytes.
 #[derive(Debug)]
-pub(super) enum Flaw {
+#[expect(missing_docs, reason = "the variants say what their fields are")]
+pub enum Flaw {
+    /// These bytes are not written.
     Drop(Range<usize>),
+    /// These are written as zeros.
     Zero(Range<usize>),
+    /// One bit of the byte at this offset is wrong.
+    Flip(usize),
     /// The `size` bytes at `first` and those at `second`, which is no less than `size` further on.
     Swap {
         first: usize,
         second: usize,
         size: usize,
     },
+    /// These are written after so many further items of work.
     Delay {
         piece: Range<usize>,
         after: u64,
-        keeper: Held,
+        keeper: Keeper,
     },
 }
 
@@ -123,7 +130,7 @@ impl Flaw {
     /// # Safety
     ///
     /// As [`bytes::copy`].
-    pub(super) unsafe fn copy(self, to: &Span, from: &Span, count: usize, late: &mut Late) {
+    pub(crate) unsafe fn copy(self, to: &Span, from: &Span, count: usize, late: &mut Late) {
         let part = |target: usize, range: Range<usize>| {
             // SAFETY: this function's condition; every part begins and ends within `count` bytes of both sides, as the flaw was made
             // for a copy of that many.
@@ -145,6 +152,14 @@ impl Flaw {
                 around(&piece);
                 // SAFETY: as above.
                 unsafe { bytes::fill(to.start.add(piece.start), 0, piece.len()) };
+            }
+            Self::Flip(offset) => {
+                part(0, 0..count);
+                // SAFETY: as above; the byte is one of the copy's.
+                unsafe {
+                    let byte = to.start.add(offset);
+                    bytes::store8(byte, bytes::load8(byte) ^ 0x10);
+                }
             }
             Self::Swap {
                 first,
@@ -174,7 +189,7 @@ impl Flaw {
 
 /// What a stream has still to write of copies that are done.
 #[derive(Debug, Default)]
-pub(super) struct Late {
+pub(crate) struct Late {
     writes: Vec<Write>,
     /// Items of work done so far.
     items: u64,
@@ -188,11 +203,11 @@ struct Write {
     /// It comes after the item of this number.
     after: u64,
     /// Keeps what `to` is in.
-    _keeper: Held,
+    _keeper: Keeper,
 }
 
 impl Late {
-    fn put(&mut self, to: Span, offset: usize, data: Vec<u8>, after: u64, keeper: Held) {
+    fn put(&mut self, to: Span, offset: usize, data: Vec<u8>, after: u64, keeper: Keeper) {
         self.writes.push(Write {
             to,
             offset,
@@ -203,7 +218,7 @@ impl Late {
     }
 
     /// One more item is done: writes what was to come after it.
-    pub(super) fn passed(&mut self) {
+    pub(crate) fn passed(&mut self) {
         let done = self.items;
         self.items += 1;
         for write in self.writes.extract_if(.., |write| write.after <= done) {
@@ -212,7 +227,7 @@ impl Late {
     }
 
     /// The stream ends: writes the rest.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for write in self.writes.drain(..) {
             write.perform();
         }

@@ -1,15 +1,15 @@
-//! What a simulated stream's thread does with each piece of work.
+//! What a stream's thread does with each item of work.
 
 use std::sync::atomic::{Ordering, fence};
 
-use super::event::State;
-use super::faults::Late;
-use super::queue::{Item, Operation, Queue};
 use crate::bytes;
+use crate::event::State;
+use crate::faults::Late;
+use crate::queue::{Item, Queue};
 
 impl Item {
     /// Does it, or says why it never will be done; what a fault leaves for later goes to `late`.
-    pub(super) fn perform(self, queue: &Queue, late: &mut Late) -> Result<(), String> {
+    pub(crate) fn perform(self, queue: &Queue, late: &mut Late) -> Result<(), String> {
         match self {
             Self::Copy {
                 to,
@@ -62,50 +62,11 @@ impl Item {
             }
             Self::Operations(operations) => operations
                 .iter()
+                .take_while(|_| !queue.has_failed())
                 .try_for_each(|operation| operation.perform(queue)),
             Self::Launch(kernel) => kernel.run(queue),
-        }
-    }
-}
-
-impl Operation {
-    fn perform(&self, queue: &Queue) -> Result<(), String> {
-        match self {
-            Self::Write32 { to, value } => {
-                // What was written before is seen before: the default write has a fence in front.
-                fence(Ordering::SeqCst);
-                // SAFETY: the span is 4 bytes at a multiple of 4, and is kept.
-                unsafe { bytes::store32(to.start, *value) };
-                fence(Ordering::SeqCst);
-                Ok(())
-            }
-            Self::Write64 { to, value } => {
-                fence(Ordering::SeqCst);
-                // SAFETY: as above, of 8.
-                unsafe { bytes::store64(to.start, *value) };
-                fence(Ordering::SeqCst);
-                Ok(())
-            }
-            Self::Wait32 { on, value, compare } => {
-                // SAFETY: the span is 4 bytes at a multiple of 4, and is kept.
-                let load = || unsafe { bytes::load32(on.start) };
-                let what = || {
-                    let seen = load();
-                    format!("a 32-bit word to be {compare:?} {value:#x}; it is {seen:#x}")
-                };
-                queue.wait_until(what, || compare.holds32(load(), *value))
-            }
-            Self::Wait64 { on, value, compare } => {
-                // SAFETY: as above, of 8.
-                let load = || unsafe { bytes::load64(on.start) };
-                let what = || {
-                    let seen = load();
-                    format!("a 64-bit word to be {compare:?} {value:#x}; it is {seen:#x}")
-                };
-                queue.wait_until(what, || compare.holds64(load(), *value))
-            }
-            Self::Fence => {
-                fence(Ordering::SeqCst);
+            Self::Call(function) => {
+                function();
                 Ok(())
             }
         }

@@ -5,76 +5,61 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::event::Record;
-use super::faults::{Flaw, Late};
-use super::kernels::SimKernel;
-use super::space::Span;
-use crate::operation::Compare;
+use crate::event::Record;
+use crate::faults::{Flaw, Late};
+use crate::kernels::Kernel;
+use crate::operation::Operation;
+use crate::span::Span;
 
-/// How long a wait in a dropped stream may still last: another stream may be about to end it.
-const GRACE: Duration = Duration::from_millis(100);
 /// How long the thread looks at a watched word again and again, before it begins to sleep between the looks.
 const SPIN: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(20);
 
-/// One thing to do, on memory that was found already.
-#[derive(Debug)]
-pub(super) enum Item {
+/// One thing for a stream to do.
+#[expect(missing_docs, reason = "the variants say what their fields are")]
+pub enum Item {
+    /// Copies bytes between spans that do not overlap.
     Copy {
         to: Span,
         from: Span,
         bytes: usize,
         flaw: Option<Flaw>,
     },
+    /// Sets bytes.
     FillBytes {
         to: Span,
         value: u8,
         bytes: usize,
     },
+    /// Sets words, at multiples of 4.
     FillWords {
         to: Span,
         value: u32,
         words: usize,
     },
+    /// Marks a record as done.
     Signal(Arc<Record>),
+    /// Waits for a record.
     Await(Arc<Record>),
+    /// Memory operations, in order.
     Operations(Vec<Operation>),
-    Launch(SimKernel),
+    Launch(Kernel),
+    /// Calls a function: a fault that comes when the stream comes to it.
+    Call(Box<dyn FnOnce() + Send>),
 }
 
-/// A memory operation, on memory that was found already.
-#[derive(Debug)]
-pub(super) enum Operation {
-    Write32 {
-        to: Span,
-        value: u32,
-    },
-    Write64 {
-        to: Span,
-        value: u64,
-    },
-    Wait32 {
-        on: Span,
-        value: u32,
-        compare: Compare,
-    },
-    Wait64 {
-        on: Span,
-        value: u64,
-        compare: Compare,
-    },
-    Fence,
-}
-
-/// What the stream's thread and those who use the stream share.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
+/// A stream: work is pushed into its queue, and one thread [serves](Self::serve) it.
+pub struct Queue {
     state: Mutex<State>,
     changed: Condvar,
     closing: AtomicBool,
+    /// How long a wait may still last once the stream is closed; `None`: until it ends.
+    grace: Option<Duration>,
+    /// Whether the context failed: work is then skipped, waits end, and records are done.
+    has_failed: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     items: VecDeque<Item>,
     put_in: u64,
@@ -86,7 +71,28 @@ struct State {
 }
 
 impl Queue {
-    pub(super) fn push(&self, item: Item) -> Result<(), Arc<str>> {
+    /// An empty queue. A wait in a closed stream is given up after `grace`; once `has_failed` says that the stream's context
+    /// failed, work is skipped, waits end, and records are done.
+    #[must_use]
+    pub fn new(
+        grace: Option<Duration>,
+        has_failed: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            closing: AtomicBool::new(false),
+            grace,
+            has_failed: Box::new(has_failed),
+        }
+    }
+
+    /// Puts work in.
+    ///
+    /// # Errors
+    ///
+    /// Why this and all later work was given up.
+    pub fn push(&self, item: Item) -> Result<(), Arc<str>> {
         let mut state = self.lock();
         if let Some(why) = &state.abandoned {
             return Err(Arc::clone(why));
@@ -98,7 +104,11 @@ impl Queue {
     }
 
     /// Whether all is done.
-    pub(super) fn is_idle(&self) -> Result<bool, Arc<str>> {
+    ///
+    /// # Errors
+    ///
+    /// Why the rest was given up.
+    pub fn is_idle(&self) -> Result<bool, Arc<str>> {
         let state = self.lock();
         match &state.abandoned {
             Some(why) => Err(Arc::clone(why)),
@@ -107,7 +117,11 @@ impl Queue {
     }
 
     /// Waits until what was put in so far is done.
-    pub(super) fn synchronize(&self) -> Result<(), Arc<str>> {
+    ///
+    /// # Errors
+    ///
+    /// Why the rest was given up.
+    pub fn synchronize(&self) -> Result<(), Arc<str>> {
         let state = self.lock();
         let target = state.put_in;
         let unfinished = |state: &mut State| state.done < target && state.abandoned.is_none();
@@ -121,8 +135,8 @@ impl Queue {
         }
     }
 
-    /// What it does, for a person.
-    pub(super) fn describe(&self) -> String {
+    /// What it does now, in words.
+    pub fn describe(&self) -> String {
         let state = self.lock();
         match (&state.waits, state.put_in - state.done) {
             (Some(waits), left) => {
@@ -133,10 +147,15 @@ impl Queue {
     }
 
     /// Does the work until the stream is closed and the queue empty, or until a wait of a closed stream lasts too long.
-    pub(super) fn serve(&self) {
+    pub fn serve(&self) {
         let mut late = Late::default();
         while let Some(item) = self.next() {
-            match item.perform(self, &mut late) {
+            let result = match item {
+                Item::Signal(_) => item.perform(self, &mut late),
+                _ if self.has_failed() => Ok(()),
+                _ => item.perform(self, &mut late),
+            };
+            match result {
                 Ok(()) => {
                     late.passed();
                     self.lock().done += 1;
@@ -149,19 +168,24 @@ impl Queue {
     }
 
     /// No more work will be put in.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
         drop(self.lock());
         self.changed.notify_all();
     }
 
     /// Why the rest was not done.
-    pub(super) fn abandoned(&self) -> Option<Arc<str>> {
+    pub fn abandoned(&self) -> Option<Arc<str>> {
         self.lock().abandoned.clone()
     }
 
-    /// Waits until `ready`; `what` says for what, to whoever asks meanwhile.
-    pub(super) fn wait_until(
+    /// Whether the stream's context failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        (self.has_failed)()
+    }
+
+    /// Waits until `ready`, or until the context failed; `what` says for what, to whoever asks meanwhile.
+    pub(crate) fn wait_until(
         &self,
         what: impl Fn() -> String,
         mut ready: impl FnMut() -> bool,
@@ -175,7 +199,7 @@ impl Queue {
         while !ready() {
             if self.closing.load(Ordering::Relaxed) {
                 let since = *closing_since.get_or_insert_with(Instant::now);
-                if since.elapsed() >= GRACE {
+                if self.grace.is_some_and(|grace| since.elapsed() >= grace) {
                     return Err(format!(
                         "the stream was dropped while it waited for {}",
                         what()
@@ -185,6 +209,9 @@ impl Queue {
             if start.elapsed() < SPIN {
                 std::thread::yield_now();
             } else {
+                if self.has_failed() {
+                    break;
+                }
                 self.lock().waits = Some(what());
                 std::thread::sleep(NAP);
             }
@@ -219,5 +246,51 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event;
+    use crate::operation::Compare;
+
+    #[test]
+    fn a_failed_context_ends_waits_skips_work_and_passes_records() {
+        static FAILED: AtomicBool = AtomicBool::new(false);
+        let mut words = [0_u32; 2];
+        let start = words.as_mut_ptr().cast::<u8>();
+        // SAFETY: the words outlive the scope below, and nothing else accesses them in it.
+        let span = |word: usize| unsafe { Span::new(start.add(4 * word), None) };
+        let queue = Queue::new(None, || FAILED.load(Ordering::Relaxed));
+        let record = Arc::new(Record::default());
+        let (on, to) = (span(0), span(1));
+        let compare = Compare::Eq;
+        let batch = vec![
+            Operation::Wait32 {
+                on,
+                value: 1,
+                compare,
+            },
+            Operation::Write32 { to, value: 1 },
+        ];
+        queue.push(Item::Operations(batch)).unwrap();
+        queue
+            .push(Item::FillWords {
+                to: span(1),
+                value: 2,
+                words: 1,
+            })
+            .unwrap();
+        queue.push(Item::Signal(Arc::clone(&record))).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| queue.serve());
+            std::thread::sleep(Duration::from_millis(5));
+            assert!(matches!(record.state(), event::State::Pending));
+            FAILED.store(true, Ordering::Relaxed);
+            assert!(matches!(record.wait(), event::State::Done(_)));
+            queue.close();
+        });
+        assert_eq!(words, [0, 0]);
     }
 }

@@ -1,0 +1,40 @@
+//! Memory that work is done on.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// Keeps memory while it exists.
+pub type Keeper = Arc<dyn Any + Send + Sync>;
+
+/// Memory to work on, valid for as long as this exists.
+#[derive(Clone)]
+pub struct Span {
+    pub(crate) start: *mut u8,
+    _keeper: Option<Keeper>,
+}
+
+// SAFETY: a span is used through `bytes` only, from whichever thread.
+unsafe impl Send for Span {}
+
+impl Span {
+    /// Memory at `start`, and what keeps it; `None` where the caller does.
+    ///
+    /// # Safety
+    ///
+    /// `start` is valid for the reads and writes of the work that gets this, at its alignment, until the span is dropped. Others
+    /// access the memory as [`bytes`](crate::bytes) does, or not while the work is done.
+    #[must_use]
+    pub unsafe fn new(start: *mut u8, keeper: Option<Keeper>) -> Self {
+        Self {
+            start,
+            _keeper: keeper,
+        }
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Span").field(&self.start).finish()
+    }
+}
