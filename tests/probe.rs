@@ -130,19 +130,6 @@ fn every_part_of_the_probe_leaves_its_results() {
 }
 
 #[test]
-fn every_format_of_a_simulated_run_says_so() {
-    for format in ["table", "curve", "svg"] {
-        let run = sim(&["--format", format]);
-        assert_eq!(run.code, 0, "{}", run.stderr);
-        assert!(
-            run.stdout.contains("SIMULATED: no GPU took part"),
-            "{}",
-            run.stdout
-        );
-    }
-}
-
-#[test]
 fn a_kernel_can_be_forced_and_a_size_chosen() {
     let run = sim(&["--kernel", "portable", "--format", "json"]);
     let report = json(&run);

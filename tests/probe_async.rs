@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use fake_nvml_build::{uverbs, verbs};
+use fake_nvml_build::{Driver, cuda, uverbs, verbs};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{Gdr, Need, Run, need};
@@ -45,7 +45,7 @@ fn names(report: &Value) -> Vec<String> {
 }
 
 #[test]
-fn without_a_card_orders_and_words_are_probed_and_it_says_what_was_left_out() {
+fn orders_and_words_are_probed_with_each_way_of_waiting() {
     let report = json(&[]);
     assert_eq!(
         (&report["probe"], &report["simulated"]),
@@ -58,21 +58,43 @@ fn without_a_card_orders_and_words_are_probed_and_it_says_what_was_left_out() {
         }
     }
     expected.extend(["async.poll.host.latency", "async.poll.gpu.latency"].map(str::to_owned));
-    assert_eq!(names(&report), expected);
-    for result in report["results"].as_array().expect("results") {
+    assert_eq!(names(&report)[..expected.len()], expected);
+    for result in &report["results"].as_array().expect("results")[..expected.len()] {
         assert_eq!(result["backend"], "cuda-sim", "{result}");
         assert_eq!(result["verdict"], "ok", "{result}");
     }
+}
+
+#[test]
+fn a_gpu_without_an_hca_has_no_doorbells_and_the_report_says_what_was_left_out() {
+    let library = cuda::build(Driver::Current).expect("the simulated libcuda");
+    let gdr = cuda::environment(&library, &cuda::machine("two"))
+        .into_iter()
+        .fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value));
+    let run = gdr
+        .args([
+            "probe", "async", "--quick", "--gpu", "0", "--format", "json",
+        ])
+        .run();
+    let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!(report["simulated"], false);
     assert!(
         report["notes"].to_string().contains("--hca sim"),
         "{}",
         report["notes"]
     );
+    let names = names(&report);
+    assert!(
+        !names
+            .iter()
+            .any(|name| name.contains("doorbell") || name.contains("loopback")),
+        "{names:?}"
+    );
 }
 
 #[test]
 fn a_software_hca_has_doorbells_and_a_loop_and_every_output_says_that_it_is_none() {
-    let report = json(&["--hca", "sim", "--size", "4096"]);
+    let report = json(&["--size", "4096"]);
     let results = report["results"].as_array().expect("results");
     let of = |name: &str| {
         let found: Vec<&Value> = results
@@ -111,7 +133,7 @@ fn a_software_hca_has_doorbells_and_a_loop_and_every_output_says_that_it_is_none
         report["notes"]
     );
 
-    let svg = probe(&["--hca", "sim", "--format", "svg"]).stdout;
+    let svg = probe(&["--format", "svg"]).stdout;
     for words in ["SIMULATED: no GPU took part", "The HCA is SIMULATED"] {
         assert!(svg.contains(words), "{words}: {svg}");
     }

@@ -451,33 +451,6 @@ fn a_driver_that_hangs_in_one_pair_is_given_up_and_the_next_begun() {
 }
 
 #[test]
-fn every_format_of_a_simulated_run_says_so() {
-    for probe in ["host", "p2p"] {
-        for format in ["table", "curve", "svg", "json"] {
-            let run = Gdr::new()
-                .args([
-                    "probe",
-                    probe,
-                    "--sim",
-                    "--quick",
-                    "--size",
-                    "4KiB,8KiB",
-                    "--format",
-                    format,
-                ])
-                .run();
-            assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
-            let said = if format == "json" {
-                "\"simulated\": true"
-            } else {
-                "SIMULATED: no GPU took part"
-            };
-            assert!(run.stdout.contains(said), "{}", run.stdout);
-        }
-    }
-}
-
-#[test]
 fn of_a_machine_that_is_not_here_what_is_expected_is_told() {
     let root = Machine::load("sound").laid_out();
     for probe in ["host", "p2p"] {

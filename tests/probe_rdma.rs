@@ -570,7 +570,11 @@ fn a_simulated_gpu_goes_by_host_memory_and_every_output_says_that_it_is_simulate
         );
         assert_eq!(result["verdict"], "ok", "{result}");
     }
-    let table = bench.gdr().args(SHORT).args(["--sim"]).run();
+    let table = bench
+        .gdr()
+        .args(SHORT)
+        .args(["--sim", "--device", "mlx5_0"])
+        .run();
     assert!(table.stdout.contains("SIMULATED"), "{}", table.stdout);
 }
 

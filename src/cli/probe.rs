@@ -69,7 +69,7 @@ pub struct Scope {
     #[arg(long, value_name = "GPU", value_delimiter = ',', default_value = "all")]
     pub gpu: Vec<String>,
 
-    /// Try it without a GPU, on memory of this machine; every output says so
+    /// Simulate every device that is not named, in memory of this machine; no GPU, NIC or library is needed, and every output says so
     #[arg(long, conflicts_with = "gpu")]
     pub sim: bool,
 
@@ -190,7 +190,7 @@ pub struct AsyncProbe {
     #[command(flatten)]
     pub scope: Scope,
 
-    /// Who is behind the queues; without one, doorbells and completions are left out
+    /// Who is behind the queues; without one, doorbells and completions are left out, and with --sim a software HCA is behind them
     #[arg(long, value_name = "HCA", value_enum)]
     pub hca: Option<AsyncHca>,
 

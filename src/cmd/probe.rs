@@ -16,12 +16,14 @@ use crate::cli::{
 use crate::collect::CollectOptions;
 use crate::model::ProbeReport;
 use crate::output::{self, Progress};
+use crate::probe::children::Watcher;
 use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::Step;
 use crate::probe::rdma::rendezvous::{
     DEFAULT_PORT, SECRET_VARIABLE, Secret, default_listen, from_environment, is_exposed,
 };
-use crate::probe::supervise::{self, Nodes, Scope, Watcher};
+use crate::probe::scope::{Nodes, Scope};
+use crate::probe::supervise;
 use crate::probe::verdict::{exit_code, failures};
 use crate::probe::watch::Interrupts;
 use crate::probe::{asynchronous, copy, host, p2p, rdma};
@@ -72,47 +74,25 @@ pub fn run(
     match &options.what {
         ProbeWhat::Copy(wanted) => {
             let options = copy_options(scope, wanted)?;
-            session.run(&options, copy::run, copy::expected, out, err)
+            session.run(&options, out, err)
         }
         ProbeWhat::Host(wanted) => {
             let options = host::Options {
                 nodes: nodes(wanted.numa, scope.terms.depth),
                 scope,
             };
-            session.run(&options, host::run, host::expected, out, err)
+            session.run(&options, out, err)
         }
-        ProbeWhat::P2p(_) => {
-            session.run(&p2p::Options { scope }, p2p::run, p2p::expected, out, err)
-        }
+        ProbeWhat::P2p(_) => session.run(&p2p::Options { scope }, out, err),
         ProbeWhat::Async(wanted) => {
             let options = async_options(scope, wanted)?;
-            session.run(
-                &options,
-                asynchronous::run,
-                asynchronous::expected,
-                out,
-                err,
-            )
+            session.run(&options, out, err)
         }
-        ProbeWhat::Rdma(wanted) => session.run(
-            &rdma_options(scope, wanted, machine.is_live())?,
-            rdma::run,
-            rdma::expected,
-            out,
-            err,
-        ),
+        ProbeWhat::Rdma(wanted) => {
+            session.run(&rdma_options(scope, wanted, machine.is_live())?, out, err)
+        }
     }
 }
-
-/// How a probe measures, with its own options.
-type Measure<O> = fn(
-    &O,
-    &supervise::Machine,
-    &Interrupts,
-    &mut dyn Watcher,
-) -> Result<ProbeReport, supervise::ProbeError>;
-/// What it expects of a recorded machine.
-type Expect<O> = fn(&O, &supervise::Machine) -> Result<ProbeReport, supervise::ProbeError>;
 
 /// What all probes have in common.
 struct Session<'a> {
@@ -151,11 +131,9 @@ impl Session<'_> {
     }
 
     /// Measures, or tells what would be expected of a machine that is not here, and prints.
-    fn run<O>(
+    fn run<P: supervise::Probe>(
         &self,
-        options: &O,
-        measure: Measure<O>,
-        expect: Expect<O>,
+        probe: &P,
         out: &mut dyn Write,
         err: &mut dyn Write,
     ) -> anyhow::Result<u8> {
@@ -174,7 +152,7 @@ impl Session<'_> {
                     "nothing is measured with --sysroot or --from, so there is no curve: take --format table or json"
                 );
             }
-            let report = expect(options, &promised)?;
+            let report = supervise::expected(probe, &promised)?;
             self.print(out, &report)?;
             return Ok(exit_code(&report));
         }
@@ -183,7 +161,7 @@ impl Session<'_> {
             bar: Progress::new(),
             err,
         };
-        let report = measure(options, &promised, &interrupts, &mut shown);
+        let report = supervise::measure(probe, &promised, &interrupts, &mut shown);
         shown.bar.clear();
         let report = report?;
         if drawn {
@@ -258,6 +236,8 @@ fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchrono
     }
     Ok(asynchronous::Options {
         behind: match (wanted.hca, by) {
+            // --sim simulates the HCA too.
+            (None, _) if scope.sim => asynchronous::Behind::Sim,
             (None, _) => asynchronous::Behind::Nobody,
             (Some(_), None) => asynchronous::Behind::Sim,
             (Some(_), Some(by)) => asynchronous::Behind::Device {
@@ -285,7 +265,7 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
     if kind != rdma::MemoryKind::Gpu && wanted.memory_path.is_some() {
         bail!("--memory-path is about GPU memory: leave --memory out, or say gpu");
     }
-    Ok(rdma::Options {
+    let options = rdma::Options {
         kind,
         memory_path: wanted.memory_path.map(|memory_path| match memory_path {
             RdmaMemoryPath::Dmabuf => rdma::MemoryPath::Dmabuf,
@@ -303,7 +283,15 @@ fn rdma_options(scope: Scope, wanted: &RdmaProbe, is_live: bool) -> anyhow::Resu
         queue_pairs: wanted.qps,
         perftest: wanted.show_perftest,
         scope,
-    })
+    };
+    if options.simulates_nic()
+        && (wanted.memory_path.is_some() || wanted.gid_index.is_some() || wanted.show_perftest)
+    {
+        bail!(
+            "--memory-path, --gid-index and --show-perftest are about a real NIC, and --sim simulates it: name one with --device"
+        );
+    }
+    Ok(options)
 }
 
 /// Where the remote end is.

@@ -6,13 +6,12 @@ use anyhow::bail;
 
 use super::machine::Machine;
 use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, NvmlPair, RdmaDevice, RdmaPort};
-use crate::probe::child::usable;
-use crate::probe::p2p::Between;
-use crate::probe::supervise::{self, Place, ProbedNic};
+use crate::probe::cpus::usable;
+use crate::probe::machine::{self, Between, Place, ProbedNic};
 use crate::topo::{self, Topology};
 
 /// What the PCI tree promises. A probe looks at every pair with a GPU: of too many it does none.
-pub fn promised(machine: &Machine, facts: &Facts) -> anyhow::Result<supervise::Machine> {
+pub fn promised(machine: &Machine, facts: &Facts) -> anyhow::Result<machine::Machine> {
     let names = machine.names();
     let topology = topo::topology(facts);
     if let Some(omission) = topology.omission() {
@@ -47,7 +46,7 @@ pub fn promised(machine: &Machine, facts: &Facts) -> anyhow::Result<supervise::M
         id: node.id,
         cpus: usable(&node.cpus),
     };
-    Ok(supervise::Machine {
+    Ok(machine::Machine {
         host: facts.host.clone(),
         gpus: gpus.collect(),
         nodes: nodes.map(within_reach).collect(),

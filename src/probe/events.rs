@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::rdma;
 use crate::model::{Bdf, ProbeResult, ProbedEnd, ProbedGpu, ProbedPair};
 
 /// One thing the child says.
@@ -30,8 +29,6 @@ pub enum Event {
     Pair(Box<ProbedPair>),
     /// An end of what NICs move is open.
     Connected(Box<ProbedEnd>),
-    /// What it says to the end of another process.
-    Say(rdma::control::Message),
     /// The machine has not what this needs, and what to install.
     Lacking(String),
     /// A context is lost, and with it this process: it ends after this.

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use super::child::Unbound;
-use super::rdma::control::Gone;
+use super::channel::Gone;
+use super::cpus::Unbound;
 
 /// Why a part of the work could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +12,9 @@ pub enum StepError {
     /// The parent no longer listens.
     #[error("the parent no longer listens")]
     Io(#[from] io::Error),
+    /// Standard input connects this process with no other.
+    #[error(transparent)]
+    Socket(io::Error),
     /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     Random(#[source] io::Error),
@@ -81,9 +84,6 @@ pub enum StepError {
     /// The other end does not answer.
     #[error(transparent)]
     Gone(#[from] Gone),
-    /// The other end failed.
-    #[error("the other end failed: {0}")]
-    RemoteEnd(String),
     /// The other end says what it should not say now.
     #[error("the other end is out of step: is it the same version of gdr?")]
     OutOfStep,
@@ -100,7 +100,7 @@ impl StepError {
 
     /// The other end is the cause, or says so.
     pub fn is_of_the_remote_end(&self) -> bool {
-        matches!(self, Self::Gone(_) | Self::RemoteEnd(_) | Self::OutOfStep)
+        matches!(self, Self::Gone(_) | Self::OutOfStep)
     }
 
     /// The GPU's context is lost, and this process can do no more with that GPU: what a failing kernel, an Xid or a broken

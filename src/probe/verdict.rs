@@ -27,6 +27,20 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// A subject whatever the NUMA node.
+    pub fn new(subject: &str, backend: &str) -> Self {
+        Self {
+            subject: subject.to_owned(),
+            backend: backend.to_owned(),
+            numa: None,
+        }
+    }
+
+    /// What is neither a GPU's nor a port's.
+    pub fn machine(backend: &str) -> Self {
+        Self::new("machine", backend)
+    }
+
     /// A result with this name and nothing in it yet.
     fn bare(&self, name: &str, bytes: Option<usize>) -> ProbeResult {
         ProbeResult {

@@ -8,6 +8,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -71,29 +72,37 @@ impl Interrupts {
     }
 }
 
-/// A child's way to another process.
+/// A child's connection to another process.
 pub struct Wire {
-    /// Where it hears the other one.
-    pub hears: Stdio,
+    /// Its standard input: a socket.
+    pub socket: Stdio,
     /// Something comes here, or it is closed, where the child need not go on.
     pub stop: UnixStream,
+    /// When the child last sent a message: a sign that its work goes on.
+    pub sent: Option<Arc<Mutex<Instant>>>,
+}
+
+impl Wire {
+    fn last_sent(&self) -> Option<Instant> {
+        let sent = self.sent.as_ref()?;
+        Some(*sent.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// Runs a child and hands on what it tells. The first step may take as long as `timeout`.
 pub fn watch(
     command: &mut Command,
     interrupts: &Interrupts,
-    wire: Option<Wire>,
+    mut wire: Option<Wire>,
     timeout: Duration,
     report: &mut dyn FnMut(Output),
 ) -> io::Result<Ended> {
-    let (hears, stop) = match wire {
-        Some(Wire { hears, stop }) => (hears, Some(stop)),
-        None => (Stdio::null(), None),
-    };
+    let input = wire
+        .as_mut()
+        .map(|wire| std::mem::replace(&mut wire.socket, Stdio::null()));
     let mut child = Killed(
         command
-            .stdin(hears)
+            .stdin(input.unwrap_or_else(Stdio::null))
             .stdout(Stdio::piped())
             // A library that writes escape sequences does not write them to the terminal.
             .stderr(Stdio::piped())
@@ -115,7 +124,7 @@ pub fn watch(
         &mut pipe,
         &mut messages,
         interrupts,
-        stop.as_ref(),
+        wire.as_ref(),
         timeout,
         report,
     );
@@ -132,7 +141,7 @@ fn hear(
     pipe: &mut ChildStdout,
     messages: &mut Messages,
     interrupts: &Interrupts,
-    stop: Option<&UnixStream>,
+    wire: Option<&Wire>,
     timeout: Duration,
     report: &mut dyn FnMut(Output),
 ) -> io::Result<Ended> {
@@ -146,15 +155,23 @@ fn hear(
     let mut since = Instant::now();
     loop {
         messages.read(report);
+        since = since.max(wire.and_then(Wire::last_sent).unwrap_or(since));
         match wait(
             pipe,
             messages,
             interrupts,
-            stop,
+            wire.map(|wire| &wire.stop),
             (since + step.timeout).saturating_duration_since(Instant::now()),
         )? {
             Heard::Interrupt => return Ok(Ended::Interrupted),
             Heard::Stop => return Ok(Ended::Stopped),
+            Heard::Nothing
+                if wire
+                    .and_then(Wire::last_sent)
+                    .is_some_and(|sent| sent > since) =>
+            {
+                continue;
+            }
             Heard::Nothing if since.elapsed() >= step.timeout => return Ok(Ended::Hung(step)),
             Heard::Nothing => continue,
             Heard::Child => {}

@@ -12,8 +12,8 @@ use gdsync::queue::Waiting;
 use gdsync::wire::Completion;
 use verbs::Context;
 
-use super::HcaChoice;
 use super::session::Session;
+use super::task::HcaChoice;
 use crate::probe::failure::StepError;
 use crate::probe::rdma::Port;
 

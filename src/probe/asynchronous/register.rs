@@ -4,8 +4,8 @@
 use gpu::Registration;
 use verbs::Context;
 
-use super::HcaChoice;
 use super::session::Session;
+use super::task::HcaChoice;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 

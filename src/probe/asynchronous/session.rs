@@ -7,7 +7,7 @@ use gdsync::descriptor::Capabilities;
 use gdsync::{Allocator, MemoryLocation, Place, Watchdog};
 use gpu::{Gpu, Stream};
 
-use super::Task;
+use super::task::Task;
 use crate::model::ProbedGpu;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -94,7 +94,11 @@ impl<'a> Session<'a> {
 
     /// Of what is done with a NIC's queues.
     pub fn about_queues(&self) -> Subject {
-        let hca = self.task.hca.as_ref().map_or("", super::HcaChoice::name);
+        let hca = self
+            .task
+            .hca
+            .as_ref()
+            .map_or("", super::task::HcaChoice::name);
         Subject {
             backend: format!("{}+{hca}", self.about.backend),
             ..self.about.clone()

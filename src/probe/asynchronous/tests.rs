@@ -10,13 +10,14 @@ use gdsync::{MemoryLocation, Place};
 use gpu::Gpu;
 
 use super::loopback::Ring;
+use super::order;
 use super::session::{Session, TIMEOUT};
-use super::{HcaChoice, Task, order};
+use super::task::{HcaChoice, Task};
 use crate::model::Shares;
 use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::request::Target;
+use crate::probe::target::Target;
 
 fn task() -> Task {
     Task {

@@ -1,35 +1,59 @@
-//! The child's side: it opens one GPU, maps its memory, and works through its task, telling what it does and finds.
+//! The child's side: it opens one GPU, maps its memory, and works through its task.
 
-use std::io;
+use std::time::Duration;
 
 use gdrcopy::copy::kernels as all_kernels;
 use gdrcopy::{BackendKind, Gdr, Outcome};
 
-use super::request::Task;
 use super::session::Session;
+use super::task::Task;
 use super::{calls, kernels_check, ping_pong, sweep, validate};
-use crate::model::{BackendChoice, BackendOutcome};
-use crate::probe::child::bind;
+use crate::model::{BackendChoice, BackendOutcome, ProbeResult};
+use crate::probe::cpus::bind;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
+use crate::probe::task;
 
-/// Probes the mapping of one GPU.
-pub fn answer(task: &Task, reporter: &mut Reporter<'_>) -> io::Result<()> {
-    match probe(task, reporter) {
-        Ok(()) => Ok(()),
-        // Nobody hears it any more.
-        Err(StepError::Io(error)) => Err(error),
-        Err(failure) => {
-            let backend = if task.target.ordinal.is_none() {
-                "sim"
-            } else {
-                ""
-            };
-            let about = task
-                .target
-                .about(backend, task.node.as_ref().map(|node| node.0));
-            reporter.result(about.impossible("map", None, true, gpu::sentence(&failure)))
+impl task::Task for Task {
+    const NAME: &'static str = "copy";
+
+    fn timeout(&self) -> Duration {
+        self.terms.timeout
+    }
+
+    fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        if let Some((node, cpus)) = &self.node {
+            bind(*node, cpus)?;
         }
+        reporter.doing("CUDA to open the GPU")?;
+        let gpu = self.target.open()?;
+        reporter.doing("a backend to open")?;
+        let backends = backends(self);
+        let opened = match (&self.backend, self.target.ordinal) {
+            (_, None) => Gdr::open_with(BackendKind::Sim),
+            (Some(name), _) => BackendKind::named(name).map_or_else(Gdr::open, Gdr::open_with),
+            (None, _) => Gdr::open(),
+        };
+        let mut session = Session::new(self, gpu, opened, backends, reporter)?;
+        if !self.sweep_only {
+            validate::run(&mut session, reporter)?;
+            kernels_check::run(&mut session, reporter)?;
+            calls::run(&session, reporter)?;
+            ping_pong::run(&session, reporter)?;
+        }
+        sweep::run(&mut session, reporter)
+    }
+
+    fn failed(&self, error: &StepError) -> Option<ProbeResult> {
+        let backend = if self.target.ordinal.is_none() {
+            "sim"
+        } else {
+            ""
+        };
+        let about = self
+            .target
+            .about(backend, self.node.as_ref().map(|node| node.0));
+        Some(about.impossible("map", None, true, gpu::sentence(error)))
     }
 }
 
@@ -37,29 +61,6 @@ pub fn answer(task: &Task, reporter: &mut Reporter<'_>) -> io::Result<()> {
 pub fn kernels() -> Vec<&'static str> {
     let kernels = all_kernels().iter().filter(|kernel| kernel.supported());
     kernels.map(gdrcopy::copy::Kernel::name).collect()
-}
-
-fn probe(task: &Task, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-    if let Some((node, cpus)) = &task.node {
-        bind(*node, cpus)?;
-    }
-    reporter.doing("CUDA to open the GPU")?;
-    let gpu = task.target.open()?;
-    reporter.doing("a backend to open")?;
-    let backends = backends(task);
-    let opened = match (&task.backend, task.target.ordinal) {
-        (_, None) => Gdr::open_with(BackendKind::Sim),
-        (Some(name), _) => BackendKind::named(name).map_or_else(Gdr::open, Gdr::open_with),
-        (None, _) => Gdr::open(),
-    };
-    let mut session = Session::new(task, gpu, opened, backends, reporter)?;
-    if !task.sweep_only {
-        validate::run(&mut session, reporter)?;
-        kernels_check::run(&mut session, reporter)?;
-        calls::run(&session, reporter)?;
-        ping_pong::run(&session, reporter)?;
-    }
-    sweep::run(&mut session, reporter)
 }
 
 fn backends(task: &Task) -> Vec<BackendChoice> {

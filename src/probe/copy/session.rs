@@ -5,7 +5,7 @@ use std::time::Duration;
 use gdrcopy::{Gdr, MapRequest, Mapping, MappingType, PinFlags};
 use gpu::{Allocation, DeviceMemory, Gpu, Pattern, Stream};
 
-use super::request::Task;
+use super::task::Task;
 use crate::model::{BackendChoice, ProbedGpu};
 use crate::probe::bytes::{Mismatch, compare};
 use crate::probe::events::{Event, Reporter};

@@ -1,12 +1,12 @@
 //! Every size in both directions: through the mapping, and by cuMemcpy with pinned and with pageable memory.
 
-use gpu::{HostMemory, Kind, Pattern};
+use gpu::{DeviceMemory, HostMemory, Kind, Pattern, Stream};
 
 use super::session::{Session, allowance, device_differs, pattern, wrong_at};
 use crate::probe::bytes::compare;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::sampling::{time, time_singly};
+use crate::probe::sampling::{Budget, time, time_singly};
 use crate::probe::verdict::{Promise, Subject};
 
 /// From this size on bandwidth is a figure worth having.
@@ -62,32 +62,47 @@ fn pinned(
     }
 }
 
-/// What is said of one point: both rows, or that a byte was wrong.
-fn report(
-    about: &Subject,
-    name: &str,
+/// A size in one direction.
+struct Point<'a> {
+    about: &'a Subject,
+    name: &'a str,
+    /// What copies, in words that go after "waited for".
+    what: &'a str,
     bytes: usize,
-    samples: &[f64],
-    wrong: Option<String>,
+    budget: Budget,
     promise: Option<Promise>,
-    reporter: &mut Reporter<'_>,
-) -> Result<(), StepError> {
-    let latency = format!("{name}.latency");
-    if let Some(wrong) = wrong {
-        return Ok(reporter.result(about.wrong(&latency, Some(bytes), wrong))?);
+}
+
+impl Point<'_> {
+    /// Takes samples, and reports latency and bandwidth, or the byte that was wrong.
+    fn measure(
+        &self,
+        reporter: &mut Reporter<'_>,
+        run: impl FnOnce(Budget) -> Result<(Vec<f64>, Option<String>), StepError>,
+    ) -> Result<(), StepError> {
+        let Self {
+            about, name, bytes, ..
+        } = *self;
+        let step = format!("{} ({bytes} bytes)", self.what);
+        reporter.doing_for(step, 10 * self.budget.time + allowance(bytes))?;
+        let (samples, wrong) = run(self.budget)?;
+        let latency = format!("{name}.latency");
+        if let Some(wrong) = wrong {
+            return Ok(reporter.result(about.wrong(&latency, Some(bytes), wrong))?);
+        }
+        reporter.result(about.latency(&latency, Some(bytes), bytes, &samples))?;
+        if bytes >= WORTH {
+            let promise = self.promise.filter(|_| bytes >= LIMITED_BY_LINK);
+            reporter.result(about.bandwidth(
+                &format!("{name}.bandwidth"),
+                bytes,
+                0,
+                &samples,
+                promise,
+            ))?;
+        }
+        Ok(())
     }
-    reporter.result(about.latency(&latency, Some(bytes), bytes, samples))?;
-    if bytes >= WORTH {
-        let promise = promise.filter(|_| bytes >= LIMITED_BY_LINK);
-        reporter.result(about.bandwidth(
-            &format!("{name}.bandwidth"),
-            bytes,
-            0,
-            samples,
-            promise,
-        ))?;
-    }
-    Ok(())
 }
 
 fn promise(session: &Session<'_>, share: Option<f64>) -> Option<Promise> {
@@ -103,56 +118,52 @@ fn mapped(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let bytes = source.len();
-    let budget = session.task.terms.depth.point();
-    reporter.doing_for(
-        format!("{bytes} bytes through the mapping, to the GPU"),
-        10 * budget.time + allowance(bytes),
-    )?;
-    let samples = time(budget, || session.mapping.write(0, source))?;
-    let wrong = device_differs(&session.stream, &session.memory, 0, source)?;
-    let wrong = wrong.map(|mismatch| wrong_at(&session.memory, 0, &mismatch));
-    let promised = promise(session, session.task.terms.shares.mapping);
-    report(
-        &session.about,
-        "copy.write",
+    let write = Point {
+        about: &session.about,
+        name: "copy.write",
+        what: "copies through the mapping to the GPU",
         bytes,
-        &samples,
-        wrong,
-        promised,
-        reporter,
-    )?;
+        budget: session.task.terms.depth.point(),
+        promise: promise(session, session.task.terms.shares.mapping),
+    };
+    let (stream, memory, mapping) = (&session.stream, &session.memory, &mut session.mapping);
+    write.measure(reporter, |budget| {
+        let samples = time(budget, || mapping.write(0, source))?;
+        Ok((samples, found_wrong(stream, memory, source)?))
+    })?;
+    let read = Point {
+        name: "copy.read",
+        what: "copies through the mapping from the GPU",
+        promise: write.promise.map(|promise| Promise {
+            share: None,
+            ..promise
+        }),
+        ..write
+    };
+    read.measure(reporter, |budget| {
+        let seed = Pattern::new(2 * bytes as u64 + 1001);
+        let filled = memory.len() / 4 * 4;
+        stream.fill_pattern(memory, 0, filled, seed, 0)?;
+        stream.synchronize()?;
+        let mut places = Places::new(filled, bytes);
+        let mut found = source.to_vec();
+        let samples = time_singly(budget, || mapping.read(places.next(), &mut found))?;
+        let mut expected = vec![0; bytes];
+        seed.fill(&mut expected, (places.last() / 4) as u64);
+        let wrong =
+            compare(&expected, &found).map(|mismatch| wrong_at(memory, places.last(), &mismatch));
+        Ok((samples, wrong))
+    })
+}
 
-    reporter.doing_for(
-        format!("{bytes} bytes through the mapping, from the GPU"),
-        10 * budget.time + allowance(bytes),
-    )?;
-    let Session {
-        stream,
-        memory,
-        mapping,
-        ..
-    } = &*session;
-    let seed = Pattern::new(2 * bytes as u64 + 1001);
-    let filled = memory.len() / 4 * 4;
-    stream.fill_pattern(memory, 0, filled, seed, 0)?;
-    stream.synchronize()?;
-    let mut places = Places::new(filled, bytes);
-    let mut found = source.to_vec();
-    let samples = time_singly(budget, || mapping.read(places.next(), &mut found))?;
-    let mut expected = vec![0; bytes];
-    seed.fill(&mut expected, (places.last() / 4) as u64);
-    let wrong =
-        compare(&expected, &found).map(|mismatch| wrong_at(memory, places.last(), &mismatch));
-    let promised = promise(session, None);
-    report(
-        &session.about,
-        "copy.read",
-        bytes,
-        &samples,
-        wrong,
-        promised,
-        reporter,
-    )
+/// What is wrong with the start of GPU memory, as the copy engine finds it.
+fn found_wrong(
+    stream: &Stream,
+    memory: &DeviceMemory,
+    expected: &[u8],
+) -> Result<Option<String>, StepError> {
+    let mismatch = device_differs(stream, memory, 0, expected)?;
+    Ok(mismatch.map(|mismatch| wrong_at(memory, 0, &mismatch)))
 }
 
 /// Where to read from next. A streaming load may be answered from the buffers that the last one filled (0.007 µs, where a
@@ -193,52 +204,40 @@ fn engine_pinned(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let bytes = source.len();
-    let budget = session.task.terms.depth.point();
     let (stream, memory) = (&session.stream, &session.memory);
-    let promised = promise(session, session.task.terms.shares.pci_express);
-    reporter.doing_for(
-        format!("cuMemcpy of {bytes} bytes from pinned memory"),
-        10 * budget.time + allowance(bytes),
-    )?;
-    host.write(0, source)?;
-    let samples = time(budget, || {
-        stream.upload(memory, 0, host, 0, bytes)?;
-        stream.synchronize()
-    })?;
-    let wrong =
-        device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
-    report(
-        &session.about_cuda,
-        "cuda.pinned.write",
+    let write = Point {
+        about: &session.about_cuda,
+        name: "cuda.pinned.write",
+        what: "cuMemcpy from pinned memory",
         bytes,
-        &samples,
-        wrong,
-        promised,
-        reporter,
-    )?;
-
-    reporter.doing_for(
-        format!("cuMemcpy of {bytes} bytes to pinned memory"),
-        10 * budget.time + allowance(bytes),
-    )?;
-    let inverse: Vec<u8> = source.iter().map(|byte| !byte).collect();
-    stream.write(memory, 0, &inverse)?;
-    let samples = time(budget, || {
-        stream.download(host, 0, memory, 0, bytes)?;
-        stream.synchronize()
+        budget: session.task.terms.depth.point(),
+        promise: promise(session, session.task.terms.shares.pci_express),
+    };
+    write.measure(reporter, |budget| {
+        host.write(0, source)?;
+        let samples = time(budget, || {
+            stream.upload(memory, 0, host, 0, bytes)?;
+            stream.synchronize()
+        })?;
+        Ok((samples, found_wrong(stream, memory, source)?))
     })?;
-    let mut found = source.to_vec();
-    host.read(0, &mut found)?;
-    let wrong = compare(&inverse, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
-    report(
-        &session.about_cuda,
-        "cuda.pinned.read",
-        bytes,
-        &samples,
-        wrong,
-        promised,
-        reporter,
-    )
+    let read = Point {
+        name: "cuda.pinned.read",
+        what: "cuMemcpy to pinned memory",
+        ..write
+    };
+    read.measure(reporter, |budget| {
+        let inverse: Vec<u8> = source.iter().map(|byte| !byte).collect();
+        stream.write(memory, 0, &inverse)?;
+        let samples = time(budget, || {
+            stream.download(host, 0, memory, 0, bytes)?;
+            stream.synchronize()
+        })?;
+        let mut found = source.to_vec();
+        host.read(0, &mut found)?;
+        let wrong = compare(&inverse, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
+        Ok((samples, wrong))
+    })
 }
 
 fn engine_pageable(
@@ -247,41 +246,30 @@ fn engine_pageable(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let bytes = source.len();
-    let budget = session.task.terms.depth.point();
     let (stream, memory) = (&session.stream, &session.memory);
-    reporter.doing_for(
-        format!("cuMemcpy of {bytes} bytes from pageable memory"),
-        10 * budget.time + allowance(bytes),
-    )?;
-    let samples = time(budget, || stream.write(memory, 0, source))?;
-    let wrong =
-        device_differs(stream, memory, 0, source)?.map(|mismatch| wrong_at(memory, 0, &mismatch));
-    report(
-        &session.about_cuda,
-        "cuda.pageable.write",
+    let write = Point {
+        about: &session.about_cuda,
+        name: "cuda.pageable.write",
+        what: "cuMemcpy from pageable memory",
         bytes,
-        &samples,
-        wrong,
-        None,
-        reporter,
-    )?;
-
-    reporter.doing_for(
-        format!("cuMemcpy of {bytes} bytes to pageable memory"),
-        10 * budget.time + allowance(bytes),
-    )?;
-    let mut found: Vec<u8> = source.iter().map(|byte| !byte).collect();
-    let samples = time(budget, || stream.read(memory, 0, &mut found))?;
-    let wrong = compare(source, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
-    report(
-        &session.about_cuda,
-        "cuda.pageable.read",
-        bytes,
-        &samples,
-        wrong,
-        None,
-        reporter,
-    )
+        budget: session.task.terms.depth.point(),
+        promise: None,
+    };
+    write.measure(reporter, |budget| {
+        let samples = time(budget, || stream.write(memory, 0, source))?;
+        Ok((samples, found_wrong(stream, memory, source)?))
+    })?;
+    let read = Point {
+        name: "cuda.pageable.read",
+        what: "cuMemcpy to pageable memory",
+        ..write
+    };
+    read.measure(reporter, |budget| {
+        let mut found: Vec<u8> = source.iter().map(|byte| !byte).collect();
+        let samples = time(budget, || stream.read(memory, 0, &mut found))?;
+        let wrong = compare(source, &found).map(|mismatch| wrong_at(memory, 0, &mismatch));
+        Ok((samples, wrong))
+    })
 }
 
 #[cfg(test)]

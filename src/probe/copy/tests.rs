@@ -5,15 +5,15 @@ use std::time::Duration;
 use gdrcopy::{BackendKind, Gdr};
 use gpu::{Allocation, Gpu};
 
-use super::request::Task;
 use super::session::{Session, map};
+use super::task::Task;
 use super::validate::{Check, Part, Verified};
 use super::{kernels_check, sweep};
 use crate::model::Shares;
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::{Event, Reporter};
-use crate::probe::request::Target;
+use crate::probe::target::Target;
 
 const BYTES: usize = 8192;
 

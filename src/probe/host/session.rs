@@ -2,7 +2,7 @@
 
 use gpu::{Allocation, DeviceMemory, Gpu, HostMemory, PinnedOptions, Stream};
 
-use super::Task;
+use super::task::Task;
 use crate::probe::depth::{SIMULATED, VERIFIED};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;

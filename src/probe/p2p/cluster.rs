@@ -2,14 +2,14 @@
 
 use gpu::{Allocation, Attribute, DeviceMemory, Gpu, Stream};
 
-use super::{Pair, Task, Unit};
+use super::task::{Pair, Task, Unit};
 use crate::probe::depth::SIMULATED;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{Seeds, by_kernel, fill};
 use crate::probe::lanes::{Gate, Lane, Runs, measure};
-use crate::probe::request::Target;
 use crate::probe::sampling::Budget;
+use crate::probe::target::Target;
 use crate::probe::verdict::{Promise, Subject};
 
 /// From this size on the link is what limits.

@@ -4,7 +4,7 @@ use gpu::{DeviceMemory, Pattern, PeerAccess, Stream};
 
 use super::cluster::{Cluster, Member};
 use super::integrity::LOOK_AT;
-use super::{Pair, Unit};
+use super::task::{Pair, Unit};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{by_kernel, fill};

@@ -4,7 +4,7 @@ use gpu::{Allocation, DeviceMemory, Error, P2pAttribute};
 
 use super::cluster::{Cluster, Member};
 use super::integrity::{LOOK_AT, Means, ROUNDS, Two};
-use super::{Pair, Unit};
+use super::task::{Pair, Unit};
 use crate::model::ProbedPair;
 use crate::probe::chase::{LIST, chase, ring};
 use crate::probe::depth::VERIFIED;

@@ -1,25 +1,28 @@
 //! Two machines: each has a parent with a child, and the parents carry what the children say. One side leads: the one that
 //! connects, or the first of two that a launcher started.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::control::Message;
+use super::options::{Options, RemoteEnd};
+use super::pairs::{joint, one};
 use super::rendezvous::{
     Conditions, DEFAULT_PORT, Error, Link, Listener, SECRET_VARIABLE, Secret, connect,
     from_environment, host_name, meet, shortened,
 };
-use super::supervise::{Options, RemoteEnd, joint, one, refuse};
-use super::{Part, Place, Task};
-use crate::probe::request::Request;
-use crate::probe::supervise::{Children, ProbeError, Ran};
+use super::task::{Part, Place, Task};
+use crate::probe::channel::{Line, write_line};
+use crate::probe::children::Children;
+use crate::probe::scope::ProbeError;
+use crate::probe::verdict::Subject;
 use crate::probe::watch::Wire;
 
 /// How long the side that connects tries, and processes that a launcher started wait for each other.
@@ -57,7 +60,7 @@ enum Word {
         room: usize,
     },
     /// What its child says to the other's.
-    Say(u32, Message),
+    Say(u32, Line<Message>),
     /// Its child has ended; badly, where there is a reason.
     Over(u32, Option<String>),
     /// The side that leads: that was all.
@@ -118,10 +121,7 @@ fn told(children: &mut Children<'_>, error: &Error) {
     match error {
         Error::Interrupted => {
             children.report.complete = false;
-            let note = "Interrupted: this is what was done until then.".to_owned();
-            if !children.report.notes.contains(&note) {
-                children.report.notes.push(note);
-            }
+            children.note("Interrupted: this is what was done until then.".to_owned());
         }
         error => refuse(children, error.to_string()),
     }
@@ -356,93 +356,106 @@ fn server(
     }
 }
 
-/// Runs a child, and carries what it says and hears; false where there is no going on.
+/// Runs a child, and carries its messages to the other machine's and back; false where there is no going on.
 fn carried(
     children: &mut Children<'_>,
     link: &Way<'_>,
     number: u32,
     task: Task,
 ) -> Result<bool, ProbeError> {
-    let (hears, ours) = UnixStream::pair()?;
+    let (childs, ours) = UnixStream::pair()?;
     let (stop, stops) = UnixStream::pair()?;
-    let subject = task.subject.clone();
-    // What broke the link, where something did.
-    let broken: Mutex<Option<Error>> = Mutex::new(None);
-    let keep = |error: Error| {
-        let mut kept = broken
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        kept.get_or_insert(error);
+    let sent = Arc::new(Mutex::new(Instant::now()));
+    let wire = Wire {
+        socket: Stdio::from(OwnedFd::from(childs)),
+        stop,
+        sent: Some(Arc::clone(&sent)),
     };
-    let ran: Result<Ran, ProbeError> = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            if let Err(error) = carry(link, number, &ours) {
-                keep(error);
-                // The child hears of it and tells what it has; one that is busy with other things is ended.
+    let (ran, received) = std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| {
+            let received = to_child(link, number, &ours);
+            if received.is_err() {
+                // The child learns of it and reports what it has; one that does not is ended.
                 std::thread::sleep(GRACE);
                 let _ = stops.shutdown(Shutdown::Both);
             }
+            received
         });
-        let wire = Wire {
-            hears: Stdio::from(OwnedFd::from(hears)),
-            stop,
-        };
-        let request = Request::Rdma(Box::new(task));
-        let ran = children.run_with(&subject, &request, &[], Some(wire), &mut |message| {
-            // A link that broke is seen by who reads it.
-            let _ = link.send(&Word::Say(number, message));
-        });
+        let sending = scope.spawn(|| from_child(link, number, &ours, &sent));
+        let ran = children.run_with(&task.subject, &task, &[], Some(wire));
+        // What the child has sent is read to its end, even where the child hangs in the kernel.
+        let _ = ours.shutdown(Shutdown::Read);
+        let _ = sending.join();
         let why = match &ran {
             Ok(ran) => ran.failure.clone(),
             Err(error) => Some(gpu::sentence(error)),
         };
+        // Ignored: the thread that receives reports a broken link.
         let _ = link.send(&Word::Over(number, why));
-        ran
+        (ran, receiving.join())
     });
     let ran = ran?;
-    match broken
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-    {
-        Some(error) => lost(children, &error),
-        None => Ok(ran.go_on),
+    match received {
+        Ok(Ok(())) => Ok(ran.go_on),
+        Ok(Err(error)) => lost(children, &error),
+        Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
-/// Carries what the other side's child says, until that has ended.
-fn carry(link: &Way<'_>, number: u32, mut to: &UnixStream) -> Result<(), Error> {
-    // A child that has ended needs to hear nothing.
-    let mut hand = |message: &Message| {
-        if let Ok(line) = serde_json::to_string(message) {
-            let _ = to.write_all(format!("{line}\n").as_bytes());
-        }
-    };
+/// Sends what this side's child says.
+fn from_child(link: &Way<'_>, number: u32, child: &UnixStream, sent: &Mutex<Instant>) {
+    for line in BufReader::new(child).lines().map_while(Result::ok) {
+        *sent.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let Ok(message) = serde_json::from_str(&line) else {
+            return;
+        };
+        // Ignored: the thread that receives reports a broken link.
+        let _ = link.send(&Word::Say(number, message));
+    }
+}
+
+/// Hands on what the other side's child says, until that has ended.
+fn to_child(link: &Way<'_>, number: u32, child: &UnixStream) -> Result<(), Error> {
+    // Ignored: a child that has ended needs no more messages.
+    let hand = |line: Line<Message>| drop(write_line(child, &sanitize(line)));
     let ended = loop {
         match link.receive(Instant::now() + BETWEEN) {
-            Ok(Word::Say(of, message)) if of == number => hand(&sanitize(message)),
+            Ok(Word::Say(of, line)) if of == number => hand(line),
             Ok(Word::Over(of, why)) if of == number => {
-                if let Some(why) = why {
-                    hand(&sanitize(Message::Failed(why)));
+                if let Some(failed) = why {
+                    hand(Line::Failed { failed });
                 }
                 break Ok(());
             }
             Ok(_) => {}
             Err(error) => {
-                hand(&Message::Failed(error.to_string()));
+                hand(Line::Failed {
+                    failed: error.to_string(),
+                });
                 break Err(error);
             }
         }
     };
-    // It is closed for the child once what was said is read.
-    let _ = to.shutdown(Shutdown::Write);
+    // The child reads the end after the last message.
+    let _ = child.shutdown(Shutdown::Write);
     ended
 }
 
+/// Something without which nothing is done.
+pub fn refuse(children: &mut Children<'_>, why: String) {
+    let result = Subject::machine("verbs").impossible("rdma", None, true, why);
+    children.report.results.push(result);
+}
+
 /// Removes from the other machine's texts what must not be printed.
-fn sanitize(message: Message) -> Message {
-    match message {
-        Message::Failed(why) => Message::Failed(shortened(&why, REASON)),
-        Message::Found(Some(what)) => Message::Found(Some(shortened(&what, REASON))),
-        message => message,
+fn sanitize(line: Line<Message>) -> Line<Message> {
+    match line {
+        Line::Failed { failed } => Line::Failed {
+            failed: shortened(&failed, REASON),
+        },
+        Line::Message(Message::Found(Some(what))) => {
+            Line::Message(Message::Found(Some(shortened(&what, REASON))))
+        }
+        line => line,
     }
 }

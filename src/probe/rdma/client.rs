@@ -2,18 +2,23 @@
 
 use std::time::Duration;
 
+use gdsync::wire::Operation;
 use gpu::Pattern;
-use verbs::{Failure, Request, Transport, Work};
+use verbs::{Failure, Transport};
 
-use super::Task;
-use super::connected::{ConnectedQueuePair, heard, join, name};
-use super::control::{Control, Flow, Kind, Message, Offer, Step};
-use super::end::{End, half};
-use super::plan::{TestCase, depth_of};
+use super::agree::{allowance, offers, one_simulated, told, word};
+use super::connected::{ConnectedQueuePair, join};
+use super::control::{Control, Flow, Message, Step, expect};
+use super::device::Device;
+use super::end::End;
+use super::kind::{Kind, name};
+use super::plan::{TestCase, depth_of, test_cases};
 use super::purpose::Role;
-use super::stream::{drive, work};
+use super::queue_pair::Post;
+use super::staged;
+use super::stream::{drive, operation};
+use super::task::{MemoryPath, Task};
 use super::turns::{First, play, prepare};
-use super::{memory_paths, staged};
 use crate::model::{ProbeResult, ProbeVerdict};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
@@ -33,17 +38,20 @@ pub const LIMITED_BY_LINK: usize = 1 << 20;
 /// Says what comes next, and tells what came of it.
 pub fn client(
     end: &mut End,
-    control: &mut dyn Control,
+    control: &mut Control,
     task: &Task,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     let about = Subject {
         subject: task.subject.clone(),
-        backend: end
-            .way
-            .memory_path
-            .map_or("verbs", super::MemoryPath::name)
-            .to_owned(),
+        backend: match end.device {
+            Device::Sim(_) => "nic".to_owned(),
+            Device::Verbs { .. } => end
+                .way
+                .memory_path
+                .map_or("verbs", MemoryPath::name)
+                .to_owned(),
+        },
         numa: None,
     };
     let mut leader = Client {
@@ -60,25 +68,12 @@ pub fn client(
     done.map_err(|failure| told(Some(end), control, failure))
 }
 
-/// Why an end cannot go on, which the other one hears: it need not wait for what does not come.
-pub fn told(end: Option<&End>, control: &mut dyn Control, failure: StepError) -> StepError {
-    let failure = match end {
-        Some(end) => end.cause(failure),
-        None => failure,
-    };
-    if !failure.is_of_the_remote_end() {
-        // The other end may be gone as well.
-        let _ = control.tell(Message::Failed(memory_paths::advised(&failure)));
-    }
-    failure
-}
-
 /// Seconds for each request, and what was wrong with what arrived.
 type Flowed = (Vec<f64>, Option<String>);
 
 struct Client<'l, 't> {
     end: &'l mut End,
-    control: &'l mut dyn Control,
+    control: &'l mut Control,
     task: &'l Task,
     about: Subject,
     reporter: &'l mut Reporter<'t>,
@@ -104,7 +99,7 @@ impl Client<'_, '_> {
                 "the packets of the two ports carry {ours} and {theirs} bytes: {least} are used"
             ))?;
         }
-        let (test_cases, left_out) = super::plan::test_cases(self.task, self.end, &other);
+        let (test_cases, left_out) = test_cases(self.task, self.end, &other);
         if let Some(why) = left_out {
             self.reporter.note(why.to_owned())?;
         }
@@ -112,7 +107,7 @@ impl Client<'_, '_> {
         for test_case in test_cases {
             // Each test case has queue pairs and a memory region of its own, which are destroyed with it.
             let purpose = test_case.purpose(self.task.queue_pairs);
-            self.control.tell(Message::Step(Step::Connect(purpose)))?;
+            self.control.send(Message::Step(Step::Connect(purpose)))?;
             let mut connected = join(self.end, purpose, Role::Requester, &other, self.control)?;
             let done = match test_case {
                 TestCase::Verify(transport, kind, bytes) => {
@@ -128,16 +123,13 @@ impl Client<'_, '_> {
             drop(connected);
             self.disconnect()?;
         }
-        Ok(self.control.tell(Message::Step(Step::End))?)
+        Ok(self.control.send(Message::Step(Step::End))?)
     }
 
     /// Waits until the other end has destroyed what it made for the test case: no rkey is valid any more.
     fn disconnect(&mut self) -> Result<(), StepError> {
-        self.control.tell(Message::Step(Step::Disconnect))?;
-        match heard(self.control, Duration::ZERO)? {
-            Message::WorkCompletion => Ok(()),
-            _ => Err(StepError::OutOfStep),
-        }
+        self.control.send(Message::Step(Step::Disconnect))?;
+        expect(self.control, &Message::WorkCompletion, Duration::ZERO)
     }
 
     /// A failure, with the step that it befell.
@@ -159,17 +151,14 @@ impl Client<'_, '_> {
     ) -> Result<(), StepError> {
         self.doing = format!("{name} of {bytes} bytes");
         self.reporter.doing_for(self.doing.clone(), time)?;
-        self.control.tell(Message::Step(step))?;
-        match heard(self.control, time)? {
-            Message::Ready => Ok(()),
-            _ => Err(StepError::OutOfStep),
-        }
+        self.control.send(Message::Step(step))?;
+        expect(self.control, &Message::Ready, time)
     }
 
     /// This end's part is done: what the other one found.
     fn found(&mut self, time: Duration) -> Result<Option<String>, StepError> {
-        self.control.tell(Message::WorkCompletion)?;
-        match heard(self.control, time)? {
+        self.control.send(Message::WorkCompletion)?;
+        match self.control.receive(time)? {
             Message::Found(found) => Ok(found),
             _ => Err(StepError::OutOfStep),
         }
@@ -201,23 +190,20 @@ impl Client<'_, '_> {
             Step::Verify { kind, bytes, seeds },
             allowance(bytes),
         )?;
-        let region = connected.region.clone();
-        let pieces = [region.piece(0, bytes)?];
-        let remote = connected.remote;
-        let work = match (kind, &connected.datagram) {
-            (Kind::FetchAdd, _) => Work::FetchAdd(remote, sent.wrapping_sub(before)),
-            (Kind::CompareSwap, _) => Work::CompareSwap {
+        let remote = connected.remote(0);
+        let operation = match kind {
+            Kind::FetchAdd => Operation::FetchAdd {
+                remote,
+                add: sent.wrapping_sub(before),
+            },
+            Kind::CompareSwap => Operation::CompareSwap {
                 remote,
                 compare: before,
                 swap: sent,
             },
-            (kind, Some(datagram)) => {
-                let said = kind.has_immediate().then_some(super::stream::SAID);
-                Work::SendTo(datagram, said)
-            }
-            (kind, None) => work(kind, remote),
+            kind => operation(kind, remote),
         };
-        connected.pair.send(&Request::new(1, work, &pieces))?;
+        connected.send(Post::new(operation, 0, bytes))?;
         connected.sent.wait(self.control)?;
         let there = self.found(allowance(bytes))?;
         self.end.arrive(0, bytes)?;
@@ -373,12 +359,12 @@ impl Client<'_, '_> {
             let time = flow.time;
             this.begin(label, bytes, Step::Both(flow), time)?;
             let samples = drive(this.end, connected, flow, true, this.control)?;
-            this.control.tell(Message::WorkCompletion)?;
-            theirs = match heard(this.control, time)? {
+            this.control.send(Message::WorkCompletion)?;
+            theirs = match this.control.receive(time)? {
                 Message::Took(seconds) if seconds > 0.0 => seconds,
                 _ => return Err(StepError::OutOfStep),
             };
-            match heard(this.control, time)? {
+            match this.control.receive(time)? {
                 Message::Found(found) => Ok((samples, found)),
                 _ => Err(StepError::OutOfStep),
             }
@@ -496,42 +482,6 @@ impl Client<'_, '_> {
             .reporter
             .result(self.about.latency(&label, Some(bytes), 0, &samples))?)
     }
-}
-
-/// That one end's GPU is none, to whoever reads either end's report.
-pub fn one_simulated(is_remote: bool) -> String {
-    let which = if is_remote { "far" } else { "near" };
-    format!(
-        "the {which} end's GPU is SIMULATED, and the other one's is not: what is measured says nothing of a GPU there"
-    )
-}
-
-/// Both ends say what they are.
-pub fn offers(end: &End, control: &mut dyn Control, room: usize) -> Result<Offer, StepError> {
-    let ours = end.offer(room);
-    control.tell(Message::Offer(ours))?;
-    let Message::Offer(theirs) = heard(control, Duration::ZERO)? else {
-        return Err(StepError::OutOfStep);
-    };
-    match (
-        ours.ethernet == theirs.ethernet,
-        theirs.half == half(room) as u64,
-    ) {
-        (true, true) => Ok(theirs),
-        (true, false) => Err(StepError::OutOfStep),
-        (false, _) => Err(StepError::Links),
-    }
-}
-
-/// Whether the first word of an end's memory is this one.
-pub fn word(end: &End, expected: u64) -> Result<Option<String>, StepError> {
-    let found = end.store.word()?;
-    Ok((found != expected).then(|| format!("{expected:#x} was expected and {found:#x} found")))
-}
-
-/// How long so many bytes may take where nothing hangs: a megabyte a second, which emulated machines reach, and a second.
-pub fn allowance(bytes: usize) -> Duration {
-    Duration::from_secs(1) + Duration::from_micros(bytes as u64)
 }
 
 fn median(samples: &[f64]) -> f64 {

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::kind::Kind;
 use super::purpose::Purpose;
+use crate::probe::channel::Channel;
+use crate::probe::failure::StepError;
 
 /// One thing that an end says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,8 +28,6 @@ pub enum Message {
     WorkCompletion,
     /// The one that follows: what it found where the bytes arrived; none where all are right.
     Found(Option<String>),
-    /// It cannot go on, and why.
-    Failed(String),
 }
 
 /// A port and memory.
@@ -66,56 +67,6 @@ pub struct Endpoint {
 pub struct Window {
     pub address: u64,
     pub rkey: u32,
-}
-
-/// What moves bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    Write,
-    /// RDMA write that tells the remote side.
-    WriteImmediate,
-    Read,
-    Send,
-    /// A message with immediate data.
-    SendImmediate,
-    /// 64-bit atomic addition.
-    FetchAdd,
-    /// 64-bit atomic compare and swap.
-    CompareSwap,
-}
-
-impl Kind {
-    /// In the names of results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Write => "write",
-            Self::WriteImmediate => "write-imm",
-            Self::Read => "read",
-            Self::Send => "send",
-            Self::SendImmediate => "send-imm",
-            Self::FetchAdd => "fetch-add",
-            Self::CompareSwap => "compare-swap",
-        }
-    }
-
-    /// It is about one word.
-    pub fn is_atomic(self) -> bool {
-        matches!(self, Self::FetchAdd | Self::CompareSwap)
-    }
-
-    /// Immediate data goes with it.
-    pub fn has_immediate(self) -> bool {
-        matches!(self, Self::WriteImmediate | Self::SendImmediate)
-    }
-
-    /// The remote side must have a buffer posted.
-    pub fn is_received(self) -> bool {
-        matches!(
-            self,
-            Self::WriteImmediate | Self::Send | Self::SendImmediate
-        )
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,42 +119,12 @@ pub enum Step {
 }
 
 /// How the ends talk.
-pub trait Control {
-    fn tell(&mut self, message: Message) -> Result<(), Gone>;
+pub type Control = Channel<Message>;
 
-    /// Hears what the other end says, which may take so long.
-    fn hear(&mut self, timeout: Duration) -> Result<Message, Gone>;
-
-    /// Whether the other end goes on, without waiting for it: [`Gone`], or why it cannot.
-    fn look(&mut self) -> Result<Option<String>, Gone>;
-}
-
-/// The other end does not answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Gone {
-    #[error("the other end has ended")]
-    Ended,
-    #[error("the other end said nothing for {} s", .0.as_secs())]
-    Silent(Duration),
-}
-
-/// Crate verbs knows nothing of JSON.
-pub(super) mod transport {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-    use verbs::Transport;
-
-    use super::super::connected::name;
-
-    pub fn serialize<S: Serializer>(transport: &Transport, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(name(*transport))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Transport, D::Error> {
-        let text = String::deserialize(from)?;
-        [Transport::Rc, Transport::Uc, Transport::Ud]
-            .into_iter()
-            .find(|transport| name(*transport) == text)
-            .ok_or_else(|| D::Error::custom(format!("there is no transport '{text}'")))
+/// Receives this message, and nothing else.
+pub fn expect(control: &mut Control, expected: &Message, time: Duration) -> Result<(), StepError> {
+    match control.receive(time)? {
+        message if message == *expected => Ok(()),
+        _ => Err(StepError::OutOfStep),
     }
 }

@@ -3,26 +3,26 @@
 use std::time::Duration;
 
 use gpu::Pattern;
-use verbs::{Context, Event, Gid, GidKind, LinkLayer, MemoryRegion, PortState, ProtectionDomain};
+use verbs::{Context, Event, Gid, GidKind, LinkLayer, PortState};
 
 use super::control::Offer;
-use super::memory::Store;
+use super::device::{Device, MemoryRegion, SIMULATED_MTU, SIMULATED_READS};
+use super::memory::{Store, half};
 use super::memory_paths::{Way, choose};
 use super::purpose::{Purpose, Role};
-use super::{Memory, MemoryPath, Place, Port};
+use super::task::{Memory, MemoryPath, Place, Port};
 use crate::model::ProbedEnd;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::Wrong;
 
 pub struct End {
-    pub context: Context,
+    pub device: Device,
     pub port: Port,
     pub gid: Option<Gid>,
     lid: u16,
     pub mtu: u32,
     pub reads: u8,
     link_layer: LinkLayer,
-    pub domain: ProtectionDomain,
     /// The memory under test: the first half is sent from and arrived at, the second is the other end's in turns.
     pub store: Store,
     pub way: Way,
@@ -31,43 +31,34 @@ pub struct End {
 }
 
 impl End {
-    /// Opens it. There is room for two messages of `room` bytes.
-    pub fn open(place: &Place, room: usize, timeout: Duration) -> Result<Self, StepError> {
+    /// Opens it on a device of its port. There is room for two messages of `room` bytes.
+    pub fn open(
+        place: &Place,
+        device: Device,
+        room: usize,
+        timeout: Duration,
+    ) -> Result<Self, StepError> {
         let port = &place.port;
-        let named = || format!("{}:{}", port.device, port.number);
-        let context = Context::open(&port.device)?;
-        let found = context.port(port.number)?;
-        if found.state != PortState::Active {
-            return Err(StepError::Port {
-                port: named(),
-                state: format!("{:?}", found.state),
-            });
-        }
-        let table = context.gids(found.gids)?;
-        let gid = match port.gid {
-            None => Gid::best(&table, port.number),
-            Some(index) => {
-                let is_it = |gid: &&Gid| {
-                    (gid.port, gid.index) == (u32::from(port.number), u32::from(index))
-                };
-                Some(*table.iter().find(is_it).ok_or_else(|| StepError::NoGid {
-                    port: named(),
-                    index,
-                })?)
-            }
+        let link = match &device {
+            Device::Verbs { context, .. } => Link::of(context, port)?,
+            Device::Sim(hca) => Link {
+                gid: None,
+                lid: hca.lid(),
+                mtu: SIMULATED_MTU,
+                reads: SIMULATED_READS,
+                layer: LinkLayer::InfiniBand,
+            },
         };
-        let domain = context.domain()?;
         let store = Store::take(&place.memory, half(room) * 2)?;
-        let way = choose(&domain, &place.memory, &store)?;
+        let way = choose(&device, &place.memory, &store)?;
         Ok(Self {
             port: port.clone(),
-            gid,
-            lid: found.lid,
-            mtu: found.active_mtu.unwrap_or(1024),
-            reads: context.limits()?.reads,
-            link_layer: found.link_layer,
-            context,
-            domain,
+            gid: link.gid,
+            lid: link.lid,
+            mtu: link.mtu,
+            reads: link.reads,
+            link_layer: link.layer,
+            device,
             store,
             way,
             timeout,
@@ -76,7 +67,7 @@ impl End {
 
     /// Registers the memory of a test case, with the access that the case needs: two messages of it, or all of a GPU's memory.
     pub fn register(&self, purpose: Purpose, role: Role) -> Result<MemoryRegion, StepError> {
-        self.way.register(&self.domain, &self.store, purpose, role)
+        self.way.register(&self.device, &self.store, purpose, role)
     }
 
     /// Copies carry what the NIC moves to the GPU and from it.
@@ -147,9 +138,12 @@ impl End {
 
     /// What lies behind a failure: the device may have said that its port went down, or that it failed itself.
     pub fn cause(&self, failure: StepError) -> StepError {
+        let Device::Verbs { context, .. } = &self.device else {
+            return failure;
+        };
         loop {
             let port = format!("{}:{}", self.port.device, self.port.number);
-            match self.context.event(Duration::ZERO) {
+            match context.event(Duration::ZERO) {
                 Ok(Some(Event::PortDown(number))) if number == self.port.number => {
                     return StepError::PortDown(port);
                 }
@@ -193,7 +187,45 @@ impl End {
     }
 }
 
-/// Half of the memory that messages of so many bytes need: whole cache lines.
-pub fn half(room: usize) -> usize {
-    room.next_multiple_of(64).max(64)
+/// What a port says of itself.
+struct Link {
+    gid: Option<Gid>,
+    lid: u16,
+    mtu: u32,
+    reads: u8,
+    layer: LinkLayer,
+}
+
+impl Link {
+    fn of(context: &Context, port: &Port) -> Result<Self, StepError> {
+        let named = || format!("{}:{}", port.device, port.number);
+        let found = context.port(port.number)?;
+        if found.state != PortState::Active {
+            return Err(StepError::Port {
+                port: named(),
+                state: format!("{:?}", found.state),
+            });
+        }
+        let table = context.gids(found.gids)?;
+        let gid = match port.gid {
+            None => Gid::best(&table, port.number),
+            Some(index) => {
+                let is_it = |gid: &&Gid| {
+                    (gid.port, gid.index) == (u32::from(port.number), u32::from(index))
+                };
+                let found = table.iter().find(is_it).copied();
+                Some(found.ok_or_else(|| StepError::NoGid {
+                    port: named(),
+                    index,
+                })?)
+            }
+        };
+        Ok(Self {
+            gid,
+            lid: found.lid,
+            mtu: found.active_mtu.unwrap_or(1024),
+            reads: context.limits()?.reads,
+            layer: found.link_layer,
+        })
+    }
 }

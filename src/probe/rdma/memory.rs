@@ -3,7 +3,7 @@
 use gpu::{Allocation, DeviceMemory, Gpu, HostMemory, Pattern, Stream, pointer};
 use verbs::{Buffer, Pages};
 
-use super::Memory;
+use super::task::Memory;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{Wrong, by_kernel, by_slice};
 
@@ -167,4 +167,9 @@ fn in_words(bytes: usize) -> bool {
 /// no such call, there is nothing to do.
 fn settle(gpu: &Gpu) {
     let _ = gpu.flush_remote_writes(false);
+}
+
+/// Half of the memory that messages of so many bytes need: whole cache lines.
+pub fn half(room: usize) -> usize {
+    room.next_multiple_of(64).max(64)
 }

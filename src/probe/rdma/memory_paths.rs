@@ -2,15 +2,21 @@
 //! registration is destroyed: memory is registered for one test case at a time.
 
 use gpu::{HostMemory, sentence};
-use verbs::{Access, MemoryPathError, MemoryRegion, ProtectionDomain};
+use verbs::{Access, MemoryPathError, ProtectionDomain};
 
-use super::end::half;
-use super::memory::Store;
+use super::device::{Device, MemoryRegion, SimMemory, register_simulated};
+use super::memory::{Store, half};
 use super::purpose::{Purpose, Role, Ways};
-use super::staged::STAGING;
-use super::{Memory, MemoryPath};
+use super::task::{Memory, MemoryPath};
 use crate::model::{BackendChoice, BackendOutcome};
 use crate::probe::failure::StepError;
+
+/// What a staged copy copies and sends at a time: long enough for a copy engine, and short enough to overlap.
+pub const CHUNK: usize = 512 << 10;
+/// So many of these chunks are on their way.
+pub const SLOTS: usize = 8;
+/// The pinned memory that staged copies need.
+const STAGING: usize = CHUNK * SLOTS;
 
 /// What the NIC moves of an end's memory.
 pub struct Way {
@@ -32,11 +38,25 @@ const TRIAL: Access = Access {
 };
 
 /// Tries which way the NIC can register the memory under test.
-pub fn choose(domain: &ProtectionDomain, memory: &Memory, store: &Store) -> Result<Way, StepError> {
+pub fn choose(device: &Device, memory: &Memory, store: &Store) -> Result<Way, StepError> {
+    let domain = match device {
+        Device::Verbs { domain, .. } => domain,
+        // It reaches the simulated GPU's memory by itself; staged copies are measured for comparison.
+        Device::Sim(_) => {
+            let pinned = store
+                .device()
+                .map(|(memory, _)| memory.gpu().pinned(STAGING));
+            return Ok(Way {
+                memory_path: None,
+                pinned: pinned.transpose()?,
+                choices: Vec::new(),
+            });
+        }
+    };
     match store {
         Store::Host(buffer) => drop(domain.register(buffer, TRIAL)?),
         Store::Pinned(memory) => drop(domain.register_host(memory, TRIAL)?),
-        Store::Device { .. } => return device(domain, memory, store),
+        Store::Device { .. } => return choose_road(domain, memory, store),
     }
     Ok(Way {
         memory_path: None,
@@ -49,7 +69,7 @@ impl Way {
     /// Registers the memory of a test case, with the access that the case needs.
     pub fn register(
         &self,
-        domain: &ProtectionDomain,
+        device: &Device,
         store: &Store,
         purpose: Purpose,
         role: Role,
@@ -57,14 +77,27 @@ impl Way {
         let access = purpose.access(role);
         // One message that is sent, and one that arrives.
         let part = 0..half(purpose.bytes) * 2;
+        let pinned = || self.pinned.as_ref().ok_or(StepError::OutOfStep);
+        let domain = match device {
+            Device::Verbs { domain, .. } => domain,
+            Device::Sim(hca) => {
+                return match purpose.ways {
+                    Ways::Staged => {
+                        register_simulated(hca, SimMemory::Pinned(pinned()?), STAGING, access)
+                    }
+                    Ways::One | Ways::Both => {
+                        register_simulated(hca, SimMemory::Store(store), part.end, access)
+                    }
+                };
+            }
+        };
         let by = |memory_path: MemoryPath, by: verbs::MemoryPath| match store.device() {
             Some((memory, _)) => domain
                 .register_by(by, memory, access)
                 .map_err(|error| StepError::MemoryPath(memory_path.name(), error)),
             None => Err(StepError::OutOfStep),
         };
-        let pinned = || self.pinned.as_ref().ok_or(StepError::OutOfStep);
-        Ok(match (self.memory_path, store) {
+        Ok(MemoryRegion::Verbs(match (self.memory_path, store) {
             _ if purpose.ways == Ways::Staged => {
                 domain.register_host_part(pinned()?, 0..STAGING, access)?
             }
@@ -78,11 +111,15 @@ impl Way {
             (None, Store::Host(buffer)) => domain.register_part(buffer, part, access)?,
             (None, Store::Pinned(memory)) => domain.register_host_part(memory, part, access)?,
             (None, Store::Device { .. }) => return Err(StepError::OutOfStep),
-        })
+        }))
     }
 }
 
-fn device(domain: &ProtectionDomain, memory: &Memory, store: &Store) -> Result<Way, StepError> {
+fn choose_road(
+    domain: &ProtectionDomain,
+    memory: &Memory,
+    store: &Store,
+) -> Result<Way, StepError> {
     let wanted = match memory {
         Memory::Gpu(_, wanted) => *wanted,
         _ => None,

@@ -1,17 +1,9 @@
 //! Which memory meets which port: each GPU with its best NIC, or with all of them.
 
-use super::supervise::{MemoryKind, Options};
-use super::{Memory, Place, Port};
-use crate::probe::request::Target;
-use crate::probe::supervise::ProbedNic;
-
-/// A NIC's port as a person names it: `mlx5_0` or `mlx5_0:1`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
-    pub device: String,
-    /// Its port; none for the first one that is up.
-    pub port: Option<u8>,
-}
+use super::options::{MemoryKind, Named, Options};
+use super::task::{Memory, Part, Place, Port, Task};
+use crate::probe::machine::{Machine, ProbedNic};
+use crate::probe::target::Target;
 
 /// The ends that this machine has for what was asked: those with the most to say first. The words of what is missing where there
 /// is none.
@@ -101,6 +93,7 @@ pub fn port_of(
         device: nic.name.clone(),
         number,
         gid,
+        simulated: false,
     })
 }
 
@@ -172,6 +165,7 @@ fn place(
             device: nic.name.clone(),
             number: port,
             gid: options.gid,
+            simulated: options.simulates_nic(),
         },
         memory: memory.clone(),
         class: reach.and_then(|(_, class, _)| class.clone()),
@@ -186,4 +180,55 @@ fn place(
                 .and_then(|(_, rate)| *rate),
         },
     }
+}
+
+/// Those that libibverbs serves; of one that sysfs does not show, which a container may hide, nothing but its name is known.
+pub fn served(machine: &Machine, served: &[String]) -> Vec<ProbedNic> {
+    let known = |name: &String| machine.nics.iter().find(|nic| nic.name == *name).cloned();
+    let bare = |name: &String| ProbedNic {
+        name: name.clone(),
+        ports: vec![(1, None)],
+        ..ProbedNic::default()
+    };
+    let of = |name: &String| known(name).unwrap_or_else(|| bare(name));
+    served.iter().map(of).collect()
+}
+
+/// What a child does that has both ends.
+pub fn task(options: &Options, local: &Place, remote: &Place) -> Task {
+    let is_loop = local.port == remote.port;
+    let ports = if is_loop {
+        [None; 2]
+    } else {
+        [local.rate, remote.rate]
+    };
+    let subject = match is_loop {
+        true => local.subject.clone(),
+        false => joint(&local.subject, &remote.subject),
+    };
+    let limits = [local.path, remote.path].into_iter().chain(ports);
+    one(
+        options,
+        subject,
+        Part::Both(local.clone(), remote.clone()),
+        limits.flatten().min(),
+    )
+}
+
+/// What a child does of a connection that carries so many bytes a second.
+pub fn one(options: &Options, subject: String, part: Part, limit: Option<u64>) -> Task {
+    Task {
+        subject,
+        part,
+        limit,
+        room: options.scope.terms.rdma_room(),
+        queue_pairs: options.queue_pairs,
+        brief: options.all,
+        terms: options.scope.terms.clone(),
+    }
+}
+
+/// As in `GPU0 mlx5_0:1 -> GPU1 mlx5_1:1`.
+pub fn joint(local: &str, remote: &str) -> String {
+    format!("{local} -> {remote}")
 }

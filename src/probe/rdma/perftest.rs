@@ -1,6 +1,6 @@
 //! The commands of perftest for the same ports, memory and sizes: the yardstick, for who wants to see it with other eyes.
 
-use super::supervise::{Options, RemoteEnd};
+use super::options::{Options, RemoteEnd};
 use crate::model::{ProbeReport, ProbedEnd};
 use crate::output::shell_word;
 

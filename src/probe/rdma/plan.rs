@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use verbs::Transport;
 
-use super::Task;
-use super::control::{Kind, Offer};
+use super::control::Offer;
+use super::device::Device;
 use super::end::End;
+use super::kind::Kind;
 use super::purpose::{Purpose, Ways};
+use super::task::Task;
 use crate::probe::depth::{Depth, Terms};
 
 /// What is verified over each transport. An unreliable write alone tells nobody that it has arrived.
@@ -87,6 +89,10 @@ impl TestCase {
 const ONE_GPU: &str = "one end's memory is a GPU's without GPUDirect RDMA, and the other end's is the host's: bandwidth is not \
                        measured, which staged copies have from GPU to GPU alone";
 
+/// What the simulated NIC leaves out.
+const RELIABLE: &str =
+    "UC and UD are not verified: the simulated NIC has reliable connections alone";
+
 /// All that is done between two ends, in order; and what is not, where something is left out.
 pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Option<&'static str>) {
     let ends = Ends {
@@ -94,11 +100,21 @@ pub fn test_cases(task: &Task, end: &End, other: &Offer) -> (Vec<TestCase>, Opti
         staged: end.is_staged() || other.staged,
         gpus: end.way.pinned.is_some() && other.pinned,
         seen: end.store.is_seen() && other.seen,
+        reliable_only: matches!(end.device, Device::Sim(_)),
     };
-    (
-        test_cases_of(task, ends),
-        (ends.staged && !ends.gpus).then_some(ONE_GPU),
-    )
+    let left_out = match ends {
+        Ends {
+            reliable_only: true,
+            ..
+        } => Some(RELIABLE),
+        Ends {
+            staged: true,
+            gpus: false,
+            ..
+        } => Some(ONE_GPU),
+        _ => None,
+    };
+    (test_cases_of(task, ends), left_out)
 }
 
 /// What of the ends decides.
@@ -108,6 +124,8 @@ struct Ends {
     staged: bool,
     gpus: bool,
     seen: bool,
+    /// Without UC and UD.
+    reliable_only: bool,
 }
 
 fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
@@ -143,7 +161,9 @@ fn test_cases_of(task: &Task, ends: Ends) -> Vec<TestCase> {
     let [reliable, unreliable @ ..] = VERIFIED;
     let mut test_cases = verified(reliable);
     test_cases.extend(measured(terms, &sizes, ends));
-    test_cases.extend(unreliable.into_iter().flat_map(verified));
+    if !ends.reliable_only {
+        test_cases.extend(unreliable.into_iter().flat_map(verified));
+    }
     test_cases
 }
 
@@ -231,18 +251,16 @@ pub fn depth_of(bytes: usize, pairs: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::supervise::one;
-    use super::super::{Memory, Part, Place, Port};
+    use super::super::task::{Memory, Part, Place, Port};
     use super::*;
     use crate::model::Shares;
-    use crate::probe::rdma::{MemoryKind, Options, RemoteEnd};
-    use crate::probe::supervise::Scope;
 
     const PLAIN: Ends = Ends {
         mtu: 1024,
         staged: false,
         gpus: false,
         seen: true,
+        reliable_only: false,
     };
 
     fn task(depth: Depth, sizes: &[usize], all: bool) -> Task {
@@ -252,6 +270,7 @@ mod tests {
                 device: "mlx5_0".to_owned(),
                 number: 1,
                 gid: None,
+                simulated: false,
             },
             memory: Memory::Host,
             class: None,
@@ -264,22 +283,15 @@ mod tests {
             shares: Shares::default(),
             timeout: Duration::ZERO,
         };
-        let options = Options {
-            scope: Scope {
-                sim: false,
-                gpus: Vec::new(),
-                terms,
-            },
-            kind: MemoryKind::Host,
-            memory_path: None,
-            devices: Vec::new(),
-            remote: RemoteEnd::Here(None),
-            gid: None,
-            all,
+        Task {
+            subject: "mlx5_0:1".to_owned(),
+            part: Part::Follow(place),
+            limit: None,
+            room: terms.rdma_room(),
             queue_pairs: 2,
-            perftest: false,
-        };
-        one(&options, "mlx5_0:1".to_owned(), Part::Follow(place), None)
+            brief: all,
+            terms,
+        }
     }
 
     #[test]

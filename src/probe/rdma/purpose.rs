@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use verbs::{Access, Transport};
 
-use super::control::{Kind, transport};
+use super::kind::{Kind, transport};
 
 /// What both ends must know of a test case to connect for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,13 +1,16 @@
 //! The end that follows: it does its part of each step, and tells what it found where the bytes arrived.
 
+use std::io;
 use std::time::Duration;
 
 use gpu::Pattern;
 
-use super::client::{allowance, offers, one_simulated, told, word};
-use super::connected::{ConnectedQueuePair, ROUTE, heard, join};
-use super::control::{Control, Flow, Kind, Message, Offer, Step};
-use super::end::{End, half};
+use super::agree::{allowance, offers, one_simulated, told, word};
+use super::connected::{ConnectedQueuePair, join};
+use super::control::{Control, Flow, Message, Offer, Step, expect};
+use super::end::End;
+use super::kind::Kind;
+use super::memory::half;
 use super::purpose::{Purpose, Role, Ways};
 use super::staged;
 use super::stream::{Receiving, SAID, drive};
@@ -30,7 +33,7 @@ const WORD: usize = 8;
 pub fn server(
     end: &mut End,
     room: usize,
-    control: &mut dyn Control,
+    control: &mut Control,
     reporter: Option<&mut Reporter<'_>>,
 ) -> Result<(), StepError> {
     obey(end, room, control, reporter).map_err(|failure| told(Some(end), control, failure))
@@ -39,7 +42,7 @@ pub fn server(
 fn obey(
     end: &mut End,
     room: usize,
-    control: &mut dyn Control,
+    control: &mut Control,
     mut reporter: Option<&mut Reporter<'_>>,
 ) -> Result<(), StepError> {
     let other = offers(end, control, room)?;
@@ -53,88 +56,99 @@ fn obey(
     let mut connection: Option<Connection> = None;
     loop {
         doing("the other side to begin its next step", BETWEEN)?;
-        let Message::Step(step) = heard(control, BETWEEN)? else {
+        let Message::Step(step) = control.receive(BETWEEN)? else {
             return Err(StepError::OutOfStep);
         };
-        let found = match step {
+        match step {
             Step::End => return Ok(()),
             Step::Connect(purpose) => {
                 drop(connection.take());
                 connection = Some(Connection::new(end, purpose, room, &other, control)?);
-                continue;
             }
             Step::Disconnect => {
                 drop(connection.take());
-                control.tell(Message::WorkCompletion)?;
-                continue;
+                control.send(Message::WorkCompletion)?;
             }
-            Step::Verify { kind, bytes, seeds } => {
-                doing("a message that is verified", allowance(bytes))?;
-                let connected =
-                    first(queue_pairs_for(&mut connection, kind, bytes, &[Ways::One])?)?;
-                verified(end, connected, control, kind, bytes, seeds)?
+            step => {
+                let found = measure(end, step, &mut connection, control, &mut doing)?;
+                control.send(Message::Found(found))?;
             }
-            Step::Stream(flow) => {
-                doing("messages of the other side", allowed(flow.time))?;
-                possible(flow)?;
-                let connected =
-                    queue_pairs_for(&mut connection, flow.kind, flow.bytes, &[Ways::One])?;
-                streamed(end, connected, flow, control)?
-            }
-            Step::Both(flow) => {
-                doing("messages both ways", allowed(flow.time))?;
-                possible(flow)?;
-                let connected =
-                    queue_pairs_for(&mut connection, flow.kind, flow.bytes, &[Ways::Both])?;
-                control.tell(Message::Ready)?;
-                let samples = drive(end, connected, flow, true, control)?;
-                done(control, allowed(flow.time))?;
-                let seconds = Figures::of(&samples).map_or(0.0, |figures| figures.median);
-                control.tell(Message::Took(seconds))?;
-                None
-            }
-            Step::Staged(flow) => {
-                doing("chunks of the other side", allowed(flow.time))?;
-                possible(flow)?;
-                let connected = first(queue_pairs_for(
-                    &mut connection,
-                    flow.kind,
-                    flow.bytes,
-                    &[Ways::Staged],
-                )?)?;
-                before(end, flow)?;
-                staged::prepare(end, connected, flow)?;
-                control.tell(Message::Ready)?;
-                staged::receive(end, connected, flow, control)?;
-                done(control, allowed(flow.time))?;
-                compared(end, flow)?
-            }
-            Step::Turns {
+        }
+    }
+}
+
+/// Does its part of a step of a test case, and says what it found where the bytes arrived.
+fn measure(
+    end: &End,
+    step: Step,
+    connection: &mut Option<Connection>,
+    control: &mut Control,
+    doing: &mut dyn FnMut(&str, Duration) -> io::Result<()>,
+) -> Result<Option<String>, StepError> {
+    Ok(match step {
+        Step::End | Step::Connect(_) | Step::Disconnect => return Err(StepError::OutOfStep),
+        Step::Verify { kind, bytes, seeds } => {
+            doing("a message that is verified", allowance(bytes))?;
+            let connected = first(queue_pairs_for(connection, kind, bytes, &[Ways::One])?)?;
+            verified(end, connected, control, kind, bytes, seeds)?
+        }
+        Step::Stream(flow) => {
+            doing("messages of the other side", allowed(flow.time))?;
+            possible(flow)?;
+            let connected = queue_pairs_for(connection, flow.kind, flow.bytes, &[Ways::One])?;
+            streamed(end, connected, flow, control)?
+        }
+        Step::Both(flow) => {
+            doing("messages both ways", allowed(flow.time))?;
+            possible(flow)?;
+            let connected = queue_pairs_for(connection, flow.kind, flow.bytes, &[Ways::Both])?;
+            control.send(Message::Ready)?;
+            let samples = drive(end, connected, flow, true, control)?;
+            expect(control, &Message::WorkCompletion, allowed(flow.time))?;
+            let seconds = Figures::of(&samples).map_or(0.0, |figures| figures.median);
+            control.send(Message::Took(seconds))?;
+            None
+        }
+        Step::Staged(flow) => {
+            doing("chunks of the other side", allowed(flow.time))?;
+            possible(flow)?;
+            let connected = first(queue_pairs_for(
+                connection,
+                flow.kind,
+                flow.bytes,
+                &[Ways::Staged],
+            )?)?;
+            before(end, flow)?;
+            staged::prepare(connected, flow)?;
+            control.send(Message::Ready)?;
+            staged::receive(end, connected, flow, control)?;
+            expect(control, &Message::WorkCompletion, allowed(flow.time))?;
+            compared(end, flow)?
+        }
+        Step::Turns {
+            kind,
+            bytes,
+            count,
+            time,
+        } => {
+            let time = allowed(time);
+            doing("messages there and back", time)?;
+            let connected = first(queue_pairs_for(
+                connection,
                 kind,
                 bytes,
-                count,
-                time,
-            } => {
-                let time = allowed(time);
-                doing("messages there and back", time)?;
-                let connected = first(queue_pairs_for(
-                    &mut connection,
-                    kind,
-                    bytes,
-                    &[Ways::One, Ways::Both],
-                )?)?;
-                counted(count)?;
-                prepare(end, connected, kind, bytes, count)?;
-                control.tell(Message::Ready)?;
-                if kind == Kind::Write || kind.is_received() {
-                    play(end, connected, kind, (bytes, count), First::They, control)?;
-                }
-                done(control, time)?;
-                None
+                &[Ways::One, Ways::Both],
+            )?)?;
+            counted(count)?;
+            prepare(end, connected, kind, bytes, count)?;
+            control.send(Message::Ready)?;
+            if kind == Kind::Write || kind.is_received() {
+                play(end, connected, kind, (bytes, count), First::They, control)?;
             }
-        };
-        control.tell(Message::Found(found))?;
-    }
+            expect(control, &Message::WorkCompletion, time)?;
+            None
+        }
+    })
 }
 
 /// The queue pairs of a test case.
@@ -150,7 +164,7 @@ impl Connection {
         purpose: Purpose,
         room: usize,
         other: &Offer,
-        control: &mut dyn Control,
+        control: &mut Control,
     ) -> Result<Self, StepError> {
         let is_possible = (1..=MOST_PAIRS).contains(&purpose.pairs)
             && (1..=half(room)).contains(&purpose.bytes)
@@ -207,14 +221,6 @@ fn allowed(time: Duration) -> Duration {
     time.min(LONGEST)
 }
 
-/// Waits until the other end has done its part.
-fn done(control: &mut dyn Control, time: Duration) -> Result<(), StepError> {
-    match heard(control, time)? {
-        Message::WorkCompletion => Ok(()),
-        _ => Err(StepError::OutOfStep),
-    }
-}
-
 /// What is read from here, or what is here before something arrives.
 fn before(end: &End, flow: Flow) -> Result<(), StepError> {
     match flow.seeds {
@@ -239,24 +245,24 @@ fn streamed(
     end: &End,
     connected: &mut [ConnectedQueuePair],
     flow: Flow,
-    control: &mut dyn Control,
+    control: &mut Control,
 ) -> Result<Option<String>, StepError> {
     before(end, flow)?;
     if flow.kind.is_received() {
         let receiving = Receiving::begin(connected, flow)?;
-        control.tell(Message::Ready)?;
+        control.send(Message::Ready)?;
         receiving.finish(end, connected, control)?;
     } else {
-        control.tell(Message::Ready)?;
+        control.send(Message::Ready)?;
     }
-    done(control, allowed(flow.time))?;
+    expect(control, &Message::WorkCompletion, allowed(flow.time))?;
     compared(end, flow)
 }
 
 fn verified(
     end: &End,
     connected: &mut ConnectedQueuePair,
-    control: &mut dyn Control,
+    control: &mut Control,
     kind: Kind,
     bytes: usize,
     [sent, before]: [u64; 2],
@@ -268,23 +274,18 @@ fn verified(
     }
     end.leave(0, bytes)?;
     if kind.is_received() {
-        let region = connected.region.clone();
-        let message = region.piece(0, bytes)?;
-        match &connected.datagram {
-            None => connected.pair.receive(1, &[message])?,
-            // The route that it came by goes elsewhere.
-            Some(_) => connected
-                .pair
-                .receive(1, &[region.piece(connected.half, ROUTE)?, message])?,
-        }
+        connected.receive(1, 0, bytes)?;
     }
-    control.tell(Message::Ready)?;
+    control.send(Message::Ready)?;
     let mut said = None;
     if kind.is_received() {
-        let arrived = connected.received.wait(control)?.iter().flatten().next();
-        said = arrived.and_then(|completion| completion.outcome.ok()?.immediate);
+        said = connected
+            .received
+            .wait(control)?
+            .first()
+            .and_then(|done| done.immediate);
     }
-    done(control, allowance(bytes))?;
+    expect(control, &Message::WorkCompletion, allowance(bytes))?;
     end.arrive(0, bytes)?;
     if said != kind.has_immediate().then_some(SAID) {
         return Ok(Some(format!(

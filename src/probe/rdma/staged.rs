@@ -4,27 +4,24 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use gdsync::wire::Operation;
 use gpu::{DeviceMemory, Event, HostMemory, Stream};
-use verbs::{MemoryRegion, Request, Work};
 
 use super::connected::{ConnectedQueuePair, Waiting};
 use super::control::{Control, Flow};
 use super::end::End;
+use super::memory_paths::{CHUNK, SLOTS};
+use super::queue_pair::Post;
 use crate::probe::failure::StepError;
 
-/// What is copied and sent at a time: long enough for a copy engine, and short enough to overlap.
-const CHUNK: usize = 512 << 10;
-/// So many chunks are on their way.
-const SLOTS: usize = 8;
 /// So many messages, at least, are timed together.
 const BLOCK: usize = 4;
-/// The pinned memory that this needs.
-pub const STAGING: usize = CHUNK * SLOTS;
+/// A chunk, or an empty message that says that its slot is free.
+const SEND: Operation = Operation::Send { immediate: None };
 
 /// What one side works with.
 struct Stage<'e> {
     host: &'e HostMemory,
-    region: MemoryRegion,
     memory: &'e DeviceMemory,
     stream: &'e Stream,
     /// One for each slot.
@@ -60,25 +57,23 @@ fn chunks(message: usize) -> usize {
 }
 
 impl<'e> Stage<'e> {
-    fn of(end: &'e End, connected: &ConnectedQueuePair) -> Result<Self, StepError> {
+    fn of(end: &'e End) -> Result<Self, StepError> {
         let (Some(host), Some((memory, stream))) = (&end.way.pinned, end.store.device()) else {
             return Err(StepError::OutOfStep);
         };
         let copied: Result<Vec<Event>, _> = (0..SLOTS).map(|_| memory.gpu().event()).collect();
         Ok(Self {
             host,
-            region: connected.region.clone(),
             memory,
             stream,
             copied: copied?,
         })
     }
+}
 
-    /// Posts a buffer for what arrives in a slot.
-    fn expect(&self, connected: &mut ConnectedQueuePair, slot: usize) -> Result<(), StepError> {
-        let piece = self.region.piece(slot * CHUNK, CHUNK)?;
-        Ok(connected.pair.receive(slot as u64, &[piece])?)
-    }
+/// Posts a buffer for what arrives in a slot.
+fn expect(connected: &mut ConnectedQueuePair, slot: usize) -> Result<(), StepError> {
+    connected.receive(slot as u64, slot * CHUNK, CHUNK)
 }
 
 /// Sends so many messages, chunk by chunk: copied to pinned memory, sent from there, and sent on when the other end says that it
@@ -87,13 +82,13 @@ pub fn send(
     end: &End,
     connected: &mut ConnectedQueuePair,
     flow: Flow,
-    control: &mut dyn Control,
+    control: &mut Control,
 ) -> Result<Vec<f64>, StepError> {
-    let stage = Stage::of(end, connected)?;
+    let stage = Stage::of(end)?;
     let total = chunks(flow.bytes) * flow.count as usize;
     // What the other end says is nothing but that it says something.
     for _ in 0..SLOTS.min(total) {
-        connected.pair.receive(0, &[])?;
+        connected.receive(0, 0, 0)?;
     }
     let mut copying = VecDeque::new();
     let (mut begun, mut sent, mut freed) = (0, 0, 0);
@@ -120,10 +115,7 @@ pub fn send(
                 break;
             }
             copying.pop_front();
-            let pieces = [stage.region.piece(chunk.slot() * CHUNK, chunk.bytes)?];
-            connected
-                .pair
-                .send(&Request::new(0, Work::Send(None), &pieces))?;
+            connected.send(Post::new(SEND, chunk.slot() * CHUNK, chunk.bytes))?;
             any = true;
         }
         sent += connected.sent.look()?.len();
@@ -131,7 +123,7 @@ pub fn send(
         for _ in 0..said {
             freed += 1;
             if freed + SLOTS <= total {
-                connected.pair.receive(0, &[])?;
+                connected.receive(0, 0, 0)?;
             }
         }
         // Several may come at once: a time is that of all messages since the one before.
@@ -155,10 +147,9 @@ pub fn send(
 }
 
 /// The other side's buffers, before it is sent to.
-pub fn prepare(end: &End, connected: &mut ConnectedQueuePair, flow: Flow) -> Result<(), StepError> {
-    let stage = Stage::of(end, connected)?;
+pub fn prepare(connected: &mut ConnectedQueuePair, flow: Flow) -> Result<(), StepError> {
     let total = chunks(flow.bytes) * flow.count as usize;
-    (0..SLOTS.min(total)).try_for_each(|slot| stage.expect(connected, slot))
+    (0..SLOTS.min(total)).try_for_each(|slot| expect(connected, slot))
 }
 
 /// Receives them: what arrives is copied to GPU memory, and the slot given free.
@@ -166,9 +157,9 @@ pub fn receive(
     end: &End,
     connected: &mut ConnectedQueuePair,
     flow: Flow,
-    control: &mut dyn Control,
+    control: &mut Control,
 ) -> Result<(), StepError> {
-    let stage = Stage::of(end, connected)?;
+    let stage = Stage::of(end)?;
     let total = chunks(flow.bytes) * flow.count as usize;
     let mut copying = VecDeque::new();
     let (mut arrived, mut sent, mut freed) = (0, 0, 0);
@@ -199,11 +190,9 @@ pub fn receive(
             freed += 1;
             // Its buffer is posted before the other end may send again.
             if freed + SLOTS <= total {
-                stage.expect(connected, chunk.slot())?;
+                expect(connected, chunk.slot())?;
             }
-            connected
-                .pair
-                .send(&Request::new(0, Work::Send(None), &[]))?;
+            connected.send(Post::new(SEND, 0, 0))?;
             any = true;
         }
         sent += connected.sent.look()?.len();

@@ -2,11 +2,13 @@
 
 use std::time::Instant;
 
-use verbs::{MemoryRegion, Remote, Request, Sge, Work};
+use gdsync::wire::{Operation, RemoteAddress};
 
-use super::connected::{BUFFERS, ConnectedQueuePair, Waiting};
-use super::control::{Control, Flow, Kind};
+use super::connected::{ConnectedQueuePair, Waiting};
+use super::control::{Control, Flow};
 use super::end::End;
+use super::kind::Kind;
+use super::queue_pair::{BUFFERS, Post};
 use crate::probe::failure::StepError;
 
 /// How far a queue pair has come.
@@ -24,7 +26,7 @@ pub fn drive(
     connected: &mut [ConnectedQueuePair],
     flow: Flow,
     across: bool,
-    control: &mut dyn Control,
+    control: &mut Control,
 ) -> Result<Vec<f64>, StepError> {
     let Flow {
         kind,
@@ -33,8 +35,6 @@ pub fn drive(
         depth,
         ..
     } = flow;
-    let region = find_region(connected)?;
-    let pieces = [region.piece(0, bytes)?];
     // One in four is told: the others are done when a later one is.
     let told = (depth / 4).max(1);
     let mut lanes = vec![Lane::default(); connected.len()];
@@ -47,19 +47,19 @@ pub fn drive(
         let before = done;
         for (connected, lane) in connected.iter_mut().zip(&mut lanes) {
             let into = if across { connected.half } else { 0 };
-            let request = Request {
-                inline: bytes <= connected.pair.inline_bytes() as usize && kind != Kind::Read,
-                ..Request::new(0, work(kind, connected.remote.offset(into as u64)), &pieces)
+            let post = Post {
+                inline: bytes <= connected.inline_bytes() && kind != Kind::Read,
+                ..Post::new(operation(kind, connected.remote(into)), 0, bytes)
             };
             while lane.posted < count && lane.posted - lane.done < depth {
                 lane.posted += 1;
-                connected.pair.send(&Request {
+                connected.send(Post {
                     id: u64::from(lane.posted),
                     signalled: lane.posted % told == 0 || lane.posted == count,
-                    ..request
+                    ..post
                 })?;
             }
-            if let Some(last) = connected.sent.look()?.iter().flatten().next_back() {
+            if let Some(last) = connected.sent.look()?.last() {
                 done += last.id as u32 - lane.done;
                 lane.done = last.id as u32;
             }
@@ -80,14 +80,6 @@ pub fn drive(
     Ok(marks.windows(2).map(seconds).collect())
 }
 
-/// The memory region of a test case: all queue pairs have the same.
-fn find_region(connected: &[ConnectedQueuePair]) -> Result<MemoryRegion, StepError> {
-    connected
-        .first()
-        .map(|connected| connected.region.clone())
-        .ok_or(StepError::OutOfStep)
-}
-
 /// The other side of it: buffers for what is received.
 pub struct Receiving {
     lanes: Vec<Lane>,
@@ -103,11 +95,9 @@ impl Receiving {
             bytes: flow.bytes,
             count: flow.count,
         };
-        let region = find_region(connected)?;
-        let piece = region.piece(0, receiving.bytes)?;
         for (connected, lane) in connected.iter_mut().zip(&mut receiving.lanes) {
             while lane.posted < receiving.count.min(BUFFERS) {
-                lane.post(connected, piece)?;
+                lane.post(connected, flow.bytes)?;
             }
         }
         Ok(receiving)
@@ -118,10 +108,8 @@ impl Receiving {
         mut self,
         end: &End,
         connected: &mut [ConnectedQueuePair],
-        control: &mut dyn Control,
+        control: &mut Control,
     ) -> Result<(), StepError> {
-        let region = find_region(connected)?;
-        let piece = region.piece(0, self.bytes)?;
         let mut waiting = Waiting::new(end.timeout);
         while self.lanes.iter().any(|lane| lane.done < self.count) {
             let mut any = false;
@@ -131,7 +119,7 @@ impl Receiving {
                 lane.done += arrived;
                 for _ in 0..arrived {
                     if lane.posted < self.count {
-                        lane.post(connected, piece)?;
+                        lane.post(connected, self.bytes)?;
                     }
                 }
             }
@@ -145,13 +133,9 @@ impl Receiving {
 }
 
 impl Lane {
-    fn post(
-        &mut self,
-        connected: &mut ConnectedQueuePair,
-        piece: Sge<'_>,
-    ) -> Result<(), StepError> {
+    fn post(&mut self, connected: &mut ConnectedQueuePair, bytes: usize) -> Result<(), StepError> {
         self.posted += 1;
-        Ok(connected.pair.receive(u64::from(self.posted), &[piece])?)
+        connected.receive(u64::from(self.posted), 0, bytes)
     }
 }
 
@@ -159,15 +143,14 @@ impl Lane {
 pub const SAID: u32 = 0x0067_6472;
 
 /// What a request of a kind does.
-pub fn work(kind: Kind, remote: Remote) -> Work<'static> {
+pub fn operation(kind: Kind, remote: RemoteAddress) -> Operation {
+    let immediate = kind.has_immediate().then_some(SAID);
     match kind {
-        Kind::Write => Work::Write(remote, None),
-        Kind::WriteImmediate => Work::Write(remote, Some(SAID)),
-        Kind::Read => Work::Read(remote),
-        Kind::Send => Work::Send(None),
-        Kind::SendImmediate => Work::Send(Some(SAID)),
-        Kind::FetchAdd => Work::FetchAdd(remote, 1),
-        Kind::CompareSwap => Work::CompareSwap {
+        Kind::Write | Kind::WriteImmediate => Operation::Write { remote, immediate },
+        Kind::Read => Operation::Read { remote },
+        Kind::Send | Kind::SendImmediate => Operation::Send { immediate },
+        Kind::FetchAdd => Operation::FetchAdd { remote, add: 1 },
+        Kind::CompareSwap => Operation::CompareSwap {
             remote,
             compare: 0,
             swap: 0,

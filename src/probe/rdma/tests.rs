@@ -1,9 +1,7 @@
 //! What the two ends say to each other, without a NIC.
 
-use std::time::Duration;
-
-use super::channel::Channel;
-use super::control::{Control as _, Gone, Kind, Message, Step};
+use super::control::{Message, Step};
+use super::kind::Kind;
 use super::purpose::{Purpose, Ways};
 use verbs::Transport;
 
@@ -15,25 +13,6 @@ fn connect(transport: Transport) -> Step {
         bytes: 8,
         ways: Ways::One,
     })
-}
-
-#[test]
-fn two_ends_of_one_process_hear_each_other_and_hear_when_one_is_gone() {
-    let (mut local, mut remote) = Channel::pair(Duration::from_millis(50));
-    local
-        .tell(Message::Step(connect(Transport::Uc)))
-        .expect("told");
-    assert_eq!(
-        remote.hear(Duration::ZERO),
-        Ok(Message::Step(connect(Transport::Uc)))
-    );
-    assert_eq!(
-        remote.hear(Duration::ZERO),
-        Err(Gone::Silent(Duration::from_millis(50)))
-    );
-    drop(local);
-    assert_eq!(remote.hear(Duration::from_secs(60)), Err(Gone::Ended));
-    assert_eq!(remote.tell(Message::Ready), Err(Gone::Ended));
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-use verbs::{Request, Work};
-
-use super::connected::{BUFFERS, ConnectedQueuePair, Waiting};
-use super::control::{Control, Kind};
+use super::connected::{ConnectedQueuePair, Waiting};
+use super::control::Control;
 use super::end::End;
-use super::stream::work;
+use super::kind::Kind;
+use super::queue_pair::{BUFFERS, Post};
+use super::stream::operation;
 use crate::probe::failure::StepError;
 
 /// Of so many requests one is told, which is fewer than a queue holds.
@@ -27,7 +27,7 @@ pub fn play(
     kind: Kind,
     (bytes, count): (usize, u32),
     first: First,
-    control: &mut dyn Control,
+    control: &mut Control,
 ) -> Result<Vec<f64>, StepError> {
     match kind {
         Kind::Write => written(end, connected, bytes, count, first, control),
@@ -52,10 +52,8 @@ pub fn prepare(
     // What the other end writes to.
     end.store.clear(half, bytes)?;
     if kind.is_received() {
-        let region = connected.region.clone();
-        let piece = region.piece(half, bytes)?;
         for id in 0..count.min(BUFFERS) {
-            connected.pair.receive(u64::from(id), &[piece])?;
+            connected.receive(u64::from(id), half, bytes)?;
         }
     }
     Ok(())
@@ -68,26 +66,20 @@ fn written(
     bytes: usize,
     count: u32,
     first: First,
-    control: &mut dyn Control,
+    control: &mut Control,
 ) -> Result<Vec<f64>, StepError> {
     let half = connected.half;
-    let region = connected.region.clone();
-    let pieces = [region.piece(0, bytes)?];
-    let request = Request {
-        inline: bytes <= connected.pair.inline_bytes() as usize,
-        ..Request::new(
-            0,
-            Work::Write(connected.remote.offset(half as u64), None),
-            &pieces,
-        )
+    let request = Post {
+        inline: bytes <= connected.inline_bytes(),
+        ..Post::new(operation(Kind::Write, connected.remote(half)), 0, bytes)
     };
     // Never what is there: the one before it, or 0.
     let mark = |turn: u32| (turn % 255 + 1) as u8;
-    let send = |connected: &mut ConnectedQueuePair, control: &mut dyn Control, turn| {
+    let send = |connected: &mut ConnectedQueuePair, control: &mut Control, turn| {
         end.store.store(bytes - 1, mark(turn))?;
         post(connected, request, (turn, count), control)
     };
-    let arrives = |connected: &mut ConnectedQueuePair, control: &mut dyn Control, turn| {
+    let arrives = |connected: &mut ConnectedQueuePair, control: &mut Control, turn| {
         let mut waiting = Waiting::new(end.timeout);
         while end.store.load(half + bytes - 1)? != mark(turn) {
             waiting.look("a write of the other end", control)?;
@@ -107,32 +99,26 @@ fn sent(
     kind: Kind,
     (bytes, count): (usize, u32),
     first: First,
-    control: &mut dyn Control,
+    control: &mut Control,
 ) -> Result<Vec<f64>, StepError> {
     let half = connected.half;
-    let region = connected.region.clone();
-    let (pieces, into) = ([region.piece(0, bytes)?], region.piece(half, bytes)?);
-    let work = match kind {
-        Kind::WriteImmediate => Work::Write(connected.remote.offset(half as u64), Some(0)),
-        kind => work(kind, connected.remote),
-    };
-    let request = Request {
-        inline: bytes <= connected.pair.inline_bytes() as usize,
-        ..Request::new(0, work, &pieces)
+    let request = Post {
+        inline: bytes <= connected.inline_bytes(),
+        ..Post::new(operation(kind, connected.remote(half)), 0, bytes)
     };
     let mut posted = count.min(BUFFERS);
     let taken = Cell::new(false);
-    let send = |connected: &mut ConnectedQueuePair, control: &mut dyn Control, turn| {
+    let send = |connected: &mut ConnectedQueuePair, control: &mut Control, turn| {
         end.leave(0, bytes)?;
         post(connected, request, (turn, count), control)?;
         // Another buffer for the one that was taken, while the message is on its way: others are there until then.
         if taken.take() && posted < count {
             posted += 1;
-            connected.pair.receive(0, &[into])?;
+            connected.receive(0, half, bytes)?;
         }
         Ok(())
     };
-    let arrives = |connected: &mut ConnectedQueuePair, control: &mut dyn Control, _| {
+    let arrives = |connected: &mut ConnectedQueuePair, control: &mut Control, _| {
         let arrived = connected.received.wait(control).map(drop);
         if arrived.is_err() {
             // What was given up tells less than the request that failed.
@@ -148,12 +134,12 @@ fn sent(
 /// Posts a turn's request. That it was sent is told of one in a few: the answer of the other end tells as much of the others.
 fn post(
     connected: &mut ConnectedQueuePair,
-    request: Request<'_>,
+    request: Post,
     (turn, count): (u32, u32),
-    control: &mut dyn Control,
+    control: &mut Control,
 ) -> Result<(), StepError> {
     let signalled = turn % TOLD == 0 || turn == count;
-    connected.pair.send(&Request {
+    connected.send(Post {
         signalled,
         ..request
     })?;
@@ -165,11 +151,11 @@ fn post(
 
 /// One turn after the other, by the numbers from 1: seconds from one of this end to its next.
 fn alternate(
-    (connected, control): (&mut ConnectedQueuePair, &mut dyn Control),
+    (connected, control): (&mut ConnectedQueuePair, &mut Control),
     count: u32,
     first: First,
-    mut send: impl FnMut(&mut ConnectedQueuePair, &mut dyn Control, u32) -> Result<(), StepError>,
-    mut arrives: impl FnMut(&mut ConnectedQueuePair, &mut dyn Control, u32) -> Result<(), StepError>,
+    mut send: impl FnMut(&mut ConnectedQueuePair, &mut Control, u32) -> Result<(), StepError>,
+    mut arrives: impl FnMut(&mut ConnectedQueuePair, &mut Control, u32) -> Result<(), StepError>,
 ) -> Result<Vec<f64>, StepError> {
     let mut times = Vec::with_capacity(count as usize);
     let mut begun = Instant::now();
@@ -193,15 +179,13 @@ fn fetched(
     kind: Kind,
     bytes: usize,
     count: u32,
-    control: &mut dyn Control,
+    control: &mut Control,
 ) -> Result<Vec<f64>, StepError> {
-    let region = connected.region.clone();
-    let pieces = [region.piece(0, bytes)?];
-    let request = Request::new(0, work(kind, connected.remote), &pieces);
+    let request = Post::new(operation(kind, connected.remote(0)), 0, bytes);
     let mut times = Vec::with_capacity(count as usize);
     for _ in 0..count {
         let begun = Instant::now();
-        connected.pair.send(&request)?;
+        connected.send(request)?;
         connected.sent.wait(control)?;
         times.push(begun.elapsed().as_secs_f64());
     }

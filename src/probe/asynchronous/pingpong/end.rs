@@ -7,11 +7,10 @@ use gdsync::hca::sim::{SimHca, socket};
 use gdsync::hca::{Endpoint, Hca};
 use gdsync::queue::Wait;
 
-use super::super::HcaChoice;
 use super::super::plan::{MESSAGE, MOST};
 use super::super::queues::Queues;
 use super::super::session::Session;
-use super::Which;
+use super::super::task::{HcaChoice, Which};
 use super::way::{Way, Word};
 use crate::probe::failure::StepError;
 
@@ -73,7 +72,7 @@ impl<'a> End<'a> {
         let (hca, connection) = opened(hca, session, which, way)?;
         // With room for sends whose completions come a little after what they brought back.
         let queues = Queues::alone(session, hca, (batch * BATCHES * 2) as u32)?;
-        way.say(&Word::Queues(queues.pair.endpoint.to_string()));
+        way.say(Word::Queues(queues.pair.endpoint.to_string()));
         let Word::Queues(there) = way.hear(Duration::ZERO)? else {
             return Err(StepError::OutOfStep);
         };

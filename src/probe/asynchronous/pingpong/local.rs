@@ -9,11 +9,10 @@ use gdsync::wire::Wqe;
 use gdsync::{Place, Program, Watched};
 
 use super::super::plan::driven;
-use super::PART;
 use super::end::{A_PORTION, BATCHES, End, PORTION};
 use super::memory::{self, Slots};
 use super::trial;
-use super::way::Word;
+use super::way::{PART, Word};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
@@ -95,7 +94,7 @@ pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepErr
         Some(why) => return Ok(reporter.result(about.wrong(name, Some(bytes), why))?),
     });
     let told = end.way.hear(Duration::ZERO)?;
-    end.way.say(&Word::Ready);
+    end.way.say(Word::Ready);
     if told != Word::Mark(mark) {
         let why = "what came back was not changed by the other process".to_owned();
         return Ok(reporter.result(about.wrong(PART, Some(bytes), why))?);

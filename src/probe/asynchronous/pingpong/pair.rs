@@ -4,12 +4,12 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::{PART, Which, way};
+use super::super::task::{Task, Which};
+use super::way::{self, PART};
 use crate::model::ProbeReport;
-use crate::probe::asynchronous::Task;
+use crate::probe::children::{Children, Ran, Watcher};
 use crate::probe::events::Step;
-use crate::probe::request::Request;
-use crate::probe::supervise::{Children, ProbeError, Ran, Watcher};
+use crate::probe::scope::ProbeError;
 use crate::probe::watch::Wire;
 
 /// How long a child may take to end by itself when the other has.
@@ -28,19 +28,17 @@ pub fn between(children: &mut Children<'_>, task: &Task) -> Result<bool, ProbeEr
     };
     let (interrupts, timeout) = (children.interrupts, children.timeout);
     let subject = &task.target.subject;
-    let run = |children: &mut Children<'_>, which, hears: Stdio, stop| {
+    let run = |children: &mut Children<'_>, which, socket: Stdio, stop| {
         let task = Task {
             pingpong: Some(which),
             ..task.clone()
         };
-        let wire = Wire { hears, stop };
-        children.run_with(
-            subject,
-            &Request::Async(Box::new(task)),
-            &[],
-            Some(wire),
-            &mut |_| {},
-        )
+        let wire = Wire {
+            socket,
+            stop,
+            sent: None,
+        };
+        children.run_with(subject, &task, &[], Some(wire))
     };
     let (ran, far_ran) = std::thread::scope(|scope| {
         let theirs = &mut theirs;

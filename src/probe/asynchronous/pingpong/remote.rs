@@ -50,7 +50,7 @@ pub fn run(end: &mut End<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepErr
         A_PORTION * portions,
     )?;
     by_cpu(end, &slots, mark, messages)?;
-    end.way.say(&Word::Mark(mark));
+    end.way.say(Word::Mark(mark));
     // What it said on the way out is heard before its queues go.
     end.way.expect(&Word::Ready, A_PORTION)
 }
@@ -89,7 +89,7 @@ fn go_round(
             }
         }
         if !said {
-            end.way.say(&Word::Ready);
+            end.way.say(Word::Ready);
             said = true;
         }
         if let Some(batch) = in_flight.front() {
@@ -143,7 +143,7 @@ fn put_in(
 fn by_cpu(end: &mut End<'_>, slots: &Slots, mark: u32, messages: u32) -> Result<(), StepError> {
     let first = end.next;
     end.queues.pair.receive.post(&[slots.segment(first)])?;
-    end.way.say(&Word::Ready);
+    end.way.say(Word::Ready);
     for left in (0..messages).rev() {
         let number = end.number();
         end.arrives()?;

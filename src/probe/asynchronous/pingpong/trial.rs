@@ -66,7 +66,7 @@ pub fn local(
 }
 
 fn unreached(end: &mut End<'_>, why: String) -> Result<Result<u32, String>, StepError> {
-    end.way.say(&Word::Unreached);
+    end.way.say(Word::Unreached);
     Ok(Err(format!(
         "a message to another process that has the same HCA does not arrive: {why}"
     )))
@@ -76,7 +76,7 @@ fn unreached(end: &mut End<'_>, why: String) -> Result<Result<u32, String>, Step
 pub fn remote(end: &mut End<'_>, slots: &Slots, mark: u32) -> Result<bool, StepError> {
     let number = end.number();
     end.queues.pair.receive.post(&[slots.segment(number)])?;
-    end.way.say(&Word::Ready);
+    end.way.say(Word::Ready);
     let begun = Instant::now();
     while end.queues.completed()? == 0 {
         match end.way.look()? {
@@ -92,7 +92,7 @@ pub fn remote(end: &mut End<'_>, slots: &Slots, mark: u32) -> Result<bool, StepE
             None => std::thread::yield_now(),
         }
     }
-    end.way.say(&Word::Arrived);
+    end.way.say(Word::Arrived);
     slots.change(number, mark.wrapping_add(number))?;
     let entry = Wqe::send(&[slots.segment(number)]).signalled();
     end.queues.pair.send.prepare(&entry)?.ring()?;

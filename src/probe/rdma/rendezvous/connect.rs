@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::conditions::{Conditions, is_exposed};
 use super::error::Error;
 use super::handshake::{ClientHandshake, Next, Rejection, Session};
 use super::link::Link;
@@ -15,7 +16,6 @@ use super::listen::PROOF;
 use super::secret::Secret;
 use super::socket::{again, readable, write_all};
 use super::wire::quote;
-use super::{Conditions, is_exposed};
 
 /// How often a wait asks whether somebody wants to stop.
 const SLICE: Duration = Duration::from_millis(50);

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Conditions;
+use super::conditions::Conditions;
 use super::connect::{Attempt, attempt, pause};
 use super::error::Error;
 use super::link::Link;

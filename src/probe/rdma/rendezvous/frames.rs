@@ -4,14 +4,14 @@
 //! A frame is the length of its payload (four bytes, big endian), the payload, and 32 bytes: HMAC-SHA256, by the key of this
 //! direction, over the frame's number (eight bytes, from 0), the length and the payload.
 
-use ::hmac::{Hmac, Mac as _};
+use ::hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
-
-use super::handshake::hmac;
 
 pub const LONGEST: usize = 64 << 10;
 const LENGTH: usize = 4;
 const CODE: usize = 32;
+/// Bytes of a block of SHA-256, which a key of HMAC is padded to.
+const BLOCK: usize = 64;
 
 /// Makes the frames of one direction.
 pub struct FrameWriter {
@@ -112,4 +112,12 @@ impl FrameReader {
     pub fn kept(&self) -> usize {
         self.bytes.len() - self.start
     }
+}
+
+/// HMAC-SHA256 with a key of 32 bytes.
+pub fn hmac(key: &[u8; CODE]) -> Hmac<Sha256> {
+    // As HMAC pads a key that is shorter than a block.
+    let mut block = [0; BLOCK];
+    block[..CODE].copy_from_slice(key);
+    Hmac::new(&block.into())
 }

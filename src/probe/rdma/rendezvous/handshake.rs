@@ -15,10 +15,10 @@
 
 use std::io;
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
+use ::hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-use super::frames::{FrameReader, FrameWriter};
+use super::frames::{FrameReader, FrameWriter, hmac};
 use super::secret::Secret;
 use crate::probe::random::random;
 
@@ -29,8 +29,6 @@ pub const PROTOCOL: u32 = 2;
 pub const MESSAGE: usize = 40;
 const HEAD: usize = 8;
 const BODY: usize = MESSAGE - HEAD;
-/// Bytes of a block of SHA-256, which a key of HMAC is padded to.
-const BLOCK: usize = 64;
 
 const CLIENT_NONCE: u8 = b'c';
 const SERVER_NONCE: u8 = b's';
@@ -94,14 +92,6 @@ fn message(letter: u8, body: &[u8; BODY]) -> [u8; MESSAGE] {
     message[..HEAD].copy_from_slice(&head(letter));
     message[HEAD..].copy_from_slice(body);
     message
-}
-
-/// HMAC-SHA256 with a key of 32 bytes.
-pub fn hmac(key: &[u8; BODY]) -> Hmac<Sha256> {
-    // As HMAC pads a key that is shorter than a block.
-    let mut block = [0; BLOCK];
-    block[..BODY].copy_from_slice(key);
-    Hmac::new(&block.into())
 }
 
 /// A message that arrives in pieces of any size. No byte beyond it is read.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Conditions;
+use super::conditions::Conditions;
 use super::error::Error;
 use super::handshake::Session;
 use super::pulse::{SILENCE, Shared, to_the_other_side};

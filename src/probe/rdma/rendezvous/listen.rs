@@ -10,13 +10,13 @@ use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::conditions::{Conditions, is_exposed};
 use super::error::Error;
 use super::handshake::{Next, PROTOCOL, Rejection, ServerHandshake, Session, no};
 use super::link::Link;
 use super::secret::Secret;
 use super::socket::{again, any_ready};
 use super::wire::protocol_of;
-use super::{Conditions, is_exposed};
 
 /// How often a wait asks whether somebody wants to stop.
 const SLICE: Duration = Duration::from_millis(50);

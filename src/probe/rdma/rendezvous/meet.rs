@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::Conditions;
+use super::conditions::Conditions;
 use super::connect::connect;
 use super::error::Error;
 use super::file::connect_by_file;

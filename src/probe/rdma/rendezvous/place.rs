@@ -214,7 +214,7 @@ const STEPS: u64 = 61;
 /// A port for a step of a job. Jobs that run at the same time have numbers near each other, and so other ports.
 fn port(job: u64, step: u64) -> u16 {
     let place = (job % PORTS * STEPS + step % STEPS) % PORTS;
-    u16::try_from(FIRST_PORT + place).unwrap_or(super::DEFAULT_PORT)
+    u16::try_from(FIRST_PORT + place).unwrap_or(super::conditions::DEFAULT_PORT)
 }
 
 /// What a variable says, unless that is nothing.

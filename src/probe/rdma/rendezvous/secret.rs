@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::CWD;
 
 use super::private::{self, Links, Privacy};
+pub use crate::probe::children::SECRET_VARIABLE;
 use crate::probe::random::random;
-
-/// The variable that may hold a secret.
-pub const SECRET_VARIABLE: &str = "GDR_PROBE_SECRET";
 
 /// Bytes of a secret: as many as SHA-256 gives.
 const BYTES: usize = 32;

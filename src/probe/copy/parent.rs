@@ -1,14 +1,17 @@
 //! The parent's side: a child for each GPU and NUMA node, and what is worked out of all results.
 
-use super::Task;
 use super::crossover::crossover;
-use crate::model::{NumaNode, ProbeReport};
-
-use crate::probe::request::Request;
-use crate::probe::supervise::{Chosen, Machine, Nodes, ProbeError, Scope, Watcher, nodes, probe};
+use super::sweep::LIMITED_BY_LINK;
+use super::task::Task;
+use crate::model::ProbeReport;
+use crate::probe::children::Children;
+use crate::probe::machine::Machine;
+use crate::probe::scope::{Nodes, ProbeError, Scope, bindings};
+use crate::probe::supervise::{Probe, expect_bandwidth};
+use crate::probe::target::Target;
 use crate::probe::verdict::Subject;
-use crate::probe::watch::Interrupts;
 
+/// `gdr probe copy`.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Which GPUs, and how much.
@@ -21,50 +24,72 @@ pub struct Options {
     pub nodes: Nodes,
 }
 
-/// Probes, and reports whatever came of it: an interruption and a hang end it early, with a note.
-pub fn run(
-    options: &Options,
-    machine: &Machine,
-    interrupts: &Interrupts,
-    progress: &mut dyn Watcher,
-) -> Result<ProbeReport, ProbeError> {
-    let scope = (&options.scope, 1);
-    let report = probe(
-        "copy",
-        scope,
-        machine,
-        interrupts,
-        progress,
-        |children, gpus| {
-            let kernel = options
-                .kernel
-                .iter()
-                .map(|kernel| ("GDR_COPY_KERNEL", kernel.as_str()));
-            let kernel: Vec<(&str, &str)> = kernel.collect();
-            for gpu in gpus {
-                for task in tasks(options, machine, &gpu)? {
-                    let subject = task.target.subject.clone();
-                    if !children
-                        .run(&subject, &Request::Copy(Box::new(task)), &kernel)?
-                        .go_on
-                    {
-                        return Ok(());
-                    }
-                }
-            }
-            Ok(())
-        },
-    )?;
-    // From which size on cuMemcpy wins is not known of sweeps that did not come to their end.
-    Ok(if report.complete {
-        finished(report)
-    } else {
-        report
-    })
+impl Options {
+    /// A task for each NUMA node, the GPU's own first: it does everything, the others copy alone.
+    fn tasks(&self, machine: &Machine, target: Target) -> Result<Vec<Task>, ProbeError> {
+        let nodes = bindings(self.nodes, machine, target.home)?;
+        let tasks = nodes.into_iter().enumerate().map(|(at, node)| Task {
+            target: target.clone(),
+            node,
+            sweep_only: at > 0,
+            backend: self.backend.clone(),
+            terms: self.scope.terms.clone(),
+        });
+        Ok(tasks.collect())
+    }
 }
 
-/// What is worked out of the results once all are there.
-fn finished(mut report: ProbeReport) -> ProbeReport {
+impl Probe for Options {
+    const NAME: &'static str = "copy";
+    type Task = Task;
+
+    fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    fn measure(&self, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError> {
+        let kernel = self
+            .kernel
+            .iter()
+            .map(|kernel| ("GDR_COPY_KERNEL", kernel.as_str()));
+        let kernel: Vec<(&str, &str)> = kernel.collect();
+        children.run_tasks(&self.scope, machine, &kernel, |target| {
+            self.tasks(machine, target)
+        })
+    }
+
+    /// From which size on cuMemcpy wins is not known of sweeps that did not come to their end.
+    fn finish(&self, report: &mut ProbeReport) {
+        if report.complete {
+            add_crossovers(report);
+        }
+    }
+
+    fn expect(&self, _: &Machine, report: &mut ProbeReport) -> Result<(), ProbeError> {
+        let shares = self.scope.terms.shares;
+        for gpu in &report.gpus {
+            report.results.extend(
+                [
+                    ("copy.write.bandwidth", "mapping", shares.mapping),
+                    ("cuda.pinned.write.bandwidth", "cuda", shares.pci_express),
+                    ("cuda.pinned.read.bandwidth", "cuda", shares.pci_express),
+                ]
+                .map(|(name, backend, share)| {
+                    expect_bandwidth(
+                        &Subject::new(&gpu.subject, backend),
+                        name,
+                        LIMITED_BY_LINK,
+                        gpu.link,
+                        share,
+                    )
+                }),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn add_crossovers(report: &mut ProbeReport) {
     let mut found = Vec::new();
     let mut sweeps: Vec<(&str, &str, Option<u32>)> = Vec::new();
     for result in report
@@ -92,28 +117,6 @@ fn finished(mut report: ProbeReport) -> ProbeReport {
         );
     }
     report.results.extend(found.into_iter().flatten());
-    report
-}
-
-/// A task for each NUMA node, the GPU's own first: it does everything, the others copy alone.
-fn tasks(options: &Options, machine: &Machine, gpu: &Chosen<'_>) -> Result<Vec<Task>, ProbeError> {
-    let home = gpu.place.and_then(|place| place.numa);
-    let scope = &options.scope;
-    let task = |node: Option<&NumaNode>, sweep_only| Task {
-        target: gpu.target(),
-        node: node.map(|node| (node.id, node.cpus.clone())),
-        sweep_only,
-        backend: options.backend.clone(),
-        terms: scope.terms.clone(),
-    };
-    Ok(match nodes(options.nodes, machine, home)?.as_slice() {
-        [] => vec![task(None, false)],
-        nodes => nodes
-            .iter()
-            .enumerate()
-            .map(|(at, node)| task(Some(node), at > 0))
-            .collect(),
-    })
 }
 
 #[cfg(test)]
@@ -121,10 +124,12 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    use crate::model::{Host, IdList, Shares};
+    use crate::model::{Host, IdList, NumaNode, ProbeVerdict, Shares};
     use crate::probe::depth::{Depth, Terms};
     use crate::probe::events::Listed;
-    use crate::probe::supervise::{Place, chosen};
+    use crate::probe::machine::Place;
+    use crate::probe::scope::{Chosen, chosen};
+    use crate::probe::supervise::expected;
 
     fn machine() -> Machine {
         let place = |name: &str, bdf: &str, numa| Place {
@@ -218,7 +223,9 @@ mod tests {
         let gpu = chosen(&options.scope, machine, &listed)
             .expect("a GPU")
             .remove(0);
-        let tasks = tasks(&options, machine, &gpu).map_err(|error| error.to_string())?;
+        let tasks = options
+            .tasks(machine, gpu.target())
+            .map_err(|error| error.to_string())?;
         Ok(tasks
             .iter()
             .map(|task| (task.node.as_ref().map(|node| node.0), task.sweep_only))
@@ -255,7 +262,47 @@ mod tests {
         let gpu = chosen(&options.scope, &homeless, &listed)
             .expect("GPUs")
             .remove(0);
-        let tasks = tasks(&options, &homeless, &gpu).expect("a task");
+        let tasks = options.tasks(&homeless, gpu.target()).expect("a task");
         assert_eq!((tasks.len(), &tasks[0].node), (1, &None));
+    }
+
+    #[test]
+    fn a_link_of_sixteen_lanes_at_32_gigatransfers_is_expected_to_carry_63_gigabytes_a_second() {
+        let machine = Machine {
+            gpus: vec![Place {
+                name: "GPU0".to_owned(),
+                label: "NVIDIA H200".to_owned(),
+                bdf: "0000:03:00.0".parse().expect("an address"),
+                numa: Some(0),
+                link: Some(63_015_384_615),
+            }],
+            ..Machine::default()
+        };
+        let options = |gpu: &str| Options {
+            scope: Scope {
+                sim: false,
+                gpus: vec![gpu.to_owned()],
+                terms: Terms {
+                    depth: Depth::Quick,
+                    sizes: Vec::new(),
+                    shares: Shares {
+                        pci_express: Some(0.5),
+                        ..Shares::default()
+                    },
+                    timeout: Duration::ZERO,
+                },
+            },
+            backend: None,
+            kernel: None,
+            nodes: Nodes::Near,
+        };
+        let report = expected(&options("all"), &machine).expect("a report");
+        let write = report.results.first().expect("a result");
+        assert_eq!(write.expected.map(|rate| rate.round()), Some(63.0));
+        assert_eq!(
+            (write.verdict, write.median, write.samples),
+            (ProbeVerdict::NotMeasured, None, 0)
+        );
+        assert!(expected(&options("7"), &machine).is_err());
     }
 }

@@ -2,16 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::IdList;
 use crate::probe::depth::Terms;
-use crate::probe::request::Target;
+use crate::probe::scope::Binding;
+use crate::probe::target::Target;
 
 /// One GPU, from the CPUs of one NUMA node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub target: Target,
     /// The NUMA node to copy from, and its CPUs; none to run wherever the scheduler likes.
-    pub node: Option<(u32, IdList)>,
+    pub node: Option<Binding>,
     /// The copies through the mapping and nothing else: the rest does not depend on the node.
     pub sweep_only: bool,
     /// The backend to use, by its name, and no other.

@@ -1,40 +1,10 @@
-//! What the parent asks of a child, as the JSON of its one argument.
-
-use std::time::Duration;
+//! A GPU that a child works on.
 
 use gpu::Gpu;
 use serde::{Deserialize, Serialize};
 
 use super::verdict::Subject;
-use super::{asynchronous, copy, host, p2p, rdma};
 use crate::model::{Bdf, ProbedGpu};
-
-/// What a child is to do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Request {
-    List {
-        /// So many simulated ones instead, where it is not 0.
-        sim: u32,
-        /// How long a step may take.
-        timeout: Duration,
-        /// Without one there is nothing to do.
-        required: bool,
-    },
-    /// List the RDMA devices.
-    Nics {
-        /// How long a step may take.
-        timeout: Duration,
-    },
-    /// Map the memory of one, and copy through the mapping.
-    Copy(Box<copy::Task>),
-    /// Copies between the host and one.
-    Host(Box<host::Task>),
-    P2p(Box<p2p::Task>),
-    Rdma(Box<rdma::Task>),
-    /// What one's streams do with a NIC's queues.
-    Async(Box<asynchronous::Task>),
-}
 
 /// Said of a GPU that refuses a context.
 const COMPUTE_MODE: &str = "; in exclusive compute mode one process alone may use it, in prohibited mode none: nvidia-smi \

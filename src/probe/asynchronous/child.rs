@@ -1,0 +1,52 @@
+//! The child's side: one GPU, part by part, or one of the two processes of `async.pingpong`.
+
+use std::time::Duration;
+
+use super::session::Session;
+use super::task::{Task, Which};
+use super::{doorbell, loopback, order, pingpong, poll, register};
+use crate::model::ProbeResult;
+use crate::probe::events::{Event, Reporter};
+use crate::probe::failure::StepError;
+use crate::probe::task::{self, Part, run_parts};
+
+impl task::Task for Task {
+    const NAME: &'static str = "async";
+
+    fn timeout(&self) -> Duration {
+        self.terms.timeout
+    }
+
+    fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        if let Some(which) = self.pingpong {
+            return pingpong::run(which, self, reporter);
+        }
+        reporter.doing("CUDA to open the GPU")?;
+        let gpu = self.target.open()?;
+        let mut session = Session::new(self, gpu, reporter)?;
+        reporter.tell(&Event::Gpu(Box::new(session.probed())))?;
+        // Without its doorbell nothing of the NIC can be used.
+        let has_queues = self.hca.is_some() && register::run(&session, reporter)?;
+        let parts: [Part<Session<'_>>; 4] = [
+            ("validate.stream", order::run),
+            ("async.poll", poll::run),
+            ("async.doorbell", doorbell::run),
+            ("async.loopback", loopback::run),
+        ];
+        let parts = if has_queues { &parts[..] } else { &parts[..2] };
+        run_parts(parts, &mut session, reporter, |session, name, why| {
+            session.about.impossible(name, None, true, why)
+        })
+    }
+
+    fn failed(&self, error: &StepError) -> Option<ProbeResult> {
+        let (name, why) = match self.pingpong {
+            None => ("async", gpu::sentence(error)),
+            Some(Which::Near) => (pingpong::PART, pingpong::describe(error)),
+            // The near process reports what the far one meets.
+            Some(Which::RemoteEnd) => return None,
+        };
+        let about = self.target.about(self.target.cuda(), None);
+        Some(about.impossible(name, None, true, why))
+    }
+}

@@ -1,0 +1,93 @@
+//! Which GPUs and RDMA devices there are: two tasks of a child, because listing them loads vendors' libraries.
+
+use std::time::Duration;
+
+use gpu::Gpu;
+use serde::{Deserialize, Serialize};
+
+use super::events::{Event, Listed, Reporter};
+use super::failure::StepError;
+use super::task::Task;
+use super::verdict::Subject;
+use crate::model::{Bdf, ProbeResult};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ListGpus {
+    /// So many simulated ones instead, where it is not 0.
+    pub sim: u32,
+    /// How long a step may take.
+    pub timeout: Duration,
+    /// Without one there is nothing to do.
+    pub required: bool,
+}
+
+impl Task for ListGpus {
+    const NAME: &'static str = "list";
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        if self.sim > 0 {
+            let gpus: Vec<Gpu> = (0..self.sim).map(|_| Gpu::sim()).collect();
+            let listed = gpus.iter().map(|gpu| listed(gpu.device(), true)).collect();
+            return Ok(reporter.tell(&Event::Listed(listed))?);
+        }
+        reporter.doing("libcuda.so.1 to start (cuInit)")?;
+        let why = match gpu::devices() {
+            Ok(devices) if devices.is_empty() => {
+                "CUDA shows no GPU here: see CUDA_VISIBLE_DEVICES and gdr doctor".to_owned()
+            }
+            Ok(devices) => {
+                let listed = devices.iter().map(|device| listed(device, false)).collect();
+                return Ok(reporter.tell(&Event::Listed(listed))?);
+            }
+            Err(error) => format!(
+                "there is no GPU to probe: {}; gdr doctor tells more, --sim needs no GPU",
+                gpu::sentence(&error)
+            ),
+        };
+        match self.required {
+            true => reporter.result(Subject::machine("cuda").impossible("gpu", None, true, why))?,
+            false => reporter.note(why)?,
+        }
+        Ok(())
+    }
+}
+
+fn listed(device: &gpu::Device, simulated: bool) -> Listed {
+    Listed {
+        ordinal: device.ordinal,
+        name: device.name.clone(),
+        uuid: device.uuid.clone(),
+        bdf: device
+            .pci
+            .and_then(|pci| pci.to_string().parse::<Bdf>().ok()),
+        simulated,
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ListRdmaDevices {
+    /// How long a step may take.
+    pub timeout: Duration,
+}
+
+impl Task for ListRdmaDevices {
+    const NAME: &'static str = "cards";
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        reporter.doing("libibverbs.so.1 to list the RDMA devices")?;
+        let names = verbs::device_names()?;
+        Ok(reporter.tell(&Event::Nics(names))?)
+    }
+
+    fn failed(&self, error: &StepError) -> Option<ProbeResult> {
+        Some(Subject::machine("verbs").impossible("rdma", None, true, gpu::sentence(error)))
+    }
+}

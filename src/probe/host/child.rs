@@ -1,0 +1,62 @@
+//! The child's side: one GPU, part by part.
+
+use std::time::Duration;
+
+use super::session::Session;
+use super::task::Task;
+use super::{integrity, kernels, links, staged, unified};
+use crate::model::ProbeResult;
+use crate::probe::cpus::bind;
+use crate::probe::events::{Event, Reporter};
+use crate::probe::failure::StepError;
+use crate::probe::task::{self, Part, run_parts};
+
+impl task::Task for Task {
+    const NAME: &'static str = "host";
+
+    fn timeout(&self) -> Duration {
+        self.terms.timeout
+    }
+
+    fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        if let Some((node, cpus)) = &self.node {
+            bind(*node, cpus)?;
+        }
+        reporter.doing("CUDA to open the GPU")?;
+        let gpu = self.target.open()?;
+        reporter.tell(&Event::Gpu(Box::new(
+            self.target.probed(&gpu.device().name),
+        )))?;
+        let mut session = Session::new(self, gpu, reporter)?;
+        let parts: &[Part<Session<'_>>] = match self.links_only {
+            true => &[("host.pinned", |session, reporter| {
+                links::pinned_alone(session, reporter)
+            })],
+            false => &[
+                ("host.unified-addressing", |session, reporter| {
+                    unified::run(session, reporter)
+                }),
+                ("validate", |session, reporter| {
+                    integrity::run(session, reporter)
+                }),
+                ("host.links", |session, reporter| {
+                    links::run(session, reporter)
+                }),
+                ("host.kernel", |session, reporter| {
+                    kernels::run(session, reporter)
+                }),
+                ("host.staged", |session, reporter| {
+                    staged::run(session, reporter)
+                }),
+            ],
+        };
+        run_parts(parts, &mut session, reporter, |session, name, why| {
+            session.about.impossible(name, None, true, why)
+        })
+    }
+
+    fn failed(&self, error: &StepError) -> Option<ProbeResult> {
+        let about = self.target.about(self.target.cuda(), self.numa());
+        Some(about.impossible("host", None, true, gpu::sentence(error)))
+    }
+}

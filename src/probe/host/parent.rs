@@ -1,0 +1,54 @@
+//! The parent's side: a child for each GPU and NUMA node.
+
+use super::session::{Direction, LIMITED_BY_LINK};
+use super::task::Task;
+use crate::model::ProbeReport;
+use crate::probe::children::Children;
+use crate::probe::machine::Machine;
+use crate::probe::scope::{Nodes, ProbeError, Scope, bindings};
+use crate::probe::supervise::{Probe, expect_bandwidth};
+use crate::probe::verdict::Subject;
+
+/// `gdr probe host`.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which GPUs, and how much.
+    pub scope: Scope,
+    /// The CPUs to copy from.
+    pub nodes: Nodes,
+}
+
+impl Probe for Options {
+    const NAME: &'static str = "host";
+    type Task = Task;
+
+    fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    fn measure(&self, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError> {
+        children.run_tasks(&self.scope, machine, &[], |target| {
+            let nodes = bindings(self.nodes, machine, target.home)?;
+            let tasks = nodes.into_iter().enumerate().map(|(at, node)| Task {
+                target: target.clone(),
+                node,
+                // The child of the GPU's own node, which is the first, does everything.
+                links_only: at > 0,
+                terms: self.scope.terms.clone(),
+            });
+            Ok(tasks.collect())
+        })
+    }
+
+    fn expect(&self, _: &Machine, report: &mut ProbeReport) -> Result<(), ProbeError> {
+        for gpu in &report.gpus {
+            let about = Subject::new(&gpu.subject, "cuda");
+            report.results.extend(Direction::BOTH.map(|direction| {
+                let name = format!("host.pinned.{}.bandwidth", direction.name());
+                let share = self.scope.terms.shares.pci_express;
+                expect_bandwidth(&about, &name, LIMITED_BY_LINK, gpu.link, share)
+            }));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! The child's side: it goes through the units of its task. A unit that takes the contexts with it ends its child.
+
+use std::time::Duration;
+
+use super::cluster::Cluster;
+use super::task::{Task, Unit};
+use super::{many, pair};
+use crate::probe::events::{Event, Reporter};
+use crate::probe::failure::StepError;
+use crate::probe::task;
+
+impl task::Task for Task {
+    const NAME: &'static str = "p2p";
+
+    fn timeout(&self) -> Duration {
+        self.terms.timeout
+    }
+
+    fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        let mut cluster = Cluster::new(self);
+        reporter.expect_units(self.units.len() as u64);
+        for unit in self.units.iter().copied() {
+            reporter.unit(self.subject(unit))?;
+            let done = match unit {
+                Unit::Alone(gpu) => cluster.alone(gpu, reporter),
+                Unit::Pair(pair) => pair::run(&mut cluster, pair, reporter),
+                Unit::OneToAll(gpu) => many::one_to_all(&mut cluster, gpu, reporter),
+                Unit::AllToOne(gpu) => many::all_to_one(&mut cluster, gpu, reporter),
+                Unit::All => many::all(&mut cluster, reporter),
+            };
+            match done {
+                Ok(()) => {}
+                Err(error @ StepError::Io(_)) => return Err(error),
+                Err(error) => {
+                    let lost = error.is_lost();
+                    let mut why = gpu::sentence(&error);
+                    if lost {
+                        why.push_str("; the contexts of this process are lost with it: look for Xid lines in dmesg");
+                    }
+                    let about = cluster.about(unit);
+                    reporter.result(about.impossible(cluster.doing(), None, true, why))?;
+                    if lost {
+                        return Ok(reporter.tell(&Event::Lost)?);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

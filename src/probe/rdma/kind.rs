@@ -1,0 +1,84 @@
+//! The operations and transports that are tested, and their names.
+
+use serde::{Deserialize, Serialize};
+use verbs::Transport;
+
+/// What moves bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Write,
+    /// RDMA write that tells the remote side.
+    WriteImmediate,
+    Read,
+    Send,
+    /// A message with immediate data.
+    SendImmediate,
+    /// 64-bit atomic addition.
+    FetchAdd,
+    /// 64-bit atomic compare and swap.
+    CompareSwap,
+}
+
+impl Kind {
+    /// In the names of results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::WriteImmediate => "write-imm",
+            Self::Read => "read",
+            Self::Send => "send",
+            Self::SendImmediate => "send-imm",
+            Self::FetchAdd => "fetch-add",
+            Self::CompareSwap => "compare-swap",
+        }
+    }
+
+    /// It is about one word.
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Self::FetchAdd | Self::CompareSwap)
+    }
+
+    /// Immediate data goes with it.
+    pub fn has_immediate(self) -> bool {
+        matches!(self, Self::WriteImmediate | Self::SendImmediate)
+    }
+
+    /// The remote side must have a buffer posted.
+    pub fn is_received(self) -> bool {
+        matches!(
+            self,
+            Self::WriteImmediate | Self::Send | Self::SendImmediate
+        )
+    }
+}
+
+/// In the names of results.
+pub fn name(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Rc => "rc",
+        Transport::Uc => "uc",
+        Transport::Ud => "ud",
+    }
+}
+
+/// Crate verbs knows nothing of JSON.
+pub mod transport {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use verbs::Transport;
+
+    use super::name;
+
+    pub fn serialize<S: Serializer>(transport: &Transport, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(name(*transport))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Transport, D::Error> {
+        let text = String::deserialize(from)?;
+        [Transport::Rc, Transport::Uc, Transport::Ud]
+            .into_iter()
+            .find(|transport| name(*transport) == text)
+            .ok_or_else(|| D::Error::custom(format!("there is no transport '{text}'")))
+    }
+}

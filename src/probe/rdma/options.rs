@@ -1,0 +1,81 @@
+//! What a user asks of `gdr probe rdma`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::rendezvous::Secret;
+use super::task::MemoryPath;
+use crate::probe::scope::Scope;
+
+/// A NIC's port as a person names it: `mlx5_0` or `mlx5_0:1`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    pub device: String,
+    /// Its port; none for the first one that is up.
+    pub port: Option<u8>,
+}
+
+/// Of what the memory under test is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// A GPU's where there is one, else the host's.
+    Best,
+    Host,
+    /// The host's, huge pages.
+    Huge,
+    /// The host's, pinned by a GPU's driver.
+    Pinned,
+    Gpu,
+}
+
+/// Where the remote end is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RemoteEnd {
+    /// On this machine: the near port itself, or this one.
+    Here(Option<Named>),
+    /// Where a gdr listens.
+    At {
+        host: String,
+        port: u16,
+        /// The secret of both.
+        secret: Secret,
+    },
+    /// Connects to this address. Without a secret one is generated and printed.
+    Comes(SocketAddr, Option<Secret>),
+    /// A launcher started it: Slurm's srun, or an mpirun. They meet by this file, or as the launcher says. Without a secret the
+    /// file has one.
+    Launched(Option<PathBuf>, Option<Secret>),
+}
+
+/// `gdr probe rdma`.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which GPUs, and how much.
+    pub scope: Scope,
+    pub kind: MemoryKind,
+    /// The memory path to GPU memory; none for the first one that works.
+    pub memory_path: Option<MemoryPath>,
+    /// The NICs; empty for the best ones.
+    pub devices: Vec<Named>,
+    pub remote: RemoteEnd,
+    /// The index of the GID, of every port.
+    pub gid: Option<u8>,
+    /// Every GPU with every NIC, one figure each.
+    pub all: bool,
+    /// Queue pairs that move the bandwidth.
+    pub queue_pairs: u32,
+    /// Tell what perftest would be called with.
+    pub perftest: bool,
+}
+
+impl Options {
+    /// Whether the NIC is simulated like the GPU: with `--sim`, unless a device or another machine is named.
+    pub fn simulates_nic(&self) -> bool {
+        self.scope.sim && self.devices.is_empty() && self.remote == RemoteEnd::Here(None)
+    }
+
+    /// Whether GPUs are asked after.
+    pub fn wants_gpus(&self) -> bool {
+        !matches!(self.kind, MemoryKind::Host | MemoryKind::Huge)
+    }
+}

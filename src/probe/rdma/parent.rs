@@ -1,0 +1,169 @@
+//! The parent's side: which ends there are, and a child for each connection.
+
+use super::across::{self, refuse};
+use super::client::LIMITED_BY_LINK;
+use super::options::{MemoryKind, Named, Options, RemoteEnd};
+use super::pairs::{places, remote, served, task};
+use super::perftest;
+use super::task::{Place, Task};
+use crate::model::{GIGABYTES_PER_SECOND, ProbeReport};
+use crate::probe::children::Children;
+use crate::probe::machine::{Machine, ProbedNic};
+use crate::probe::scope::{ProbeError, Scope, chosen};
+use crate::probe::supervise::Probe;
+use crate::probe::target::Target;
+use crate::probe::verdict::{Promise, Subject};
+
+/// Said where the NIC is none.
+const SIMULATED: &str = "The NIC is SIMULATED: a thread of the CPU executes the requests. Its figures say what this machine's CPU takes, and \
+                         nothing about a NIC. With --device a NIC of this machine moves the simulated GPU's memory.";
+
+impl Probe for Options {
+    const NAME: &'static str = "rdma";
+    type Task = Task;
+
+    fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    fn measure(&self, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError> {
+        // Whether there is a library at all is the first question: without it nothing else matters.
+        let nics = match self.simulates_nic() {
+            true => vec![simulated_nic()],
+            false => match children.nics()? {
+                Some(names) => served(machine, &names),
+                None => return Ok(()),
+            },
+        };
+        let Some(gpus) = gpus(self, machine, children)? else {
+            return Ok(());
+        };
+        let found = match places(self, &nics, &gpus) {
+            Ok(places) => places,
+            Err(why) => {
+                refuse(children, why);
+                return Ok(());
+            }
+        };
+        match &self.remote {
+            RemoteEnd::Here(named) => here(self, &nics, children, &gpus, &found, named.as_ref()),
+            RemoteEnd::At { .. } | RemoteEnd::Comes(..) | RemoteEnd::Launched(..) => {
+                across::run(self, children, &found)
+            }
+        }
+    }
+
+    fn finish(&self, report: &mut ProbeReport) {
+        if self.simulates_nic() {
+            report.notes.push(SIMULATED.to_owned());
+        }
+        if self.perftest {
+            let lines = perftest::commands(report, self);
+            report.notes.extend(lines);
+        }
+    }
+
+    /// Each GPU with its best NIC.
+    fn expect(&self, machine: &Machine, report: &mut ProbeReport) -> Result<(), ProbeError> {
+        let gpus: Vec<Target> = match self.kind {
+            MemoryKind::Host | MemoryKind::Huge => Vec::new(),
+            MemoryKind::Best | MemoryKind::Pinned | MemoryKind::Gpu => {
+                let chosen = chosen(&self.scope, machine, &machine.listed())?;
+                chosen.iter().map(|gpu| gpu.target()).collect()
+            }
+        };
+        let found = match places(self, &machine.nics, &gpus) {
+            Ok(found) => found,
+            Err(why) => {
+                report.notes.push(format!("Nothing is expected: {why}."));
+                return Ok(());
+            }
+        };
+        let name = "rdma.write.bandwidth";
+        for place in &found {
+            let task = task(self, place, place);
+            let about = Subject::new(&task.subject, "verbs");
+            // To another machine, so the port counts too.
+            let limit = place.path.into_iter().chain(place.rate).min();
+            report.results.push(match limit {
+                Some(limit) => about.promised(
+                    name,
+                    LIMITED_BY_LINK,
+                    GIGABYTES_PER_SECOND,
+                    Promise {
+                        value: limit as f64 / 1e9,
+                        share: self.scope.terms.shares.port,
+                    },
+                ),
+                None => {
+                    let why = "what its port and the way to it carry is not known from this record"
+                        .to_owned();
+                    about.not_measured(name, LIMITED_BY_LINK, why)
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The NIC of `--sim`.
+fn simulated_nic() -> ProbedNic {
+    ProbedNic {
+        name: "sim".to_owned(),
+        software: true,
+        ports: vec![(1, None)],
+        ..ProbedNic::default()
+    }
+}
+
+/// The GPUs that take part; none where there is no use in going on.
+fn gpus(
+    options: &Options,
+    machine: &Machine,
+    children: &mut Children<'_>,
+) -> Result<Option<Vec<Target>>, ProbeError> {
+    if !options.wants_gpus() {
+        return Ok(Some(Vec::new()));
+    }
+    let sim = u32::from(options.scope.sim);
+    let Some(listed) = children.list(sim, options.kind != MemoryKind::Best)? else {
+        return Ok(None);
+    };
+    if listed.is_empty() {
+        let note = "No GPU takes part: the memory is the host's.".to_owned();
+        children.report.notes.push(note);
+        return Ok(Some(Vec::new()));
+    }
+    let chosen = chosen(&options.scope, machine, &listed)?;
+    children.report.gpus = chosen
+        .iter()
+        .map(|gpu| gpu.target().probed(&gpu.listed.name))
+        .collect();
+    Ok(Some(chosen.iter().map(|gpu| gpu.target()).collect()))
+}
+
+fn here(
+    options: &Options,
+    nics: &[ProbedNic],
+    children: &mut Children<'_>,
+    gpus: &[Target],
+    found: &[Place],
+    named: Option<&Named>,
+) -> Result<(), ProbeError> {
+    for local in found {
+        let remote = match named.map(|named| remote(options, nics, gpus, named, local)) {
+            Some(Ok(remote)) => remote,
+            Some(Err(why)) => {
+                refuse(children, why);
+                return Ok(());
+            }
+            None => local.clone(),
+        };
+        let task = task(options, local, &remote);
+        let ran = children.run(&task.subject.clone(), &task, &[])?;
+        if !ran.go_on {
+            break;
+        }
+    }
+    Ok(())
+}

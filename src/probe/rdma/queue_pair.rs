@@ -1,0 +1,413 @@
+//! A queue pair of either device: created, connected, and what is posted to it and completes.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use gdsync::hca::{self, Hca as _, Timeout, sim::SimHca};
+use gdsync::wire::{Entry, Event, Operation, RemoteAddress};
+use verbs::{
+    Address, Behaviour, Completion, CompletionQueue, Datagram, Init, Peer, ProtectionDomain,
+    QueuePair, QueuePairOptions, Remote, Request, Route, Rts, Transport, Work,
+};
+
+use super::control::{Endpoint, Offer};
+use super::device::{Device, MemoryRegion};
+use super::end::End;
+use super::purpose::{Purpose, Role};
+use crate::probe::failure::StepError;
+use crate::probe::random::random;
+
+/// Requests to send that a queue holds.
+const DEPTH: u32 = 128;
+/// Buffers to receive into: more than messages are on their way, so that none has to be sent again.
+pub const BUFFERS: u32 = 512;
+/// Bytes that go with a request, where the NIC has room for so many.
+const INLINE: u32 = 64;
+/// What the NIC puts before a datagram: the route it came by.
+const ROUTE: usize = 40;
+/// Bits of a PSN.
+const PSN: u32 = 0xff_ffff;
+/// Bits of a Q_Key that programs may choose: with the highest bit set the queue pair's own is used.
+const QKEY: u32 = 0x7fff_ffff;
+/// Completions that are taken at once.
+const AT_ONCE: usize = 16;
+
+/// A request to send.
+#[derive(Debug, Clone, Copy)]
+pub struct Post {
+    /// Counted from 1 where completions are told apart.
+    pub id: u64,
+    pub operation: Operation,
+    /// Where in the region its bytes are.
+    pub at: usize,
+    pub bytes: usize,
+    /// It has a completion.
+    pub signalled: bool,
+    /// The NIC takes the bytes with the request.
+    pub inline: bool,
+}
+
+impl Post {
+    /// A request with a completion.
+    pub fn new(operation: Operation, at: usize, bytes: usize) -> Self {
+        Self {
+            id: 1,
+            operation,
+            at,
+            bytes,
+            signalled: true,
+            inline: false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct WorkCompletion {
+    pub id: u64,
+    /// The immediate data that came with a message.
+    pub immediate: Option<u32>,
+}
+
+/// A queue pair of the simulated NIC.
+pub struct SimulatedPair {
+    queues: hca::QueuePair,
+    /// Of the requests whose completions are to come, in their order.
+    ids: VecDeque<u64>,
+}
+
+type Simulated = Rc<RefCell<SimulatedPair>>;
+
+/// A queue pair that is connected to none yet.
+pub enum Unconnected {
+    Verbs {
+        pair: Box<QueuePair<Init>>,
+        endpoint: Endpoint,
+        sent: CompletionQueue,
+        received: CompletionQueue,
+    },
+    Sim(Box<hca::QueuePair>),
+}
+
+/// A connected queue pair.
+pub enum Pair {
+    Verbs {
+        pair: Box<QueuePair<Rts>>,
+        datagram: Option<Datagram>,
+    },
+    Sim(Simulated),
+}
+
+/// Completions of sent or of received messages.
+pub enum Completions {
+    Verbs(CompletionQueue),
+    Sent(Simulated),
+    Received(Simulated),
+}
+
+impl Unconnected {
+    /// A queue pair for a test case.
+    pub fn create(end: &End, purpose: Purpose, role: Role) -> Result<Self, StepError> {
+        match &end.device {
+            Device::Verbs { context, domain } => {
+                let sent = context.completions(DEPTH)?;
+                Self::with_verbs(
+                    end,
+                    domain,
+                    [sent, context.completions(BUFFERS)?],
+                    purpose,
+                    role,
+                )
+            }
+            Device::Sim(hca) => Ok(Self::Sim(Box::new(hca.create(&hca::Request {
+                send_blocks: 2 * DEPTH,
+                receives: BUFFERS,
+                receive_segments: 1,
+                send_completions: 2 * DEPTH,
+                receive_completions: BUFFERS,
+                ..hca::Request::default()
+            })?))),
+        }
+    }
+
+    fn with_verbs(
+        end: &End,
+        domain: &ProtectionDomain,
+        [sent, received]: [CompletionQueue; 2],
+        purpose: Purpose,
+        role: Role,
+    ) -> Result<Self, StepError> {
+        let transport = purpose.transport;
+        let options = QueuePairOptions {
+            receive_depth: BUFFERS,
+            // A datagram comes with its route.
+            receive_pieces: if transport == Transport::Ud { 2 } else { 1 },
+            // The CPU takes along what is inline, and reaches no GPU's memory.
+            inline_bytes: if end.way.memory_path.is_none() {
+                INLINE
+            } else {
+                0
+            },
+            ..QueuePairOptions::of(transport, DEPTH)
+        };
+        let pair = domain.queue_pair(options, &sent, &received)?;
+        let [psn, qkey] = random_numbers()?;
+        let endpoint = Endpoint {
+            queue_pair: pair.number(),
+            psn: psn & PSN,
+            qkey: qkey & QKEY,
+        };
+        Ok(Self::Verbs {
+            pair: Box::new(pair.init(end.port.number, purpose.access(role), endpoint.qkey)?),
+            endpoint,
+            sent,
+            received,
+        })
+    }
+
+    /// What the other end must know of it.
+    pub fn endpoint(&self) -> Endpoint {
+        match self {
+            Self::Verbs { endpoint, .. } => *endpoint,
+            Self::Sim(pair) => Endpoint {
+                queue_pair: pair.endpoint.qpn,
+                psn: 0,
+                qkey: 0,
+            },
+        }
+    }
+
+    /// Connects it with the other end's: the queue pair, and the completions of what it sends and receives.
+    pub fn connect(
+        self,
+        end: &End,
+        transport: Transport,
+        other: &Offer,
+        theirs: Endpoint,
+    ) -> Result<(Pair, [Completions; 2]), StepError> {
+        match (self, &end.device) {
+            (
+                Self::Verbs {
+                    pair,
+                    endpoint,
+                    sent,
+                    received,
+                },
+                Device::Verbs { domain, .. },
+            ) => {
+                let route = Route::of(end.port.number, end.gid.map_or(0, |gid| gid.index as u8));
+                let behaviour = Behaviour {
+                    // Four seconds for an answer: a machine that is emulated, or busy, may be late.
+                    timeout: 20,
+                    reads: end.reads.min(other.reads).max(1),
+                    ..Behaviour::of(end.mtu.min(other.mtu))
+                };
+                let address = Address {
+                    lid: other.lid,
+                    gid: other.gid,
+                };
+                let peer = Peer {
+                    address,
+                    queue_pair: theirs.queue_pair,
+                    psn: theirs.psn,
+                };
+                let pair = pair
+                    .ready_to_receive(route, peer, behaviour)?
+                    .ready_to_send(endpoint.psn, behaviour)?;
+                let datagram = match transport {
+                    Transport::Ud => {
+                        Some(domain.datagram(route, address, theirs.queue_pair, theirs.qkey)?)
+                    }
+                    Transport::Rc | Transport::Uc => None,
+                };
+                let completions = [sent, received].map(Completions::Verbs);
+                let pair = Box::new(pair);
+                Ok((Pair::Verbs { pair, datagram }, completions))
+            }
+            (Self::Sim(pair), Device::Sim(hca)) => connect_simulated(hca, *pair, other, theirs),
+            _ => Err(StepError::OutOfStep),
+        }
+    }
+}
+
+fn connect_simulated(
+    hca: &SimHca,
+    pair: hca::QueuePair,
+    other: &Offer,
+    theirs: Endpoint,
+) -> Result<(Pair, [Completions; 2]), StepError> {
+    let remote = hca::Endpoint::new(other.lid, theirs.queue_pair);
+    hca.connect(pair.endpoint, remote, Timeout::default())?;
+    let pair = Rc::new(RefCell::new(SimulatedPair {
+        queues: pair,
+        ids: VecDeque::new(),
+    }));
+    let completions = [
+        Completions::Sent(Rc::clone(&pair)),
+        Completions::Received(Rc::clone(&pair)),
+    ];
+    Ok((Pair::Sim(pair), completions))
+}
+
+/// A random PSN and Q_Key.
+fn random_numbers() -> Result<[u32; 2], StepError> {
+    let number = || random().map(u32::from_ne_bytes).map_err(StepError::Random);
+    Ok([number()?, number()?])
+}
+
+impl Pair {
+    /// Bytes that go with a request.
+    pub fn inline_bytes(&self) -> usize {
+        match self {
+            Self::Verbs { pair, .. } => pair.inline_bytes() as usize,
+            Self::Sim(_) => 0,
+        }
+    }
+
+    /// Posts a request to send.
+    pub fn send(&mut self, region: &MemoryRegion, post: Post) -> Result<(), StepError> {
+        match (self, region) {
+            (Self::Verbs { pair, datagram }, MemoryRegion::Verbs(region)) => {
+                let pieces = [region.piece(post.at, post.bytes)?];
+                Ok(pair.send(&Request {
+                    signalled: post.signalled,
+                    inline: post.inline,
+                    ..Request::new(
+                        post.id,
+                        work(post.operation, datagram.as_ref()),
+                        if post.bytes == 0 { &[] } else { &pieces },
+                    )
+                })?)
+            }
+            (Self::Sim(pair), MemoryRegion::Sim(region)) => {
+                let segments = [region.segment(post.at as u64, post.bytes as u32)];
+                let entry = Entry::new(
+                    post.operation,
+                    if post.bytes == 0 { &[] } else { &segments },
+                );
+                let mut pair = pair.borrow_mut();
+                let entry = match post.signalled {
+                    true => entry.signalled(),
+                    false => entry,
+                };
+                pair.queues.send.prepare(&entry)?.ring()?;
+                if post.signalled {
+                    pair.ids.push_back(post.id);
+                }
+                Ok(())
+            }
+            _ => Err(StepError::OutOfStep),
+        }
+    }
+
+    /// Posts a buffer for a message to come. A datagram's route goes to `beside`.
+    pub fn receive(
+        &mut self,
+        region: &MemoryRegion,
+        id: u64,
+        (at, bytes): (usize, usize),
+        beside: usize,
+    ) -> Result<(), StepError> {
+        match (self, region) {
+            (Self::Verbs { pair, datagram }, MemoryRegion::Verbs(region)) => {
+                let message = region.piece(at, bytes)?;
+                match datagram {
+                    Some(_) => pair.receive(id, &[region.piece(beside, ROUTE)?, message])?,
+                    None if bytes == 0 => pair.receive(id, &[])?,
+                    None => pair.receive(id, &[message])?,
+                }
+                Ok(())
+            }
+            (Self::Sim(pair), MemoryRegion::Sim(region)) => {
+                let segments = [region.segment(at as u64, bytes as u32)];
+                let posted = if bytes == 0 { &[] } else { &segments[..] };
+                pair.borrow_mut().queues.receive.post(posted)?;
+                Ok(())
+            }
+            _ => Err(StepError::OutOfStep),
+        }
+    }
+}
+
+/// As verbs has it.
+fn work(operation: Operation, datagram: Option<&Datagram>) -> Work<'_> {
+    let there = |RemoteAddress { address, key }| Remote { address, rkey: key };
+    match (operation, datagram) {
+        (Operation::Nop, _) => Work::Send(None),
+        (Operation::Send { immediate }, Some(datagram)) => Work::SendTo(datagram, immediate),
+        (Operation::Send { immediate }, None) => Work::Send(immediate),
+        (Operation::Write { remote, immediate }, _) => Work::Write(there(remote), immediate),
+        (Operation::Read { remote }, _) => Work::Read(there(remote)),
+        (Operation::FetchAdd { remote, add }, _) => Work::FetchAdd(there(remote), add),
+        (
+            Operation::CompareSwap {
+                remote,
+                compare,
+                swap,
+            },
+            _,
+        ) => Work::CompareSwap {
+            remote: there(remote),
+            compare,
+            swap,
+        },
+    }
+}
+
+impl Completions {
+    /// Takes those that are there, at most 16; a request that failed is an error.
+    pub fn take(&self, into: &mut Vec<WorkCompletion>) -> Result<(), StepError> {
+        into.clear();
+        let pair = match self {
+            Self::Verbs(queue) => return take_verbs(queue, into),
+            Self::Sent(pair) | Self::Received(pair) => pair,
+        };
+        let SimulatedPair { queues, ids } = &mut *pair.borrow_mut();
+        let is_sent = matches!(self, Self::Sent(_));
+        while into.len() < AT_ONCE {
+            let completions = match is_sent {
+                true => &mut queues.send_completions,
+                false => &mut queues.receive_completions,
+            };
+            let Some(completion) = completions.poll()? else {
+                break;
+            };
+            if let Some(failed) = completion.event.failed() {
+                return Err(StepError::Entry {
+                    syndrome: failed.syndrome,
+                    vendor: failed.vendor,
+                });
+            }
+            let id = match is_sent {
+                true => {
+                    queues.send.complete(&completion)?;
+                    ids.pop_front().ok_or(StepError::OutOfStep)?
+                }
+                false => queues.receive.complete(&completion)?,
+            };
+            into.push(WorkCompletion {
+                id,
+                immediate: match completion.event {
+                    Event::Written { immediate } | Event::ReceivedImmediate { immediate } => {
+                        Some(immediate)
+                    }
+                    _ => None,
+                },
+            });
+        }
+        Ok(())
+    }
+}
+
+fn take_verbs(queue: &CompletionQueue, into: &mut Vec<WorkCompletion>) -> Result<(), StepError> {
+    let mut taken: [Option<Completion>; AT_ONCE] = [None; AT_ONCE];
+    let count = queue.poll(&mut taken)?;
+    for completion in taken[..count].iter().flatten() {
+        let done = completion.outcome.map_err(StepError::Work)?;
+        into.push(WorkCompletion {
+            id: completion.id,
+            immediate: done.immediate,
+        });
+    }
+    Ok(())
+}

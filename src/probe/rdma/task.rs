@@ -1,0 +1,100 @@
+//! The work of a child of `gdr probe rdma`: one or both ends of a connection.
+
+use serde::{Deserialize, Serialize};
+
+use crate::probe::depth::Terms;
+use crate::probe::target::Target;
+
+/// A port of a NIC, and how it is addressed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// The NIC, as in `mlx5_0`.
+    pub device: String,
+    /// Its port, from 1.
+    pub number: u8,
+    /// The index of its GID; none for the best one.
+    pub gid: Option<u8>,
+    /// It is the simulated NIC's.
+    pub simulated: bool,
+}
+
+/// By which way a NIC reaches GPU memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryPath {
+    /// GPUDirect RDMA by a dma-buf.
+    Dmabuf,
+    /// GPUDirect RDMA by a peer memory client of the kernel.
+    Peermem,
+    /// Not at all: a copy engine carries it through pinned memory.
+    Staged,
+}
+
+impl MemoryPath {
+    /// In the names of results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dmabuf => "dmabuf",
+            Self::Peermem => "peermem",
+            Self::Staged => "staged",
+        }
+    }
+}
+
+/// The memory under test of one end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Memory {
+    /// Ordinary pages of the host.
+    Host,
+    /// Huge pages of the host.
+    Huge,
+    /// Pages that a GPU's driver pinned.
+    Pinned(Target),
+    /// A GPU's own, by this memory path; by none, the first one that works.
+    Gpu(Target, Option<MemoryPath>),
+}
+
+/// What an end is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// As results name it: `GPU0 mlx5_0:1`.
+    pub subject: String,
+    pub port: Port,
+    pub memory: Memory,
+    /// How GPU and NIC meet, in nvidia-smi's letters.
+    pub class: Option<String>,
+    /// What the way between GPU and NIC carries, bytes a second.
+    pub path: Option<u64>,
+    /// What the port carries, bytes a second.
+    pub rate: Option<u64>,
+}
+
+/// The ends that one child has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Both, on this machine: the one that leads first.
+    Both(Place, Place),
+    /// The one that leads; the other is where the parent is connected to.
+    Lead(Place),
+    Follow(Place),
+}
+
+/// A connection to prove and to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// As results name it: `GPU0 mlx5_0:1`, or `GPU0 mlx5_0:1 -> GPU1 mlx5_1:1`.
+    pub subject: String,
+    pub part: Part,
+    /// What the connection carries, bytes a second; none where that is not known.
+    pub limit: Option<u64>,
+    /// The largest message: each end has room for two.
+    pub room: usize,
+    /// Queue pairs that move the bandwidth.
+    pub queue_pairs: u32,
+    /// One figure and no more: the bandwidth of writes of the largest message.
+    pub brief: bool,
+    /// How much, and how long.
+    pub terms: Terms,
+}
