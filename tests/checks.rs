@@ -231,10 +231,76 @@ fn every_fixture_is_judged_as_it_should_be() {
         .filter_map(|(case, report)| failure(case, report))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    fixes_can_be_pasted(&reports);
     if need(Need::JsonSchema) {
         fit_their_schema(&Value::from(reports));
     }
 }
+
+/// A fix has a command that a shell takes, sentences, or both; never one in the other's place.
+fn fixes_can_be_pasted(reports: &[Value]) {
+    let findings = reports
+        .iter()
+        .filter_map(|report| report["findings"].as_array())
+        .flatten();
+    let mut commands = BTreeSet::new();
+    let mut fixes = 0;
+    for finding in findings.filter(|finding| !finding["fix"].is_null()) {
+        let fix = &finding["fix"];
+        let (command, advice) = (fix["command"].as_str(), fix["advice"].as_str());
+        assert!(command.is_some() || advice.is_some(), "{finding:#}");
+        assert!(
+            advice.is_none_or(|advice| advice.ends_with('.')),
+            "{finding:#}"
+        );
+        commands.extend(command.map(str::to_owned));
+        fixes += 1;
+    }
+    assert!(
+        fixes > 100 && commands.len() > 20,
+        "{fixes} fixes, {commands:#?}"
+    );
+    for command in commands {
+        let shell = Command::new("sh")
+            .args(["-n", "-c", &command])
+            .status()
+            .expect("sh");
+        assert!(shell.success(), "{command}");
+        for part in command.split("&&") {
+            let program = part.split_whitespace().next().unwrap_or_default();
+            assert!(PROGRAMS.contains(&program), "{command}");
+        }
+        assert!(
+            !command.contains(" or ") && !command.contains("; "),
+            "{command}"
+        );
+    }
+}
+
+/// What the commands of fixes run.
+const PROGRAMS: &[&str] = &[
+    "chmod",
+    "dracut",
+    "echo",
+    "export",
+    "ip",
+    "kernel-install",
+    "mkdir",
+    "mkinitcpio",
+    "mknod",
+    "mlxconfig",
+    "mlxfwmanager",
+    "mlxfwreset",
+    "modprobe",
+    "nvidia-smi",
+    "rm",
+    "setpci",
+    "sysctl",
+    "systemctl",
+    "udevadm",
+    "unset",
+    "update-initramfs",
+];
 
 /// Python's jsonschema finds nothing wrong with these documents.
 fn fit_their_schema(reports: &Value) {

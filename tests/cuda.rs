@@ -221,7 +221,7 @@ fn a_refusal_keeps_its_code_and_leads_to_a_verdict() {
             "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
             "gpu.driver",
             "fail",
-            "reboot",
+            "Reboot",
         ),
         (
             804,

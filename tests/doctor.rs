@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use support::{Gdr, Machine, Run, corpus, gdr, names};
+use support::{Gdr, Machine, Run, corpus, gdr, names, scratch};
 
 fn doctor(name: &str, args: &[&str]) -> (Run, Value) {
     let dir = Machine::load(name).laid_out();
@@ -267,11 +267,13 @@ fn a_narrow_terminal_is_filled_and_not_overrun() {
             .args(["doctor"])
             .env("COLUMNS", columns);
         let text = gdr.run().stdout;
-        // Commands are copied whole, and the sums are one line.
-        let body = text
-            .lines()
-            .filter(|line| !line.is_empty() && !line.ends_with(" skip"));
-        let lines = body.filter(|line| !line.contains("fix: "));
+        // Commands are copied whole.
+        let body = text.lines().filter(|line| !line.is_empty());
+        let lines = body.filter(|line| {
+            !["fix: ", "by hand: ", "Next step"]
+                .iter()
+                .any(|word| line.contains(word))
+        });
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
     for columns in [60, 80, 100] {
@@ -300,6 +302,91 @@ fn the_platform_can_be_asserted_and_the_report_says_so() {
         assert!(finding.to_string().contains("--platform"), "{finding}");
         let message = finding["message"].as_str().expect("a message");
         assert!(message.to_lowercase().contains(word), "{message}");
+    }
+}
+
+#[test]
+fn what_is_alike_on_many_devices_is_one_block() {
+    let dir = scratch();
+    let machine = Machine::load_changed("hgx-h100-8gpu-8nic", |json| {
+        let roots = json["roots"].as_object_mut().expect("roots");
+        for root in roots.values_mut() {
+            root["iommu"] = "DMA-FQ".into();
+        }
+    });
+    machine.lay_out(dir.path());
+    let run = |format: &str| {
+        let gdr = Gdr::new()
+            .sysroot(dir.path())
+            .args(["doctor", "--platform", "bare-metal"]);
+        gdr.args(["--format", format]).run().stdout
+    };
+    let report: Value = serde_json::from_str(&run("json")).expect("JSON");
+    let found = findings(&report, "pcie.iommu");
+    assert_eq!(
+        found
+            .iter()
+            .filter(|finding| finding["outcome"] == "warn")
+            .count(),
+        16
+    );
+    assert!(found[0]["fix"]["command"].is_null());
+    let text = run("table");
+    assert_eq!(text.matches("pcie.iommu  ").count(), 1, "{text}");
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for device in 0..8 {
+        assert!(
+            joined.contains(&format!("GPU{device} ("))
+                && joined.contains(&format!("NIC{device} (")),
+            "{text}"
+        );
+    }
+    assert!(
+        text.lines()
+            .nth(1)
+            .is_some_and(|line| line == "UNDETERMINED for rdma: 1 warning"),
+        "{text}"
+    );
+    let last = text.lines().last().expect("a line");
+    assert!(
+        last.starts_with("Next step: gdr --sysroot ")
+            && last.contains(" fix ")
+            && last.contains("iommu"),
+        "{last}"
+    );
+}
+
+#[test]
+fn every_document_begins_with_schema_version_and_time() {
+    let dir = Machine::load("sound").laid_out();
+    let commands: &[(&str, &[&str])] = &[
+        ("gdr.doctor/1", &["doctor"]),
+        ("gdr.topo/1", &["topo"]),
+        ("gdr.path/1", &["topo", "--path", "GPU0", "NIC0"]),
+        ("gdr.explain/1", &["explain", "pcie.acs"]),
+        ("gdr.plan/1", &["fix", "mrrs", "--dry-run"]),
+        ("gdr.probe/1", &["probe", "copy", "--sim", "--size", "4KiB"]),
+    ];
+    for (schema, args) in commands {
+        let gdr = match args[0] {
+            "probe" => Gdr::new(),
+            _ => Gdr::new().sysroot(dir.path()),
+        };
+        let run = gdr
+            .args(*args)
+            .args(["--format", "json"])
+            .env("SOURCE_DATE_EPOCH", "0")
+            .run();
+        let version = env!("CARGO_PKG_VERSION");
+        let begin = format!(
+            "{{\n  \"schema\": \"{schema}\",\n  \"gdr\": \"{version}\",\n  \"taken\": \"1970-01-01T00:00:00Z\",\n"
+        );
+        assert!(
+            run.stdout.starts_with(&begin),
+            "{args:?}: {}{}",
+            run.stdout,
+            run.stderr
+        );
     }
 }
 

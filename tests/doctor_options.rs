@@ -91,19 +91,92 @@ fn quiet_shows_what_is_wrong_alone() {
         run.stdout
     );
     // The worst stands first, and nothing that is well before it.
-    let all = doctor(dir.path(), &["--platform", "bare-metal"]).stdout;
+    let all = doctor(dir.path(), &["--platform", "bare-metal", "--verbose"]).stdout;
     let at = |word: &str| {
         all.find(word)
             .unwrap_or_else(|| panic!("no {word:?} in {all}"))
     };
     assert!(at("\nFAIL ") < at("\npass "), "{all}");
     assert!(at("GPUDirect RDMA: ") < at("\nFAIL "));
+    // Else what passes is a number, and the last line is the next step.
+    let lines = doctor(dir.path(), &["--platform", "bare-metal"]).stdout;
+    let lines: Vec<&str> = lines.lines().collect();
+    assert!(
+        lines[1].starts_with("NOT READY for rdma: ")
+            || lines[1].starts_with("UNDETERMINED for rdma: ")
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains(" passed, ") && line.ends_with("(-v lists them)"))
+    );
+    let root = dir.path().display();
+    assert_eq!(
+        lines[lines.len() - 1],
+        format!("Next step: gdr --sysroot {root} fix acs")
+    );
+    assert!(
+        !lines.iter().any(|line| line.starts_with("pass ")),
+        "{lines:#?}"
+    );
+}
+
+/// A library's answer that is no JSON is noted where it is read.
+#[test]
+fn a_selection_reads_the_libraries_of_its_checks_alone() {
+    let dir = Machine::load("sound").laid_out();
+    for library in ["nvml", "cuda", "verbs"] {
+        let file = dir.path().join(format!("gdr/{library}.json"));
+        assert!(file.exists(), "{file:?}");
+        fs::write(file, "no JSON").expect("the file");
+    }
+    let read = |args: &[&str]| {
+        let report = report(dir.path(), args);
+        let notes = report["notes"].as_array().expect("notes").clone();
+        let sources = notes
+            .iter()
+            .filter_map(|note| note["source"].as_str().map(str::to_owned));
+        let mut sources: Vec<String> = sources
+            .filter(|source| ["NVML", "CUDA", "verbs"].contains(&source.as_str()))
+            .collect();
+        sources.sort();
+        sources.join(" ")
+    };
+    assert_eq!(read(&[]), "CUDA NVML verbs");
+    assert_eq!(read(&["--skip", "rdma"]), "CUDA NVML");
+    // A link's speed counts where the GPU is awake, as NVML says.
+    assert_eq!(read(&["--only", "pcie"]), "NVML");
+    assert_eq!(read(&["--only", "rdma.core"]), "verbs");
+    assert_eq!(read(&["--only", "gpu.writes-ordering"]), "CUDA");
+    assert_eq!(
+        read(&["--only", "pcie.shared,pcie.errors,limits,platform,sw"]),
+        ""
+    );
+}
+
+#[test]
+fn a_check_alone_finds_what_it_finds_among_all() {
+    for name in ["sound", "broken", "h200-x8", "hgx-acs-redirect"] {
+        let dir = Machine::load(name).laid_out();
+        let all = report(dir.path(), &["--profile", "all"]);
+        for id in ids(&all) {
+            let of_it = |report: &Value| -> Vec<Value> {
+                let findings = report["findings"].as_array().expect("findings").iter();
+                findings
+                    .filter(|finding| finding["id"] == id)
+                    .cloned()
+                    .collect()
+            };
+            let alone = report(dir.path(), &["--profile", "all", "--only", id]);
+            assert_eq!(of_it(&alone), of_it(&all), "{name}: {id}");
+        }
+    }
 }
 
 #[test]
 fn verbose_shows_what_every_finding_rests_on() {
     let dir = Machine::load("sound").laid_out();
-    let seen = |args: &[&str]| doctor(dir.path(), args).stdout.matches("seen:").count();
+    let seen = |args: &[&str]| doctor(dir.path(), args).stdout.matches("evidence:").count();
     assert!(seen(&["--verbose"]) > seen(&[]) + 5);
 }
 

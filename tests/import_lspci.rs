@@ -381,7 +381,7 @@ fn a_table_says_what_would_tell_more() {
     }
     let doctor = Gdr::new()
         .args(["--from".as_ref(), file.path().as_os_str()])
-        .args(["doctor"])
+        .args(["doctor", "-v"])
         .run();
     assert!(
         doctor.stdout.contains("a snapshot of it (gdr snapshot)"),

@@ -44,6 +44,9 @@ fn ours(root: &Path) -> Modprobe {
     let world = World::directory(root).expect("a root");
     let want = CollectOptions {
         system: true,
+        modules: true,
+        software: true,
+        settings: true,
         ..CollectOptions::default()
     };
     collect::facts(&world, want).modprobe

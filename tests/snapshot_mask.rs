@@ -215,6 +215,9 @@ fn an_image_below_a_machines_id_is_found_in_the_masked_record() {
     }
     let want = gdr::collect::CollectOptions {
         system: true,
+        modules: true,
+        software: true,
+        settings: true,
         ..gdr::collect::CollectOptions::default()
     };
     let (world, record) = gdr::world::World::directory(dir.path())

@@ -37,6 +37,9 @@ fuzz_target!(|bytes: &[u8]| {
     let world = World::snapshot(snapshot);
     let want = CollectOptions {
         system: true,
+        modules: true,
+        software: true,
+        settings: true,
         ..CollectOptions::default()
     };
     let facts = collect::facts(&world, want);

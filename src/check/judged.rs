@@ -83,6 +83,7 @@ impl Judged {
                     evidence: judgement.evidence,
                     needs: judgement.needs,
                     fix: judgement.fix,
+                    missing: judgement.missing,
                 }
             })
             .collect()

@@ -1,6 +1,6 @@
 //! What a check says of one subject, before a profile weighs it.
 
-use crate::model::{Evidence, Fix, Severity, Why};
+use crate::model::{Area, Evidence, Manual, Remedy, Severity, Why};
 use crate::output::printable;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,7 +16,9 @@ pub struct Judgement {
     pub evidence: Vec<Evidence>,
     /// What would turn an unknown into a verdict.
     pub needs: Option<String>,
-    pub fix: Option<Fix>,
+    pub fix: Option<Remedy>,
+    /// The area that the source lacks, where it is unknown for that.
+    pub missing: Option<Area>,
 }
 
 /// How a rule fared.
@@ -59,6 +61,7 @@ impl Judgement {
             evidence: Vec::new(),
             needs: None,
             fix: None,
+            missing: None,
         }
     }
 
@@ -95,9 +98,11 @@ impl Judgement {
             Why::TimedOut => "a source that answers",
         };
         let message = format!("cannot tell: {source}: {}", why.phrase());
-        Self::new(Rule::Unknown, subject, message)
+        let mut judgement = Self::new(Rule::Unknown, subject, message)
             .evidence(source, why.phrase())
-            .needs(needs)
+            .needs(needs);
+        judgement.missing = (why == Why::NotCovered).then(|| Area::of(source));
+        judgement
     }
 
     /// It could not be determined, for a reason that is no source's.
@@ -129,22 +134,42 @@ impl Judgement {
         self
     }
 
-    /// Names the fix: its id for `gdr fix`, and a command, which is one line. A name in it is a
-    /// [`shell_word`](crate::output::shell_word).
+    /// Names the `gdr fix` that repairs it.
     #[must_use]
-    pub fn fix(mut self, id: &str, command: impl Into<String>) -> Self {
-        self.fix = Some(Fix {
+    pub fn fix(mut self, id: &str) -> Self {
+        let manual = std::mem::take(self.manual());
+        self.fix = Some(Remedy::Repair {
             id: id.to_owned(),
-            // A person copies it: a name with a line feed would be a second command.
-            command: printable(&command.into()),
+            manual,
         });
         self
     }
 
-    /// Names what mends it where gdr changes nothing itself.
+    /// Names a shell command that repairs it, in one line. A name in it is a [`shell_word`](crate::output::shell_word).
     #[must_use]
-    pub fn advice(self, command: impl Into<String>) -> Self {
-        self.fix("advice", command)
+    pub fn command(mut self, command: impl Into<String>) -> Self {
+        // A person pastes it: a name with a line feed would be a second command.
+        self.manual().command = Some(printable(&command.into()));
+        self
+    }
+
+    /// Says what repairs it, or what to know about the command, in sentences; added to what was said before.
+    #[must_use]
+    pub fn advice(mut self, advice: impl Into<String>) -> Self {
+        let advice = printable(&advice.into());
+        let said = &mut self.manual().advice;
+        *said = Some(match said.take() {
+            Some(said) => format!("{said} {advice}"),
+            None => advice,
+        });
+        self
+    }
+
+    fn manual(&mut self) -> &mut Manual {
+        let (Remedy::Repair { manual, .. } | Remedy::Advice(manual)) = self
+            .fix
+            .get_or_insert_with(|| Remedy::Advice(Manual::default()));
+        manual
     }
 }
 

@@ -38,7 +38,7 @@ pub mod ground {
 pub use judged::{Judged, Weighed, too_many_devices};
 pub use judgement::{Judgement, Rule};
 pub use readiness::readiness;
-pub use registry::{Check, FAMILIES, Family, all, families, find, is_family};
+pub use registry::{Check, FAMILIES, Family, Source, all, families, find, is_family};
 pub use selection::{NoSuchCheck, Selection};
 
 use crate::model::{Fact, Facts, Finding, Outcome, Severity};
@@ -89,7 +89,7 @@ pub fn exit_code(findings: &[Finding], expectations: &Expectations, failing: &[O
     let failed = findings.iter().any(|f| failing.contains(&f.outcome));
     let undetermined = findings
         .iter()
-        .any(|f| is_undetermined(f.outcome, f.severity, &f.id, expectations));
+        .any(|finding| leaves_open(finding, expectations));
     match (failed, undetermined) {
         (true, _) => 1,
         (false, true) => 3,
@@ -98,6 +98,10 @@ pub fn exit_code(findings: &[Finding], expectations: &Expectations, failing: &[O
 }
 
 /// Whether a finding leaves open what a profile wants to know.
+pub fn leaves_open(finding: &Finding, expectations: &Expectations) -> bool {
+    is_undetermined(finding.outcome, finding.severity, &finding.id, expectations)
+}
+
 fn is_undetermined(
     outcome: Outcome,
     severity: Severity,

@@ -10,6 +10,9 @@ use crate::topo::MAX_PATHS;
 /// The most obstacles that are listed of one profile: each names a place and what stands in its way there.
 const MAX_OBSTACLES: usize = 4_096;
 
+/// The most places that a sentence names.
+const MOST_PLACES: usize = 8;
+
 /// A GPU, or a GPU with its partner, and every function on the way.
 struct Unit {
     name: String,
@@ -33,8 +36,8 @@ enum Stand {
 struct Blocked {
     /// The first of them.
     first: Vec<Obstacle>,
-    /// The checks of all of them.
-    checks: BTreeSet<&'static str>,
+    /// The checks of all of them, in the order in which they came.
+    checks: Vec<&'static str>,
     /// The places of all of them, in the order in which they came.
     places: Vec<String>,
     seen: BTreeSet<String>,
@@ -97,22 +100,18 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness
         standing.map(|(unit, _)| unit.name.clone()).collect()
     };
     let (ready, unknown) = (those(Stand::Ready), those(Stand::Open));
-    let state = match (blocked.is_empty(), open.is_empty()) {
-        (false, _) if everywhere => ReadyState::NotReady,
-        (true, true) if units.is_empty() => ReadyState::NotReady,
-        (true, true) => ReadyState::Ready,
-        _ if !ready.is_empty() => ReadyState::Partly,
-        (false, _) if unknown.is_empty() => ReadyState::NotReady,
-        _ => ReadyState::Undetermined,
+    let places = Places {
+        ready: &ready,
+        unknown: &unknown,
+    };
+    let state = match everywhere {
+        true => ReadyState::NotReady,
+        false => state(&blocked, &open, units.is_empty(), &places),
     };
     let warnings = findings
         .iter()
         .filter(|finding| finding.outcome == Outcome::Warn)
         .count();
-    let places = Places {
-        ready: &ready,
-        unknown: &unknown,
-    };
     let text = sentence(
         (profile.title(), profile.units),
         state,
@@ -128,6 +127,22 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness
         ready,
         blocked: blocked.first,
         text,
+    }
+}
+
+/// How a profile stands whose obstacles are not everywhere.
+fn state(
+    blocked: &Blocked,
+    open: &[&Weighed<'_>],
+    is_nothing: bool,
+    places: &Places<'_>,
+) -> ReadyState {
+    match (blocked.is_empty(), open.is_empty()) {
+        (true, true) if is_nothing => ReadyState::NotReady,
+        (true, true) => ReadyState::Ready,
+        _ if !places.ready.is_empty() => ReadyState::Partly,
+        (false, _) if places.unknown.is_empty() => ReadyState::NotReady,
+        _ => ReadyState::Undetermined,
     }
 }
 
@@ -147,7 +162,9 @@ fn too_many(ctx: &Ctx<'_>, profile: &Profile) -> Readiness {
 
 impl Blocked {
     fn add(&mut self, place: &str, finding: &Weighed<'_>) {
-        self.checks.insert(finding.id);
+        if !self.checks.contains(&finding.id) {
+            self.checks.push(finding.id);
+        }
         if self.seen.insert(place.to_owned()) {
             self.places.push(place.to_owned());
         }
@@ -162,24 +179,6 @@ impl Blocked {
 
     fn is_empty(&self) -> bool {
         self.first.is_empty()
-    }
-
-    /// The first reason, and how many more checks stand in the way.
-    fn reasons(&self) -> String {
-        let Some(first) = self.first.first() else {
-            return String::new();
-        };
-        let others: Vec<&str> = self
-            .checks
-            .iter()
-            .copied()
-            .filter(|check| *check != first.check)
-            .collect();
-        let more = match others.is_empty() {
-            true => String::new(),
-            false => format!("; also {}", others.join(", ")),
-        };
-        format!("{} ({}{more})", first.message, first.check)
     }
 }
 
@@ -334,11 +333,17 @@ fn sentence(
 ) -> String {
     let on = |places: &[String]| match places {
         [] => String::new(),
+        places if places.len() > MOST_PLACES => format!(
+            " on {} and {} more",
+            places[..MOST_PLACES].join(", "),
+            places.len() - MOST_PLACES
+        ),
         places => format!(" on {}", places.join(", ")),
     };
     let ready = format!("{title}: ready{}", on(places.ready));
-    let not = || format!("not{}: {}", on(&blocked.places), blocked.reasons());
-    let cannot_tell = || format!("cannot tell{}: {}", on(places.unknown), unknown(open));
+    let reasons = blocked.checks.join(", ");
+    let not = || format!("not{}: {reasons}.", on(&blocked.places));
+    let cannot_determine = || format!("cannot determine{}: {}", on(places.unknown), unknown(open));
     match (state, blocked.is_empty(), open.is_empty()) {
         (ReadyState::Ready, ..) => {
             let but = match warnings {
@@ -349,12 +354,16 @@ fn sentence(
             format!("{ready}{but}.")
         }
         (ReadyState::NotReady, true, _) => format!("{title}: not ready: {}", nothing(kind)),
-        (ReadyState::NotReady, false, _) => format!("{title}: not ready: {}", blocked.reasons()),
+        (ReadyState::NotReady, false, _) => format!("{title}: not ready: {reasons}."),
         (ReadyState::Partly, _, true) => format!("{ready}, {}", not()),
-        (ReadyState::Partly, true, _) => format!("{ready}; {}.", cannot_tell()),
-        (ReadyState::Partly, false, false) => format!("{ready}; {}; {}", cannot_tell(), not()),
-        (ReadyState::Undetermined, true, _) => format!("{title}: cannot tell: {}.", unknown(open)),
-        (ReadyState::Undetermined, false, _) => format!("{title}: {}; {}", cannot_tell(), not()),
+        (ReadyState::Partly, true, _) => format!("{ready}; {}.", cannot_determine()),
+        (ReadyState::Partly, false, false) => format!("{ready}; {}; {}", cannot_determine(), not()),
+        (ReadyState::Undetermined, true, _) => {
+            format!("{title}: cannot determine: {}.", unknown(open))
+        }
+        (ReadyState::Undetermined, false, _) => {
+            format!("{title}: {}; {}", cannot_determine(), not())
+        }
     }
 }
 
@@ -370,7 +379,7 @@ fn unknown(open: &[&Weighed<'_>]) -> String {
         1 => format!(" (needs {})", needs.into_iter().collect::<String>()),
         _ => String::new(),
     };
-    format!("{} unknown{needs}", ids.join(", "))
+    format!("{}{needs}", ids.join(", "))
 }
 
 /// Why there is nothing that could be ready.

@@ -18,8 +18,34 @@ pub struct Check {
     pub remedy: &'static str,
     /// What it rests on: addresses, and documents by title.
     pub references: &'static [&'static str],
+    /// What it reads beyond devices and the small files of kernel and process, which every check may use.
+    pub reads: &'static [Source],
     /// The judgement, one for each subject.
     pub judge: fn(&Ctx<'_>) -> Vec<Judgement>,
+}
+
+/// A source that costs time, and is read only for the checks that use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// NVML: the driver and each GPU.
+    Nvml,
+    /// NVML: NVLinks between GPUs, where there are two.
+    NvLinks,
+    /// NVML: the peer-to-peer status of each pair.
+    NvmlPeers,
+    /// CUDA, without a context.
+    Cuda,
+    Verbs,
+    /// With `--live`, a trial of mapping GPU memory.
+    Mapping,
+    /// With `--live`, a trial of registering GPU memory.
+    Registration,
+    /// modprobe.d, the initramfs and the files of kernel modules.
+    Modules,
+    /// Settings in the NICs' firmware, by a tool.
+    Settings,
+    /// Libraries and programs in user space.
+    Software,
 }
 
 /// Checks of one kind.

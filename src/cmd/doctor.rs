@@ -6,11 +6,12 @@ use anyhow::bail;
 
 use super::machine::Machine;
 use super::profiles::expectations;
-use crate::check::{self, Ctx, Judged, Selection};
+use crate::check::{self, Ctx, Judged, Selection, Source};
 use crate::cli::{Doctor, DoctorFormat, FailOn, Global, Platform, style};
 use crate::collect::CollectOptions;
-use crate::model::{Outcome, Summary};
-use crate::output;
+use crate::model::{Finding, Outcome, Remedy, Summary};
+use crate::output::{self, Document, shell_word};
+use crate::profile;
 use crate::render::doctor::{self, Report, Shown};
 use crate::topo;
 use crate::world::{NvmlQuery, VerbsQuery};
@@ -37,7 +38,7 @@ pub fn run(
     }
     let selection = Selection::of(&options.only, &options.skip)?;
     let expectations = expectations(&options.profile)?;
-    let mut facts = machine.facts(want(options.live));
+    let mut facts = machine.facts(want(options.live, |id| selection.has(id)));
     facts.platform.asserted = options.platform.map(Platform::kind);
     super::notes(global, machine.is_imported(), &facts, err);
     let topology = topo::topology(&facts);
@@ -53,7 +54,6 @@ pub fn run(
         .collect();
     let findings = judged.into_findings(&expectations);
     let report = Report {
-        schema: "gdr.doctor/1",
         host: &facts.host,
         profiles: &expectations.names,
         readiness,
@@ -64,21 +64,55 @@ pub fn run(
     let families = check::families();
     let shown = Shown {
         quiet: options.quiet,
-        evidence: global.verbose,
+        verbose: global.verbose,
         families: &families,
         why: &|id| check::find(id).map_or("", |check| check.why),
+        matters: &|finding| check::leaves_open(finding, &expectations),
+        fix: fix_command(&facts.host.source, machine, &options.profile),
+        fix_where: if machine.is_imported() {
+            ", on that machine"
+        } else {
+            ""
+        },
+        missing: match facts.host.source.as_str() {
+            "live" => "not available",
+            _ if machine.is_imported() => "not in this dump",
+            _ => "not in this snapshot",
+        },
     };
     super::print_with(out, |out| match options.format {
         DoctorFormat::Table => doctor::table(&report, &shown, style(global.color), out),
-        DoctorFormat::Json => output::write_pretty(out, &report),
+        DoctorFormat::Json => output::write_pretty(out, &Document::new("gdr.doctor/1", &report)),
         DoctorFormat::Markdown => doctor::markdown(&report, &shown, out),
         DoctorFormat::Prometheus => doctor::prometheus(&report, out),
     })?;
+    if global.from.is_some() && findings.iter().any(has_fix) {
+        let text = "fixes are for the recorded machine: run gdr fix there, or with --dry-run here";
+        super::remark(err, text);
+    }
     Ok(check::exit_code(
         &findings,
         &expectations,
         failing(options.fail_on),
     ))
+}
+
+/// Whether gdr repairs what it found to be wrong.
+fn has_fix(finding: &Finding) -> bool {
+    let wrong = matches!(finding.outcome, Outcome::Fail | Outcome::Warn);
+    wrong && finding.fix.as_ref().and_then(Remedy::id).is_some()
+}
+
+/// The command that repairs what was examined, without the ids of the fixes. A replay names that of its machine.
+fn fix_command(source: &str, machine: &Machine, profiles: &[String]) -> String {
+    let mut command = match source == "live" || machine.is_imported() {
+        true => "sudo gdr fix".to_owned(),
+        false => format!("gdr --sysroot {} fix", shell_word(source)),
+    };
+    for profile in profiles.iter().filter(|_| profiles != [profile::DEFAULT]) {
+        command.push_str(&format!(" --profile {}", shell_word(profile)));
+    }
+    command
 }
 
 /// The outcomes that count as failed.
@@ -90,16 +124,33 @@ fn failing(on: FailOn) -> &'static [Outcome] {
     }
 }
 
-/// What the checks read; `live`: also what only a trial of the hardware tells.
-pub fn want(live: bool) -> CollectOptions {
+/// What the wanted checks read; `live`: also what only a trial of the hardware tells.
+pub fn want(live: bool, wanted: impl Fn(&str) -> bool) -> CollectOptions {
+    let read: Vec<Source> = check::all()
+        .filter(|check| wanted(check.id))
+        .flat_map(|check| check.reads)
+        .copied()
+        .collect();
+    let has = |source| read.contains(&source);
+    let nvml = has(Source::Nvml) || has(Source::NvmlPeers);
     CollectOptions {
         nvme: false,
-        nvml: NvmlQuery::EVERYTHING,
+        nvml: NvmlQuery {
+            links: has(Source::NvLinks),
+            p2p: has(Source::NvmlPeers),
+            p2p_only: None,
+            details: has(Source::Nvml),
+            // Links are between two GPUs.
+            from_gpus: if nvml { 0 } else { 2 },
+        },
         system: true,
-        cuda: true,
-        verbs: Some(VerbsQuery { trials: live }),
-        mapping: live,
-        registration: live,
+        modules: has(Source::Modules),
+        software: has(Source::Software),
+        settings: has(Source::Settings),
+        cuda: has(Source::Cuda),
+        verbs: has(Source::Verbs).then_some(VerbsQuery { trials: live }),
+        mapping: live && has(Source::Mapping),
+        registration: live && has(Source::Registration),
         initramfs: false,
     }
 }

@@ -14,7 +14,7 @@ use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::explain::{self, MOST_BYTES, Matcher, Reading};
 use crate::input;
 use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, ReadText, SymptomMatch};
-use crate::output;
+use crate::output::{self, Document};
 use crate::profile::Expectations;
 use crate::render;
 use crate::topo;
@@ -44,7 +44,6 @@ pub fn run(
     // A profile that is none is told before a long text is read.
     let expectations = expectations(&options.profile)?;
     let mut report = ExplainReport {
-        schema: EXPLAIN_SCHEMA.to_owned(),
         asked: name(&asked),
         matches: Vec::new(),
         checks: Vec::new(),
@@ -87,7 +86,7 @@ pub fn run(
     };
     let text = match options.format {
         ExplainFormat::Table => render::explain::table(&report, style(global.color)),
-        ExplainFormat::Json => output::pretty(&report)?,
+        ExplainFormat::Json => output::pretty(&Document::new(EXPLAIN_SCHEMA, &report))?,
     };
     super::print(out, &text)?;
     Ok(code)
@@ -187,12 +186,13 @@ fn look(
     err: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let machine = Machine::of(global, err)?;
-    let facts = machine.facts(doctor::want(false));
-    super::notes(global, machine.is_imported(), &facts, err);
     let ids = followed(&report.matches);
+    let wanted = |id: &str| ids.iter().any(|wanted| wanted == id);
+    let facts = machine.facts(doctor::want(false, wanted));
+    super::notes(global, machine.is_imported(), &facts, err);
     let mut findings = check::run_those(
         &Ctx::new(&facts, &topo::topology(&facts), expectations),
-        |id| ids.iter().any(|wanted| wanted == id),
+        wanted,
     );
     // In the order of the matches.
     findings.sort_by_key(|finding| ids.iter().position(|id| *id == finding.id));

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
@@ -15,8 +15,8 @@ use crate::cli::{
 };
 use crate::collect::CollectOptions;
 use crate::fix::{self, Fix, FixRequest, Moment, Options, Persist, PortChoice, UndoOptions};
-use crate::model::{Facts, Finding, Journal, JournalState, Outcome, Plan, Progress};
-use crate::output;
+use crate::model::{Facts, Finding, Journal, JournalState, Outcome, PLAN_SCHEMA, Plan, Progress};
+use crate::output::{self, Document};
 use crate::profile::Expectations;
 use crate::render;
 use crate::topo;
@@ -244,7 +244,7 @@ fn repair(
         return Ok(UNDONE);
     }
     let moment = Moment {
-        taken: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        taken: output::now(),
         boot: super::undo::boot(world),
     };
     let journal = match fix::apply(&executor, &plan, &moment, &mut |line| {
@@ -426,7 +426,10 @@ fn asks_for(finding: &Finding, fix: &str) -> bool {
         finding.outcome,
         Outcome::Fail | Outcome::Warn | Outcome::Info
     );
-    bad && finding.fix.as_ref().is_some_and(|of| of.id == fix)
+    bad && finding
+        .fix
+        .as_ref()
+        .is_some_and(|remedy| remedy.id() == Some(fix))
 }
 
 /// Judges the facts, and hands on what the checks saw.
@@ -445,7 +448,7 @@ fn shown(plan: &Plan, format: PlanFormat, style: render::Style) -> anyhow::Resul
     Ok(match format {
         PlanFormat::Table => render::plan::table(plan, style),
         PlanFormat::Script => render::plan::script(plan),
-        PlanFormat::Json => output::pretty(plan)?,
+        PlanFormat::Json => output::pretty(&Document::new(PLAN_SCHEMA, plan))?,
     })
 }
 
@@ -484,7 +487,7 @@ fn asked(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
 
 /// What the checks want to know; what only a library tells in seconds is asked too, since a verdict may rest on it.
 fn want(request: &Request<'_>) -> CollectOptions {
-    let everything = super::doctor::want(false);
+    let everything = super::doctor::want(false, |_| true);
     match request.ids == ["acs"] {
         // Which ports matter is told by the devices and the NVLinks between them; the rest takes its time.
         true => CollectOptions {

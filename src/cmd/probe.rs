@@ -14,8 +14,8 @@ use crate::cli::{
     ProbeWhat, RdmaMemory, RdmaMemoryPath, RdmaProbe, Rendezvous, style,
 };
 use crate::collect::CollectOptions;
-use crate::model::ProbeReport;
-use crate::output::{self, Progress};
+use crate::model::{PROBE_SCHEMA, ProbeReport};
+use crate::output::{self, Document, Progress};
 use crate::probe::children::Watcher;
 use crate::probe::depth::{Depth, Terms};
 use crate::probe::events::Step;
@@ -186,7 +186,9 @@ impl Session<'_> {
             ProbeFormat::Svg => render::svg(report),
             // Of 256 GPUs it has 50 MB.
             ProbeFormat::Json => {
-                return super::print_with(out, |out| output::write_pretty(out, report));
+                return super::print_with(out, |out| {
+                    output::write_pretty(out, &Document::new(PROBE_SCHEMA, report))
+                });
             }
         };
         super::print(out, &text)

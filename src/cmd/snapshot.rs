@@ -5,7 +5,6 @@ use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 
@@ -13,8 +12,8 @@ use super::machine::Machine;
 use super::{document, names};
 use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, CollectOptions};
-use crate::model::{Facts, MOST_PATHS, Side, Snapshot};
-use crate::output;
+use crate::model::{DIFF_SCHEMA, Facts, MOST_PATHS, Side, Snapshot};
+use crate::output::{self, Document};
 use crate::pci;
 use crate::render;
 use crate::snapshot::{self, Known};
@@ -90,7 +89,9 @@ pub fn diff(
     let report = snapshot::diff(&a, &b).report(side_a, side_b, options.all);
     match options.format {
         DiffFormat::Table => super::print(out, &render::diff::table(&report, style(global.color)))?,
-        DiffFormat::Json => super::print_with(out, |out| output::write_pretty(out, &report))?,
+        DiffFormat::Json => super::print_with(out, |out| {
+            output::write_pretty(out, &Document::new(DIFF_SCHEMA, &report))
+        })?,
     }
     Ok(u8::from(!report.is_empty()))
 }
@@ -120,6 +121,9 @@ fn want(live: bool) -> CollectOptions {
         nvme: true,
         nvml: NvmlQuery::EVERYTHING,
         system: true,
+        modules: true,
+        software: true,
+        settings: true,
         cuda: true,
         verbs: Some(VerbsQuery { trials: live }),
         mapping: live,
@@ -133,7 +137,7 @@ fn take(world: World, live: bool) -> anyhow::Result<(Snapshot, Facts)> {
     let facts = collect::facts(&world, want(live));
     name_devices(&world, &facts);
     super::fix::rehearse(&world, &facts)?;
-    let snapshot = record.finish(now());
+    let snapshot = record.finish(output::now());
     if snapshot.files.len() > MOST_PATHS {
         bail!(
             "this machine's snapshot would have more than {MOST_PATHS} sources, which is all that gdr reads"
@@ -159,11 +163,6 @@ fn name_devices(world: &World, facts: &Facts) {
             break;
         }
     }
-}
-
-/// The time in UTC, as RFC 3339 writes it.
-fn now() -> String {
-    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
 /// Writes a document whole or not at all: beside its place first, then over it. How many bytes it has.

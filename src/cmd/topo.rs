@@ -8,7 +8,7 @@ use super::machine::Machine;
 use crate::cli::{Global, P2p, Topo, TopoFormat, style};
 use crate::collect::CollectOptions;
 use crate::model::{Fact, Facts, Ids, Kind, NvmlOutcome, P2pCapability, Verdict};
-use crate::output;
+use crate::output::{self, Document};
 use crate::render::{View, json, pairs, path, smi, svg, table};
 use crate::topo::{self, MAX_ROWS, Topology};
 use crate::world::NvmlQuery;
@@ -82,12 +82,7 @@ fn want(options: &Topo) -> CollectOptions {
             // Links and peers are between two GPUs: for one alone NVML is not worth its time.
             from_gpus: if options.p2p.is_some() { 0 } else { 2 },
         },
-        system: false,
-        cuda: false,
-        verbs: None,
-        mapping: false,
-        registration: false,
-        initramfs: false,
+        ..CollectOptions::default()
     }
 }
 
@@ -182,7 +177,7 @@ fn between(view: &View<'_>, ends: &[String], format: TopoFormat) -> anyhow::Resu
         .context("there is no way to show")?;
     match format {
         TopoFormat::Table => Ok(path::text(view, &found)),
-        TopoFormat::Json => Ok(output::pretty(&found)?),
+        TopoFormat::Json => Ok(output::pretty(&Document::new("gdr.path/1", &found))?),
         TopoFormat::NvidiaSmi | TopoFormat::Svg => bail!("--path has the formats table and json"),
     }
 }

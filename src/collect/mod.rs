@@ -31,6 +31,12 @@ pub struct CollectOptions {
     pub nvml: NvmlQuery,
     /// The machine around the devices: kernel, process, platform, nodes.
     pub system: bool,
+    /// With `system`: modprobe.d, the initramfs and the files of kernel modules.
+    pub modules: bool,
+    /// With `system`: libraries and programs in user space.
+    pub software: bool,
+    /// With `system`: settings in the NICs' firmware, where they matter.
+    pub settings: bool,
     /// What CUDA says of the GPUs without a context.
     pub cuda: bool,
     /// Which RDMA devices user space serves, and whether each is opened and tried; asked where there are any.
@@ -96,30 +102,11 @@ pub fn facts(world: &World, want: CollectOptions) -> Facts {
         ..Facts::default()
     };
     if want.system {
-        facts.nvidia_nodes = driver::nodes(files);
-        facts.peer_memory = driver::peer_memory(files, &mut notes);
-        facts.fabric = fabric::fabric(files, &mut notes);
-        facts.gdrdrv = driver::gdrdrv(files, &mut notes);
-        facts.kernel = kernel::kernel(files, &pci, &mut notes);
-        facts.boot = boot::boot(files);
-        facts.process = process::process(files, &mut notes);
-        facts.platform = platform::platform(files, &pci, &mut notes);
-        facts.rdma_stack = rdma::stack(files, &mut notes);
-        facts.modprobe = modprobe::modprobe(
-            files,
-            &facts.driver,
-            &facts.kernel,
-            want.initramfs,
-            &mut notes,
-        );
-        facts.module_files = modules::modules(files, &facts.kernel.release, &mut notes);
-        facts.limits = limits::limits(files, &mut notes);
-        facts.environment = environment::environment(files, &mut notes);
-        facts.software = software::software(world, &facts.environment, &mut notes);
-        facts.tools = tools(world);
+        system(world, want, &pci, &mut facts, &mut notes);
     }
     if let Fact::Known(devices) = &mut facts.rdma
         && want.system
+        && want.settings
         && settings_matter(want, &pci)
     {
         let pci = pci.known().map_or(&[][..], Vec::as_slice);
@@ -144,6 +131,37 @@ pub fn facts(world: &World, want: CollectOptions) -> Facts {
     notes.dedup();
     facts.notes = notes;
     facts
+}
+
+/// The machine around the devices, as far as it is wanted.
+fn system(
+    world: &World,
+    want: CollectOptions,
+    pci: &Fact<Vec<PciDevice>>,
+    facts: &mut Facts,
+    notes: &mut Vec<Note>,
+) {
+    let files = world.files.as_ref();
+    facts.nvidia_nodes = driver::nodes(files);
+    facts.peer_memory = driver::peer_memory(files, notes);
+    facts.fabric = fabric::fabric(files, notes);
+    facts.gdrdrv = driver::gdrdrv(files, notes);
+    facts.kernel = kernel::kernel(files, pci, notes);
+    facts.boot = boot::boot(files);
+    facts.process = process::process(files, notes);
+    facts.platform = platform::platform(files, pci, notes);
+    facts.rdma_stack = rdma::stack(files, notes);
+    if want.modules {
+        facts.modprobe =
+            modprobe::modprobe(files, &facts.driver, &facts.kernel, want.initramfs, notes);
+        facts.module_files = modules::modules(files, &facts.kernel.release, notes);
+    }
+    facts.limits = limits::limits(files, notes);
+    facts.environment = environment::environment(files, notes);
+    if want.software {
+        facts.software = software::software(world, &facts.environment, notes);
+    }
+    facts.tools = tools(world);
 }
 
 /// The tools that the fixes of findings name, or run.

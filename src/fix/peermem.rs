@@ -140,8 +140,8 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     {
         None => Ok(NEW),
         Some(found) => {
-            let remedy = found.fix.map(|fix| fix.command).unwrap_or_default();
-            Err(format!("{} What helps: {remedy}.", found.message))
+            let advice = found.fix.and_then(|remedy| remedy.manual().advice.clone());
+            Err(format!("{} {}", found.message, advice.unwrap_or_default()))
         }
     }
 }

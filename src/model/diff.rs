@@ -9,8 +9,6 @@ pub const DIFF_SCHEMA: &str = "gdr.diff/1";
 /// The document `gdr.diff/1`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffReport {
-    /// `gdr.diff/1`.
-    pub schema: String,
     /// The first machine.
     pub a: Side,
     /// The second machine.
@@ -91,7 +89,6 @@ impl Diff {
             .filter(|change| all || change.matters())
             .collect();
         DiffReport {
-            schema: DIFF_SCHEMA.to_owned(),
             a,
             b,
             left_out: total - changes.len(),

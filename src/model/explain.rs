@@ -11,8 +11,6 @@ pub const EXPLAIN_SCHEMA: &str = "gdr.explain/1";
 /// The document.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainReport {
-    /// `gdr.explain/1`.
-    pub schema: String,
     /// What was asked about: `check`, `text`, `file FILE` or `standard input`.
     pub asked: String,
     /// The symptoms in the text, the surest first; none where nothing matched.

@@ -20,8 +20,11 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// What would turn an unknown into a verdict.
     pub needs: Option<String>,
-    /// What mends it.
-    pub fix: Option<Fix>,
+    /// What repairs it.
+    pub fix: Option<Remedy>,
+    /// Where it is unknown because the source lacks a whole area: which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Area>,
 }
 
 /// How a check ended.
@@ -78,13 +81,108 @@ pub struct Evidence {
     pub value: String,
 }
 
-/// What mends a finding.
+/// What repairs a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub struct Fix {
-    /// The id of a `gdr fix`, or `advice` where gdr only names what to do.
-    pub id: String,
-    /// The command to run or the setting to make.
-    pub command: String,
+#[serde(untagged)]
+pub enum Remedy {
+    /// `gdr fix ID` repairs it.
+    Repair {
+        /// The id of the fix.
+        id: String,
+        /// The same by hand.
+        #[serde(flatten)]
+        manual: Manual,
+    },
+    /// gdr only says what to do.
+    Advice(Manual),
+}
+
+/// A repair by hand.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Manual {
+    /// A shell command that can be pasted; it may need root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What to do, or what to know about the command, in sentences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+impl Remedy {
+    /// The id of the fix, where gdr has one.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Repair { id, .. } => Some(id),
+            Self::Advice(_) => None,
+        }
+    }
+
+    /// The repair by hand.
+    pub fn manual(&self) -> &Manual {
+        match self {
+            Self::Repair { manual, .. } | Self::Advice(manual) => manual,
+        }
+    }
+}
+
+/// A part of a machine that a snapshot, a laid-out root or a dump may lack.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Area {
+    /// What NVML answers.
+    Nvml,
+    /// What libcuda answers.
+    Cuda,
+    /// What libibverbs answers.
+    Verbs,
+    /// PCI configuration space beyond the header.
+    ConfigSpace,
+    /// modprobe.d and the module files.
+    Modprobe,
+    /// Nodes below `/dev`.
+    Devices,
+    /// The rest of `/sys`.
+    Sys,
+    /// The rest of `/proc`.
+    Proc,
+    /// Programs, libraries and settings in other directories.
+    Files,
+}
+
+impl Area {
+    /// The area that an evidence source belongs to.
+    pub fn of(source: &str) -> Self {
+        let has = |part: &str| source.contains(part);
+        match () {
+            () if source.starts_with("NVML") || source.starts_with("nvml") => Self::Nvml,
+            () if has("libcuda") || source.starts_with("CUDA") => Self::Cuda,
+            () if has("libibverbs") => Self::Verbs,
+            () if has("/config") || has(" config") => Self::ConfigSpace,
+            () if has("modprobe") || has("/lib/modules") => Self::Modprobe,
+            () if source.starts_with("/proc") => Self::Proc,
+            () if has("/dev/") => Self::Devices,
+            () if has("/sys") => Self::Sys,
+            () if has("/proc") => Self::Proc,
+            () => Self::Files,
+        }
+    }
+
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nvml => "NVML",
+            Self::Cuda => "CUDA",
+            Self::Verbs => "libibverbs",
+            Self::ConfigSpace => "PCI configuration space",
+            Self::Modprobe => "modprobe.d and modules",
+            Self::Devices => "/dev",
+            Self::Sys => "/sys",
+            Self::Proc => "/proc",
+            Self::Files => "programs and settings",
+        }
+    }
 }
 
 /// What the findings come to for one profile.

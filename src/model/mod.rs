@@ -46,7 +46,8 @@ pub use fact::{Fact, Why};
 pub use facts::{Facts, Note};
 pub use failures::Failures;
 pub use finding::{
-    Evidence, Finding, Fix, Obstacle, Outcome, Readiness, ReadyState, Severity, Summary,
+    Area, Evidence, Finding, Manual, Obstacle, Outcome, Readiness, ReadyState, Remedy, Severity,
+    Summary,
 };
 pub use idlist::{IdList, IdListError};
 pub use journal::{

@@ -10,8 +10,6 @@ pub const PLAN_SCHEMA: &str = "gdr.plan/1";
 /// What a `gdr fix` would do, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
-    /// `gdr.plan/1`.
-    pub schema: String,
     /// The machine.
     pub host: Host,
     /// The repairs, in the order in which they are made.
@@ -21,11 +19,7 @@ pub struct Plan {
 impl Plan {
     /// A plan for a machine.
     pub fn new(host: Host, repairs: Vec<Repair>) -> Self {
-        Self {
-            schema: PLAN_SCHEMA.to_owned(),
-            host,
-            repairs,
-        }
+        Self { host, repairs }
     }
 
     /// Every step, with the fix that it belongs to.

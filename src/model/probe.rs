@@ -8,8 +8,6 @@ use super::{Bdf, Host};
 /// The document `gdr.probe/1`, the same for every probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeReport {
-    /// `gdr.probe/1`.
-    pub schema: String,
     /// Which probe: `copy`, `host`, `p2p`, `rdma`.
     pub probe: String,
     /// The machine.

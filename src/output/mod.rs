@@ -5,6 +5,7 @@
 //! line breaks are gdr's own: a value that goes into a line is made [`printable`] by whoever writes the line.
 
 mod character;
+mod document;
 mod filter;
 mod json;
 mod mark;
@@ -12,6 +13,7 @@ mod progress;
 mod shell;
 
 pub use character::{is_hidden, printable};
+pub use document::{Document, now};
 pub use filter::Filter;
 pub use json::{escaped, pretty, write_compact, write_pretty};
 pub use mark::paint;

@@ -6,7 +6,7 @@ use super::scope::{ProbeError, Scope, chosen};
 use super::task::Task;
 use super::verdict::{Promise, Subject};
 use super::watch::Interrupts;
-use crate::model::{GIGABYTES_PER_SECOND, PROBE_SCHEMA, ProbeReport, ProbeResult};
+use crate::model::{GIGABYTES_PER_SECOND, ProbeReport, ProbeResult};
 
 /// A probe with what was asked of it. The figures of its report are drawn by `render`, by the probe's name.
 pub trait Probe {
@@ -71,7 +71,6 @@ pub fn expected<P: Probe>(probe: &P, machine: &Machine) -> Result<ProbeReport, P
 /// A report with nothing in it yet.
 fn blank<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
     ProbeReport {
-        schema: PROBE_SCHEMA.to_owned(),
         probe: P::NAME.to_owned(),
         host: machine.host.clone(),
         simulated: probe.scope().sim,

@@ -263,7 +263,7 @@ pub fn failures(report: &ProbeReport) -> impl Iterator<Item = &ProbeResult> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Host, PROBE_SCHEMA};
+    use crate::model::Host;
 
     fn subject() -> Subject {
         Subject {
@@ -322,7 +322,6 @@ mod tests {
     #[test]
     fn the_exit_code_is_that_of_the_worst() {
         let report = |complete, results| ProbeReport {
-            schema: PROBE_SCHEMA.to_owned(),
             probe: "copy".to_owned(),
             host: Host::default(),
             simulated: false,

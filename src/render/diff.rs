@@ -145,7 +145,6 @@ mod tests {
             taken: taken.map(str::to_owned),
         };
         DiffReport {
-            schema: crate::model::DIFF_SCHEMA.to_owned(),
             a: side("before.json", Some("2026-11-21T10:15:00Z")),
             b: side("live", None),
             changes,

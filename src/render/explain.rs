@@ -182,8 +182,14 @@ fn entry(finding: &Finding, style: Style) -> String {
         text.push_str(&labelled("needs:", &printable(needs), style));
     }
     if let Some(fix) = &finding.fix {
-        // A command is copied whole: it is never broken.
-        text.push_str(&format!("{:12}fix:     {}\n", "", printable(&fix.command)));
+        let id = fix.id().map(|id| format!("gdr fix {id}"));
+        // A command is pasted whole: it is never broken.
+        for command in id.iter().chain(&fix.manual().command) {
+            text.push_str(&format!("{:12}fix:     {}\n", "", printable(command)));
+        }
+        if let Some(advice) = &fix.manual().advice {
+            text.push_str(&labelled("fix:", &printable(advice), style));
+        }
     }
     if text.contains("fix:") || !matches!(finding.outcome, Outcome::Fail | Outcome::Warn) {
         return text;

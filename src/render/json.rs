@@ -22,8 +22,6 @@ pub struct Document<
     Paths = Vec<PathOut>,
     Notes = Vec<Note>,
 > {
-    /// `gdr.topo/1`.
-    pub schema: &'static str,
     pub host: Host,
     /// The rows: GPUs, NICs, NVMe controllers.
     pub devices: Devices,
@@ -129,7 +127,6 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
         .collect();
     let (by_name, name) = (&by_name, &name);
     let document = Document {
-        schema: "gdr.topo/1",
         host: view.facts.host.clone(),
         devices: Items(|| rows.iter().map(|row| device(view, row))),
         matrix: Entries(|| {
@@ -148,7 +145,7 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
         omitted: topology.omission().map(|reason| omitted(view, reason)),
         notes: &view.facts.notes,
     };
-    output::write_pretty(out, &document)
+    output::write_pretty(out, &output::Document::new("gdr.topo/1", &document))
 }
 
 fn device(view: &View<'_>, row: &Row) -> Device {

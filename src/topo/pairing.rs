@@ -252,7 +252,7 @@ fn advice(facts: &Facts, me: &Row, partner: &Row) -> String {
     let address = |row: &Row| row.bdf.map_or_else(String::new, |bdf| format!(" ({bdf})"));
     let from = place(nic).map_or_else(String::new, |place| format!(" from {}", place.root));
     format!(
-        "move {}{}{from}, or put another NIC, to a slot on the host bridge of {}{}: {bus}{node}{below}",
+        "Move {}{}{from}, or put another NIC, to a slot on the host bridge of {}{}: {bus}{node}{below}.",
         nic.label,
         address(nic),
         gpu.name,

@@ -14,11 +14,11 @@ const ASKING: &[&[&str]] = &[
     &["topo", "--p2p", "a", "--format", "nvidia-smi"],
 ];
 
-/// Standard error but for the line that says where a replay comes from.
+/// Standard error but for the lines that say where a replay comes from, and where its fixes belong.
 fn remarks(run: &Run) -> Vec<&str> {
     run.stderr
         .lines()
-        .filter(|line| !line.contains(", recorded "))
+        .filter(|line| !line.contains(", recorded ") && !line.contains("the recorded machine"))
         .collect()
 }
 

@@ -91,11 +91,11 @@ expect "gdr snapshot of a user" 0 $?
 gdr topo --format json >/out/topo.json
 expect "gdr topo" 0 $?
 # Told that this is the host, it judges the ports, which a guest does not.
-gdr doctor --platform bare-metal >/out/doctor-before.txt
+gdr doctor --platform bare-metal -v >/out/doctor-before.txt
 gdr doctor --platform bare-metal --format json >/out/doctor-before.json
 
 # Every command it names for a port, as a user would copy it.
-sed -n 's/^ *fix: *\(setpci .*\)/\1/p' /out/doctor-before.txt >/out/commands.txt
+sed -n 's/^ *by hand: *\(setpci .*\)/\1/p' /out/doctor-before.txt >/out/commands.txt
 sh -e /out/commands.txt
 expect "the named commands run" 0 $?
 lspci -D -vvv >/out/lspci-vvv-after.txt

@@ -28,15 +28,19 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     for (name, schema) in [
         (
             "gdr.topo.1.json",
-            schemars::schema_for!(gdr::render::json::Document),
+            schemars::schema_for!(gdr::output::Document<gdr::render::json::Document>),
         ),
         (
             "gdr.doctor.1.json",
-            schemars::schema_for!(gdr::render::doctor::Report<'_>),
+            schemars::schema_for!(gdr::output::Document<gdr::render::doctor::Report<'_>>),
+        ),
+        (
+            "gdr.path.1.json",
+            schemars::schema_for!(gdr::output::Document<gdr::model::Path>),
         ),
         (
             "gdr.probe.1.json",
-            schemars::schema_for!(gdr::model::ProbeReport),
+            schemars::schema_for!(gdr::output::Document<gdr::model::ProbeReport>),
         ),
         (
             "gdr.snapshot.1.json",
@@ -44,13 +48,16 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         ),
         (
             "gdr.explain.1.json",
-            schemars::schema_for!(gdr::model::ExplainReport),
+            schemars::schema_for!(gdr::output::Document<gdr::model::ExplainReport>),
         ),
         (
             "gdr.diff.1.json",
-            schemars::schema_for!(gdr::model::DiffReport),
+            schemars::schema_for!(gdr::output::Document<gdr::model::DiffReport>),
         ),
-        ("gdr.plan.1.json", schemars::schema_for!(gdr::model::Plan)),
+        (
+            "gdr.plan.1.json",
+            schemars::schema_for!(gdr::output::Document<gdr::model::Plan>),
+        ),
         (
             "gdr.journal.1.json",
             schemars::schema_for!(gdr::model::Journal),

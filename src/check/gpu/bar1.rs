@@ -59,7 +59,8 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
         return evidence(Judgement::broken(subject, message))
             .evidence("nvmlDeviceGetBAR1MemoryInfo", format!("used {}", words::size(used)))
             .advice(
-                "end the processes that keep GPU memory registered or mapped (nvidia-smi -q -d MEMORY shows BAR1)",
+                "End the processes that keep GPU memory registered or mapped: nvidia-smi -q -d MEMORY \
+                 shows how much of BAR1 is used.",
             );
     }
     let coherent = gpu.ids.known().is_some_and(|ids| ids.is_coherent_gpu());
@@ -138,16 +139,19 @@ fn unassigned(subject: String, source: &str) -> Judgement {
         "BAR1 has no address: nothing outside of the GPU reaches its memory.",
     )
     .evidence(source, "no prefetchable window at register 1 or 2")
-    .advice("enable 'Above 4G Decoding' in the firmware, or boot with pci=realloc; dmesg | grep BAR tells the rest")
+    .advice(
+        "Enable 'Above 4G Decoding' in the firmware, or boot with pci=realloc; the kernel log \
+                 says what it could not assign.",
+    )
 }
 
 fn resize(ctx: &Ctx<'_>) -> &'static str {
     match ctx.facts.platform.is_guest() {
         true => {
-            "on the host: enable 'Above 4G Decoding' and 'Resizable BAR', and give the guest a large MMIO window"
+            "On the host, enable 'Above 4G Decoding' and 'Resizable BAR', and give the guest a large MMIO window."
         }
         false => {
-            "enable 'Above 4G Decoding' and 'Resizable BAR' in the firmware, where the board can resize BAR1"
+            "Enable 'Above 4G Decoding' and 'Resizable BAR' in the firmware, where the board can resize BAR1."
         }
     }
 }

@@ -57,16 +57,15 @@ fn none(subject: String, gpu: &CudaGpu) -> Judgement {
             subject,
             "It shares the CPU's memory and has no GPUDirect RDMA, by design: a NIC reaches what cuMemHostAlloc gives.",
         )
-        .advice("allocate with cuMemHostAlloc and register that memory as host memory (ibv_reg_mr)"),
+        .advice("Allocate with cuMemHostAlloc and register that memory as host memory (ibv_reg_mr)."),
         _ => Judgement::broken(
             subject,
             "CUDA offers no GPUDirect RDMA on it, neither by nv-p2p nor by dma-buf: its memory cannot be registered with \
              a NIC, nor mapped by gdrcopy.",
         )
-        .advice(
-            "use a data-centre or professional GPU (once Tesla and Quadro): others stage through host memory; a virtual \
-             GPU and confidential computing take it away too, see gpu.vgpu and gpu.confidential",
-        ),
+        .advice("Use a data-centre or professional GPU (once Tesla and Quadro): others stage through host \
+                 memory. A virtual GPU and confidential computing take it away too: see gpu.vgpu and \
+                 gpu.confidential."),
     }
 }
 
@@ -92,12 +91,15 @@ fn by_product(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
             subject,
             format!("It is no data-centre or professional GPU, and has no GPUDirect RDMA; {OLD}."),
         )
-        .advice("use a data-centre or professional GPU (once Tesla and Quadro): others stage through host memory"),
+        .advice(
+            "Use a data-centre or professional GPU (once Tesla and Quadro): others stage through host \
+                 memory.",
+        ),
         (_, true, Fact::Known(_)) if !old_enough => Judgement::broken(
             subject,
             format!("It is older than Kepler, and has no GPUDirect RDMA; {OLD}."),
         )
-        .advice("use a GPU of the Kepler generation or later"),
+        .advice("Use a GPU of the Kepler generation or later."),
         (_, true, Fact::Known(_)) => Judgement::pass(
             subject,
             format!("A data-centre or professional GPU of Kepler or later, which has GPUDirect RDMA; {OLD}."),

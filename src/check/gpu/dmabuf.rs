@@ -26,12 +26,17 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
             "CUDA says that it exports dma-buf, and refused to: registration by dma-buf fails.",
         )
         .evidence("cuMemGetHandleForAddressRange", reason)
-        .advice("dmesg | grep NVRM tells what the driver met; confidential computing and MIG are in the way of it"),
+        .advice(
+            "Read the NVRM lines of the kernel log; confidential computing and MIG prevent the \
+                 export.",
+        ),
         (Fact::Known(true), Some(DmaBufTrial::Exported)) => {
             Judgement::pass(subject, "Its memory was exported as dma-buf.")
                 .evidence("cuMemGetHandleForAddressRange", "a descriptor")
         }
-        (Fact::Known(true), _) => Judgement::pass(subject, "Its memory can be exported as dma-buf."),
+        (Fact::Known(true), _) => {
+            Judgement::pass(subject, "Its memory can be exported as dma-buf.")
+        }
         (Fact::Known(false), _) if gpu.integrated == Fact::Known(true) => Judgement::info(
             subject,
             "It shares the CPU's memory and exports no dma-buf, by design: a NIC reaches what cuMemHostAlloc gives.",
@@ -69,20 +74,20 @@ fn without(ctx: &Ctx<'_>, device: &PciDevice, subject: String) -> Judgement {
     let (because, advice) = match (before_turing, proprietary(ctx), old) {
         (true, _, _) => (
             "GPUs before Turing are driven by the proprietary kernel modules, which export none",
-            "modprobe nvidia-peermem (nv_peer_mem before driver 470)",
+            "Before driver 470 the module is nv_peer_mem.",
         ),
         (_, true, false) => (
             "the proprietary kernel modules export none",
-            "modprobe nvidia-peermem, or install the open kernel modules of the same version",
+            "Or install the open kernel modules of the same version.",
         ),
         (_, _, true) => (
             "drivers before 515 export none",
-            "modprobe nvidia-peermem (nv_peer_mem before driver 470), or install a driver of 515 or later with open \
-             kernel modules",
+            "Before driver 470 the module is nv_peer_mem. Or install a driver of 515 or later with open \
+             kernel modules.",
         ),
         (_, false, false) => (
             "the driver does not offer it here, as on some virtual GPUs",
-            "modprobe nvidia-peermem; dmesg | grep NVRM may tell why the driver does not offer dma-buf",
+            "The NVRM lines of the kernel log may say why the driver does not offer dma-buf.",
         ),
     };
     let open = peermem_is_open(ctx);
@@ -93,7 +98,9 @@ fn without(ctx: &Ctx<'_>, device: &PciDevice, subject: String) -> Judgement {
         (true, _) => Judgement::info(subject, format!("{message}, and it is open."))
             .evidence("nvidia-peermem", "open: see peermem.loaded"),
         (false, true) => Judgement::info(subject, format!("{message}; there is no RDMA device.")),
-        (false, false) => Judgement::broken(subject, format!("{message}.")).advice(advice),
+        (false, false) => Judgement::broken(subject, format!("{message}."))
+            .command("modprobe nvidia-peermem")
+            .advice(advice),
     }
 }
 
@@ -158,7 +165,7 @@ mod tests {
             let found = only("gpu.dmabuf", &facts);
             assert_eq!(found.outcome, Outcome::Warn);
             assert!(found.message.contains(words), "{}", found.message);
-            let advice = found.fix.map(|fix| fix.command).unwrap_or_default();
+            let advice = found.fix.map(|fix| fix.text()).unwrap_or_default();
             assert!(
                 device != 0x1db4 || !advice.contains("open"),
                 "never open before Turing"

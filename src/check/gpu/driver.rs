@@ -74,8 +74,8 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
                 .evidence(FILES, version)
                 .evidence("NVML", reason)
                 .advice(
-                    "install the NVML of the driver (libnvidia-ml1); in a container, add 'utility' to \
-                     NVIDIA_DRIVER_CAPABILITIES",
+                    "Install the NVML of the driver (libnvidia-ml1); in a container, add 'utility' to \
+                 NVIDIA_DRIVER_CAPABILITIES.",
                 )
             }
             Fact::Known(outcome) => refused(outcome, &version),
@@ -90,8 +90,8 @@ fn lost(driver: &str, gpus: &[String]) -> Judgement {
         "Driver {driver} is loaded and NVML answers, but it does not reach every GPU: {gpus}."
     );
     Judgement::broken("driver", message).advice(
-        "dmesg | grep -i -e NVRM -e Xid tells what befell it; nvidia-smi -r or a power cycle brings a lost GPU back; \
-         ls -l /dev/nvidia* shows whether this user may open it",
+        "Read the NVRM and Xid lines of the kernel log. A reset (nvidia-smi -r) or a power cycle \
+                 brings a lost GPU back; this user may also lack the right to open /dev/nvidia*.",
     )
 }
 
@@ -101,7 +101,11 @@ fn not_loaded(ctx: &Ctx<'_>) -> Judgement {
     }
     Judgement::broken("driver", "The NVIDIA kernel module is not loaded.")
         .evidence(FILES, "not there")
-        .advice("modprobe nvidia; where there is no such module, install the driver for this kernel, then read dmesg")
+        .command("modprobe nvidia")
+        .advice(
+            "Where there is no such module, install the driver for this kernel; where it does not \
+                 load, read the kernel log.",
+        )
 }
 
 fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
@@ -111,8 +115,8 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
             format!("libnvidia-ml.so.1: {reason}"),
             format!("Kernel module {version} is loaded, but its user-space part is missing: there is no NVML."),
             format!(
-                "install the user-space libraries of driver {version}; in a container, start it with the NVIDIA \
-                 container toolkit (--gpus all)"
+                "Install the user-space libraries of driver {version}; in a container, start it with the NVIDIA \
+                 container toolkit (--gpus all)."
             ),
         ),
         NvmlOutcome::Failed {
@@ -121,8 +125,7 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
         } => (
             format!("nvmlInit: {MISMATCH}, {reason}"),
             format!("Kernel module {version} and the NVIDIA libraries are of different versions: CUDA does not start."),
-            "reboot, or stop what uses the GPUs and reload the modules (modprobe -r nvidia_uvm nvidia_drm \
-             nvidia_modeset nvidia; modprobe nvidia)"
+            "Reboot, or stop what uses the GPUs and reload the modules nvidia_uvm, nvidia_drm, nvidia_modeset and nvidia."
                 .to_owned(),
         ),
         NvmlOutcome::Failed {
@@ -131,7 +134,7 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
         } => (
             format!("nvmlInit: {NOT_LOADED}, {reason}"),
             format!("Kernel module {version} is there, but NVML does not reach it."),
-            "nvidia-modprobe -c 0 makes the nodes /dev/nvidia*; in a container, add them with --gpus all".to_owned(),
+            "Make the nodes /dev/nvidia* with nvidia-modprobe -c 0; in a container, add them with --gpus all.".to_owned(),
         ),
         NvmlOutcome::Failed {
             code: Some(NO_PERMISSION),
@@ -139,7 +142,7 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
         } => (
             format!("nvmlInit: {NO_PERMISSION}, {reason}"),
             format!("Kernel module {version} is loaded, but this user may not open /dev/nvidiactl."),
-            "ls -l /dev/nvidia* shows who may; NVreg_DeviceFileMode and NVreg_DeviceFileGID set it".to_owned(),
+            "The owner and mode of /dev/nvidia* say who may; NVreg_DeviceFileMode and NVreg_DeviceFileGID set them.".to_owned(),
         ),
         NvmlOutcome::Failed { code, reason } => (
             match code {
@@ -147,7 +150,7 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
                 None => reason.clone(),
             },
             format!("Kernel module {version} is loaded, but NVML does not work: {reason}."),
-            "dmesg | grep -i -e NVRM -e Xid tells what the driver met".to_owned(),
+            "Read the NVRM and Xid lines of the kernel log.".to_owned(),
         ),
     };
     Judgement::broken("driver", message)
@@ -196,10 +199,10 @@ mod tests {
     #[test]
     fn what_nvml_refuses_fails_with_its_own_advice() {
         for (code, word, advice) in [
-            (18, "different versions", "reboot"),
+            (18, "different versions", "Reboot"),
             (9, "does not reach it", "nvidia-modprobe"),
             (4, "may not open", "NVreg_DeviceFileMode"),
-            (15, "does not work: lost", "dmesg"),
+            (15, "does not work: lost", "kernel log"),
         ] {
             let mut facts = machine();
             let reason = "lost".to_owned();
@@ -210,7 +213,7 @@ mod tests {
             let found = only("gpu.driver", &facts);
             assert_eq!(found.outcome, Outcome::Fail);
             assert!(found.message.contains(word), "{}", found.message);
-            assert!(found.fix.expect("advice").command.contains(advice));
+            assert!(found.fix.expect("advice").text().contains(advice));
         }
     }
 

@@ -60,7 +60,8 @@ fn not_ready(ctx: &Ctx<'_>) -> Judgement {
             "machine",
             "CUDA does not start: the GPUs of this confidential machine are not yet declared ready.",
         )
-        .advice("nvidia-smi conf-compute -srs 1, after attestation"),
+        .command("nvidia-smi conf-compute -srs 1")
+        .advice("Set the GPUs ready after attestation."),
         (true, _) => remedy(
             ctx,
             Judgement::broken("machine", "CUDA does not start: the NVLink fabric is not set up."),
@@ -69,7 +70,10 @@ fn not_ready(ctx: &Ctx<'_>) -> Judgement {
             "machine",
             "CUDA does not start: it says that the system is not ready, as it does before an NVLink fabric is set up.",
         )
-        .advice("systemctl status nvidia-fabricmanager, where there are NVLink switches; else dmesg | grep -i -e NVRM -e Xid"),
+        .advice(
+            "Where there are NVLink switches, check the service nvidia-fabricmanager; else read the \
+                 NVRM and Xid lines of the kernel log.",
+        ),
     };
     let judgement = judgement.evidence("cuInit", "CUDA_ERROR_SYSTEM_NOT_READY (802)");
     let judgement = match states.is_empty() {
@@ -120,7 +124,10 @@ fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
             format!("It has joined the NVLink fabric, whose health is '{health}': links to peers are slower or lost."),
         )
         .weighing(Severity::Warn)
-        .advice("nvidia-smi nvlink -s and nvidia-smi -q (Fabric) show which links; dmesg | grep -i -e NVRM -e Xid")
+        .advice(
+            "nvidia-smi nvlink -s and nvidia-smi -q (Fabric) show which links are down; read the NVRM \
+                 and Xid lines of the kernel log.",
+        )
         .evidence(SOURCE, health.as_str()),
         _ => Judgement::pass(subject, "It has joined the NVLink fabric."),
     }
@@ -188,28 +195,38 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
             .any(|device| device.management == Fact::Known(true))
     });
     if management && ctx.facts.fabric.umad == Fact::Known(false) {
-        return judgement.evidence("/sys/class/infiniband_mad", "not there").advice(
-            "modprobe ib_umad (and name it in /etc/modules-load.d), then systemctl restart nvidia-fabricmanager: it \
-             speaks to the switches through a ConnectX's management function",
-        );
+        return judgement
+            .evidence("/sys/class/infiniband_mad", "not there")
+            .command("modprobe ib_umad && systemctl restart nvidia-fabricmanager")
+            .advice(
+                "The fabric manager reaches the switches through a ConnectX's management function; name \
+                 ib_umad in /etc/modules-load.d to load it at boot.",
+            );
     }
     if ctx.facts.platform.is_guest() && switches(ctx) == 0 {
         return judgement.advice(
-            "on the host: have its fabric manager activate the partition of these GPUs; journalctl -u nvidia-fabricmanager there",
+            "On the host, let the fabric manager activate the partition of these GPUs; its journal \
+                 there says why it has not.",
         );
     }
-    judgement.advice(match unit.map(|unit| (&unit.installed, &unit.running)) {
+    let advice = match unit.map(|unit| (&unit.installed, &unit.running)) {
         Some((Fact::Known(false), _)) => format!(
-            "install nvidia-fabricmanager, version {driver} (with nvlsm on Blackwell and later), then systemctl enable --now \
-             nvidia-fabricmanager"
+            "Install nvidia-fabricmanager, version {driver} (with nvlsm on Blackwell and later), then enable and start it."
         ),
         Some((_, Fact::Known(true))) => {
-            format!("journalctl -u nvidia-fabricmanager tells what it met; its version must be the driver's, {driver}")
+            format!(
+                "Read the journal of nvidia-fabricmanager; its version must be the driver's, {driver}."
+            )
         }
-        _ => format!(
-            "systemctl enable --now nvidia-fabricmanager, version {driver}; journalctl -u nvidia-fabricmanager tells what it met"
-        ),
-    })
+        _ => {
+            return judgement
+                .command("systemctl enable --now nvidia-fabricmanager")
+                .advice(format!(
+                    "Its version must be the driver's, {driver}; its journal says what stops it."
+                ));
+        }
+    };
+    judgement.advice(advice)
 }
 
 fn manager(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
@@ -326,7 +343,7 @@ mod tests {
             found
                 .fix
                 .expect("advice")
-                .command
+                .text()
                 .starts_with("systemctl enable --now")
         );
         facts
@@ -337,8 +354,8 @@ mod tests {
             only("gpu.fabric", &facts)
                 .fix
                 .expect("advice")
-                .command
-                .starts_with("journalctl")
+                .text()
+                .starts_with("Read the journal")
         );
     }
 
@@ -359,7 +376,7 @@ mod tests {
             only("gpu.fabric", &facts)
                 .fix
                 .expect("advice")
-                .command
+                .text()
                 .contains("conf-compute -srs 1")
         );
     }

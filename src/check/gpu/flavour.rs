@@ -54,7 +54,8 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
             "The open kernel modules do not drive GPUs before Turing (Maxwell, Pascal, Volta).",
         )
         .weighing(Severity::Error)
-        .advice("install the proprietary kernel modules; nvidia-peermem is the memory path for RDMA on this GPU"),
+        .advice("Install the proprietary kernel modules; nvidia-peermem is the memory path for RDMA on \
+                 this GPU."),
         (Flavour::Open, _) => Judgement::pass(
             subject,
             "Open kernel modules: both memory paths for RDMA are possible, dma-buf and nvidia-peermem.",
@@ -73,13 +74,14 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
                 "Proprietary kernel modules: they export no dma-buf, so nvidia-peermem is the only memory path for RDMA.",
             ),
         }
-        .advice("install the open kernel modules of the same version (package nvidia-open, or the -open flavour)"),
+        .advice("Install the open kernel modules of the same version (package nvidia-open, or the -open \
+                 flavour)."),
         (Flavour::Proprietary, Generation::OpenOnly) => Judgement::broken(
             subject,
             "The proprietary kernel modules do not drive this generation (Grace Hopper, Blackwell and later).",
         )
         .weighing(Severity::Error)
-        .advice("install the open kernel modules (package nvidia-open, or the -open flavour)"),
+        .advice("Install the open kernel modules (package nvidia-open, or the -open flavour)."),
     }
 }
 
@@ -125,7 +127,7 @@ mod tests {
             let found = only("gpu.driver-flavour", &facts);
             assert_eq!(found.outcome, outcome, "{device:04x} open {open}");
             assert!(found.message.contains(word), "{}", found.message);
-            let advice = found.fix.map(|fix| fix.command).unwrap_or_default();
+            let advice = found.fix.map(|fix| fix.text()).unwrap_or_default();
             assert!(
                 device != 0x1db4 || !advice.contains("open"),
                 "never open before Turing"

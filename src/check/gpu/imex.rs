@@ -85,7 +85,7 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
                 node.path
             ),
         )
-        .advice(format!("rm -r {CHANNELS}; {}", make(ctx))),
+        .command(format!("rm -r {CHANNELS} && {}", make(ctx))),
         (true, Fact::Known(true)) => Judgement::pass(subject, format!("{} opens for this user.", node.path)),
         (true, Fact::Known(false)) => Judgement::broken(
             subject,
@@ -94,7 +94,10 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
                 node.path
             ),
         )
-        .advice("ls -l shows who may open it; the administrator or the job scheduler hands channels out"),
+        .advice(
+            "Ask the administrator or the job scheduler for a channel: the node's owner and mode say \
+                 who may open it.",
+        ),
         (true, Fact::Unknown(_)) if state.mode & 0o006 == 0o006 => {
             Judgement::pass(subject, format!("{} opens for everybody.", node.path))
         }
@@ -120,10 +123,11 @@ fn missing(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
             subject,
             "There is no IMEX channel: NVLink joins these GPUs with other machines, and memory for those is refused.",
         )
-        .advice(format!(
-            "{}; NVreg_CreateImexChannel0=1 makes it at every load; start nvidia-imex on all machines of the domain",
-            make(ctx)
-        )),
+        .command(make(ctx))
+        .advice(
+            "NVreg_CreateImexChannel0=1 creates the channel at every load of the driver; start \
+                 nvidia-imex on all machines of the domain.",
+        ),
         (false, true) => Judgement::undetermined(
             subject,
             "cannot tell whether a channel is missed: whether NVLink joins these GPUs with other machines is not known",
@@ -200,9 +204,9 @@ mod tests {
             Outcome::Info,
             "a board of one machine"
         );
-        let advice = found.fix.expect("advice").command;
+        let advice = found.fix.expect("advice").text();
         assert!(
-            advice.contains("/channel0 c 234 0; NVreg_CreateImexChannel0=1"),
+            advice.contains("/channel0 c 234 0 NVreg_CreateImexChannel0=1"),
             "{advice}"
         );
         assert_eq!(

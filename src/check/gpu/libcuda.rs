@@ -37,8 +37,8 @@ pub fn judge(ctx: &Ctx<'_>, driver: &str, well: Judgement) -> Judgement {
         )
         .evidence(CUDA, reason)
         .advice(
-            "install the CUDA part of the driver's libraries (libcuda1, nvidia-driver-cuda-libs); in a container, add \
-             'compute' to NVIDIA_DRIVER_CAPABILITIES",
+            "Install the CUDA part of the driver's libraries (libcuda1, nvidia-driver-cuda-libs); in \
+                 a container, add 'compute' to NVIDIA_DRIVER_CAPABILITIES.",
         ),
         Fact::Known(CudaOutcome::Failed {
             code, reason, library, ..
@@ -68,50 +68,49 @@ fn failed(
         Some(code::NO_DEVICE) if nvml.is_some_and(|nvml| nvml.gpus.iter().all(|gpu| gpu.mig == Fact::Known(true))) => {
             broken(
                 format!("Driver {driver} is loaded, but CUDA shows no GPU: MIG is on, and there are no instances."),
-                "nvidia-smi mig -lgip lists the profiles, nvidia-smi mig -cgi PROFILE -C makes an instance; nvidia-smi -mig 0 \
-             switches MIG off",
+                "Create an instance (nvidia-smi mig -lgip lists the profiles, nvidia-smi mig -cgi PROFILE -C creates one), or \
+                 switch MIG off (nvidia-smi -mig 0).",
             )
         }
         Some(code::NO_DEVICE) => broken(
             format!("Driver {driver} is loaded and NVML shows GPUs, but CUDA shows none."),
-            "ls -l /dev/nvidia* shows whether this user may open the GPUs' nodes and /dev/nvidia-uvm; in a container, \
-             start it with --gpus all",
+            "Check that this user may open the GPUs' nodes and /dev/nvidia-uvm; in a container, start it with --gpus all.",
         ),
         Some(code::DRIVER_MISMATCH) if compat => broken(
             format!("CUDA does not start: the libcuda of cuda-compat does not fit kernel module {driver}."),
-            "take the directory of cuda-compat out of LD_LIBRARY_PATH and /etc/ld.so.conf.d, or install the cuda-compat that \
-             NVIDIA's compatibility table lists for this driver",
+            "Take the directory of cuda-compat out of LD_LIBRARY_PATH and /etc/ld.so.conf.d, or install the cuda-compat that \
+             NVIDIA's compatibility table lists for this driver.",
         ),
         Some(code::DRIVER_MISMATCH) => broken(
             format!("CUDA does not start: libcuda and kernel module {driver} are of different versions."),
-            "reboot after a driver update, or reload the modules; ldconfig -p | grep libcuda shows which library is found, \
-             and a container must get its host's",
+            "Reboot after a driver update, or reload the modules; ldconfig -p shows which libcuda is found, and a container \
+             must get its host's.",
         ),
         Some(code::COMPAT_NOT_SUPPORTED) => broken(
             format!(
                 "CUDA does not start: its libcuda is newer than kernel module {driver}, and forward compatibility is not \
                  supported on these GPUs."
             ),
-            "take cuda-compat out of LD_LIBRARY_PATH and /etc/ld.so.conf.d (it is for data-centre GPUs), or install a newer \
-             driver",
+            "Take cuda-compat out of LD_LIBRARY_PATH and /etc/ld.so.conf.d (it is for data-centre GPUs), or install a newer \
+             driver.",
         ),
         Some(code::NOT_INITIALIZED) => broken(
             format!("Driver {driver} is loaded and NVML answers, but CUDA does not start."),
-            "modprobe nvidia-uvm and nvidia-modprobe -u -c 0, if /dev/nvidia-uvm is not there; else 'options nvidia_uvm \
-             uvm_disable_hmm=1' in a file of /etc/modprobe.d and a reload of nvidia_uvm: some kernels break its HMM",
+            "If /dev/nvidia-uvm is not there, load nvidia-uvm and run nvidia-modprobe -u -c 0; else write 'options nvidia_uvm \
+             uvm_disable_hmm=1' to a file of /etc/modprobe.d and reload nvidia_uvm: some kernels break its HMM.",
         ),
         Some(code::STUB_LIBRARY) => broken(
             "CUDA does not start: the libcuda that is found is the toolkit's stub, made for linking alone.".to_owned(),
-            "take the toolkit's directory 'stubs' out of LD_LIBRARY_PATH",
+            "Take the toolkit's directory 'stubs' out of LD_LIBRARY_PATH.",
         ),
         Some(_) => broken(
             format!("Driver {driver} is loaded and NVML answers, but CUDA does not start."),
-            "modprobe nvidia-uvm and nvidia-modprobe -u -c 0, if /dev/nvidia-uvm is not there; dmesg | grep -i -e NVRM -e Xid \
-             tells what the driver met",
+            "If /dev/nvidia-uvm is not there, load nvidia-uvm and run nvidia-modprobe -u -c 0; read the NVRM and Xid lines of \
+             the kernel log.",
         ),
         None => broken(
             format!("Driver {driver} is loaded, but its libcuda cannot be used: no CUDA program starts here."),
-            "ldconfig -p | grep libcuda shows which library is found; install that of the driver",
+            "Install the libcuda of the driver; ldconfig -p shows which one is found.",
         ),
     };
     judgement.evidence(CUDA, library)
@@ -143,7 +142,7 @@ mod tests {
                 PLAIN,
                 Outcome::Fail,
                 "of different versions",
-                "reboot",
+                "Reboot",
             ),
             (
                 Some(803),
@@ -186,7 +185,7 @@ mod tests {
                 PLAIN,
                 Outcome::Fail,
                 "CUDA does not start",
-                "dmesg",
+                "kernel log",
             ),
             (None, PLAIN, Outcome::Fail, "cannot be used", "ldconfig"),
             (Some(802), PLAIN, Outcome::Pass, "see gpu.fabric", ""),
@@ -197,7 +196,7 @@ mod tests {
             assert!(
                 found
                     .fix
-                    .map(|fix| fix.command)
+                    .map(|fix| fix.text())
                     .unwrap_or_default()
                     .contains(advice),
                 "{code:?}"
@@ -232,7 +231,7 @@ mod tests {
             found
                 .fix
                 .expect("advice")
-                .command
+                .text()
                 .contains("NVIDIA_DRIVER_CAPABILITIES")
         );
         facts.cuda = Fact::Unknown(Why::TimedOut);

@@ -67,7 +67,10 @@ pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "driver",
             format!("Driver {driver} is too old for {}.", unmet.join(", ")),
         )
-        .advice("install a newer driver: 515 or later with open kernel modules on Turing and later, else 470 or later"),
+        .advice(
+            "Install a newer driver: 515 or later with open kernel modules on Turing and later, else \
+                 470 or later.",
+        ),
     };
     let judgement = judgement.evidence(SOURCE, driver);
     vec![match cuda(ctx) {

@@ -17,7 +17,7 @@ mod present;
 mod reading;
 mod sharing;
 
-use super::Check;
+use super::{Check, Source};
 use crate::model::Severity;
 use bar1::bar1;
 use capable::capable;
@@ -45,6 +45,7 @@ pub const CHECKS: &[Check] = &[
             virtual machine, one bound to nouveau or nova to no CUDA program.",
         remedy: "Seat the GPU, hand it to this machine or container, or bind it to the NVIDIA driver.",
         references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
+        reads: &[],
         judge: present,
     },
     Check {
@@ -61,6 +62,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
             "https://docs.nvidia.com/deploy/cuda-compatibility/",
         ],
+        reads: &[Source::Nvml, Source::Cuda],
         judge: driver,
     },
     Check {
@@ -76,6 +78,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/gpudirect/libgdsync#requirements",
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
         ],
+        reads: &[Source::Nvml, Source::Cuda],
         judge: min_driver,
     },
     Check {
@@ -90,6 +93,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules",
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
         ],
+        reads: &[],
         judge: flavour,
     },
     Check {
@@ -100,6 +104,7 @@ pub const CHECKS: &[Check] = &[
         why: "A GPU that nouveau holds is closed to the NVIDIA driver: nvidia-smi and CUDA do not see it.",
         remedy: "Keep nouveau away with 'blacklist nouveau' in /etc/modprobe.d, rebuild the initramfs, and reboot.",
         references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
+        reads: &[],
         judge: nouveau,
     },
     Check {
@@ -115,6 +120,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
             "https://docs.nvidia.com/dgx/dgx-spark-porting-guide/",
         ],
+        reads: &[Source::Nvml, Source::Cuda],
         judge: capable,
     },
     Check {
@@ -129,6 +135,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
             "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
         ],
+        reads: &[Source::Cuda, Source::Mapping],
         judge: dmabuf,
     },
     Check {
@@ -143,6 +150,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
             "https://docs.nvidia.com/cuda/gpudirect-rdma/index.html",
         ],
+        reads: &[Source::Cuda],
         judge: ordering,
     },
     Check {
@@ -154,6 +162,7 @@ pub const CHECKS: &[Check] = &[
             with out of memory or resource errors; where it is full, so do further ones.",
         remedy: "Switch on Above 4G Decoding and Resizable BAR in the firmware; end the processes that hold mappings.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
+        reads: &[Source::Nvml, Source::Cuda],
         judge: bar1,
     },
     Check {
@@ -165,6 +174,7 @@ pub const CHECKS: &[Check] = &[
             refused. RDMA to an instance works.",
         remedy: "Switch MIG off (nvidia-smi -mig 0), or do without peer-to-peer.",
         references: &["https://docs.nvidia.com/datacenter/tesla/mig-user-guide/"],
+        reads: &[Source::Nvml],
         judge: mig,
     },
     Check {
@@ -176,6 +186,7 @@ pub const CHECKS: &[Check] = &[
             fails as it does without support.",
         remedy: "Have the whole GPU passed through, or choose a type that NVIDIA lists for GPUDirect.",
         references: &["https://docs.nvidia.com/vgpu/"],
+        reads: &[Source::Nvml],
         judge: vgpu,
     },
     Check {
@@ -187,6 +198,7 @@ pub const CHECKS: &[Check] = &[
             neither a NIC nor the CPU reaches it.",
         remedy: "Switch confidential computing off where GPUDirect matters more.",
         references: &["https://docs.nvidia.com/confidential-computing/"],
+        reads: &[Source::Nvml],
         judge: confidential,
     },
     Check {
@@ -198,6 +210,7 @@ pub const CHECKS: &[Check] = &[
             clocks and link start from sleep.",
         remedy: "systemctl enable --now nvidia-persistenced.",
         references: &["https://docs.nvidia.com/deploy/driver-persistence/"],
+        reads: &[Source::Nvml],
         judge: persistence,
     },
     Check {
@@ -212,6 +225,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
             "docs: NVML, nvmlSystemSetConfComputeGpusReadyState (nvidia-smi conf-compute -srs)",
         ],
+        reads: &[Source::Nvml, Source::Cuda],
         judge: fabric,
     },
     Check {
@@ -229,6 +243,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/NVIDIA/nccl/issues/1632",
             "https://github.com/NVIDIA/nvidia-modprobe/issues/9",
         ],
+        reads: &[Source::Nvml, Source::Cuda],
         judge: imex,
     },
     Check {
@@ -243,6 +258,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/",
             "open-gpu-kernel-modules: kernel-open/nvidia/nv-reg.h",
         ],
+        reads: &[Source::Nvml],
         judge: cdmm,
     },
     Check {
@@ -258,6 +274,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
             "https://docs.nvidia.com/cuda/cuda-features-archive/",
         ],
+        reads: &[Source::Nvml, Source::NvmlPeers, Source::Cuda],
         judge: p2p_grant,
     },
 ];

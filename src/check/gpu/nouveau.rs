@@ -40,7 +40,9 @@ pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "nouveau is loaded and holds no GPU: it may take one at the next boot.",
         )
         .evidence("/proc/modules", "nouveau")
-        .advice("'blacklist nouveau' in a file of /etc/modprobe.d, rebuild the initramfs"),
+        .advice(
+            "Write 'blacklist nouveau' to a file of /etc/modprobe.d and rebuild the initramfs.",
+        ),
         (_, Some((gpu, why))) => Judgement::unknown(
             words::device(ctx, gpu.bdf),
             why,
@@ -64,8 +66,14 @@ fn holds(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
         words::device(ctx, gpu.bdf),
         "nouveau holds this GPU: the NVIDIA driver cannot take it, and CUDA does not see it.",
     )
-    .evidence(format!("/sys/bus/pci/devices/{}/driver", gpu.bdf), "nouveau")
-    .advice("'blacklist nouveau' and 'options nouveau modeset=0' in a file of /etc/modprobe.d, rebuild the initramfs, reboot")
+    .evidence(
+        format!("/sys/bus/pci/devices/{}/driver", gpu.bdf),
+        "nouveau",
+    )
+    .advice(
+        "Write 'blacklist nouveau' and 'options nouveau modeset=0' to a file of /etc/modprobe.d, \
+                 rebuild the initramfs and reboot.",
+    )
 }
 
 #[cfg(test)]
@@ -97,7 +105,7 @@ mod tests {
             found[0]
                 .fix
                 .as_ref()
-                .is_some_and(|fix| fix.command.contains("blacklist nouveau"))
+                .is_some_and(|fix| fix.text().contains("blacklist nouveau"))
         );
     }
 

@@ -70,7 +70,8 @@ fn judge(subject: String, gpu: &CudaGpu) -> Judgement {
             subject,
             "What a NIC writes is in order for nobody, and nothing flushes it: a kernel may see a flag before the data.",
         )
-        .advice("have the receiver start a new kernel, or read back through the NIC (NCCL_NET_GDR_READ, gdrcopy), before it uses the data"),
+        .advice("Let the receiver start a new kernel, or read back through the NIC (NCCL_NET_GDR_READ, \
+                 gdrcopy), before it uses the data."),
         (Fact::Unknown(Why::NotCovered), _, _) => {
             Judgement::unknown(subject, Why::NotCovered, "CUDA attributes 117 and 118")
                 .needs("a driver of CUDA 11.3 or later, which tells it")

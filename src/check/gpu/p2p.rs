@@ -169,13 +169,13 @@ fn why(
     if said.is_mig(pair) {
         return because(
             "MIG is on",
-            "nvidia-smi -mig 0 on both, once no instance is in use",
+            "Switch MIG off on both (nvidia-smi -mig 0), once no instance is in use.",
         );
     }
     if said.is_ancient(pair) {
         return because(
             "a GPU of compute capability below 2.0 has none",
-            "use GPUs of the Fermi generation or later",
+            "Use GPUs of the Fermi generation or later.",
         );
     }
     if matches!(
@@ -184,47 +184,47 @@ fn why(
     ) {
         return because(
             "CUDA grants it one way only",
-            "nvidia-smi topo -p2p rw, and dmesg | grep NVRM: the driver should answer for both ways alike",
+            "Read the NVRM lines of the kernel log, and compare nvidia-smi topo -p2p rw: the driver should answer for both ways alike.",
         );
     }
     match status {
         Some(P2pStatus::Chipset) => because(
             "the chipset does not carry it (CNS)",
-            "put both GPUs below one PCI Express switch, or join them by NVLink: between root ports many processors carry \
-             no peer reads",
+            "Put both GPUs below one PCI Express switch, or join them by NVLink: between root ports many processors carry \
+             no peer reads.",
         ),
         Some(P2pStatus::Gpu) => because(
             "one of the GPUs does not support it (GNS)",
-            "use data-centre or professional GPUs of one generation: GeForce of late has no peer-to-peer over PCI Express",
+            "Use data-centre or professional GPUs of one generation: recent GeForce GPUs have no peer-to-peer over PCI Express.",
         ),
         Some(P2pStatus::Topology) => because(
             "the way between their root ports does not carry it (TNS), as between two sockets' I/O hubs",
-            "put both GPUs below one socket, or join them by NVLink",
+            "Put both GPUs below one socket, or join them by NVLink.",
         ),
         Some(P2pStatus::Disabled) => because(
             "a registry key of the driver switches it off (DR)",
-            "look for a key about P2P in NVreg_RegistryDwords: grep -i p2p /proc/driver/nvidia/params /etc/modprobe.d/*",
+            "Look for a key about P2P in NVreg_RegistryDwords, in /proc/driver/nvidia/params and /etc/modprobe.d.",
         ),
         Some(P2pStatus::NotSupported) if guest => because(
             "it is not supported here (NS): a guest has it only where its hypervisor says which GPUs are peers",
-            "on the host: give the GPUs one clique (x-nv-gpudirect-clique of QEMU's vfio-pci), or pass NVLink through",
+            "On the host, give the GPUs one clique (x-nv-gpudirect-clique of QEMU's vfio-pci), or pass NVLink through.",
         ),
         Some(P2pStatus::NotSupported) => because(
             "it is not supported between them (NS)",
-            "nvidia-smi topo -p2p rw and dmesg | grep NVRM; GPUs of two generations have none",
+            "GPUs of two generations have none; else compare nvidia-smi topo -p2p rw and read the NVRM lines of the kernel log.",
         ),
         Some(P2pStatus::Ok) if looks_at_topology(ctx) => because(
             "NVML grants it and CUDA does not: since 13.5 CUDA refuses where the IOMMU or ACS is in the way",
-            "see pcie.iommu and pcie.acs; CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK=1 overrides it, and then wrong data \
-             may come of it",
+            "See pcie.iommu and pcie.acs; CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK=1 overrides it, and then data may be \
+             wrong.",
         ),
         Some(P2pStatus::Ok) => because(
             "NVML grants it and CUDA does not",
-            "dmesg | grep NVRM; exclusive compute mode and confidential computing are in its way",
+            "Read the NVRM lines of the kernel log; exclusive compute mode and confidential computing prevent it.",
         ),
         Some(P2pStatus::Unknown) | None => because(
             "CUDA says no, and NVML does not say why",
-            "nvidia-smi topo -p2p rw, and dmesg | grep NVRM",
+            "Compare nvidia-smi topo -p2p rw, and read the NVRM lines of the kernel log.",
         ),
     }
 }

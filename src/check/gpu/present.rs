@@ -42,7 +42,8 @@ fn none(ctx: &Ctx<'_>) -> Judgement {
             format!("{functions} functions, none of class 03xx by vendor 10de"),
         )
         .advice(
-            "lspci -d 10de: shows what the bus sees; if it shows nothing, seat the NIC, or hand the GPU to this guest",
+            "lspci -d 10de: shows what the bus sees; if it shows nothing, reseat the GPU, or pass it \
+                 through to this guest.",
         )
 }
 
@@ -54,48 +55,45 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_handed: bool) -> Judgement {
         Fact::Known(driver) => driver,
         Fact::Unknown(why) => return Judgement::unknown(subject, why, &source),
     };
+    let mut unbind = None;
     let (broken, message, advice) = match driver.as_deref() {
-        Some("nvidia") => {
-            return Judgement::pass(subject, format!("{what}.")).evidence(source, "nvidia");
-        }
+        Some("nvidia") => return Judgement::pass(subject, format!("{what}.")).evidence(source, "nvidia"),
         Some(name) if passthrough::hands_away(name) => (
             all_handed,
-            format!(
-                "{what}: bound to {name}, so it is there for a virtual machine and not for this host."
-            ),
-            format!("if it is wanted here, unbind it from {name} and bind it to nvidia"),
+            format!("{what}: bound to {name}, so it is there for a virtual machine and not for this host."),
+            format!("If it is wanted here, unbind it from {name} and bind it to nvidia."),
         ),
         Some(name) if name == "nouveau" || name.to_ascii_lowercase().starts_with("nova") => (
             true,
-            format!(
-                "{what}: bound to {name}, which has no GPUDirect; the NVIDIA driver cannot take it."
-            ),
-            format!(
-                "'blacklist {name}' in a file of /etc/modprobe.d, rebuild the initramfs, reboot"
-            ),
+            format!("{what}: bound to {name}, which has no GPUDirect; the NVIDIA driver cannot take it."),
+            format!("Write 'blacklist {name}' to a file of /etc/modprobe.d, rebuild the initramfs and reboot."),
         ),
-        Some(name) => (
-            true,
-            format!("{what}: bound to {name}, not to the NVIDIA driver."),
-            format!(
-                "echo {} > {}, then modprobe nvidia",
-                gpu.bdf,
-                shell_word(&format!("/sys/bus/pci/drivers/{name}/unbind"))
-            ),
-        ),
+        Some(name) => {
+            let file = shell_word(&format!("/sys/bus/pci/drivers/{name}/unbind"));
+            unbind = Some(format!("echo {} > {file} && modprobe nvidia", gpu.bdf));
+            (
+                true,
+                format!("{what}: bound to {name}, not to the NVIDIA driver."),
+                format!("Unbind it from {name}, and load the NVIDIA driver."),
+            )
+        }
         None => (
             true,
             format!("{what}: no driver is bound to it."),
-            "modprobe nvidia, then dmesg | grep NVRM tells why the driver left it alone".to_owned(),
+            "Load nvidia (modprobe nvidia), then read the NVRM lines of the kernel log: they say why the driver left it alone.".to_owned(),
         ),
     };
     let judgement = match broken {
         true => Judgement::broken(subject, message),
         false => Judgement::info(subject, message),
     };
-    judgement
+    let judgement = judgement
         .evidence(source, driver.as_deref().unwrap_or("no such link"))
-        .advice(advice)
+        .advice(advice);
+    match unbind {
+        Some(unbind) => judgement.command(unbind),
+        None => judgement,
+    }
 }
 
 /// The driver bound to a GPU. The NVIDIA driver also lists its own, where the link was not read.

@@ -32,7 +32,8 @@ pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
                     false => Judgement::info(subject, message),
                 }
                 .evidence(SOURCE, "on")
-                .advice("nvidia-smi -mig 0 switches it off, once no instance is in use")
+                .command("nvidia-smi -mig 0")
+                .advice("End what uses the instances first.")
             }
         }
     })
@@ -57,7 +58,8 @@ pub fn vgpu(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 "It is a virtual GPU: GPUDirect RDMA and peer-to-peer work on some types alone (whole GPUs, with the open \
                  kernel modules in the guest).",
             )
-            .advice("see whether NVIDIA's vGPU documentation lists this type for GPUDirect, or have the whole GPU passed through"),
+            .advice("Check that NVIDIA's vGPU documentation lists this type for GPUDirect, or pass the whole \
+                 GPU through."),
             "host_vgpu" | "host_vsga" => Judgement::info(
                 subject,
                 "This host lends it out as virtual GPUs: what they can do is decided here and seen in the guests.",
@@ -109,7 +111,8 @@ pub fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 ),
             )
             .evidence(SOURCE, "on")
-            .advice("where GPUDirect matters more, switch confidential computing off on the host (nvidia_gpu_tools --set-cc-mode=off) and reset the GPUs")
+            .advice("Where GPUDirect matters more, switch confidential computing off on the host \
+                 (nvidia_gpu_tools --set-cc-mode=off) and reset the GPUs.")
         }
     };
     vec![judgement]
@@ -132,10 +135,7 @@ pub fn persistence(ctx: &Ctx<'_>) -> Vec<Judgement> {
                  GPU up anew.",
             )
             .evidence(SOURCE, "off")
-            .fix(
-                "persistence",
-                "systemctl enable --now nvidia-persistenced, or nvidia-smi -pm 1 until the next boot",
-            ),
+            .fix("persistence").command("systemctl enable --now nvidia-persistenced").advice("Without that service, nvidia-smi -pm 1 holds until the next boot."),
             Fact::Unknown(why) => return Judgement::unknown(subject, *why, SOURCE),
         };
         match ctx.facts.fabric.units.get(Fabric::PERSISTENCE) {
@@ -226,7 +226,10 @@ mod tests {
         nvml_gpu(&mut facts, |gpu| gpu.persistence = Fact::Known(false));
         let found = only("gpu.persistence", &facts);
         assert_eq!(found.outcome, Outcome::Info);
-        assert_eq!(found.fix.map(|fix| fix.id).as_deref(), Some("persistence"));
+        assert_eq!(
+            found.fix.as_ref().and_then(|fix| fix.id()),
+            Some("persistence")
+        );
         facts.nvml = Fact::Unknown(Why::TimedOut);
         for id in ["gpu.mig", "gpu.vgpu", "gpu.confidential", "gpu.persistence"] {
             assert_eq!(only(id, &facts).outcome, Outcome::Unknown, "{id}");

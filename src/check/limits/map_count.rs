@@ -25,7 +25,7 @@ pub fn map_count(ctx: &Ctx<'_>) -> Vec<Judgement> {
                  GPU buffers end in Cannot allocate memory."
             ),
         )
-        .advice(format!("sysctl vm.max_map_count={DEFAULT}, or more")),
+        .command(format!("sysctl vm.max_map_count={DEFAULT}")).advice("More is fine, too; a file of /etc/sysctl.d keeps it over a reboot."),
     };
     vec![judgement.evidence(SOURCE, count.to_string())]
 }

@@ -81,12 +81,10 @@ fn services(ctx: &Ctx<'_>) -> Option<Judgement> {
         },
     );
     let first = bounded.first().map_or("", |(service, _)| &service.name);
-    Some(judgement.fix(
-        "memlock",
-        format!(
-            "systemctl edit {first}: [Service] LimitMEMLOCK=infinity, then restart it; for docker: --ulimit memlock=-1"
-        ),
-    ))
+    Some(judgement.fix("memlock").advice(format!(
+                "Set LimitMEMLOCK=infinity in the [Service] section of {first} (systemctl edit) and restart it; for docker, start with \
+                 --ulimit memlock=-1."
+            )))
 }
 
 fn limited(ctx: &Ctx<'_>, soft: u64) -> Judgement {
@@ -128,11 +126,14 @@ fn limited(ctx: &Ctx<'_>, soft: u64) -> Judgement {
         .into_iter()
         .flatten();
     settings
-        .fold(judgement, |judgement, setting| judgement.evidence(&setting.path, &setting.line))
-        .fix(
-            "memlock",
-            "for logins: '* - memlock unlimited' in a file of /etc/security/limits.d; for services (slurmd, containerd, \
-             docker): LimitMEMLOCK=infinity in the unit; for docker: --ulimit memlock=-1",
+        .fold(judgement, |judgement, setting| {
+            judgement.evidence(&setting.path, &setting.line)
+        })
+        .fix("memlock")
+        .advice(
+            "For logins, write '* - memlock unlimited' to a file of /etc/security/limits.d; for \
+                 services (slurmd, containerd, docker), set LimitMEMLOCK=infinity in the unit; for \
+                 docker, start with --ulimit memlock=-1.",
         )
 }
 
@@ -166,7 +167,7 @@ mod tests {
             .fix
             .expect("a fix");
         for word in ["limits.d", "LimitMEMLOCK=infinity", "--ulimit memlock=-1"] {
-            assert!(fix.command.contains(word), "{word}");
+            assert!(fix.text().contains(word), "{word}");
         }
     }
 

@@ -23,6 +23,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Raise it: ulimit -l unlimited, limits.d, LimitMEMLOCK= of the service that starts the program, --ulimit \
             memlock=-1 of the container.",
         references: &["https://man7.org/linux/man-pages/man2/getrlimit.2.html"],
+        reads: &[],
         judge: memlock,
     },
     Check {
@@ -35,6 +36,7 @@ pub const CHECKS: &[Check] = &[
             is.",
         remedy: "Raise rdma.max of the group (Slurm, Kubernetes or systemd set it), or end the processes that use it up.",
         references: &["https://docs.kernel.org/admin-guide/cgroup-v2.html#rdma"],
+        reads: &[],
         judge: rdma_cgroup,
     },
     Check {
@@ -46,6 +48,7 @@ pub const CHECKS: &[Check] = &[
             answers Cannot allocate memory, however much memory is free.",
         remedy: "sysctl vm.max_map_count=262144, or more where a program maps many small buffers.",
         references: &["https://docs.kernel.org/admin-guide/sysctl/vm.html#max-map-count"],
+        reads: &[],
         judge: map_count,
     },
 ];

@@ -54,11 +54,12 @@ fn used_up(grant: &RdmaGrant, used: u64) -> Judgement {
     Judgement::broken(grant.device.clone(), message)
         .weighing(Severity::Warn)
         .evidence(source(grant), format!("{used} of {}", grant.most))
-        .advice(format!(
-            "echo {} > {} as root, or raise it where Slurm, Kubernetes or systemd set it",
+        .command(format!(
+            "echo {} > {}",
             shell_word(&format!("{} {}=max", grant.device, grant.resource)),
             shell_word(&format!("{}/rdma.max", grant.group))
         ))
+        .advice("Run it as root, or raise the limit where Slurm, Kubernetes or systemd sets it.")
 }
 
 fn source(grant: &RdmaGrant) -> String {

@@ -67,10 +67,8 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Judgement::broken(module, message)
             .weighing(weight)
             .evidence(PLACES, format!("no word of {module}"))
-            .fix(
-                "peermem",
-                format!("echo {module} > /etc/modules-load.d/{module}.conf"),
-            ),
+            .fix("peermem")
+            .command(format!("echo {module} > /etc/modules-load.d/{module}.conf")),
     ]
 }
 
@@ -117,7 +115,7 @@ mod tests {
             found
                 .fix
                 .expect("a fix")
-                .command
+                .text()
                 .contains("/etc/modules-load.d/nvidia-peermem.conf")
         );
         facts.driver = machine().driver;

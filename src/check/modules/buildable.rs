@@ -66,7 +66,7 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 ),
             )
             .evidence(DEP, "no nvidia-peermem")
-            .advice("install the RDMA stack (DOCA-OFED), then reinstall the NVIDIA driver for this kernel"),
+            .advice("Install the RDMA stack (DOCA-OFED), then reinstall the NVIDIA driver for this kernel."),
         ),
         // In a container the modules of the machine are not there.
         Fact::Unknown(why) => weigh(
@@ -127,7 +127,8 @@ fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
                 ),
             ))
             .evidence(SYMBOLS, format!("no {SYMBOL}"))
-            .advice("install DOCA-OFED for this kernel (or rebuild its modules for it), then reinstall the NVIDIA driver"),
+            .advice("Install DOCA-OFED for this kernel (or rebuild its modules for it), then reinstall the \
+                 NVIDIA driver."),
         ),
         Fact::Known(Some(exporters)) => weigh(
             ctx,
@@ -140,7 +141,8 @@ fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
                 ),
             ))
             .evidence(SYMBOLS, format!("{SYMBOL} in {}", exporters.join(", ")))
-            .advice("reinstall the NVIDIA driver now that the RDMA stack is here (dkms: remove and install it again)"),
+            .advice("Reinstall the NVIDIA driver now that the RDMA stack is here (dkms: remove and install it \
+                 again)."),
         ),
         Fact::Known(None) => weigh(ctx, Judgement::unknown("nvidia-peermem", Why::NotCovered, SYMBOLS)),
         Fact::Unknown(why) => weigh(ctx, Judgement::unknown("nvidia-peermem", *why, SYMBOLS)),

@@ -29,15 +29,12 @@ fn absent(ctx: &Ctx<'_>) -> Judgement {
     let judgement = match majors.known().and_then(|majors| majors.first()) {
         Some(major) => Judgement::broken(NODE, "gdrdrv is loaded, but its node is missing.")
             .evidence("/proc/devices", format!("{major} gdrdrv"))
-            .fix(
-                "gdrdrv-node",
-                format!("mknod -m 0666 {NODE} c {major} 0; in a container, add --device={NODE}"),
-            ),
+            .fix("gdrdrv-node").command(format!("mknod -m 0666 {NODE} c {major} 0")).advice(format!("In a container, start it with --device={NODE}.")),
         None => Judgement::broken(
             NODE,
             "gdrdrv is not here: NVIDIA's libgdrapi has no kernel module to work with (gdr's needs none: mapping.backend, --live).",
         )
-        .advice("install gdrcopy's kernel module (package gdrdrv-dkms) and modprobe gdrdrv"),
+        .command("modprobe gdrdrv").advice("Install gdrcopy's kernel module first (package gdrdrv-dkms)."),
     };
     judgement.evidence(NODE, "not there")
 }
@@ -50,7 +47,8 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
     let Some(major) = majors.first() else {
         return Judgement::broken(NODE, "The node is left over: gdrdrv is not loaded.")
             .evidence("/proc/devices", "no gdrdrv")
-            .advice("modprobe gdrdrv, then make the node anew if its major number differs");
+            .command("modprobe gdrdrv")
+            .advice("If its major number differs then, make the node anew (gdr fix gdrdrv-node).");
     };
     if !state.character || !majors.contains(&state.major) {
         let major_is = state.major;
@@ -59,10 +57,8 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
         );
         return Judgement::broken(NODE, message)
             .evidence("/proc/devices", format!("{major} gdrdrv"))
-            .fix(
-                "gdrdrv-node",
-                format!("rm {NODE}; mknod -m 0666 {NODE} c {major} 0"),
-            );
+            .fix("gdrdrv-node")
+            .command(format!("rm {NODE} && mknod -m 0666 {NODE} c {major} 0"));
     }
     match usable(state) {
         Fact::Known(true) => {}
@@ -71,7 +67,8 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
                 NODE,
                 "gdrdrv is loaded, but this user may not open its node.",
             )
-            .fix("gdrdrv-node", format!("chmod 0666 {NODE}"));
+            .fix("gdrdrv-node")
+            .command(format!("chmod 0666 {NODE}"));
         }
         Fact::Unknown(why) => return Judgement::unknown(NODE, why, "access to /dev/gdrdrv"),
     }
@@ -91,7 +88,7 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
             );
             Judgement::broken(NODE, message)
                 .evidence(MODULE, version)
-                .advice("install gdrdrv 2.4.4 or later")
+                .advice("Install gdrdrv 2.4.4 or later.")
         }
         Some(version) => {
             let pass = Judgement::pass(NODE, format!("gdrdrv {version} is loaded and opens."))
@@ -129,7 +126,8 @@ fn other_flavour(ctx: &Ctx<'_>) -> Option<Judgement> {
             .evidence(format!("{PARAMS}: Built for NVIDIA driver flavor"), built)
             .evidence("/proc/driver/nvidia/version", wanted)
             .advice(
-                "build gdrdrv again with this driver's sources (dkms: remove and install gdrdrv again), and reload it",
+                "Build gdrdrv again with this driver's sources (dkms: remove and install gdrdrv again), \
+                 and reload it.",
             )
     })
 }
@@ -232,7 +230,7 @@ mod tests {
             let found = only("gdrdrv.node", &facts);
             assert_eq!(found.outcome, Outcome::Info);
             assert!(found.message.contains(word), "{}", found.message);
-            assert!(found.fix.expect("a fix").command.contains(fix));
+            assert!(found.fix.expect("a fix").text().contains(fix));
             assert_eq!(
                 findings("gdrdrv.node", &facts, &["gdrcopy"])[0].outcome,
                 Outcome::Warn

@@ -37,7 +37,7 @@ pub fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .weighing(Severity::Error)
         .evidence(MODULE, "loaded")
         .evidence("/sys/module/nvidia_peermem", "loaded")
-        .fix("peermem", "modprobe -r nv_peer_mem, remove its package, and modprobe -r nvidia-peermem && modprobe nvidia-peermem"),
+        .fix("peermem").command("modprobe -r nv_peer_mem && modprobe -r nvidia-peermem && modprobe nvidia-peermem").advice("Remove the package of nv_peer_mem, so that it does not come back."),
         (true, false) => old(ctx),
     }]
 }
@@ -53,9 +53,10 @@ fn successor(ctx: &Ctx<'_>) -> Judgement {
             "nvidia-peermem",
             "With MLNX_OFED 4.9 nvidia-peermem needs its parameter peerdirect_support=1.",
         )
-        .fix(
-            "peermem",
-            "add 'options nvidia-peermem peerdirect_support=1' to a file of /etc/modprobe.d, and load it again",
+        .fix("peermem")
+        .advice(
+            "Add 'options nvidia-peermem peerdirect_support=1' to a file of /etc/modprobe.d, and load \
+                 the module again.",
         ),
         false => Judgement::pass(
             "nvidia-peermem",
@@ -94,7 +95,7 @@ fn old(ctx: &Ctx<'_>) -> Judgement {
                  ending a program may deadlock the node."
             ),
         )
-        .advice("update MLNX_OFED (DOCA-OFED)"),
+        .advice("Update MLNX_OFED (DOCA-OFED)."),
         Some(stack) if !newer && stack >= [5].as_slice() => Judgement::broken(
             "nv_peer_mem",
             format!(
@@ -102,17 +103,17 @@ fn old(ctx: &Ctx<'_>) -> Judgement {
                  node."
             ),
         )
-        .fix("peermem", "modprobe -r nv_peer_mem && modprobe nvidia-peermem (driver 470 or later), or install nv_peer_mem 1.3"),
+        .fix("peermem").command("modprobe -r nv_peer_mem && modprobe nvidia-peermem").advice("This needs driver 470 or later; with an older one install nv_peer_mem 1.3."),
         _ => Judgement::info("nv_peer_mem", format!("nv_peer_mem {version} is loaded; NVIDIA no longer maintains it.")),
     };
     let branch = version::driver(ctx.facts)
         .present()
         .and_then(|version| version::branch(version));
     let judgement = match branch {
-        Some(SUCCESSOR..) if judgement.fix.is_none() => judgement.fix(
-            "peermem",
-            "modprobe -r nv_peer_mem && modprobe nvidia-peermem: this driver brings it",
-        ),
+        Some(SUCCESSOR..) if judgement.fix.is_none() => judgement
+            .fix("peermem")
+            .command("modprobe -r nv_peer_mem && modprobe nvidia-peermem")
+            .advice("This driver brings nvidia-peermem."),
         _ => judgement,
     };
     judgement

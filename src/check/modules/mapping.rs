@@ -4,8 +4,8 @@ use crate::check::{Ctx, Judgement};
 use crate::model::{BackendOutcome, Fact, GpuMapping, MappingOutcome, MappingTrial};
 
 /// What is said where something hinders every backend.
-const ADVICE: &str = "see why each backend was refused; gdr probe copy tells more. gdrdrv: load gdrcopy's kernel module; rm: the \
-                      nodes /dev/nvidiactl and /dev/nvidiaN must open, and MIG and confidential computing be off";
+const ADVICE: &str = "See why each backend was refused; gdr probe copy says more. For gdrdrv, load gdrcopy's kernel module; for rm, the \
+                      nodes /dev/nvidiactl and /dev/nvidiaN must open, and MIG and confidential computing be off.";
 
 /// Each GPU's memory was mapped, and what was written came back.
 pub fn mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -27,12 +27,14 @@ pub fn mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 "There is no CUDA library: no GPU memory can be mapped.",
             )
             .evidence("libcuda.so.1", reason)
-            .advice("install the driver's user-space part (libcuda.so.1)"),
+            .advice("Install the driver's user-space part (libcuda.so.1)."),
         ],
         Fact::Known(MappingOutcome::Failed { reason }) => vec![
             Judgement::broken("machine", "CUDA shows no GPU whose memory could be mapped.")
                 .evidence("libcuda.so.1", reason)
-                .advice("see gpu.driver and gpu.present; a container needs the nodes /dev/nvidia*"),
+                .advice(
+                    "See gpu.driver and gpu.present; a container needs the nodes /dev/nvidia*.",
+                ),
         ],
         Fact::Known(MappingOutcome::Tried(gpus)) => {
             gpus.iter().map(|gpu| judge(ctx, gpu)).collect()
@@ -64,7 +66,10 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
             format!("A mapping through {backend} shows wrong bytes: nothing must use it."),
         )
         .evidence(format!("mapped through {backend}"), reason)
-        .advice("report it with the output of gdr probe copy --format json; choose another backend with GDR_BACKEND"),
+        .advice(
+            "Report it with the output of gdr probe copy --format json; choose another backend with \
+                 GDR_BACKEND.",
+        ),
         MappingTrial::NotTried { reason } => {
             return Judgement::undetermined(subject, "cannot tell: it has no memory to map for this process")
                 .evidence("the trial", reason)

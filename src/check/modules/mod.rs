@@ -8,7 +8,7 @@ mod mapping;
 pub mod memory_path;
 mod peermem;
 
-use super::Check;
+use super::{Check, Source};
 use crate::model::Severity;
 use boot::boot;
 pub use boot::suits;
@@ -35,6 +35,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
             "https://docs.kernel.org/driver-api/dma-buf.html",
         ],
+        reads: &[Source::Modules],
         judge: peermem,
     },
     Check {
@@ -51,6 +52,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia-peermem/nvidia-peermem.c",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/pull/630",
         ],
+        reads: &[Source::Modules],
         judge: buildable,
     },
     Check {
@@ -66,6 +68,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/networking/display/MLNXOFEDv543030",
             "https://github.com/Mellanox/nv_peer_memory/pull/92",
         ],
+        reads: &[Source::Modules],
         judge: legacy,
     },
     Check {
@@ -77,6 +80,7 @@ pub const CHECKS: &[Check] = &[
             stack, registration of GPU memory answers Bad address.",
         remedy: "Name nvidia-peermem in a file of /etc/modules-load.d.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
+        reads: &[Source::Modules],
         judge: boot,
     },
     Check {
@@ -89,6 +93,7 @@ pub const CHECKS: &[Check] = &[
             gdr_open fail; NCCL and UCX then do without. gdr's own library maps without it.",
         remedy: "Load gdrdrv and make its node, or use gdr's libgdrapi.so.2.",
         references: &["https://github.com/NVIDIA/gdrcopy"],
+        reads: &[],
         judge: gdrdrv,
     },
     Check {
@@ -100,6 +105,7 @@ pub const CHECKS: &[Check] = &[
             modules and permissions; only a trial tells.",
         remedy: "Load gdrdrv, or use a driver whose memory can be mapped without it; the trial names what refuses.",
         references: &["docs: gdrcopy.md"],
+        reads: &[Source::Mapping],
         judge: mapping,
     },
 ];

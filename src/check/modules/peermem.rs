@@ -93,23 +93,23 @@ pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     };
     match (&peers.nvidia_peermem, &peers.clients, branch) {
         (_, _, Some(..470)) => judgement.advice(format!(
-            "install driver 470 or later, which brings nvidia-peermem, or nv_peer_mem for this one{other}"
+            "Install driver 470 or later, which brings nvidia-peermem, or nv_peer_mem for this one{other}."
         )),
-        (Fact::Known(false), Fact::Known(Some(_)), _) => judgement.fix("peermem", "modprobe nvidia-peermem"),
+        (Fact::Known(false), Fact::Known(Some(_)), _) => judgement.fix("peermem").command("modprobe nvidia-peermem"),
         (Fact::Known(true), ..) => judgement.advice(format!(
-            "reinstall the NVIDIA driver now that the RDMA stack (DOCA-OFED) is here, so that nvidia-peermem is built \
-             with its symbols, then reload nvidia-peermem{other}"
+            "Reinstall the NVIDIA driver now that the RDMA stack (DOCA-OFED) is here, so that nvidia-peermem is built \
+             with its symbols, then reload nvidia-peermem{other}."
         )),
         (not_loaded, ..) => {
-            let command = format!(
-                "try modprobe nvidia-peermem; 'Invalid argument' means that the driver was built without the RDMA stack's \
-                 symbols: install DOCA-OFED, reinstall the driver{other}"
-            );
+            let judgement = judgement.command("modprobe nvidia-peermem").advice(format!(
+                "'Invalid argument' means that the driver was built without the RDMA stack's symbols: then install \
+                 DOCA-OFED and reinstall the driver{other}."
+            ));
             // Its file says that it will load.
             let built = buildable(ctx).iter().any(|found| found.rule == Rule::Holds);
             match not_loaded == &Fact::Known(false) && built {
-                true => judgement.fix("peermem", command),
-                false => judgement.advice(command),
+                true => judgement.fix("peermem"),
+                false => judgement,
             }
         }
     }
@@ -148,26 +148,31 @@ mod tests {
         assert!(found.message.contains("through nvidia-peermem"));
         let found = only("peermem.loaded", &peers(true, Some(&["other"])));
         assert!(
-            found.message.contains("not a client") && found.fix.expect("advice").id == "advice"
+            found.message.contains("not a client")
+                && found.fix.expect("advice").id().unwrap_or("advice") == "advice"
         );
         let fix = only("peermem.loaded", &peers(false, Some(&[])))
             .fix
             .expect("a fix");
         assert_eq!(
-            (fix.id.as_str(), fix.command.as_str()),
+            (fix.id().unwrap_or("advice"), fix.text().as_str()),
             ("peermem", "modprobe nvidia-peermem")
         );
         let fix = only("peermem.loaded", &peers(false, None))
             .fix
             .expect("advice");
         assert!(
-            fix.id == "peermem" && fix.command.contains("Invalid argument"),
+            fix.id().unwrap_or("advice") == "peermem" && fix.text().contains("Invalid argument"),
             "its file is there"
         );
         let mut facts = peers(false, None);
         facts.module_files.on_disk = Fact::Known(Some(Vec::new()));
         assert_eq!(
-            only("peermem.loaded", &facts).fix.expect("advice").id,
+            only("peermem.loaded", &facts)
+                .fix
+                .expect("advice")
+                .id()
+                .unwrap_or("advice"),
             "advice"
         );
         assert_eq!(
@@ -281,7 +286,7 @@ mod tests {
             only("peermem.loaded", &facts)
                 .fix
                 .expect("advice")
-                .command
+                .text()
                 .contains("open kernel modules")
         );
         set_device_id(&mut facts, GPU, 0x1db4);
@@ -289,7 +294,7 @@ mod tests {
             !only("peermem.loaded", &facts)
                 .fix
                 .expect("advice")
-                .command
+                .text()
                 .contains("open kernel modules")
         );
     }

@@ -160,7 +160,9 @@ fn refusal<'a>(
         (NotLoaded::Blacklist(_), true) => Judgement::info(module, message),
         // No file goes over the kernel's command line.
         _ if directive.line == 0 => Judgement::broken(module, message).advice(remedy(directive)),
-        _ => Judgement::broken(module, message).fix("modprobe", remedy(directive)),
+        _ => Judgement::broken(module, message)
+            .fix("modprobe")
+            .advice(remedy(directive)),
     };
     Some((judgement.evidence(at, said), refused))
 }
@@ -182,11 +184,11 @@ pub fn keeps_out(ctx: &Ctx<'_>, module: &str) -> Option<(String, bool)> {
 fn remedy(directive: &Directive) -> String {
     match directive.line {
         0 => format!(
-            "take '{}' off the kernel's command line (/etc/default/grub: GRUB_CMDLINE_LINUX, then update-grub or grub2-mkconfig)",
+            "Take '{}' off the kernel's command line (/etc/default/grub: GRUB_CMDLINE_LINUX, then update-grub or grub2-mkconfig).",
             shown(directive)
         ),
         line => format!(
-            "take '{}' out of {} (line {line}), then rebuild the initramfs",
+            "Take '{}' out of {} (line {line}), then rebuild the initramfs.",
             shown(directive),
             directive.source
         ),

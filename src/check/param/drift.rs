@@ -71,9 +71,8 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
         .map(|found| format!("{}=\"{}\"", nvidia::set_as(&found.name), found.one))
         .collect();
     let advice = format!(
-        "to have what is written, reboot, or unload and load the driver (modprobe -r nvidia_uvm nvidia_drm \
-         nvidia_modeset nvidia; modprobe nvidia); to keep what is loaded, write it into a file of /etc/modprobe.d: \
-         options nvidia {}",
+        "To have what is written, reboot, or unload and load the driver (nvidia_uvm, nvidia_drm, nvidia_modeset, nvidia); \
+         to keep what is loaded, write 'options nvidia {}' to a file of /etc/modprobe.d.",
         keep.join(" ")
     );
     evidence(Judgement::broken(DRIVER, message), PARAMS, &differences).advice(advice)
@@ -212,7 +211,9 @@ fn carried(ctx: &Ctx<'_>, image: &Initramfs, load: &Load<'_>) -> Judgement {
         more(differences.len()),
     );
     let judgement = Judgement::broken(IMAGE, message).evidence(&image.path, module);
-    evidence(judgement, &image.path, &differences).fix("initramfs", rebuild(&image.path))
+    evidence(judgement, &image.path, &differences)
+        .fix("initramfs")
+        .command(rebuild(&image.path))
 }
 
 /// The command that makes the image anew, by the name that its distribution gives it.

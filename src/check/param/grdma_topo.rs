@@ -77,7 +77,8 @@ fn overridden(ctx: &Ctx<'_>) -> Option<Judgement> {
                 "GrdmaPciTopoCheckOverride=2: the driver lets no NIC at GPU memory, and GPUDirect RDMA fails.",
             ))
             .advice(
-                "take NVreg_GrdmaPciTopoCheckOverride=2 out of modprobe.d, rebuild the initramfs and load the driver anew",
+                "Take NVreg_GrdmaPciTopoCheckOverride=2 out of modprobe.d, rebuild the initramfs and \
+                 reload the driver.",
             ),
         ),
         _ => None,
@@ -146,8 +147,8 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, nics: &[Bdf], chipset: &str) -> Judgement
             ),
         )
         .advice(
-            "put GPU and NIC below one PCIe switch; NVreg_GrdmaPciTopoCheckOverride=1 lets the driver try all the same, \
-             and may bring the machine down with bus errors",
+            "Put GPU and NIC below one PCIe switch; NVreg_GrdmaPciTopoCheckOverride=1 makes the \
+                 driver try all the same, and may bring the machine down with bus errors.",
         ),
         (false, true, _) => Judgement::pass(subject, format!("A bridge is above this GPU and {}.", named(&near))),
         (false, false, _) => Judgement::pass(

@@ -38,10 +38,10 @@ pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
             );
             match by_key {
                 true => judgement.advice(
-                    "take RmForceDisableIomapWC=1 out of NVreg_RegistryDwords where nothing needs it (GPUDirect Storage \
-                     by P2PDMA does), rebuild the initramfs and load the driver anew",
+                    "Take RmForceDisableIomapWC=1 out of NVreg_RegistryDwords where nothing needs it \
+                 (GPUDirect Storage by P2PDMA does), rebuild the initramfs and reload the driver.",
                 ),
-                false => judgement.advice("let the GPU write to host memory instead of the CPU to the GPU's"),
+                false => judgement.advice("Let the GPU write to host memory instead of the CPU to the GPU's."),
             }
         }
         Fact::Known(None) => Judgement::pass(

@@ -9,7 +9,7 @@ mod peer_mapping;
 pub mod registry_keys;
 mod stream_memops;
 
-use super::Check;
+use super::{Check, Source};
 use crate::model::Severity;
 use conflict::conflict;
 pub use conflict::{Misspelt, for_device, keeps_out, misspelt, refused, shown, unreached};
@@ -35,6 +35,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/gpudirect/libgdsync",
             "https://nvidia.custhelp.com/app/answers/detail/a_id/3802",
         ],
+        reads: &[Source::Modules],
         judge: peer_mapping,
     },
     Check {
@@ -47,6 +48,7 @@ pub const CHECKS: &[Check] = &[
             them.",
         remedy: "Update the driver to R515 or later, or set NVreg_EnableStreamMemOPs=1.",
         references: &["https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html"],
+        reads: &[Source::Nvml, Source::Cuda],
         judge: stream_memops,
     },
     Check {
@@ -64,6 +66,7 @@ pub const CHECKS: &[Check] = &[
             "docs: Linux, filesystems/ramfs-rootfs-initramfs, driver-api/early-userspace/buffer-format",
             "https://github.com/kmod-project/kmod",
         ],
+        reads: &[Source::Modules],
         judge: drift,
     },
     Check {
@@ -83,6 +86,7 @@ pub const CHECKS: &[Check] = &[
             "docs: Linux, admin-guide/kernel-parameters: module_blacklist",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-reg.h",
         ],
+        reads: &[Source::Modules],
         judge: conflict,
     },
     Check {
@@ -98,6 +102,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-pci.c",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-reg.h",
         ],
+        reads: &[],
         judge: grdma_topo,
     },
     Check {
@@ -113,6 +118,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-mmap.c",
             "https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/",
         ],
+        reads: &[],
         judge: iomap_wc,
     },
 ];

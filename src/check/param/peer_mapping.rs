@@ -57,22 +57,21 @@ fn next_load(values: &BTreeMap<String, next::Value<'_>>, gpu: Bdf) -> Option<Str
 /// What opens a peer mapping that was refused.
 pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement, found: &PeerMapping) -> Judgement {
     match found {
-        PeerMapping::Open => {
-            judgement.advice("see dmesg for lines of NVRM: the driver refuses this one mapping")
-        }
+        PeerMapping::Open => judgement
+            .advice("Read the NVRM lines of the kernel log: the driver refuses this one mapping."),
         PeerMapping::OpenNext(place) => judgement.advice(format!(
-            "reload the nvidia module, or reboot: {place} sets {KEY} for its next load"
+            "Reload the nvidia module, or reboot: {place} sets {KEY} for its next load."
         )),
         PeerMapping::Shut => {
             let params = ctx.facts.driver.params.present();
             let all = params.and_then(|params| params.get("RegistryDwords"));
             let setting = setting(all.map_or("", String::as_str));
             match platform::in_container(ctx) {
-                true => judgement.fix("peer-mapping", format!(
-                    "on the machine itself, not in this container: {setting}; or give the container CAP_SYS_ADMIN in the \
-                     machine's user namespace"
+                true => judgement.fix("peer-mapping").advice(format!(
+                    "On the machine itself, not in this container: {setting} Or give the container CAP_SYS_ADMIN in the \
+                     machine's user namespace."
                 )),
-                false => judgement.fix("peer-mapping", setting),
+                false => judgement.fix("peer-mapping").advice(setting),
             }
         }
     }
@@ -91,9 +90,9 @@ fn is_on(value: Option<u32>) -> bool {
 /// How it is set, beside the keys that are there.
 fn setting(all: &str) -> String {
     format!(
-        "in a file of /etc/modprobe.d: options nvidia NVreg_RegistryDwords=\"{}\" (in place of any other \
-         NVreg_RegistryDwords), then rebuild the initramfs and reload the driver; this opens peer mappings to every \
-         user of the machine (CVE-2015-5053)",
+        "Write 'options nvidia NVreg_RegistryDwords=\"{}\"' to a file of /etc/modprobe.d (in place of any other \
+         NVreg_RegistryDwords), then rebuild the initramfs and reload the driver. This opens peer mappings to every \
+         user of the machine (CVE-2015-5053).",
         keys::merged(all, KEY, 1)
     )
 }
@@ -161,7 +160,8 @@ fn judge(ctx: &Ctx<'_>, subject: String, value: Option<u32>, all: &str) -> Judge
     };
     judgement
         .evidence("/proc/self/status: CapEff", capabilities)
-        .fix("peer-mapping", setting(all))
+        .fix("peer-mapping")
+        .advice(setting(all))
 }
 
 #[cfg(test)]
@@ -230,12 +230,12 @@ mod tests {
         let fix = only("param.peer-mapping", &with("RMForceP2PType=1", ""))
             .fix
             .expect("a fix");
-        assert_eq!(fix.id, "peer-mapping");
+        assert_eq!(fix.id().unwrap_or("advice"), "peer-mapping");
         assert!(
-            fix.command
+            fix.text()
                 .contains("NVreg_RegistryDwords=\"RMForceP2PType=1;PeerMappingOverride=1;\"")
         );
-        assert!(fix.command.contains("CVE-2015-5053"));
+        assert!(fix.text().contains("CVE-2015-5053"));
     }
 
     #[test]

@@ -141,10 +141,9 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
             let judgement = match what.weight {
                 // Clearing the bits mends nothing there.
                 Severity::Info => judgement,
-                Severity::Warn | Severity::Error => judgement.fix(
-                    "acs",
-                    format!("setpci -s {port} ECAP_ACS+0x6.w={value:04x}"),
-                ),
+                Severity::Warn | Severity::Error => judgement
+                    .fix("acs")
+                    .command(format!("setpci -s {port} ECAP_ACS+0x6.w={value:04x}")),
             };
             match ctx.facts.tools.get("setpci") {
                 Some(Fact::Known(None)) if judgement.fix.is_some() => {
@@ -159,7 +158,7 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
                 " {held} below it belongs to a virtual machine, which these bits keep apart: do not clear them."
             ));
             Judgement::broken(port.to_string(), message)
-                .advice("leave the bits set; for virtual machines DirectTrans with ATS is the way: see pcie.acs-vm")
+                .advice("Leave the bits set; for virtual machines use DirectTrans with ATS: see pcie.acs-vm.")
         }
     };
     let judgement = judgement.weighing(what.weight);

@@ -2,8 +2,8 @@
 
 use crate::check::{Ctx, Judgement, passthrough, unknown_if};
 
-const WAY: &str = "on the host: switch DirectTrans on in the ports of the path, and ATS in the NIC (mlxconfig \
-                   ATS_ENABLED=1); leave ReqRedir and CmpltRedir set, they keep the guests apart";
+const WAY: &str = "On the host, switch DirectTrans on in the ports of the path, and ATS in the NIC (mlxconfig \
+                   ATS_ENABLED=1). Leave ReqRedir and CmpltRedir set: they keep the guests apart.";
 
 /// In a guest the host decides; on a host, devices that guests have keep their bits.
 pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -71,7 +71,7 @@ mod tests {
         facts.platform.hypervisor_flag = Fact::Known(true);
         let found = only("pcie.acs-vm", &facts);
         assert_eq!(found.outcome, Outcome::Info);
-        assert!(found.fix.expect("advice").command.contains("ATS_ENABLED=1"));
+        assert!(found.fix.expect("advice").text().contains("ATS_ENABLED=1"));
         facts.platform = Platform::default();
         let found = only("pcie.acs-vm", &facts);
         assert_eq!(

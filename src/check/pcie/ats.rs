@@ -75,45 +75,56 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
         }
         None => return Judgement::unknown(name, Why::NotCovered, &source),
     };
-    // The NIC has another address on the host.
-    let (at, function) = match guest {
-        true => ("on the host: ", "CARD".to_owned()),
-        false => ("", bdf.to_string()),
-    };
-    let set = |value: u8| {
-        format!(
-            "{at}mlxconfig -d {function} set ATS_ENABLED={value}, then reset the NIC (mlxfwreset) or power cycle"
-        )
+    let set = |judgement: Judgement, value: u8| {
+        match guest {
+        // The NIC has another address on the host.
+        true => judgement.advice(format!(
+            "On the host, set ATS_ENABLED={value} in the NIC with mlxconfig, then reset it (mlxfwreset) or power cycle."
+        )),
+        false => judgement
+            .command(format!("mlxconfig -d {bdf} set ATS_ENABLED={value}"))
+            .advice("Then reset the NIC (mlxfwreset), or power cycle."),
+    }
     };
     let (judgement, value) = match (wanted, has) {
         (true, true) => (
-            Judgement::pass(name, format!("{name} has address translation services, as virtual machines need.")),
+            Judgement::pass(
+                name,
+                format!("{name} has address translation services, as virtual machines need."),
+            ),
             "there",
         ),
         (true, false) => (
-            Judgement::broken(
-                name,
-                format!(
-                    "{name} has no address translation services: in a virtual machine its traffic with a GPU goes through \
+            set(
+                Judgement::broken(
+                    name,
+                    format!(
+                        "{name} has no address translation services: in a virtual machine its traffic with a GPU goes through \
                      the host's root complex."
+                    ),
                 ),
-            )
-            .advice(set(1)),
+                1,
+            ),
             "not there",
         ),
         (false, true) => (
-            Judgement::broken(
-                name,
-                format!(
-                    "{name} has address translation services: on bare metal, with a GPU below its own switch, they are \
+            set(
+                Judgement::broken(
+                    name,
+                    format!(
+                        "{name} has address translation services: on bare metal, with a GPU below its own switch, they are \
                      not wanted."
+                    ),
                 ),
-            )
-            .advice(set(0)),
+                0,
+            ),
             "there",
         ),
         (false, false) => (
-            Judgement::pass(name, format!("{name} has no address translation services, as wanted on bare metal.")),
+            Judgement::pass(
+                name,
+                format!("{name} has no address translation services, as wanted on bare metal."),
+            ),
             "not there",
         ),
     };
@@ -155,8 +166,8 @@ mod tests {
             found
                 .fix
                 .expect("advice")
-                .command
-                .starts_with("on the host: mlxconfig -d CARD")
+                .text()
+                .starts_with("On the host, set ATS_ENABLED=1")
         );
         with_ats(&mut facts);
         assert_eq!(only("pcie.ats", &facts).outcome, Outcome::Pass);
@@ -170,7 +181,7 @@ mod tests {
         inline(&mut facts);
         let found = only("pcie.ats", &facts);
         assert_eq!(found.outcome, Outcome::Info);
-        assert!(found.fix.expect("advice").command.contains("ATS_ENABLED=0"));
+        assert!(found.fix.expect("advice").text().contains("ATS_ENABLED=0"));
         facts.device_mut(NIC).config.ats = Fact::Known(None);
         assert_eq!(only("pcie.ats", &facts).outcome, Outcome::Pass);
         bind(&mut facts, NIC, Some("vfio-pci"));
@@ -179,7 +190,7 @@ mod tests {
             (found.outcome, found.subject.as_str()),
             (Outcome::Info, NIC)
         );
-        assert!(found.fix.expect("advice").command.contains("ATS_ENABLED=1"));
+        assert!(found.fix.expect("advice").text().contains("ATS_ENABLED=1"));
         let function = facts.device_mut(NIC);
         function.ids = function.ids.clone().map(|ids| Ids {
             vendor: 0x8086,

@@ -81,7 +81,10 @@ fn fatal(ctx: &Ctx<'_>, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
     );
     let judgement = Judgement::broken(bdf.to_string(), message)
         .evidence(source(bdf, "aer_dev_fatal"), listed(&counts.fatal))
-        .advice("look for AER in dmesg, reseat the NIC, and compare the counter after the next transfer");
+        .advice(
+            "Read the AER lines of the kernel log, reseat the NIC, and compare the counter after the \
+                 next transfer.",
+        );
     corrected(judgement, bdf, counts)
 }
 

@@ -183,12 +183,19 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement, arm: bool) -> Judgement {
     }
     match (guest, arm, ctx.facts.platform.architecture.known()) {
         _ if is_grace(ctx) => judgement,
-        (true, ..) => judgement.advice("this is the guest's own IOMMU: start the guest without one, or iommu=pt in it"),
-        (_, true, _) => judgement.fix("iommu", "add iommu.passthrough=1 to the kernel command line and reboot"),
-        (_, _, Some(_)) => judgement.fix("iommu", "add iommu=pt to the kernel command line and reboot"),
-        (_, _, None) => judgement.fix(
-            "iommu",
-            "add iommu=pt (x86) or iommu.passthrough=1 (aarch64) to the kernel command line and reboot",
+        (true, ..) => judgement.advice(
+            "This is the guest's own IOMMU: start the guest without one, or with iommu=pt on its \
+                 kernel command line.",
+        ),
+        (_, true, _) => judgement
+            .fix("iommu")
+            .advice("Add iommu.passthrough=1 to the kernel command line and reboot."),
+        (_, _, Some(_)) => judgement
+            .fix("iommu")
+            .advice("Add iommu=pt to the kernel command line and reboot."),
+        (_, _, None) => judgement.fix("iommu").advice(
+            "Add iommu=pt (x86) or iommu.passthrough=1 (aarch64) to the kernel command line and \
+                 reboot.",
         ),
     }
 }

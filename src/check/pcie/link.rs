@@ -139,7 +139,7 @@ fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
                 "{between} runs at x{} where both ends can x{}.",
                 current.width, max.width
             ),
-            "reseat the NIC, try another slot or riser, look for a slot shared with another (bifurcation)",
+            "Reseat the NIC, try another slot or riser, and look for a slot shared with another (bifurcation).",
         ),
         (false, true) if hop.nic || hop.awake => (
             true,
@@ -147,7 +147,7 @@ fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
                 "{between} runs at {} where both ends can {}.",
                 current.speed, max.speed
             ),
-            "set the slot's speed in the firmware to the best it can, reseat the NIC, look for link errors in dmesg",
+            "Set the slot's speed in the firmware to the highest, reseat the NIC, and look for link errors in the kernel log.",
         ),
         (false, true) => (
             false,
@@ -155,7 +155,7 @@ fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
                 "{between} runs at {} of {}: an idle GPU lets its link sleep, so speed is judged under load only.",
                 current.speed, max.speed
             ),
-            "run a transfer over it and look again",
+            "Run a transfer over it and look again.",
         ),
     };
     if ctx.facts.platform.is_guest() {

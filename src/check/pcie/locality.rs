@@ -125,7 +125,7 @@ mod tests {
         assert!(found.message.contains("PHB"), "{}", found.message);
         let found = only("pcie.locality", &moved(0x80));
         assert_eq!(found.outcome, Outcome::Warn);
-        assert!(found.fix.expect("advice").command.contains("move mlx5_0"));
+        assert!(found.fix.expect("advice").text().contains("Move mlx5_0"));
         assert_eq!(found.evidence[0].value, "NIC0 (0000:04:00.0) NODE");
     }
 

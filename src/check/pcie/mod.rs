@@ -27,7 +27,7 @@ pub use iommu::{is_translated, translated};
 pub use payload::small_reads;
 pub use ports::{Ports, Redirecting, governing, is_joined, ports, redirecting};
 
-use super::{Check, Ctx, passthrough};
+use super::{Check, Ctx, Source, passthrough};
 use crate::model::{Bdf, Ids, Kind, Row, Severity};
 
 /// The checks of this family, in the order of a report.
@@ -41,6 +41,7 @@ pub const CHECKS: &[Check] = &[
             less, between sockets a fraction of it.",
         remedy: "Use the NIC that is nearest (gdr topo --pairs), or move the NIC to a slot below the GPU's switch.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
+        reads: &[],
         judge: locality,
     },
     Check {
@@ -58,6 +59,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs",
             "PCI Express Base Specification, 6.12",
         ],
+        reads: &[Source::NvLinks],
         judge: acs,
     },
     Check {
@@ -71,6 +73,7 @@ pub const CHECKS: &[Check] = &[
         references: &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ],
+        reads: &[],
         judge: acs_vm,
     },
     Check {
@@ -85,6 +88,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.kernel.org/arch/x86/iommu.html",
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ],
+        reads: &[Source::NvLinks],
         judge: iommu,
     },
     Check {
@@ -98,6 +102,7 @@ pub const CHECKS: &[Check] = &[
             switch.",
         remedy: "Set ATS_ENABLED in the NIC's firmware with mlxconfig on the host, and reset the NIC.",
         references: &["https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo"],
+        reads: &[],
         judge: ats,
     },
     Check {
@@ -108,6 +113,7 @@ pub const CHECKS: &[Check] = &[
         why: "A link that trained narrower or slower than both ends can be caps every transfer over it.",
         remedy: "Reseat the NIC or riser, look at the slot's wiring and the firmware's settings.",
         references: &["PCI Express Base Specification, 7.5.3"],
+        reads: &[Source::Nvml],
         judge: link,
     },
     Check {
@@ -123,6 +129,7 @@ pub const CHECKS: &[Check] = &[
             "PCI Express Base Specification, 2.2.2 and 7.5.3.4",
             "https://docs.kernel.org/admin-guide/kernel-parameters.html",
         ],
+        reads: &[Source::NvLinks],
         judge: payload,
     },
     Check {
@@ -135,6 +142,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Read the kernel's log of the time it happened; reseat the NIC, change the riser or cable, update \
             firmware.",
         references: &["https://docs.kernel.org/PCI/pcieaer-howto.html"],
+        reads: &[],
         judge: errors,
     },
     Check {
@@ -145,6 +153,7 @@ pub const CHECKS: &[Check] = &[
         why: "Devices that transfer at the same time over one link share what it carries.",
         remedy: "Nothing is broken. Measure the pairs together, or move a NIC to another switch.",
         references: &["PCI Express Base Specification, 7.5.3"],
+        reads: &[],
         judge: shared,
     },
 ];

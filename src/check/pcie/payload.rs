@@ -11,8 +11,8 @@ use crate::check::{Judgement, unknown_if, words};
 use crate::model::config::Express;
 use crate::model::{Bdf, Fact, Kind, Meeting, Row, Severity, Why};
 
-const SAFE: &str = "add pci=pcie_bus_safe to the kernel command line and reboot: the kernel then gives all below one root \
-                    port the same payload";
+const SAFE: &str = "Add pci=pcie_bus_safe to the kernel command line and reboot: the kernel then gives all devices below one root \
+                    port the same payload.";
 
 /// What falls short on the way of each device and pair; one judgement for all that fit.
 pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -210,7 +210,7 @@ fn fits(ctx: &Ctx<'_>, good: &[Good<'_>]) -> Judgement {
             subject,
             "Packets carry 128 bytes at most, the least there is: headers cost more than they need.",
         )
-        .advice("look for Max Payload Size in the firmware's settings; 256 is usual"),
+        .advice("Look for Max Payload Size in the firmware's settings; 256 is usual."),
         (false, _) => Judgement::pass(
             subject,
             "No device sends larger packets than the ports and peers on its ways take.",
@@ -241,7 +241,11 @@ fn reads(good: &[Good<'_>]) -> Option<Judgement> {
         Judgement::info(subject, message),
         |judgement, (_, bdf, express)| control(judgement, *bdf, express),
     );
-    Some(judgement.fix("mrrs", format!("setpci -s {first} CAP_EXP+0x8.w=5000:7000")))
+    Some(
+        judgement
+            .fix("mrrs")
+            .command(format!("setpci -s {first} CAP_EXP+0x8.w=5000:7000")),
+    )
 }
 
 fn control(judgement: Judgement, bdf: Bdf, express: &Express) -> Judgement {

@@ -32,7 +32,7 @@ pub fn cma(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 words::size(total)
             ),
         )
-        .advice("where registrations fail so, boot with cma=0 (and without kho=on)"),
+        .advice("Where registrations fail so, boot with cma=0 (and without kho=on)."),
     };
     let judgement = judgement.evidence(SOURCE, said);
     let line = kernel.command_line.known().map_or("", String::as_str);

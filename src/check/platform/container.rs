@@ -72,7 +72,7 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
     if !masked.is_empty() {
         add.push("-v /sys:/sys:ro".to_owned());
     }
-    let advice = format!("start the container with {}", add.join(" "));
+    let advice = format!("Start the container with {}.", add.join(" "));
     let judgement = match (missing.is_empty(), add.is_empty()) {
         (true, true) => Judgement::info(subject, told),
         (true, false) => Judgement::info(subject, told).advice(advice),
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(only("platform.container", &facts).outcome, Outcome::Info);
         facts.process.memlock_soft = Fact::Known(Some(65536));
         let fix = only("platform.container", &facts).fix.expect("advice");
-        assert_eq!(fix.command, "start the container with --ulimit memlock=-1");
+        assert_eq!(fix.text(), "Start the container with --ulimit memlock=-1.");
         facts.nvidia_nodes = Fact::Known(Vec::new());
         facts.nic_mut().uverbs = Fact::Known(Some(NodeFile {
             path: "/dev/infiniband/uverbs0".to_owned(),
@@ -194,7 +194,7 @@ mod tests {
             "lacks /dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm, /dev/infiniband/uverbs0"
         ));
         assert!(found.message.contains("user namespace is its own"));
-        let command = found.fix.expect("advice").command;
+        let command = found.fix.expect("advice").text();
         assert!(
             command.contains("--gpus all") && command.contains("--device=/dev/infiniband/uverbs0"),
             "{command}"
@@ -225,7 +225,7 @@ mod tests {
             found
                 .fix
                 .expect("advice")
-                .command
+                .text()
                 .contains("-v /sys:/sys:ro")
         );
         // Root of the machine's own user namespace is not bound by the limit.

@@ -53,7 +53,7 @@ pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let judgement = match numbers >= DMA_BUF {
         true => Judgement::pass("machine", message),
         false => Judgement::broken("machine", message)
-            .advice("use nvidia-peermem, or a kernel of 5.12 or later"),
+            .advice("Use nvidia-peermem, or a kernel of 5.12 or later."),
     };
     vec![judgement.evidence(SOURCE, release)]
 }

@@ -49,16 +49,18 @@ fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
         let message = format!(
             "The kernel is locked down ({mode}): {refuses}. The NVIDIA driver is not loaded, which may be why."
         );
-        return Judgement::broken("machine", message)
-            .weighing(Severity::Warn)
-            .advice("sign the driver's modules and enrol the key (mokutil --import), or switch Secure Boot off");
+        return Judgement::broken("machine", message).weighing(Severity::Warn).advice(
+            "Sign the driver's modules and enrol the key (mokutil --import), or switch Secure Boot \
+                 off.",
+        );
     }
     if !ctx.facts.platform.is_guest() && pcie::redirecting(ctx) {
         let message = format!(
             "The kernel is locked down ({mode}): {refuses}, so setpci cannot mend what pcie.acs names."
         );
         return Judgement::broken("machine", message).weighing(Severity::Warn).advice(
-            "set pci=disable_acs_redir= or pci=config_acs= on the kernel command line, or switch Secure Boot off",
+            "Set pci=disable_acs_redir= or pci=config_acs= on the kernel command line, or switch \
+                 Secure Boot off.",
         );
     }
     Judgement::info(
@@ -82,7 +84,7 @@ mod tests {
         set_acs(&mut facts, GPU_PORT, 0x1d);
         let found = only("platform.lockdown", &facts);
         assert_eq!(found.outcome, Outcome::Warn);
-        assert!(found.fix.expect("advice").command.contains("config_acs"));
+        assert!(found.fix.expect("advice").text().contains("config_acs"));
         set_acs(&mut facts, GPU_PORT, 0x11);
         facts.driver.module_version = Fact::Known(None);
         facts.driver.version_line = Fact::Known(None);

@@ -28,6 +28,7 @@ pub const CHECKS: &[Check] = &[
         references: &[
             "https://www.freedesktop.org/software/systemd/man/latest/systemd-detect-virt.html",
         ],
+        reads: &[],
         judge: guest,
     },
     Check {
@@ -39,6 +40,7 @@ pub const CHECKS: &[Check] = &[
             whatever the machine has.",
         remedy: "Add the nodes: --device, or the GPU and RDMA device plugins.",
         references: &["https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/"],
+        reads: &[],
         judge: container,
     },
     Check {
@@ -51,6 +53,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Sign the modules and enrol the key, mend ports by kernel parameters instead of setpci, or switch Secure \
             Boot off.",
         references: &["https://man7.org/linux/man-pages/man7/kernel_lockdown.7.html"],
+        reads: &[],
         judge: lockdown,
     },
     Check {
@@ -65,6 +68,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.kernel.org/driver-api/dma-buf.html",
             "https://docs.kernel.org/admin-guide/kernel-parameters.html",
         ],
+        reads: &[],
         judge: kernel,
     },
     Check {
@@ -76,6 +80,7 @@ pub const CHECKS: &[Check] = &[
             though locked memory is unlimited.",
         remedy: "Boot with cma=0, and without kho=on, where registrations fail so.",
         references: &["https://docs.kernel.org/core-api/pin_user_pages.html"],
+        reads: &[],
         judge: cma,
     },
 ];

@@ -40,7 +40,7 @@ fn other(name: String, there_is_one: bool, message: &str) -> Judgement {
     match there_is_one {
         true => Judgement::info(name, message),
         false => {
-            Judgement::broken(name, message).advice("use a ConnectX-4 or later, or a BlueField")
+            Judgement::broken(name, message).advice("Use a ConnectX-4 or later, or a BlueField.")
         }
     }
 }

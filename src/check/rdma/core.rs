@@ -32,7 +32,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, verbs: &Verbs) -> Judgement {
         Fact::Known(true) => {}
         Fact::Known(false) => {
             let lacks = "libibverbs is older than rdma-core 34: it registers no dma-buf";
-            let advice = "install rdma-core 34 or later, or the user space of a newer OFED";
+            let advice = "Install rdma-core 34 or later, or the user space of a newer OFED.";
             return without(ctx, nic, lacks, advice)
                 .evidence(format!("{SYMBOL} in {library}"), "not there");
         }
@@ -70,14 +70,14 @@ fn tried(ctx: &Ctx<'_>, nic: &RdmaDevice, trial: &VerbsTrial) -> Judgement {
             ctx,
             nic,
             "its provider's library registers no dma-buf (errno 95)",
-            "install an rdma-core whose provider does: mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61",
+            "Install an rdma-core whose provider does: mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61.",
         )
         .evidence(source, "errno 95"),
         DmabufAnswer::Refuses(errno) => without(
             ctx,
             nic,
             &format!("the kernel registers no dma-buf for it (errno {errno})"),
-            "use a kernel from 5.12 on (mlx5; later for others) with CONFIG_INFINIBAND_ON_DEMAND_PAGING",
+            "Use a kernel from 5.12 on (mlx5; later for others) with CONFIG_INFINIBAND_ON_DEMAND_PAGING.",
         )
         .evidence(source, format!("errno {errno}")),
         DmabufAnswer::Failed(refusal) => {
@@ -103,7 +103,7 @@ fn by_driver(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
             ctx,
             nic,
             &format!("{driver} registers no dma-buf"),
-            "use nvidia-peermem with it, or another NIC",
+            "Use nvidia-peermem with it, or another NIC.",
         ),
         _ => Judgement::undetermined(
             &nic.name,

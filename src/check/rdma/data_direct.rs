@@ -73,7 +73,8 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
             "A Data Direct function in no GPU's IOMMU group: the driver does not map GPU memory for it, and the data goes \
              through the CPU.",
         )
-        .advice("rdma_topo check, as root, and the ACS setting that it names on the kernel's command line"),
+        .advice("Run rdma_topo check as root, and add the ACS setting that it names to the kernel command \
+                 line."),
     }
     .evidence(source, value)
 }

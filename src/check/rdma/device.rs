@@ -4,6 +4,7 @@
 use super::{CLASS, nvidia_nics, rdma_module};
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, Facts, NodeFile, RdmaDevice, Why};
+use crate::output::shell_word;
 
 /// The RDMA devices that are NICs on the PCI bus.
 pub fn rdma_nics(facts: &Facts) -> impl Iterator<Item = &RdmaDevice> {
@@ -53,13 +54,14 @@ fn none(ctx: &Ctx<'_>) -> Judgement {
         Judgement::broken("machine", "There is no NIC with RDMA.").evidence(CLASS, "no NIC");
     match idle.is_empty() {
         true => judgement.advice(
-            "install a NIC with RDMA, or load the driver of the one that is there (mlx5_ib, irdma, bnxt_re, efa)",
+            "Install a NIC with RDMA, or load the driver of the one that is there (mlx5_ib, irdma, \
+                 bnxt_re, efa).",
         ),
         false => judgement
             .evidence("/sys/bus/pci/devices", idle.join(", "))
+            .command(format!("modprobe {}", rdma_module(nics())))
             .advice(format!(
-                "modprobe {}: there are NVIDIA NICs at {} without an RDMA device",
-                rdma_module(nics()),
+                "The NVIDIA NICs at {} have no RDMA device until their driver is loaded.",
                 idle.join(", ")
             )),
     }
@@ -105,7 +107,7 @@ fn one(device: &RdmaDevice) -> Judgement {
             "/sys/class/infiniband_verbs",
             format!("none for {}", device.name),
         )
-        .advice("modprobe ib_uverbs"),
+        .command("modprobe ib_uverbs"),
         Fact::Unknown(why) => Judgement::unknown(name, *why, "/sys/class/infiniband_verbs"),
     };
     judgement.evidence(source, what)
@@ -118,8 +120,9 @@ fn opens(name: String, what: &str, node: &NodeFile) -> Judgement {
         Fact::Known(None) => {
             return Judgement::broken(name, format!("{what}. Its node {path} is missing."))
                 .evidence(path, "not there")
+                .command("udevadm trigger -s infiniband_verbs")
                 .advice(format!(
-                    "in a container, add --device={path}; else udevadm trigger -s infiniband_verbs"
+                    "In a container, start it with --device={path} instead."
                 ));
         }
         Fact::Unknown(why) => return Judgement::unknown(name, *why, path),
@@ -133,9 +136,8 @@ fn opens(name: String, what: &str, node: &NodeFile) -> Judgement {
         Fact::Known(false) => {
             Judgement::broken(name, format!("{what}. This user may not open {path}."))
                 .evidence(path, mode)
-                .advice(format!(
-                    "chmod 0666 {path}, and a udev rule that keeps it (rdma-core ships one)"
-                ))
+                .command(format!("chmod 0666 {}", shell_word(path)))
+                .advice("A udev rule keeps it so (rdma-core ships one).")
         }
         Fact::Unknown(why) => Judgement::unknown(name, why, &format!("access to {path}")),
     }
@@ -205,7 +207,7 @@ mod tests {
             found[0].message.contains("GPUDirect does not")
                 && found[1].message.contains("management")
         );
-        let advice = &found[2].fix.as_ref().expect("advice").command;
+        let advice = &found[2].fix.as_ref().expect("advice").text();
         assert!(advice.contains("0000:04:00.0"), "{advice}");
     }
 

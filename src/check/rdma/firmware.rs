@@ -68,7 +68,8 @@ fn compare(name: String, version: &str, minimum: &Minimum) -> Judgement {
             ),
         )
         .evidence("profiles/devices.toml", &minimum.source)
-        .advice("update the firmware: mlxfwmanager --online -u, or mstflint"),
+        .command("mlxfwmanager --online -u")
+        .advice("Update the firmware with mlxfwmanager or mstflint."),
     }
 }
 

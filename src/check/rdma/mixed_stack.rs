@@ -60,7 +60,8 @@ fn judge(ctx: &Ctx<'_>, ofed: &[&str], own: &[&str]) -> Judgement {
                 words::list(own)
             ),
         )
-        .advice("reboot, or /etc/init.d/openibd restart; then reinstall OFED for this kernel if it stays"),
+        .advice("Reboot, or restart openibd (/etc/init.d/openibd restart); if it stays so, reinstall OFED \
+                 for this kernel."),
         (false, true, _) => Judgement::pass("machine", "The loaded RDMA modules are OFED's."),
         (true, _, Fact::Known(true)) => Judgement::broken(
             "machine",
@@ -69,7 +70,8 @@ fn judge(ctx: &Ctx<'_>, ofed: &[&str], own: &[&str]) -> Judgement {
         )
         .weighing(Severity::Warn)
         .evidence("/usr/bin/ofed_info", "there")
-        .advice("dkms status; reinstall OFED's kernel packages for the running kernel, then /etc/init.d/openibd restart"),
+        .advice("Reinstall OFED's kernel packages for the running kernel (dkms status shows them), then \
+                 restart openibd (/etc/init.d/openibd restart)."),
         (true, _, _) => Judgement::pass("machine", "The loaded RDMA modules are the kernel's own."),
     }
 }

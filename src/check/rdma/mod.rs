@@ -18,7 +18,7 @@ mod write_ordering;
 
 pub use nonprefetchable::{SETTING, untold};
 
-use super::{Check, Ctx, Judgement, passthrough};
+use super::{Check, Ctx, Judgement, Source, passthrough};
 use crate::model::{Fact, Facts, Ids, PciDevice, RdmaDevice, Severity};
 pub use device::{device, driver, rdma_nics};
 
@@ -34,6 +34,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Load ib_uverbs, and mlx5_ib for NVIDIA NICs; rdma_ucm only for programs that use the connection manager. \
                rdma-core's udev rules do so at boot.",
         references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
+        reads: &[],
         judge: modules::modules,
     },
     Check {
@@ -51,6 +52,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/cifsd-team/ksmbd/issues/574",
             "https://github.com/microsoft/lisa/pull/3134",
         ],
+        reads: &[],
         judge: mixed_stack::mixed_stack,
     },
     Check {
@@ -62,6 +64,7 @@ pub const CHECKS: &[Check] = &[
             not there for a program.",
         remedy: "Load the NIC's RDMA driver and ib_uverbs; hand the nodes to the container; let users open them.",
         references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
+        reads: &[],
         judge: device,
     },
     Check {
@@ -74,6 +77,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Use an mlx5 NIC. On the old memory path MLNX_OFED 4.2 or later was needed, or 3.4 with a patched libmlx5; rdma-core's \
                libmlx5 serves today.",
         references: &["https://github.com/gpudirect/libgdsync", "docs: mlx5dv(7)"],
+        reads: &[],
         judge: async_nic::async_nic,
     },
     Check {
@@ -88,6 +92,7 @@ pub const CHECKS: &[Check] = &[
         references: &[
             "https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",
         ],
+        reads: &[Source::Verbs],
         judge: provider::provider,
     },
     Check {
@@ -100,6 +105,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "rdma dev set NAME netns CONTAINER for each device, as an SR-IOV or RDMA device plug-in does; or rdma system set \
                netns shared while no network namespace exists beside the first.",
         references: &["docs: rdma-system(8)", "docs: rdma-dev(8)"],
+        reads: &[],
         judge: netns::netns,
     },
     Check {
@@ -119,6 +125,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
             "https://docs.kernel.org/admin-guide/abi-stable.html",
         ],
+        reads: &[Source::Verbs],
         judge: port::port,
     },
     Check {
@@ -134,6 +141,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/linux-rdma/rdma-core/blob/master/libibverbs/man/ibv_reg_mr.3",
             "https://github.com/NVIDIA/nccl",
         ],
+        reads: &[Source::Verbs],
         judge: core::core,
     },
     Check {
@@ -150,6 +158,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
             "https://github.com/linux-rdma/rdma-core/blob/master/libibverbs/man/ibv_reg_mr.3",
         ],
+        reads: &[Source::Registration, Source::Modules],
         judge: register::register,
     },
     Check {
@@ -165,6 +174,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/gpudirect/libgdsync",
             "https://github.com/Mellanox/mstflint",
         ],
+        reads: &[Source::Settings],
         judge: nonprefetchable::nonprefetchable,
     },
     Check {
@@ -177,6 +187,7 @@ pub const CHECKS: &[Check] = &[
         remedy: "Switch relaxed ordering on in the firmware's setup; programs then ask for it per region (NCCL does), or \
                PCI_WR_ORDERING=force_relax does for all.",
         references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"],
+        reads: &[],
         judge: write_ordering::write_ordering,
     },
     Check {
@@ -192,6 +203,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/multi-node-nvlink-systems/grace-blackwell-cx8-gpudirect-rdma-guide/",
             "https://github.com/linux-rdma/rdma-core/tree/master/kernel-boot",
         ],
+        reads: &[],
         judge: data_direct::data_direct,
     },
     Check {
@@ -202,6 +214,7 @@ pub const CHECKS: &[Check] = &[
         why: "What is older than a device's first public release was never meant for use.",
         remedy: "Update the firmware with the vendor's tool (mlxfwmanager, mstflint).",
         references: &["docs: profiles/devices.toml names the source of each number"],
+        reads: &[],
         judge: firmware::firmware,
     },
     Check {
@@ -220,6 +233,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/gpudirect/libgdsync/issues/97",
             "https://github.com/deepseek-ai/DeepEP/issues/163",
         ],
+        reads: &[Source::Registration, Source::Modules],
         judge: uar_map::uar_map,
     },
 ];

@@ -27,12 +27,13 @@ pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 "machine",
                 format!("There is no verbs node for {list}: ib_uverbs is not loaded."),
             )
-            .fix("rdma-modules", "modprobe ib_uverbs"),
+            .fix("rdma-modules")
+            .command("modprobe ib_uverbs"),
             false => Judgement::broken(
                 "machine",
                 format!("There is no verbs node for {list}, while others have theirs: ib_uverbs made none for it."),
             )
-            .advice("dmesg | grep -e uverbs -e infiniband tells why"),
+            .advice("Read the uverbs and infiniband lines of the kernel log (dmesg)."),
         };
         return vec![judgement.evidence(VERBS, format!("none for {list}"))];
     }
@@ -70,10 +71,11 @@ fn nothing(ctx: &Ctx<'_>) -> Judgement {
     )
     .evidence(CLASS, "empty, or not there")
     .evidence("/sys/bus/pci/devices", list)
-    .fix(
-        "rdma-modules",
-        format!("modprobe {} && modprobe ib_uverbs", rdma_module(nics())),
-    )
+    .fix("rdma-modules")
+    .command(format!(
+        "modprobe {} && modprobe ib_uverbs",
+        rdma_module(nics())
+    ))
 }
 
 #[cfg(test)]
@@ -89,7 +91,7 @@ mod tests {
         facts.nic_mut().uverbs = Fact::Known(None);
         let found = only("rdma.modules", &facts);
         assert_eq!(found.outcome, Outcome::Warn);
-        assert_eq!(found.fix.expect("a fix").command, "modprobe ib_uverbs");
+        assert_eq!(found.fix.expect("a fix").text(), "modprobe ib_uverbs");
         if let Fact::Known(devices) = &mut facts.rdma {
             devices.push(rdma("mlx5_1", "0000:04:00.1"));
         }
@@ -99,7 +101,7 @@ mod tests {
             "{}",
             found.message
         );
-        assert!(found.fix.is_some_and(|fix| fix.command.contains("dmesg")));
+        assert!(found.fix.is_some_and(|fix| fix.text().contains("dmesg")));
         facts.nic_mut().uverbs = Fact::Unknown(Why::Denied);
         assert_eq!(only("rdma.modules", &facts).outcome, Outcome::Unknown);
         assert_eq!(
@@ -118,14 +120,14 @@ mod tests {
         assert!(
             found
                 .fix
-                .is_some_and(|fix| fix.command.starts_with("modprobe mlx5_ib"))
+                .is_some_and(|fix| fix.text().starts_with("modprobe mlx5_ib"))
         );
         bind(&mut facts, NIC, Some("mlx4_core"));
         let found = only("rdma.modules", &facts);
         assert!(
             found
                 .fix
-                .is_some_and(|fix| fix.command.starts_with("modprobe mlx4_ib"))
+                .is_some_and(|fix| fix.text().starts_with("modprobe mlx4_ib"))
         );
         bind(&mut facts, NIC, Some("vfio-pci"));
         assert_eq!(

@@ -45,7 +45,10 @@ pub fn netns(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "machine",
             "Exclusive mode: no RDMA device was moved to this container, so that it sees none.",
         )
-        .advice("on the host: rdma dev set NAME netns CONTAINER, or rdma system set netns shared"),
+        .advice(
+            "On the host, move each device (rdma dev set NAME netns CONTAINER), or share them all \
+                 (rdma system set netns shared).",
+        ),
     };
     vec![judgement.evidence(MODE, if shared { "shared" } else { "exclusive" })]
 }

@@ -122,18 +122,18 @@ fn broken(name: String, bdf: String, setting: Option<&FirmwareSetting>) -> Judge
             name,
             "Its first BAR is still prefetchable: the setting that changes it takes effect at the next reset.",
         )
-        .advice(format!("mlxfwreset -d {bdf} reset, or a cold boot"));
+        .command(format!("mlxfwreset -d {bdf} reset"))
+        .advice("Or start the machine cold.");
     }
     Judgement::broken(
         name,
         "Its first BAR is prefetchable: GPUs older than Pascal cannot map the NIC's doorbells there.",
     )
-    .fix(
-        "nonprefetchable",
-        format!(
-            "mlxconfig -d {bdf} set {SETTING}=1, then a reset of the firmware; the BAR has to fit below 4 GiB then: see that \
-             the bridges above it have room, and lower LOG_PF_UAR_BAR_SIZE where they have not"
-        ),
+    .fix("nonprefetchable")
+    .command(format!("mlxconfig -d {bdf} set {SETTING}=1"))
+    .advice(
+        "Then reset the firmware. The BAR has to fit below 4 GiB: check that the bridges above it have room, and lower \
+                 LOG_PF_UAR_BAR_SIZE where they have not.",
     )
 }
 
@@ -191,7 +191,7 @@ mod tests {
         );
         let found = findings("rdma.nonprefetchable", &with_bar(true), &["async"]).remove(0);
         assert_eq!(found.outcome, Outcome::Fail);
-        assert!(found.fix.expect("a fix").command.contains("below 4 GiB"));
+        assert!(found.fix.expect("a fix").text().contains("below 4 GiB"));
     }
 
     #[test]

@@ -51,10 +51,10 @@ pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "No port of any NIC is active: nothing can be transferred.",
         );
         let broken = broken.evidence(format!("{CLASS}/*/ports/*/state"), down.join(", "));
-        judgements
-            .push(broken.advice(
-                "ip link set INTERFACE up; ibstat; check cable, switch and subnet manager",
-            ));
+        judgements.push(broken.advice(
+            "Bring the interface up (ip link set INTERFACE up); check cable, switch and subnet \
+                 manager.",
+        ));
     }
     judgements
 }
@@ -85,7 +85,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
             subject,
             "The link is up, and no subnet manager has configured the port: it stays in INIT.",
         )
-        .advice("start a subnet manager (opensm) on this fabric, or ask for the one that should serve it"),
+        .advice("Start a subnet manager (opensm) on this fabric, or ask for the one that should serve it."),
         (state, _) => Judgement::info(subject, format!("The port is {state}.")),
     };
     let mut judgement = judgement.evidence(format!("{path}/state"), state);
@@ -123,7 +123,8 @@ fn infiniband(subject: String, told: Option<&VerbsPort>) -> Judgement {
                  the subnet manager has set it so."
             ),
         )
-        .advice("smpquery portinfo, for this port and for the switch's, shows what each can (MtuCap) and has (NeighborMTU)"),
+        .advice("smpquery portinfo, for this port and for the switch's, shows what each can (MtuCap) and \
+                 has (NeighborMTU)."),
         _ => Judgement::pass(subject, "The port is active."),
     }
 }
@@ -165,7 +166,8 @@ fn ethernet(
         Some(first) => match wrong_index(ctx, gids) {
             Some((variable, message)) => Judgement::broken(subject, message)
                 .evidence(variable, "set")
-                .advice(format!("export {variable}={}, or unset it", first.index)),
+                .command(format!("export {variable}={}", first.index))
+                .advice("Or unset the variable."),
             None if is_wanted => carried(subject, first, told),
             None => Judgement::pass(subject, reached(first)),
         },
@@ -257,11 +259,12 @@ fn carried(subject: String, gid: &RdmaGid, told: Option<&VerbsPort>) -> Judgemen
                 largest + HEADERS
             ),
         )
-        .advice(format!(
-            "ip link set {} mtu {}, or 9000, where the switch and the peers have it too",
+        .command(format!(
+            "ip link set {} mtu {}",
             shell_word(interface),
             largest + HEADERS
-        )),
+        ))
+        .advice("The switch and the peers need that MTU too; 9000 serves as well."),
         _ => small(
             subject,
             bytes,
@@ -287,7 +290,10 @@ fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
                 subject,
                 format!("Its {ROCE_V2} addresses belong to {interface}, which is not in this network namespace."),
             )
-            .advice("give the container the interface, too (a macvlan, or an SR-IOV function with its own), or host networking")
+            .advice(
+                "Give the container the interface, too (a macvlan, or an SR-IOV function with its own), \
+                 or host networking.",
+            )
         }
         None => Judgement::broken(
             subject,
@@ -295,7 +301,10 @@ fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
                 "The port is active and has no {ROCE_V2} address beyond its own segment: only peers there can reach it."
             ),
         )
-        .advice("ip address add ADDRESS/PREFIX dev INTERFACE, for the interface of this port"),
+        .advice(
+            "Give the interface of this port an IP address (ip address add ADDRESS/PREFIX dev \
+                 INTERFACE).",
+        ),
     }
 }
 

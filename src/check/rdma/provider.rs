@@ -5,8 +5,7 @@ use crate::check::{Ctx, Judgement};
 use crate::model::{Fact, RdmaDevice, Severity, Verbs, VerbsOutcome};
 
 const CALL: &str = "ibv_get_device_list";
-const INSTALL: &str =
-    "apt install ibverbs-providers, or dnf install libibverbs; in a container, into its image";
+const INSTALL: &str = "Install ibverbs-providers (Debian, Ubuntu) or libibverbs (Fedora, RHEL); in a container, into its image.";
 
 /// Each NIC, where there is a library to ask.
 pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -28,7 +27,7 @@ pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
             return vec![
                 broken
                     .evidence(CALL, reason)
-                    .advice("ibv_devices; see rdma.modules"),
+                    .advice("Compare with ibv_devices; see rdma.modules."),
             ];
         }
         Fact::Unknown(why) => return vec![Judgement::unknown("machine", *why, "libibverbs.so.1")],

@@ -206,19 +206,19 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, paths: &MemoryP
     let judgement = remedy_by_address(ctx, judgement, nic, &paths.peermem);
     let dmabuf = match &paths.dmabuf {
         MemoryPathTrial::Registered => None,
-        MemoryPathTrial::Withheld { .. } => Some("see gpu.dmabuf, why CUDA gives no dma-buf"),
+        MemoryPathTrial::Withheld { .. } => Some("see gpu.dmabuf, why CUDA gives no dma-buf."),
         MemoryPathTrial::Refused(refusal) => Some(match refusal.code {
-            Some(EOPNOTSUPP | EPROTONOSUPPORT) | None => "see rdma.core, what registers a dma-buf",
-            Some(ENOMEM) => "see gpu.bar1, whether there is room to map it",
-            Some(_) => "see dmesg, why no dma-buf is registered",
+            Some(EOPNOTSUPP | EPROTONOSUPPORT) | None => "see rdma.core, what registers a dma-buf.",
+            Some(ENOMEM) => "see gpu.bar1, whether there is room to map it.",
+            Some(_) => "see the kernel log (dmesg), why no dma-buf is registered.",
         }),
     };
-    match (judgement.fix.clone(), dmabuf) {
-        (_, None) => judgement,
-        (None, Some(dmabuf)) => judgement.advice(dmabuf),
-        (Some(fix), Some(dmabuf)) => {
-            judgement.fix(&fix.id, format!("{}; or {dmabuf}", fix.command))
-        }
+    match dmabuf {
+        None => judgement,
+        Some(dmabuf) => match judgement.fix {
+            Some(_) => judgement.advice(format!("Or {dmabuf}")),
+            None => judgement.advice(dmabuf.replacen("see", "See", 1)),
+        },
     }
 }
 
@@ -232,7 +232,7 @@ fn remedy_by_address(
         MemoryPathTrial::Registered => return judgement,
         MemoryPathTrial::Withheld { .. } => {
             return judgement
-                .advice("see gpu.rdma-capable, whether its memory is for third parties");
+                .advice("See gpu.rdma-capable, whether its memory is for third parties.");
         }
         MemoryPathTrial::Refused(refusal) => refusal,
     };
@@ -240,18 +240,20 @@ fn remedy_by_address(
     let provider = known.known().map(String::as_str);
     match (refusal.code, provider) {
         (Some(EFAULT), Some(name)) if !knows_peer_memory(name) => judgement,
-        (Some(EFAULT), Some("efa")) => judgement.advice("modprobe efa_nv_peermem"),
+        (Some(EFAULT), Some("efa")) => judgement.command("modprobe efa_nv_peermem"),
         (Some(EFAULT), _) => match peer_memory(ctx, provider) {
             PathState::Open(_) => judgement.advice(
-                "nvidia-peermem is loaded and does not give this memory: see gpu.rdma-capable, gpu.bar1, and dmesg for \
-                 lines of NVRM and nvidia-peermem",
+                "nvidia-peermem is loaded and does not give this memory: see gpu.rdma-capable, gpu.bar1, \
+                 and the NVRM and nvidia-peermem lines of the kernel log.",
             ),
             PathState::Closed(_) | PathState::Unknown(..) => peermem_remedy(ctx, judgement),
         },
-        (Some(ENOMEM | EPERM), _) => judgement
-            .advice("raise the limit of locked memory (limits.memlock), and see gpu.bar1, whether BAR1 is full"),
+        (Some(ENOMEM | EPERM), _) => judgement.advice(
+            "Raise the limit of locked memory (limits.memlock), and see gpu.bar1, whether BAR1 is \
+                 full.",
+        ),
         (None, _) | (Some(_), _) => {
-            judgement.advice("see dmesg, why the address is not registered, and peermem.loaded")
+            judgement.advice("See the kernel log (dmesg), why the address is not registered, and peermem.loaded.")
         }
     }
 }

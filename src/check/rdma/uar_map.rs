@@ -231,13 +231,18 @@ fn refused(
     }
     match code {
         Some(OPERATING_SYSTEM) => judgement.advice(
-            "install a driver that is made for this kernel: how a mapping is followed has changed from follow_pfn to follow_pte to \
-             follow_pfnmap_start (see gpu.min-driver, platform.kernel, and dmesg for lines of NVRM)",
+            "Install a driver that is made for this kernel: how a mapping is followed has changed \
+                 from follow_pfn to follow_pte to follow_pfnmap_start (see gpu.min-driver, \
+                 platform.kernel, and the NVRM lines of the kernel log).",
         ),
         Some(NOT_SUPPORTED) => judgement.advice(
-            "install a newer driver (see gpu.min-driver); where it is the newest, use the proxy on this platform",
+            "Install a newer driver (see gpu.min-driver); where it is the newest, use the proxy on \
+                 this platform.",
         ),
-        _ => judgement.advice("see dmesg for lines of NVRM and of mlx5_core; gdr knows no cure but the proxy"),
+        _ => judgement.advice(
+            "Read the NVRM and mlx5_core lines of the kernel log; gdr knows no other remedy than the \
+                 proxy.",
+        ),
     }
 }
 

@@ -51,7 +51,8 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
             "It may not relax the order of its writes: into GPU memory it is slow on AMD EPYC and in virtual machines.",
         )
         .advice(
-            "switch PCIe relaxed ordering on in the firmware's setup (BIOS); some root ports have it off on purpose",
+            "Switch PCIe relaxed ordering on in the firmware's setup (BIOS); some root ports have it \
+                 off on purpose.",
         ),
     };
     judgement.evidence(source, if express.relaxed_ordering { "1" } else { "0" })

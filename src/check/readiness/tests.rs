@@ -78,7 +78,7 @@ fn what_is_required_and_unknown_is_no_readiness() {
     assert_eq!(found.state, ReadyState::Undetermined);
     assert_eq!(
         found.text,
-        "GPUDirect RDMA: cannot tell: limits.memlock unknown (needs root)."
+        "GPUDirect RDMA: cannot determine: limits.memlock (needs root)."
     );
 }
 
@@ -115,10 +115,8 @@ fn what_is_not_known_of_one_pair_is_not_said_to_be_ready() {
     assert!(
         found
             .text
-            .starts_with("GPUDirect RDMA: cannot tell on GPU1–NIC1: peermem.loaded unknown")
-            && found
-                .text
-                .contains("; not on GPU0–NIC0: The downstream port"),
+            .starts_with("GPUDirect RDMA: cannot determine on GPU1–NIC1: peermem.loaded")
+            && found.text.contains("; not on GPU0–NIC0: pcie.acs"),
         "{}",
         found.text
     );
@@ -131,7 +129,7 @@ fn what_is_not_known_of_one_pair_is_not_said_to_be_ready() {
     assert!(
         found
             .text
-            .starts_with("GPUDirect RDMA: ready on GPU0–NIC0; cannot tell on GPU1–NIC1: "),
+            .starts_with("GPUDirect RDMA: ready on GPU0–NIC0; cannot determine on GPU1–NIC1: "),
         "{}",
         found.text
     );

@@ -96,7 +96,7 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
             let message = format!("{name}={value} {effect}.");
             let judgement =
                 Judgement::broken(*name, message).evidence(SOURCE, format!("{name}={value}"));
-            Some(judgement.advice(format!("unset {name}")))
+            Some(judgement.command(format!("unset {name}")))
         })
         .collect();
     if !judgements.is_empty() {

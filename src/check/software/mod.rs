@@ -6,7 +6,7 @@ mod net_plugin;
 mod perftest;
 mod toolkit;
 
-use super::Check;
+use super::{Check, Source};
 use crate::model::Severity;
 use environment::environment;
 use mpi::mpi;
@@ -36,6 +36,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/cuda.html",
             "https://openucx.readthedocs.io/en/master/faq.html",
         ],
+        reads: &[Source::Software],
         judge: mpi,
     },
     Check {
@@ -56,6 +57,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/linux-rdma/perftest/issues/336",
             "https://gasnet-bugs.lbl.gov/bugzilla/show_bug.cgi?id=4151",
         ],
+        reads: &[Source::Software],
         judge: perftest,
     },
     Check {
@@ -73,6 +75,7 @@ pub const CHECKS: &[Check] = &[
             "https://github.com/aws/aws-ofi-nccl",
             "https://github.com/ofiwg/libfabric/blob/main/libfabric.map.in",
         ],
+        reads: &[Source::Software],
         judge: net_plugin,
     },
     Check {
@@ -85,6 +88,7 @@ pub const CHECKS: &[Check] = &[
             works, and surprises where both bring a library of one name.",
         remedy: "Take the directory of the other library out of LD_LIBRARY_PATH, or remove the package that brings it.",
         references: &["https://docs.nvidia.com/deploy/cuda-compatibility/"],
+        reads: &[Source::Software],
         judge: toolkit,
     },
     Check {
@@ -101,6 +105,7 @@ pub const CHECKS: &[Check] = &[
             "https://docs.nvidia.com/nvshmem/api/gen/env.html",
             "https://openucx.readthedocs.io/en/master/faq.html",
         ],
+        reads: &[Source::Software],
         judge: environment,
     },
 ];

@@ -93,7 +93,7 @@ fn mpich(ctx: &Ctx<'_>, library: &Library) -> Judgement {
                 format!("{subject} was built for CUDA, and uses it with MV2_USE_CUDA=1."),
             )
             .evidence("MV2_USE_CUDA", value.unwrap_or("not set"))
-            .advice("set MV2_USE_CUDA=1, and MV2_USE_GPUDIRECT=1 where it is MVAPICH2-GDR"),
+            .advice("Set MV2_USE_CUDA=1, and MV2_USE_GPUDIRECT=1 where it is MVAPICH2-GDR."),
         };
     }
     if has("I_MPI_OFFLOAD") {
@@ -143,7 +143,7 @@ fn gdr_copy(ctx: &Ctx<'_>, library: &Library) -> Option<Judgement> {
             .evidence(&library.path, GDR_COPY)
             .evidence(SOURCE, "no libgdrapi.so.2")
             .advice(
-                "install libgdrapi (NVIDIA's or gdr's) where the loader looks, and run ldconfig",
+                "Install libgdrapi (NVIDIA's or gdr's) where the loader looks, and run ldconfig.",
             ),
     )
 }
@@ -153,7 +153,7 @@ fn without(subject: String, library: &Library, seen: &str) -> Judgement {
         format!("{subject} was built without CUDA: it takes a GPU pointer for a host one.");
     Judgement::broken(subject, message)
         .evidence(&library.path, seen)
-        .advice("use one that was configured --with-cuda: the HPC SDK's, HPC-X, or one built so")
+        .advice("Use one that was configured --with-cuda: the HPC SDK's, HPC-X, or one built so.")
 }
 
 fn named(what: &str, library: &Library) -> String {

@@ -59,7 +59,7 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
         );
         return Judgement::broken(subject, message)
             .evidence(&nccl.path, said)
-            .advice("use NCCL 2.13.4 or later, or load nvidia-peermem");
+            .advice("Use NCCL 2.13.4 or later, or load nvidia-peermem.");
     }
     let Some(plugin) = plugin else {
         let pass = Judgement::pass(
@@ -93,8 +93,8 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
         ),
         Some(oldest) => {
             let advice = match oldest > knows.end() {
-                true => "use an older release of the plug-in, or a later NCCL",
-                false => "use a later release of the plug-in",
+                true => "Use an older release of the plug-in, or a later NCCL.",
+                false => "Use a later release of the plug-in.",
             };
             Judgement::broken(
                 subject,
@@ -146,8 +146,7 @@ fn fabric(plugin: &Library, fabric: Option<&Library>) -> Option<Judgement> {
             .evidence(&plugin.path, format!("FABRIC_1.{needs}"))
             .evidence(fabric.map_or(SOURCE, |fabric| fabric.path.as_str()), has)
             .advice(format!(
-                "ldd {} shows what it finds; install the libfabric that it was built with, or name its directory in \
-                 LD_LIBRARY_PATH",
+                "Install the libfabric that it was built with, or name its directory in LD_LIBRARY_PATH; ldd shows what {} finds.",
                 plugin.path
             )),
     )
@@ -248,7 +247,7 @@ mod tests {
         assert!(
             found
                 .fix
-                .is_some_and(|fix| fix.command.contains("later release of the plug-in"))
+                .is_some_and(|fix| fix.text().contains("later release of the plug-in"))
         );
         assert_eq!(
             only("sw.net-plugin", &with(vec![nccl(), plugin(&[])])).outcome,

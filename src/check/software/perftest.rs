@@ -29,7 +29,8 @@ pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Judgement::broken("ib_write_bw", message)
                 .evidence(&program.path, "no word of use_cuda")
                 .advice(
-                    "build perftest with CUDA_H_PATH=/usr/local/cuda/include/cuda.h ./configure",
+                    "Build perftest with CUDA support (CUDA_H_PATH=/usr/local/cuda/include/cuda.h \
+                 ./configure).",
                 ),
         ];
     }

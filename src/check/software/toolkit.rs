@@ -50,7 +50,7 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
             "The loader picks the stub {path}: every call answers error 34 (CUDA_ERROR_STUB_LIBRARY)."
         );
         return Judgement::broken(CUDA, message)
-            .advice("take the directory stubs out of LD_LIBRARY_PATH");
+            .advice("Take the directory stubs out of LD_LIBRARY_PATH.");
     }
     // A newer libcuda over an older module is what cuda-compat is for.
     let compat = path.contains("/compat");
@@ -59,8 +59,10 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
             let message = format!(
                 "The loader picks {path} of driver {version}, and the module loaded is {driver}: two installations are mixed."
             );
-            return Judgement::broken(CUDA, message)
-                .advice("remove the packages of the one that is not wanted, run ldconfig, or reboot after an update");
+            return Judgement::broken(CUDA, message).advice(
+                "Remove the packages of the one that is not wanted, run ldconfig, or reboot after an \
+                 update.",
+            );
         }
         _ => {}
     }

@@ -148,3 +148,16 @@ pub fn set_link(facts: &mut Facts, bdf: &str, current: (u8, u8), max: (u8, u8)) 
     let device = facts.device_mut(bdf);
     device.config.express = machine::express(current, max);
 }
+
+impl crate::model::Remedy {
+    /// Command and advice, for tests that look for words.
+    pub fn text(&self) -> String {
+        let manual = self.manual();
+        [&manual.command, &manual.advice]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}

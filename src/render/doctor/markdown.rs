@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{Report, Shown, counts, failures, word};
+use super::group::{Group, groups};
+use super::{Report, Shown, counts, failures, missing, next_step, word};
 use crate::model::{Finding, Outcome};
 use crate::render::text::printable;
 
@@ -18,17 +19,26 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
         page.push_str(&format!("- **{}**\n", plain(&readiness.text)));
     }
     out.write_all(page.as_bytes())?;
-    for finding in failures(report) {
-        out.write_all(failure(finding, (shown.why)(&finding.id)).as_bytes())?;
+    let failures = groups(failures(report));
+    for group in failures
+        .iter()
+        .filter(|group| shown.has_block(group.findings[0]))
+    {
+        out.write_all(failure(group, shown).as_bytes())?;
+    }
+    for (at, line) in missing(report, shown).iter().enumerate() {
+        let gap = if at == 0 { "\n" } else { "" };
+        writeln!(out, "{gap}- UNKNOWN: {}", plain(line))?;
     }
     if !shown.quiet {
         out.write_all(b"\n| | check | subject | |\n|---|---|---|---|\n")?;
-        let calm = |finding: &&Finding| {
+        let is_wrong = |finding: &Finding| {
             matches!(
                 finding.outcome,
-                Outcome::Pass | Outcome::Info | Outcome::Skip
+                Outcome::Fail | Outcome::Warn | Outcome::Unknown
             )
         };
+        let calm = |finding: &&Finding| !is_wrong(finding) || !shown.has_block(finding);
         for finding in report.findings.iter().filter(calm) {
             let cells = [
                 word(finding.outcome),
@@ -41,15 +51,26 @@ pub fn markdown(report: &Report<'_>, shown: &Shown<'_>, out: &mut dyn Write) -> 
         }
     }
     let sums = counts(&report.summary).map(|(_, count, word)| format!("{count} {word}"));
-    writeln!(out, "\n{}", sums.join(", "))
+    writeln!(out, "\n{}", sums.join(", "))?;
+    match next_step(&failures, shown) {
+        Some(step) => writeln!(out, "\n**{}**", plain(&step)),
+        None => Ok(()),
+    }
 }
 
-fn failure(finding: &Finding, why: &str) -> String {
+fn failure(group: &Group<'_>, shown: &Shown<'_>) -> String {
+    let finding = group.findings[0];
+    let why = (shown.why)(&finding.id);
+    let subjects: Vec<&str> = group
+        .findings
+        .iter()
+        .map(|one| one.subject.as_str())
+        .collect();
     let mut text = format!(
         "\n## {} `{}` {}\n\n{}\n",
         word(finding.outcome),
         finding.id,
-        plain(&finding.subject),
+        plain(&subjects.join(", ")),
         plain(&finding.message)
     );
     if finding.outcome != Outcome::Unknown && !why.is_empty() {
@@ -58,7 +79,7 @@ fn failure(finding: &Finding, why: &str) -> String {
     if !finding.evidence.is_empty() {
         text.push('\n');
     }
-    for seen in &finding.evidence {
+    for seen in group.findings.iter().flat_map(|one| &one.evidence) {
         text.push_str(&format!(
             "- {}: {}\n",
             code(&seen.source),
@@ -68,10 +89,25 @@ fn failure(finding: &Finding, why: &str) -> String {
     if let Some(needs) = &finding.needs {
         text.push_str(&format!("\nNeeds: {}\n", plain(needs)));
     }
-    if let Some(fix) = &finding.fix {
-        let command = printable(&fix.command);
-        let fence = "`".repeat(3.max(longest_run(&command) + 1));
-        text.push_str(&format!("\n{fence}\n{command}\n{fence}\n"));
+    let Some(fix) = &finding.fix else {
+        return text;
+    };
+    if let Some(advice) = &fix.manual().advice {
+        text.push_str(&format!("\n{}\n", plain(advice)));
+    }
+    let remedies = group.findings.iter().filter_map(|one| one.fix.as_ref());
+    let mut commands: Vec<String> = remedies
+        .filter_map(|fix| fix.manual().command.clone())
+        .collect();
+    commands.dedup();
+    if !commands.is_empty() {
+        let commands = commands
+            .iter()
+            .map(|command| printable(command))
+            .collect::<Vec<_>>()
+            .join("\n");
+        let fence = "`".repeat(3.max(longest_run(&commands) + 1));
+        text.push_str(&format!("\n{fence}\n{commands}\n{fence}\n"));
     }
     text
 }

@@ -1,5 +1,6 @@
 //! The doctor's report: a table and a document for people, metrics for a monitor; the JSON is the report's own shape.
 
+mod group;
 mod markdown;
 mod prometheus;
 mod table;
@@ -11,13 +12,15 @@ pub use table::table;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::model::{Finding, Host, Note, Outcome, Readiness, Severity, Summary};
+use std::collections::{BTreeMap, BTreeSet};
+
+use group::Group;
+
+use crate::model::{Area, Finding, Host, Note, Outcome, Readiness, Remedy, Severity, Summary};
 
 /// The document `gdr.doctor/1`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Report<'a> {
-    /// `gdr.doctor/1`.
-    pub schema: &'static str,
     pub host: &'a Host,
     /// The profiles in force.
     pub profiles: &'a [String],
@@ -35,12 +38,93 @@ pub struct Report<'a> {
 pub struct Shown<'a> {
     /// What is wrong or unknown, and nothing else.
     pub quiet: bool,
-    /// What each finding rests on.
-    pub evidence: bool,
+    /// Every finding with all of its evidence.
+    pub verbose: bool,
     /// The families of checks: title, and the ids in order.
     pub families: &'a [(&'a str, Vec<&'a str>)],
     /// Why a check matters.
     pub why: &'a dyn Fn(&str) -> &'static str,
+    /// Whether an unknown finding leaves open what a profile requires.
+    pub matters: &'a dyn Fn(&Finding) -> bool,
+    /// The command that fixes, without ids: `sudo gdr fix`.
+    pub fix: String,
+    /// Where the fixes can be made: nothing for this machine.
+    pub fix_where: &'static str,
+    /// What is said of an area that the source lacks, as in `not in this snapshot`.
+    pub missing: &'static str,
+}
+
+impl Shown<'_> {
+    /// Whether a finding that is no pass has a block of its own, and not only a line for its area.
+    fn has_block(&self, finding: &Finding) -> bool {
+        let is_alone = finding.missing.is_none() && !needs_root(finding);
+        self.verbose || finding.outcome != Outcome::Unknown || (is_alone && (self.matters)(finding))
+    }
+}
+
+fn needs_root(finding: &Finding) -> bool {
+    finding.outcome == Outcome::Unknown && finding.needs.as_deref() == Some("root")
+}
+
+/// A line for each area that the source lacks, and one for what only root may read.
+fn missing(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
+    let mut areas: BTreeMap<Area, BTreeSet<&str>> = BTreeMap::new();
+    let mut denied = BTreeSet::new();
+    for finding in report
+        .findings
+        .iter()
+        .filter(|finding| finding.outcome == Outcome::Unknown)
+    {
+        match finding.missing {
+            Some(area) => drop(areas.entry(area).or_default().insert(&finding.id)),
+            None if needs_root(finding) => drop(denied.insert(finding.id.as_str())),
+            None => {}
+        }
+    }
+    let checks = |ids: &BTreeSet<&str>| match ids.len() {
+        few @ 1..=3 => format!(
+            "{}: {}",
+            counted(few, "check"),
+            ids.iter().copied().collect::<Vec<_>>().join(", ")
+        ),
+        many => counted(many, "check"),
+    };
+    let lines = areas
+        .iter()
+        .map(|(area, ids)| format!("{}: {} ({})", shown.missing, area.name(), checks(ids)));
+    let root = (!denied.is_empty()).then(|| format!("needs root ({})", checks(&denied)));
+    lines.chain(root).collect()
+}
+
+/// The command that makes every fix that gdr has for what fails or warns.
+fn next_step(failures: &[Group<'_>], shown: &Shown<'_>) -> Option<String> {
+    let mut ids: Vec<&str> = Vec::new();
+    for group in failures {
+        let finding = group.findings[0];
+        let wrong = matches!(finding.outcome, Outcome::Fail | Outcome::Warn);
+        if let Some(id) = finding.fix.as_ref().and_then(Remedy::id)
+            && wrong
+            && !ids.contains(&id)
+        {
+            ids.push(id);
+        }
+    }
+    (!ids.is_empty()).then(|| {
+        format!(
+            "Next step{}: {} {}",
+            shown.fix_where,
+            shown.fix,
+            ids.join(" ")
+        )
+    })
+}
+
+/// `1 check`, `2 checks`.
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    }
 }
 
 /// The findings that want something done, the worst first.

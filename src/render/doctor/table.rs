@@ -1,15 +1,19 @@
-//! The report for people: what each profile comes to, what stands in the way with its cure, and then the rest by family,
-//! a line a finding.
+//! The report for people: the verdict, what stands in the way with its fix, counts of the rest, and the next step.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use super::{Report, Shown, counts, failures, word};
-use crate::model::{Finding, Host, Outcome, Readiness, ReadyState, Summary};
+use super::group::{Group, groups};
+use super::{Report, Shown, counted, failures, missing, next_step, word};
+use crate::model::{Finding, Host, Outcome, Readiness, ReadyState, Remedy};
 use crate::render::Style;
 use crate::render::text::{Tone, printable, wrap};
 
 const INDENT: usize = 8;
+
+/// The most subjects of a group that are listed, and the most commands.
+const MOST_SUBJECTS: usize = 32;
+const MOST_COMMANDS: usize = 4;
 
 /// Writes the report for people.
 pub fn table(
@@ -18,41 +22,56 @@ pub fn table(
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    out.write_all(header(report, style).as_bytes())?;
+    let failures = groups(failures(report));
+    out.write_all(title(report, style).as_bytes())?;
+    out.write_all(verdict(report, &failures, style).as_bytes())?;
     for readiness in &report.readiness {
-        out.write_all(verdict(readiness, style).as_bytes())?;
-    }
-    let failures = failures(report);
-    if !failures.is_empty() && !report.readiness.is_empty() {
-        out.write_all(b"\n")?;
+        let text = wrap(&printable(&readiness.text), style.width, 2, "    ");
+        writeln!(out, "  {}", style.paint(tone(readiness.state), &text))?;
     }
     // Why a check matters is said where it first shows.
     let mut explained: BTreeSet<&str> = BTreeSet::new();
-    for finding in failures {
-        let new = explained.insert(&finding.id);
-        let why = if new && finding.outcome != Outcome::Unknown {
-            (shown.why)(&finding.id)
-        } else {
-            ""
-        };
-        out.write_all(failure(finding, why, style).as_bytes())?;
+    let mut gap = "\n";
+    for group in failures
+        .iter()
+        .filter(|group| shown.has_block(group.findings[0]))
+    {
+        let first = group.findings[0];
+        let new = explained.insert(&first.id) && first.outcome != Outcome::Unknown;
+        let why = if new { (shown.why)(&first.id) } else { "" };
+        out.write_all(gap.as_bytes())?;
+        out.write_all(block(group, why, shown, style).as_bytes())?;
+        gap = "";
     }
-    if !shown.quiet {
+    if shown.verbose {
         by_family(report, shown, style, out)?;
     }
-    out.write_all(b"\n")?;
-    out.write_all(summary(&report.summary, style).as_bytes())
+    let lines = missing(report, shown)
+        .into_iter()
+        .map(|line| format!("UNKNOWN {line}"));
+    let counts = (!shown.quiet).then(|| rest(report, shown));
+    let step = next_step(&failures, shown);
+    for part in [
+        lines.collect(),
+        counts.into_iter().collect(),
+        step.into_iter().collect::<Vec<_>>(),
+    ] {
+        if !part.is_empty() {
+            out.write_all(b"\n")?;
+        }
+        for line in part {
+            writeln!(out, "{}", wrap(&line, style.width, 0, &" ".repeat(INDENT)))?;
+        }
+    }
+    Ok(())
 }
 
-fn header(report: &Report<'_>, style: Style) -> String {
+fn title(report: &Report<'_>, style: Style) -> String {
     let Host {
         name, os, kernel, ..
     } = report.host;
-    let parts: Vec<String> = [name, os, kernel]
-        .into_iter()
-        .flatten()
-        .map(|part| printable(part))
-        .collect();
+    let parts = [name, os, kernel].into_iter().flatten();
+    let parts: Vec<String> = parts.map(|part| printable(part)).collect();
     let what = match report.host.source.as_str() {
         "live" => String::new(),
         source => format!(" (recorded: {})", printable(source)),
@@ -63,71 +82,202 @@ fn header(report: &Report<'_>, style: Style) -> String {
         0,
         "  ",
     );
-    let profiles = wrap(
-        &printable(&format!("ready for: {}", report.profiles.join(", "))),
-        style.width,
-        0,
-        "  ",
-    );
+    format!("{}\n", style.paint(Tone::Strong, &title))
+}
+
+/// What the profiles come to, the worst first, and how much is wrong.
+fn verdict(report: &Report<'_>, failures: &[Group<'_>], style: Style) -> String {
+    let count = |outcome| {
+        let of = |group: &&Group<'_>| group.findings[0].outcome == outcome;
+        failures.iter().filter(of).count()
+    };
+    let (failures, warnings) = (count(Outcome::Fail), count(Outcome::Warn));
+    let mut found = Vec::new();
+    if failures > 0 {
+        found.push(counted(failures, "failure"));
+    }
+    if warnings > 0 {
+        found.push(counted(warnings, "warning"));
+    }
+    let states = [
+        (ReadyState::NotReady, "NOT READY"),
+        (ReadyState::Partly, "PARTLY READY"),
+        (ReadyState::Undetermined, "UNDETERMINED"),
+        (ReadyState::Ready, "READY"),
+    ];
+    let of_state = |(state, word): (ReadyState, &str)| {
+        let those = report.readiness.iter().filter(|one| one.state == state);
+        let names: Vec<&str> = those.map(|one: &Readiness| one.profile.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{word} for {}", names.join(", ")))
+    };
+    let verdicts: Vec<String> = states.into_iter().filter_map(of_state).collect();
+    let worst = states
+        .iter()
+        .find(|(state, _)| report.readiness.iter().any(|one| one.state == *state));
+    let tone = match worst {
+        Some((state, _)) => tone(*state),
+        None if failures > 0 => Tone::Bad,
+        None => Tone::Fair,
+    };
+    let text = match (verdicts.is_empty(), found.is_empty()) {
+        (true, true) => format!(
+            "No failures in {}",
+            counted(report.findings.len(), "finding")
+        ),
+        (true, false) => format!("Of the selected checks: {}", found.join(", ")),
+        (false, true) => verdicts.join("; "),
+        (false, false) => format!("{}: {}", verdicts.join("; "), found.join(", ")),
+    };
     format!(
-        "{}\n{}\n\n",
-        style.paint(Tone::Strong, &title),
-        style.paint(Tone::Dim, &profiles)
+        "{}\n",
+        style.paint(tone, &wrap(&printable(&text), style.width, 0, "    "))
     )
 }
 
-fn verdict(readiness: &Readiness, style: Style) -> String {
-    let tone = match readiness.state {
+fn tone(state: ReadyState) -> Tone {
+    match state {
         ReadyState::Ready => Tone::Good,
         ReadyState::Partly | ReadyState::Undetermined => Tone::Fair,
         ReadyState::NotReady => Tone::Bad,
-    };
-    let text = wrap(&printable(&readiness.text), style.width, 0, "    ");
-    format!("{}\n", style.paint(tone, &text))
+    }
 }
 
-/// Cause, consequence, evidence, command.
-fn failure(finding: &Finding, why: &str, style: Style) -> String {
-    let mark = style.paint(
-        Tone::of_outcome(finding.outcome),
-        &format!("{:<7}", word(finding.outcome)),
-    );
-    let indent = " ".repeat(INDENT);
-    let subject = wrap(
-        &format!("{}  {}", finding.id, printable(&finding.subject)),
-        style.width,
-        INDENT,
-        &indent,
-    );
-    let mut text = format!("{mark} {subject}\n");
-    let mut add = |label: &str, body: &str| {
-        let hang = format!("{indent}{}", " ".repeat(label.len()));
-        text.push_str(&format!(
-            "{indent}{label}{}\n",
-            wrap(body, style.width, hang.len(), &hang)
+/// Lines below a mark, each with a label.
+struct Lines {
+    text: String,
+    width: usize,
+}
+
+impl Lines {
+    const LABEL: usize = 10;
+
+    fn add(&mut self, label: &str, body: &str) {
+        let lead = self.lead(label);
+        let hang = " ".repeat(lead.len());
+        self.text.push_str(&format!(
+            "{lead}{}\n",
+            wrap(body, self.width, lead.len(), &hang)
         ));
-    };
-    add("", &printable(&finding.message));
-    if !why.is_empty() {
-        add("why:   ", why);
     }
-    for evidence in &finding.evidence {
-        add(
-            "seen:  ",
-            &printable(&format!("{}: {}", evidence.source, evidence.value)),
+
+    /// A command is pasted whole: it is never broken.
+    fn add_command(&mut self, label: &str, command: &str) {
+        self.text
+            .push_str(&format!("{}{}\n", self.lead(label), printable(command)));
+    }
+
+    fn add_evidence(&mut self, finding: &Finding) {
+        for evidence in &finding.evidence {
+            self.add(
+                "evidence:",
+                &printable(&format!("{}: {}", evidence.source, evidence.value)),
+            );
+        }
+    }
+
+    fn lead(&self, label: &str) -> String {
+        match label {
+            "" => " ".repeat(INDENT),
+            // Below the label of the line before.
+            " " => " ".repeat(INDENT + Self::LABEL),
+            label => format!("{:INDENT$}{label:<width$}", "", width = Self::LABEL),
+        }
+    }
+}
+
+fn mark(outcome: Outcome, style: Style) -> String {
+    style.paint(Tone::of_outcome(outcome), &format!("{:<7}", word(outcome)))
+}
+
+/// Cause, consequence, evidence, fix.
+fn block(group: &Group<'_>, why: &str, shown: &Shown<'_>, style: Style) -> String {
+    let first = group.findings[0];
+    let mut subjects: Vec<String> = group
+        .findings
+        .iter()
+        .map(|one| printable(&one.subject))
+        .collect();
+    let more = subjects.len().saturating_sub(MOST_SUBJECTS);
+    if more > 0 && !shown.verbose {
+        subjects.truncate(MOST_SUBJECTS);
+        subjects.push(format!("{more} more"));
+    }
+    let head = format!("{}  {}", first.id, subjects.join(", "));
+    let head = wrap(&head, style.width, INDENT, &" ".repeat(INDENT));
+    let mut lines = Lines {
+        text: format!("{} {head}\n", mark(first.outcome, style)),
+        width: style.width,
+    };
+    let others = group.findings.len() - 1;
+    let same = group
+        .findings
+        .iter()
+        .all(|one| one.message == first.message);
+    let message = match same {
+        true => first.message.clone(),
+        false if others == 1 => format!("{} The other one is alike.", first.message),
+        false => format!("{} The {others} others are alike.", first.message),
+    };
+    lines.add("", &printable(&message));
+    if !why.is_empty() {
+        lines.add("why:", why);
+    }
+    let proven = if shown.verbose {
+        group.findings.len()
+    } else {
+        1
+    };
+    group
+        .findings
+        .iter()
+        .take(proven)
+        .for_each(|one| lines.add_evidence(one));
+    if let Some(needs) = &first.needs {
+        lines.add("needs:", &printable(needs));
+    }
+    add_fix(&mut lines, group, shown);
+    lines.text
+}
+
+/// The fix of gdr, then the same by hand.
+fn add_fix(lines: &mut Lines, group: &Group<'_>, shown: &Shown<'_>) {
+    let Some(remedy) = &group.findings[0].fix else {
+        return;
+    };
+    let mut label = "fix:";
+    if let Some(id) = remedy.id() {
+        lines.add_command(label, &format!("{} {id}", shown.fix));
+        label = "by hand:";
+    }
+    let of = |finding: &&'_ Finding| {
+        finding
+            .fix
+            .as_ref()
+            .and_then(|fix| fix.manual().command.clone())
+    };
+    let mut commands: Vec<String> = group.findings.iter().filter_map(of).collect();
+    commands.dedup();
+    let most = if shown.verbose {
+        usize::MAX
+    } else {
+        MOST_COMMANDS
+    };
+    for command in commands.iter().take(most) {
+        lines.add_command(label, command);
+    }
+    if commands.len() > most {
+        lines.add(
+            " ",
+            &format!("{} more commands: -v lists them", commands.len() - most),
         );
     }
-    if let Some(needs) = &finding.needs {
-        add("needs: ", &printable(needs));
+    if let Some(advice) = &remedy.manual().advice {
+        let label = if commands.is_empty() { label } else { " " };
+        lines.add(label, &printable(advice));
     }
-    if let Some(fix) = &finding.fix {
-        // A command is copied whole: it is never broken.
-        text.push_str(&format!("{indent}fix:   {}\n", printable(&fix.command)));
-    }
-    text
 }
 
-/// What is well, and what is merely so, under the titles of its family.
+/// What passes, is worth knowing or does not apply, under the titles of the families.
 fn by_family(
     report: &Report<'_>,
     shown: &Shown<'_>,
@@ -159,50 +309,56 @@ fn by_family(
         }
         writeln!(out, "\n{}", style.paint(Tone::Strong, title))?;
         for finding in of_family {
-            out.write_all(line(finding, widest, shown.evidence, style).as_bytes())?;
+            out.write_all(line(finding, widest, shown, style).as_bytes())?;
         }
     }
     Ok(())
 }
 
-fn line(finding: &Finding, widest: usize, evidence: bool, style: Style) -> String {
-    let mark = style.paint(
-        Tone::of_outcome(finding.outcome),
-        &format!("{:<7}", word(finding.outcome)),
-    );
+fn line(finding: &Finding, widest: usize, shown: &Shown<'_>, style: Style) -> String {
     let (id, subject, message) = (
         &finding.id,
         printable(&finding.subject),
         printable(&finding.message),
     );
     let line = format!("{id:<widest$}  {subject}: {message}");
-    let indent = " ".repeat(INDENT);
     // Under the subject, unless that leaves less than half of a narrow terminal.
     let hang = match INDENT + widest + 2 {
-        hang if hang * 2 <= style.width => " ".repeat(hang),
-        _ => indent.clone(),
+        hang if hang * 2 <= style.width => hang,
+        _ => INDENT,
     };
-    let mut text = format!("{mark} {}\n", wrap(&line, style.width, INDENT, &hang));
-    let seen = finding.evidence.iter().filter(|_| evidence);
-    for seen in seen {
-        let label = "seen:  ";
-        let body = printable(&format!("{}: {}", seen.source, seen.value));
-        let hang = format!("{indent}{}", " ".repeat(label.len()));
-        text.push_str(&format!(
-            "{indent}{label}{}\n",
-            wrap(&body, style.width, hang.len(), &hang)
-        ));
+    let line = wrap(&line, style.width, INDENT, &" ".repeat(hang));
+    let mut lines = Lines {
+        text: format!("{} {line}\n", mark(finding.outcome, style)),
+        width: style.width,
+    };
+    lines.add_evidence(finding);
+    if let Some(id) = finding.fix.as_ref().and_then(Remedy::id) {
+        lines.add_command("fix:", &format!("{} {id}", shown.fix));
     }
-    text
+    lines.text
 }
 
-fn summary(summary: &Summary, style: Style) -> String {
-    let parts = counts(summary).map(|(outcome, count, word)| {
-        let text = format!("{count} {word}");
-        match count {
-            0 => text,
-            _ => style.paint(Tone::of_outcome(outcome), &text),
-        }
-    });
-    parts.join(", ") + "\n"
+/// What passes and what does not apply, in numbers.
+fn rest(report: &Report<'_>, shown: &Shown<'_>) -> String {
+    let summary = &report.summary;
+    let hidden =
+        |finding: &&Finding| finding.outcome == Outcome::Unknown && !shown.has_block(finding);
+    let unknown = report.findings.iter().filter(hidden).count();
+    let mut parts = vec![
+        format!("{} passed", summary.pass),
+        format!("{} skipped", summary.skip),
+    ];
+    if summary.info > 0 {
+        parts.insert(1, counted(summary.info, "note"));
+    }
+    if unknown > 0 {
+        parts.push(format!("{unknown} unknown"));
+    }
+    let hint = if shown.verbose {
+        ""
+    } else {
+        " (-v lists them)"
+    };
+    format!("{}{hint}", parts.join(", "))
 }

@@ -1,8 +1,7 @@
 //! A report written by hand, for the tests of every format.
 
 use crate::model::{
-    BackendChoice, BackendOutcome, Host, PROBE_SCHEMA, ProbeReport, ProbeResult, ProbeVerdict,
-    ProbedGpu,
+    BackendChoice, BackendOutcome, Host, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu,
 };
 
 pub const SUBJECT: &str = "GPU0 (0000:3b:00.0)";
@@ -71,7 +70,6 @@ pub fn report() -> ProbeReport {
     results.push(latency("api.pin", 65536, 141.2));
     results.push(latency("ping-pong", 4, 1.93));
     ProbeReport {
-        schema: PROBE_SCHEMA.to_owned(),
         probe: "copy".to_owned(),
         host: Host {
             source: "live".to_owned(),

@@ -57,10 +57,9 @@ fn overridden(load: &Load<'_>, name: &str) -> Option<Judgement> {
         Judgement::broken(DRIVER, message),
         |judgement, (text, from)| judgement.evidence(place(from), format!("{full}=\"{text}\"")),
     );
-    Some(judgement.fix(
-        "modprobe",
-        format!("one line in place of them: options nvidia {full}=\"{merged}\", then rebuild the initramfs"),
-    ))
+    Some(judgement.fix("modprobe").advice(format!(
+        "Write one line in place of them: options nvidia {full}=\"{merged}\"; then rebuild the initramfs."
+    )))
 }
 
 /// Tokens that the driver passes over in silence.
@@ -74,13 +73,10 @@ fn dropped(load: &Load<'_>) -> Option<Judgement> {
          separates them."
     );
     let judgement = Judgement::broken(DRIVER, message).evidence(place(from), text);
-    Some(judgement.fix(
-        "modprobe",
-        format!(
-            "write it as \"Key=Value;Key=Value;\" in {}, then rebuild the initramfs",
-            from.source
-        ),
-    ))
+    Some(judgement.fix("modprobe").advice(format!(
+        "Write it as \"Key=Value;Key=Value;\" in {}, then rebuild the initramfs.",
+        from.source
+    )))
 }
 
 /// Options of the driver for a name of the family that modprobe does not end at.
@@ -117,10 +113,11 @@ fn going_nowhere(config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
             );
             Judgement::broken(DRIVER, message)
                 .evidence(place(found), shown(found))
-                .fix(
-                    "modprobe",
-                    format!("write them for {} in {}", load.module, found.source),
-                )
+                .fix("modprobe")
+                .advice(format!(
+                    "Write them for {} in {}.",
+                    load.module, found.source
+                ))
         })
         .collect()
 }
@@ -165,10 +162,9 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
         ),
         _ => String::new(),
     };
-    Some(judgement.fix(
-        "modprobe",
-        format!("write them for both names: beside the line there is, {both}; then rebuild the initramfs"),
-    ))
+    Some(judgement.fix("modprobe").advice(format!(
+        "Write them for both names: add the line '{both}' beside the one there is, then rebuild the initramfs."
+    )))
 }
 
 /// A parameter that no driver knows, in a line for the driver.
@@ -220,10 +216,8 @@ fn unknown_names(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
                     DRIVER,
                     format!("The driver has no parameter {name}, and the kernel passes over it: {meant} may be meant."),
                 )
-                .fix(
-                    "modprobe",
-                    format!("write {meant} in place of {name} in {}", directive.source),
-                ),
+                .fix("modprobe")
+                .advice(format!("Write {meant} in place of {name} in {}.", directive.source)),
                 // A driver newer than this list may have it.
                 None => Judgement::info(
                     DRIVER,

@@ -84,12 +84,12 @@ fn of_two_strings_the_last_counts_and_the_fix_joins_them() {
         found.message
     );
     let fix = found.fix.expect("a fix");
-    assert_eq!(fix.id, "modprobe");
+    assert_eq!(fix.id().unwrap_or("advice"), "modprobe");
     assert!(
-        fix.command
+        fix.text()
             .contains("NVreg_RegistryDwords=\"RMForceP2PType=1;PeerMappingOverride=1;\""),
         "{}",
-        fix.command
+        fix.text()
     );
     // The command line is read last.
     let found = warned(
@@ -176,7 +176,7 @@ fn options_for_a_name_that_is_not_loaded_go_nowhere() {
         found
             .fix
             .expect("a fix")
-            .command
+            .text()
             .contains("options nvidia-current NVreg_EnableMSI=1")
     );
     let both = format!("{text}options nvidia-current NVreg_EnableMSI=1\n");
@@ -205,7 +205,7 @@ fn modules_that_are_kept_from_loading() {
         } else {
             "advice"
         };
-        assert_eq!(found.fix.expect("a fix").id, remedies);
+        assert_eq!(found.fix.expect("a fix").id().unwrap_or("advice"), remedies);
     }
     // One memory path of several.
     let found = said("install nvidia-peermem /bin/false\n", "");

@@ -79,7 +79,7 @@ fn a_value_that_was_given_by_hand_is_gone_at_the_next_load() {
         "{}",
         found.message
     );
-    let fix = found.fix.expect("a fix").command;
+    let fix = found.fix.expect("a fix").text();
     assert!(
         fix.contains("options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\""),
         "{fix}"
@@ -110,7 +110,7 @@ fn an_old_initramfs_wins_at_the_next_boot() {
     );
     let fix = found.fix.expect("a fix");
     assert_eq!(
-        (fix.id.as_str(), fix.command.as_str()),
+        (fix.id().unwrap_or("advice"), fix.text().as_str()),
         ("initramfs", "update-initramfs -u -k 6.8.0-90-generic")
     );
     let same = options("x", "nvidia", "NVreg_RegistryDwords=PeerMappingOverride=1");

@@ -45,9 +45,9 @@ fn without_peermem(mut facts: Facts) -> Facts {
     facts
 }
 
-fn fix(found: &Finding) -> (&str, &str) {
+fn fix(found: &Finding) -> (&str, String) {
     let fix = found.fix.as_ref().expect("a fix");
-    (&fix.id, &fix.command)
+    (fix.id().unwrap_or("advice"), fix.text())
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn without_a_road_each_refusal_has_its_cure() {
             95,
             14,
             "knows the address (errno 14)",
-            "modprobe nvidia-peermem; or see rdma.core",
+            "modprobe nvidia-peermem Or see rdma.core",
         ),
         (
             93,
@@ -108,7 +108,12 @@ fn without_a_road_each_refusal_has_its_cure() {
             "see rdma.core",
         ),
         (12, 12, "could not be pinned (errno 12)", "limits.memlock"),
-        (5, 1, "no memory may be locked (errno 1)", "see dmesg"),
+        (
+            5,
+            1,
+            "no memory may be locked (errno 1)",
+            "see the kernel log",
+        ),
         (12, 22, "refused (errno 22)", "gpu.bar1"),
     ] {
         let facts = without_peermem(tried(refused(dmabuf), refused(peermem)));
@@ -135,11 +140,18 @@ fn a_driver_that_knows_no_peer_memory_is_not_told_to_load_it() {
     bind(&mut facts, NIC, Some("irdma"));
     assert_eq!(
         fix(&only("rdma.register", &facts)),
-        ("advice", "see rdma.core, what registers a dma-buf")
+        (
+            "advice",
+            "See rdma.core, what registers a dma-buf.".to_owned()
+        )
     );
     bind(&mut facts, NIC, Some("efa"));
     let found = only("rdma.register", &facts);
-    assert!(fix(&found).1.starts_with("modprobe efa_nv_peermem; or"));
+    assert!(
+        fix(&found)
+            .1
+            .starts_with("modprobe efa_nv_peermem Or see rdma.core")
+    );
 }
 
 #[test]
