@@ -36,11 +36,20 @@ fn main() -> ExitCode {
     }
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
-        Err(message) => {
-            // Ignored: stderr is gone.
-            let _ = message.print();
-            return ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(cmd::ERROR));
-        }
+        Err(message) => return show(&message),
     };
     ExitCode::from(cmd::run(cli, &mut output::stdout(), &mut output::stderr()))
+}
+
+/// Prints help, the version, or what is wrong with the arguments.
+fn show(message: &clap::Error) -> ExitCode {
+    match message.print().and_then(|()| io::stdout().flush()) {
+        // A reader that has seen enough changes nothing.
+        Err(error) if !message.use_stderr() && error.kind() != io::ErrorKind::BrokenPipe => {
+            // Ignored: stderr is gone.
+            let _ = writeln!(output::stderr(), "gdr: cannot write the output: {error}");
+            ExitCode::from(cmd::ERROR)
+        }
+        _ => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(cmd::ERROR)),
+    }
 }

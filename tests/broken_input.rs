@@ -58,6 +58,8 @@ fn a_root_that_is_none() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     refuses(&run(file.path(), &["topo"]), &["Not a directory"]);
     let empty = tempfile::tempdir().expect("a directory");
+    refuses(&run(empty.path(), &["topo"]), &["neither sys/ nor proc/"]);
+    fs::create_dir(empty.path().join("sys")).expect("a directory");
     refuses(&run(empty.path(), &["topo"]), &["/sys/bus/pci/devices"]);
 }
 

@@ -39,7 +39,7 @@ pub use judged::{Judged, Weighed, too_many_devices};
 pub use judgement::{Judgement, Rule};
 pub use readiness::readiness;
 pub use registry::{Check, FAMILIES, Family, Source, all, families, find, is_family};
-pub use selection::{NoSuchCheck, Selection};
+pub use selection::{Selection, SelectionError, similar};
 
 use crate::model::{Fact, Facts, Finding, Outcome, Severity};
 use crate::profile::Expectations;

@@ -1,6 +1,7 @@
 //! Which checks a user wants: by id, by family (`pcie`, `pcie.*`), all but some.
 
-use super::registry::{all, find};
+use super::registry::all;
+use crate::input::did_you_mean;
 
 /// A choice among the checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -9,30 +10,41 @@ pub struct Selection {
     skip: Vec<String>,
 }
 
-/// A name that no check and no family has.
+/// A choice that cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no check '{name}'{near}; gdr doctor --list names them all")]
-pub struct NoSuchCheck {
-    name: String,
-    near: String,
+pub enum SelectionError {
+    /// No check and no family has this name.
+    #[error("there is no check '{name}'{near}; 'gdr doctor --list' lists all checks", near = similar(.name))]
+    NoSuchCheck {
+        /// As it was typed.
+        name: String,
+    },
+    /// Every check of `--only` is left out by `--skip`.
+    #[error("no check is left to run: --skip leaves out {every}", every = if *.only { "every check of --only" } else { "every check" })]
+    Nothing {
+        /// Whether `--only` was given.
+        only: bool,
+    },
 }
 
 impl Selection {
     /// Those that are named in `only`, all where it is empty, but for those that are named in `skip`.
-    pub fn of(only: &[String], skip: &[String]) -> Result<Self, NoSuchCheck> {
+    pub fn of(only: &[String], skip: &[String]) -> Result<Self, SelectionError> {
         for name in only.iter().chain(skip) {
             if !all().any(|check| is_named(check.id, name)) {
-                return Err(NoSuchCheck {
-                    name: name.clone(),
-                    near: nearest(name)
-                        .map_or(String::new(), |id| format!(" (did you mean '{id}'?)")),
-                });
+                return Err(SelectionError::NoSuchCheck { name: name.clone() });
             }
         }
-        Ok(Self {
+        let selection = Self {
             only: only.to_vec(),
             skip: skip.to_vec(),
-        })
+        };
+        match all().any(|check| selection.has(check.id)) {
+            true => Ok(selection),
+            false => Err(SelectionError::Nothing {
+                only: !only.is_empty(),
+            }),
+        }
     }
 
     /// Whether no check is left out.
@@ -53,23 +65,19 @@ fn is_named(id: &str, name: &str) -> bool {
     id == name || id.split_once('.').is_some_and(|(first, _)| first == family)
 }
 
-/// The id that is most like a name, where one is like it at all.
-fn nearest(name: &str) -> Option<&'static str> {
-    let like = |id: &str| {
-        let words = name.split(['.', '-', '_']).filter(|word| word.len() > 2);
-        words.filter(|word| id.contains(word)).count()
-    };
-    let best = all().max_by_key(|check| like(check.id))?;
-    find(best.id)
-        .filter(|check| like(check.id) > 0)
-        .map(|check| check.id)
+/// What follows the name of no check in an error: the check or family that is most like it.
+pub fn similar(name: &str) -> String {
+    let families = all()
+        .filter_map(|check| check.id.split_once('.'))
+        .map(|(family, _)| family);
+    did_you_mean(name, all().map(|check| check.id).chain(families))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(only: &[&str], skip: &[&str]) -> Result<Selection, NoSuchCheck> {
+    fn of(only: &[&str], skip: &[&str]) -> Result<Selection, SelectionError> {
         let names = |names: &[&str]| {
             names
                 .iter()
@@ -101,5 +109,22 @@ mod tests {
         );
         assert!(of(&[], &["zzz"]).is_err());
         assert!(of(&["gpu."], &[]).is_err());
+    }
+
+    #[test]
+    fn a_choice_of_no_check_is_an_error() {
+        let error = of(&["pcie", "gpu.bar1"], &["gpu", "pcie.*"])
+            .expect_err("nothing is left")
+            .to_string();
+        assert_eq!(
+            error,
+            "no check is left to run: --skip leaves out every check of --only"
+        );
+        let every: Vec<&str> = all().map(|check| check.id).collect();
+        let error = of(&[], &every).expect_err("nothing is left").to_string();
+        assert_eq!(
+            error,
+            "no check is left to run: --skip leaves out every check"
+        );
     }
 }

@@ -118,7 +118,11 @@ pub struct Undo {
     #[arg(long)]
     pub list: bool,
 
-    /// Restore also what somebody else has changed since
+    /// Do not ask for confirmation at a terminal
+    #[arg(long, short, conflicts_with = "list")]
+    pub yes: bool,
+
+    /// Also restore what another program has changed since
     #[arg(long, conflicts_with = "list")]
     pub force: bool,
 

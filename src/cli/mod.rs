@@ -2,6 +2,7 @@
 
 mod explain;
 mod fix;
+mod help;
 mod peer;
 mod probe;
 mod style;
@@ -10,10 +11,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 pub use explain::{Explain, ExplainFormat};
 pub use fix::{FixAcs, FixOptions, PersistHow, PlanFormat, RepairOptions, Undo};
+pub use help::{Sections, sections};
 pub use peer::{DevicePort, ListenAt, PeerName, Rendezvous};
 pub use probe::{
     AsyncHca, AsyncProbe, ByteSize, CopyBackend, CopyProbe, HostProbe, NumaChoice, P2pProbe, Probe,
@@ -101,9 +103,15 @@ pub struct Global {
 /// What a user typed; else a message to print: help, or what is wrong. It repeats arguments, and does so printably.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    Cli::try_parse_from(&arguments).map_err(|_| {
-        let printable = arguments.iter().map(|argument| printable(&argument.to_string_lossy()));
-        match Cli::try_parse_from(printable) {
+    let parse = |arguments: Vec<OsString>| {
+        let matches = help::with_sections(Cli::command(), "").try_get_matches_from(arguments)?;
+        Cli::from_arg_matches(&matches)
+    };
+    parse(arguments.clone()).map_err(|_| {
+        let printable = arguments
+            .iter()
+            .map(|argument| printable(&argument.to_string_lossy()).into());
+        match parse(printable.collect()) {
             Err(message) => message,
             Ok(_) => Cli::command().error(
                 ErrorKind::InvalidUtf8,
@@ -128,48 +136,33 @@ pub enum ColorWhen {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check whether GPUDirect works here, and name what stands in its way
-    ///
-    /// Exit status: 0 all well, 1 something failed, 2 usage or internal error, 3 nothing failed but something required
-    /// could not be determined (often: run it as root).
     Doctor(Doctor),
 
     /// Tell what an error line, a log or a check is about, and what this machine says of it
     ///
     /// Reads lines of NCCL, UCX, perftest, gdrcopy, NVSHMEM, libfabric, MPI, Kubernetes and the kernel log, names the
-    /// causes, the surest first, and runs the checks that they lead to. Exit status: 0 something matched, or a check was
-    /// explained; 1 nothing matched; 2 usage or internal error.
+    /// causes, the surest first, and runs the checks that they lead to.
     Explain(Explain),
 
     /// Show how GPUs, NICs and NVMe controllers reach each other, and the best NIC of each GPU
-    ///
-    /// Exit status: 0 once drawn, 2 usage or internal error. With --check: 1 where a GPU's best NIC is a bad one, 3
-    /// where that could not be determined.
     Topo(Topo),
 
     /// Prove it: move bytes, verify every one, and measure
     Probe(Probe),
 
     /// Mend what doctor found: shown first, made a step at a time, read back, and undoable
-    ///
-    /// Exit status: 0 made, or nothing to do; 1 a repair was refused or stopped; 2 usage or internal error; 3 not made, for
-    /// want of root or of an answer.
     Fix(FixOptions),
 
     /// Let traffic between GPUs and NICs go straight through PCI switches
     ///
     /// Clears the bits of access control services that redirect it to the root complex, of the ports on those ways alone,
-    /// and keeps the others. Exit status as of fix.
+    /// and keeps the others.
     FixAcs(FixAcs),
 
     /// Take a repair back
-    ///
-    /// Exit status: 0 all of it is as before; 1 something was changed by somebody else since, and is left; 2 usage or
-    /// internal error.
     Undo(Undo),
 
     /// Record this machine in one file, to be looked at with --from anywhere
-    ///
-    /// Exit status: 0 once written, 2 usage or internal error. With --diff: 0 no fact differs, 1 some do.
     Snapshot(SnapshotOptions),
 }
 

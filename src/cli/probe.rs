@@ -22,43 +22,28 @@ pub enum ProbeWhat {
     /// Map GPU memory for the CPU, verify every byte, and measure the copies against cuMemcpy
     ///
     /// With --sysroot or --from nothing is measured: what would be expected there is told.
-    ///
-    /// Exit status: 0 all well, 1 a byte was wrong, or memory could not be mapped, or there is no GPU, 2 usage or
-    /// internal error, 3 nothing failed but it was interrupted, or the driver did not answer in time.
     Copy(CopyProbe),
     /// Copy between host and GPU with every sort of host memory, verify every word, and find the best chunk for staging
     ///
     /// GPUDirect v1: pageable, pinned, registered and write-combined memory, both directions and both at once, the memory path
     /// with two host buffers, and the pipeline of MPI libraries. With --sysroot or --from nothing is measured.
-    ///
-    /// Exit status: 0 all well, 1 a word was wrong, or something failed, or there is no GPU, 2 usage or internal error,
-    /// 3 nothing failed but it was interrupted, or the driver did not answer in time.
     Host(HostProbe),
     /// Copy between GPUs with peer access and without, verify every word, and measure every pair, alone and all at once
     ///
     /// GPUDirect v2: copy engines and kernels of each GPU on the memory of each other one, in GB/s and as a share of what the
     /// NVLinks or the PCI Express path carry. With --sysroot or --from nothing is measured.
-    ///
-    /// Exit status: 0 all well, 1 a word was wrong, or a pair has no access, or something failed, or there are no two GPUs,
-    /// 2 usage or internal error, 3 nothing failed but it was interrupted, or the driver did not answer in time.
     P2p(P2pProbe),
     /// Move GPU memory by RDMA NICs, verify every byte where it arrived, and measure as perftest does
     ///
     /// GPUDirect RDMA: from one NIC to itself, to another port (--remote-device), or to another machine: 'gdr probe rdma --listen'
     /// there, and 'gdr probe rdma HOST' here; srun -N2 and mpirun -n 2 do both. Write, read, send, with immediate data and atomic
     /// operations over RC, UC and UD. With --sysroot or --from nothing is measured.
-    ///
-    /// Exit status: 0 all well, 1 a byte was wrong, or something failed on either side, 2 usage or internal error, 3 nothing
-    /// failed but it was interrupted, or there is no libibverbs, or the driver did not answer in time.
     Rdma(Box<RdmaProbe>),
     /// Let streams ring a NIC's doorbells and wait for its completions, with kernels between, and measure what that takes
     ///
     /// GPUDirect Async: what a stream does in order with every way of waiting, how soon it sees a word that the CPU writes, how soon a
     /// NIC hears its doorbell, and messages that the stream drives, round a loop and to another process and back, against the same
     /// driven by the CPU. With --sysroot or --from nothing is measured.
-    ///
-    /// Exit status: 0 all well, 1 an order was violated, or a word was wrong, or something failed, or there is no GPU, 2 usage or
-    /// internal error, 3 nothing failed but it was interrupted, or the driver did not answer in time.
     Async(AsyncProbe),
 }
 

@@ -24,10 +24,8 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     if options.list {
-        super::print(
-            out,
-            &doctor::list(check::all().map(|c| (c.id, c.severity, c.rule))),
-        )?;
+        let checks = check::all().map(|c| (c.id, c.severity, c.rule));
+        super::print(out, &doctor::list(checks, style(global.color)))?;
         return Ok(0);
     }
     if options.live && !machine.can_be_tried() {

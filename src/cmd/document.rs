@@ -3,12 +3,12 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::Deserialize;
 
-use crate::input::{self, json_error};
+use crate::input::{self, json_error, zstd_error};
 use crate::model::{SNAPSHOT_SCHEMA, Snapshot};
 use crate::output;
 
@@ -32,8 +32,11 @@ pub fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
         return Ok(bytes);
     }
     let decoder =
-        StreamingDecoder::new(bytes.as_slice()).context("it is no whole Zstandard frame")?;
-    limited(decoder).context("uncompressing it failed")
+        StreamingDecoder::new(bytes.as_slice()).map_err(|error| anyhow!(zstd_error(&error)))?;
+    limited(decoder).map_err(|error| match error.downcast_ref::<io::Error>() {
+        Some(error) => anyhow!(zstd_error(error)),
+        None => error,
+    })
 }
 
 /// Reads step by step: a buffer that doubles could be twice as large as what is in it.

@@ -41,7 +41,7 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let asked = asked(&options.what)?;
-    // A profile that is none is told before a long text is read.
+    // A profile that does not exist is reported before a long text is read.
     let expectations = expectations(&options.profile)?;
     let mut report = ExplainReport {
         asked: name(&asked),
@@ -109,11 +109,15 @@ fn asked(what: &OsString) -> anyhow::Result<Request> {
     }
     if looks_like_an_id(&word) {
         bail!(
-            "there is no check '{word}', and no file of that name; gdr doctor --list names the checks"
+            "there is no check '{word}'{}, and no file of that name; 'gdr doctor --list' lists the checks",
+            check::similar(&word)
         );
     }
-    if word.contains('/') && !word.contains(char::is_whitespace) {
-        bail!("there is no file '{word}'; where it is an error line, give more of it");
+    if looks_like_a_path(&word) {
+        bail!(
+            "the file '{word}' does not exist. To explain a message, put the whole line in quotes, or pipe it: \
+             ... | gdr explain -"
+        );
     }
     Ok(Request::Text(word.into_owned()))
 }
@@ -125,6 +129,16 @@ fn looks_like_an_id(word: &str) -> bool {
         let there = check::all().any(|check| check.id.split('.').next() == Some(family));
         there && !name.is_empty() && name.bytes().all(plain)
     })
+}
+
+/// A single word with a slash or with the extension of a log.
+fn looks_like_a_path(word: &str) -> bool {
+    const EXTENSIONS: [&str; 8] = ["log", "txt", "out", "err", "json", "gz", "xz", "zst"];
+    let extension = Path::new(word)
+        .extension()
+        .and_then(|extension| extension.to_str());
+    let is_file = extension.is_some_and(|extension| EXTENSIONS.contains(&extension));
+    !word.contains(char::is_whitespace) && (word.contains('/') || is_file)
 }
 
 fn name(asked: &Request) -> String {

@@ -15,6 +15,7 @@ use crate::cli::{
 };
 use crate::collect::CollectOptions;
 use crate::fix::{self, Fix, FixRequest, Moment, Options, Persist, PortChoice, UndoOptions};
+use crate::input::did_you_mean;
 use crate::model::{Facts, Finding, Journal, JournalState, Outcome, PLAN_SCHEMA, Plan, Progress};
 use crate::output::{self, Document};
 use crate::profile::Expectations;
@@ -26,7 +27,7 @@ use crate::world::{Executor, World};
 const TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Could not be determined, or not done for want of a permission.
-const UNDONE: u8 = 3;
+pub const UNDONE: u8 = 3;
 
 /// `gdr fix`.
 pub fn run(
@@ -37,16 +38,18 @@ pub fn run(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     if options.list {
-        let lines = fix::FIXES
-            .iter()
-            .map(|fix| format!("{:<16} {}\n", fix.id, fix.about));
-        super::print(out, &lines.collect::<String>())?;
+        let fixes = fix::FIXES.iter().map(|fix| (fix.id, fix.about));
+        super::print(out, &render::plan::fixes(fixes, style(global.color)))?;
         return Ok(0);
     }
     for id in &options.ids {
         if fix::find(id).is_none() {
             let ids: Vec<&str> = fix::FIXES.iter().map(|fix| fix.id).collect();
-            bail!("there is no fix '{id}'; there are {}", ids.join(", "));
+            let near = did_you_mean(id, ids.iter().copied());
+            bail!(
+                "there is no fix '{id}'{near}; the fixes are {}",
+                ids.join(", ")
+            );
         }
     }
     let request = Request {
@@ -209,8 +212,9 @@ fn repair(
     // What only root may read is unknown to others: what they see as whole may not be.
     let is_nobody = machine.is_live() && facts.process.uid.known().is_some_and(|uid| *uid != 0);
     let rooted = format!(
-        "changing the machine takes root, and so does seeing all of it. Run: sudo {} --yes",
-        request.again
+        "root is needed to read all of this machine and to change it. Run: sudo {}{}",
+        request.again,
+        if request.how.yes { " --yes" } else { "" }
     );
     if is_nobody && plan.is_empty() {
         super::print(out, &shown(&plan, request.how.format, style)?)?;
@@ -267,7 +271,7 @@ fn repair(
     }
     if request.how.format == PlanFormat::Table {
         let now = self::facts(machine, request);
-        super::print(out, &outcome(&journal, &plan, &now, request))?;
+        super::print(out, &outcome(&journal, &plan, &now, request, style.width))?;
     }
     Ok(u8::from(refused(&plan)))
 }
@@ -313,7 +317,13 @@ fn stopped(
 }
 
 /// What the machine says of itself once a repair is made.
-fn outcome(journal: &Journal, plan: &Plan, now: &Facts, request: &Request<'_>) -> String {
+fn outcome(
+    journal: &Journal,
+    plan: &Plan,
+    now: &Facts,
+    request: &Request<'_>,
+    width: usize,
+) -> String {
     let printed = journal
         .entries
         .iter()
@@ -355,7 +365,10 @@ fn outcome(journal: &Journal, plan: &Plan, now: &Facts, request: &Request<'_>) -
             }
         }
     }
-    text
+    let wrapped = text
+        .lines()
+        .map(|line| render::wrap(line, width, 0, "    ") + "\n");
+    wrapped.collect()
 }
 
 fn plan(world: &World, facts: &Facts, request: &Request<'_>) -> Plan {
@@ -478,6 +491,11 @@ fn asked(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
         );
         return Ok(false);
     }
+    confirmed(question, err)
+}
+
+/// Asks at the terminal that is there.
+pub fn confirmed(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
     write!(err, "{question}")?;
     err.flush()?;
     let mut answer = String::new();

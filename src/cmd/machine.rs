@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 
 use super::document;
 use super::names::Names;
@@ -35,8 +35,18 @@ impl Machine {
             return Ok(machine);
         }
         let world = match &global.sysroot {
-            Some(root) => World::directory(root)
-                .context("--sysroot wants a directory laid out like a machine's root")?,
+            Some(root) => {
+                let world = World::directory(root).context("--sysroot")?;
+                let is_missing =
+                    |path: &str| matches!(world.files.exists(Path::new(path)), Ok(false));
+                if is_missing("/sys") && is_missing("/proc") {
+                    bail!(
+                        "--sysroot {}: this is not the root of a machine: it has neither sys/ nor proc/",
+                        root.display()
+                    );
+                }
+                world
+            }
             None => World::live(Duration::from_secs(global.library_timeout))
                 .context("this machine cannot be read")?,
         };

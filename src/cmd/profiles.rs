@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 
 use crate::check;
 use crate::input;
 use crate::model::Shares;
-use crate::profile::{Expectations, Profile, SHIPPED};
+use crate::profile::{Expectations, Profile, ProfileError, SHIPPED};
 
 /// What these profiles expect together, with all that they include.
 pub fn expectations(names: &[String]) -> anyhow::Result<Expectations> {
@@ -25,7 +25,10 @@ fn add(name: &str, seen: &mut Vec<String>, profiles: &mut Vec<Profile>) -> anyho
     }
     seen.push(name.to_owned());
     let known = |id: &str| check::find(id).is_some() || check::is_family(id);
-    let profile = Profile::parse(name, &text(name)?, known)?;
+    let profile = Profile::parse(name, &text(name)?, known).map_err(|error| match &error {
+        ProfileError::Check { id, .. } => anyhow!("{error}{}", check::similar(id)),
+        _ => error.into(),
+    })?;
     for included in &profile.includes {
         add(included, seen, profiles)
             .with_context(|| format!("profile {name} includes {included}"))?;
@@ -58,7 +61,8 @@ fn text(name: &str) -> anyhow::Result<String> {
             .map(|place| place.display().to_string())
             .collect();
         bail!(
-            "'{name}' is neither a profile ({}), nor a file, nor {name}.toml in {}",
+            "there is no profile '{name}'{}: it is neither one of {}, nor a file, nor {name}.toml in {}",
+            input::did_you_mean(name, shipped.iter().copied()),
             shipped.join(", "),
             places.join(" or ")
         );

@@ -1,16 +1,18 @@
 //! `gdr undo`: undoes a repair, or lists the repairs.
 
-use std::io::Write;
+use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
+use rustix::process::geteuid;
 
-use super::fix::executor;
+use super::fix::{UNDONE, confirmed, executor};
 use super::machine::Machine;
 use crate::cli::{Global, Undo, style};
-use crate::fix::{self, Back, Journals, UndoOptions};
-use crate::render;
-use crate::world::World;
+use crate::fix::{self, Back, Journals, UndoOptions, Undone};
+use crate::model::{Journal, Why};
+use crate::render::{self, Style};
+use crate::world::{Executor, World};
 
 pub fn run(
     machine: &Machine,
@@ -25,25 +27,63 @@ pub fn run(
     ) else {
         bail!("a recorded machine has no repairs to undo");
     };
+    let style = style(global.color);
     if options.list {
-        let mut read = Vec::new();
-        if let Some(journals) = Journals::open(&executor)? {
-            for number in journals.numbers()? {
-                match journals.read(number) {
-                    Ok(journal) => read.extend(journal),
-                    Err(error) => super::remark(err, &error.to_string()),
-                }
-            }
-        }
-        super::print(out, &render::plan::list(&read, style(global.color)))?;
+        super::print(out, &render::plan::list(&journals(&executor, err)?, style))?;
         return Ok(0);
     }
+    let mut number = options.number;
+    // A script that runs this command wants it done.
+    if !options.yes && io::stdin().is_terminal() {
+        let journal = fix::find_repair(&executor, number).map_err(rooted)?;
+        super::print(
+            out,
+            &render::plan::list(std::slice::from_ref(&journal), style),
+        )?;
+        if !confirmed("Undo this repair? [y/N] ", err)? {
+            super::remark(err, "nothing was changed");
+            return Ok(UNDONE);
+        }
+        number = Some(journal.number);
+    }
     let how = UndoOptions {
-        number: options.number,
+        number,
         boot: boot(world),
         force: options.force,
     };
-    let undone = fix::undo(&executor, &how, &mut |line| super::remark(err, line))?;
+    let undone =
+        fix::undo(&executor, &how, &mut |line| super::remark(err, line)).map_err(rooted)?;
+    super::print(out, &report(&undone, style))?;
+    Ok(u8::from(!undone.whole))
+}
+
+/// The journals of all repairs; what cannot be read is reported.
+fn journals(executor: &Executor, err: &mut dyn Write) -> anyhow::Result<Vec<Journal>> {
+    let mut read = Vec::new();
+    let Some(journals) = Journals::open(executor).map_err(rooted)? else {
+        return Ok(read);
+    };
+    for number in journals.numbers()? {
+        match journals.read(number) {
+            Ok(journal) => read.extend(journal),
+            Err(error) => super::remark(err, &error.to_string()),
+        }
+    }
+    Ok(read)
+}
+
+/// Says that root is needed, where that is what is wrong.
+fn rooted(error: fix::Error) -> anyhow::Error {
+    match &error {
+        fix::Error::File(file) if file.why() == Why::Denied && !geteuid().is_root() => {
+            anyhow!("{error}. Run it as root: sudo gdr undo")
+        }
+        _ => error.into(),
+    }
+}
+
+/// What became of each step.
+fn report(undone: &Undone, style: Style) -> String {
     let mut text = String::new();
     for (at, back) in &undone.steps {
         let entry = &undone.journal.entries[*at];
@@ -55,10 +95,10 @@ pub fn run(
             Back::Printed(command) => format!("yours to run: {command}"),
             Back::Refused(why) => format!("NOT undone: {why} (--force restores it all the same)"),
         };
+        let line = render::printable(&format!("{}: {became}", fix::target(&entry.mutation)));
         text.push_str(&format!(
-            "  {}: {}\n",
-            render::printable(&fix::target(&entry.mutation)),
-            render::printable(&became)
+            "  {}\n",
+            render::wrap(&line, style.width, 2, "      ")
         ));
     }
     let number = undone.journal.number;
@@ -66,8 +106,7 @@ pub fn run(
         true => format!("Repair {number} is undone.\n"),
         false => format!("Repair {number} is undone in part.\n"),
     });
-    super::print(out, &text)?;
-    Ok(u8::from(!undone.whole))
+    text
 }
 
 pub fn boot(world: &World) -> Option<String> {

@@ -8,7 +8,7 @@ use crate::world::{FileError, Holder};
 pub enum Error {
     /// A file could not be read or changed.
     #[error("{}", .0.sentence())]
-    File(#[from] FileError),
+    File(FileError),
     /// Others change the machine right now.
     #[error("another gdr, or a program that it started, is changing this machine: {} holds {}; wait until it ends", list(.holders), .lock.display())]
     Busy {
@@ -50,6 +50,13 @@ pub enum Error {
     /// A step found or left what the plan does not say.
     #[error("{0}")]
     Surprise(String),
+}
+
+// Not by `#[from]`: the sentence says what the cause says, and a report prints causes too.
+impl From<FileError> for Error {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
 }
 
 fn list(holders: &[Holder]) -> String {

@@ -41,7 +41,7 @@ pub use journal::{Journals, is_interrupted};
 pub use register::register;
 pub use reverse::{Back, target};
 pub use survey::plan;
-pub use undo::{UndoOptions, Undone, undo};
+pub use undo::{UndoOptions, Undone, find as find_repair, undo};
 
 /// Takes a line about the progress of a repair, before what it is about begins.
 pub type Report<'r> = &'r mut dyn FnMut(&str);

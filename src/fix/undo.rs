@@ -31,22 +31,32 @@ pub struct UndoOptions {
     pub force: bool,
 }
 
+/// The journal of the repair that [`undo`] undoes: by its number, else the newest that is not undone.
+pub fn find(executor: &Executor, number: Option<u32>) -> Result<Journal, Error> {
+    read(&open(executor, number)?, number)
+}
+
+fn open(executor: &Executor, number: Option<u32>) -> Result<Journals, Error> {
+    let none = number.map_or(Error::NothingToUndo, Error::NoSuchRepair);
+    Journals::open(executor)?.ok_or(none)
+}
+
+fn read(journals: &Journals, number: Option<u32>) -> Result<Journal, Error> {
+    match number {
+        Some(number) => journals.read(number)?.ok_or(Error::NoSuchRepair(number)),
+        None => newest(journals),
+    }
+}
+
 /// Undoes a repair. Commands are reported before they run.
 pub fn undo(
     executor: &Executor,
     options: &UndoOptions,
     report: Report<'_>,
 ) -> Result<Undone, Error> {
-    let Some(journals) = Journals::open(executor)? else {
-        return Err(options
-            .number
-            .map_or(Error::NothingToUndo, Error::NoSuchRepair));
-    };
+    let journals = open(executor, options.number)?;
     let _lock = journals.lock()?;
-    let mut journal = match options.number {
-        Some(number) => journals.read(number)?.ok_or(Error::NoSuchRepair(number))?,
-        None => newest(&journals)?,
-    };
+    let mut journal = read(&journals, options.number)?;
     let undo = reverse::Undo {
         executor,
         journals: &journals,

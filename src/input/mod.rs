@@ -5,8 +5,10 @@
 
 mod environment;
 mod open;
+mod suggest;
 mod syntax;
 
 pub use environment::pass_environment;
 pub use open::{Input, open};
-pub use syntax::{json_error, toml_error};
+pub use suggest::did_you_mean;
+pub use syntax::{json_error, toml_error, zstd_error};

@@ -1,5 +1,8 @@
 //! What a parser's error may say: the place, the kind of error, and words that are our own.
 
+use std::error::Error;
+use std::io;
+
 /// Beginnings of messages that gdr's own readers give: they hold nothing of the text.
 const OWN: [&str; 4] = [
     "more than ",
@@ -67,6 +70,22 @@ fn kind(message: &str) -> String {
         true => message.replace("field", "key"),
         false => "a value that gdr does not accept".to_owned(),
     }
+}
+
+/// What is wrong with Zstandard data, by the error of its decoder, which shows Rust's debug text.
+pub fn zstd_error(error: &(dyn Error + 'static)) -> &'static str {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof) {
+            return "the Zstandard data ends too early: the file is truncated";
+        }
+        cause = match io.and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    "the Zstandard data is corrupt"
 }
 
 #[cfg(test)]

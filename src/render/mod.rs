@@ -4,6 +4,7 @@ pub mod diff;
 pub mod doctor;
 pub mod explain;
 pub mod json;
+mod matrix;
 pub mod pairs;
 pub mod path;
 pub mod plan;
@@ -15,6 +16,7 @@ pub mod table;
 mod text;
 
 pub use crate::output::printable;
+pub use text::wrap;
 
 use std::fmt;
 

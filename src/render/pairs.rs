@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::View;
-use super::text::{Tone, printable};
+use super::text::{Tone, printable, wrap};
 use crate::model::{Fact, Kind, Match, RdmaDevice, Row};
 use crate::output::shell_word;
 
@@ -36,22 +36,24 @@ fn paragraph(view: &View<'_>, devices: &Devices<'_>, m: &Match) -> String {
     let verdict = view
         .style
         .paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
-    let mut text = format!("# {}: {verdict}: {}\n", gpu.name, printable(&m.reason));
+    let comment = |text: &str| format!("# {}\n", wrap(&printable(text), view.style.width, 2, "# "));
+    let start = gpu.name.len() + m.verdict.phrase().len() + 6;
+    let reason = wrap(&printable(&m.reason), view.style.width, start, "# ");
+    let mut text = format!("# {}: {verdict}: {reason}\n", gpu.name);
     let nic = m.pick.map(|pick| &rows[pick]);
     if let Some(nic) = nic.filter(|nic| nic.active == Some(false)) {
-        text.push_str(&format!(
-            "# no port of {} ({}) is up\n",
-            nic.name,
-            printable(&nic.label)
-        ));
+        text.push_str(&comment(&format!(
+            "no port of {} ({}) is up",
+            nic.name, nic.label
+        )));
     }
     if let Some(nic) = nic.filter(|nic| !nic.named) {
-        text.push_str(&format!(
-            "# the RDMA device of {} ({}) is not named by this source: its name is in /sys/bus/pci/devices/{}/infiniband\n",
+        text.push_str(&comment(&format!(
+            "the RDMA device of {} ({label}) is not named by this source: its name is in \
+             /sys/bus/pci/devices/{label}/infiniband",
             nic.name,
-            printable(&nic.label),
-            printable(&nic.label)
-        ));
+            label = nic.label
+        )));
     }
     text.push_str(&line(devices, gpu, nic.filter(|nic| nic.named)));
     text.push('\n');

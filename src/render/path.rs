@@ -1,7 +1,7 @@
 //! One path, hop by hop.
 
 use super::View;
-use super::text::{Tone, bandwidth, class, link, printable};
+use super::text::{Tone, bandwidth, class, link, printable, wrap};
 use crate::model::{Fact, Hop, Kind, Meeting, Path};
 use crate::topo::{redirects, verb};
 
@@ -15,15 +15,15 @@ pub fn text(view: &View<'_>, path: &Path) -> String {
             .unwrap_or_default();
         format!("{name} ({label})")
     });
-    let mut text = format!("{} to {}: {}", ends[0], ends[1], class(&path.class));
+    let mut head = format!("{} to {}: {}", ends[0], ends[1], class(&path.class));
     if let [Some(a), Some(b)] = rows
         && let Some(Fact::Known(count @ 1..)) = view.topology.pair(a, b).map(|pair| pair.nvlinks)
     {
-        text.push_str(&format!(
+        head.push_str(&format!(
             ", and {count} NVLinks, which CUDA prefers; over PCI Express the way is"
         ));
     }
-    text.push('\n');
+    let mut text = wrap(&head, view.style.width, 0, "  ") + "\n";
 
     let redirects = redirects(view.forest, path);
     let turn = turn(view, path);
@@ -33,21 +33,21 @@ pub fn text(view: &View<'_>, path: &Path) -> String {
         }
         text.push_str(&line(view, path, hop, &redirects));
     }
-    match &path.bottleneck {
+    let bottleneck = match &path.bottleneck {
         Fact::Known(narrow) => {
             let figure = bandwidth(narrow.bytes_per_second);
-            text.push_str(&format!(
-                "bottleneck: {figure} one way, the link above {}",
+            let shared = match narrow.shared_with.is_empty() {
+                true => String::new(),
+                false => format!(", shared with {}", narrow.shared_with.join(" ")),
+            };
+            format!(
+                "bottleneck: {figure} one way, the link above {}{shared}",
                 narrow.below
-            ));
-            if !narrow.shared_with.is_empty() {
-                text.push_str(&format!(", shared with {}", narrow.shared_with.join(" ")));
-            }
+            )
         }
-        Fact::Unknown(why) => text.push_str(&format!("bottleneck: not known ({})", why.phrase())),
-    }
-    text.push('\n');
-    text
+        Fact::Unknown(why) => format!("bottleneck: not known ({})", why.phrase()),
+    };
+    text + &wrap(&bottleneck, view.style.width, 0, "  ") + "\n"
 }
 
 /// The first hop of the second leg.
@@ -80,28 +80,37 @@ fn line(view: &View<'_>, path: &Path, hop: &Hop, redirects: &[crate::topo::Redir
         _ if path.meeting == Meeting::Bridge(hop.bdf) => format!("{}, where they meet", hop.role),
         _ => hop.role.clone(),
     };
+    let what = match &hop.link {
+        Fact::Known(Some(state)) => format!("link {}", link(state)),
+        Fact::Known(None) => String::new(),
+        Fact::Unknown(why) => format!("link not known ({})", why.phrase()),
+    };
+    let mut found = redirects.iter().filter(|redirect| redirect.port == hop.bdf);
+    let (acs, tone) = match found.next().map(|redirect| &redirect.bits) {
+        Some(Fact::Known(bits)) if !bits.is_empty() => (
+            format!("ACS {}: {}", verb(bits), bits.join(" ")),
+            Some(Tone::Bad),
+        ),
+        Some(Fact::Known(_)) => match hop.acs {
+            Fact::Known(Some(bits)) => (format!("ACS {bits}"), None),
+            _ => (String::new(), None),
+        },
+        Some(Fact::Unknown(why)) => (format!("ACS not known ({})", why.phrase()), None),
+        None => (String::new(), None),
+    };
     let mut text = format!("  {}  {role:<30}", hop.bdf);
-    match &hop.link {
-        Fact::Known(Some(state)) => text.push_str(&format!("link {}", link(state))),
-        Fact::Known(None) => {}
-        Fact::Unknown(why) => text.push_str(&format!("link not known ({})", why.phrase())),
-    }
-    match redirects
-        .iter()
-        .find(|redirect| redirect.port == hop.bdf)
-        .map(|redirect| &redirect.bits)
-    {
-        Some(Fact::Known(bits)) if !bits.is_empty() => {
-            let what = format!("ACS {}: {}", verb(bits), bits.join(" "));
-            text.push_str(&view.style.paint(Tone::Bad, &what));
+    let mut column = text.chars().count();
+    let indent = " ".repeat(16);
+    for (part, tone) in [(what, None), (acs, tone)] {
+        let length = part.chars().count();
+        if length > 0 && column + length > view.style.width {
+            text.truncate(text.trim_end().len());
+            text.push_str(&format!("\n{indent}"));
+            column = indent.len();
         }
-        Some(Fact::Known(_)) => {
-            if let Fact::Known(Some(bits)) = hop.acs {
-                text.push_str(&format!("ACS {bits}"));
-            }
-        }
-        Some(Fact::Unknown(why)) => text.push_str(&format!("ACS not known ({})", why.phrase())),
-        None => {}
+        column += length;
+        let part = wrap(&part, view.style.width, column - length, &indent);
+        text.push_str(&tone.map_or(part.clone(), |tone| view.style.paint(tone, &part)));
     }
     text.trim_end().to_owned() + "\n"
 }

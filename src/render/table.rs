@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use super::text::{Tone, bandwidth, printable};
-use super::{Cell, Style, View};
-use crate::model::{Bdf, Fact, Kind, Match, PciClass, Row, Why};
+use super::text::{Tone, bandwidth, printable, wrap};
+use super::{Cell, View, matrix};
+use crate::model::{Bdf, Fact, Kind, Match, PciClass, Why};
 use crate::topo::{narrowest, redirects, verb};
 
 pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     if view.topology.rows.is_empty() {
         return out.write_all(nothing(view).as_bytes());
     }
-    matrix(view, out)?;
+    matrix::write(view, out)?;
     out.write_all(b"\n")?;
     if view.topology.has_all_pairs() {
         out.write_all(legend(view).as_bytes())?;
@@ -20,7 +20,11 @@ pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     pairing(view, out)?;
     for remark in remarks(view) {
-        writeln!(out, "\n{}", printable(&remark))?;
+        writeln!(
+            out,
+            "\n{}",
+            wrap(&printable(&remark), view.style.width, 0, "")
+        )?;
     }
     Ok(())
 }
@@ -32,129 +36,6 @@ fn nothing(view: &View<'_>) -> String {
         _ => format!("No NVIDIA GPU and no RDMA device among {devices} PCI devices"),
     };
     format!("{nvlinks}.\n")
-}
-
-/// The columns behind the cells.
-const ENDS: [&str; 4] = ["CPUs", "NUMA", "Address", "Device"];
-
-/// Rows and columns, left aligned, two blanks between columns. Where there are too many rows, the devices without cells.
-fn matrix(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let rows = &view.topology.rows;
-    let cells = if view.topology.has_all_pairs() {
-        rows.len()
-    } else {
-        0
-    };
-    let text = |a: usize, b: usize| match a == b {
-        true => "X".to_owned(),
-        false => view
-            .cell(a, b)
-            .map_or_else(|| "?".to_owned(), |cell| cell.to_string()),
-    };
-    // Every column is as wide as its widest text. No text is kept: a matrix has a million.
-    let name = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
-    let mut widths: Vec<usize> = rows.iter().take(cells).map(|row| row.name.len()).collect();
-    let mut ends = ENDS.map(str::len);
-    for (at, row) in rows.iter().enumerate() {
-        for (other, width) in widths.iter_mut().enumerate() {
-            *width = text(at, other).len().max(*width);
-        }
-        for (width, text) in ends.iter_mut().zip(&end(view, row)) {
-            *width = text.len().max(*width);
-        }
-    }
-    let mut line = String::new();
-    let put = |line: &mut String, text: &str, width: usize| {
-        line.push_str(text);
-        line.extend(std::iter::repeat_n(' ', width - text.len().min(width) + 2));
-    };
-    put(&mut line, "", name);
-    for (row, width) in rows.iter().zip(&widths) {
-        put(&mut line, &row.name, *width);
-    }
-    for (text, width) in ENDS.iter().zip(ends) {
-        put(&mut line, text, width);
-    }
-    writeln!(
-        out,
-        "{}",
-        paint_line(view.style, true, line.trim_end(), cells)
-    )?;
-    for (at, row) in rows.iter().enumerate() {
-        line.clear();
-        put(&mut line, &row.name, name);
-        for (other, width) in widths.iter().enumerate() {
-            put(&mut line, &text(at, other), *width);
-        }
-        for (text, width) in end(view, row).iter().zip(ends) {
-            put(&mut line, text, width);
-        }
-        writeln!(
-            out,
-            "{}",
-            paint_line(view.style, false, line.trim_end(), cells)
-        )?;
-    }
-    Ok(())
-}
-
-/// What stands behind the cells of a row.
-fn end(view: &View<'_>, row: &Row) -> [String; 4] {
-    let numa = match &row.numa {
-        Fact::Known(Some(node)) => node.to_string(),
-        Fact::Known(None) => "-".to_owned(),
-        Fact::Unknown(_) => "?".to_owned(),
-    };
-    [
-        row.cpus
-            .known()
-            .map_or_else(|| "?".to_owned(), ToString::to_string),
-        numa,
-        row.bdf
-            .map_or_else(|| "-".to_owned(), |bdf| bdf.to_string()),
-        device(view, row),
-    ]
-}
-
-fn device(view: &View<'_>, row: &Row) -> String {
-    let mut text = printable(&view.label(row));
-    if row.software {
-        text.push_str(" (software)");
-    }
-    if let Some(physical) = row.physical_function {
-        text.push_str(&format!(" (virtual function of {physical})"));
-    }
-    if row.active == Some(false) {
-        text.push_str(" (down)");
-    }
-    text
-}
-
-/// Colours the first words of a line: its name and its cells. Blanks stay as they are.
-fn paint_line(style: Style, header: bool, line: &str, cells: usize) -> String {
-    if header {
-        return style.paint(Tone::Strong, line);
-    }
-    let mut out = String::new();
-    let mut words = 0;
-    for part in line.split_inclusive(' ') {
-        let word = part.trim_end_matches(' ');
-        let tone = match word {
-            "" => None,
-            _ if words == 0 => Some(Tone::Strong),
-            _ if words <= cells => Tone::of_cell(word),
-            _ => None,
-        };
-        words += usize::from(!word.is_empty());
-        match tone {
-            Some(tone) => {
-                out.push_str(&style.paint(tone, word));
-                out.push_str(&part[word.len()..]);
-            }
-            None => out.push_str(part),
-        }
-    }
-    out
 }
 
 /// The classes that occur, nearest first.
@@ -206,6 +87,7 @@ fn legend(view: &View<'_>) -> String {
         };
         let padded = format!("{name:<5}");
         let name = tone.map_or(padded.clone(), |tone| view.style.paint(tone, &padded));
+        let meaning = wrap(meaning, view.style.width, 8, &" ".repeat(8));
         format!("  {name} {meaning}\n")
     })
     .collect()
@@ -257,11 +139,9 @@ fn pairing(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
 fn one(view: &View<'_>, m: &Match) -> String {
     let rows = &view.topology.rows;
     let row = &rows[m.row];
-    let verdict = view
-        .style
-        .paint(Tone::of_verdict(m.verdict), m.verdict.phrase());
     let Some(pick) = m.pick else {
-        return format!("{}: {verdict}: {}\n", row.name, printable(&m.reason));
+        let begin = format!("{}: ", row.name);
+        return judged(view, &begin, m, &format!(": {}", m.reason));
     };
     let others: Vec<&str> = m
         .best
@@ -273,20 +153,17 @@ fn one(view: &View<'_>, m: &Match) -> String {
         true => String::new(),
         false => format!(" (as near: {})", others.join(" ")),
     };
-    let mut text = format!(
-        "{} -> {}{also}: {verdict}: {}",
-        row.name,
-        rows[pick].name,
-        printable(tail(&m.reason))
-    );
+    let begin = format!("{} -> {}{also}: ", row.name, rows[pick].name);
+    let mut rest = format!(": {}", tail(&m.reason));
+    let mut text = String::new();
     if let Ok(path) = view.topology.route(m.row, pick) {
         if let Fact::Known(narrow) = narrowest(&path) {
-            text.push_str(&format!(
+            rest.push_str(&format!(
                 "; {} at {}",
                 bandwidth(narrow.bytes_per_second),
                 narrow.below
             ));
-            text.push_str(&shared(view, narrow.below, [m.row, pick]));
+            rest.push_str(&shared(view, narrow.below, [m.row, pick]));
         }
         for redirect in redirects(view.forest, &path) {
             if let Some(bits) = redirect.bits.known().filter(|bits| !bits.is_empty()) {
@@ -296,15 +173,33 @@ fn one(view: &View<'_>, m: &Match) -> String {
                     verb(bits),
                     bits.join(" ")
                 );
-                text.push_str(&format!("\n  {}", view.style.paint(Tone::Bad, &what)));
+                let what = wrap(&what, view.style.width, 2, "    ");
+                text.push_str(&format!("  {}\n", view.style.paint(Tone::Bad, &what)));
             }
         }
     }
     if let Some(advice) = &m.advice {
-        text.push_str(&format!("\n  {}", printable(advice)));
+        let advice = wrap(&printable(advice), view.style.width, 2, "    ");
+        text.push_str(&format!("  {advice}\n"));
     }
-    text.push('\n');
-    text
+    judged(view, &begin, m, &rest) + &text
+}
+
+/// A line with a verdict, which alone is coloured.
+fn judged(view: &View<'_>, begin: &str, m: &Match, rest: &str) -> String {
+    let verdict = m.verdict.phrase();
+    let line = wrap(
+        &printable(&format!("{begin}{verdict}{rest}")),
+        view.style.width,
+        0,
+        "  ",
+    );
+    let painted = view.style.paint(Tone::of_verdict(m.verdict), verdict);
+    // A verdict of two words that a line break divides keeps its place and loses its colour.
+    format!(
+        "{}\n",
+        line.replacen(&format!("{verdict}: "), &format!("{painted}: "), 1)
+    )
 }
 
 /// Who else's traffic goes over a link: the first names, and how many more there are.

@@ -1,6 +1,7 @@
 //! Words, numbers and colours that several formats share.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use anstyle::{AnsiColor, Color, Effects, Style as Ansi};
 
@@ -126,9 +127,35 @@ pub fn wrap(text: &str, width: usize, start: usize, indent: &str) -> String {
     out
 }
 
+/// The columns of a table in blocks of which each fits a line of `width` together with the first column. A block has a column
+/// even where that is too wide.
+pub fn blocks(first: usize, widths: &[usize], gap: usize, width: usize) -> Vec<Range<usize>> {
+    let mut blocks: Vec<Range<usize>> = Vec::new();
+    let mut used = first;
+    for (at, column) in widths.iter().enumerate() {
+        match blocks.last_mut() {
+            Some(block) if used + gap + column <= width => block.end = at + 1,
+            _ => {
+                used = first;
+                blocks.push(at..at + 1);
+            }
+        }
+        used += gap + column;
+    }
+    blocks
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_that_do_not_fit_follow_in_another_block() {
+        assert_eq!(blocks(4, &[3, 3, 3], 2, 19), [0..3]);
+        assert_eq!(blocks(4, &[3, 3, 3], 2, 18), [0..2, 2..3]);
+        assert_eq!(blocks(4, &[30, 3, 30], 2, 18), [0..1, 1..2, 2..3]);
+        assert!(blocks(4, &[], 2, 18).is_empty());
+    }
 
     #[test]
     fn figures_are_rounded_down_and_lines_are_broken_at_blanks() {

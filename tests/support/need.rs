@@ -12,6 +12,8 @@ pub enum Need {
     Qemu,
     /// User id 0.
     Root,
+    /// bash with programmable completion.
+    Bash,
     /// An NVIDIA GPU with its kernel driver.
     Gpu,
     /// The directory of recorded machines beside the repository.
@@ -59,6 +61,13 @@ impl Need {
         match self {
             Self::Qemu => in_path("qemu-system-x86_64"),
             Self::Root => is_root(),
+            Self::Bash => {
+                let mut bash = std::process::Command::new("bash");
+                let output = bash
+                    .args(["--norc", "-c", "type complete compgen"])
+                    .output();
+                output.is_ok_and(|output| output.status.success())
+            }
             Self::Gpu => Path::new("/dev/nvidiactl").exists() && Path::new("/dev/nvidia0").exists(),
             Self::Shared => shared().is_dir(),
             Self::Lspci => in_path("lspci"),
@@ -104,6 +113,7 @@ impl Need {
         match self {
             Self::Qemu => "qemu-system-x86_64 is not in PATH".to_owned(),
             Self::Root => "not root".to_owned(),
+            Self::Bash => "bash is not in PATH, or completes nothing".to_owned(),
             Self::Gpu => "no NVIDIA GPU (/dev/nvidiactl, /dev/nvidia0)".to_owned(),
             Self::Shared => format!("{} is no directory", shared().display()),
             Self::Lspci => "lspci is not in PATH".to_owned(),

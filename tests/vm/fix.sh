@@ -41,7 +41,7 @@ gdr fix-acs $host --yes >/out/again.txt 2>&1
 expect "a second time" 0 $?
 expect "a second time makes no repair" 1 "$(ls /var/lib/gdr/journal | wc -l)"
 gdr undo --list >/out/list.txt
-gdr undo >/out/undo.txt 2>&1
+gdr undo --yes >/out/undo.txt 2>&1
 expect "gdr undo" 0 $?
 spaces /out/after.txt
 cmp /out/before.txt /out/after.txt
@@ -70,7 +70,7 @@ echo "two at once ended with $? and $two"
 for port in $below $roots; do
   expect "two at once: setpci reads $port" 0011 "$(control "$port")"
 done
-while gdr undo >/dev/null 2>&1; do :; done
+while gdr undo --yes >/dev/null 2>&1; do :; done
 spaces /out/after.txt
 cmp /out/before.txt /out/after.txt
 expect "two at once are taken back" 0 $?
@@ -79,7 +79,7 @@ expect "two at once are taken back" 0 $?
 # the six steps (pwrite64): all bridges are six.
 rounds=0
 restored() { # WHAT
-  gdr undo >/tmp/undo.txt 2>&1
+  gdr undo --yes >/tmp/undo.txt 2>&1
   undone=$?
   spaces /tmp/now.txt
   # 2: there was nothing to take back yet.

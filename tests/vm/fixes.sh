@@ -153,13 +153,13 @@ fixes_in_the_first_boot() {
   expect "a second time changes nothing" 0 $?
   expect "a second time makes no repair" "$repairs" "$(ls /var/lib/gdr/journal | wc -l)"
 
-  gdr undo
+  gdr undo --yes
   expect "gdr undo" 0 $?
   [ -e /dev/gdrdrv ]
   expect "the node is gone" 1 $?
   umount /sys/class/infiniband
   rmmod gdrdrv && rmmod nvidia
-  gdr undo
+  gdr undo --yes
   expect "gdr undo of the first" 0 $?
   state /out/state-after.txt
   diff /out/state-before.txt /out/state-after.txt

@@ -16,7 +16,7 @@ if [ ! -e /disk/first ]; then
   state /disk/first
   sync
 fi
-gdr undo >/tmp/undo.txt 2>&1
+gdr undo --yes >/tmp/undo.txt 2>&1
 code=$?
 cat /tmp/undo.txt
 state /tmp/now

@@ -2,10 +2,10 @@
 //! addresses: for the programs under `tests/c` only, never installed.
 
 // Without a use of it the library's functions would not be linked in.
-pub use gdsync::gds_query_param;
+pub use gdsync_capi::gds_query_param;
 
 /// Programs call it first.
 #[unsafe(no_mangle)]
 pub extern "C" fn gds_sim_begin() {
-    gdsync::simulate();
+    gdsync_capi::simulate();
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::CommandFactory as _;
+use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
+use gdr::check;
 
 use crate::documents;
 
@@ -19,12 +21,17 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
         (Shell::Fish, "gdr.fish"),
     ] {
         let mut bytes = Vec::new();
-        clap_complete::generate(shell, &mut gdr::cli::Cli::command(), "gdr", &mut bytes);
+        clap_complete::generate(
+            shell,
+            &mut with_names(gdr::cli::Cli::command()),
+            "gdr",
+            &mut bytes,
+        );
         files.push((Path::new("completions").join(name), bytes));
     }
     let mut command = gdr::cli::Cli::command().disable_help_subcommand(true);
     command.build();
-    pages(&command, &mut files)?;
+    pages(&command, "", &mut files)?;
     for (name, schema) in [
         (
             "gdr.topo.1.json",
@@ -78,7 +85,11 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
 }
 
 /// The page of a command and those of its subcommands: gdr.1, gdr-topo.1.
-fn pages(command: &clap::Command, files: &mut Vec<(PathBuf, Vec<u8>)>) -> anyhow::Result<()> {
+fn pages(
+    command: &clap::Command,
+    words: &str,
+    files: &mut Vec<(PathBuf, Vec<u8>)>,
+) -> anyhow::Result<()> {
     let name = command
         .get_display_name()
         .unwrap_or(command.get_name())
@@ -87,14 +98,91 @@ fn pages(command: &clap::Command, files: &mut Vec<(PathBuf, Vec<u8>)>) -> anyhow
     let title: &'static str = Box::leak(name.clone().into_boxed_str());
     let mut bytes = Vec::new();
     // A date would make the page stale every day.
-    clap_mangen::Man::new(command.clone().name(title))
-        .date("")
-        .render(&mut bytes)?;
+    let man = clap_mangen::Man::new(command.clone().name(title)).date("");
+    man.render_title(&mut bytes)?;
+    man.render_name_section(&mut bytes)?;
+    man.render_synopsis_section(&mut bytes)?;
+    man.render_description_section(&mut bytes)?;
+    man.render_options_section(&mut bytes)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut bytes)?;
+    }
+    let words = words.trim_start();
+    let sections = gdr::cli::sections(words)
+        .with_context(|| format!("src/cli/help.rs has no sections for '{words}'"))?;
+    bytes.extend(roff(&sections).into_bytes());
+    if command.get_version().is_some() {
+        man.render_version_section(&mut bytes)?;
+    }
     files.push((Path::new("docs/man").join(format!("{name}.1")), bytes));
     for subcommand in command.get_subcommands() {
-        pages(subcommand, files)?;
+        pages(
+            subcommand,
+            &format!("{words} {}", subcommand.get_name()),
+            files,
+        )?;
     }
     Ok(())
+}
+
+/// The sections below the options, in the language of man pages.
+fn roff(sections: &gdr::cli::Sections) -> String {
+    let escaped = |text: &str| {
+        text.replace('\\', "\\e")
+            .replace('-', "\\-")
+            .replace('\'', "\\(aq")
+    };
+    let mut page = String::new();
+    for (heading, list) in sections.lists().iter().filter(|(_, list)| !list.is_empty()) {
+        page.push_str(&format!(".SH {}\n", heading.to_uppercase()));
+        for (name, meaning) in *list {
+            page.push_str(&format!(
+                ".TP\n\\fB{}\\fR\n{}\n",
+                escaped(name),
+                escaped(meaning)
+            ));
+        }
+    }
+    let pages: Vec<String> = sections.see_also.iter().map(|page| escaped(page)).collect();
+    page + &format!(".SH SEE ALSO\n{}\n", pages.join(", "))
+}
+
+/// The command with the names that shells complete: of checks, families, profiles and fixes. gdr itself accepts more: a profile may be
+/// a file.
+fn with_names(command: clap::Command) -> clap::Command {
+    let families = check::all()
+        .filter_map(|check| check.id.split_once('.'))
+        .map(|(family, _)| family);
+    let mut checks: Vec<&str> = check::all().map(|check| check.id).chain(families).collect();
+    checks.sort_unstable();
+    checks.dedup();
+    let profiles: Vec<&str> = gdr::profile::SHIPPED
+        .iter()
+        .map(|(name, _)| *name)
+        .collect();
+    let fixes: Vec<&str> = gdr::fix::FIXES.iter().map(|fix| fix.id).collect();
+    let named = |command: clap::Command, argument: &'static str, names: &[&'static str]| {
+        let parser = PossibleValuesParser::new(names.iter().copied());
+        command.mut_arg(argument, |argument| argument.value_parser(parser))
+    };
+    command
+        .mut_subcommand("doctor", |doctor| {
+            let doctor = named(named(doctor, "only", &checks), "skip", &checks);
+            named(doctor, "profile", &profiles)
+        })
+        .mut_subcommand("explain", |explain| named(explain, "profile", &profiles))
+        .mut_subcommand("fix", |fix| {
+            named(named(fix, "profile", &profiles), "ids", &fixes)
+        })
+        .mut_subcommand("probe", |probe| {
+            let probes: Vec<String> = probe
+                .get_subcommands()
+                .map(|one| one.get_name().to_owned())
+                .collect();
+            probes.into_iter().fold(probe, |probe, one| {
+                probe.mut_subcommand(one, |one| named(one, "profile", &profiles))
+            })
+        })
 }
 
 /// Writes them; with `check`, fails where one differs from what is committed.

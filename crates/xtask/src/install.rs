@@ -43,6 +43,14 @@ impl Library {
         }
     }
 
+    /// As Cargo names the file that it builds.
+    fn artifact(self) -> &'static str {
+        match self {
+            Self::Gdrapi => "libgdrapi.so",
+            Self::Gdsync => "libgdsync_capi.so",
+        }
+    }
+
     /// The header that tells the version, and what its two constants begin with.
     fn version(self) -> (&'static str, &'static str) {
         match self {
@@ -81,7 +89,7 @@ fn install(args: &Args, which: Library) -> anyhow::Result<()> {
     let header = package.join("include").join(header);
     let text = fs::read_to_string(&header).with_context(|| header.display().to_string())?;
     let (major, minor) = version(&text, constants)?;
-    let library = build(name, &args.profile)?;
+    let library = build(which, &args.profile)?;
 
     let root = match &args.destdir {
         Some(destdir) => destdir.join(args.prefix.components().filter(normal).collect::<PathBuf>()),
@@ -111,8 +119,8 @@ fn install(args: &Args, which: Library) -> anyhow::Result<()> {
 }
 
 /// The library as Cargo made it.
-fn build(name: &str, profile: &str) -> anyhow::Result<PathBuf> {
-    let package = format!("{name}-capi");
+fn build(which: Library, profile: &str) -> anyhow::Result<PathBuf> {
+    let package = format!("{}-capi", which.name());
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["build", "--quiet", "--package", &package, "--lib"])
@@ -136,8 +144,8 @@ fn build(name: &str, profile: &str) -> anyhow::Result<PathBuf> {
         .filter_map(|message| message.get("filenames")?.as_array().cloned())
         .flatten();
     let mut names = files.filter_map(|file| file.as_str().map(PathBuf::from));
-    let file = format!("lib{name}.so");
-    let library = names.find(|path| path.file_name().is_some_and(|found| found == file.as_str()));
+    let file = which.artifact();
+    let library = names.find(|path| path.file_name().is_some_and(|found| found == file));
     library.with_context(|| format!("cargo built no {file}"))
 }
 

@@ -97,6 +97,58 @@ fn a_package_is_staged_below_its_root_and_names_its_final_place() {
     assert!(text.contains("\nVersion: 2.6\n"), "{text}");
 }
 
+/// Cargo warns of two targets of one name, and the later one overwrites the file of the earlier.
+#[test]
+fn no_two_targets_of_the_workspace_are_built_to_one_file() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+            "--manifest-path",
+        ])
+        .arg(manifest)
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let mut found = std::collections::BTreeSet::new();
+    for target in packages
+        .iter()
+        .flat_map(|package| package["targets"].as_array().unwrap())
+    {
+        let kinds: Vec<&str> = target["kind"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|kind| kind.as_str())
+            .collect();
+        let kind = match kinds.as_slice() {
+            ["bin"] => "program",
+            kinds
+                if kinds
+                    .iter()
+                    .any(|kind| ["lib", "rlib", "cdylib", "proc-macro"].contains(kind)) =>
+            {
+                "library"
+            }
+            _ => continue,
+        };
+        let name = target["name"].as_str().unwrap().replace('-', "_");
+        assert!(
+            found.insert((kind, name.clone())),
+            "two targets make the {kind} {name}"
+        );
+    }
+    assert!(
+        found.contains(&("library", "gdsync".to_owned())),
+        "{found:?}"
+    );
+}
+
 #[test]
 fn a_relative_prefix_is_refused() {
     let output = install(&["--prefix".as_ref(), "here".as_ref()]);

@@ -1,7 +1,7 @@
 //! platform.container: what a container lacks of the machine.
 
 use crate::check::{Ctx, Judgement, rdma, words};
-use crate::model::{Fact, Mount, NodeFile, Process};
+use crate::model::{Fact, Mount, NodeFile, Process, Why};
 
 const NAMESPACES: &str = "/proc/self/ns";
 
@@ -33,6 +33,16 @@ pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
 pub fn in_container(ctx: &Ctx<'_>) -> bool {
     let marks = ctx.facts.platform.container_marks.known();
     marks.is_some_and(|marks| marks.iter().any(|mark| mark.starts_with("namespace ")))
+}
+
+/// What a file of /proc or /sys that does not exist needs to be read: outside of a container, on the machine itself, what
+/// `machine` says. `None` for a recorded machine, whose record may lack it.
+pub fn needs_for_absent<'n>(ctx: &Ctx<'_>, why: Why, machine: &'n str) -> Option<&'n str> {
+    match why {
+        Why::NotCovered if in_container(ctx) => Some("gdr doctor outside of the container"),
+        Why::NotCovered if ctx.facts.host.source == "live" => Some(machine),
+        _ => None,
+    }
 }
 
 fn inside(ctx: &Ctx<'_>) -> Judgement {

@@ -3,6 +3,7 @@
 //! Of itself it is a choice and no fault: with signed modules GPUDirect works. It is in the way where the driver is missing,
 //! or where ports have to be mended.
 
+use super::needs_for_absent;
 use crate::check::{Ctx, Judgement, pcie, version};
 use crate::model::{Fact, Severity};
 
@@ -22,11 +23,10 @@ pub fn lockdown(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(mode) => mode.as_deref().unwrap_or("none"),
         Fact::Unknown(why) => {
             let unknown = Judgement::unknown("machine", *why, SOURCE).evidence(SECURE, secure);
-            return vec![match platform.container_marks.known() {
-                Some(marks) if !marks.is_empty() => {
-                    unknown.needs("gdr doctor outside of the container")
-                }
-                _ => unknown,
+            let mount = "securityfs (mount -t securityfs securityfs /sys/kernel/security)";
+            return vec![match needs_for_absent(ctx, *why, mount) {
+                Some(needs) => unknown.needs(needs),
+                None => unknown,
             }];
         }
     };
@@ -103,6 +103,20 @@ mod tests {
         let found = only("platform.lockdown", &facts);
         assert_eq!(found.outcome, Outcome::Unknown);
         assert!(found.needs.is_some_and(|needs| needs.contains("container")));
+        // An image leaves this file; only namespaces make a container.
+        facts.platform.container_marks = Fact::Known(vec!["file /.dockerenv".to_owned()]);
+        let needs = |facts: &Facts| {
+            only("platform.lockdown", facts)
+                .needs
+                .expect("what it needs")
+        };
+        facts.host.source = "/srv/node17".to_owned();
+        assert!(needs(&facts).contains("a snapshot of it") && !needs(&facts).contains("container"));
+        facts.host.source = "live".to_owned();
+        assert_eq!(
+            needs(&facts),
+            "securityfs (mount -t securityfs securityfs /sys/kernel/security)"
+        );
         facts.platform.lockdown = Fact::Known(None);
         assert_eq!(only("platform.lockdown", &facts).outcome, Outcome::Pass);
         assert_eq!(

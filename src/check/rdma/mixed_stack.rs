@@ -1,6 +1,7 @@
 //! rdma.mixed-stack: one RDMA stack, not parts of two.
 
-use crate::check::{Ctx, Judgement, unknown_if, words};
+use crate::check::platform::needs_for_absent;
+use crate::check::{Ctx, Judgement, words};
 use crate::model::{Fact, Module, Severity};
 
 const MODULES: &str = "/proc/modules";
@@ -19,15 +20,18 @@ const BOTH: [&str; 6] = [
 ];
 
 pub fn mixed_stack(ctx: &Ctx<'_>) -> Vec<Judgement> {
-    if let Some(unknown) = unknown_if(&ctx.facts.kernel.modules, "machine", MODULES) {
-        return vec![unknown];
-    }
-    let modules = ctx
-        .facts
-        .kernel
-        .modules
-        .known()
-        .map_or(&[][..], Vec::as_slice);
+    let modules = match &ctx.facts.kernel.modules {
+        Fact::Known(modules) => modules,
+        Fact::Unknown(why) => {
+            let unknown = Judgement::unknown("machine", *why, MODULES);
+            let here =
+                "a kernel with loadable modules (CONFIG_MODULES): this one has no /proc/modules";
+            return vec![match needs_for_absent(ctx, *why, here) {
+                Some(needs) => unknown.needs(needs),
+                None => unknown,
+            }];
+        }
+    };
     let loaded = |name: &&str| modules.iter().any(|module: &Module| module.name == *name);
     let both: Vec<&str> = BOTH.into_iter().filter(loaded).collect();
     if both.is_empty() {
@@ -136,6 +140,17 @@ mod tests {
         let mut none = with(&[]);
         none.rdma = Fact::Known(Vec::new());
         assert_eq!(only("rdma.mixed-stack", &none).outcome, Outcome::Skip);
+        let mut live = none.clone();
+        live.host.source = "live".to_owned();
+        live.kernel.modules = Fact::Unknown(Why::NotCovered);
+        let needs = |facts: &Facts| {
+            only("rdma.mixed-stack", facts)
+                .needs
+                .expect("what it needs")
+        };
+        assert!(needs(&live).contains("CONFIG_MODULES"));
+        live.platform.container_marks = Fact::Known(vec!["namespace pid:[4026532000]".to_owned()]);
+        assert!(needs(&live).contains("outside of the container"));
         none.kernel.modules = Fact::Unknown(Why::Denied);
         assert_eq!(only("rdma.mixed-stack", &none).outcome, Outcome::Unknown);
     }

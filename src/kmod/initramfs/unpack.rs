@@ -9,6 +9,7 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use xz4rust::{XzDecoder, XzError};
 
 use super::input::{Input, broken, cut_off};
+use crate::input::zstd_error;
 
 /// The largest dictionary or window.
 const LARGEST: usize = 32 << 20;
@@ -68,7 +69,7 @@ impl Packing {
                 let mut decoder = FrameDecoder::new();
                 decoder.set_max_window_size(LARGEST as u64);
                 let decoder = StreamingDecoder::new_with_decoder(input, decoder);
-                Box::new(decoder.map_err(|error| broken(format!("its Zstandard frame: {error}")))?)
+                Box::new(Zstd(decoder.map_err(|error| broken(zstd_error(&error)))?))
             }
             Self::Lz4 => {
                 input.consume(4);
@@ -79,6 +80,15 @@ impl Packing {
                 })
             }
         })
+    }
+}
+
+/// A decoder whose errors are plain words.
+struct Zstd<R>(R);
+
+impl<R: Read> Read for Zstd<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.0.read(out).map_err(|error| broken(zstd_error(&error)))
     }
 }
 

@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use group::Group;
 
+use super::Style;
+use super::text::wrap;
 use crate::model::{Area, Finding, Host, Note, Outcome, Readiness, Remedy, Severity, Summary};
 
 /// The document `gdr.doctor/1`.
@@ -179,9 +181,16 @@ fn severity(severity: Severity) -> &'static str {
 }
 
 /// The checks there are: id, weight, rule.
-pub fn list<'a>(checks: impl Iterator<Item = (&'a str, Severity, &'a str)> + Clone) -> String {
+pub fn list<'a>(
+    checks: impl Iterator<Item = (&'a str, Severity, &'a str)> + Clone,
+    style: Style,
+) -> String {
     let widest = checks.clone().map(|(id, ..)| id.len()).max().unwrap_or(0);
+    let indent = " ".repeat(widest + 9);
+    let rule = |text: &str| wrap(text, style.width, indent.len(), &indent);
     checks
-        .map(|(id, weight, rule)| format!("{id:<widest$}  {:<5}  {rule}\n", severity(weight)))
+        .map(|(id, weight, text)| {
+            format!("{id:<widest$}  {:<5}  {}\n", severity(weight), rule(text))
+        })
         .collect()
 }

@@ -132,6 +132,14 @@ pub(super) fn value(write: &ConfigWrite, value: u32) -> String {
     format!("{value:0width$x}", width = usize::from(write.width) * 2)
 }
 
+/// The fixes that there are: id and purpose.
+pub fn fixes<'f>(fixes: impl Iterator<Item = (&'f str, &'f str)>, style: Style) -> String {
+    let indent = " ".repeat(17);
+    let line =
+        |(id, about): (&str, &str)| format!("{id:<16} {}\n", wrap(about, style.width, 17, &indent));
+    fixes.map(line).collect()
+}
+
 /// The journals, one line each.
 pub fn list(journals: &[Journal], style: Style) -> String {
     if journals.is_empty() {

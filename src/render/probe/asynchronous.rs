@@ -1,7 +1,8 @@
 //! What streams and a card's queues take: latencies in a row each, and what the stream saves.
 
 use super::grid::grid;
-use super::{INDENT, figure, size};
+use super::table::line_of;
+use super::{figure, size};
 use crate::model::ProbeResult;
 use crate::render::Style;
 
@@ -91,7 +92,7 @@ pub fn figures(results: &[&ProbeResult], style: Style) -> String {
                 stream / cpu
             ),
         };
-        text.push_str(&format!("{INDENT}{words}\n"));
+        text.push_str(&line_of(&words, style));
     }
     text
 }

@@ -1,10 +1,10 @@
 //! Bandwidth over size in the terminal: log-log, a mark for each way, so that it is readable without colour too.
 
 use super::chart::{Axes, Look, Panel, limit, panels};
-use super::{SIMULATED, headline, size};
+use super::{opening, size};
 use crate::model::ProbeReport;
 use crate::render::Style;
-use crate::render::text::{Tone, printable};
+use crate::render::text::{Tone, printable, wrap};
 
 /// Rows of a panel.
 const HEIGHT: usize = 16;
@@ -15,10 +15,7 @@ const WIDEST: usize = 90;
 
 /// The curves of a report.
 pub fn curve(report: &ProbeReport, style: Style) -> String {
-    let mut page = format!("{}\n", style.paint(Tone::Strong, &headline(report)));
-    if report.simulated {
-        page.push_str(&format!("{}\n", style.paint(Tone::Fair, SIMULATED)));
-    }
+    let mut page = opening(report, style);
     let panels = panels(report);
     let axes = Axes::of(report, &panels);
     for panel in &panels {
@@ -29,7 +26,10 @@ pub fn curve(report: &ProbeReport, style: Style) -> String {
         page.push_str("\nNothing was measured.\n");
     }
     for note in &report.notes {
-        page.push_str(&format!("\n{}\n", printable(note)));
+        page.push_str(&format!(
+            "\n{}\n",
+            wrap(&printable(note), style.width, 0, "")
+        ));
     }
     page
 }
@@ -125,6 +125,7 @@ fn legend(panel: &Panel, style: Style) -> String {
     let mut text = String::new();
     let mut add = |mark: char, tone: Tone, words: &str| {
         let mark = style.paint(tone, &mark.to_string());
+        let words = wrap(words, style.width, LEFT + 3, &" ".repeat(LEFT + 3));
         text.push_str(&format!("{:>LEFT$} {mark} {words}\n", ""));
     };
     for line in panel.lines.iter().rev() {

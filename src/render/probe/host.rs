@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::grid::grid;
-use super::{INDENT, figure, size};
+use super::table::line_of;
+use super::{figure, size};
 use crate::model::ProbeResult;
 use crate::render::Style;
 
@@ -17,7 +18,7 @@ pub fn figures(results: &[&ProbeResult], node: Option<u32>, style: Style) -> Str
     for (direction, words) in DIRECTIONS {
         text.push_str(&sweep(results, direction, &format!("{words}{from}"), style));
     }
-    text + &both(results, style) + &kernels(results) + &staged(results, style)
+    text + &both(results, style) + &kernels(results, style) + &staged(results, style)
 }
 
 fn find<'r>(
@@ -50,48 +51,29 @@ fn sweep(results: &[&ProbeResult], direction: &str, title: &str, style: Style) -
         .filter(|kind| find(results, &format!("host.{kind}.{direction}.latency"), None).is_some())
         .collect();
     let name = |kind: &str, figure: &str| format!("host.{kind}.{direction}.{figure}");
-    let rows: Vec<Vec<String>> = there
+    let bytes: BTreeSet<u64> = there
         .iter()
         .flat_map(|kind| sizes(results, &name(kind, "latency"), ""))
-        .collect::<BTreeSet<u64>>()
-        .into_iter()
-        .map(|bytes| {
-            let mut row = vec![size(bytes)];
-            for figure in ["latency", "bandwidth"] {
-                row.extend(
-                    there
-                        .iter()
-                        .map(|kind| median(results, &name(kind, figure), Some(bytes))),
-                );
-            }
-            row.push(median(
-                results,
-                &format!("host.extra-copy.{direction}.bandwidth"),
-                Some(bytes),
-            ));
-            row
-        })
         .collect();
-    if rows.is_empty() {
+    if bytes.is_empty() {
         return String::new();
     }
-    let mut head = vec!["size".to_owned()];
-    head.extend(there.iter().enumerate().map(|(at, kind)| {
-        if at == 0 {
-            format!("us: {kind}")
-        } else {
-            (*kind).to_owned()
-        }
-    }));
-    head.extend(there.iter().enumerate().map(|(at, kind)| {
-        if at == 0 {
-            format!("GB/s: {kind}")
-        } else {
-            (*kind).to_owned()
-        }
-    }));
-    head.push("two buffers".to_owned());
-    grid(title, &head, &rows, style)
+    let table = |figure: &str, unit: &str, extra: &[(&str, String)]| {
+        let kinds = there.iter().map(|kind| (*kind, name(kind, figure)));
+        let columns: Vec<(&str, String)> = kinds.chain(extra.iter().cloned()).collect();
+        let head = columns.iter().map(|(head, _)| (*head).to_owned());
+        let head: Vec<String> = std::iter::once("size".to_owned()).chain(head).collect();
+        let row = |bytes: &u64| {
+            let figures = columns
+                .iter()
+                .map(|(_, name)| median(results, name, Some(*bytes)));
+            std::iter::once(size(*bytes)).chain(figures).collect()
+        };
+        let rows: Vec<Vec<String>> = bytes.iter().map(row).collect();
+        grid(&format!("{figure} {title}, {unit}"), &head, &rows, style)
+    };
+    let buffers = format!("host.extra-copy.{direction}.bandwidth");
+    table("latency", "us", &[]) + &table("bandwidth", "GB/s", &[("two buffers", buffers)])
 }
 
 fn both(results: &[&ProbeResult], style: Style) -> String {
@@ -107,13 +89,18 @@ fn both(results: &[&ProbeResult], style: Style) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let head: Vec<String> = ["size", "GB/s: pinned", "registered", "write-combined"]
+    let head: Vec<String> = ["size", "pinned", "registered", "write-combined"]
         .map(str::to_owned)
         .to_vec();
-    grid("both directions at once, the sum", &head, &rows, style)
+    grid(
+        "bandwidth of both directions at once (the sum), GB/s",
+        &head,
+        &rows,
+        style,
+    )
 }
 
-fn kernels(results: &[&ProbeResult]) -> String {
+fn kernels(results: &[&ProbeResult], style: Style) -> String {
     let [load, store, latency] =
         ["load.bandwidth", "store.bandwidth", "load.latency"].map(|name| {
             find(results, &format!("host.kernel.{name}"), None).and_then(|result| result.median)
@@ -128,10 +115,10 @@ fn kernels(results: &[&ProbeResult]) -> String {
     .collect();
     match parts.is_empty() {
         true => String::new(),
-        false => format!(
-            "\n{INDENT}a kernel on pinned host memory {}\n",
-            parts.join(", ")
-        ),
+        false => {
+            let line = format!("a kernel on pinned host memory {}", parts.join(", "));
+            format!("\n{}", line_of(&line, style))
+        }
     }
 }
 
@@ -167,10 +154,10 @@ fn staged(results: &[&ProbeResult], style: Style) -> String {
         .collect();
     let head = [
         "chunk",
-        "GB/s to: serial",
-        "overlapped",
+        "to: serial",
+        "to: overlapped",
         "from: serial",
-        "overlapped",
+        "from: overlapped",
     ]
     .map(str::to_owned);
     let message = results
@@ -179,7 +166,7 @@ fn staged(results: &[&ProbeResult], style: Style) -> String {
         .and_then(|result| result.bytes)
         .map_or_else(String::new, size);
     let mut text = grid(
-        &format!("{message} through pinned chunks, as MPI libraries copy"),
+        &format!("{message} through pinned chunks, as MPI libraries copy, GB/s"),
         &head,
         &rows,
         style,
@@ -192,9 +179,9 @@ fn staged(results: &[&ProbeResult], style: Style) -> String {
         )
         .and_then(|r| r.median)
         {
-            text.push_str(&format!(
-                "{INDENT}best chunk {words}: {}\n",
-                size(best as u64)
+            text.push_str(&line_of(
+                &format!("best chunk {words}: {}", size(best as u64)),
+                style,
             ));
         }
     }

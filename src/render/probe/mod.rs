@@ -20,10 +20,23 @@ pub use curve::curve;
 pub use picture::svg;
 pub use table::table;
 
-use super::text::printable;
+use super::Style;
+use super::text::{Tone, printable, wrap};
 use crate::model::ProbeReport;
 
 const INDENT: &str = "  ";
+
+/// The first lines of a report: the machine, and that it is simulated.
+fn opening(report: &ProbeReport, style: Style) -> String {
+    let line = |tone: Tone, text: &str| {
+        format!(
+            "{}\n",
+            style.paint(tone, &wrap(text, style.width, 0, INDENT))
+        )
+    };
+    let simulated = report.simulated.then(|| line(Tone::Fair, SIMULATED));
+    line(Tone::Strong, &headline(report)) + &simulated.unwrap_or_default()
+}
 
 /// Said first by every output of a simulated run.
 const SIMULATED: &str =

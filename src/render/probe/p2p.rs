@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::grid::grid;
-use super::{INDENT, figure, size};
+use super::table::line_of;
+use super::{figure, size};
 use crate::model::{ProbeReport, ProbeResult, ProbedGpu, ProbedPair};
 use crate::render::Style;
-use crate::render::text::printable;
 
 /// The matrices: the name of the results, their heading, and whether the share of the link is told.
 const MATRICES: [(&str, &str, bool); 9] = [
@@ -63,7 +63,7 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
     for (name, title, share) in MATRICES {
         text.push_str(&matrix(report, &pairs, &names, (name, title, share), style));
     }
-    text + &together(report)
+    text + &together(report, style)
 }
 
 /// `GPU0` of `GPU0 (0000:3b:00.0)`.
@@ -194,7 +194,7 @@ fn matrix(
 }
 
 /// Several at once.
-fn together(report: &ProbeReport) -> String {
+fn together(report: &ProbeReport, style: Style) -> String {
     let mut text = String::new();
     let ways = [
         ("p2p.one-to-all.bandwidth", "to all others at once"),
@@ -204,11 +204,9 @@ fn together(report: &ProbeReport) -> String {
     for (name, words) in ways {
         for result in report.results.iter().filter(|result| result.name == name) {
             if let Some(median) = result.median {
-                let subject = printable(result.subject.split(" (").next().unwrap_or_default());
-                text.push_str(&format!(
-                    "{INDENT}{subject} {words}: {} GB/s\n",
-                    figure(median)
-                ));
+                let subject = result.subject.split(" (").next().unwrap_or_default();
+                let line = format!("{subject} {words}: {} GB/s", figure(median));
+                text.push_str(&line_of(&line, style));
             }
         }
     }

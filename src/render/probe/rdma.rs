@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::grid::grid;
-use super::table::{failures, verified};
+use super::table::{failures, line_of, verified};
 use super::{INDENT, figure, size};
 use crate::model::{BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd};
 use crate::render::Style;
@@ -57,13 +57,9 @@ pub fn figures(report: &ProbeReport, style: Style) -> String {
 }
 
 fn chapter(report: &ProbeReport, subject: &str, results: &[&ProbeResult], style: Style) -> String {
-    let mut text = format!("\n{}\n", style.paint(Tone::Strong, &printable(subject)));
-    let mut add = |line: &str| {
-        text.push_str(&format!(
-            "{INDENT}{}\n",
-            wrap(&printable(line), style.width, 2, "    ")
-        ))
-    };
+    let title = wrap(&printable(subject), style.width, 0, INDENT);
+    let mut text = format!("\n{}\n", style.paint(Tone::Strong, &title));
+    let mut add = |line: &str| text.push_str(&line_of(line, style));
     let (local, remote) = subject.split_once(" -> ").unwrap_or((subject, subject));
     let ends = |remote: bool, subject: &str| {
         let of = move |end: &&ProbedEnd| end.remote == remote && end.subject == subject;
@@ -189,7 +185,11 @@ fn latencies(results: &[&ProbeResult], style: Style) -> String {
     }
     let mut head = vec!["size".to_owned()];
     for (_, word) in &columns {
-        head.extend([(*word).to_owned(), "p99".to_owned(), "p99.9".to_owned()]);
+        head.extend([
+            (*word).to_owned(),
+            format!("{word} p99"),
+            format!("{word} p99.9"),
+        ]);
     }
     let rows: Vec<Vec<String>> = sizes(results, &LATENCIES)
         .into_iter()
@@ -235,10 +235,11 @@ fn bandwidths(results: &[&ProbeResult], style: Style) -> String {
         .iter()
         .find(|result| result.name == "rdma.write.rate");
     if let Some((rate, bytes)) = rate.and_then(|rate| Some((rate.median?, rate.bytes?))) {
-        text.push_str(&format!(
-            "{INDENT}{} million writes of {bytes} bytes a second\n",
+        let line = format!(
+            "{} million writes of {bytes} bytes a second",
             told(Some(rate))
-        ));
+        );
+        text.push_str(&line_of(&line, style));
     }
     text
 }

@@ -89,8 +89,8 @@ GPU0 mlx5_0:1
   verified 3.0 MiB in 1 checks: every byte is right
 
   latency, us: median, and what one in a hundred and in a thousand exceeds
-  size  read   p99  p99.9
-  8 B   1.86  2.50      -
+  size  read  read p99  read p99.9
+  8 B   1.86      2.50           -
 
   bandwidth, GB/s
   size     write

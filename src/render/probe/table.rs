@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::DIRECTIONS;
-use super::{INDENT, SIMULATED, amount, asynchronous, figure, headline, host, p2p, rdma, size};
+use super::grid::grid;
+use super::{INDENT, amount, asynchronous, figure, host, opening, p2p, rdma, size};
 use crate::model::{
     BackendOutcome, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu,
 };
@@ -12,10 +13,7 @@ use crate::render::text::{Tone, printable, wrap};
 
 /// The report for people.
 pub fn table(report: &ProbeReport, style: Style) -> String {
-    let mut page = format!("{}\n", style.paint(Tone::Strong, &headline(report)));
-    if report.simulated {
-        page.push_str(&format!("{}\n", style.paint(Tone::Fair, SIMULATED)));
-    }
+    let mut page = opening(report, style);
     let known: BTreeSet<&str> = report.gpus.iter().map(|gpu| gpu.subject.as_str()).collect();
     // What is neither a GPU's nor a pair's is trouble.
     let is_at_home = |result: &ProbeResult| match report.probe.as_str() {
@@ -72,18 +70,13 @@ fn chapter<'r>(
     style: Style,
 ) -> String {
     let title = format!("{}: {}", printable(&gpu.subject), printable(&gpu.name));
+    let title = wrap(&title, style.width, 0, INDENT);
     let mut text = format!("{}\n", style.paint(Tone::Strong, &title));
-    let mut add = |line: &str| {
-        text.push_str(&format!(
-            "{INDENT}{}\n",
-            wrap(&printable(line), style.width, 2, "    ")
-        ))
-    };
     for line in how(gpu) {
-        add(&line);
+        text.push_str(&line_of(&line, style));
     }
     let here: Vec<&ProbeResult> = results.iter().copied().chain(reached).collect();
-    add(&verified(&here));
+    text.push_str(&line_of(&verified(&here), style));
     text.push_str(&failures(results, INDENT, style, false));
     let nodes: BTreeSet<Option<u32>> = results.iter().map(|result| result.numa).collect();
     for node in nodes {
@@ -224,7 +217,7 @@ pub fn failures(results: &[&ProbeResult], indent: &str, style: Style, all: bool)
     text
 }
 
-/// Latencies and bandwidth by size, both directions side by side.
+/// Latencies and bandwidth by size, for each direction.
 fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
     let median = |name: &str, bytes: u64| {
         let found = results
@@ -240,62 +233,40 @@ fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
     if sizes.is_empty() {
         return String::new();
     }
-    let compared = results
+    let columns = match results
         .iter()
-        .any(|result| result.name.starts_with("cuda."));
-    let from = node.map_or_else(String::new, |node| format!(", CPUs of NUMA node {node}"));
-    let columns: &[&str] = match compared {
-        true => &["mapped us", "GB/s", "pinned us", "pageable"],
-        false => &["mapped us", "GB/s"],
+        .any(|result| result.name.starts_with("cuda."))
+    {
+        true => &["size", "mapped us", "GB/s", "pinned us", "pageable us"][..],
+        false => &["size", "mapped us", "GB/s"],
     };
-    let mut head = [format!("{:>9}", ""), format!("{:>9}", "size")];
-    for (_, words) in DIRECTIONS {
-        let width = columns
-            .iter()
-            .map(|column| column.len().max(8) + 1)
-            .sum::<usize>();
-        head[0].push_str(&format!("  {words:<width$}"));
-        head[1].push(' ');
-        for column in columns {
-            head[1].push_str(&format!(" {column:>8}"));
-        }
-        head[1].push(' ');
-    }
-    let mut text = format!(
-        "\n{INDENT}{}\n",
-        style.paint(Tone::Strong, &format!("medians{from}"))
-    );
-    for line in head {
-        text.push_str(&format!(
-            "{INDENT}{}\n",
-            style.paint(Tone::Dim, line.trim_end())
-        ));
-    }
-    for bytes in sizes {
-        let mut line = format!("{:>9}", size(bytes));
-        for (direction, _) in DIRECTIONS {
-            let mapped = median(&format!("copy.{direction}.latency"), bytes);
+    let head: Vec<String> = columns.iter().map(|&column| column.to_owned()).collect();
+    let from = node.map_or_else(String::new, |node| format!(", CPUs of NUMA node {node}"));
+    let mut text = String::new();
+    for (direction, words) in DIRECTIONS {
+        let row = |bytes: &u64| {
+            let mapped = median(&format!("copy.{direction}.latency"), *bytes);
             let rate = mapped
                 .filter(|us| *us > 0.0)
-                .map(|us| bytes as f64 / us / 1e3);
-            let cuda = |kind: &str| median(&format!("cuda.{kind}.{direction}.latency"), bytes);
+                .map(|us| *bytes as f64 / us / 1e3);
+            let cuda = |kind: &str| median(&format!("cuda.{kind}.{direction}.latency"), *bytes);
             let figures = [mapped, rate, cuda("pinned"), cuda("pageable")];
-            line.push(' ');
-            for (column, value) in columns.iter().zip(figures) {
-                let width = column.len().max(8);
-                line.push_str(&format!(
-                    " {:>width$}",
-                    value.map_or_else(|| "-".to_owned(), figure)
-                ));
-            }
-            line.push(' ');
-        }
-        text.push_str(&format!("{INDENT}{}\n", line.trim_end()));
+            let figures = figures.map(|value| value.map_or_else(|| "-".to_owned(), figure));
+            let row = std::iter::once(size(*bytes)).chain(figures);
+            row.take(columns.len()).collect()
+        };
+        let rows: Vec<Vec<String>> = sizes.iter().map(row).collect();
+        text.push_str(&grid(
+            &format!("medians, {words}{from}"),
+            &head,
+            &rows,
+            style,
+        ));
     }
-    text + &crossovers(results)
+    text + &crossovers(results, style)
 }
 
-fn crossovers(results: &[&ProbeResult]) -> String {
+fn crossovers(results: &[&ProbeResult], style: Style) -> String {
     let mut text = String::new();
     for (direction, words) in DIRECTIONS {
         let name = format!("crossover.{direction}");
@@ -307,10 +278,16 @@ fn crossovers(results: &[&ProbeResult]) -> String {
                 ),
                 None => format!("the mapping is faster {words} at every size measured"),
             };
-            text.push_str(&format!("{INDENT}{line}\n"));
+            text.push_str(&line_of(&line, style));
         }
     }
     text
+}
+
+/// A line below a heading.
+pub fn line_of(text: &str, style: Style) -> String {
+    let wrapped = wrap(&printable(text), style.width, INDENT.len(), "    ");
+    format!("{INDENT}{wrapped}\n")
 }
 
 /// What calls and a round trip cost.
@@ -326,35 +303,22 @@ fn costs(results: &[&ProbeResult], style: Style) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut text = format!(
-        "\n{INDENT}{}\n",
-        style.paint(
-            Tone::Dim,
-            &format!(
-                "{:<24}{:>10}{:>10}{:>10}{:>10}",
-                "us", "median", "p5", "p95", "max"
-            )
-        )
-    );
-    for row in rows {
+    let row = |row: &&ProbeResult| {
         let what = match row.name.strip_prefix("api.") {
-            Some(call) => printable(call),
+            Some(call) => call.to_owned(),
             None => "round trip with a kernel".to_owned(),
         };
         let what = match (row.bytes, row.name.as_str()) {
             (Some(bytes), name) if name != "ping-pong" => format!("{what} {}", size(bytes)),
             _ => what,
         };
-        text.push_str(&format!("{INDENT}{what:<24}"));
-        for value in [row.median, row.p5, row.p95, row.max] {
-            text.push_str(&format!(
-                "{:>10}",
-                value.map_or_else(|| "-".to_owned(), figure)
-            ));
-        }
-        text.push('\n');
-    }
-    text
+        let figures = [row.median, row.p5, row.p95, row.max];
+        let figures = figures.map(|value| value.map_or_else(|| "-".to_owned(), figure));
+        std::iter::once(what).chain(figures).collect()
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+    let head = ["call", "median", "p5", "p95", "max"].map(str::to_owned);
+    grid("latency of calls, us", &head, &rows, style)
 }
 
 /// The last line: how it ended.
@@ -398,7 +362,12 @@ fn verdict(report: &ProbeReport, style: Style) -> String {
     } else {
         format!("; {}", best.join(", "))
     };
-    format!("{}: {}{best}\n", style.paint(tone, word), sums.join(", "))
+    let rest = format!(": {}{best}", sums.join(", "));
+    format!(
+        "{}{}\n",
+        style.paint(tone, word),
+        wrap(&rest, style.width, word.len(), INDENT)
+    )
 }
 
 /// The figures that a person looks for first: their names, and where the bytes went.

@@ -26,17 +26,23 @@ GPU0 (0000:3b:00.0): NVIDIA H200
   its PCI Express link carries 63.0 GB/s; it is on NUMA node 0
   verified 128.3 MiB in 15 checks: every byte is right
 
-  medians, CPUs of NUMA node 0
-             to the GPU                              from the GPU
-       size  mapped us     GB/s pinned us pageable   mapped us     GB/s pinned us pageable
-        4 B      0.156    0.026      6.00        -        1.04    0.004      7.40        -
-     64 KiB       2.85     23.0      20.6        -        6.40     10.2      15.3        -
-     16 MiB        504     33.3       310        -        1069     15.7       305        -
+  medians, to the GPU, CPUs of NUMA node 0
+  size    mapped us   GB/s  pinned us  pageable us
+  4 B         0.156  0.026       6.00            -
+  64 KiB       2.85   23.0       20.6            -
+  16 MiB        504   33.3        310            -
+
+  medians, from the GPU, CPUs of NUMA node 0
+  size    mapped us   GB/s  pinned us  pageable us
+  4 B          1.04  0.004       7.40            -
+  64 KiB       6.40   10.2       15.3            -
+  16 MiB       1069   15.7        305            -
   cuMemcpy with pinned memory is faster to the GPU from 16 MiB on
 
-  us                          median        p5       p95       max
-  pin 64 KiB                     141       127       212       565
-  round trip with a kernel      1.93      1.74      2.90      7.72
+  latency of calls, us
+  call                      median    p5   p95   max
+  pin 64 KiB                   141   127   212   565
+  round trip with a kernel    1.93  1.74  2.90  7.72
 
 all well: 16 ok, 0 slow, 0 wrong, 0 impossible
 ";
@@ -379,20 +385,25 @@ fn host() -> ProbeReport {
 #[test]
 fn the_sorts_of_host_memory_stand_side_by_side() {
     let wanted = "
-  to the GPU
-  size    us: pageable  pinned  GB/s: pageable  pinned  two buffers
-  4 B             5.40    5.10               -       -            -
-  64 MiB          4000    1210            16.8    55.4         8.24
+  latency to the GPU, us
+  size    pageable  pinned
+  4 B         5.40    5.10
+  64 MiB      4000    1210
 
-  both directions at once, the sum
-  size    GB/s: pinned  registered  write-combined
-  64 MiB           100           -               -
+  bandwidth to the GPU, GB/s
+  size    pageable  pinned  two buffers
+  4 B            -       -            -
+  64 MiB      16.8    55.4         8.24
+
+  bandwidth of both directions at once (the sum), GB/s
+  size    pinned  registered  write-combined
+  64 MiB     100           -               -
 
   a kernel on pinned host memory loads 51.3 GB/s, waits 1.13 us for one load
 
-  64 MiB through pinned chunks, as MPI libraries copy
-  chunk    GB/s to: serial  overlapped  from: serial  overlapped
-  256 KiB             6.20        9.90             -           -
+  64 MiB through pinned chunks, as MPI libraries copy, GB/s
+  chunk    to: serial  to: overlapped  from: serial  from: overlapped
+  256 KiB        6.20            9.90             -                 -
 ";
     let page = table(&host(), PLAIN);
     assert!(page.contains(wanted), "{page}");

@@ -6,9 +6,9 @@ use std::process::{Command, Output};
 
 use fake_nvml_build::{Driver, cuda, verbs};
 
-/// `libgdsync.so` as it ships: Cargo builds it next to this test.
+/// The library as it ships: Cargo builds it next to this test.
 pub fn shipped() -> PathBuf {
-    built().join("deps/libgdsync.so")
+    built().join("deps/libgdsync_capi.so")
 }
 
 /// The directory of `libgdsync_sim.so`: the same for the simulated CUDA.
