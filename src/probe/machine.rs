@@ -17,7 +17,7 @@ pub struct Machine {
     pub nodes: Vec<NumaNode>,
     /// The ways from one GPU to another, as the topology and NVML have them.
     pub ways: BTreeMap<(Bdf, Bdf), Between>,
-    pub nics: Vec<Nic>,
+    pub nics: Vec<ProbedNic>,
 }
 
 impl Machine {
@@ -56,7 +56,7 @@ pub struct Place {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Nic {
+pub struct ProbedNic {
     /// As in `mlx5_0`.
     pub name: String,
     /// Its address; none of software over no function.

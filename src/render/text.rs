@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn columns_that_do_not_fit_follow_in_another_block() {
-        assert_eq!(blocks(4, &[3, 3, 3], 2, 19), [0..3]);
+        assert_eq!(blocks(4, &[3, 3, 3], 2, 19), std::slice::from_ref(&(0..3)));
         assert_eq!(blocks(4, &[3, 3, 3], 2, 18), [0..2, 2..3]);
         assert_eq!(blocks(4, &[30, 3, 30], 2, 18), [0..1, 1..2, 2..3]);
         assert!(blocks(4, &[], 2, 18).is_empty());

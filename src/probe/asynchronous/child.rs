@@ -42,9 +42,9 @@ impl task::Task for Task {
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {
         let (name, why) = match self.pingpong {
             None => ("async", gpu::sentence(error)),
-            Some(Which::Near) => (pingpong::PART, pingpong::describe(error)),
+            Some(Which::Local) => (pingpong::PART, pingpong::describe(error)),
             // The near process reports what the far one meets.
-            Some(Which::RemoteEnd) => return None,
+            Some(Which::Remote) => return None,
         };
         let about = self.target.about(self.target.cuda(), None);
         Some(about.impossible(name, None, true, why))

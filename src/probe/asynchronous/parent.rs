@@ -57,7 +57,7 @@ impl Options {
     fn hca(
         &self,
         target: &Target,
-        nics: &[machine::HcaChoice],
+        nics: &[machine::ProbedNic],
     ) -> Result<Option<HcaChoice>, String> {
         Ok(match &self.behind {
             Behind::Nobody => None,

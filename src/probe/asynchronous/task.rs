@@ -63,7 +63,7 @@ pub struct Task {
 #[serde(rename_all = "snake_case")]
 pub enum Which {
     /// Sends first, and measures.
-    Near,
+    Local,
     /// Changes each message, and sends it back.
-    RemoteEnd,
+    Remote,
 }

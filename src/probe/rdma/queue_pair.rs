@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use gdsync::hca::{self, Hca as _, Timeout, sim::SimHca};
-use gdsync::wire::{Entry, Event, Operation, RemoteAddress};
+use gdsync::hca::{self, Hca as _, RetryPolicy, sim::SimHca};
+use gdsync::wire::{Event, Operation, RemoteAddress, Wqe};
 use verbs::{
     Address, Behaviour, Completion, CompletionQueue, Datagram, Init, Peer, ProtectionDomain,
     QueuePair, QueuePairOptions, Remote, Request, Route, Rts, Transport, Work,
@@ -237,7 +237,7 @@ fn connect_simulated(
     theirs: Endpoint,
 ) -> Result<(Pair, [Completions; 2]), StepError> {
     let remote = hca::Endpoint::new(other.lid, theirs.queue_pair);
-    hca.connect(pair.endpoint, remote, Timeout::default())?;
+    hca.connect(pair.endpoint, remote, RetryPolicy::default())?;
     let pair = Rc::new(RefCell::new(SimulatedPair {
         queues: pair,
         ids: VecDeque::new(),
@@ -281,7 +281,7 @@ impl Pair {
             }
             (Self::Sim(pair), MemoryRegion::Sim(region)) => {
                 let segments = [region.segment(post.at as u64, post.bytes as u32)];
-                let entry = Entry::new(
+                let entry = Wqe::new(
                     post.operation,
                     if post.bytes == 0 { &[] } else { &segments },
                 );
@@ -373,7 +373,7 @@ impl Completions {
                 break;
             };
             if let Some(failed) = completion.event.failed() {
-                return Err(StepError::Entry {
+                return Err(StepError::Wqe {
                     syndrome: failed.syndrome,
                     vendor: failed.vendor,
                 });
