@@ -128,7 +128,7 @@ _gdr() {
 
     case "${cmd}" in
         gdr)
-            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version doctor explain topo probe fix fix-acs undo snapshot help"
+            opts="-v -h -V --sysroot --from --color --library-timeout --verbose --help --version topo fix-acs undo snapshot doctor explain fix probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -158,24 +158,12 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__doctor)
-            opts="-q -v -h --profile --only --skip --fail-on --quiet --format --platform --live --list --sysroot --from --color --library-timeout --verbose --help"
+            opts="-q -v -h --fail-on --quiet --format --platform --live --list --only --skip --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --profile)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --only)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --skip)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --fail-on)
                     COMPREPLY=($(compgen -W "error warn unknown" -- "${cur}"))
                     return 0
@@ -186,6 +174,18 @@ _gdr() {
                     ;;
                 --platform)
                     COMPREPLY=($(compgen -W "bare-metal guest" -- "${cur}"))
+                    return 0
+                    ;;
+                --only)
+                    COMPREPLY=($(compgen -W "env env.contradiction gdrdrv gdrdrv.node gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.data-direct rdma.device rdma.firmware rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
+                    return 0
+                    ;;
+                --skip)
+                    COMPREPLY=($(compgen -W "env env.contradiction gdrdrv gdrdrv.node gpu gpu.bar1 gpu.cdmm gpu.confidential gpu.dmabuf gpu.driver gpu.driver-flavour gpu.fabric gpu.imex gpu.mig gpu.min-driver gpu.nouveau gpu.p2p-grant gpu.persistence gpu.present gpu.rdma-capable gpu.vgpu gpu.writes-ordering limits limits.map-count limits.memlock limits.rdma-cgroup mapping mapping.backend mpi mpi.cuda-aware param param.conflict param.drift param.grdma-topo param.iomap-wc param.peer-mapping param.stream-memops pcie pcie.acs pcie.acs-vm pcie.ats pcie.errors pcie.iommu pcie.link pcie.locality pcie.payload pcie.shared peermem peermem.boot peermem.buildable peermem.legacy peermem.loaded platform platform.cma platform.container platform.guest platform.kernel platform.lockdown rdma rdma.async-nic rdma.core rdma.data-direct rdma.device rdma.firmware rdma.mixed-stack rdma.modules rdma.netns rdma.nonprefetchable rdma.port rdma.provider rdma.register rdma.uar-map rdma.write-ordering sw sw.net-plugin sw.toolkit tools tools.perftest" -- "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -212,18 +212,18 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__explain)
-            opts="-v -h --profile --no-run --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --no-run --format --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --profile)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "table json" -- "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -250,16 +250,12 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__fix)
-            opts="-y -v -h --profile --list --dry-run --yes --force --platform --format --tools --sysroot --from --color --library-timeout --verbose --help"
+            opts="-y -v -h --list --dry-run --yes --force --platform --format --tools --profile --sysroot --from --color --library-timeout --verbose --help iommu acs mrrs nonprefetchable modprobe peer-mapping stream-memops rdma-modules peermem gdrdrv-node memlock persistence initramfs"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
-                --profile)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --platform)
                     COMPREPLY=($(compgen -W "bare-metal guest" -- "${cur}"))
                     return 0
@@ -270,6 +266,10 @@ _gdr() {
                     ;;
                 --tools)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -350,7 +350,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__help)
-            opts="doctor explain topo probe fix fix-acs undo snapshot help"
+            opts="topo fix-acs undo snapshot doctor explain fix probe help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -590,7 +590,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__async)
-            opts="-d -v -h --gpu --sim --quick --full --size --profile --format --hca --device --gid-index --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --format --hca --device --gid-index --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -601,10 +601,6 @@ _gdr() {
                     return 0
                     ;;
                 --size)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --profile)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -626,6 +622,10 @@ _gdr() {
                     ;;
                 --gid-index)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -652,7 +652,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__copy)
-            opts="-v -h --gpu --sim --quick --full --size --profile --format --backend --kernel --numa --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --format --backend --kernel --numa --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -663,10 +663,6 @@ _gdr() {
                     return 0
                     ;;
                 --size)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --profile)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -684,6 +680,10 @@ _gdr() {
                     ;;
                 --numa)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -808,7 +808,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__host)
-            opts="-v -h --gpu --sim --quick --full --size --profile --format --numa --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --format --numa --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -822,16 +822,16 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --profile)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
                     return 0
                     ;;
                 --numa)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -858,7 +858,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__p2p)
-            opts="-v -h --gpu --sim --quick --full --size --profile --format --sysroot --from --color --library-timeout --verbose --help"
+            opts="-v -h --gpu --sim --quick --full --size --format --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -872,12 +872,12 @@ _gdr() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --profile)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "table curve json svg" -- "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -904,7 +904,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__probe__subcmd__rdma)
-            opts="-d -v -h --gpu --sim --quick --full --size --profile --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --memory --memory-path --all --qps --show-perftest --sysroot --from --color --library-timeout --verbose --help"
+            opts="-d -v -h --gpu --sim --quick --full --size --format --listen --rendezvous --secret-file --no-secret --device --remote-device --gid-index --memory --memory-path --all --qps --show-perftest --profile --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -915,10 +915,6 @@ _gdr() {
                     return 0
                     ;;
                 --size)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --profile)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -964,6 +960,10 @@ _gdr() {
                     ;;
                 --qps)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --profile)
+                    COMPREPLY=($(compgen -W "rdma async gdrcopy p2p mpi all" -- "${cur}"))
                     return 0
                     ;;
                 --sysroot)
@@ -1078,7 +1078,7 @@ _gdr() {
             return 0
             ;;
         gdr__subcmd__undo)
-            opts="-v -h --list --force --tools --sysroot --from --color --library-timeout --verbose --help"
+            opts="-y -v -h --list --yes --force --tools --sysroot --from --color --library-timeout --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

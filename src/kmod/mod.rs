@@ -1,7 +1,7 @@
 //! What kmod makes of modprobe.d and the kernel's command line, and what the kernel makes of a module's options.
 //!
 //! Pure: texts in, directives out. The rules are those of modprobe.d(5) and libkmod, and `modprobe --showconfig` is
-//! the judge in `tests/kmod.rs`. Which files there are is the collector's to find, what follows the checks' to say.
+//! the judge in `tests/gdr/kmod.rs`. Which files there are is the collector's to find, what follows the checks' to say.
 
 pub mod acs;
 mod command_line;

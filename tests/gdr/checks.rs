@@ -1,0 +1,393 @@
+//! Every check through the built binary, on fixtures: `tests/checks/FAMILY.json` changes one thing about a sound machine and
+//! says what the check is to answer.
+//!
+//! A fixture's machine is laid out and recorded, the record is changed where a directory cannot say it (device nodes,
+//! permissions, answers of libraries), and doctor is run on the record.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::support::{Gdr, Machine, Need, merge, need, scratch};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The cases of a family.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Family {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    check: String,
+    /// pass, fail, warn, info, unknown or skip.
+    outcome: String,
+    /// What is so on this machine, in a sentence.
+    about: String,
+    /// The machine of `tests/machines` that is changed.
+    #[serde(default = "sound")]
+    machine: String,
+    /// A merge patch (RFC 7386) onto its `machine.json`.
+    #[serde(default)]
+    patch: Value,
+    /// Changes to what the libraries answered: JSON pointer to value, null takes away.
+    #[serde(default)]
+    nvml: BTreeMap<String, Value>,
+    #[serde(default)]
+    cuda: BTreeMap<String, Value>,
+    #[serde(default)]
+    verbs: BTreeMap<String, Value>,
+    /// A merge patch onto its snapshot. A path that is taken away was never asked for.
+    #[serde(default)]
+    snapshot: Value,
+    /// Further arguments of doctor.
+    #[serde(default)]
+    args: Vec<String>,
+    /// Whose finding it is, where the check has several.
+    subject: Option<String>,
+    /// What the finding must say, in its message, evidence, needs or fix.
+    #[serde(default)]
+    says: Vec<String>,
+}
+
+fn sound() -> String {
+    "sound".to_owned()
+}
+
+/// Checks that cannot have an outcome, and why.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[(
+    "pcie.acs-vm",
+    "pass",
+    "it speaks where virtual machines are in play, and is skipped elsewhere",
+)];
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/checks")
+}
+
+fn cases() -> Vec<Case> {
+    let mut files: Vec<_> = fs::read_dir(fixtures())
+        .expect("tests/checks is there")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.file_name().is_some_and(|name| name != "sound.json"))
+        .collect();
+    files.sort();
+    let read = |path: &PathBuf| {
+        let text = fs::read_to_string(path).expect("a family's cases");
+        let family: Family = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        family.cases
+    };
+    files.iter().flat_map(read).collect()
+}
+
+/// Sets what a pointer leads to; null takes it away.
+fn set(target: &mut Value, pointer: &str, value: &Value) {
+    if pointer.is_empty() {
+        *target = value.clone();
+        return;
+    }
+    let (above, last) = pointer.rsplit_once('/').expect("a JSON pointer");
+    let last = last.replace("~1", "/").replace("~0", "~");
+    let parent = target
+        .pointer_mut(above)
+        .unwrap_or_else(|| panic!("there is no {above}"));
+    match parent {
+        Value::Array(list) => {
+            let at: usize = last.parse().expect("an index");
+            match value {
+                Value::Null => drop(list.remove(at)),
+                value if at == list.len() => list.push(value.clone()),
+                value => list[at] = value.clone(),
+            }
+        }
+        Value::Object(members) => match value {
+            Value::Null => drop(members.remove(&last)),
+            value => drop(members.insert(last, value.clone())),
+        },
+        _ => panic!("{above} holds nothing"),
+    }
+}
+
+/// The report on a case's machine.
+fn report(case: &Case) -> Value {
+    let dir = scratch();
+    let root = dir.path().join("root");
+    fs::create_dir(&root).expect("a directory");
+    Machine::load_changed(&case.machine, |machine| {
+        if !case.patch.is_null() {
+            merge(machine, &case.patch);
+        }
+    })
+    .lay_out(&root);
+    let file = dir.path().join("machine.json");
+    let taken = Gdr::new()
+        .sysroot(&root)
+        .args(["snapshot", "-o"])
+        .args([&file])
+        .run();
+    assert_eq!(taken.code, 0, "{}: {}", case.about, taken.stderr);
+    let mut snapshot: Value =
+        serde_json::from_slice(&fs::read(&file).expect("the snapshot")).expect("JSON");
+    if case.machine == sound() {
+        let nodes =
+            fs::read(fixtures().join("sound.json")).expect("the nodes of the sound machine");
+        merge(
+            &mut snapshot,
+            &serde_json::from_slice(&nodes).expect("JSON"),
+        );
+    }
+    for (library, changes) in [
+        ("nvml", &case.nvml),
+        ("cuda", &case.cuda),
+        ("verbs", &case.verbs),
+    ] {
+        for (pointer, value) in changes {
+            let answer = snapshot
+                .pointer_mut(&format!("/libraries/{library}/answered"))
+                .unwrap_or_else(|| panic!("{} has no answer of {library}", case.machine));
+            set(answer, pointer, value);
+        }
+    }
+    if !case.snapshot.is_null() {
+        merge(&mut snapshot, &case.snapshot);
+    }
+    fs::write(&file, snapshot.to_string()).expect("a file");
+    let run = Gdr::new()
+        .args(["doctor", "--format", "json", "--from"])
+        .args([&file])
+        .args(&case.args)
+        .run();
+    assert!(
+        !run.stderr.contains("panicked"),
+        "{}: {}",
+        case.about,
+        run.stderr
+    );
+    serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|error| panic!("{}: {error}: {}", case.about, run.stderr))
+}
+
+/// What is wrong with a case's report.
+fn failure(case: &Case, report: &Value) -> Option<String> {
+    let of_check = |finding: &&Value| finding["id"] == case.check.as_str();
+    let of_subject = |finding: &&Value| {
+        case.subject
+            .as_ref()
+            .is_none_or(|subject| finding["subject"] == subject.as_str())
+    };
+    let findings: Vec<&Value> = report["findings"]
+        .as_array()?
+        .iter()
+        .filter(of_check)
+        .filter(of_subject)
+        .collect();
+    let fits = |finding: &&&Value| {
+        let text = finding.to_string();
+        finding["outcome"] == case.outcome.as_str()
+            && case.says.iter().all(|says| {
+                let says = Value::from(says.as_str()).to_string();
+                text.contains(says.trim_matches('"'))
+            })
+    };
+    match findings.iter().find(fits) {
+        Some(_) => None,
+        None => Some(format!(
+            "{} is not {} where {}: {:#}",
+            case.check,
+            case.outcome,
+            case.about,
+            Value::from(findings.into_iter().cloned().collect::<Vec<_>>())
+        )),
+    }
+}
+
+#[test]
+fn every_fixture_is_judged_as_it_should_be() {
+    let cases = cases();
+    // A machine is laid out and asked twice for each: that is worth every CPU there is.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = cases.len().div_ceil(threads).max(1);
+    let reports: Vec<Value> = std::thread::scope(|scope| {
+        let running: Vec<_> = cases
+            .chunks(share)
+            .map(|cases| scope.spawn(move || cases.iter().map(report).collect::<Vec<Value>>()))
+            .collect();
+        running
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("a share of the cases"))
+            .collect()
+    });
+    let wrong: Vec<String> = cases
+        .iter()
+        .zip(&reports)
+        .filter_map(|(case, report)| failure(case, report))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    fixes_can_be_pasted(&reports);
+    if need(Need::JsonSchema) {
+        fit_their_schema(&Value::from(reports));
+    }
+}
+
+/// A fix has a command that a shell takes, sentences, or both; never one in the other's place.
+fn fixes_can_be_pasted(reports: &[Value]) {
+    let findings = reports
+        .iter()
+        .filter_map(|report| report["findings"].as_array())
+        .flatten();
+    let mut commands = BTreeSet::new();
+    let mut fixes = 0;
+    for finding in findings.filter(|finding| !finding["fix"].is_null()) {
+        let fix = &finding["fix"];
+        let (command, advice) = (fix["command"].as_str(), fix["advice"].as_str());
+        assert!(command.is_some() || advice.is_some(), "{finding:#}");
+        assert!(
+            advice.is_none_or(|advice| advice.ends_with('.')),
+            "{finding:#}"
+        );
+        commands.extend(command.map(str::to_owned));
+        fixes += 1;
+    }
+    assert!(
+        fixes > 100 && commands.len() > 20,
+        "{fixes} fixes, {commands:#?}"
+    );
+    for command in commands {
+        let shell = Command::new("sh")
+            .args(["-n", "-c", &command])
+            .status()
+            .expect("sh");
+        assert!(shell.success(), "{command}");
+        for part in command.split("&&") {
+            let program = part.split_whitespace().next().unwrap_or_default();
+            assert!(PROGRAMS.contains(&program), "{command}");
+        }
+        assert!(
+            !command.contains(" or ") && !command.contains("; "),
+            "{command}"
+        );
+    }
+}
+
+/// What the commands of fixes run.
+const PROGRAMS: &[&str] = &[
+    "chmod",
+    "dracut",
+    "echo",
+    "export",
+    "ip",
+    "kernel-install",
+    "mkdir",
+    "mkinitcpio",
+    "mknod",
+    "mlxconfig",
+    "mlxfwmanager",
+    "mlxfwreset",
+    "modprobe",
+    "nvidia-smi",
+    "rm",
+    "setpci",
+    "sysctl",
+    "systemctl",
+    "udevadm",
+    "unset",
+    "update-initramfs",
+];
+
+/// Python's jsonschema finds nothing wrong with these documents.
+fn fit_their_schema(reports: &Value) {
+    const SCRIPT: &str = "import json, sys, jsonschema\n\
+        validator = jsonschema.Draft202012Validator(json.load(open(sys.argv[1])))\n\
+        for document in json.load(sys.stdin): validator.validate(document)";
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema/gdr.doctor.1.json");
+    let mut python = Command::new("python3")
+        .args(["-c", SCRIPT])
+        .arg(schema)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("python3 starts");
+    let mut pipe = python.stdin.take().expect("a pipe");
+    pipe.write_all(reports.to_string().as_bytes())
+        .expect("it is read");
+    drop(pipe);
+    let output = python.wait_with_output().expect("python3 ends");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Nothing fails, warns or is unknown on the sound machine.
+#[test]
+fn the_sound_machine_is_sound() {
+    let case: Case = serde_json::from_value(serde_json::json!({
+        "check": "", "outcome": "", "about": "nothing is changed", "args": ["--profile", "rdma", "--profile", "gdrcopy"]
+    }))
+    .expect("a case");
+    let report = report(&case);
+    let fine = |finding: &&Value| {
+        ["pass", "info", "skip"].contains(&finding["outcome"].as_str().unwrap_or_default())
+    };
+    let findings = report["findings"].as_array().expect("findings");
+    let wrong: Vec<&Value> = findings.iter().filter(|finding| !fine(finding)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn no_check_lacks_a_fixture() {
+    let listed = Gdr::new().args(["doctor", "--list"]).run();
+    let ids: Vec<&str> = listed
+        .stdout
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(ids.len() > 15, "{}", listed.stdout);
+    let has: BTreeSet<(String, &str)> = cases()
+        .into_iter()
+        .map(|case| {
+            let kind = match case.outcome.as_str() {
+                "fail" | "warn" | "info" => "bad",
+                "pass" => "pass",
+                "unknown" => "unknown",
+                _ => "skip",
+            };
+            (case.check, kind)
+        })
+        .collect();
+    let mut missing = Vec::new();
+    for id in &ids {
+        for kind in ["pass", "bad", "unknown"] {
+            let excepted = EXCEPTIONS
+                .iter()
+                .any(|(check, what, _)| check == id && *what == kind);
+            if !excepted && !has.contains(&((*id).to_owned(), kind)) {
+                missing.push(format!("{id}: {kind}"));
+            }
+        }
+    }
+    let needless: Vec<_> = EXCEPTIONS
+        .iter()
+        .filter(|(id, kind, _)| has.contains(&((*id).to_owned(), *kind)) || !ids.contains(id))
+        .collect();
+    assert!(
+        needless.is_empty(),
+        "these have fixtures after all: {needless:?}"
+    );
+    let unlisted: Vec<_> = has
+        .iter()
+        .filter(|(id, _)| !ids.contains(&id.as_str()))
+        .collect();
+    assert!(
+        unlisted.is_empty(),
+        "fixtures of checks that are not: {unlisted:?}"
+    );
+    assert!(missing.is_empty(), "no fixture for\n{}", missing.join("\n"));
+}

@@ -1,0 +1,367 @@
+//! What gdr answers to a command line with a mistake in it, and whether every page fits its terminal.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::{Gdr, Machine, Need, Run, ended, gdr, names, need, scratch};
+
+fn rejected(args: &[&str], words: &[&str]) {
+    let run = gdr(args);
+    ended(&run, 2);
+    assert_eq!(run.stdout, "", "{args:?}");
+    for word in words {
+        assert!(
+            run.stderr.contains(word),
+            "{args:?}: no {word:?} in {}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_an_error_with_the_nearest_one() {
+    rejected(
+        &["doctor", "--only", "pcie.asc"],
+        &["'pcie.asc'", "did you mean 'pcie.acs'?"],
+    );
+    rejected(
+        &["doctor", "--skip", "pci"],
+        &["'pci'", "did you mean 'pcie'?"],
+    );
+    rejected(
+        &["doctor", "--profile", "rmda"],
+        &["'rmda'", "did you mean 'rdma'?"],
+    );
+    rejected(&["fix", "memlok"], &["'memlok'", "did you mean 'memlock'?"]);
+    rejected(
+        &["explain", "pcie.asc"],
+        &["'pcie.asc'", "did you mean 'pcie.acs'?"],
+    );
+    let dir = scratch();
+    let profile = dir.path().join("own.toml");
+    fs::write(
+        &profile,
+        "name = 'own'\nabout = 'x'\n[checks]\n'gpu.presnt' = {}\n",
+    )
+    .expect("a profile");
+    let profile = profile.to_str().expect("a path");
+    rejected(
+        &["doctor", "--profile", profile],
+        &["'gpu.presnt'", "did you mean 'gpu.present'?"],
+    );
+}
+
+#[test]
+fn a_choice_that_leaves_no_check_is_an_error() {
+    rejected(
+        &["doctor", "--only", "pcie", "--skip", "pcie"],
+        &["no check is left to run"],
+    );
+}
+
+#[test]
+fn a_path_of_no_file_is_not_taken_for_a_message() {
+    for path in ["nccl.log", "logs/nccl", "/no/such/dmesg.txt", "out.gz"] {
+        rejected(
+            &["explain", path],
+            &[path, "does not exist", "gdr explain -"],
+        );
+    }
+    // One word that is no path is a message.
+    let run = gdr(&["explain", "--no-run", "ibv_reg_mr_iova2"]);
+    assert!(run.code < 2, "{}", run.stderr);
+}
+
+#[test]
+fn a_directory_without_sys_and_proc_is_no_machine() {
+    let dir = scratch();
+    let root = dir.path().to_str().expect("a path");
+    for command in ["doctor", "topo", "fix", "undo", "snapshot"] {
+        let args: &[&str] = match command {
+            "snapshot" => &[command, "-o", "-", "--sysroot", root],
+            _ => &[command, "--sysroot", root],
+        };
+        rejected(args, &[root, "neither sys/ nor proc/"]);
+    }
+    fs::create_dir(dir.path().join("proc")).expect("a directory");
+    ended(&gdr(&["undo", "--list", "--sysroot", root]), 0);
+}
+
+#[test]
+fn a_truncated_snapshot_is_reported_in_plain_words() {
+    let dir = scratch();
+    let machine = Machine::load("sound").laid_out();
+    let whole = dir.path().join("whole.zst");
+    let taken = Gdr::new()
+        .sysroot(machine.path())
+        .args(["snapshot", "-o"])
+        .args([&whole])
+        .run();
+    ended(&taken, 0);
+    let bytes = fs::read(&whole).expect("a snapshot");
+    let file = dir.path().join("part.zst");
+    for length in [4, 6, 8, 20, bytes.len() / 2, bytes.len() - 1] {
+        fs::write(&file, &bytes[..length]).expect("a part of it");
+        let run = gdr(&["topo", "--from", file.to_str().expect("a path")]);
+        ended(&run, 2);
+        let wanted = format!(
+            "gdr: --from {}: the Zstandard data ends too early: the file is truncated\n",
+            file.display()
+        );
+        assert_eq!(run.stderr, wanted, "{length} bytes");
+    }
+    let mut corrupt = bytes.clone();
+    for byte in &mut corrupt[10..40] {
+        *byte = 0xff;
+    }
+    fs::write(&file, corrupt).expect("a file");
+    let run = gdr(&["topo", "--from", file.to_str().expect("a path")]);
+    ended(&run, 2);
+    assert!(
+        run.stderr.ends_with(": the Zstandard data is corrupt\n"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn undo_with_nothing_to_undo_changes_nothing_and_takes_yes() {
+    let dir = scratch();
+    fs::create_dir(dir.path().join("proc")).expect("a directory");
+    let root = dir.path().to_str().expect("a path");
+    for args in [
+        &["undo"][..],
+        &["undo", "--yes"],
+        &["undo", "-y", "3"],
+        &["undo", "--list"],
+    ] {
+        let run = gdr(&[args, &["--sysroot", root]].concat());
+        ended(&run, if args.contains(&"--list") { 0 } else { 2 });
+        let names: Vec<_> = fs::read_dir(dir.path())
+            .expect("a directory")
+            .flatten()
+            .map(|entry| entry.file_name())
+            .collect();
+        assert_eq!(names, ["proc"], "{args:?}");
+    }
+    rejected(&["undo", "--yes", "--list"], &["cannot be used with"]);
+}
+
+/// The answer of a user without rights.
+fn as_nobody(args: &[&str]) -> Run {
+    let dir = tempfile::tempdir_in("/tmp").expect("a directory");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("its permissions");
+    let binary = dir.path().join("gdr");
+    // By another process: a file that is open for writing in a child forked meanwhile cannot be started.
+    let copied = Command::new("cp")
+        .args([env!("CARGO_BIN_EXE_gdr").as_ref(), binary.as_os_str()])
+        .status();
+    assert!(copied.expect("cp").success());
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&binary)
+        .args(args);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .expect("setpriv comes with util-linux");
+    Run {
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        code: output.status.code().unwrap_or(-1),
+    }
+}
+
+#[test]
+fn an_ordinary_user_reads_once_that_root_is_needed() {
+    if !need(Need::Root) {
+        return;
+    }
+    let dir = tempfile::tempdir_in("/tmp").expect("a directory");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("its permissions");
+    fs::create_dir_all(dir.path().join("proc")).expect("a directory");
+    let state = dir.path().join("var/lib/gdr");
+    fs::create_dir_all(&state).expect("a directory");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).expect("its permissions");
+    let root = dir.path().to_str().expect("a path");
+    let run = as_nobody(&["undo", "--sysroot", root]);
+    ended(&run, 2);
+    assert_eq!(
+        run.stderr,
+        "gdr: cannot open /var/lib/gdr: Permission denied. Run it as root: sudo gdr undo\n"
+    );
+    let run = as_nobody(&["fix", "memlock"]);
+    ended(&run, 3);
+    assert!(run.stderr.contains("root is needed"), "{}", run.stderr);
+    assert!(
+        run.stderr.ends_with("Run: sudo gdr fix memlock\n"),
+        "{}",
+        run.stderr
+    );
+    let run = as_nobody(&["fix", "memlock", "--yes"]);
+    assert!(
+        run.stderr.ends_with("Run: sudo gdr fix memlock --yes\n"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    for args in [
+        &["--help"][..],
+        &["-h"],
+        &["--version"],
+        &["doctor", "--help"],
+        &["doctor", "--list"],
+    ] {
+        let full = File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("/dev/full");
+        let mut command = Gdr::new().args(args).command();
+        let output = command.stdout(full).output().expect("gdr starts");
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            text.contains("cannot write the output: No space left on device"),
+            "{args:?}: {text}"
+        );
+    }
+}
+
+#[test]
+fn bash_completes_names_of_checks_profiles_and_fixes() {
+    if !need(Need::Bash) {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("completions/gdr.bash");
+    let completed = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [.., before, last] = words.as_slice() else {
+            panic!("two words");
+        };
+        let program = format!(
+            "source '{}' && COMP_WORDS=({line}) && COMP_CWORD={} && _gdr gdr '{last}' '{before}' && printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            script.display(),
+            words.len() - 1
+        );
+        let output = Command::new("bash")
+            .args(["--norc", "-c", &program])
+            .output()
+            .expect("bash");
+        assert!(
+            output.status.success(),
+            "{line}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        completed("gdr doctor --only pcie.a"),
+        ["pcie.acs", "pcie.acs-vm", "pcie.ats"]
+    );
+    assert_eq!(completed("gdr doctor --skip limi")[0], "limits");
+    assert_eq!(completed("gdr doctor --profile g"), ["gdrcopy"]);
+    assert_eq!(completed("gdr probe copy --profile m"), ["mpi"]);
+    assert_eq!(completed("gdr fix mem"), ["memlock"]);
+    assert_eq!(completed("gdr fix memlock ac"), ["acs"]);
+}
+
+/// Commands for people, for a machine that is read and for one that is simulated.
+const PAGES: &[&[&str]] = &[
+    &["doctor"],
+    &["doctor", "--verbose", "--profile", "all"],
+    &["topo", "--nvme"],
+    &["topo", "--pairs"],
+    &["topo", "--path", "GPU0", "NIC0"],
+    &["probe", "copy"],
+    &["probe", "host"],
+    &["probe", "p2p"],
+    &["probe", "rdma"],
+    &["probe", "async"],
+    &["fix", "--dry-run"],
+    &["fix-acs", "--dry-run", "--all-bridges"],
+    &["undo", "--list"],
+];
+
+/// A single word that is wider than the rest of a line, or a command to copy, is never broken.
+fn fits(line: &str, width: usize) -> bool {
+    let is_command = line.starts_with("env ")
+        || line.trim_start().starts_with("fix:")
+        || line.trim_start().starts_with("| ");
+    let is_word = line.split_whitespace().count() <= 2;
+    line.chars().count() <= width || is_command || is_word
+}
+
+fn check(what: &str, run: &Run, width: usize) {
+    // Where nothing is to be fixed, the plan is empty.
+    assert!(
+        !run.stdout.is_empty() || run.code != 0 || what.contains("--dry-run"),
+        "{what}"
+    );
+    for line in run.stdout.lines() {
+        assert!(
+            fits(line, width),
+            "{what} at {width}: {line}\n{}",
+            run.stdout
+        );
+    }
+}
+
+#[test]
+fn every_page_of_every_machine_fits_its_terminal() {
+    for name in names() {
+        let dir = Machine::load(&name).laid_out();
+        for page in PAGES {
+            for width in [80, 60] {
+                let run = Gdr::new()
+                    .sysroot(dir.path())
+                    .args(*page)
+                    .env("COLUMNS", width.to_string())
+                    .run();
+                check(&format!("{name}: {page:?}"), &run, width);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_page_without_a_machine_fits_its_terminal() {
+    let pages: [&[&str]; 6] = [
+        &["doctor", "--list"],
+        &["fix", "--list"],
+        &["explain", "--no-run", "pcie.acs"],
+        &["probe", "host", "--sim", "--quick"],
+        &["doctor", "--help"],
+        &["--help"],
+    ];
+    for page in pages {
+        let run = Gdr::new().args(page).env("COLUMNS", "60").run();
+        check(&format!("{page:?}"), &run, 60);
+    }
+}
+
+#[test]
+fn long_help_has_the_sections_of_the_man_pages() {
+    let run = gdr(&["fix", "--help"]);
+    ended(&run, 0);
+    let at = |heading: &str| {
+        run.stdout
+            .find(heading)
+            .unwrap_or_else(|| panic!("no {heading} in {}", run.stdout))
+    };
+    assert!(at("\nExamples:\n") < at("\nFiles:\n") && at("\nFiles:\n") < at("\nExit status:\n"));
+    assert!(at("\nExit status:\n") < at("\nSee also:\n"));
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/man/gdr-fix.1");
+    let page = fs::read_to_string(page).expect("a man page");
+    for heading in ["EXAMPLES", "FILES", "EXIT STATUS", "SEE ALSO"] {
+        assert!(page.contains(&format!("\n.SH {heading}\n")), "{heading}");
+    }
+    // The short help stays short.
+    assert!(!gdr(&["fix", "-h"]).stdout.contains("Examples:"));
+}

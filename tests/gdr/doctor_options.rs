@@ -1,0 +1,323 @@
+//! How doctor is asked and how it prints: choices of checks, exit codes, formats, profiles, readiness.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::support::{Gdr, Machine, Need, Run, need};
+use serde_json::Value;
+
+fn doctor(dir: &Path, args: &[&str]) -> Run {
+    let run = Gdr::new().sysroot(dir).args(["doctor"]).args(args).run();
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    run
+}
+
+fn report(dir: &Path, args: &[&str]) -> Value {
+    let run = doctor(dir, &[&["--format", "json"], args].concat());
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr))
+}
+
+fn ids(report: &Value) -> Vec<&str> {
+    let findings = report["findings"].as_array().expect("findings");
+    let mut ids: Vec<&str> = findings
+        .iter()
+        .filter_map(|finding| finding["id"].as_str())
+        .collect();
+    ids.dedup();
+    ids
+}
+
+#[test]
+fn checks_are_chosen_by_id_and_by_family() {
+    let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
+    let two = report(dir.path(), &["--only", "pcie.acs,gpu.bar1"]);
+    assert_eq!(ids(&two), ["gpu.bar1", "pcie.acs"]);
+    let family = report(dir.path(), &["--only", "pcie", "--skip", "pcie.acs"]);
+    assert!(ids(&family).contains(&"pcie.link") && !ids(&family).contains(&"pcie.acs"));
+    assert!(ids(&family).iter().all(|id| id.starts_with("pcie.")));
+    // Nobody can say of a few checks that a machine is ready.
+    assert_eq!(family["readiness"], serde_json::json!([]));
+    let wrong = doctor(dir.path(), &["--only", "pcie.asc"]);
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (2, ""));
+    assert!(
+        wrong.stderr.contains("'pcie.asc'") && wrong.stderr.contains("--list"),
+        "{}",
+        wrong.stderr
+    );
+}
+
+/// 0 all well, 1 something failed, 3 something required is unknown, 2 usage; and what counts as failed can be widened.
+#[test]
+fn exit_codes_say_how_it_ended() {
+    let sound = Machine::load("sound").laid_out();
+    let well = ["--only", "gpu.present,pcie.link"];
+    assert_eq!(doctor(sound.path(), &well).code, 0);
+    let redirecting = Machine::load("hgx-acs-redirect").laid_out();
+    let acs = ["--platform", "bare-metal", "--only", "pcie.acs"];
+    assert_eq!(doctor(redirecting.path(), &acs).code, 1);
+    // Two sockets without a switch: the root ports only warn.
+    let warns = Machine::load("dual-epyc").laid_out();
+    assert_eq!(doctor(warns.path(), &acs).code, 0);
+    assert_eq!(
+        doctor(warns.path(), &[&acs[..], &["--fail-on", "warn"]].concat()).code,
+        1
+    );
+    let unknown = Machine::load("sound").laid_out();
+    fs::remove_file(unknown.path().join("proc/self/limits")).expect("the file");
+    let limits = ["--only", "limits.memlock"];
+    assert_eq!(doctor(unknown.path(), &limits).code, 3);
+    let on = |level: &str| {
+        doctor(
+            unknown.path(),
+            &[&limits[..], &["--fail-on", level]].concat(),
+        )
+        .code
+    };
+    assert_eq!((on("warn"), on("unknown"), on("info")), (3, 1, 2));
+}
+
+#[test]
+fn quiet_shows_what_is_wrong_alone() {
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
+    let run = doctor(dir.path(), &["--platform", "bare-metal", "--quiet"]);
+    assert!(run.stdout.contains("FAIL    pcie.acs"), "{}", run.stdout);
+    assert!(
+        !run.stdout.contains("\npass ") && !run.stdout.contains("\nskip "),
+        "{}",
+        run.stdout
+    );
+    // The worst stands first, and nothing that is well before it.
+    let all = doctor(dir.path(), &["--platform", "bare-metal", "--verbose"]).stdout;
+    let at = |word: &str| {
+        all.find(word)
+            .unwrap_or_else(|| panic!("no {word:?} in {all}"))
+    };
+    assert!(at("\nFAIL ") < at("\npass "), "{all}");
+    assert!(at("GPUDirect RDMA: ") < at("\nFAIL "));
+    // Else what passes is a number, and the last line is the next step.
+    let lines = doctor(dir.path(), &["--platform", "bare-metal"]).stdout;
+    let lines: Vec<&str> = lines.lines().collect();
+    assert!(
+        lines[1].starts_with("NOT READY for rdma: ")
+            || lines[1].starts_with("UNDETERMINED for rdma: ")
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains(" passed, ") && line.ends_with("(-v lists them)"))
+    );
+    let root = dir.path().display();
+    assert_eq!(
+        lines[lines.len() - 1],
+        format!("Next step: gdr --sysroot {root} fix acs")
+    );
+    assert!(
+        !lines.iter().any(|line| line.starts_with("pass ")),
+        "{lines:#?}"
+    );
+}
+
+/// A library's answer that is no JSON is noted where it is read.
+#[test]
+fn a_selection_reads_the_libraries_of_its_checks_alone() {
+    let dir = Machine::load("sound").laid_out();
+    for library in ["nvml", "cuda", "verbs"] {
+        let file = dir.path().join(format!("gdr/{library}.json"));
+        assert!(file.exists(), "{file:?}");
+        fs::write(file, "no JSON").expect("the file");
+    }
+    let read = |args: &[&str]| {
+        let report = report(dir.path(), args);
+        let notes = report["notes"].as_array().expect("notes").clone();
+        let sources = notes
+            .iter()
+            .filter_map(|note| note["source"].as_str().map(str::to_owned));
+        let mut sources: Vec<String> = sources
+            .filter(|source| ["NVML", "CUDA", "verbs"].contains(&source.as_str()))
+            .collect();
+        sources.sort();
+        sources.join(" ")
+    };
+    assert_eq!(read(&[]), "CUDA NVML verbs");
+    assert_eq!(read(&["--skip", "rdma"]), "CUDA NVML");
+    // A link's speed counts where the GPU is awake, as NVML says.
+    assert_eq!(read(&["--only", "pcie"]), "NVML");
+    assert_eq!(read(&["--only", "rdma.core"]), "verbs");
+    assert_eq!(read(&["--only", "gpu.writes-ordering"]), "CUDA");
+    assert_eq!(
+        read(&["--only", "pcie.shared,pcie.errors,limits,platform,sw"]),
+        ""
+    );
+}
+
+#[test]
+fn a_check_alone_finds_what_it_finds_among_all() {
+    for name in ["sound", "broken", "h200-x8", "hgx-acs-redirect"] {
+        let dir = Machine::load(name).laid_out();
+        let all = report(dir.path(), &["--profile", "all"]);
+        for id in ids(&all) {
+            let of_it = |report: &Value| -> Vec<Value> {
+                let findings = report["findings"].as_array().expect("findings").iter();
+                findings
+                    .filter(|finding| finding["id"] == id)
+                    .cloned()
+                    .collect()
+            };
+            let alone = report(dir.path(), &["--profile", "all", "--only", id]);
+            assert_eq!(of_it(&alone), of_it(&all), "{name}: {id}");
+        }
+    }
+}
+
+#[test]
+fn verbose_shows_what_every_finding_rests_on() {
+    let dir = Machine::load("sound").laid_out();
+    let seen = |args: &[&str]| doctor(dir.path(), args).stdout.matches("evidence:").count();
+    assert!(seen(&["--verbose"]) > seen(&[]) + 5);
+}
+
+#[test]
+fn each_profile_has_its_verdict() {
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
+    let args = [
+        "--platform",
+        "bare-metal",
+        "--profile",
+        "rdma",
+        "--profile",
+        "gdrcopy",
+    ];
+    let report = report(dir.path(), &args);
+    let readiness = report["readiness"].as_array().expect("verdicts");
+    let of = |profile: &str| {
+        let found = readiness.iter().find(|one| one["profile"] == profile);
+        found.expect("a verdict")
+    };
+    let text = of("rdma")["text"].as_str().expect("a sentence");
+    assert!(
+        text.starts_with("GPUDirect RDMA: ") && text.contains("pcie.acs"),
+        "{text}"
+    );
+    assert_ne!(of("rdma")["state"], "ready");
+    assert_ne!(of("gdrcopy")["state"], "not_ready");
+}
+
+#[test]
+fn all_is_every_other_profile() {
+    let dir = Machine::load("sound").laid_out();
+    let all = report(dir.path(), &["--profile", "all"]);
+    assert_eq!(
+        all["profiles"],
+        serde_json::json!(["rdma", "async", "gdrcopy", "p2p", "mpi"])
+    );
+    let twice = report(dir.path(), &["--profile", "all", "--profile", "rdma"]);
+    assert_eq!(twice["profiles"], all["profiles"]);
+}
+
+#[test]
+fn users_have_profiles_of_their_own() {
+    let machine = Machine::load("sound").laid_out();
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let profiles = home.path().join("gdr/profiles");
+    fs::create_dir_all(&profiles).expect("directories");
+    let write = |name: &str, text: &str| {
+        fs::write(profiles.join(format!("{name}.toml")), text).expect("a profile");
+    };
+    write(
+        "ours",
+        "name = 'ours'\nabout = 'Ours: a test'\nincludes = ['gdrcopy']\n[checks]\n'gpu.*' = { severity = 'warn' }\n",
+    );
+    write(
+        "loop",
+        "name = 'loop'\nabout = 'Loop: itself'\nincludes = ['loop']\n",
+    );
+    write(
+        "wrong",
+        "name = 'wrong'\nabout = 'x'\n\n[checks]\n'gpu.present' = { sevrity = 'error' }\n",
+    );
+    write(
+        "nobody",
+        "name = 'nobody'\nabout = 'x'\n[checks]\n'gpu.nothing' = {}\n",
+    );
+    let ask = |name: &str| {
+        Gdr::new()
+            .sysroot(machine.path())
+            .args(["doctor", "--format", "json", "--profile", name])
+            .env("XDG_CONFIG_HOME", home.path())
+            .run()
+    };
+    let ours: Value = serde_json::from_str(&ask("ours").stdout).expect("JSON");
+    assert_eq!(ours["profiles"], serde_json::json!(["gdrcopy", "ours"]));
+    assert_ne!(ask("loop").code, 2);
+    let wrong = ask("wrong");
+    assert_eq!(wrong.code, 2);
+    assert!(
+        wrong.stderr.contains("line 5")
+            && wrong.stderr.contains("expected `severity` or `required`"),
+        "{}",
+        wrong.stderr
+    );
+    assert!(ask("nobody").stderr.contains("'gpu.nothing'"));
+    let absent = ask("absent");
+    assert_eq!(absent.code, 2);
+    assert!(
+        absent.stderr.contains("absent.toml") && absent.stderr.contains("/etc/gdr/profiles"),
+        "{}",
+        absent.stderr
+    );
+}
+
+#[test]
+fn markdown_holds_every_finding() {
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
+    let text = doctor(
+        dir.path(),
+        &["--platform", "bare-metal", "--format", "markdown"],
+    )
+    .stdout;
+    assert!(text.starts_with("# gdr doctor: "), "{text}");
+    let report = report(dir.path(), &["--platform", "bare-metal"]);
+    for id in ids(&report) {
+        assert!(text.contains(id), "{id} is not in {text}");
+    }
+    assert!(
+        text.contains("\n```\nsetpci -s "),
+        "commands stand by themselves: {text}"
+    );
+}
+
+#[test]
+fn promtool_finds_nothing_wrong_with_the_metrics() {
+    if !need(Need::Promtool) {
+        return;
+    }
+    for name in ["sound", "hgx-acs-redirect", "broken", "grace-gh200"] {
+        let dir = Machine::load(name).laid_out();
+        let metrics = doctor(dir.path(), &["--profile", "all", "--format", "prometheus"]).stdout;
+        let report = report(dir.path(), &["--profile", "all"]);
+        let failed = format!(
+            "gdr_findings{{outcome=\"fail\"}} {}\n",
+            report["summary"]["fail"]
+        );
+        assert!(metrics.contains(&failed), "{name}: {metrics}");
+        let mut promtool = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("promtool starts");
+        let mut pipe = promtool.stdin.take().expect("a pipe");
+        pipe.write_all(metrics.as_bytes()).expect("it reads");
+        drop(pipe);
+        let output = promtool.wait_with_output().expect("promtool ends");
+        let said = [output.stdout, output.stderr].concat();
+        assert!(
+            output.status.success() && said.is_empty(),
+            "{name}: {}",
+            String::from_utf8_lossy(&said)
+        );
+    }
+}

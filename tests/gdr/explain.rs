@@ -1,0 +1,251 @@
+//! `gdr explain` through the real binary: what it takes for what, what it prints, what it promises to programs.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use crate::support::{Gdr, Machine, Run, gdr};
+use serde_json::Value;
+
+const LINE: &str =
+    "ibvwrap.c:278 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory";
+
+fn json(run: &Run) -> Value {
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"))
+}
+
+/// Runs it with this on standard input.
+fn piped(args: &[&str], text: &[u8]) -> Run {
+    let mut command = Gdr::new().args(args).command();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the built gdr starts");
+    // gdr may end before it has read all.
+    let _ = child.stdin.take().expect("a pipe").write_all(text);
+    let output = child.wait_with_output().expect("it ends");
+    Run {
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        code: output.status.code().unwrap_or(-1),
+    }
+}
+
+#[test]
+fn a_line_a_file_and_standard_input_lead_to_the_same_check() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("run.log");
+    fs::write(&file, format!("start\n{LINE}\n{LINE}\n")).expect("a file");
+    let args = |what| ["explain", what, "--no-run", "--format", "json"];
+    let line = gdr(&args(LINE));
+    let log = gdr(&args(file.to_str().expect("a path")));
+    let input = piped(&args("-"), LINE.as_bytes());
+    for run in [&line, &log, &input] {
+        assert_eq!(run.code, 0, "{run:?}");
+        let report = json(run);
+        assert_eq!(report["schema"], "gdr.explain/1");
+        assert_eq!(report["matches"][0]["check"], "limits.memlock");
+        assert_eq!(report["host"], Value::Null);
+        assert_eq!(report["findings"], Value::Array(Vec::new()));
+        let source = report["matches"][0]["source"].as_str().expect("a source");
+        assert!(source.starts_with("https://"), "{source}");
+    }
+    assert_eq!(json(&log)["matches"][0]["count"], 2);
+    assert_eq!(json(&log)["matches"][0]["line"]["number"], 2);
+    assert_eq!(json(&log)["read"]["lines"], 3);
+    assert_eq!(json(&input)["asked"], "standard input");
+}
+
+#[test]
+fn a_line_that_begins_with_a_hyphen_is_a_line() {
+    let run = gdr(&[
+        "explain",
+        "--use_cuda=0: unrecognized option",
+        "--no-run",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(json(&run)["matches"][0]["check"], "tools.perftest");
+}
+
+#[test]
+fn the_checks_of_the_matches_are_run_on_the_machine_that_is_named() {
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
+    let line = "NET/IB : Got completion with error 4, opcode 1, len 21938, vendor err 81";
+    let run = |args: &[&str]| {
+        Gdr::new()
+            .sysroot(dir.path())
+            .args(["explain", line])
+            .args(args)
+            .run()
+    };
+    let report = json(&run(&["--format", "json"]));
+    assert_eq!(report["matches"][0]["check"], "pcie.acs");
+    let findings = report["findings"].as_array().expect("findings");
+    assert_eq!(findings[0]["id"], "pcie.acs", "the first match comes first");
+    let named: Vec<&Value> = report["matches"]
+        .as_array()
+        .expect("matches")
+        .iter()
+        .flat_map(|found| found["checks"].as_array().expect("checks"))
+        .collect();
+    assert!(
+        findings
+            .iter()
+            .all(|finding| named.contains(&&finding["id"])),
+        "no other check is told of"
+    );
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding["id"] == "pcie.acs" && finding["outcome"] == "fail")
+    );
+    let page = run(&[]);
+    assert_eq!(page.code, 0);
+    let place = |text: &str| {
+        page.stdout
+            .find(text)
+            .unwrap_or_else(|| panic!("{text}: {}", page.stdout))
+    };
+    assert!(
+        place("was not answered") < place("FAIL") && place("FAIL") < place("setpci"),
+        "{}",
+        page.stdout
+    );
+}
+
+#[test]
+fn the_machine_is_judged_by_the_profiles_that_are_named() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    Machine::load("sound").lay_out(dir.path());
+    let run = |args: &[&str]| {
+        let run = Gdr::new()
+            .sysroot(dir.path())
+            .args(["explain", LINE])
+            .args(args)
+            .run();
+        assert_eq!(run.code, 0, "{run:?}");
+        run
+    };
+    let told = |profiles: &[&str]| {
+        let report = json(&run(&[&["--format", "json"], profiles].concat()));
+        let findings = report["findings"].as_array().expect("findings");
+        let memlock = findings
+            .iter()
+            .find(|finding| finding["id"] == "limits.memlock");
+        let severity = memlock.expect("its check")["severity"].clone();
+        (report["profiles"].clone(), severity)
+    };
+    // profiles/p2p.toml: no NIC takes part, so locked memory is told of and no more; of several the greatest weight counts.
+    let (names, rdma) = told(&[]);
+    assert_eq!(names, serde_json::json!(["rdma"]));
+    assert_ne!(rdma, "info");
+    assert_eq!(
+        told(&["--profile", "p2p"]),
+        (serde_json::json!(["p2p"]), Value::from("info"))
+    );
+    let both = serde_json::json!(["p2p", "rdma"]);
+    assert_eq!(
+        told(&["--profile", "p2p", "--profile", "rdma"]),
+        (both, rdma)
+    );
+    assert!(
+        run(&["--profile", "p2p"])
+            .stdout
+            .contains("ready for: p2p\n")
+    );
+    let wrong = gdr(&["explain", LINE, "--profile", "nosuch"]);
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (2, ""));
+    assert!(wrong.stderr.contains("'nosuch'"), "{}", wrong.stderr);
+}
+
+#[test]
+fn an_id_is_explained() {
+    let run = gdr(&["explain", "pcie.acs"]);
+    assert_eq!(run.code, 0);
+    for part in ["pcie.acs", "rule:", "why:", "read:", "cure:", "see:"] {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
+    let report = json(&gdr(&["explain", "pcie.acs", "--format", "json"]));
+    assert_eq!(report["checks"][0]["id"], "pcie.acs");
+    assert_eq!(report["matches"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn nothing_matched_is_said_and_ends_with_1() {
+    let run = gdr(&[
+        "explain",
+        "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
+    ]);
+    assert_eq!(run.code, 1);
+    assert!(
+        run.stdout
+            .starts_with("Nothing in 1 line of text is a symptom"),
+        "{}",
+        run.stdout
+    );
+    let run = piped(&["explain", "-", "--format", "json"], b"");
+    assert_eq!(
+        (run.code, json(&run)["matches"].clone()),
+        (1, Value::Array(Vec::new()))
+    );
+}
+
+#[test]
+fn what_cannot_be_meant_is_an_error() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for what in [
+        "pcie.nothing",
+        "/no/such/file.log",
+        dir.path().to_str().expect("a path"),
+    ] {
+        let run = gdr(&["explain", what]);
+        assert_eq!(run.code, 2, "{what}: {run:?}");
+        assert!(
+            run.stderr.contains(what) && run.stdout.is_empty(),
+            "{run:?}"
+        );
+    }
+    assert_eq!(gdr(&["explain"]).code, 2);
+    assert_eq!(
+        piped(&["explain", "-", "--from", "-"], LINE.as_bytes()).code,
+        2
+    );
+}
+
+#[test]
+fn a_hostile_text_steers_no_terminal() {
+    let text =
+        b"\x1b]0;owned\x07\x1b[2J NET/IB : No device found. \x1b[31m\x9b\xc2\x9b\x08\x00\xff end";
+    for format in ["table", "json"] {
+        let run = piped(&["explain", "-", "--no-run", "--format", format], text);
+        assert_eq!(run.code, 0, "{run:?}");
+        let steers = run.stdout.chars().any(|c| c.is_control() && c != '\n');
+        assert!(!steers && !run.stdout.contains("owned"), "{run:?}");
+    }
+}
+
+#[test]
+fn a_page_fits_its_terminal() {
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
+    let text = fs::read_to_string("tests/data/explain/threads-a.tsv").expect("a file");
+    let file = dir.path().join("log");
+    fs::write(&file, text).expect("a file");
+    let run = Gdr::new()
+        .env("COLUMNS", "80")
+        .env("NO_COLOR", "1")
+        .sysroot(dir.path())
+        .args(["explain", file.to_str().expect("a path")])
+        .run();
+    assert_eq!(run.code, 0);
+    for line in run.stdout.lines() {
+        // A command and an address are never broken.
+        let whole = ["fix:", "source:", "setpci", "http"]
+            .iter()
+            .any(|word| line.contains(word));
+        assert!(whole || line.chars().count() <= 80, "{line}");
+    }
+    assert!(!run.stdout.contains('\u{1b}'));
+}

@@ -1,0 +1,197 @@
+//! Repairs through the built binary, on laid-out machines: finding, plan, repair, the check that holds, undo, the finding
+//! again.
+
+use std::fs;
+
+use crate::support::{Bench, ended};
+use serde_json::{Value, json};
+
+/// A switch above GPU and NIC whose two ports redirect, as the kernel sets them with an IOMMU on: SV RR CR UF.
+fn redirecting() -> Value {
+    json!({"roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {
+        "02:00.0": {"acs_ctl": "001d"}, "02:01.0": {"acs_ctl": "001d"}}}}}}}}})
+}
+
+fn config(bench: &Bench, bdf: &str) -> Vec<u8> {
+    fs::read(
+        bench
+            .root()
+            .join(format!("sys/bus/pci/devices/{bdf}/config")),
+    )
+    .expect("configuration space")
+}
+
+#[test]
+fn redirecting_ports_are_cleared_and_set_back() {
+    let bench = Bench::of("sound", &redirecting());
+    let before = bench.tree();
+    let (gpu, nic) = (
+        config(&bench, "0000:02:00.0"),
+        config(&bench, "0000:02:01.0"),
+    );
+    let failed = |bench: &Bench| {
+        let found = bench.outcomes("pcie.acs", &[]);
+        let failed: Vec<&str> = found
+            .iter()
+            .filter(|(_, o)| *o == "fail")
+            .map(|(s, _)| s.as_str())
+            .collect();
+        assert_eq!(failed, ["0000:02:00.0", "0000:02:01.0"]);
+    };
+    failed(&bench);
+
+    let plan = bench.gdr(&["fix-acs", "--dry-run"]);
+    ended(&plan, 0);
+    assert!(
+        plan.stdout
+            .contains("setpci -s 0000:02:00.0 ECAP_ACS+0x6.w=0000:000c  (it reads 001d now)"),
+        "{}",
+        plan.stdout
+    );
+    assert_eq!(bench.tree(), before, "a dry run changes nothing");
+
+    let run = bench.repair(&["fix-acs", "--yes"]);
+    ended(&run, 0);
+    assert!(
+        run.stdout.contains("pcie.acs: it holds now."),
+        "{}",
+        run.stdout
+    );
+    assert!(bench.holds("pcie.acs", &[]));
+    for (bdf, old) in [("0000:02:00.0", &gpu), ("0000:02:01.0", &nic)] {
+        let new = config(&bench, bdf);
+        let changed: Vec<usize> = (0..old.len()).filter(|at| old[*at] != new[*at]).collect();
+        // One byte: 1d (SV RR CR UF) becomes 11 (SV UF).
+        assert_eq!(changed.len(), 1, "{bdf}");
+        assert_eq!((old[changed[0]], new[changed[0]]), (0x1d, 0x11), "{bdf}");
+    }
+    let again = bench.repair(&["fix-acs", "--yes"]);
+    ended(&again, 0);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
+
+    let undo = bench.repair(&["undo"]);
+    ended(&undo, 0);
+    assert_eq!(bench.tree(), before);
+    failed(&bench);
+    ended(&bench.repair(&["undo"]), 2);
+}
+
+/// A plan is made of a recorded machine as of the machine itself; and a record is not repaired.
+#[test]
+fn a_recorded_machine_is_planned_for() {
+    let bench = Bench::of("sound", &redirecting());
+    let file = bench.tools().join("snapshot.json");
+    let file = file.to_str().expect("a path");
+    ended(&bench.gdr(&["snapshot", "-o", file]), 0);
+    for format in ["table", "script", "json"] {
+        let asked = ["fix-acs", "--dry-run", "--format", format];
+        let here = bench.gdr(&asked);
+        let there = crate::support::gdr(&[&asked[..], &["--from", file]].concat());
+        ended(&here, 0);
+        assert_eq!(
+            (&here.stdout, here.code),
+            (&there.stdout, there.code),
+            "{format}"
+        );
+        assert!(here.stdout.contains("0000:02:01.0"), "{}", here.stdout);
+    }
+    let run = crate::support::gdr(&["fix-acs", "--yes", "--from", file]);
+    ended(&run, 2);
+    assert!(run.stderr.contains("--format script"), "{}", run.stderr);
+}
+
+/// Only what is asked for: one port, one pair, every bridge.
+#[test]
+fn the_ports_can_be_chosen() {
+    let redirecting = json!({"roots": {"0000:00": {"below": {"00:01.0": {"acs_ctl": "001d", "below": {"01:00.0": {"below": {
+        "02:00.0": {"acs_ctl": "003d"}, "02:01.0": {"acs_ctl": "0019"}}}}}}}}});
+    let bench = Bench::of("sound", &redirecting);
+    let plan = |args: &[&str]| {
+        let run = bench.gdr(&[&["fix-acs", "--dry-run", "--format", "json"], args].concat());
+        ended(&run, 0);
+        let plan: Value = serde_json::from_str(&run.stdout).expect("a plan");
+        let steps = plan["repairs"][0]["steps"]
+            .as_array()
+            .expect("steps")
+            .clone();
+        let step = |step: &Value| {
+            (
+                step["bdf"].as_str().expect("an address").to_owned(),
+                step["old"].as_u64().expect("a value"),
+                step["new"].as_u64().expect("a value"),
+            )
+        };
+        steps.iter().map(step).collect::<Vec<_>>()
+    };
+    let of = |bdf: &str, old, new| (bdf.to_owned(), old, new);
+    // Egress control without a vector bit for the other port stops nothing, and stays.
+    let (gpu, nic) = (
+        of("0000:02:00.0", 0x3d, 0x31),
+        of("0000:02:01.0", 0x19, 0x11),
+    );
+    assert_eq!(plan(&[]), [gpu.clone(), nic.clone()]);
+    assert_eq!(plan(&["--pair", "GPU0", "NIC0"]), [gpu, nic.clone()]);
+    assert_eq!(plan(&["--pair", "gpu0", "mlx5_0"]).len(), 2);
+    assert_eq!(
+        plan(&["--device", "0000:02:01.0"]),
+        std::slice::from_ref(&nic)
+    );
+    // The blunt way knows no pair, and takes egress control along; the root port is no port of the pair.
+    assert_eq!(
+        plan(&["--all-bridges"]),
+        [
+            of("0000:00:01.0", 0x1d, 0x11),
+            of("0000:02:00.0", 0x3d, 0x11),
+            nic
+        ]
+    );
+    let nobody = bench.gdr(&["fix-acs", "--dry-run", "--pair", "GPU0", "GPU7"]);
+    ended(&nobody, 1);
+    assert!(
+        nobody.stdout.contains("There is no device GPU7"),
+        "{}",
+        nobody.stdout
+    );
+}
+
+/// What gdr does not do, and says why.
+#[test]
+fn what_is_refused_is_not_done() {
+    let merge = |patch: Value| {
+        let mut whole = redirecting();
+        crate::support::merge(&mut whole, &patch);
+        whole
+    };
+    let held = merge(
+        json!({"roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {
+        "02:01.0": {"below": {"04:00.0": {"driver": "vfio-pci"}}}}}}}}}}}),
+    );
+    let locked = merge(
+        json!({"files": {"sys/kernel/security/lockdown": ["none [integrity] confidentiality"]}}),
+    );
+    let guest = merge(
+        json!({"files": {"proc/cpuinfo": ["processor\t: 0", "vendor_id\t: GenuineIntel", "flags\t\t: fpu vme hypervisor"]}}),
+    );
+    // The NIC of a virtual machine is in no pair here: only who asks for its port meets it.
+    let its_port: &[&str] = &["--device", "0000:02:01.0"];
+    for (patch, args, says, forced) in [
+        (held, its_port, "virtual machine", 0),
+        (locked, &[][..], "locked down (integrity)", 0),
+        (guest, &[][..], "the ports that matter are the host's", 1),
+    ] {
+        let bench = Bench::of("sound", &patch);
+        let before = bench.tree();
+        let run = bench.repair(&[&["fix-acs", "--yes"], args].concat());
+        ended(&run, 1);
+        assert!(run.stdout.contains(says), "{}", run.stdout);
+        assert_eq!(bench.tree(), before);
+        ended(
+            &bench.repair(&["fix-acs", "--yes", "--force", "--device", "0000:02:00.0"]),
+            forced,
+        );
+    }
+}

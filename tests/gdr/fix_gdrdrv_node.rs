@@ -1,0 +1,268 @@
+//! gdrdrv-node on laid-out machines with real device nodes; what the rule does at a boot is told by the real udevadm.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::process::Command;
+
+use crate::support::{Bench, Need, ended, need};
+use serde_json::{Value, json};
+
+const CHECK: [&str; 2] = ["--profile", "gdrcopy"];
+
+fn bench(patch: &Value) -> Bench {
+    let bench = Bench::of("sound", patch);
+    // The programs themselves, on the nodes of the root.
+    bench.tool(
+        "mknod",
+        "exec /usr/bin/mknod \"$1\" \"$2\" \"$GDR_ROOT$3\" \"$4\" \"$5\" \"$6\"",
+    );
+    bench.tool("rm", "exec /bin/rm \"$1\" \"$GDR_ROOT$2\"");
+    bench.tool("chmod", "exec /bin/chmod \"$1\" \"$GDR_ROOT$2\"");
+    bench.tool("udevadm", "exit 0");
+    fs::create_dir_all(bench.root().join("dev")).expect("a directory");
+    bench
+}
+
+fn node(bench: &Bench) -> Option<(u32, u32, u32)> {
+    let meta = fs::symlink_metadata(bench.root().join("dev/gdrdrv")).ok()?;
+    let device = meta.rdev();
+    assert!(meta.file_type().is_char_device());
+    Some((
+        major_of(device),
+        (device & 0xff) as u32,
+        meta.permissions().mode() & 0o7777,
+    ))
+}
+
+/// Linux's `major` of small numbers.
+fn major_of(device: u64) -> u32 {
+    ((device >> 8) & 0xfff) as u32
+}
+
+fn outcome(bench: &Bench) -> String {
+    bench
+        .outcomes("gdrdrv.node", &CHECK)
+        .remove("/dev/gdrdrv")
+        .expect("a finding")
+}
+
+fn make(bench: &Bench, major: u32, mode: &str) {
+    bench.root_command(&format!(
+        "rm -f dev/gdrdrv && mknod -m {mode} dev/gdrdrv c {major} 0"
+    ));
+}
+
+/// What the machine's next boot does: an empty /dev, the module with another number, and the rule's command as the real
+/// udevadm makes it of the rule, run where /dev and /proc/devices are the root's.
+fn reboot(bench: &Bench, major: u32) {
+    let devices = bench.text("proc/devices");
+    let lines: Vec<String> = devices
+        .lines()
+        .map(|line| match line.ends_with(" gdrdrv") {
+            true => format!("{major} gdrdrv"),
+            false => line.to_owned(),
+        })
+        .collect();
+    fs::write(bench.root().join("proc/devices"), lines.join("\n") + "\n").expect("numbers");
+    bench.root_command("rm -f dev/gdrdrv && : > sys/module/gdrdrv/uevent && : > dev/null");
+    let script = r#"
+        mount --bind "$1/sys" /sys && mount --bind "$1/etc/udev" /etc/udev || exit 1
+        SYSTEMD_DEVICE_VERIFY_SYSFS=0 udevadm test --action=add /sys/module/gdrdrv > "$1/run" 2> "$1/said" || exit 1
+        mount --bind "$1/proc/devices" /proc/devices && mount --bind "$1/dev" /dev || exit 1
+        command=$(sed -n "s/^run: '\(.*\)'\$/\1/p" "$1/run")
+        eval "$command"
+    "#;
+    let mut unshare = Command::new("unshare");
+    let output = unshare
+        .args(["-m", "sh", "-c", script, "sh"])
+        .arg(bench.root())
+        .output()
+        .expect("unshare");
+    let said = fs::read_to_string(bench.root().join("said")).unwrap_or_default();
+    assert!(
+        output.status.success(),
+        "{}{said}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    // It names a rule's line where it finds fault with it.
+    let of_the_rule: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("gdr-gdrdrv.rules:"))
+        .collect();
+    assert!(
+        of_the_rule.iter().all(|line| line.contains("RUN '")),
+        "{of_the_rule:?}"
+    );
+    bench.root_command("rm run said sys/module/gdrdrv/uevent dev/null");
+}
+
+#[test]
+fn a_missing_node_is_made_now_and_at_boot() {
+    if !need(Need::Root) {
+        return;
+    }
+    let bench = bench(
+        &json!({"files": {"proc/sys/kernel/random/boot_id": ["11111111-0000-0000-0000-000000000000"]}}),
+    );
+    let before = bench.tree();
+    assert_eq!(outcome(&bench), "warn");
+    let run = bench.repair(&["fix", "gdrdrv-node", "--yes", "--profile", "gdrcopy"]);
+    ended(&run, 0);
+    assert!(
+        run.stdout.contains("gdrdrv.node: it holds now."),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(node(&bench), Some((240, 0, 0o666)));
+    assert_eq!(outcome(&bench), "pass");
+    let again = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(bench.tree(), before);
+    assert_eq!(outcome(&bench), "warn");
+
+    if !(need(Need::Udev) && need(Need::Namespace)) {
+        return;
+    }
+    ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
+    reboot(&bench, 241);
+    assert_eq!(
+        node(&bench),
+        Some((241, 0, 0o666)),
+        "made by the rule, with the new number"
+    );
+    assert_eq!(outcome(&bench), "pass");
+    // An undo after it takes the rule away, and leaves the new boot's node alone.
+    let boot = bench.root().join("proc/sys/kernel/random/boot_id");
+    fs::write(boot, "22222222-0000-0000-0000-000000000000\n").expect("another boot");
+    let undo = bench.repair(&["undo"]);
+    ended(&undo, 0);
+    assert!(
+        undo.stdout.contains("a reboot has reset it already"),
+        "{}",
+        undo.stdout
+    );
+    assert!(!bench.root().join("etc/udev").exists());
+    assert_eq!(node(&bench), Some((241, 0, 0o666)));
+}
+
+#[test]
+fn a_node_of_another_number_is_replaced_and_put_back() {
+    if !need(Need::Root) {
+        return;
+    }
+    let bench = bench(&json!({}));
+    make(&bench, 239, "0640");
+    let before = bench.tree();
+    assert_eq!(outcome(&bench), "warn");
+    ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
+    assert_eq!(
+        bench.calls(),
+        [
+            "udevadm control --reload",
+            "rm -f /dev/gdrdrv",
+            "mknod -m 0666 /dev/gdrdrv c 240 0"
+        ]
+    );
+    assert_eq!(node(&bench), Some((240, 0, 0o666)));
+    assert_eq!(outcome(&bench), "pass");
+    let again = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
+
+    // An undo that was cut short before it was written down is made again: the journal of before it, and what it left.
+    let journal = bench.root().join("var/lib/gdr/journal/1.json");
+    let kept = fs::read(&journal).expect("the journal");
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(node(&bench), Some((239, 0, 0o640)));
+    fs::write(&journal, kept).expect("the journal of before");
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(node(&bench), Some((239, 0, 0o640)));
+    assert_eq!(bench.tree(), before);
+    assert_eq!(outcome(&bench), "warn");
+}
+
+#[test]
+fn a_node_that_is_closed_is_opened() {
+    if !need(Need::Root) {
+        return;
+    }
+    let bench = bench(&json!({}));
+    make(&bench, 240, "0600");
+    let before = bench.tree();
+    ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
+    assert_eq!(
+        bench.calls(),
+        ["udevadm control --reload", "chmod 0666 /dev/gdrdrv"]
+    );
+    assert_eq!(outcome(&bench), "pass");
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(
+        bench.calls(),
+        ["chmod 0600 /dev/gdrdrv", "udevadm control --reload"]
+    );
+    assert_eq!(bench.tree(), before);
+}
+
+#[test]
+fn udevd_is_told_of_the_rule_where_it_runs() {
+    if !need(Need::Root) {
+        return;
+    }
+    let bench = bench(&json!({}));
+    make(&bench, 240, "0666");
+    let before = bench.tree();
+    // It sees the rule as it is then: there after the repair, gone after the undo.
+    let log = "if [ -e \"$GDR_ROOT/etc/udev/rules.d/71-gdr-gdrdrv.rules\" ]; then echo rule; else echo none; fi \
+               >> \"$(dirname \"$0\")/calls\"";
+    // Without a udevd, udevadm of systemd 252 ends with 1, an old one's with 2.
+    for code in [0, 1, 2] {
+        bench.tool("udevadm", &format!("{log}\nexit {code}"));
+        ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
+        assert_eq!(bench.calls(), ["udevadm control --reload", "rule"]);
+        ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
+        assert!(bench.calls().is_empty(), "told of nothing new");
+        ended(&bench.repair(&["undo"]), 0);
+        assert_eq!(bench.calls(), ["udevadm control --reload", "none"]);
+        assert_eq!(bench.tree(), before);
+    }
+    // Whatever else it ends with is trouble, and the rule is left as it was found to be.
+    bench.tool("udevadm", "exit 3");
+    let run = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
+    ended(&run, 1);
+    assert!(
+        run.stdout
+            .contains("udevadm control --reload' ended with 3")
+            || run.stderr.contains("ended with 3"),
+        "{}{}",
+        run.stdout,
+        run.stderr
+    );
+}
+
+#[test]
+fn what_is_no_node_and_what_no_module_owns_is_left_alone() {
+    let bench = bench(&json!({}));
+    fs::write(bench.root().join("dev/gdrdrv"), "somebody's notes\n").expect("a file");
+    let before = bench.tree();
+    let run = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
+    ended(&run, 1);
+    assert!(run.stdout.contains("is no device node"), "{}", run.stdout);
+    assert_eq!(bench.tree(), before);
+
+    let bench = self::bench(&json!({"files": {"proc/devices": ["Character devices:", "  1 mem"]}}));
+    let run = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
+    ended(&run, 1);
+    assert!(
+        run.stdout.contains("gdrdrv is not loaded"),
+        "{}",
+        run.stdout
+    );
+}

@@ -1,0 +1,247 @@
+//! Repairs of modprobe.d: lines that work against each other, and what the real modprobe makes of the files afterwards.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::support::{Bench, Kmod, Need, ended, need};
+use serde_json::{Value, json};
+
+fn bench(files: &Value) -> Bench {
+    Bench::of("sound", &json!({ "files": files }))
+}
+
+/// What the check warns of.
+fn warnings(bench: &Bench) -> Vec<String> {
+    let run = bench.gdr(&["doctor", "--format", "json", "--only", "param.conflict"]);
+    let report: Value = serde_json::from_str(&run.stdout).expect("a report");
+    let findings = report["findings"].as_array().expect("findings");
+    findings
+        .iter()
+        .filter(|found| ["warn", "fail"].contains(&found["outcome"].as_str().expect("an outcome")))
+        .map(|found| found["message"].as_str().expect("a message").to_owned())
+        .collect()
+}
+
+/// Repairs what the check warns of, finds nothing more to repair, and takes it back: the files are as they were, and so are
+/// the warnings. In between `then` looks at what there is.
+fn there_and_back(bench: &Bench, count: usize, then: impl FnOnce(&Bench)) {
+    let before = bench.tree();
+    let warned = warnings(bench);
+    assert_eq!(warned.len(), count, "{warned:#?}");
+    ended(&bench.repair(&["fix", "modprobe", "--yes"]), 0);
+    assert_eq!(warnings(bench), Vec::<String>::new());
+    then(bench);
+    let again = bench.repair(&["fix", "modprobe", "--yes"]);
+    ended(&again, 0);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(bench.tree(), before);
+    assert_eq!(warnings(bench), warned);
+}
+
+fn params(of: &[(&str, &str)]) -> BTreeMap<String, String> {
+    of.iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+#[test]
+fn lines_that_keep_modules_out_become_comments() {
+    if !need(Need::Kmod) || !need(Need::C) {
+        return;
+    }
+    let bench = bench(&json!({
+        "etc/modprobe.d/site.conf": "# by hand\r\noptions snd a=1\n  install nvidia \\\n    /bin/false\nblacklist nouveau\nalias nvidia-uvm off",
+        "etc/modprobe.d/z.conf": ["install nvidia /bin/true"],
+        "usr/lib/modprobe.d/vendor.conf": ["# a vendor's", "install mlx5_core /bin/true", "options mlx5_core prof_sel=2"],
+    }));
+    let kmod = Kmod::new(&bench.root(), &["nvidia", "nvidia-uvm", "mlx5_core"]);
+    let modules = ["nvidia", "nvidia_uvm", "mlx5_core"];
+    assert_eq!(modules.map(|name| kmod.named(name)), [None, None, None]);
+    // One warning for each module.
+    there_and_back(&bench, 3, |bench| {
+        assert_eq!(
+            bench.text("etc/modprobe.d/site.conf"),
+            "# by hand\r\noptions snd a=1\n# gdr:   install nvidia \\\n# gdr:     /bin/false\nblacklist nouveau\n# gdr: alias nvidia-uvm off"
+        );
+        assert_eq!(
+            bench.text("etc/modprobe.d/z.conf"),
+            "# gdr: install nvidia /bin/true\n"
+        );
+        assert_eq!(
+            bench.text("etc/modprobe.d/vendor.conf"),
+            "# a vendor's\n# gdr: install mlx5_core /bin/true\noptions mlx5_core prof_sel=2\n"
+        );
+        let names = modules.map(|name| kmod.named(name).map(|(name, _)| name).unwrap_or_default());
+        assert_eq!(names, ["nvidia", "nvidia-uvm", "mlx5_core"]);
+        assert_eq!(
+            kmod.named("mlx5_core").expect("a module").1,
+            params(&[("prof_sel", "2")])
+        );
+        assert!(kmod.config("install nvidia").is_empty() && kmod.config("install mlx5").is_empty());
+        assert_eq!(kmod.config("blacklist nouveau"), ["blacklist nouveau"]);
+    });
+    assert_eq!(kmod.named("nvidia"), None);
+}
+
+#[test]
+fn a_blacklist_goes_where_the_driver_is_wanted_and_not_loaded() {
+    if !need(Need::Kmod) || !need(Need::C) {
+        return;
+    }
+    let bench = bench(&json!({
+        "proc/modules": ["ib_core 544768 0 - Live 0x0000000000000000 (OE)", "mlx5_core 2514944 0 - Live 0x0000000000000000"],
+        "run/modprobe.d/hook.conf": ["blacklist nvidiafb", "blacklist nvidia", "blacklist nouveau"],
+    }));
+    // The driver is not loaded.
+    for path in ["proc/driver", "sys/module/nvidia"] {
+        fs::remove_dir_all(bench.root().join(path)).expect("what a driver shows");
+    }
+    let kmod = Kmod::new(&bench.root(), &["nvidia"]);
+    assert_eq!(kmod.by_device(), None);
+    there_and_back(&bench, 1, |bench| {
+        assert_eq!(
+            bench.text("etc/modprobe.d/hook.conf"),
+            "blacklist nvidiafb\n# gdr: blacklist nvidia\nblacklist nouveau\n"
+        );
+        assert_eq!(
+            kmod.config("blacklist"),
+            ["blacklist nvidiafb", "blacklist nouveau"]
+        );
+        assert_eq!(
+            kmod.by_device(),
+            Some(("nvidia".to_owned(), BTreeMap::new()))
+        );
+    });
+}
+
+#[test]
+fn options_that_are_lost_are_set_where_they_count() {
+    if !need(Need::Kmod) || !need(Need::C) {
+        return;
+    }
+    let bench = bench(&json!({
+        "etc/modprobe.d/a.conf": ["options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\" NVreg_EnableMSI=1"],
+        "etc/modprobe.d/b.conf": [
+            "options nvidia NVreg_EnableStreamMemOps=1 NVreg_EnableMSI=0",
+            "options nvidia NVreg_RegistryDwords=\"RMForceP2PType=1,DmaRemap=2\"",
+        ],
+        "usr/lib/modprobe.d/c.conf": ["# another name", "options nvidia-current NVreg_EnableResizableBar=1 NVreg_EnableMSI=1"],
+    }));
+    let kmod = Kmod::new(&bench.root(), &["nvidia"]);
+    // Overridden, passed over, reaching nothing, misspelt.
+    there_and_back(&bench, 4, |bench| {
+        let want = params(&[
+            ("NVreg_EnableMSI", "0"),
+            ("NVreg_EnableResizableBar", "1"),
+            ("NVreg_EnableStreamMemOPs", "1"),
+            (
+                "NVreg_RegistryDwords",
+                "RMForceP2PType=1;DmaRemap=2;PeerMappingOverride=1;",
+            ),
+        ]);
+        assert_eq!(
+            kmod.named("nvidia"),
+            Some(("nvidia".to_owned(), want.clone()))
+        );
+        assert_eq!(kmod.by_device(), Some(("nvidia".to_owned(), want)));
+        assert!(kmod.config("options nvidia_current").is_empty());
+        // What is not wrong stays where it is.
+        assert_eq!(
+            bench.text("etc/modprobe.d/a.conf"),
+            "options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\" NVreg_EnableMSI=1\n"
+        );
+        assert_eq!(
+            bench.text("etc/modprobe.d/b.conf"),
+            "# gdr: options nvidia NVreg_EnableStreamMemOps=1 NVreg_EnableMSI=0\n\
+             options nvidia NVreg_RegistryDwords=\"RMForceP2PType=1,DmaRemap=2\"\n"
+        );
+    });
+}
+
+#[test]
+fn debians_driver_gets_the_options_by_either_road() {
+    if !need(Need::Kmod) || !need(Need::C) {
+        return;
+    }
+    let bench = bench(&json!({
+        "etc/modprobe.d/nvidia.conf": ["install nvidia modprobe -i nvidia-current $CMDLINE_OPTS"],
+        "etc/modprobe.d/own.conf": ["options nvidia NVreg_EnableStreamMemOPs=0", "options nvidia NVreg_EnableStreamMemOPs=1"],
+        "etc/modprobe.d/p.conf": ["options nvidia-current NVreg_EnableMSI=1"],
+    }));
+    let kmod = Kmod::new(&bench.root(), &["nvidia-current"]);
+    let module = "nvidia-current".to_owned();
+    assert_eq!(
+        kmod.by_device(),
+        Some((module.clone(), params(&[("NVreg_EnableMSI", "1")])))
+    );
+    there_and_back(&bench, 1, |bench| {
+        let want = params(&[("NVreg_EnableMSI", "1"), ("NVreg_EnableStreamMemOPs", "1")]);
+        assert_eq!(kmod.by_device(), Some((module.clone(), want.clone())));
+        assert_eq!(kmod.named("nvidia"), Some((module, want)));
+        assert!(
+            bench
+                .text("etc/modprobe.d/zz-gdr.conf")
+                .contains("options nvidia-current NVreg_EnableStreamMemOPs=1\n")
+        );
+    });
+}
+
+#[test]
+fn the_driver_and_peer_mapping_are_repaired_together() {
+    if !need(Need::Kmod) || !need(Need::C) {
+        return;
+    }
+    let bench = bench(&json!({
+        "etc/modprobe.d/a.conf": ["options nvidia NVreg_RegistryDwords=A=1"],
+        "etc/modprobe.d/b.conf": ["options nvidia NVreg_RegistryDwords=B=1"],
+    }));
+    let kmod = Kmod::new(&bench.root(), &["nvidia"]);
+    let before = bench.tree();
+    ended(
+        &bench.repair(&["fix", "modprobe", "peer-mapping", "--yes"]),
+        0,
+    );
+    let (_, with) = kmod.named("nvidia").expect("a module");
+    assert_eq!(
+        with,
+        params(&[("NVreg_RegistryDwords", "B=1;A=1;PeerMappingOverride=1;")])
+    );
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(bench.tree(), before);
+}
+
+#[test]
+fn what_only_the_owner_can_change_is_said() {
+    // The words of the command line.
+    let bench = bench(&json!({ "proc/cmdline": ["ro module_blacklist=nvidia"] }));
+    let before = bench.tree();
+    let run = bench.repair(&["fix", "modprobe", "--yes"]);
+    ended(&run, 1);
+    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("says module_blacklist=nvidia") && said.contains("take it off"),
+        "{said}"
+    );
+    assert_eq!(bench.tree(), before);
+
+    // A file that is a link to another.
+    let bench = self::bench(&json!({ "etc/nvidia/modprobe.conf": ["install nvidia /bin/false"] }));
+    let directory = bench.root().join("etc/modprobe.d");
+    fs::create_dir_all(&directory).expect("a directory");
+    symlink("../nvidia/modprobe.conf", directory.join("nvidia.conf")).expect("a link");
+    let before = bench.tree();
+    let run = bench.repair(&["fix", "modprobe", "--yes"]);
+    ended(&run, 1);
+    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("/etc/modprobe.d/nvidia.conf is a symbolic link"),
+        "{said}"
+    );
+    assert_eq!(bench.tree(), before);
+}

@@ -1,0 +1,222 @@
+//! Repairs of NICs through the built binary, on laid-out machines: read requests, and the first BAR of a NIC below old GPUs.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::{Bench, Need, ended, need};
+use serde_json::{Value, json};
+
+/// Below the switch of the machine `sound`.
+fn below_the_switch(ports: Value) -> Value {
+    json!({"roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": ports}}}}}}})
+}
+
+fn config(bench: &Bench, bdf: &str) -> Vec<u8> {
+    fs::read(
+        bench
+            .root()
+            .join(format!("sys/bus/pci/devices/{bdf}/config")),
+    )
+    .expect("configuration space")
+}
+
+/// Device Control as the real setpci reads it.
+fn device_control(bench: &Bench, bdf: &str) -> String {
+    let devices = bench.root().join("sys/bus/pci");
+    let setpci = Command::new("setpci")
+        .args(["-A", "linux-sysfs", "-O"])
+        .arg(format!("sysfs.path={}", devices.display()))
+        .args(["-s", bdf, "CAP_EXP+8.w"])
+        .output()
+        .expect("setpci");
+    assert!(setpci.status.success(), "{setpci:?}");
+    String::from_utf8(setpci.stdout)
+        .expect("a number")
+        .trim()
+        .to_owned()
+}
+
+#[test]
+fn a_nic_asks_for_more_at_once_and_for_what_it_did() {
+    if !need(Need::Lspci) {
+        return;
+    }
+    let bench = Bench::of(
+        "sound",
+        &below_the_switch(json!({"02:01.0": {"below": {"04:00.0": {"mrrs": 512}}}})),
+    );
+    let before = bench.tree();
+    let says_so = |bench: &Bench| {
+        bench
+            .outcomes("pcie.payload", &[])
+            .get("NIC0 (0000:04:00.0)")
+            .cloned()
+    };
+    assert_eq!(says_so(&bench).as_deref(), Some("info"));
+    // 2 << 12 is 512 bytes at once, bit 11 no snoop, 1 << 5 a payload of 256, bit 4 relaxed ordering.
+    assert_eq!(device_control(&bench, "0000:04:00.0"), "2830");
+
+    ended(&bench.gdr(&["fix", "mrrs", "--dry-run"]), 0);
+    assert_eq!(bench.tree(), before, "a dry run changes nothing");
+    let run = bench.repair(&["fix", "mrrs", "--yes"]);
+    ended(&run, 0);
+    assert!(
+        run.stdout
+            .contains("setpci -s 0000:04:00.0 CAP_EXP+0x8.w=5000:7000  (it reads 2830 now)"),
+        "{}",
+        run.stdout
+    );
+    assert!(
+        run.stdout.contains("pcie.payload: it holds now."),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(device_control(&bench, "0000:04:00.0"), "5830");
+    assert_eq!(says_so(&bench), None);
+    let again = bench.repair(&["fix", "mrrs", "--yes"]);
+    ended(&again, 0);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
+
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(bench.tree(), before);
+    assert_eq!(says_so(&bench).as_deref(), Some("info"));
+}
+
+#[test]
+fn read_requests_are_the_hosts_and_a_locked_kernels() {
+    let small = json!({"02:01.0": {"below": {"04:00.0": {"mrrs": 512}}}});
+    let mut guest = below_the_switch(small.clone());
+    guest["files"] = json!({"proc/cpuinfo": ["processor\t: 0", "vendor_id\t: GenuineIntel", "flags\t\t: fpu hypervisor"]});
+    let run = Bench::of("sound", &guest).repair(&["fix", "mrrs", "--yes"]);
+    ended(&run, 1);
+    assert!(run.stdout.contains("virtual machine"), "{}", run.stdout);
+    let mut locked = below_the_switch(small);
+    locked["files"] = json!({"sys/kernel/security/lockdown": ["none [integrity] confidentiality"]});
+    let bench = Bench::of("sound", &locked);
+    let run = bench.repair(&["fix", "mrrs", "--yes"]);
+    ended(&run, 1);
+    assert!(
+        run.stdout.contains("locked down (integrity)"),
+        "{}",
+        run.stdout
+    );
+    ended(&bench.repair(&["fix", "mrrs", "--yes", "--force"]), 0);
+}
+
+/// What `mlxconfig -e q` prints of the setting, as the manual of mstflint 4.2x shows the columns.
+fn settings(current: &str, next: &str) -> Value {
+    let text = format!(
+        "Configurations:                                          Default             Current             Next Boot\n        \
+         NON_PREFETCHABLE_PF_BAR                     False(0)            {current}            {next}\n"
+    );
+    json!({"mlxconfig -d 0000:04:00.0 -e q": {"answered": {"code": 0, "text": text}}})
+}
+
+/// A Tesla K40m beside the NIC, and mlxconfig.
+fn kepler(tools: &str) -> Bench {
+    let mut patch = below_the_switch(
+        json!({"02:00.0": {"below": {"03:00.0": {"is": "h200", "device": "1023"}}}}),
+    );
+    patch["files"] = json!({
+        tools: ["#!/bin/sh"],
+        "gdr/tools.json": settings("False(0)", "False(0)").to_string(),
+    });
+    let bench = Bench::of("sound", &patch);
+    // What the real one documents: the setting's value at the next boot is the one that is set.
+    bench.tool(
+        "mlxconfig",
+        r#"case "$*" in
+  "-y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=1") sed -i 's/False(0)\\n/True(1)\\n/' "$GDR_ROOT/gdr/tools.json" ;;
+  "-y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=0") sed -i 's/True(1)\\n/False(0)\\n/' "$GDR_ROOT/gdr/tools.json" ;;
+  *) echo "-E- bad arguments" >&2; exit 1 ;;
+esac"#,
+    );
+    bench
+}
+
+/// What the reset of the firmware does: bit 3 of the first BAR is no longer set, and what was next is now.
+fn reset(bench: &Bench, prefetchable: bool) {
+    let path = bench.root().join("sys/bus/pci/devices/0000:04:00.0/config");
+    let mut bytes = config(bench, "0000:04:00.0");
+    bytes[0x10] = bytes[0x10] & !8 | if prefetchable { 8 } else { 0 };
+    fs::write(path, bytes).expect("configuration space");
+    let now = if prefetchable { "False(0)" } else { "True(1)" };
+    fs::write(
+        bench.root().join("gdr/tools.json"),
+        settings(now, now).to_string(),
+    )
+    .expect("what mlxconfig answers");
+}
+
+#[test]
+fn the_first_bar_is_told_not_to_be_prefetchable() {
+    let bench = kepler("usr/bin/mlxconfig");
+    let before = bench.tree();
+    let outcome = |bench: &Bench| {
+        bench.outcomes("rdma.nonprefetchable", &["--profile", "async"])["mlx5_0"].clone()
+    };
+    assert_eq!(outcome(&bench), "fail");
+
+    let plan = bench.gdr(&["fix", "nonprefetchable", "--profile", "async", "--dry-run"]);
+    ended(&plan, 0);
+    for word in [
+        "below 4 GiB",
+        "32 MiB",
+        "LOG_PF_UAR_BAR_SIZE",
+        "mlxfwreset -d 0000:04:00.0 reset",
+    ] {
+        assert!(plan.stdout.contains(word), "{word}: {}", plan.stdout);
+    }
+    assert!(bench.calls().is_empty());
+
+    ended(
+        &bench.repair(&["fix", "nonprefetchable", "--profile", "async", "--yes"]),
+        0,
+    );
+    assert_eq!(
+        bench.calls(),
+        ["mlxconfig -y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=1"]
+    );
+    assert_eq!(outcome(&bench), "fail", "not before the reset");
+    let again = bench.repair(&["fix", "nonprefetchable", "--profile", "async", "--yes"]);
+    ended(&again, 0);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
+    assert!(bench.calls().is_empty());
+    reset(&bench, false);
+    assert_eq!(outcome(&bench), "pass");
+
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(
+        bench.calls(),
+        ["mlxconfig -y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=0"]
+    );
+    reset(&bench, true);
+    assert_eq!(bench.tree(), before);
+    assert_eq!(outcome(&bench), "fail");
+}
+
+#[test]
+fn mstconfig_serves_where_it_is_there_and_none_is_said() {
+    let plan = kepler("usr/bin/mstconfig").gdr(&["fix", "nonprefetchable", "--dry-run"]);
+    ended(&plan, 0);
+    let command = "mstconfig -y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=1";
+    assert!(plan.stdout.contains(command), "{}", plan.stdout);
+    let plan = kepler("usr/bin/other").gdr(&["fix", "nonprefetchable", "--dry-run"]);
+    ended(&plan, 1);
+    assert!(plan.stdout.contains("package mstflint"), "{}", plan.stdout);
+    let plan = Bench::of("sound", &json!({})).gdr(&["fix", "nonprefetchable", "--dry-run"]);
+    ended(&plan, 0);
+    assert!(
+        plan.stdout.contains("Nothing is to be changed"),
+        "{}",
+        plan.stdout
+    );
+}

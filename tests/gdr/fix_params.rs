@@ -1,0 +1,323 @@
+//! Repairs of the driver's parameters: what gdr writes is what the real modprobe then gives the driver, and what was there
+//! stays.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use crate::support::{Bench, Kmod, Need, ended, need};
+use serde_json::{Value, json};
+
+const IMAGE: &str = "boot/initrd.img-6.8.0-60-generic";
+
+/// The machine `sound` with these files, seen by a user without privileges.
+fn bench(files: &Value) -> Bench {
+    let mut all = json!({
+        "proc/self/status": ["Uid:\t1000\t1000\t1000\t1000", "CapEff:\t0000000000000000"],
+        "usr/sbin/update-initramfs": ["#!/bin/sh"],
+    });
+    crate::support::merge(&mut all, files);
+    Bench::of("sound", &json!({ "files": all }))
+}
+
+/// The driver is loaded anew with these parameters, and its defaults for the rest.
+fn load(bench: &Bench, with: &BTreeMap<String, String>) {
+    let path = bench.root().join("proc/driver/nvidia/params");
+    let text = fs::read_to_string(&path).expect("parameters");
+    let lines = text.lines().map(|line| {
+        let (name, _) = line.split_once(": ").expect("a parameter");
+        let set = with.get(&format!("NVreg_{name}")).map(String::as_str);
+        match name {
+            "RegistryDwords" => format!("{name}: \"{}\"\n", set.unwrap_or_default()),
+            "EnableStreamMemOPs" => format!("{name}: {}\n", set.unwrap_or("0")),
+            _ => format!("{line}\n"),
+        }
+    });
+    fs::write(&path, lines.collect::<String>()).expect("parameters");
+}
+
+/// An update-initramfs that packs modprobe.d and the driver, the same bytes for the same files.
+fn packer(bench: &Bench) {
+    bench.tool(
+        "update-initramfs",
+        "set -e\n\
+         work=$(mktemp -d)\n\
+         mkdir -p \"$work/etc/modprobe.d\" \"$work/usr/lib/modules/6.8.0-60-generic/updates\"\n\
+         cp \"$GDR_ROOT\"/etc/modprobe.d/*.conf \"$work/etc/modprobe.d/\"\n\
+         : > \"$work/usr/lib/modules/6.8.0-60-generic/updates/nvidia.ko\"\n\
+         find \"$work\" -exec touch -h -d @0 {} +\n\
+         image=\"$GDR_ROOT/boot/initrd.img-6.8.0-60-generic\"\n\
+         (cd \"$work\" && find . | LC_ALL=C sort | cpio -o -H newc --quiet --reproducible -R 0:0 | gzip -n) > \"$image.new\"\n\
+         mv \"$image.new\" \"$image\"\n\
+         rm -rf \"$work\"",
+    );
+    fs::create_dir_all(bench.root().join("boot")).expect("a directory");
+    let packed = Command::new(bench.tools().join("update-initramfs"))
+        .env("GDR_ROOT", bench.root())
+        .status();
+    assert!(packed.expect("the packer runs").success());
+    bench.calls();
+}
+
+#[test]
+fn peer_mapping_joins_the_keys_that_are_there_and_goes_last() {
+    if !need(Need::Kmod) || !need(Need::C) {
+        return;
+    }
+    let bench = bench(&json!({
+        "etc/modprobe.d/nvidia.conf": ["# ours", "options nvidia NVreg_RegistryDwords=\"RMForceP2PType=1;\" NVreg_EnableMSI=1"],
+        "etc/modprobe.d/zzz-site.conf": ["options nvidia NVreg_EnableResizableBar=1"],
+    }));
+    let kmod = Kmod::new(&bench.root(), &["nvidia"]);
+    let loaded = || kmod.named("nvidia").expect("a module").1;
+    load(&bench, &loaded());
+    let before = bench.tree();
+    let fails = |bench: &Bench| {
+        assert_eq!(
+            bench.outcomes("param.peer-mapping", &["--profile", "async"])["driver"],
+            "fail"
+        );
+    };
+    fails(&bench);
+
+    let plan = bench.gdr(&["fix", "peer-mapping", "--dry-run", "--format", "json"]);
+    ended(&plan, 0);
+    let plan: Value = serde_json::from_str(&plan.stdout).expect("a plan");
+    let repair = &plan["repairs"][0];
+    assert!(
+        repair["warnings"][0]
+            .as_str()
+            .expect("a text")
+            .contains("CVE-2015-5053")
+    );
+    // The machine's list of modules: nvidia_peermem and nvidia_uvm are above nvidia.
+    let then = repair["afterwards"][0].as_str().expect("a text");
+    assert!(
+        then.contains("'rmmod nvidia_peermem nvidia_uvm nvidia'"),
+        "{then}"
+    );
+    assert!(
+        then.contains("'modprobe -a nvidia nvidia_uvm nvidia_peermem'"),
+        "{then}"
+    );
+    assert_eq!(bench.tree(), before);
+
+    let run = bench.repair(&["fix", "peer-mapping", "--yes"]);
+    ended(&run, 0);
+    assert!(
+        bench.calls().is_empty(),
+        "there is no initramfs to make anew"
+    );
+    let text = bench.text("etc/modprobe.d/zzzz-gdr.conf");
+    assert_eq!(
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .collect::<Vec<_>>(),
+        ["options nvidia NVreg_RegistryDwords=\"RMForceP2PType=1;PeerMappingOverride=1;\""]
+    );
+    let want = [
+        ("NVreg_EnableMSI", "1"),
+        ("NVreg_EnableResizableBar", "1"),
+        (
+            "NVreg_RegistryDwords",
+            "RMForceP2PType=1;PeerMappingOverride=1;",
+        ),
+    ];
+    let want: BTreeMap<String, String> = want
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    assert_eq!(loaded(), want);
+
+    // Before the reload and after it there is nothing more to write.
+    for _ in 0..2 {
+        let again = bench.repair(&["fix", "peer-mapping", "--yes"]);
+        ended(&again, 0);
+        assert!(
+            again.stdout.contains("Nothing is to be changed"),
+            "{}",
+            again.stdout
+        );
+        load(&bench, &loaded());
+    }
+    assert!(bench.holds("param.peer-mapping", &["--profile", "async"]));
+    assert!(bench.holds("param.conflict", &[]));
+
+    ended(&bench.repair(&["undo"]), 0);
+    load(&bench, &loaded());
+    assert_eq!(bench.tree(), before);
+    fails(&bench);
+}
+
+#[test]
+fn both_fixes_share_a_line_for_either_name_and_one_initramfs() {
+    if !need(Need::Kmod) || !need(Need::C) || !need(Need::Packers) {
+        return;
+    }
+    let bench = bench(&json!({
+        "proc/driver/nvidia/version": ["NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024"],
+        "sys/module/nvidia/version": ["470.256.02"],
+        "etc/modprobe.d/nvidia.conf": [
+            "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS",
+            "options nvidia NVreg_RegistryDwords=\"EnableStreamMemOPs=0;RMForceP2PType=1\"",
+        ],
+    }));
+    for library in ["nvml", "cuda"] {
+        fs::remove_file(bench.root().join(format!("gdr/{library}.json")))
+            .expect("a library's answers");
+    }
+    packer(&bench);
+    let kmod = Kmod::new(&bench.root(), &["nvidia-current"]);
+    let loaded = || kmod.named("nvidia").expect("a module");
+    load(&bench, &loaded().1);
+    let before = bench.tree();
+    let failing = |bench: &Bench| {
+        let args = ["--profile", "async"];
+        ["param.peer-mapping", "param.stream-memops"]
+            .map(|check| bench.outcomes(check, &args)["driver"] == "fail")
+    };
+    assert_eq!(failing(&bench), [true, true]);
+
+    let run = bench.repair(&["fix", "peer-mapping", "stream-memops", "--yes"]);
+    ended(&run, 0);
+    assert_eq!(bench.calls(), ["update-initramfs -u -k all"]);
+    let keys = "RMForceP2PType=1;PeerMappingOverride=1;EnableStreamMemOPs=1;";
+    let text = bench.text("etc/modprobe.d/zz-gdr.conf");
+    assert_eq!(
+        text.lines()
+            .filter(|line| !line.starts_with('#'))
+            .collect::<Vec<_>>(),
+        [
+            format!("options nvidia NVreg_RegistryDwords=\"{keys}\" NVreg_EnableStreamMemOPs=1"),
+            format!(
+                "options nvidia-current NVreg_RegistryDwords=\"{keys}\" NVreg_EnableStreamMemOPs=1"
+            ),
+        ]
+    );
+    let want = [
+        ("NVreg_EnableStreamMemOPs", "1"),
+        ("NVreg_RegistryDwords", keys),
+    ];
+    let want: BTreeMap<String, String> = want
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    assert_eq!(loaded(), ("nvidia-current".to_owned(), want.clone()));
+    assert_eq!(kmod.by_device(), Some(("nvidia-current".to_owned(), want)));
+    load(&bench, &loaded().1);
+    assert_eq!(failing(&bench), [false, false]);
+    // Loaded, on disk and in the image they are the same.
+    let drift = bench.outcomes("param.drift", &[]);
+    assert_eq!(
+        (drift["driver"].as_str(), drift["initramfs"].as_str()),
+        ("pass", "pass")
+    );
+
+    let again = bench.repair(&["fix", "peer-mapping", "stream-memops", "--yes"]);
+    ended(&again, 0);
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(bench.calls(), ["update-initramfs -u -k all"]);
+    load(&bench, &loaded().1);
+    assert_eq!(bench.tree(), before);
+    assert_eq!(failing(&bench), [true, true]);
+}
+
+#[test]
+fn no_file_goes_over_the_command_line() {
+    let bench = bench(&json!({
+        "proc/cmdline": ["ro nvidia.NVreg_RegistryDwords=\"A=1\" quiet"],
+    }));
+    let before = bench.tree();
+    let run = bench.repair(&["fix", "peer-mapping", "--yes"]);
+    ended(&run, 1);
+    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("make it nvidia.NVreg_RegistryDwords=\"A=1;PeerMappingOverride=1;\" there"),
+        "{said}"
+    );
+    assert_eq!(bench.tree(), before);
+}
+
+#[test]
+fn a_recorded_machine_has_a_plan() {
+    let bench =
+        bench(&json!({ "etc/modprobe.d/a.conf": ["options nvidia NVreg_RegistryDwords=A=1"] }));
+    let record = tempfile::NamedTempFile::new().expect("a file");
+    let path = record.path().to_str().expect("a path");
+    ended(&bench.gdr(&["snapshot", "-o", path]), 0);
+    // A machine that has no modprobe.d at all.
+    let bare = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/recorded/h200-x1/snapshot.json"
+    );
+    for (record, keys) in [
+        (path, "A=1;PeerMappingOverride=1;"),
+        (bare, "PeerMappingOverride=1;"),
+    ] {
+        let plan = crate::support::gdr(&["fix", "peer-mapping", "--dry-run", "--from", record]);
+        ended(&plan, 0);
+        let line = format!("| options nvidia NVreg_RegistryDwords=\"{keys}\"");
+        assert!(plan.stdout.contains(&line), "{}", plan.stdout);
+    }
+}
+
+#[test]
+fn an_image_that_is_not_known_is_made_anew_by_what_is_there() {
+    for (program, command) in [
+        ("usr/bin/dracut", "dracut -f --regenerate-all"),
+        ("usr/bin/mkinitcpio", "mkinitcpio -P"),
+    ] {
+        // What is no archive may hold anything.
+        let bench = bench(&json!({
+            "usr/sbin/update-initramfs": null, program: ["#!/bin/sh"], IMAGE: ["BZh91AY"],
+        }));
+        let plan = bench.gdr(&["fix", "peer-mapping", "--dry-run", "--format", "script"]);
+        ended(&plan, 0);
+        assert!(plan.stdout.contains(command), "{}", plan.stdout);
+    }
+}
+
+#[test]
+fn a_stale_initramfs_is_made_anew_and_the_old_one_comes_back() {
+    if !need(Need::Packers) {
+        return;
+    }
+    let bench = bench(
+        &json!({ "etc/modprobe.d/nvidia.conf": ["options nvidia NVreg_EnableStreamMemOPs=0"] }),
+    );
+    packer(&bench);
+    let options = bench.root().join("etc/modprobe.d/nvidia.conf");
+    fs::write(options, "options nvidia NVreg_EnableStreamMemOPs=1\n").expect("a file");
+    let before = bench.tree();
+    assert_eq!(bench.outcomes("param.drift", &[])["initramfs"], "warn");
+
+    ended(&bench.repair(&["fix", "initramfs", "--yes"]), 0);
+    assert!(
+        bench
+            .calls()
+            .contains(&"update-initramfs -u -k 6.8.0-60-generic".to_owned())
+    );
+    assert_eq!(bench.outcomes("param.drift", &[])["initramfs"], "pass");
+    let kept = fs::read(bench.root().join(format!("{IMAGE}.gdr-old"))).expect("the old image");
+    assert_eq!(kept, before[std::path::Path::new(IMAGE)].content);
+    let again = bench.repair(&["fix", "initramfs", "--yes"]);
+    ended(&again, 0);
+    assert!(bench.calls().is_empty());
+
+    // An image that somebody has made since is not replaced by an old one.
+    let image = bench.root().join(IMAGE);
+    let made = fs::read(&image).expect("the image");
+    fs::write(&image, "another").expect("an image");
+    let undo = bench.repair(&["undo"]);
+    ended(&undo, 1);
+    assert!(
+        undo.stdout.contains("was built again by somebody since"),
+        "{}",
+        undo.stdout
+    );
+    assert_eq!(fs::read(&image).expect("the image"), b"another");
+
+    fs::write(&image, made).expect("an image");
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(bench.tree(), before);
+    assert_eq!(bench.outcomes("param.drift", &[])["initramfs"], "warn");
+}

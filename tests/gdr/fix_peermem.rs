@@ -1,0 +1,399 @@
+//! peermem on laid-out machines, whose modprobe and rmmod do to the files what the modules do to sysfs.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::{Bench, Need, ended, need};
+use serde_json::{Value, json};
+
+/// The proprietary modules: dma-buf is closed.
+const PROPRIETARY: &str =
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Release Build";
+
+fn bench(patch: &Value) -> Bench {
+    let bench = Bench::of("sound", patch);
+    bench.have_kmod();
+    bench.tool(
+        "systemctl",
+        "[ $1 = daemon-reload ] || exec systemctl --root=\"$GDR_ROOT\" \"$@\"",
+    );
+    bench
+}
+
+/// nvidia-peermem is on disk and not loaded, and nothing loads it at boot.
+fn unloaded() -> Value {
+    json!({
+        "with": ["driver-580", "sound-around"],
+        "files": {"proc/driver/nvidia/version": [PROPRIETARY], "etc/modules-load.d/nvidia-peermem.conf": ["vfio"]},
+        "empty_dirs": ["sys/kernel/mm/memory_peers"]
+    })
+}
+
+#[test]
+fn peermem_is_loaded_now_and_at_boot_and_taken_back() {
+    let bench = bench(&unloaded());
+    let before = bench.tree();
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "fail");
+
+    // By the findings alone, without a name.
+    let run = bench.repair(&["fix", "--yes", "--profile", "rdma"]);
+    ended(&run, 0);
+    assert!(
+        run.stdout.contains("peermem.loaded: it holds now."),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
+    assert_eq!(bench.rdma_outcome("peermem.boot", "nvidia-peermem"), "pass");
+    assert_eq!(
+        bench.calls(),
+        ["modprobe nvidia_peermem"],
+        "what it needs is loaded already"
+    );
+    if need(Need::Root) && need(Need::Systemd) && need(Need::Namespace) {
+        assert_eq!(
+            bench.asked_for_at_boot(),
+            ["ib_core", "ib_uverbs", "nvidia-peermem", "vfio"],
+            "the RDMA stack first"
+        );
+    }
+
+    let after = bench.tree();
+    let again = bench.repair(&["fix", "peermem", "--yes"]);
+    ended(&again, 0);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
+    assert_eq!(bench.tree(), after);
+
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(
+        bench.calls(),
+        ["rmmod nvidia_peermem"],
+        "not modprobe -r, which takes along what else is idle"
+    );
+    assert_eq!(bench.tree(), before);
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "fail");
+}
+
+#[test]
+fn a_module_that_the_kernel_refuses_stops_the_repair_and_leaves_nothing() {
+    let bench = bench(&unloaded());
+    let before = bench.tree();
+    bench.tool(
+        "modprobe",
+        "echo 'modprobe: ERROR: could not insert: Invalid argument' >&2; exit 1",
+    );
+    let run = bench.repair(&["fix", "peermem", "--yes"]);
+    ended(&run, 1);
+    assert!(
+        run.stderr.contains("stopped, and nothing was changed: ")
+            && run.stderr.contains("Invalid argument"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(bench.tree(), before);
+}
+
+#[test]
+fn after_a_reboot_the_undo_leaves_the_module_to_the_next_boot() {
+    let mut patch = unloaded();
+    crate::support::merge(
+        &mut patch,
+        &json!({"files": {"proc/sys/kernel/random/boot_id": ["11111111-0000-0000-0000-000000000000"]}}),
+    );
+    let bench = bench(&patch);
+    ended(&bench.repair(&["fix", "peermem", "--yes"]), 0);
+    let boot = bench.root().join("proc/sys/kernel/random/boot_id");
+    fs::write(boot, "22222222-0000-0000-0000-000000000000\n").expect("another boot");
+    bench.calls();
+    let undo = bench.repair(&["undo"]);
+    ended(&undo, 0);
+    assert!(
+        undo.stdout.contains("a reboot has reset it already"),
+        "{}",
+        undo.stdout
+    );
+    assert_eq!(bench.calls(), Vec::<String>::new());
+    assert!(
+        !bench
+            .root()
+            .join("etc/modules-load.d/gdr-peermem.conf")
+            .exists()
+    );
+}
+
+#[test]
+fn a_module_that_cannot_load_is_refused_with_its_cure() {
+    let dep = "lib/modules/6.8.0-60-generic/modules.dep";
+    let symbols = "lib/modules/6.8.0-60-generic/modules.symbols";
+    let alone = "updates/dkms/nvidia-peermem.ko.zst: updates/dkms/nvidia.ko.zst";
+    for (files, words) in [
+        (
+            json!({dep: [alone]}),
+            ["built without", "reinstall the NVIDIA driver"],
+        ),
+        (
+            json!({dep: [alone], symbols: ["alias symbol:ib_register_client ib_core"]}),
+            ["has no peer memory", "DOCA-OFED"],
+        ),
+        (
+            json!({dep: ["updates/dkms/nvidia.ko.zst:"]}),
+            ["no nvidia-peermem.ko", "DOCA-OFED"],
+        ),
+        (
+            json!({"etc/modprobe.d/site.conf": ["install nvidia-peermem /bin/false"]}),
+            ["install nvidia_peermem /bin/false", "gdr fix modprobe"],
+        ),
+        (
+            json!({"sys/module/nvidia/version": ["460.91.03"]}),
+            ["older than 470", "nv_peer_mem 1.3"],
+        ),
+    ] {
+        let mut patch = unloaded();
+        crate::support::merge(&mut patch, &json!({"files": files}));
+        let bench = bench(&patch);
+        let before = bench.tree();
+        let run = bench.repair(&["fix", "peermem", "--yes"]);
+        ended(&run, 1);
+        let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        for word in words {
+            assert!(said.contains(word), "'{word}' in: {said}");
+        }
+        assert_eq!(bench.tree(), before);
+        assert_eq!(bench.calls(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn where_dma_buf_serves_every_nic_it_is_said_to_be_unnecessary() {
+    let bench = bench(&json!({"with": ["driver-580", "sound-around"]}));
+    let run = bench.gdr(&["fix", "peermem", "--dry-run"]);
+    ended(&run, 0);
+    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("dma-buf is open for every NIC: nvidia-peermem is unnecessary"),
+        "{said}"
+    );
+}
+
+#[test]
+fn other_nics_have_other_roads() {
+    let driven_by = |driver: &str| {
+        let mut patch = unloaded();
+        let more = json!({
+            "roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {"02:01.0": {"below": {
+                "04:00.0": {"driver": driver}}}}}}}}}},
+            "files": {"lib/modules/6.8.0-60-generic/modules.dep": [
+                "kernel/drivers/infiniband/core/ib_core.ko.zst:",
+                "updates/dkms/nvidia.ko.zst:",
+                "updates/dkms/efa_nv_peermem.ko.zst: kernel/drivers/infiniband/core/ib_core.ko.zst updates/dkms/nvidia.ko.zst"
+            ]}
+        });
+        crate::support::merge(&mut patch, &more);
+        bench(&patch)
+    };
+    let bench = driven_by("efa");
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "fail");
+    ended(&bench.repair(&["fix", "peermem", "--yes"]), 0);
+    assert_eq!(bench.calls(), ["modprobe efa_nv_peermem"]);
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
+    let list = bench.text("etc/modules-load.d/gdr-peermem.conf");
+    assert_eq!(
+        list.lines().skip(1).collect::<Vec<_>>(),
+        ["ib_core", "ib_uverbs", "efa_nv_peermem"]
+    );
+
+    let run = driven_by("irdma").repair(&["fix", "peermem", "--yes"]);
+    ended(&run, 1);
+    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("knows no peer memory: dma-buf is their only memory path"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_blacklist_that_only_the_boot_heeds_is_named() {
+    let mut patch = unloaded();
+    crate::support::merge(
+        &mut patch,
+        &json!({"files": {"etc/modprobe.d/site.conf": ["blacklist nvidia-peermem"]}}),
+    );
+    let run = bench(&patch).gdr(&["fix", "peermem", "--dry-run"]);
+    ended(&run, 0);
+    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("keeps systemd from loading nvidia-peermem at boot"),
+        "{said}"
+    );
+}
+
+/// nv_peer_mem is loaded by its service, by a unit of the site's, and by two lists.
+fn predecessor() -> Value {
+    let mut patch = unloaded();
+    let more = json!({
+        "files": {
+            "proc/modules": [
+                "nv_peer_mem 16384 0 - Live 0x0000000000000000 (OE)",
+                "nvidia 14299136 1 nv_peer_mem, Live 0x0000000000000000 (OE)",
+                "mlx5_ib 536576 0 - Live 0x0000000000000000",
+                "mlx5_core 2514944 1 mlx5_ib, Live 0x0000000000000000",
+                "ib_uverbs 200704 1 mlx5_ib, Live 0x0000000000000000",
+                "ib_core 544768 3 nv_peer_mem,mlx5_ib,ib_uverbs, Live 0x0000000000000000"
+            ],
+            "sys/module/nv_peer_mem/version": ["1.1-0"],
+            "sys/module/mlx5_core/version": ["5.8-1.1.2"],
+            "sys/kernel/mm/memory_peers/nv_mem/version": ["1.1-0"],
+            "etc/infiniband/nv_peer_mem.conf": ["# Load nv_peer_mem module upon boot", "ONBOOT=yes"],
+            "etc/modules": ["# the site's", "loop", "  nv-peer-mem  "],
+            "usr/lib/systemd/system/openibd.service": ["[Unit]", "Description=openibd - configure Mellanox devices", "DefaultDependencies=false", "[Service]", "Type=oneshot", "RemainAfterExit=yes", "ExecStart=/etc/init.d/openibd start bootid=%b", "ExecStop=/etc/init.d/openibd stop", "[Install]", "WantedBy=sysinit.target"],
+            "usr/lib/systemd/system/nv_peer_mem.service": ["[Unit]", "Description=nv_peer_mem", "[Service]", "Type=oneshot", "ExecStart=/sbin/modprobe nv_peer_mem", "[Install]", "WantedBy=multi-user.target"]
+        },
+        "links": {
+            "etc/modules-load.d/modules.conf": "../modules",
+            "etc/systemd/system/multi-user.target.wants/nv_peer_mem.service": "/usr/lib/systemd/system/nv_peer_mem.service"
+        },
+        "empty_dirs": ["run/systemd/system"]
+    });
+    crate::support::merge(&mut patch, &more);
+    patch
+}
+
+#[test]
+fn nv_peer_mem_makes_room_at_the_next_boot() {
+    if !need(Need::Systemd) {
+        return;
+    }
+    let bench = bench(&predecessor());
+    let before = bench.tree();
+    assert_eq!(bench.rdma_outcome("peermem.legacy", "nv_peer_mem"), "warn");
+    let run = bench.repair(&["fix", "peermem", "--yes"]);
+    ended(&run, 0);
+    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("then: Stop what uses RDMA, then: rmmod nv_peer_mem"),
+        "{said}"
+    );
+    assert!(
+        said.contains("then: modprobe nvidia-peermem; or reboot."),
+        "{said}"
+    );
+    let calls = bench.calls();
+    assert_eq!(
+        calls,
+        [
+            "systemctl disable nv_peer_mem.service",
+            "systemctl daemon-reload"
+        ],
+        "nothing is unloaded"
+    );
+    assert_eq!(
+        bench.text("etc/infiniband/nv_peer_mem.conf"),
+        "# Load nv_peer_mem module upon boot\nONBOOT=no\n"
+    );
+    assert_eq!(
+        bench.text("etc/modules"),
+        "# the site's\nloop\n  # nv-peer-mem  \n"
+    );
+    if need(Need::Root) && need(Need::Namespace) {
+        let asked = bench.asked_for_at_boot();
+        assert!(asked.contains(&"nvidia-peermem".to_owned()), "{asked:?}");
+        assert!(
+            !asked
+                .iter()
+                .any(|name| name.replace('-', "_") == "nv_peer_mem"),
+            "{asked:?}"
+        );
+    }
+
+    // What the reboot does: the old one is not loaded, the new one is.
+    bench.root_command(
+        "rm -r sys/module/nv_peer_mem sys/kernel/mm/memory_peers/nv_mem && sed -i /^nv_peer_mem/d proc/modules",
+    );
+    bench.run_tool("modprobe", &["nvidia-peermem"]);
+    assert_eq!(
+        bench.rdma_outcome("peermem.legacy", "nvidia-peermem"),
+        "pass"
+    );
+    assert_eq!(bench.rdma_outcome("peermem.boot", "nvidia-peermem"), "pass");
+    assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "pass");
+    let again = bench.repair(&["fix", "peermem", "--yes"]);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
+
+    // And back, with the old one running again.
+    bench.run_tool("rmmod", &["nvidia_peermem"]);
+    bench.root_command(
+        "mkdir -p sys/module/nv_peer_mem sys/kernel/mm/memory_peers/nv_mem && \
+         echo 1.1-0 | tee sys/module/nv_peer_mem/version > sys/kernel/mm/memory_peers/nv_mem/version && \
+         sed -i '1i nv_peer_mem 16384 0 - Live 0x0000000000000000 (OE)' proc/modules",
+    );
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(bench.tree(), before);
+    assert_eq!(bench.rdma_outcome("peermem.legacy", "nv_peer_mem"), "warn");
+}
+
+#[test]
+fn openibd_loads_it_again_with_its_stack() {
+    if !need(Need::Systemd) {
+        return;
+    }
+    let bench = bench(&predecessor());
+    ended(&bench.repair(&["fix", "peermem", "--yes"]), 0);
+    bench.root_command(
+        "mkdir -p etc/init.d sbin && cp /bin/true etc/init.d/openibd && cp /bin/true sbin/modprobe",
+    );
+    assert_eq!(bench.verify("openibd.service"), "");
+    // That the tool would have said something.
+    let drop_in = "etc/systemd/system/openibd.service.d/gdr-peermem.conf";
+    let text = bench.text(drop_in);
+    assert_eq!(
+        text.lines().skip(1).collect::<Vec<_>>(),
+        ["[Service]", "ExecStartPost=-/sbin/modprobe nvidia-peermem"]
+    );
+    fs::write(
+        bench.root().join(drop_in),
+        text.replace("ExecStartPost", "ExecStartPast"),
+    )
+    .expect("a drop-in");
+    assert!(bench.verify("openibd.service").contains("ExecStartPast"));
+}
+
+#[test]
+fn mlnx_ofed_4_9_wants_a_parameter() {
+    let mut patch = unloaded();
+    let more = json!({"files": {"sys/module/mlx5_core/version": ["4.9-7.1.0"], "sys/module/nvidia_peermem/version": ["580.159.04"],
+        "sys/module/nvidia_peermem/parameters/peerdirect_support": ["0"]}});
+    crate::support::merge(&mut patch, &more);
+    let bench = bench(&patch);
+    assert_eq!(
+        bench.rdma_outcome("peermem.legacy", "nvidia-peermem"),
+        "warn"
+    );
+    let run = bench.repair(&["fix", "peermem", "--yes"]);
+    ended(&run, 0);
+    if need(Need::Kmod) {
+        let mut modprobe = Command::new("modprobe");
+        modprobe
+            .args(["--showconfig", "-C"])
+            .arg(bench.root().join("etc/modprobe.d"));
+        let said = modprobe.output().expect("modprobe").stdout;
+        let said = String::from_utf8_lossy(&said);
+        assert!(
+            said.contains("options nvidia_peermem peerdirect_support=1"),
+            "{said}"
+        );
+    }
+    assert!(
+        run.stdout
+            .contains("rmmod nvidia_peermem && modprobe nvidia-peermem"),
+        "{}",
+        run.stdout
+    );
+}

@@ -1,0 +1,90 @@
+//! rdma-modules on a laid-out machine, whose modprobe and rmmod do to the files what the modules do to sysfs.
+
+use crate::support::{Bench, Machine, Need, ended, need};
+use serde_json::{Value, json};
+
+fn bench(patch: &Value) -> Bench {
+    let bench = Bench::of("sound", patch);
+    bench.have_kmod();
+    bench
+}
+
+/// A ConnectX-7 that mlx5_core drives and nothing makes an RDMA device of.
+fn no_rdma() -> Value {
+    json!({
+        "with": ["driver-580", "sound-around"],
+        "roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {"02:01.0": {"below": {
+            "04:00.0": {"is": "cx7-ib", "rdma": null}}}}}}}}}},
+        "files": {
+            "proc/modules": ["nvidia 14299136 0 - Live 0x0000000000000000 (OE)", "mlx5_core 2514944 0 - Live 0x0000000000000000"],
+            "lib/modules/6.8.0-60-generic/modules.dep": [
+                "kernel/drivers/infiniband/core/ib_core.ko.zst:",
+                "kernel/drivers/infiniband/core/ib_uverbs.ko.zst: kernel/drivers/infiniband/core/ib_core.ko.zst",
+                "kernel/drivers/infiniband/hw/mlx5/mlx5_ib.ko.zst: kernel/drivers/infiniband/core/ib_uverbs.ko.zst kernel/drivers/infiniband/core/ib_core.ko.zst kernel/drivers/net/ethernet/mellanox/mlx5/core/mlx5_core.ko.zst",
+                "kernel/drivers/net/ethernet/mellanox/mlx5/core/mlx5_core.ko.zst:"
+            ]
+        },
+        "empty_dirs": ["sys/class/infiniband_verbs"]
+    })
+}
+
+#[test]
+fn a_nic_becomes_an_rdma_device() {
+    let bench = bench(&no_rdma());
+    // What mlx5_ib makes: what the whole machine has more than this one, below these directories.
+    let whole = tempfile::tempdir().expect("a directory");
+    Machine::load("sound").lay_out(whole.path());
+    bench.keep_beside("rdma", whole.path(), "/infiniband");
+    let before = bench.tree();
+    assert_eq!(bench.rdma_outcome("rdma.modules", "machine"), "fail");
+
+    let run = bench.repair(&["fix", "rdma-modules", "--yes"]);
+    ended(&run, 0);
+    assert!(
+        run.stdout.contains("rdma.modules: it holds now."),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(
+        bench.calls(),
+        ["modprobe ib_core", "modprobe ib_uverbs", "modprobe mlx5_ib"]
+    );
+    assert_eq!(bench.rdma_outcome("rdma.modules", "machine"), "pass");
+    if need(Need::Root) && need(Need::Systemd) && need(Need::Namespace) {
+        let asked = bench.asked_for_at_boot();
+        assert_eq!(asked[..2], ["ib_uverbs", "mlx5_ib"]);
+    }
+    let again = bench.repair(&["fix", "rdma-modules", "--yes"]);
+    assert!(
+        again.stdout.contains("Nothing is to be changed"),
+        "{}",
+        again.stdout
+    );
+
+    ended(&bench.repair(&["undo"]), 0);
+    assert_eq!(
+        bench.calls(),
+        ["rmmod mlx5_ib", "rmmod ib_uverbs", "rmmod ib_core"],
+        "mlx5_core carries the network"
+    );
+    assert_eq!(bench.tree(), before);
+    assert_eq!(bench.rdma_outcome("rdma.modules", "machine"), "fail");
+}
+
+#[test]
+fn what_is_not_on_disk_is_to_be_installed() {
+    let mut patch = no_rdma();
+    crate::support::merge(
+        &mut patch,
+        &json!({"files": {"lib/modules/6.8.0-60-generic/modules.dep": ["kernel/drivers/infiniband/core/ib_core.ko.zst:"]}}),
+    );
+    let bench = bench(&patch);
+    let run = bench.repair(&["fix", "rdma-modules", "--yes"]);
+    ended(&run, 1);
+    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("There is no ib_uverbs.ko for kernel 6.8.0-60-generic: install"),
+        "{said}"
+    );
+    assert!(said.contains("linux-modules-extra"), "{said}");
+}

@@ -1,0 +1,393 @@
+//! `--from` with the text of lspci: what the real lspci prints of each test machine must give the classes that the machine
+//! itself gives, or none. A class that differs is the one thing a dump must never give.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Gdr, Machine, Need, corpus, names, need};
+use serde_json::Value;
+
+/// The class of each pair of addresses; none where it is not known.
+type Pairs = BTreeMap<(String, String), Option<String>>;
+
+fn lspci(root: &Path, options: &[&str]) -> String {
+    let path = format!("sysfs.path={}", root.join("sys/bus/pci").display());
+    let output = Command::new("lspci")
+        .args(["-O", &path])
+        .args(options)
+        .output()
+        .expect("lspci runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn json(run: Gdr, args: &[&str]) -> Value {
+    let run = run.args(args).args(["--format", "json"]).run();
+    serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}{}", run.stdout, run.stderr))
+}
+
+fn from(text: &str, args: &[&str]) -> Value {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(text.as_bytes()).expect("a text");
+    json(
+        Gdr::new().args(["--from".as_ref(), file.path().as_os_str()]),
+        args,
+    )
+}
+
+/// Of GPUs, NICs and NVMe controllers; NVLinks are not PCI's.
+fn pairs(topology: &Value) -> Pairs {
+    let devices = topology["devices"].as_array().expect("devices");
+    let rows: Vec<(&str, &str)> = devices
+        .iter()
+        .filter_map(|row| Some((row["name"].as_str()?, row["bdf"].as_str()?)))
+        .collect();
+    let mut pairs = Pairs::new();
+    for (a, at) in &rows {
+        for (b, other) in rows.iter().filter(|(_, other)| other > at) {
+            let class = topology["matrix"][a][b].as_str().map(str::to_owned);
+            pairs.insert(((*at).to_owned(), (*other).to_owned()), class);
+        }
+    }
+    pairs
+}
+
+const TOPO: [&str; 3] = ["topo", "--pci", "--nvme"];
+
+/// Every machine there is: of the repository, and of the recorded ones.
+fn machines() -> Vec<Machine> {
+    let mut machines: Vec<Machine> = names().iter().map(|name| Machine::load(name)).collect();
+    machines.extend(corpus().iter().map(|path| Machine::from_corpus(path)));
+    machines
+}
+
+/// As it comes in a report of a bug: quoted, with a prompt, other programs' output and the line ends of another system.
+fn reported(text: &str) -> String {
+    let before = "Hi all, on this machine it is slow.\n\n```\n$ uname -r\n6.8.0\n[root@node ~]# lspci -vvv\n";
+    let after = "$ nvidia-smi topo -m\n\tGPU0\tGPU1\nGPU0\t X \tSYS\n[   12.3] pci 0000:01:00.0: BAR 0: assigned\n```\n";
+    let lines = [before, text, after].concat();
+    lines
+        .lines()
+        .map(|line| format!("> {}\r\n", line.replace('\t', "        ")))
+        .collect()
+}
+
+/// How lspci is called, and what is done to its text.
+fn texts(root: &Path) -> Vec<(&'static str, String)> {
+    let with = |options: &[&str]| lspci(root, options);
+    vec![
+        ("-vvv", with(&["-vvv"])),
+        ("-Dvvv", with(&["-Dvvv"])),
+        ("-nnvvv", with(&["-nnvvv"])),
+        ("-v", with(&["-v"])),
+        ("plain", with(&[])),
+        ("-D -xxxx", with(&["-D", "-xxxx"])),
+        ("-xxx", with(&["-xxx"])),
+        ("-x", with(&["-x"])),
+        ("-vvv -xxxx", with(&["-vvv", "-xxxx"])),
+        ("-nn, then -vvv", with(&["-nn"]) + "\n" + &with(&["-vvv"])),
+        ("-vvv in a report", reported(&with(&["-vvv"]))),
+    ]
+}
+
+/// The same machine for a user who is not root: 64 bytes of each configuration space.
+fn shorten(root: &Path) {
+    for entry in std::fs::read_dir(root.join("sys/bus/pci/devices")).expect("devices") {
+        let config = entry.expect("an entry").path().join("config");
+        if let Ok(bytes) = std::fs::read(&config)
+            && bytes.len() > 64
+        {
+            std::fs::write(&config, &bytes[..64]).expect("a shorter file");
+        }
+    }
+}
+
+/// Compares pair by pair; `(known here, known there too)`.
+fn compare(what: &str, truth: &Pairs, found: &Pairs) -> (usize, usize) {
+    let (mut known, mut all) = (0, 0);
+    for (pair, class) in truth
+        .iter()
+        .filter_map(|(pair, class)| Some((pair, class.as_ref()?)))
+    {
+        all += 1;
+        if let Some(Some(told)) = found.get(pair) {
+            assert_eq!(told, class, "{what}: {pair:?}");
+            known += 1;
+        }
+    }
+    (known, all)
+}
+
+#[test]
+fn no_text_of_lspci_gives_a_class_that_the_machine_does_not() {
+    if !need(Need::Lspci) {
+        return;
+    }
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for machine in machines().iter().filter(|machine| machine.name != "broken") {
+        let dir = machine.laid_out();
+        let truth = pairs(&json(Gdr::new().sysroot(dir.path()), &TOPO));
+        if truth.values().flatten().next().is_none() {
+            continue;
+        }
+        let mut texts = texts(dir.path());
+        shorten(dir.path());
+        texts.push(("-vvv by a user", lspci(dir.path(), &["-vvv"])));
+        for (mode, text) in texts {
+            let found = pairs(&from(&text, &TOPO));
+            let what = format!("{} {mode}", machine.name);
+            let (known, all) = compare(&what, &truth, &found);
+            let sum = counts.entry(mode).or_default();
+            *sum = (sum.0 + known, sum.1 + all);
+            if ["-Dvvv", "-vvv", "-nnvvv", "-D -xxxx", "-vvv in a report"].contains(&mode) {
+                for (pair, class) in &truth {
+                    // Both are below one bridge: that is known without knowing the root.
+                    if matches!(class.as_deref(), Some("PIX" | "PXB")) && found.contains_key(pair) {
+                        assert_eq!(&found[pair], class, "{what}: {pair:?}");
+                    }
+                }
+            }
+        }
+    }
+    let known = |mode: &str| counts[mode].0;
+    // All but those that rest on NUMA nodes nobody printed, or on buses that nothing says are root buses.
+    for mode in [
+        "-Dvvv",
+        "-vvv",
+        "-nnvvv",
+        "-vvv -xxxx",
+        "-vvv in a report",
+        "-nn, then -vvv",
+    ] {
+        assert_eq!(known(mode), known("-Dvvv"), "{mode}");
+        assert!(known(mode) >= 289, "{mode}: {} pairs known", known(mode));
+    }
+    assert!(
+        known("-D -xxxx") >= 109 && known("-vvv by a user") >= 114,
+        "{counts:?}"
+    );
+    for (mode, (known, all)) in &counts {
+        let _ = writeln!(std::io::stderr(), "{mode}: {known} of {all} pairs known");
+    }
+}
+
+/// What `pcie.acs` says: each subject with its outcome.
+fn acs(report: &Value) -> BTreeMap<String, String> {
+    let findings = report["findings"].as_array().expect("findings");
+    let of_acs = findings
+        .iter()
+        .filter(|finding| finding["id"] == "pcie.acs");
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    of_acs
+        .map(|finding| (text(&finding["subject"]), text(&finding["outcome"])))
+        .collect()
+}
+
+/// Each port that a finding names, with the finding's outcome.
+fn ports(findings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let ports = findings.iter().flat_map(|(subject, outcome)| {
+        subject
+            .split(", ")
+            .map(|port| (port.to_owned(), outcome.clone()))
+    });
+    ports.collect()
+}
+
+/// Ports whose egress control is on: which neighbours it blocks, no lspci prints.
+const EGRESS_ON: [&str; 2] = ["0000:99:02.0", "0000:99:03.0"];
+
+/// Where some pairs are not known for want of NUMA nodes or of a sign that a bus is a root bus, and so not looked at.
+const LESS_KNOWN: [&str; 3] = ["numa-minus-one", "vm-iommu-off", "vm-iommu-on"];
+
+#[test]
+fn ports_are_judged_as_on_the_machine() {
+    if !need(Need::Lspci) {
+        return;
+    }
+    const DOCTOR: [&str; 3] = ["doctor", "--platform", "bare-metal"];
+    let (mut same, mut failing) = (0, 0);
+    for machine in machines().iter().filter(|machine| machine.name != "broken") {
+        let dir = machine.laid_out();
+        // A dump has no answer of NVML, on which it rests which pairs are looked at.
+        let _ = std::fs::remove_file(dir.path().join("gdr/nvml.json"));
+        let truth = ports(&acs(&json(Gdr::new().sysroot(dir.path()), &DOCTOR)));
+        let recorded = names().iter().all(|name| *name != machine.name);
+        for options in [vec!["-vvv"], vec!["-D", "-xxxx", "-vv"]] {
+            let found = ports(&acs(&from(&lspci(dir.path(), &options), &DOCTOR)));
+            let bytes = options.contains(&"-xxxx");
+            for (port, outcome) in truth.iter().filter(|(port, _)| port.contains('.')) {
+                let what = format!("{} {options:?} {port}", machine.name);
+                let told = found.get(port).map(String::as_str);
+                let hidden = recorded || (EGRESS_ON.contains(&port.as_str()) && !bytes);
+                match told {
+                    Some("unknown") if hidden => {}
+                    None if recorded || LESS_KNOWN.contains(&machine.name.as_str()) => {}
+                    told => {
+                        assert_eq!(told, Some(outcome.as_str()), "{what}");
+                        same += 1;
+                        failing += usize::from(outcome != "pass");
+                    }
+                }
+            }
+            // And no port that the machine does not have.
+            for port in found
+                .keys()
+                .filter(|port| port.contains('.') && !port.starts_with(char::is_alphabetic))
+            {
+                assert!(
+                    truth.contains_key(port),
+                    "{} {options:?} {port}",
+                    machine.name
+                );
+            }
+        }
+    }
+    assert!(
+        same > 40 && failing > 8,
+        "only {same} ports were compared, {failing} of them not clean"
+    );
+}
+
+/// Numbers that are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        // Marsaglia's xorshift64.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+/// The functions of a text, each up to the blank line behind it.
+fn without_some(text: &str, dice: &mut Dice) -> String {
+    let kept = text.split_inclusive("\n\n").filter(|_| dice.below(3) != 0);
+    kept.collect()
+}
+
+/// Cut anywhere: what is lost with the end must be unknown, not absent.
+fn cut_off(text: &str, dice: &mut Dice) -> String {
+    let end = dice.below(text.len() as u64 + 1) as usize;
+    text[..end].to_owned()
+}
+
+/// As `grep` leaves it: the lines of addresses, and those with certain words.
+fn some_lines(text: &str, dice: &mut Dice) -> String {
+    const WORDS: [&str; 8] = [
+        "NUMA",
+        "Capabilities",
+        "Bus:",
+        "Control:",
+        "Status:",
+        "Kernel",
+        "ACS",
+        "Express",
+    ];
+    let words: Vec<&str> = WORDS.into_iter().filter(|_| dice.below(2) == 0).collect();
+    let blank = dice.below(2) == 0;
+    let kept = text.lines().filter(|line| {
+        let address = line.starts_with(|c: char| c.is_ascii_hexdigit());
+        address || (blank && line.is_empty()) || words.iter().any(|word| line.contains(word))
+    });
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_part_of_a_text_gives_no_other_class() {
+    if !need(Need::Lspci) {
+        return;
+    }
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut known = 0;
+    for machine in machines().iter().filter(|machine| machine.name != "broken") {
+        let dir = machine.laid_out();
+        let truth = pairs(&json(Gdr::new().sysroot(dir.path()), &TOPO));
+        let whole = lspci(dir.path(), &["-Dvvv"]);
+        for round in 0..4 {
+            for (how, part) in [
+                ("functions left out", without_some(&whole, &mut dice)),
+                ("cut off", cut_off(&whole, &mut dice)),
+                ("lines left out", some_lines(&whole, &mut dice)),
+            ] {
+                // Where not even one function is left, it is no text of lspci.
+                if part.contains(": ") && part.contains("\n\t") {
+                    let found = pairs(&from(&part, &TOPO));
+                    known += compare(&format!("{} {how} {round}", machine.name), &truth, &found).0;
+                }
+            }
+        }
+    }
+    assert!(known > 200, "only {known} pairs were known at all");
+}
+
+#[test]
+fn a_capability_lost_with_the_end_is_unknown() {
+    if !need(Need::Lspci) {
+        return;
+    }
+    let dir = Machine::load("hgx-acs-redirect").laid_out();
+    let whole = lspci(dir.path(), &["-Dvvv"]);
+    // The last port on the way of a pair, cut before its access control.
+    let port = whole.find("0000:99:02.0 ").expect("the port");
+    let end = whole[port..]
+        .find("Access Control Services")
+        .expect("its capability")
+        + port;
+    let cut = &whole[..end];
+    let report = from(cut, &["doctor", "--platform", "bare-metal"]);
+    let found = ports(&acs(&report));
+    assert_ne!(
+        found.get("0000:99:02.0").map(String::as_str),
+        Some("pass"),
+        "{found:?}"
+    );
+    let lines = lspci(dir.path(), &["-Dvvv"]).replace("Access Control Services", "Something else");
+    // There the list is whole, and what is not on it is not there.
+    let found = ports(&acs(&from(&lines, &["doctor", "--platform", "bare-metal"])));
+    assert_eq!(
+        found.get("0000:99:02.0").map(String::as_str),
+        Some("pass"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_table_says_what_would_tell_more() {
+    let text = "15:01.0 0604: 8086:352a\n16:00.0 0302: 10de:2335 (rev a1)\n27:00.0 0207: 15b3:1021\n3b:00.0 0108: 144d:a824\n";
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(text.as_bytes()).expect("a text");
+    let run = Gdr::new()
+        .args(["--from".as_ref(), file.path().as_os_str()])
+        .args(["topo", "--nvme"])
+        .run();
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    for wanted in [
+        "NIC0",
+        "NVME0",
+        "0000:3b:00.0",
+        "this source does not tell: lspci -vvv of the whole machine, as root",
+    ] {
+        assert!(
+            run.stdout.contains(wanted),
+            "'{wanted}' is not in:\n{}",
+            run.stdout
+        );
+    }
+    let doctor = Gdr::new()
+        .args(["--from".as_ref(), file.path().as_os_str()])
+        .args(["doctor", "-v"])
+        .run();
+    assert!(
+        doctor.stdout.contains("a snapshot of it (gdr snapshot)"),
+        "{}",
+        doctor.stdout
+    );
+    // On a machine that was read, nothing of the kind is said.
+    let dir = Machine::load("broken").laid_out();
+    let table = Gdr::new().sysroot(dir.path()).args(["topo"]).run().stdout;
+    assert!(!table.contains("this source does not tell"), "{table}");
+}

@@ -1,0 +1,284 @@
+//! Whatever an input of at most 8 MiB holds, gdr keeps within 256 MiB, ends by itself, and says what it leaves out.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::crowded::{
+    self, COMMANDS, COMPARISONS, Input, LARGEST, MAX_ROWS, PLACES, compressed, dumps, gpus,
+    journals, logs, long_answers, many_devices, profiles, scaled,
+};
+use crate::support::{Gdr, MEMORY, Run, scratch};
+use serde_json::Value;
+
+/// Each part of gdr once.
+const SOME: [&[&str]; 7] = [
+    &["topo", "--nvme", "--format", "json"],
+    &[
+        "doctor",
+        "--profile",
+        "all",
+        "--platform",
+        "bare-metal",
+        "--format",
+        "json",
+    ],
+    &["snapshot", "--mask", "-o", "-"],
+    &["topo", "--nvme"],
+    &["topo", "--format", "svg"],
+    &["fix", "--profile", "all", "--dry-run", "--format", "json"],
+    &["probe", "p2p", "--format", "json"],
+];
+
+/// The first of these commands, which read most of an input; all with `GDR_INPUTS=all`, which takes some minutes.
+fn first(count: usize) -> &'static [&'static [&'static str]] {
+    match std::env::var_os("GDR_INPUTS").is_some_and(|inputs| inputs == "all") {
+        true => &SOME,
+        false => &SOME[..count],
+    }
+}
+
+/// Runs it within its memory: it ends with one of its exit codes.
+fn ran(what: &str, gdr: Gdr) -> Run {
+    let run = gdr.run();
+    let end = run.stderr.len().saturating_sub(500);
+    let end = run.stderr.get(end..).unwrap_or(&run.stderr);
+    assert!(
+        (0..=3).contains(&run.code),
+        "{what}: exit status {}: {end}",
+        run.code
+    );
+    assert!(!run.stderr.contains("panicked"), "{what}: {end}");
+    run
+}
+
+fn from(input: &Input, file: &Path, args: &[&str]) -> Run {
+    let gdr = Gdr::within(MEMORY)
+        .args(args)
+        .args(["--from".as_ref(), file.as_os_str()]);
+    ran(&format!("{}: {}", input.name, args.join(" ")), gdr)
+}
+
+fn all_within_memory(inputs: &[Input], commands: &[&[&str]]) {
+    let directory = scratch();
+    for input in inputs {
+        let file = input.written(directory.path());
+        for args in commands {
+            from(input, &file, args);
+        }
+    }
+}
+
+#[test]
+fn four_thousand_gpus_in_every_command_and_format() {
+    all_within_memory(&[gpus(4_000)], &COMMANDS);
+}
+
+#[test]
+fn a_small_file_with_eight_thousand_gpus() {
+    let small = compressed(&gpus(8_000));
+    assert!(small.bytes.len() < 400_000, "{}", small.bytes.len());
+    all_within_memory(&[small], first(2));
+}
+
+#[test]
+fn what_is_left_out_is_said() {
+    let directory = scratch();
+    let input = gpus(4_000);
+    let file = input.written(directory.path());
+    let run = |args: &[&str]| from(&input, &file, args);
+    let pairs =
+        "there are 4000 GPUs, NICs and NVMe controllers; gdr computes all pairs of at most 1024";
+
+    let table = run(&["topo"]);
+    assert_eq!(table.code, 0);
+    assert!(
+        table.stdout.contains(&format!("No matrix: {pairs}")),
+        "{}",
+        table.stdout.len()
+    );
+    assert!(table.stdout.contains("GPU3999 "));
+
+    let json = run(&["topo", "--format", "json"]);
+    let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    assert_eq!(document["devices"].as_array().map(Vec::len), Some(4_000));
+    assert_eq!(
+        document["omitted"]["fields"],
+        serde_json::json!(["matrix", "paths"])
+    );
+    assert_eq!(document["omitted"]["reason"], pairs);
+
+    let svg = run(&["topo", "--format", "svg"]);
+    assert!(
+        svg.stdout
+            .contains("gdr computes all pairs of at most 1024"),
+        "{}",
+        svg.stdout
+    );
+    let nvidia_smi = run(&["topo", "--format", "nvidia-smi"]);
+    assert_eq!((nvidia_smi.code, nvidia_smi.stdout.as_str()), (2, ""));
+    assert!(nvidia_smi.stderr.contains(pairs), "{}", nvidia_smi.stderr);
+    let probe = run(&["probe", "p2p"]);
+    assert_eq!(probe.code, 2);
+    assert!(probe.stderr.contains(pairs), "{}", probe.stderr);
+
+    let judged = "there are 4000 GPUs and NICs; gdr judges at most 1024";
+    for format in ["table", "json", "markdown"] {
+        let doctor = run(&["doctor", "--format", format]);
+        assert_eq!(doctor.code, 3, "{format}");
+        let text = doctor
+            .stdout
+            .replace("\n", " ")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(text.contains(judged), "{format}: {text}");
+    }
+    let fix = run(&["fix", "--dry-run"]);
+    assert_eq!(fix.code, 2);
+    assert!(fix.stderr.contains(judged), "{}", fix.stderr);
+}
+
+#[test]
+fn snapshots_with_many_devices() {
+    all_within_memory(&many_devices(), first(2));
+}
+
+#[test]
+fn snapshots_with_long_answers() {
+    all_within_memory(&long_answers(), first(2));
+}
+
+#[test]
+fn snapshots_are_compared() {
+    let directory = scratch();
+    let few = gpus(8).written(directory.path());
+    for input in many_devices()
+        .iter()
+        .chain(&long_answers())
+        .chain([&gpus(8_000)])
+    {
+        let file = input.written(directory.path());
+        let gdr = Gdr::within(MEMORY)
+            .args(["snapshot", "--diff"])
+            .args([&few, &file]);
+        ran(&format!("{}: --diff", input.name), gdr.args(COMPARISONS[1]));
+    }
+}
+
+/// As many copies of a recorded machine as have all their pairs computed, and as many as fit.
+#[test]
+fn recorded_machines_scaled_up() {
+    let scaled = |name: &str, rows: usize| {
+        let path = format!(
+            "{}/tests/recorded/{name}/snapshot.json",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        scaled(name, &fs::read_to_string(path).expect("a snapshot"), rows)
+    };
+    let most = scaled("vm-iommu-on", usize::MAX);
+    assert!(
+        most.bytes.len() > LARGEST - (1 << 20),
+        "{}",
+        most.bytes.len()
+    );
+    all_within_memory(&[scaled("h200-x4", MAX_ROWS), most], first(3));
+}
+
+#[test]
+fn dumps_of_other_tools() {
+    let dumps = dumps();
+    all_within_memory(&dumps, first(1));
+    let names = ["lspci", "hwloc", "rdma_topo"];
+    let read: Vec<Input> = dumps
+        .into_iter()
+        .filter(|dump| names.contains(&dump.name.as_str()))
+        .collect();
+    assert_eq!(read.len(), names.len());
+    all_within_memory(&read, &SOME[1..2]);
+}
+
+#[test]
+fn logs_are_explained() {
+    let directory = scratch();
+    for input in logs() {
+        let file = input.written(directory.path());
+        let gdr = Gdr::within(MEMORY).args(["explain", "--no-run", "--format", "json", "-"]);
+        let run = ran(&input.name, gdr.stdin(&file));
+        let found = input.name.starts_with("every symptom") || input.name == "lines that differ";
+        assert_eq!(run.code == 0, found, "{}", input.name);
+    }
+}
+
+#[test]
+fn profiles_are_read() {
+    let directory = scratch();
+    let machine = gpus(8).written(directory.path());
+    for input in profiles() {
+        let file = directory.path().join("profile.toml");
+        fs::write(&file, &input.bytes).expect("a file");
+        for command in [&["doctor"][..], &["fix", "--dry-run"]] {
+            let gdr = Gdr::within(MEMORY)
+                .args(command)
+                .args(["--profile".as_ref(), file.as_os_str()]);
+            let run = ran(
+                &input.name,
+                gdr.args(["--from".as_ref(), machine.as_os_str()]),
+            );
+            assert_eq!(run.code, 2, "{}: {}", input.name, command.join(" "));
+            assert!(
+                run.stderr.contains("profile.toml"),
+                "{}: {}",
+                input.name,
+                run.stderr
+            );
+        }
+    }
+}
+
+#[test]
+fn journals_are_read() {
+    for input in journals() {
+        let root = scratch();
+        let directory = root.path().join("var/lib/gdr/journal");
+        fs::create_dir_all(&directory).expect("a directory");
+        fs::write(directory.join("1.json"), &input.bytes).expect("a file");
+        let run = |args: &[&str]| {
+            ran(
+                &input.name,
+                Gdr::within(MEMORY).args(args).sysroot(root.path()),
+            )
+        };
+        run(&["undo", "--list"]);
+        for args in [&["undo"][..], &["undo", "1", "--force"]] {
+            assert_ne!(run(args).code, 0, "{}: {}", input.name, args.join(" "));
+        }
+        let left = fs::read(directory.join("1.json")).expect("the journal");
+        assert!(
+            left == input.bytes,
+            "{}: the journal was changed",
+            input.name
+        );
+    }
+}
+
+/// A machine laid out: thousands of GPUs, and single files of 8 MiB.
+#[test]
+fn roots_of_every_sort() {
+    let root = scratch();
+    crowded::lay_out_gpus(root.path(), 4_000);
+    let everywhere = |root: &Path, commands: &[&[&str]], what: &str| {
+        for args in commands {
+            let gdr = Gdr::within(MEMORY).args(*args).sysroot(root);
+            ran(&format!("{what}: {}", args.join(" ")), gdr);
+        }
+    };
+    everywhere(root.path(), first(2), "4000 GPUs");
+    for (place, line) in PLACES {
+        let root = scratch();
+        crowded::lay_out_gpus(root.path(), 8);
+        let path = root.path().join(place);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(&path, line.repeat(LARGEST / line.len())).expect("a file");
+        everywhere(root.path(), &SOME[1..2], place);
+    }
+}

@@ -1,0 +1,207 @@
+//! Machines on which nothing is wrong with what a check judges: redirection off the paths, control bits that redirect
+//! nothing, links that idle, ports that nobody uses. Nothing may fail or warn on them, and what does is named here with the
+//! reason.
+
+use std::path::Path;
+
+use crate::support::{Device, Gdr, Machine, Need, corpus, names, need, recorded};
+use serde_json::Value;
+
+/// ACS: Source Validation and Upstream Forwarding, which redirect nothing.
+const HARMLESS: u32 = 0x11;
+/// What Linux sets behind an IOMMU: those, and both redirections.
+const REDIRECTS: u32 = 0x1d;
+
+fn recorded_machines() -> Vec<Machine> {
+    corpus()
+        .iter()
+        .map(|path| Machine::from_corpus(path))
+        .collect()
+}
+
+/// The findings of these checks that fail or warn on a machine, on bare metal.
+fn failures(machine: &Machine, only: &str) -> Vec<Value> {
+    let dir = machine.laid_out();
+    let run = Gdr::new()
+        .sysroot(dir.path())
+        .args([
+            "doctor",
+            "--platform",
+            "bare-metal",
+            "--profile",
+            "all",
+            "--format",
+            "json",
+        ])
+        .args(["--only", only])
+        .run();
+    let report: Value =
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+    bad(&report)
+}
+
+fn bad(report: &Value) -> Vec<Value> {
+    let findings = report["findings"].as_array().expect("findings");
+    let bad = |finding: &&Value| finding["outcome"] == "fail" || finding["outcome"] == "warn";
+    findings.iter().filter(bad).cloned().collect()
+}
+
+/// Sets the access control of every port that `which` takes.
+fn set_acs(machine: &mut Machine, control: u32, which: impl Fn(&Device) -> bool) -> usize {
+    let mut set = 0;
+    for device in machine
+        .devices
+        .iter_mut()
+        .filter(|device| device.is_bridge())
+    {
+        if device.port.is_some() && which(device) {
+            device.acs_cap = Some(hex(0x5f));
+            device.acs_ctl = Some(hex(control));
+            set += 1;
+        }
+    }
+    set
+}
+
+fn hex<T: serde::de::DeserializeOwned>(value: u32) -> T {
+    serde_json::from_value(Value::from(format!("{value:04x}"))).expect("hexadecimal digits")
+}
+
+/// Whether a GPU or a NIC hangs below this bridge.
+fn leads_to_one(machine: &Machine, bdf: &str) -> bool {
+    machine.below(bdf).any(|device| {
+        machine.gpus.contains(&device.bdf)
+            || machine.nics.iter().any(|(nic, _)| *nic == device.bdf)
+            || leads_to_one(machine, &device.bdf)
+    })
+}
+
+#[test]
+fn control_bits_that_redirect_nothing_are_no_finding() {
+    if !need(Need::Shared) {
+        return;
+    }
+    let mut set = 0;
+    for mut machine in recorded_machines() {
+        set += set_acs(&mut machine, HARMLESS, |_| true);
+        let found = failures(&machine, "pcie.acs");
+        assert!(found.is_empty(), "{}: {found:#?}", machine.name);
+    }
+    assert!(set > 20, "only {set} ports were set");
+}
+
+#[test]
+fn redirection_off_the_paths_is_no_finding() {
+    if !need(Need::Shared) {
+        return;
+    }
+    let mut set = 0;
+    for machine in recorded_machines() {
+        let off: Vec<String> = machine
+            .devices
+            .iter()
+            .filter(|device| device.is_bridge() && !leads_to_one(&machine, &device.bdf))
+            .map(|device| device.bdf.clone())
+            .collect();
+        let mut machine = machine;
+        set += set_acs(&mut machine, REDIRECTS, |device| off.contains(&device.bdf));
+        let found = failures(&machine, "pcie.acs");
+        assert!(found.is_empty(), "{}: {found:#?}", machine.name);
+    }
+    assert!(set > 5, "only {set} ports were set");
+}
+
+/// The same machines with redirection on every port: silence above proves something.
+#[test]
+fn redirection_on_the_paths_is_found() {
+    if !need(Need::Shared) {
+        return;
+    }
+    let mut found = 0;
+    for mut machine in recorded_machines() {
+        if set_acs(&mut machine, REDIRECTS, |_| true) > 0 {
+            found += failures(&machine, "pcie.acs").len();
+        }
+    }
+    assert!(found > 2, "only {found} ports were found");
+}
+
+/// A GPU that idles has slowed its link down; so have NVMe controllers and ports without a device.
+#[test]
+fn links_that_idle_are_no_finding() {
+    if !need(Need::Shared) {
+        return;
+    }
+    let mut idle = 0;
+    for mut machine in recorded_machines() {
+        for device in &mut machine.devices {
+            let is_gpu = machine.gpus.contains(&device.bdf);
+            if let (true, Some(link)) = (is_gpu, &mut device.link) {
+                link.0 = "2.5GT/s".to_owned();
+                idle += 1;
+            }
+        }
+        let found = failures(&machine, "pcie.link");
+        assert!(found.is_empty(), "{}: {found:#?}", machine.name);
+    }
+    assert!(idle > 2, "only {idle} links were slowed");
+}
+
+/// What the corpus recorded of real machines, as it is.
+#[test]
+fn real_machines_have_no_false_alarm() {
+    if !need(Need::Shared) {
+        return;
+    }
+    for machine in recorded_machines() {
+        for found in failures(&machine, "pcie,limits,platform,param") {
+            let id = found["id"].as_str().expect("an id");
+            // Their NICs sit below other host bridges than their GPUs: true, and the reason why they were recorded.
+            assert_eq!(id, "pcie.locality", "{}: {found:#}", machine.name);
+        }
+    }
+}
+
+/// Snapshots of real machines: what fails there is true of them.
+#[test]
+fn recorded_machines_have_no_false_alarm() {
+    let around = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
+    let names: Vec<String> = recorded()
+        .into_iter()
+        .filter(|name| name.starts_with("h200"))
+        .collect();
+    assert!(!names.is_empty(), "no machine was recorded");
+    for name in names {
+        let snapshot = around.join(&name).join("snapshot.json");
+        let run = Gdr::new()
+            .args(["doctor", "--profile", "all", "--format", "json", "--from"])
+            .args([&snapshot])
+            .run();
+        let report: Value = serde_json::from_str(&run.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+        for found in bad(&report) {
+            let id = found["id"].as_str().expect("an id");
+            // They have no RDMA device, no gdrdrv (gdr's own library does without), and the distribution's Open MPI and UCX,
+            // which are built without CUDA.
+            let true_there = ["rdma.device", "gdrdrv.node", "mpi.cuda-aware"];
+            assert!(true_there.contains(&id), "{name}: {found:#}");
+        }
+    }
+}
+
+/// Healthy machines written by hand.
+#[test]
+fn healthy_machines_have_no_failure() {
+    let there = names();
+    for name in ["hgx-h100-8gpu-8nic", "sound", "grace-gh200"] {
+        assert!(
+            there.iter().any(|of| of == name),
+            "there is no machine {name}"
+        );
+        let fails: Vec<Value> = failures(&Machine::load(name), "pcie,limits,param")
+            .into_iter()
+            .filter(|finding| finding["outcome"] == "fail")
+            .collect();
+        assert!(fails.is_empty(), "{name}: {fails:#?}");
+    }
+}

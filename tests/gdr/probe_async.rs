@@ -1,0 +1,343 @@
+//! `gdr probe async`: the binary itself, on simulated GPUs and the software HCA, and without a GPU.
+
+use std::io::Read as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::support::{Gdr, Need, Run, need};
+use fake_nvml_build::{Driver, cuda, uverbs, verbs};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// With a simulated NIC, which moves bytes within a process.
+fn with_nic(more: &[&str]) -> Run {
+    let library = verbs::build().expect("the simulated libibverbs");
+    let environment = verbs::environment(&library, &verbs::machine("two"));
+    let gdr = Gdr::new().args(SIM).args(["--hca", "proxy"]).args(more);
+    let run = environment
+        .into_iter()
+        .fold(gdr, |gdr, (name, value)| gdr.env(name, value))
+        .run();
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    run
+}
+
+const SIM: [&str; 4] = ["probe", "async", "--sim", "--quick"];
+
+fn probe(more: &[&str]) -> Run {
+    let run = Gdr::new().args(SIM).args(more).run();
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    run
+}
+
+fn json(more: &[&str]) -> Value {
+    let run = probe(&[more, &["--format", "json"]].concat());
+    assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
+    serde_json::from_str(&run.stdout).expect("JSON")
+}
+
+fn names(report: &Value) -> Vec<String> {
+    let results = report["results"].as_array().expect("results");
+    let name = |result: &Value| result["name"].as_str().expect("a name").to_owned();
+    results.iter().map(name).collect()
+}
+
+#[test]
+fn orders_and_words_are_probed_with_each_way_of_waiting() {
+    let report = json(&[]);
+    assert_eq!(
+        (&report["probe"], &report["simulated"]),
+        (&"async".into(), &true.into())
+    );
+    let mut expected = Vec::new();
+    for home in ["host", "gpu"] {
+        for way in ["geq", "eq", "and", "nor"] {
+            expected.push(format!("validate.stream.{way}.{home}"));
+        }
+    }
+    expected.extend(["async.poll.host.latency", "async.poll.gpu.latency"].map(str::to_owned));
+    assert_eq!(names(&report)[..expected.len()], expected);
+    for result in &report["results"].as_array().expect("results")[..expected.len()] {
+        assert_eq!(result["backend"], "cuda-sim", "{result}");
+        assert_eq!(result["verdict"], "ok", "{result}");
+    }
+}
+
+#[test]
+fn a_gpu_without_an_hca_has_no_doorbells_and_the_report_says_what_was_left_out() {
+    let library = cuda::build(Driver::Current).expect("the simulated libcuda");
+    let gdr = cuda::environment(&library, &cuda::machine("two"))
+        .into_iter()
+        .fold(Gdr::new(), |gdr, (name, value)| gdr.env(name, value));
+    let run = gdr
+        .args([
+            "probe", "async", "--quick", "--gpu", "0", "--format", "json",
+        ])
+        .run();
+    let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!(report["simulated"], false);
+    assert!(
+        report["notes"].to_string().contains("--hca sim"),
+        "{}",
+        report["notes"]
+    );
+    let names = names(&report);
+    assert!(
+        !names
+            .iter()
+            .any(|name| name.contains("doorbell") || name.contains("loopback")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn a_software_hca_has_doorbells_and_a_loop_and_every_output_says_that_it_is_none() {
+    let report = json(&["--size", "4096"]);
+    let results = report["results"].as_array().expect("results");
+    let of = |name: &str| {
+        let found: Vec<&Value> = results
+            .iter()
+            .filter(|result| result["name"] == name)
+            .collect();
+        assert_eq!(found.len(), 1, "{name}");
+        found[0]
+    };
+    for name in [
+        "async.doorbell.latency",
+        "async.loopback.stream.latency",
+        "async.loopback.cpu.latency",
+    ] {
+        let result = of(name);
+        assert_eq!(result["backend"], "cuda-sim+sim-hca", "{result}");
+        let histogram = result["histogram"].as_array().expect("a histogram");
+        let counted: u64 = histogram
+            .iter()
+            .map(|bucket| bucket["samples"].as_u64().expect("a count"))
+            .sum();
+        assert_eq!(Some(counted), result["samples"].as_u64(), "{result}");
+        for bucket in histogram {
+            assert!(bucket["from"].as_f64() < bucket["to"].as_f64(), "{bucket}");
+        }
+    }
+    // Every message was compared.
+    let stream = of("async.loopback.stream.latency");
+    assert_eq!(
+        (&stream["bytes"], &stream["verified"]),
+        (&4096.into(), &(2000 * 4096).into())
+    );
+    assert!(
+        report["notes"].to_string().contains("The HCA is SIMULATED"),
+        "{}",
+        report["notes"]
+    );
+
+    let svg = probe(&["--format", "svg"]).stdout;
+    for words in ["SIMULATED: no GPU took part", "The HCA is SIMULATED"] {
+        assert!(svg.contains(words), "{words}: {svg}");
+    }
+}
+
+#[test]
+fn the_table_has_a_row_for_each_latency_and_the_curve_is_a_histogram() {
+    let table = probe(&["--hca", "sim"]).stdout;
+    for words in [
+        "a stream sees a word in host memory, and answers",
+        "a stream sees a word in GPU memory, and answers",
+        "the same, rings, and the HCA writes",
+        "a message round the loop, by the stream (1 KiB)",
+        "a message round the loop, by the CPU (1 KiB)",
+        "driven by the stream a message takes",
+        "every byte is right",
+        "SIMULATED: no GPU took part",
+        "HCA is SIMULATED",
+    ] {
+        assert!(table.contains(words), "{words}: {table}");
+    }
+    let curve = probe(&["--format", "curve"]).stdout;
+    assert!(
+        curve.contains("a stream sees a word") && curve.contains(" us"),
+        "{curve}"
+    );
+    assert!(!curve.contains("GB/s"), "{curve}");
+}
+
+#[test]
+fn without_a_gpu_it_fails_and_says_what_to_do() {
+    let run = Gdr::new()
+        .args(["probe", "async", "--quick", "--format", "json"])
+        .run();
+    assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("--sim needs no GPU"), "{}", run.stdout);
+}
+
+#[test]
+fn an_interruption_ends_it_soon_with_what_it_has() {
+    let mut child = Gdr::new()
+        .args([
+            "probe", "async", "--sim", "--full", "--hca", "sim", "--format", "json",
+        ])
+        .command()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    std::thread::sleep(Duration::from_millis(1500));
+    let begun = Instant::now();
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).expect("it runs");
+    let mut text = String::new();
+    child
+        .stdout
+        .take()
+        .expect("a pipe")
+        .read_to_string(&mut text)
+        .expect("text");
+    let status = child.wait().expect("it ends");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert_eq!(status.code(), Some(3), "{text}");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(report["complete"], false);
+    assert!(
+        report["notes"].to_string().contains("Interrupted"),
+        "{}",
+        report["notes"]
+    );
+}
+
+#[test]
+fn a_proxy_has_the_stream_drive_any_card() {
+    let run = with_nic(&["--device", "mlx5_1:1", "--format", "json"]);
+    assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
+    let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let results = report["results"].as_array().expect("results");
+    for name in [
+        "async.doorbell.latency",
+        "async.loopback.stream.latency",
+        "async.loopback.cpu.latency",
+    ] {
+        let found = results
+            .iter()
+            .find(|result| result["name"] == name)
+            .expect(name);
+        assert_eq!(
+            (&found["backend"], &found["verdict"]),
+            (&"cuda-sim+proxy".into(), &"ok".into()),
+            "{found}"
+        );
+    }
+    let notes = report["notes"].to_string();
+    assert!(
+        notes.contains("posts what they ask for to mlx5_1:1"),
+        "{notes}"
+    );
+    // A simulated GPU's memory is no NIC's to reach.
+    assert!(
+        notes.contains("messages lie in pinned host memory"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn a_card_that_is_not_there_and_a_library_that_is_not_are_told() {
+    let run = with_nic(&["--device", "mlx5_9", "--format", "json"]);
+    assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
+    assert!(
+        run.stdout
+            .contains("libibverbs serves no device 'mlx5_9' here"),
+        "{}",
+        run.stdout
+    );
+    // One that is broken is not one that is absent, which a guest of the VM tests tries.
+    let empty = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(empty.path().join("libibverbs.so.1"), "no library").expect("a file");
+    let run = Gdr::new()
+        .env("LD_LIBRARY_PATH", empty.path())
+        .args(SIM)
+        .args(["--hca", "proxy", "--format", "json"])
+        .run();
+    assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
+    assert!(
+        run.stdout.contains("libibverbs.so.1 cannot be loaded: "),
+        "{}",
+        run.stdout
+    );
+    let run = probe(&["--device", "mlx5_0"]);
+    assert_eq!(run.code, 2, "{}", run.stdout);
+    assert!(run.stderr.contains("--hca proxy"), "{}", run.stderr);
+}
+
+/// With rdma-core's own libmlx5, over a NIC in software.
+fn with_mlx5(faults: &[(&str, &str)]) -> (Run, Value) {
+    let sysfs = tempfile::tempdir().expect("a directory");
+    let nic = uverbs::nic(sysfs.path()).expect("a NIC");
+    let gdr = Gdr::new()
+        .args(SIM)
+        .args(["--hca", "mlx5", "--format", "json"]);
+    let gdr = nic
+        .into_iter()
+        .fold(gdr, |gdr, (name, value)| gdr.env(name, value));
+    let gdr = faults
+        .iter()
+        .fold(gdr, |gdr, (name, value)| gdr.env(name, value));
+    let run = gdr.run();
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    let report =
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr));
+    (run, report)
+}
+
+fn named<'r>(report: &'r Value, name: &str) -> &'r Value {
+    let results = report["results"].as_array().expect("results");
+    let found = results.iter().find(|result| result["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name}: {report:#}"))
+}
+
+#[test]
+fn a_card_is_driven_by_the_stream_itself() {
+    if !need(Need::Mlx5) {
+        return;
+    }
+    let (run, report) = with_mlx5(&[]);
+    assert_eq!(run.code, 0, "{report:#} {}", run.stderr);
+    for name in [
+        "async.register",
+        "async.doorbell.latency",
+        "async.loopback.stream.latency",
+        "async.loopback.cpu.latency",
+    ] {
+        let found = named(&report, name);
+        assert_eq!(
+            (&found["backend"], &found["verdict"]),
+            (&"cuda-sim+mlx5".into(), &"ok".into()),
+            "{found}"
+        );
+    }
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("The HCA is mlx5_0:1 itself"), "{notes}");
+}
+
+#[test]
+fn what_a_card_loses_or_refuses_is_told_and_nothing_hangs() {
+    if !need(Need::Mlx5) {
+        return;
+    }
+    // Of the first queue pair that rings, the doorbells' one, a completion that never comes; then one with the NIC's own syndrome.
+    for (fault, words) in [
+        (("FAKE_UVERBS_DROP", "1:100"), "completion"),
+        (("FAKE_UVERBS_FAIL", "1:50:0x13:0x88"), "0x88"),
+    ] {
+        let (run, report) = with_mlx5(&[fault]);
+        assert_eq!(run.code, 1, "{report:#}");
+        let results = report["results"].as_array().expect("results");
+        // Another process is not reached by a NIC in software, which is not required.
+        let failed = results
+            .iter()
+            .filter(|result| result["verdict"] == "impossible" && result["required"] == true);
+        let failed: Vec<String> = failed.map(ToString::to_string).collect();
+        assert!(
+            failed.len() == 1 && failed[0].contains(words),
+            "{fault:?}: {failed:#?}"
+        );
+        assert_eq!(named(&report, "async.poll.host.latency")["verdict"], "ok");
+    }
+}

@@ -1,0 +1,620 @@
+//! `gdr probe rdma`: the binary itself, against a simulated libibverbs.so.1 whose requests fail, vanish or arrive wrong, with a
+//! simulated libcuda.so.1 beside it and without, and on machines that have neither.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::support::{Gdr, Run, merge};
+use fake_nvml_build::{Driver, cuda, verbs};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A machine of simulated NICs, and of simulated GPUs where it has some.
+struct Bench {
+    directory: TempDir,
+    libraries: Vec<PathBuf>,
+}
+
+impl Bench {
+    /// The NICs of this machine with a merge patch.
+    fn of(machine: &str, patch: &Value) -> Self {
+        let bench = Self {
+            directory: tempfile::tempdir().expect("a temporary directory"),
+            libraries: vec![verbs::build().expect("the simulated libibverbs")],
+        };
+        bench.write("verbs.json", &verbs::machine(machine), patch);
+        bench
+    }
+
+    /// With two GPUs beside them.
+    fn with_gpus(mut self, patch: &Value) -> Self {
+        self.libraries
+            .push(cuda::build(Driver::Current).expect("the simulated libcuda"));
+        self.write("cuda.json", &cuda::machine("two"), patch);
+        self
+    }
+
+    fn write(&self, name: &str, machine: &Path, patch: &Value) {
+        let text = fs::read_to_string(machine).expect("a machine");
+        let mut machine: Value = serde_json::from_str(&text).expect("JSON");
+        merge(&mut machine, patch);
+        fs::write(self.directory.path().join(name), machine.to_string()).expect("a file");
+    }
+
+    fn gdr(&self) -> Gdr {
+        let paths = std::env::join_paths(&self.libraries).expect("no colon in a path");
+        let gdr = Gdr::new()
+            .env("LD_LIBRARY_PATH", paths)
+            .env("FAKE_VERBS", self.directory.path().join("verbs.json"));
+        match self.libraries.len() {
+            1 => gdr,
+            _ => gdr.env("FAKE_CUDA", self.directory.path().join("cuda.json")),
+        }
+        .args(["probe", "rdma"])
+    }
+
+    /// A short probe with these options besides.
+    fn probe(&self, options: &[&str]) -> Report {
+        let run = self
+            .gdr()
+            .args(SHORT)
+            .args(options)
+            .args(["--format", "json"])
+            .run();
+        Report::of(&run)
+    }
+}
+
+const SHORT: [&str; 3] = ["--quick", "--size", "8,65536"];
+
+struct Report {
+    code: i32,
+    value: Value,
+}
+
+impl Report {
+    fn of(run: &Run) -> Self {
+        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+        Self {
+            code: run.code,
+            value: serde_json::from_str(&run.stdout)
+                .unwrap_or_else(|error| panic!("{error}: {} {}", run.stdout, run.stderr)),
+        }
+    }
+
+    fn results(&self) -> &[Value] {
+        self.value["results"].as_array().expect("results")
+    }
+
+    fn ends(&self) -> &[Value] {
+        self.value["ends"].as_array().expect("ends")
+    }
+
+    fn named(&self, name: &str) -> Vec<&Value> {
+        self.results()
+            .iter()
+            .filter(|result| result["name"] == name)
+            .collect()
+    }
+
+    /// The reason of the last result, which is why there are no more.
+    fn reason(&self) -> &str {
+        let last = self.results().last().expect("a result");
+        assert_eq!(
+            (&last["verdict"], &last["required"], self.code),
+            (&json!("impossible"), &json!(true), 1),
+            "{last}"
+        );
+        last["reason"].as_str().expect("a reason")
+    }
+
+    /// What became of a memory path at the local end.
+    fn memory_path(&self, memory_path: &str) -> (&str, &str) {
+        let memory_paths = self.ends()[0]["memory_paths"]
+            .as_array()
+            .expect("memory_paths");
+        let found = memory_paths
+            .iter()
+            .find(|choice| choice["backend"] == memory_path)
+            .expect(memory_path);
+        let text = |key: &str| found[key].as_str().expect("text");
+        (text("outcome"), text("why"))
+    }
+}
+
+/// Memory of the host, from one NIC to itself and to another.
+const HOST: [&str; 4] = ["--memory", "host", "--device", "mlx5_0"];
+const TWO: [&str; 6] = [
+    "--memory",
+    "host",
+    "--device",
+    "mlx5_0",
+    "--remote-device",
+    "mlx5_1",
+];
+
+#[test]
+fn between_one_port_and_itself_and_between_two_cards_every_byte_is_right() {
+    for (machine, options, subject) in [
+        ("two", HOST.as_slice(), "mlx5_0:1"),
+        ("two", TWO.as_slice(), "mlx5_0:1 -> mlx5_1:1"),
+        ("roce", TWO.as_slice(), "mlx5_0:1 -> mlx5_1:1"),
+    ] {
+        let report = Bench::of(machine, &json!({})).probe(options);
+        assert_eq!(report.code, 0, "{:#}", report.value);
+        for result in report.results() {
+            assert_eq!(
+                (&result["verdict"], &result["subject"]),
+                (&json!("ok"), &json!(subject)),
+                "{result}"
+            );
+            let compared = result["name"]
+                .as_str()
+                .is_some_and(|name| !name.ends_with("latency") && !name.contains("both"));
+            assert!(
+                !compared || result["verified"] == result["bytes"],
+                "{result}"
+            );
+        }
+        // RC: three sizes of five ways, and two atomic ones; UC: three of three; UD: two sizes below the MTU of two. Latencies and
+        // bandwidths of two sizes of three ways, and both ways at once.
+        let verified = (3 * 5 + 2) + 3 * 3 + 2 * 2;
+        assert_eq!(
+            report.results().len(),
+            verified + 2 * 3 * 2 + 1,
+            "{:#}",
+            report.value
+        );
+        let kind = if machine == "roce" {
+            "RoCE v2"
+        } else {
+            "InfiniBand"
+        };
+        assert_eq!(report.ends()[0]["gid_kind"], kind);
+    }
+}
+
+#[test]
+fn without_sizes_of_ones_own_the_message_rate_is_told_and_several_pairs_carry_it() {
+    let bench = Bench::of("two", &json!({}));
+    let run = bench
+        .gdr()
+        .args(["--quick", "--qps", "3", "--format", "json"])
+        .args(HOST)
+        .run();
+    let report = Report::of(&run);
+    assert_eq!(report.code, 0, "{:#}", report.value);
+    let rate = report.named("rdma.write.rate");
+    assert_eq!((rate.len(), &rate[0]["unit"]), (1, &json!("M/s")));
+    assert!(rate[0]["median"].as_f64().is_some_and(|rate| rate > 0.0));
+    let latency = report.named("rdma.write.latency");
+    for result in latency {
+        let (median, p99, p999) = (
+            result["median"].as_f64(),
+            result["p99"].as_f64(),
+            result["p999"].as_f64(),
+        );
+        let samples = result["samples"].as_u64().expect("a number");
+        assert_eq!(
+            (p99.is_some(), p999.is_some()),
+            (samples >= 100, samples >= 1000),
+            "{result}"
+        );
+        assert!(
+            p99.is_none() || (p99 >= median && (p999.is_none() || p999 >= p99)),
+            "{result}"
+        );
+    }
+}
+
+#[test]
+fn the_table_names_both_ends_and_the_commands_of_perftest() {
+    let bench = Bench::of("roce", &json!({}));
+    let run = bench
+        .gdr()
+        .args(SHORT)
+        .args(TWO)
+        .args(["--show-perftest"])
+        .run();
+    assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
+    for line in [
+        "near: mlx5_0:1, Ethernet, GID 3 (RoCE v2), MTU 4096, memory of the host",
+        "far: mlx5_1:1, Ethernet, GID 3 (RoCE v2), MTU 4096, memory of the host",
+        "ib_write_bw -d mlx5_0 -i 1 -x 3 -s 65536 -F --report_gbits localhost",
+        "ib_write_bw -d mlx5_1 -i 1 -x 3 -s 65536 -F --report_gbits",
+        "ib_send_lat -d mlx5_0 -i 1 -x 3 -s 8 -F localhost",
+        "every byte is right",
+        "all well",
+    ] {
+        assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
+    }
+}
+
+#[test]
+fn what_arrives_wrong_is_wrong_though_the_card_says_that_all_is_well() {
+    for (how, opcode, names) in [
+        (
+            "zero",
+            "write",
+            ["validate.rc.write", "rdma.write.bandwidth"],
+        ),
+        ("drop", "send", ["validate.rc.send", "validate.uc.send"]),
+        ("flip", "read", ["validate.rc.read", "rdma.read.bandwidth"]),
+    ] {
+        let patch = json!({"verbs": {"corrupt": {"as": how, "opcode": opcode}}});
+        // A write that does not arrive is waited for in vain where its last byte tells that it is there.
+        let sort = if opcode == "write" { "pinned" } else { "host" };
+        let bench = Bench::of("two", &patch).with_gpus(&json!({}));
+        let options = [
+            "--library-timeout",
+            "2",
+            "--memory",
+            sort,
+            "--gpu",
+            "0",
+            "--device",
+            "mlx5_0",
+        ];
+        let report = bench.probe(&options);
+        assert_eq!(report.code, 1);
+        for name in names {
+            let found = report.named(name);
+            if opcode == "write" && name.starts_with("rdma") {
+                continue;
+            }
+            assert!(!found.is_empty(), "{name}: {:#}", report.value);
+            for result in found {
+                assert_eq!(result["verdict"], "wrong", "{how} {result}");
+                let reason = result["reason"].as_str().expect("a reason");
+                assert!(
+                    reason.contains("was expected and") && reason.contains("pcie.iommu"),
+                    "{reason}"
+                );
+            }
+        }
+        // The other ways are right.
+        assert!(
+            report
+                .named("validate.rc.fetch-add")
+                .iter()
+                .all(|result| result["verdict"] == "ok")
+        );
+    }
+}
+
+#[test]
+fn an_atomic_operation_that_did_nothing_is_wrong() {
+    for (opcode, name) in [("fetch_add", "fetch-add"), ("compare_swap", "compare-swap")] {
+        let patch = json!({"verbs": {"corrupt": {"as": "drop", "opcode": opcode}}});
+        let report = Bench::of("two", &patch).probe(&HOST);
+        let found = report.named(&format!("validate.rc.{name}"));
+        assert_eq!((found.len(), report.code), (1, 1));
+        assert_eq!(found[0]["verdict"], "wrong", "{}", found[0]);
+    }
+}
+
+#[test]
+fn every_status_of_a_request_that_fails_is_told_in_words() {
+    for (status, words) in [
+        (1, "a message is longer than the buffer posted for it"),
+        (2, "its queue pair is not consistent"),
+        (4, "local memory of the request is not registered"),
+        (8, "may not be written where it was to go"),
+        (9, "the remote side refused the request"),
+        (10, "the remote side's memory is not registered for this"),
+        (11, "the remote side could not do it"),
+        (12, "the remote side does not answer"),
+        (13, "the remote side had no buffer posted"),
+        (19, "the NIC has failed"),
+        (20, "the remote side answered too late"),
+        (21, "the NIC gives no reason"),
+    ] {
+        let patch = json!({"verbs": {"fail": [{"nth": 3, "status": status, "vendor_err": 0x88, "opcode": "write"}]}});
+        let begun = Instant::now();
+        let report = Bench::of("two", &patch).probe(&TWO);
+        assert!(
+            begun.elapsed() < Duration::from_secs(8),
+            "it did not wait for what does not come"
+        );
+        let reason = report.reason();
+        assert!(
+            reason.contains("a request to the NIC failed: ")
+                && reason.contains(words)
+                && reason.contains(&format!(", {status}, vendor syndrome 0x88)")),
+            "{status}: {reason}"
+        );
+        // Shorter ones had arrived.
+        assert_eq!(
+            reason.contains("packets of their MTU"),
+            status == 12,
+            "{reason}"
+        );
+    }
+}
+
+#[test]
+fn where_nothing_arrives_at_all_it_says_so() {
+    let patch = json!({"verbs": {"fail": [{"nth": 1, "status": 12, "opcode": "write"}]}});
+    let report = Bench::of("roce", &patch).probe(&TWO);
+    let reason = report.reason();
+    assert!(
+        reason.starts_with("validate.rc.write of 1 bytes: ")
+            && reason.contains("nothing arrives: see the GIDs"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn what_never_completes_is_given_up() {
+    let patch = json!({"verbs": {"swallow": 5}});
+    let begun = Instant::now();
+    let report = Bench::of("two", &patch).probe(&[&TWO[..], &["--library-timeout", "2"]].concat());
+    assert!(
+        report.reason().ends_with("did not come within 2 s"),
+        "{}",
+        report.reason()
+    );
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn a_card_that_hangs_in_a_call_is_given_up_by_the_parent() {
+    let bench = Bench::of("two", &json!({"hang_in": "ibv_reg_mr"}));
+    let begun = Instant::now();
+    let run = bench
+        .gdr()
+        .args(["--quick", "--format", "json", "--library-timeout", "1"])
+        .args(HOST)
+        .run();
+    assert_eq!(run.code, 3, "{} {}", run.stdout, run.stderr);
+    let report = Report::of(&run);
+    let note = report.value["notes"][0].as_str().expect("a note");
+    assert!(
+        note.contains("gave up after waiting 1 s for mlx5_0:1 to open"),
+        "{note}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_port_that_is_down_or_goes_down_or_is_not_there_is_told() {
+    let refused = |patch: Value, options: &[&str]| {
+        Bench::of("two", &patch).probe(options).reason().to_owned()
+    };
+    assert_eq!(
+        refused(json!({"verbs": {"state": "down"}}), &HOST),
+        "port mlx5_0:1 is not active but Down: see its cable, and gdr doctor --only rdma.port"
+    );
+    let gone = refused(json!({"verbs": {"port_down_after": 6}}), &TWO);
+    assert!(
+        gone.starts_with("port mlx5_0:1 went down meanwhile"),
+        "{gone}"
+    );
+    assert_eq!(
+        refused(json!({}), &["--memory", "host", "--device", "mlx5_7"]),
+        "libibverbs serves no device 'mlx5_7' here; there are: mlx5_0, mlx5_1"
+    );
+    let port = refused(json!({}), &["--memory", "host", "--device", "mlx5_0:9"]);
+    assert!(port.contains("ibv_query_port"), "{port}");
+    assert_eq!(
+        refused(
+            json!({}),
+            &[
+                "--memory",
+                "host",
+                "--device",
+                "mlx5_0",
+                "--gid-index",
+                "77"
+            ]
+        ),
+        "port mlx5_0:1 has no GID at index 77: ibv_devinfo -v shows those it has"
+    );
+    assert_eq!(
+        refused(
+            json!({"verbs": {"devices": [{"name": "mlx5_0"}, {"name": "mlx5_1", "link_layer": "ethernet"}]}}),
+            &TWO
+        ),
+        "one port is InfiniBand and the other Ethernet: they do not reach each other"
+    );
+}
+
+#[test]
+fn ports_of_different_mtus_take_the_smaller_one_and_say_so() {
+    let devices = json!([{"name": "mlx5_0"}, {"name": "mlx5_1", "active_mtu": 1024}]);
+    let report = Bench::of("two", &json!({"verbs": {"devices": devices}})).probe(&TWO);
+    assert_eq!(report.code, 0, "{:#}", report.value);
+    let notes = report.value["notes"].to_string();
+    assert!(
+        notes.contains("carry 4096 and 1024 bytes: 1024 are used"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn memory_that_is_not_registered_is_told() {
+    let report = Bench::of("two", &json!({"verbs": {"memlock": 4096}})).probe(&HOST);
+    let reason = report.reason();
+    assert!(
+        reason.starts_with("mlx5_0 does not register ")
+            && reason.contains("Cannot allocate memory")
+            && reason.contains("gdr doctor --only limits.memlock"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn gpu_memory_goes_by_the_first_road_that_works() {
+    let probe = |patch: Value, options: &[&str]| {
+        let bench = Bench::of("two", &patch).with_gpus(&json!({}));
+        bench.probe(&[&["--gpu", "0"], options].concat())
+    };
+    let no_dmabuf = |code: i32| json!({"verbs": {"dmabuf": code}});
+    let nothing = json!({"verbs": {"dmabuf": 95, "peermem": false}});
+
+    let both = probe(json!({}), &[]);
+    assert_eq!(
+        (both.code, &both.ends()[0]["memory_path"]),
+        (0, &json!("dmabuf")),
+        "{:#}",
+        both.value
+    );
+    assert_eq!(both.memory_path("peermem").0, "usable");
+    assert_eq!(both.ends()[0]["memory"], "gpu");
+    assert!(
+        both.results()
+            .iter()
+            .any(|result| result["backend"] == "dmabuf" && result["name"] == "rdma.write.bandwidth")
+    );
+    // The yardstick of what GPUDirect saves.
+    assert!(!both.named("rdma.staged.bandwidth").is_empty());
+
+    for (code, words) in [
+        (95, "the NIC's provider registers no dma-buf"),
+        (93, "the kernel's driver registers no dma-buf"),
+    ] {
+        let report = probe(no_dmabuf(code), &[]);
+        assert_eq!(
+            (report.code, &report.ends()[0]["memory_path"]),
+            (0, &json!("peermem"))
+        );
+        let (outcome, why) = report.memory_path("dmabuf");
+        assert!(
+            outcome == "refused" && why.contains(words) && why.contains("rdma.core"),
+            "{why}"
+        );
+    }
+
+    let staged = probe(nothing.clone(), &[]);
+    assert_eq!(
+        (staged.code, &staged.ends()[0]["memory_path"]),
+        (0, &json!("staged"))
+    );
+    let (outcome, why) = staged.memory_path("peermem");
+    assert!(
+        outcome == "refused" && why.contains("Bad address") && why.contains("peermem.loaded"),
+        "{why}"
+    );
+    assert!(
+        staged.named("rdma.write.bandwidth").is_empty(),
+        "the NIC alone is not what was asked for"
+    );
+    assert!(
+        staged
+            .named("rdma.staged.bandwidth")
+            .iter()
+            .all(|result| result["verdict"] == "ok")
+    );
+
+    let forced = probe(json!({}), &["--memory-path", "peermem"]);
+    assert_eq!(forced.ends()[0]["memory_path"], "peermem");
+    let forced = probe(json!({}), &["--memory-path", "staged"]);
+    assert_eq!(forced.ends()[0]["memory_path"], "staged");
+    let refused = probe(nothing, &["--memory-path", "dmabuf"]);
+    assert!(
+        refused
+            .reason()
+            .starts_with("GPU memory is not reached by dmabuf: "),
+        "{}",
+        refused.reason()
+    );
+}
+
+#[test]
+fn gpu_memory_that_arrives_wrong_is_seen_by_the_gpu() {
+    let patch = json!({"verbs": {"corrupt": {"as": "flip", "opcode": "write", "memory": "device", "over": 4096}}});
+    let report = Bench::of("two", &patch)
+        .with_gpus(&json!({}))
+        .probe(&["--gpu", "0"]);
+    assert_eq!(report.code, 1);
+    let verdict = |bytes: u64| {
+        let found = report
+            .named("validate.rc.write")
+            .into_iter()
+            .find(|result| result["bytes"] == bytes);
+        found.expect("a result")["verdict"].clone()
+    };
+    assert_eq!(
+        (verdict(4096), verdict(65536)),
+        (json!("ok"), json!("wrong"))
+    );
+}
+
+#[test]
+fn a_simulated_gpu_goes_by_host_memory_and_every_output_says_that_it_is_simulated() {
+    let bench = Bench::of("two", &json!({}));
+    let report = bench.probe(&["--sim", "--device", "mlx5_0"]);
+    assert_eq!(
+        (report.code, &report.value["simulated"]),
+        (0, &json!(true)),
+        "{:#}",
+        report.value
+    );
+    assert_eq!(
+        (
+            &report.ends()[0]["memory"],
+            &report.ends()[0]["memory_path"]
+        ),
+        (&json!("sim"), &json!("staged"))
+    );
+    for result in report.results() {
+        assert!(
+            result["backend"]
+                .as_str()
+                .is_some_and(|backend| backend.ends_with("-sim")),
+            "{result}"
+        );
+        assert_eq!(result["verdict"], "ok", "{result}");
+    }
+    let table = bench
+        .gdr()
+        .args(SHORT)
+        .args(["--sim", "--device", "mlx5_0"])
+        .run();
+    assert!(table.stdout.contains("SIMULATED"), "{}", table.stdout);
+}
+
+#[test]
+fn every_gpu_meets_every_card_in_a_matrix() {
+    let bench = Bench::of("two", &json!({})).with_gpus(&json!({}));
+    let run = bench.gdr().args(["--all", "--size", "65536"]).run();
+    assert_eq!(run.code, 0, "{} {}", run.stdout, run.stderr);
+    let head = run
+        .stdout
+        .lines()
+        .position(|line| line.contains("mlx5_0:1  ") && line.contains("mlx5_1:1"));
+    let head = head.unwrap_or_else(|| panic!("no matrix: {}", run.stdout));
+    let rows: Vec<&str> = run.stdout.lines().skip(head + 1).take(2).collect();
+    for (row, gpu) in rows.iter().zip(["GPU0", "GPU1"]) {
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!((cells.len(), cells[0]), (3, gpu), "{row}");
+        assert!(
+            cells[1..]
+                .iter()
+                .all(|cell| cell.parse::<f64>().is_ok_and(|rate| rate > 0.0)),
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn a_library_that_cannot_be_loaded_is_told() {
+    let empty = tempfile::tempdir().expect("a temporary directory");
+    fs::write(empty.path().join("libibverbs.so.1"), "no library").expect("a file");
+    let run = Gdr::new()
+        .env("LD_LIBRARY_PATH", OsString::from(empty.path()))
+        .args(["probe", "rdma", "--quick"])
+        .run();
+    assert_eq!(
+        run.code, 1,
+        "one that is broken is not one that is absent, which a guest of the VM tests tries: {} {}",
+        run.stdout, run.stderr
+    );
+    assert!(
+        run.stdout.contains("libibverbs.so.1 cannot be loaded: "),
+        "{}",
+        run.stdout
+    );
+}

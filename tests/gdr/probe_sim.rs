@@ -1,0 +1,140 @@
+//! `gdr probe X --sim` for every probe: it needs no device and no library, and every output says that it is simulated.
+
+use std::fs;
+
+use crate::support::{Gdr, Run};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PROBES: [&str; 5] = ["copy", "host", "p2p", "rdma", "async"];
+
+/// Libraries that cannot be opened: whoever opens one fails, also on a machine that has it.
+struct Unusable(TempDir);
+
+impl Unusable {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        for library in [
+            "libcuda.so.1",
+            "libnvidia-ml.so.1",
+            "libibverbs.so.1",
+            "libmlx5.so.1",
+        ] {
+            fs::write(directory.path().join(library), "no library").expect("a file");
+        }
+        Self(directory)
+    }
+
+    fn probe(&self, probe: &str, format: &str) -> Run {
+        let size = if probe == "async" { "4096" } else { "8,65536" };
+        Gdr::new()
+            .env("LD_LIBRARY_PATH", self.0.path())
+            .args([
+                "probe", probe, "--sim", "--quick", "--size", size, "--format", format,
+            ])
+            .run()
+    }
+}
+
+#[test]
+fn every_probe_runs_and_compares_bytes_without_a_device_or_a_library() {
+    let libraries = Unusable::new();
+    for probe in PROBES {
+        let run = libraries.probe(probe, "json");
+        assert_eq!(run.code, 0, "{probe}: {} {}", run.stdout, run.stderr);
+        let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
+        assert_eq!(
+            (&report["probe"], &report["simulated"], &report["complete"]),
+            (&probe.into(), &true.into(), &true.into())
+        );
+        let results = report["results"].as_array().expect("results");
+        for result in results {
+            let backend = result["backend"].as_str().expect("a backend");
+            assert!(backend.contains("sim"), "{probe}: {result}");
+            assert!(
+                !["wrong", "impossible"].contains(&result["verdict"].as_str().expect("a verdict")),
+                "{result}"
+            );
+        }
+        let has = |test: &dyn Fn(&Value) -> bool| results.iter().any(test);
+        assert!(
+            has(&|result| result["verified"].as_u64() > Some(0)),
+            "{probe} compared nothing"
+        );
+        assert!(
+            has(&|result| result["median"].as_f64() > Some(0.0)),
+            "{probe} measured nothing"
+        );
+    }
+}
+
+#[test]
+fn every_format_says_that_it_is_simulated() {
+    let libraries = Unusable::new();
+    for probe in PROBES {
+        for format in ["table", "curve", "svg"] {
+            let run = libraries.probe(probe, format);
+            assert_eq!(run.code, 0, "{probe}: {} {}", run.stdout, run.stderr);
+            assert!(
+                run.stdout.contains("SIMULATED: no GPU took part"),
+                "{probe}: {}",
+                run.stdout
+            );
+        }
+    }
+}
+
+#[test]
+fn the_simulated_nic_moves_the_simulated_gpus_memory_in_every_way_that_a_connection_has() {
+    let libraries = Unusable::new();
+    let run = libraries.probe("rdma", "json");
+    let report: Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let verified = |name: &str| {
+        let of = |result: &&Value| result["name"] == name && result["verified"].as_u64() > Some(0);
+        report["results"]
+            .as_array()
+            .expect("results")
+            .iter()
+            .filter(of)
+            .count()
+    };
+    for kind in ["write", "write-imm", "read", "send", "send-imm"] {
+        // 1, 4 and 64 KiB.
+        assert_eq!(verified(&format!("validate.rc.{kind}")), 3, "{kind}");
+    }
+    for kind in ["fetch-add", "compare-swap"] {
+        assert_eq!(verified(&format!("validate.rc.{kind}")), 1, "{kind}");
+    }
+    for measured in ["rdma.write", "rdma.read", "rdma.send", "rdma.staged"] {
+        assert_eq!(
+            verified(&format!("{measured}.bandwidth")),
+            if measured == "rdma.staged" { 1 } else { 2 }
+        );
+    }
+    let notes = report["notes"].to_string();
+    assert!(
+        notes.contains("The NIC is SIMULATED") && notes.contains("UC and UD are not verified"),
+        "{notes}"
+    );
+    assert_eq!(report["ends"][0]["device"], "sim");
+}
+
+#[test]
+fn what_only_a_real_nic_has_is_refused_of_the_simulated_one() {
+    for option in [
+        ["--memory-path", "staged"].as_slice(),
+        &["--gid-index", "1"],
+        &["--show-perftest"],
+    ] {
+        let run = Gdr::new()
+            .args(["probe", "rdma", "--sim"])
+            .args(option)
+            .run();
+        assert_eq!(run.code, 2, "{} {}", run.stdout, run.stderr);
+        assert!(
+            run.stderr.contains("name one with --device"),
+            "{}",
+            run.stderr
+        );
+    }
+}
