@@ -3,7 +3,7 @@
 use crate::check::Ctx;
 use crate::model::{Bdf, Capability, Finding, ImageBuild, Invalid, Operation};
 
-/// A fix: findings in, wishes out.
+/// A fix: from findings to the desired state.
 pub struct Fix {
     /// Its id, as findings name it.
     pub id: &'static str,

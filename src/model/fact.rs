@@ -95,7 +95,7 @@ impl Why {
     /// The reason in a few words, for a sentence.
     pub fn phrase(self) -> &'static str {
         match self {
-            Self::NotCovered => "not covered by this source",
+            Self::NotCovered => "not available",
             Self::Denied => "permission denied",
             Self::Broken => "unreadable",
             Self::TimedOut => "no answer in time",

@@ -75,7 +75,7 @@ pub struct ListRdmaDevices {
 }
 
 impl Task for ListRdmaDevices {
-    const NAME: &'static str = "cards";
+    const NAME: &'static str = "nics";
 
     fn timeout(&self) -> Duration {
         self.timeout

@@ -234,7 +234,7 @@ fn explained(check: &ExplainedCheck, style: Style) -> String {
         ("rule:", &check.rule),
         ("why:", &check.why),
         ("read:", &check.sources),
-        ("cure:", &check.remedy),
+        ("fix:", &check.remedy),
     ] {
         if !body.is_empty() {
             text.push_str(&labelled(label, &printable(body), style));
@@ -251,7 +251,7 @@ fn labelled(label: &str, body: &str, style: Style) -> String {
     const WIDE: usize = 8;
     let start = match label {
         "said:" | "source:" | "checks:" | "well:" | "n/a:" | "above:" | "rule:" | "why:"
-        | "read:" | "cure:" | "see:" => INDENT,
+        | "read:" | "fix:" | "see:" => INDENT,
         _ => INDENT + 8,
     };
     // What stands alone begins where the others begin.

@@ -347,6 +347,7 @@ fn no_check_lacks_a_fixture() {
     let ids: Vec<&str> = listed
         .stdout
         .lines()
+        .filter(|line| !line.starts_with(' '))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     assert!(ids.len() > 15, "{}", listed.stdout);

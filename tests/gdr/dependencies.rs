@@ -1,11 +1,12 @@
-//! Holds the arrows of DESIGN.md: which room of `src/` may know which, and where unsafe and printing may be.
+//! Enforces the dependencies of DESIGN.md between the modules of `src/`, and where crates and
+//! printing are used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each room and the rooms it may name. A room that is not here is an error: it has to be thought about.
-const MAY_KNOW: [(&str, &[&str]); 19] = [
+/// Each module of `src/` and the modules that it may use. A module that is missing here is an error.
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("model", &[]),
     ("input", &[]),
     ("output", &[]),
@@ -36,9 +37,9 @@ const MAY_KNOW: [(&str, &[&str]); 19] = [
     ("main", &["cli", "cmd", "output", "probe", "world"]),
 ];
 
-/// The rooms that may know our own crates, and those that may know anyhow.
-/// Crate `gpu` goes by its module, and by `use` below: `check` has a family of that name.
-const MAY_KNOW_CRATES: [(&str, &[&str]); 5] = [
+/// The modules that may use certain crates. Crate `gpu` is tested by its module `nvml`, and by
+/// `use` below: `check` has a family of that name.
+const MAY_USE_CRATES: [(&str, &[&str]); 5] = [
     ("gpu::nvml", &["world"]),
     ("gdrcopy", &["probe", "world"]),
     // With its colons: `model` has a module of that name.
@@ -67,14 +68,14 @@ fn sources() -> Vec<(String, PathBuf, String)> {
         .into_iter()
         .map(|path| {
             let inner = path.strip_prefix(&root).expect("below src");
-            let room = inner.iter().next().expect("a name").to_string_lossy();
+            let module = inner.iter().next().expect("a name").to_string_lossy();
             let text = fs::read_to_string(&path).expect("a source file");
-            (room.trim_end_matches(".rs").to_owned(), path, text)
+            (module.trim_end_matches(".rs").to_owned(), path, text)
         })
         .collect()
 }
 
-/// The code of a file without its comments: what a sentence mentions is no arrow.
+/// The code of a file without its comments: a module that a comment names is no dependency.
 fn code(text: &str) -> String {
     let lines = text
         .lines()
@@ -129,66 +130,69 @@ fn outermost(inner: &str) -> Vec<&str> {
 }
 
 #[test]
-fn lists_within_lists_hide_no_arrow() {
-    let code = "use crate::arrows::{model::{Bdf, Fact}, world};\nuse crate::arrows::topo;";
-    let names: Vec<String> = names_after(code, "crate::arrows::").into_iter().collect();
+fn reads_nested_use_lists() {
+    let code = "use crate::{model::{Bdf, Fact}, world};\nuse crate::topo;";
+    let names: Vec<String> = names_after(code, "crate::").into_iter().collect();
     assert_eq!(names, ["model", "topo", "world"]);
 }
 
 #[test]
-fn arrows_run_one_way() {
-    let may_know: BTreeMap<&str, &[&str]> = MAY_KNOW.into_iter().collect();
-    let mut arrows = 0;
-    for (room, path, text) in sources().iter().filter(|(room, ..)| room != "lib") {
-        let allowed = may_know.get(room.as_str()).unwrap_or_else(|| {
+fn modules_use_what_the_design_allows() {
+    let may_use: BTreeMap<&str, &[&str]> = MAY_USE.into_iter().collect();
+    let mut dependencies = 0;
+    for (module, path, text) in sources().iter().filter(|(module, ..)| module != "lib") {
+        let allowed = may_use.get(module.as_str()).unwrap_or_else(|| {
             panic!(
-                "{}: room '{room}' is not in the list of this test",
+                "{}: module '{module}' is not in the list of this test",
                 path.display()
             )
         });
         let code = code(text);
-        let named = names_after(&code, "crate::arrows::")
+        let named = names_after(&code, "crate::")
             .into_iter()
             .chain(names_after(&code, "gdr::"));
-        for name in named.filter(|name| name != room && !name.is_empty()) {
+        for name in named.filter(|name| name != module && !name.is_empty()) {
             assert!(
                 allowed.contains(&name.as_str()),
-                "{}: {room} may not know {name}",
+                "{}: {module} may not use {name}",
                 path.display()
             );
-            arrows += 1;
+            dependencies += 1;
         }
     }
     assert!(
-        arrows > 40,
-        "only {arrows} arrows were seen: this test no longer reads the sources"
+        dependencies > 40,
+        "only {dependencies} dependencies found: this test does not read the sources any more"
     );
 }
 
 #[test]
-fn nothing_points_back() {
-    for (room, knows) in MAY_KNOW {
-        for other in knows {
-            let back = MAY_KNOW
+fn no_two_modules_use_each_other() {
+    for (module, uses) in MAY_USE {
+        for other in uses {
+            let back = MAY_USE
                 .iter()
                 .find(|(name, _)| name == other)
-                .expect("a room")
+                .expect("a module")
                 .1;
-            assert!(!back.contains(&room), "{room} and {other} know each other");
+            assert!(
+                !back.contains(&module),
+                "{module} and {other} use each other"
+            );
         }
     }
 }
 
 #[test]
-fn crates_are_known_where_they_belong() {
-    for (room, path, text) in sources() {
+fn crates_are_used_where_the_design_allows() {
+    for (module, path, text) in sources() {
         let code = code(&text);
-        for (krate, rooms) in MAY_KNOW_CRATES {
+        for (krate, modules) in MAY_USE_CRATES {
             let used = code.contains(&format!("use {krate}::"))
                 || !names_after(&code, &format!("{krate}::")).is_empty();
             assert!(
-                !used || rooms.contains(&room.as_str()),
-                "{}: {room} may not know crate {krate}",
+                !used || modules.contains(&module.as_str()),
+                "{}: {module} may not use crate {krate}",
                 path.display()
             );
         }
@@ -196,19 +200,20 @@ fn crates_are_known_where_they_belong() {
 }
 
 #[test]
-fn crate_gpu_is_used_where_it_belongs() {
-    for (room, path, text) in sources() {
+fn crate_gpu_is_used_where_the_design_allows() {
+    for (module, path, text) in sources() {
         let used = code(&text).contains("use gpu::");
-        let may = ["probe", "world"].contains(&room.as_str());
+        let may = ["probe", "world"].contains(&module.as_str());
         assert!(
             !used || may,
-            "{}: {room} may not know crate gpu",
+            "{}: {module} may not use crate gpu",
             path.display()
         );
     }
 }
 
-/// What a person sees passes the filter of `output`. The exceptions write lines to a parent process, or look at the terminal.
+/// Everything a user sees passes the filter of `output`. The exceptions write to a parent process, or
+/// test for a terminal.
 #[test]
 fn only_output_writes_to_the_terminal() {
     let may = ["src/cli/style.rs", "src/main.rs"];
@@ -238,21 +243,24 @@ fn only_output_writes_to_the_terminal() {
             seen += usize::from(used);
         }
     }
-    assert!(seen > 2, "this test no longer sees how output writes");
+    assert!(
+        seen > 2,
+        "this test does not find how output writes any more"
+    );
 }
 
 #[test]
-fn files_are_small_rooms() {
+fn files_have_at_most_600_lines() {
     for (_, path, text) in sources() {
         let lines = text.lines().count();
         assert!(
             lines <= 600,
-            "{}: {lines} lines; it wants to be several rooms",
+            "{}: {lines} lines: split the file",
             path.display()
         );
         assert!(
             text.starts_with("//!") || text.starts_with("#![forbid(unsafe_code)]\n//!"),
-            "{}: a module opens with a sentence that says what it owns",
+            "{}: the file must begin with a doc comment",
             path.display()
         );
     }

@@ -133,6 +133,7 @@ fn the_list_names_every_check_of_the_catalogue() {
     let ids: Vec<&str> = run
         .stdout
         .lines()
+        .filter(|line| !line.starts_with(' '))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
     let wanted = [

@@ -165,7 +165,7 @@ fn the_machine_is_judged_by_the_profiles_that_are_named() {
 fn an_id_is_explained() {
     let run = gdr(&["explain", "pcie.acs"]);
     assert_eq!(run.code, 0);
-    for part in ["pcie.acs", "rule:", "why:", "read:", "cure:", "see:"] {
+    for part in ["pcie.acs", "rule:", "why:", "read:", "fix:", "see:"] {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
     }
     let report = json(&gdr(&["explain", "pcie.acs", "--format", "json"]));

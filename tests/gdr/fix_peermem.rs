@@ -133,7 +133,7 @@ fn a_module_that_cannot_load_is_refused_with_its_cure() {
     for (files, words) in [
         (
             json!({dep: [alone]}),
-            ["built without", "reinstall the NVIDIA driver"],
+            ["built without", "Reinstall the NVIDIA driver"],
         ),
         (
             json!({dep: [alone], symbols: ["alias symbol:ib_register_client ib_core"]}),

@@ -53,3 +53,4 @@ mod together;
 mod topo;
 mod uar_map;
 mod verbs;
+mod words;

@@ -37,7 +37,7 @@ pub(crate) enum CallError {
         address: usize,
         bytes: usize,
     },
-    #[error("{value} is none of {of}")]
+    #[error("invalid {of}: {value}")]
     Value { of: &'static str, value: i64 },
     #[error("no room for the table of handles")]
     Table { source: rustix::io::Errno },
@@ -53,7 +53,7 @@ pub(crate) enum CallError {
     },
     #[error("cannot map handle {handle:#x}")]
     Map { handle: u64, source: gdrcopy::Error },
-    #[error("cannot tell the state of handle {handle:#x}")]
+    #[error("cannot determine the state of handle {handle:#x}")]
     Ask { handle: u64, source: gdrcopy::Error },
     #[error("a fault in the library itself: please report it")]
     Panicked,

@@ -10,7 +10,7 @@ use gpu::Compare;
 pub(crate) enum CallError {
     #[error("{what} is NULL")]
     Null { what: &'static str },
-    #[error("{value} is none of {of}")]
+    #[error("invalid {of}: {value}")]
     Value { of: &'static str, value: i64 },
     #[error(
         "flags {flags:#x} have none, or more than one, of GDS_MEMORY_GPU, GDS_MEMORY_HOST and GDS_MEMORY_IO"

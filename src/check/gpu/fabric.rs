@@ -152,7 +152,7 @@ fn no_member(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu, start: Start) -> Jud
             Judgement::undetermined(
                 subject,
                 format!(
-                    "cannot tell whether the {count} NVLink switches of this machine are set up"
+                    "cannot determine whether the {count} NVLink switches of this machine are set up"
                 ),
             )
             .needs("a CUDA that starts: cuInit answers 802 until they are"),

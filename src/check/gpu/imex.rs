@@ -130,7 +130,7 @@ fn missing(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
         ),
         (false, true) => Judgement::undetermined(
             subject,
-            "cannot tell whether a channel is missed: whether NVLink joins these GPUs with other machines is not known",
+            "cannot determine whether a channel is missed: whether NVLink joins these GPUs with other machines is not known",
         )
         .needs("NVML's fabric registration: gdr doctor on the machine itself"),
         (false, false) => Judgement::info(

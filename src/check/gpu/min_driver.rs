@@ -39,7 +39,7 @@ pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![
             Judgement::undetermined(
                 "driver",
-                format!("cannot tell: '{driver}' is no driver version"),
+                format!("unknown: '{driver}' is no driver version"),
             )
             .evidence(SOURCE, driver)
             .needs("a driver version that can be read"),

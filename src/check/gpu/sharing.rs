@@ -66,7 +66,7 @@ pub fn vgpu(ctx: &Ctx<'_>) -> Vec<Judgement> {
             ),
             "passthrough" => Judgement::pass(subject, "The whole GPU is passed through to this guest."),
             "none" => Judgement::pass(subject, "It is not virtualised."),
-            other => Judgement::undetermined(subject, format!("cannot tell: NVML's mode '{other}' is not known to gdr"))
+            other => Judgement::undetermined(subject, format!("unknown: NVML's mode '{other}' is not known to gdr"))
                 .needs("a newer gdr"),
         }
         .evidence(SOURCE, mode)

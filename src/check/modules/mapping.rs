@@ -71,7 +71,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
                  GDR_BACKEND.",
         ),
         MappingTrial::NotTried { reason } => {
-            return Judgement::undetermined(subject, "cannot tell: it has no memory to map for this process")
+            return Judgement::undetermined(subject, "unknown: it has no memory to map for this process")
                 .evidence("the trial", reason)
                 .needs("a GPU with 64 KiB free that this process may use: others have filled or taken it");
         }

@@ -45,7 +45,7 @@ pub const CHECKS: &[Check] = &[
         severity: Severity::Error,
         why: "nvidia-peermem that was built where no RDMA stack with peer memory was installed refuses to load: \
             modprobe answers Invalid argument, and the kernel's log says nothing. Where there is no such file, \
-            modprobe is no cure.",
+            modprobe does not help.",
         remedy: "Install the RDMA stack first (DOCA-OFED), then the NVIDIA driver, and both again for a new kernel; or \
             use dma-buf with the open modules.",
         references: &[

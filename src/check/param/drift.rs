@@ -125,7 +125,7 @@ fn image(ctx: &Ctx<'_>, load: &Load<'_>) -> Option<Judgement> {
     };
     let packing = format!("packed with {}", image.packing.join(", "));
     if let Some(failure) = &image.failure {
-        let message = format!("cannot tell what {} carries: {failure}", image.path);
+        let message = format!("cannot determine what {} carries: {failure}", image.path);
         let judgement = Judgement::undetermined(IMAGE, message).evidence(&image.path, packing);
         return Some(judgement.needs(format!(
             "its list: lsinitramfs -l {0}, or lsinitrd {0}",

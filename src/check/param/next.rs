@@ -46,7 +46,7 @@ pub fn config_of<'a>(ctx: &'a Ctx<'_>, image: &'a Initramfs) -> Config<'a> {
 fn in_a_container(ctx: &Ctx<'_>, subject: &str) -> Option<Judgement> {
     let marks = ctx.facts.platform.container_marks.known()?;
     let namespace = marks.iter().find(|mark| mark.starts_with("namespace "))?;
-    let message = "cannot tell in a container: the host loads the driver, with its own modprobe.d";
+    let message = "unknown in a container: the host loads the driver, with its own modprobe.d";
     let judgement = Judgement::undetermined(subject, message).evidence("/proc/self/ns", namespace);
     Some(judgement.needs("gdr doctor on the host"))
 }

@@ -53,7 +53,7 @@ pub const CHECKS: &[Check] = &[
         why: "Access Control Services that redirect requests or completions send traffic between two devices below one \
             switch up to the root complex and back: it is slow, may stop, and with some root complexes corrupts. What \
             meets at a host bridge goes up anyhow; the bits then send it through the IOMMU, which works where that does not \
-            translate. Between host bridges clearing them mends nothing.",
+            translate. Between host bridges clearing them has no effect.",
         remedy: "Clear the redirect bits on those ports: gdr fix-acs, or the setpci command of the finding.",
         references: &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs",

@@ -58,7 +58,7 @@ fn open_mpi(library: &Library) -> Judgement {
     if library.plugins.is_none() && inside.is_empty() {
         let unknown = Judgement::undetermined(
             subject,
-            "cannot tell: its components are not where they are looked for",
+            "unknown: its components are not where they are looked for",
         );
         return unknown
             .evidence(&library.path, "no directory of components beside it")
@@ -119,7 +119,7 @@ fn ucx_cuda(library: &Library) -> Judgement {
         Some(_) => without(subject, library, "no module for CUDA"),
         None => Judgement::undetermined(
             subject,
-            "cannot tell: its modules are not where they are looked for",
+            "unknown: its modules are not where they are looked for",
         )
         .evidence(&library.path, "no directory ucx beside it")
         .needs("ucx_info -d | grep cuda"),

@@ -45,12 +45,9 @@ pub fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
     let subject = nccl.path.clone();
     let Some(version) = nccl.version.as_deref().and_then(numbers) else {
-        return Judgement::undetermined(
-            subject,
-            "cannot tell: the name of its file says no version",
-        )
-        .evidence(&nccl.path, "no version")
-        .needs("NCCL_DEBUG=VERSION with a program that uses it");
+        return Judgement::undetermined(subject, "unknown: the name of its file says no version")
+            .evidence(&nccl.path, "no version")
+            .needs("NCCL_DEBUG=VERSION with a program that uses it");
     };
     let said = nccl.version.as_deref().unwrap_or_default();
     if version < DMA_BUF && memory_path::dma_buf_alone(ctx) {
@@ -84,7 +81,7 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
     let judgement = match offered.first() {
         None => Judgement::undetermined(
             subject,
-            "cannot tell: libnccl-net.so names no interface that is known",
+            "unknown: libnccl-net.so names no interface that is known",
         )
         .needs("NCCL_DEBUG=INFO with a program that uses it"),
         Some(_) if offered.iter().any(|interface| knows.contains(interface)) => Judgement::pass(

@@ -414,7 +414,7 @@ fn a_fact_is_learned_or_lost() {
     );
     assert_eq!(
         changes(|facts| facts["rdma"] = json!({"unknown": "not_covered"})),
-        ["! machine | RDMA | 1 known | unknown (not covered by this source) | Lost"]
+        ["! machine | RDMA | 1 known | unknown (not available) | Lost"]
     );
 }
 

@@ -1,0 +1,173 @@
+//! Words that `docs/glossary.md` retired do not come back: in code, in documents, in what gdr prints.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Identifiers that the glossary replaced, as whole words, in any file.
+const IDENTIFIERS: [&str; 48] = [
+    "CardTrial",
+    "Duty",
+    "Lending",
+    "Lent",
+    "Misfortune",
+    "NoRoad",
+    "NvmlWant",
+    "PATIENCE",
+    "Patience",
+    "RdmaRoad",
+    "Road",
+    "RoadError",
+    "RoadTrial",
+    "Roads",
+    "Teller",
+    "UnderWay",
+    "VerbsRefusal",
+    "VerbsWant",
+    "Wish",
+    "duties",
+    "duties_of",
+    "far-device",
+    "far_device",
+    "first_packet",
+    "lending",
+    "local_key",
+    "mend_peermem",
+    "misfortune",
+    "patience",
+    "remote_key",
+    "road",
+    "roads",
+    "teller",
+    "tellers",
+    "under_way",
+    "wishes",
+    "MAY_KNOW",
+    "may_know",
+    "Refusal",
+    "refusal.rs",
+    "Doubles",
+    "doubles.rs",
+    "lent.rs",
+    "road.rs",
+    "roads.rs",
+    "trouble.rs",
+    "draft.rs",
+    "lead.rs",
+];
+
+/// Sentences and phrases that neither a message nor a document may use.
+const PHRASES: [&str; 13] = [
+    "Half of what a round takes is told",
+    " is none of ",
+    "of what it sent is none",
+    "How often it is looked at a queue",
+    "lets a NIC at GPU memory",
+    "does not lead to GPU memory",
+    "What is so already is no step",
+    "Nobody is left to tell",
+    "was refused for and what mends it",
+    "not cut into instances",
+    "cannot tell: ",
+    "not covered by this source",
+    "The driver or the GPU hangs",
+];
+
+/// Lists and records of old output, which keep the old words.
+const EXEMPT: [&str; 4] = [
+    "docs/glossary.md",
+    "docs/measured",
+    "tests/gdr/words.rs",
+    "tests/data",
+];
+
+fn files(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        if path.is_dir() {
+            if name != "target" && name != "corpus" && name != "artifacts" {
+                files(&path, found);
+            }
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+/// True if `word` is in `line`, with no letter, digit or underscore beside it.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part)
+    })
+}
+
+#[test]
+fn retired_words_stay_out_of_the_repository() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths = Vec::new();
+    for part in [
+        "benches",
+        "completions",
+        "crates",
+        "docs",
+        "fuzz",
+        "profiles",
+        "src",
+        "tests",
+    ] {
+        files(&root.join(part), &mut paths);
+    }
+    for name in [
+        "README.md",
+        "DESIGN.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+    ] {
+        paths.push(root.join(name));
+    }
+    let (mut read, mut found) = (0, Vec::new());
+    for path in paths {
+        let name = path
+            .strip_prefix(root)
+            .expect("below the root")
+            .display()
+            .to_string();
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        if EXEMPT.iter().any(|exempt| name.starts_with(exempt)) {
+            continue;
+        }
+        read += 1;
+        for (number, line) in text.lines().enumerate() {
+            let words = IDENTIFIERS.iter().filter(|word| has_word(line, word));
+            let phrases = PHRASES.iter().filter(|phrase| line.contains(*phrase));
+            found.extend(
+                words
+                    .chain(phrases)
+                    .map(|old| format!("{name}:{}: {old}", number + 1)),
+            );
+        }
+    }
+    assert!(read > 1000, "only {read} files were read");
+    assert!(found.is_empty(), "retired words:\n{}", found.join("\n"));
+}
+
+#[test]
+fn retired_sentences_stay_out_of_the_binary() {
+    let binary = fs::read(env!("CARGO_BIN_EXE_gdr")).expect("the binary");
+    let text = String::from_utf8_lossy(&binary);
+    assert!(
+        text.contains("dma-buf"),
+        "the strings of the binary are not readable"
+    );
+    for phrase in PHRASES {
+        assert!(!text.contains(phrase), "in the binary: {phrase}");
+    }
+}
