@@ -116,7 +116,7 @@ pub fn run_acs(
             force: options.how.force,
             ports,
             persist,
-            again: again_at_boot,
+            rerun: again_at_boot,
             unsafe_program,
         },
         how: &options.how,
@@ -256,7 +256,7 @@ fn repair(
     }) {
         Ok(journal) => journal,
         // The first step already: a device that does not take it, a module that does not load.
-        Err(fix::Error::Surprise(why)) => {
+        Err(fix::Error::Unexpected(why)) => {
             super::remark(err, &format!("stopped, and nothing was changed: {why}"));
             return Ok(1);
         }

@@ -1,6 +1,6 @@
-//! What starts this machine's kernel: the firmware's word for it, GRUB's and kernel-install's files.
+//! The boot loader: the firmware's variable, and the files of GRUB and kernel-install.
 //!
-//! Most machines lack most of them, and an older snapshot holds none: what is not there is not noted.
+//! Most machines lack most of these files, and older snapshots have none: absence adds no note.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use super::read;
 use crate::model::{Boot, Fact, Why};
 use crate::world::{FileError, Files};
 
-/// The fixes that have a file of their own below `/etc/default/grub.d`.
+/// The fixes with a file in `/etc/default/grub.d`.
 const FIXES: [&str; 2] = ["acs", "iommu"];
 
-/// What makes GRUB's configuration, by the distribution.
+/// Programs that generate GRUB's configuration.
 const MKCONFIG: [&str; 4] = [
     "/usr/sbin/grub-mkconfig",
     "/usr/bin/grub-mkconfig",
@@ -26,21 +26,20 @@ const LOADER_CONF: [&str; 3] = [
     "/efi/loader/loader.conf",
     "/boot/efi/loader/loader.conf",
 ];
-/// In the order in which kernel-install looks for them.
+/// In kernel-install's search order.
 const KERNEL_INSTALL: [&str; 2] = ["/etc/kernel/cmdline", "/usr/lib/kernel/cmdline"];
 const ENTRIES: &str = "/boot/loader/entries";
-/// No machine has a tenth.
+/// Far above real machines.
 const MOST: usize = 256;
 
-/// What is known of the boot loader.
 pub fn boot(files: &dyn Files) -> Boot {
     let mut drop_ins = reads_drop_ins(files);
-    // Nobody changes it where there are drop-ins.
+    // Fixes use drop-ins if GRUB reads them, so this file is read only without.
     let grub_default = match drop_ins {
         Fact::Known(true) => Fact::Unknown(Why::NotCovered),
         _ => text(files, GRUB_DEFAULT),
     };
-    // Some have it read them itself.
+    // In some distributions it sources the drop-ins itself.
     if grub_default
         .present()
         .is_some_and(|text| !sourcing(text).is_empty())
@@ -48,7 +47,7 @@ pub fn boot(files: &dyn Files) -> Boot {
         drop_ins = Fact::Known(true);
     }
     let loader = loader(files);
-    let loader_conf = first_there(files, &LOADER_CONF).map(|path| path.is_some());
+    let loader_conf = first_existing(files, &LOADER_CONF).map(|path| path.is_some());
     let systemd_boot = match &loader {
         Fact::Known(loader) => loader
             .as_ref()
@@ -58,7 +57,7 @@ pub fn boot(files: &dyn Files) -> Boot {
     Boot {
         ostree: read::is_there(files, "/run/ostree-booted"),
         grub_default,
-        grub_cfg: first_there(files, &GRUB_CFG),
+        grub_cfg: first_existing(files, &GRUB_CFG),
         drop_ins: FIXES
             .iter()
             .filter_map(|fix| {
@@ -96,7 +95,7 @@ fn loader(files: &dyn Files) -> Fact<Option<String>> {
     }
 }
 
-/// Whether the program that makes GRUB's configuration reads drop-ins: it is a script and says so.
+/// Whether the script that generates GRUB's configuration reads drop-ins.
 fn reads_drop_ins(files: &dyn Files) -> Fact<bool> {
     let keep = |bytes: Vec<u8>| sourcing(&String::from_utf8_lossy(&bytes)).into_bytes();
     let mut known = Fact::Unknown(Why::NotCovered);
@@ -110,7 +109,6 @@ fn reads_drop_ins(files: &dyn Files) -> Fact<bool> {
     known
 }
 
-/// The lines that name drop-ins.
 fn sourcing(script: &str) -> String {
     let names =
         |line: &&str| !line.trim_start().starts_with('#') && line.contains("default/grub.d/");
@@ -149,27 +147,27 @@ fn entries(files: &dyn Files) -> Fact<BTreeMap<String, String>> {
     Fact::Known(entries)
 }
 
-/// Of an entry's options what concerns PCI and the IOMMU: the rest names disks.
+/// An entry's options for PCI and IOMMU; the others name disks.
 fn options(entry: &str) -> String {
     let lines = entry
         .lines()
         .filter_map(|line| line.strip_prefix("options"));
     let words = lines.flat_map(str::split_ascii_whitespace);
-    let wanted = |word: &&str| {
+    let is_relevant = |word: &&str| {
         ["pci=", "iommu=", "iommu."]
             .iter()
             .any(|start| word.starts_with(start))
     };
-    let words: Vec<&str> = words.filter(wanted).collect();
+    let words: Vec<&str> = words.filter(is_relevant).collect();
     match words.is_empty() {
         true => String::new(),
         false => format!("options {}\n", words.join(" ")),
     }
 }
 
-/// Looked for where systemctl puts its links.
+/// Whether the unit exists, and whether it is enabled.
 fn unit(files: &dyn Files) -> Fact<Option<bool>> {
-    let there = text(files, &format!("{}/{}", Boot::UNITS, Boot::UNIT));
+    let present = text(files, &format!("{}/{}", Boot::UNITS, Boot::UNIT));
     let wants = |name: &str| name.ends_with(".wants") || name.ends_with(".requires");
     let names = match files.list_kept(Path::new(Boot::UNITS), &wants) {
         Ok(names) => names,
@@ -180,7 +178,7 @@ fn unit(files: &dyn Files) -> Fact<Option<bool>> {
     let enabled = names
         .iter()
         .any(|name| files.read_link(&link(name)).is_ok());
-    there.map(|there| there.map(|_| enabled))
+    present.map(|present| present.map(|_| enabled))
 }
 
 fn kernels(files: &dyn Files) -> Fact<BTreeMap<String, String>> {
@@ -199,7 +197,7 @@ fn kernels(files: &dyn Files) -> Fact<BTreeMap<String, String>> {
             .find(|path| files.exists(Path::new(path)).unwrap_or(false))?;
         Some((release, image))
     };
-    // A release begins with its number; what does not is no kernel's.
+    // Kernel releases begin with a digit.
     let is_release = |name: &String| name.starts_with(|c: char| c.is_ascii_digit());
     Fact::Known(
         names
@@ -211,7 +209,7 @@ fn kernels(files: &dyn Files) -> Fact<BTreeMap<String, String>> {
     )
 }
 
-fn first_there(files: &dyn Files, paths: &[&str]) -> Fact<Option<String>> {
+fn first_existing(files: &dyn Files, paths: &[&str]) -> Fact<Option<String>> {
     let mut answer = Fact::Known(None);
     for path in paths {
         match read::is_there(files, path) {
@@ -223,7 +221,6 @@ fn first_there(files: &dyn Files, paths: &[&str]) -> Fact<Option<String>> {
     answer
 }
 
-/// A file's text, whole.
 fn text(files: &dyn Files, path: &str) -> Fact<Option<String>> {
     match files.read(Path::new(path)) {
         Ok(bytes) => match String::from_utf8(bytes) {
@@ -246,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_that_reads_drop_ins_says_so() {
+    fn detects_script_that_reads_drop_ins() {
         // Debian's grub-mkconfig 2.06.
         let debian = "if test -f ${sysconfdir}/default/grub ; then\n  . ${sysconfdir}/default/grub\nfi\n\
                       for x in ${sysconfdir}/default/grub.d/*.cfg ; do\n  if [ -e \"${x}\" ]; then\n";
@@ -260,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_entry_what_concerns_pci_stays() {
+    fn keeps_pci_options_of_entry() {
         let entry = "title Linux\noptions root=UUID=1 ro iommu=pt pci=realloc quiet\n";
         let kept = options(entry);
         assert_eq!(kept, "options iommu=pt pci=realloc\n");

@@ -1,4 +1,4 @@
-//! The NVIDIA driver and the modules beside it: proc files, parameters, nodes.
+//! The NVIDIA driver and related modules: proc files, parameters, device nodes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,6 @@ use crate::world::Files;
 
 const PROC: &str = "/proc/driver/nvidia";
 
-/// The driver as loaded.
 pub fn driver(files: &dyn Files, notes: &mut Vec<Note>) -> Driver {
     Driver {
         version_line: read::text_if_there(files, &format!("{PROC}/version"), notes).map(|text| {
@@ -24,7 +23,7 @@ pub fn driver(files: &dyn Files, notes: &mut Vec<Note>) -> Driver {
     }
 }
 
-/// `Name: 0` and `Name: "text"` lines, parsed by name: the list differs between versions.
+/// `Name: 0` and `Name: "text"` lines; the set differs between versions.
 fn params(text: &str) -> BTreeMap<String, String> {
     text.lines()
         .filter_map(|line| line.split_once(':'))
@@ -61,7 +60,7 @@ fn gpu(information: &str) -> DriverGpu {
             .filter_map(|line| line.split_once(':'))
             .find(|(name, _)| name.trim() == key)
             .map(|(_, value)| value.trim().to_owned())
-            // The driver prints question marks for what it learns only at the first open.
+            // The driver prints question marks for values it learns at the first open.
             .filter(|value| !value.is_empty() && !value.contains('?'))
     };
     DriverGpu {
@@ -71,9 +70,8 @@ fn gpu(information: &str) -> DriverGpu {
     }
 }
 
-/// The nodes `/dev/nvidia*`.
 pub fn nodes(files: &dyn Files) -> Fact<Vec<NodeFile>> {
-    // Other names there are people's: a volume group often bears the host's.
+    // Other names may be private: volume groups often contain the host name.
     match files.list_kept(Path::new("/dev"), &|name| name.starts_with("nvidia")) {
         Ok(names) => Fact::Known(
             names
@@ -104,7 +102,6 @@ pub fn node(files: &dyn Files, path: &str) -> NodeFile {
     }
 }
 
-/// The peer memory memory path.
 pub fn peer_memory(files: &dyn Files, notes: &mut Vec<Note>) -> PeerMemory {
     let peers = "/sys/kernel/mm/memory_peers";
     PeerMemory {
@@ -151,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_out_what_the_driver_does_not_know_yet() {
+    fn ignores_placeholder_values() {
         let gpu = gpu(
             "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t 7\n",
         );

@@ -1,4 +1,4 @@
-//! The variables of this process's environment that decide over GPUDirect. Nothing else of it is kept, nor recorded.
+//! The environment variables that affect GPUDirect. No other is kept or recorded.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,6 @@ use crate::world::{Files, MOST};
 
 const ENVIRONMENT: &str = "/proc/self/environ";
 
-/// The variables that are kept.
 const NAMES: [&str; 31] = [
     "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
     "CUDA_NIC_INTEROP",
@@ -44,12 +43,11 @@ const NAMES: [&str; 31] = [
     "UCX_TLS",
 ];
 
-/// What stands for a value that is not shown.
+/// Replaces a private value.
 const SET: &str = "(set)";
-/// What stands for a directory of a Conda installation that is somebody's own.
+/// Replaces a private directory of a Conda installation.
 const CONDA: &str = "(conda)";
 
-/// The variables that are set.
 pub fn environment(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<BTreeMap<String, String>> {
     match files.reduced(Path::new(ENVIRONMENT), MOST, &kept) {
         Ok(bytes) => Fact::Known(variables(&String::from_utf8_lossy(&bytes))),
@@ -64,7 +62,7 @@ fn variables(lines: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The listed variables, one a line. The kernel ends each with a NUL byte; what was kept before has none.
+/// The listed variables, one per line; the kernel ends each with NUL, a reduced file does not.
 fn kept(bytes: Vec<u8>) -> Vec<u8> {
     let separator = if bytes.contains(&0) { 0 } else { b'\n' };
     let mut out = String::new();
@@ -79,7 +77,7 @@ fn kept(bytes: Vec<u8>) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// A value as far as it is nobody's own.
+/// A value without private parts.
 fn shown(name: &str, value: &str) -> String {
     const LONGEST: usize = 256;
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.,:=^-+@~ ".contains(c);
@@ -92,7 +90,7 @@ fn shown(name: &str, value: &str) -> String {
     }
 }
 
-/// The directories that belong to the system; of others only that one is Conda's.
+/// The system's directories; private ones are dropped, except that Conda's leave a mark.
 fn directories(value: &str) -> String {
     const ROOTS: [&str; 7] = [
         "/usr/",
@@ -127,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_listed_variables_are_kept_and_keeping_twice_is_keeping_once() {
+    fn keeps_listed_variables_idempotently() {
         let environ = b"HOME=/home/alice\0NCCL_P2P_DISABLE=1\0TOKEN=hunter2\0UCX_TLS=rc,sm\0\
             X=a\nNCCL_IB_DISABLE=1\0NCCL_NET_PLUGIN=/home/alice/libx.so\0CUDA_VISIBLE_DEVICES=GPU-1234\0BAD=\xff\0"
             .to_vec();
@@ -146,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_library_path_the_systems_directories_are_kept() {
+    fn keeps_system_directories_of_library_path() {
         let of = |value: &str| directories(value);
         assert_eq!(
             of(

@@ -1,4 +1,4 @@
-//! The services and nodes of an NVLink fabric, by files alone: no program is asked.
+//! Services and device nodes of an NVLink fabric, from files only.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,20 +8,19 @@ use crate::model::{Fabric, Fact, NodeFile, Note, Unit, UnitLines};
 use crate::world::Files;
 
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
-/// Where systemd looks for units (systemd.unit(5)).
+/// systemd's unit directories (systemd.unit(5)).
 const UNIT_DIRECTORIES: [&str; 4] = [
     "/etc/systemd/system",
     "/run/systemd/system",
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
 ];
-/// Where a running service has its control group: with one hierarchy, and with systemd's own of several.
+/// Control groups of running services, in the unified hierarchy and in systemd's own.
 const GROUPS: [&str; 2] = [
     "/sys/fs/cgroup/system.slice",
     "/sys/fs/cgroup/systemd/system.slice",
 ];
 
-/// The parts of a fabric that files show.
 pub fn fabric(files: &dyn Files, notes: &mut Vec<Note>) -> Fabric {
     let mut units: BTreeMap<String, Unit> = Fabric::UNITS
         .map(|name| (name.to_owned(), unit(files, name)))
@@ -41,12 +40,12 @@ pub fn fabric(files: &dyn Files, notes: &mut Vec<Note>) -> Fabric {
 }
 
 fn unit(files: &dyn Files, name: &str) -> Unit {
-    let wanted = format!("/etc/systemd/system/multi-user.target.wants/{name}");
-    // A container has control groups of its own: where the machine's are not in sight, nothing is told.
+    let link = format!("/etc/systemd/system/multi-user.target.wants/{name}");
+    // A container does not see the machine's control groups, so the state is unknown.
     let groups = GROUPS.iter().find(|directory| is_there(files, directory));
     Unit {
         installed: is_installed(files, name),
-        enabled: read::is_there(files, &wanted),
+        enabled: read::is_there(files, &link),
         running: match groups {
             Some(directory) => read::is_there(files, &format!("{directory}/{name}")),
             None => Fact::default(),
@@ -55,7 +54,6 @@ fn unit(files: &dyn Files, name: &str) -> Unit {
     }
 }
 
-/// Whether there is a unit of this name.
 pub fn is_installed(files: &dyn Files, name: &str) -> Fact<bool> {
     any(
         files,
@@ -65,7 +63,7 @@ pub fn is_installed(files: &dyn Files, name: &str) -> Fact<bool> {
     )
 }
 
-/// What a unit's file says, the first that there is, and then its drop-ins in the order of their names.
+/// The relevant lines of a unit's first file and of its drop-ins, by name.
 fn lines(files: &dyn Files, name: &str, notes: &mut Vec<Note>) -> Fact<Option<UnitLines>> {
     let mut drop_ins: BTreeMap<String, String> = BTreeMap::new();
     for directory in UNIT_DIRECTORIES {
@@ -93,23 +91,23 @@ fn lines(files: &dyn Files, name: &str, notes: &mut Vec<Note>) -> Fact<Option<Un
     Fact::Known(Some(found))
 }
 
-/// The lines that say what a unit runs and what wants it.
+/// The lines for the command and for enabling.
 fn of_interest(text: &str) -> String {
-    let wanted = |line: &&str| {
+    let is_relevant = |line: &&str| {
         ["ExecStart=", "WantedBy=", "RequiredBy="]
             .iter()
             .any(|key| line.starts_with(key))
     };
     let lines = text.lines().map(str::trim);
     lines
-        .filter(wanted)
+        .filter(is_relevant)
         .map(|line| format!("{line}\n"))
         .collect()
 }
 
 fn add(unit: &mut UnitLines, line: &str) {
     match line.split_once('=') {
-        // An empty one takes back those before it.
+        // An empty assignment resets the list.
         Some(("ExecStart", command)) => {
             unit.start = Some(command.trim().to_owned()).filter(|text| !text.is_empty())
         }
@@ -118,7 +116,7 @@ fn add(unit: &mut UnitLines, line: &str) {
     }
 }
 
-/// Whether one of these paths is there; known not to be only where that is known of all.
+/// Whether any of the paths exists; false only if that is known for all.
 fn any(files: &dyn Files, paths: impl Iterator<Item = String>) -> Fact<bool> {
     let mut unknown = None;
     for path in paths {
@@ -137,7 +135,7 @@ fn is_there(files: &dyn Files, path: &str) -> bool {
 
 fn channels(files: &dyn Files) -> Fact<Vec<NodeFile>> {
     match files.list_kept(Path::new(CHANNELS), &|name| name.starts_with("channel")) {
-        // There are up to 2048 of them, and any of them will do.
+        // There are up to 2048, and one is enough.
         Ok(names) => Fact::Known(
             names
                 .iter()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::pci::MAX_FUNCTIONS;
-use super::read::{self, broken};
+use super::read::{self, malformed};
 use crate::model::{
     Cma, Fact, IdList, IommuMember, Kernel, Module, Note, NumaNode, PciDevice, Why,
 };
@@ -12,10 +12,9 @@ use crate::world::Files;
 
 const MODULES: &str = "/proc/modules";
 const DEVICES: &str = "/proc/devices";
-/// The most NUMA nodes that a kernel is built for (CONFIG_NODES_SHIFT).
+/// CONFIG_NODES_SHIFT's maximum.
 const MAX_NODES: usize = 1_024;
 
-/// What the kernel says of itself.
 pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Note>) -> Kernel {
     let iommu_groups: BTreeMap<u32, Fact<String>> = groups(pci)
         .into_iter()
@@ -48,12 +47,12 @@ pub fn kernel(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Not
     }
 }
 
-/// The two lines about the contiguous memory allocator; the others are never twice the same.
+/// The lines of the contiguous memory allocator; the others change constantly.
 fn of_cma(meminfo: &str) -> String {
-    let wanted = |line: &&str| line.starts_with("Cma");
+    let is_relevant = |line: &&str| line.starts_with("Cma");
     meminfo
         .lines()
-        .filter(wanted)
+        .filter(is_relevant)
         .map(|line| format!("{line}\n"))
         .collect()
 }
@@ -81,7 +80,7 @@ fn groups(pci: &Fact<Vec<PciDevice>>) -> BTreeSet<u32> {
         .collect()
 }
 
-/// The functions of a group and who holds them. An older snapshot has not got them, which is no news.
+/// A group's functions and their drivers. Missing in older snapshots, without a note.
 fn members(files: &dyn Files, group: u32, left: &mut usize) -> Fact<Vec<IommuMember>> {
     let directory = format!("/sys/kernel/iommu_groups/{group}/devices");
     let names = match files.list(Path::new(&directory)) {
@@ -104,7 +103,7 @@ fn members(files: &dyn Files, group: u32, left: &mut usize) -> Fact<Vec<IommuMem
     Fact::Known(names.into_iter().map(member).collect())
 }
 
-/// Where a module lies in memory is the kernel's secret: root alone is told.
+/// Drops module addresses, which only root may see.
 fn without_addresses(text: &str) -> String {
     let line = |line: &str| {
         line.split_ascii_whitespace()
@@ -116,7 +115,6 @@ fn without_addresses(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// `name size refcount users, state address`.
 fn modules(text: &str) -> Vec<Module> {
     text.lines()
         .filter_map(|line| {
@@ -153,12 +151,11 @@ fn char_devices(text: &str) -> BTreeMap<String, Vec<u32>> {
     devices
 }
 
-/// CPUs that are online.
 pub fn online_cpus(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<IdList> {
     read::value(files, "/sys/devices/system/cpu/online", notes)
 }
 
-/// NUMA nodes that are online; none where the kernel has no NUMA.
+/// Online NUMA nodes; `None` if the kernel has no NUMA support.
 pub fn numa(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<NumaNode>> {
     let directory = "/sys/devices/system/node";
     read::names(files, directory, notes).and_then(|names| {
@@ -168,10 +165,10 @@ pub fn numa(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<NumaNode>> {
             .filter_map(|name| name.strip_prefix("node")?.parse().ok())
             .collect();
         if ids.len() > MAX_NODES {
-            return broken(
+            return malformed(
                 notes,
                 directory,
-                format!("it has more than {MAX_NODES} NUMA nodes"),
+                format!("more than {MAX_NODES} NUMA nodes"),
             );
         }
         for id in ids {
@@ -203,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contiguous_allocators_lines_are_kept_alone() {
+    fn keeps_cma_lines() {
         let kept = of_cma(
             "MemTotal: 100 kB\nCmaTotal:         65536 kB\nCmaFree:          1024 kB\nDirectMap4k: 1 kB\n",
         );
@@ -222,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_have_several_majors_and_block_devices_are_none() {
+    fn reads_several_majors_and_no_block_devices() {
         let text = "Character devices:\n  1 mem\n231 infiniband_verbs\n244 infiniband_verbs\n\nBlock devices:\n  7 loop\n";
         let devices = char_devices(text);
         assert_eq!(devices.get("infiniband_verbs"), Some(&vec![231, 244]));

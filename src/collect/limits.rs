@@ -1,4 +1,4 @@
-//! Limits around this process: configured ones of locked memory, the RDMA control group, mappings.
+//! Limits of this process: configured memlock limits, RDMA control groups.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,26 +7,24 @@ use super::read;
 use crate::model::{Fact, Limits, Note, RdmaGrant, Service, Setting};
 use crate::world::Files;
 
-/// Services that start other people's programs.
+/// Services that start other programs.
 const SERVICES: [&str; 5] = ["slurmd", "containerd", "docker", "crio", "kubelet"];
-/// Where units lie, the first that has one wins; drop-ins of all count.
+/// Unit directories: the first with a unit wins; drop-ins of all count.
 const UNITS: [&str; 3] = [
     "/etc/systemd/system",
     "/run/systemd/system",
     "/usr/lib/systemd/system",
 ];
-/// The most control groups that are looked at, from this process's upwards.
+/// Limit of nested control groups.
 const DEEPEST: usize = 16;
-/// The most hierarchies of control groups: the kernel has a dozen controllers.
+/// Limit of cgroup hierarchies; the kernel has a dozen controllers.
 const MAX_GROUPS: usize = 64;
-/// The most bounds that one group may set, and the longest name of the device they are for.
+/// Limits of one group's entries and of a device's name.
 const MAX_BOUNDS: usize = 1_024;
 const MAX_NAME: usize = 255;
 
-/// What is kept of a file.
 type Keep = fn(&str) -> String;
 
-/// What the machine's files say.
 pub fn limits(files: &dyn Files, notes: &mut Vec<Note>) -> Limits {
     Limits {
         memlock_settings: settings(files, notes),
@@ -74,14 +72,14 @@ fn lines(files: &dyn Files, path: &str, keep: Keep, notes: &mut Vec<Note>) -> Fa
     })
 }
 
-/// The files of a drop-in directory, in the order in which they count.
+/// A drop-in directory's files, in the order in which they apply.
 fn drop_ins(files: &dyn Files, directory: &str) -> Vec<String> {
     let names = files.list_kept(Path::new(directory), &|name| name.ends_with(".conf"));
     let names = names.unwrap_or_default().into_iter().take(64);
     names.map(|name| format!("{directory}/{name}")).collect()
 }
 
-/// Lines of limits.d about locked memory, without the names of users and groups.
+/// memlock lines of limits.d, with user and group names replaced.
 fn of_logins(text: &str) -> String {
     let line = |line: &str| {
         let words: Vec<&str> = line.split('#').next()?.split_ascii_whitespace().collect();
@@ -107,7 +105,7 @@ fn of_a_service(text: &str) -> String {
     assignments(text, "LimitMEMLOCK")
 }
 
-/// The lines that set a key, as `KEY=VALUE`: systemd passes over blanks around the sign.
+/// The assignments to a key as `KEY=VALUE`; systemd ignores blanks around the sign.
 fn assignments(text: &str, key: &str) -> String {
     let line = |line: &str| {
         let (name, value) = line.split_once('=')?;
@@ -117,16 +115,16 @@ fn assignments(text: &str, key: &str) -> String {
 }
 
 fn services(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Service>> {
-    // One list of each directory tells which units there are.
+    // One listing per directory is enough for all units.
     let is_ours = |name: &str| {
         let stem = name.strip_suffix(".d").unwrap_or(name);
         stem.strip_suffix(".service")
             .is_some_and(|stem| SERVICES.contains(&stem))
     };
-    let mut there: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut listings: Vec<(&str, Vec<String>)> = Vec::new();
     for directory in UNITS {
         match files.list_kept(Path::new(directory), &is_ours) {
-            Ok(names) => there.push((directory, names)),
+            Ok(names) => listings.push((directory, names)),
             Err(error) if error.is_absent() => match read::absent::<()>(files, directory) {
                 Fact::Unknown(why) if directory.starts_with("/etc/") => return Fact::Unknown(why),
                 _ => {}
@@ -137,13 +135,13 @@ fn services(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Service>> {
     let mut found = Vec::new();
     for name in SERVICES {
         let (unit, drop_in) = (format!("{name}.service"), format!("{name}.service.d"));
-        let has = |names: &[String], wanted: &String| names.contains(wanted);
-        let Some((directory, _)) = there.iter().find(|(_, names)| has(names, &unit)) else {
+        let has = |names: &[String], name: &String| names.contains(name);
+        let Some((directory, _)) = listings.iter().find(|(_, names)| has(names, &unit)) else {
             continue;
         };
-        // Drop-ins count in the order of their names, wherever they lie; of one name the most important directory's.
+        // Drop-ins apply by name across directories; for equal names the first directory wins.
         let mut by_name = BTreeMap::new();
-        for (directory, _) in there.iter().filter(|(_, names)| has(names, &drop_in)) {
+        for (directory, _) in listings.iter().filter(|(_, names)| has(names, &drop_in)) {
             for path in drop_ins(files, &format!("{directory}/{drop_in}")) {
                 let name = path.rsplit('/').next().unwrap_or_default().to_owned();
                 by_name.entry(name).or_insert(path);
@@ -153,7 +151,7 @@ fn services(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<Service>> {
             .chain(by_name.into_values())
             .map(|path| lines(files, &path, of_a_service, notes).known().cloned())
             .collect();
-        // Of a service whose files cannot all be read, nobody knows the limit; a masked one is no file at all.
+        // An unreadable file makes the limit unknown; a masked unit has no files.
         if let Some(settings) = settings {
             found.push(Service {
                 name: name.to_owned(),
@@ -178,7 +176,7 @@ fn rdma_cgroup(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<RdmaGrant>>
             continue;
         };
         if path.split('/').any(|part| part == "..") {
-            // It lies outside of this process's cgroup namespace.
+            // Outside this process's cgroup namespace.
             continue;
         }
         let base = match controllers {
@@ -200,20 +198,19 @@ fn rdma_cgroup(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<RdmaGrant>>
     Fact::Known(grants)
 }
 
-/// The lines of the unified hierarchy and of the RDMA controller.
 fn of_rdma(text: &str) -> String {
-    let wanted = |line: &&str| {
+    let is_relevant = |line: &&str| {
         let controllers = line.split(':').nth(1);
         controllers
             .is_some_and(|names| names.is_empty() || names.split(',').any(|name| name == "rdma"))
     };
     text.lines()
-        .filter(wanted)
+        .filter(is_relevant)
         .map(|line| format!("{line}\n"))
         .collect()
 }
 
-/// What one control group grants; nothing where it has no such file.
+/// The limits of one control group; empty if it has no such file.
 fn granted(files: &dyn Files, group: &str, notes: &mut Vec<Note>) -> Fact<Vec<RdmaGrant>> {
     let most = match read::text_if_there(files, &format!("{group}/rdma.max"), notes) {
         Fact::Known(Some(text)) => numbers(&text),
@@ -240,7 +237,7 @@ fn granted(files: &dyn Files, group: &str, notes: &mut Vec<Note>) -> Fact<Vec<Rd
     Fact::Known(grants.collect())
 }
 
-/// `mlx5_0 hca_handle=2 hca_object=max`; what has no bound is left out.
+/// Parses `mlx5_0 hca_handle=2 hca_object=max`; drops unlimited values.
 fn numbers(text: &str) -> Vec<(String, String, u64)> {
     let line = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -262,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_people_are_taken_out_of_limits() {
+    fn replaces_user_names_in_limits() {
         let text = "# * soft memlock 1\n*  soft  memlock unlimited\nalice - memlock 1024 # hers\n@ml-team hard memlock 8192\n\
             root - memlock unlimited\n* - nofile 1024\n";
         let kept = of_logins(text);
@@ -274,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_units_limit_is_read_as_systemd_reads_it() {
+    fn reads_unit_limit_like_systemd() {
         let kept = of_a_service(
             "[Service]\n LimitMEMLOCK = infinity \n#LimitMEMLOCK=0\nLimitMEMLOCKED=1\nLimitMEMLOCK=8M\n",
         );
@@ -287,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rdma_controllers_bounds_are_numbers() {
+    fn reads_rdma_cgroup_limits() {
         assert_eq!(
             numbers("mlx5_0 hca_handle=2 hca_object=max\nmlx5_1 hca_handle=max hca_object=2000\n"),
             [

@@ -1,4 +1,4 @@
-//! World → Facts, one file an area. A collector reads and parses; it judges nothing.
+//! World → Facts, one file per area. A collector reads and parses; it judges nothing.
 
 mod boot;
 mod driver;
@@ -22,54 +22,54 @@ use serde::de::DeserializeOwned;
 use crate::model::{Bdf, DriverGpu, Fact, Facts, Note, PciDevice, Why};
 use crate::world::{NvmlQuery, Reading, VerbsQuery, World};
 
-/// What a command needs to know. What nobody asked for is not read.
+/// What to collect.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CollectOptions {
-    /// NVMe controllers are devices of interest.
+    /// NVMe controllers are topology devices.
     pub nvme: bool,
-    /// What to ask NVML, and from how many GPUs on it is worth its time.
+    /// NVML's queries, and the number of GPUs from which they are worth the time.
     pub nvml: NvmlQuery,
-    /// The machine around the devices: kernel, process, platform, nodes.
+    /// Kernel, process, platform and device nodes.
     pub system: bool,
-    /// With `system`: modprobe.d, the initramfs and the files of kernel modules.
+    /// With `system`: modprobe.d, the initramfs and kernel module files.
     pub modules: bool,
     /// With `system`: libraries and programs in user space.
     pub software: bool,
-    /// With `system`: settings in the NICs' firmware, where they matter.
+    /// With `system`: settings in the NICs' firmware.
     pub settings: bool,
-    /// What CUDA says of the GPUs without a context.
+    /// CUDA's device attributes, without a context.
     pub cuda: bool,
-    /// Which RDMA devices user space serves, and whether each is opened and tried; asked where there are any.
+    /// Libibverbs' view of the RDMA devices, with trials if requested.
     pub verbs: Option<VerbsQuery>,
-    /// GPU memory is mapped for the CPU, as a trial.
+    /// Try to map GPU memory for the CPU.
     pub mapping: bool,
-    /// GPU memory is registered with RDMA devices, as a trial; where there are both.
+    /// Try to register GPU memory with RDMA devices.
     pub registration: bool,
-    /// The initramfs is looked into also where no option is set that it could carry: a repair may set one.
+    /// Read the initramfs even if no option is set: a repair may set one.
     pub initramfs: bool,
 }
 
-pub fn facts(world: &World, want: CollectOptions) -> Facts {
+pub fn facts(world: &World, options: CollectOptions) -> Facts {
     let mut notes = Vec::new();
     let files = world.files.as_ref();
     let driver = driver::driver(files, &mut notes);
-    // NVML takes ten milliseconds and more to start: it does so while we read.
-    let nvml =
-        nvml_is_worth_asking(&driver.gpus, want.nvml).then(|| world.libraries.nvml(want.nvml));
-    let cuda = want
+    // NVML takes ten milliseconds or more to start, so it runs in parallel.
+    let nvml = nvml_is_worth_asking(&driver.gpus, options.nvml)
+        .then(|| world.libraries.nvml(options.nvml));
+    let cuda = options
         .cuda
-        .then(|| world.libraries.cuda(&one_of_each(&driver.gpus)));
-    let mapping = want.mapping.then(|| world.libraries.mapping());
+        .then(|| world.libraries.cuda(&one_per_model(&driver.gpus)));
+    let mapping = options.mapping.then(|| world.libraries.mapping());
 
     let mut pci = pci::devices(files, &mut notes);
     let numa = kernel::numa(files, &mut notes);
     let gpus = gpus(&pci);
     let mut rdma = rdma::devices(files, &pci, gpus.len(), &mut notes);
-    let there_are_some = rdma.known().is_some_and(|devices| !devices.is_empty());
-    let registration = want.registration && there_are_some && !gpus.is_empty();
-    let verbs = want.verbs.filter(|_| there_are_some);
-    let verbs = verbs.map(|want| world.libraries.verbs(want));
-    let nvme = match want.nvme {
+    let has_rdma = rdma.known().is_some_and(|devices| !devices.is_empty());
+    let registration = options.registration && has_rdma && !gpus.is_empty();
+    let verbs = options.verbs.filter(|_| has_rdma);
+    let verbs = verbs.map(|options| world.libraries.verbs(options));
+    let nvme = match options.nvme {
         true => pci::nvme(files, &mut notes),
         false => Fact::default(),
     };
@@ -83,13 +83,13 @@ pub fn facts(world: &World, want: CollectOptions) -> Facts {
         )
         .chain(nvme.known().into_iter().flatten().map(|(_, bdf)| *bdf))
         .chain(data_direct(&pci))
-        .chain(nvidia_nics(&pci).filter(|_| want.system))
+        .chain(nvidia_nics(&pci).filter(|_| options.system))
         .collect();
     if let Fact::Known(devices) = &mut pci {
-        pci::look_closely(files, devices, &interest, &mut notes);
+        pci::second_pass(files, devices, &interest, &mut notes);
     }
 
-    if want.system {
+    if options.system {
         rdma::details(files, &mut rdma, &mut notes);
     }
     let mut facts = Facts {
@@ -101,13 +101,13 @@ pub fn facts(world: &World, want: CollectOptions) -> Facts {
         online_cpus: kernel::online_cpus(files, &mut notes),
         ..Facts::default()
     };
-    if want.system {
-        system(world, want, &pci, &mut facts, &mut notes);
+    if options.system {
+        system(world, options, &pci, &mut facts, &mut notes);
     }
     if let Fact::Known(devices) = &mut facts.rdma
-        && want.system
-        && want.settings
-        && settings_matter(want, &pci)
+        && options.system
+        && options.settings
+        && settings_matter(options, &pci)
     {
         let pci = pci.known().map_or(&[][..], Vec::as_slice);
         rdma::settings(world, &facts.process.uid, pci, devices, &mut notes);
@@ -124,7 +124,7 @@ pub fn facts(world: &World, want: CollectOptions) -> Facts {
         facts.verbs = finish(reading, "verbs", &mut notes);
     }
     facts.mapping = mapping.map(|reading| finish(reading, "CUDA", &mut notes));
-    // A GPU may be for one process at a time: the trials take turns.
+    // A GPU may be in exclusive mode, so the trials run one after the other.
     let registration = registration.then(|| world.libraries.registration());
     facts.registration = registration.map(|reading| finish(reading, "CUDA and verbs", &mut notes));
     notes.sort();
@@ -133,10 +133,10 @@ pub fn facts(world: &World, want: CollectOptions) -> Facts {
     facts
 }
 
-/// The machine around the devices, as far as it is wanted.
+/// Everything but the devices, as far as the options ask for it.
 fn system(
     world: &World,
-    want: CollectOptions,
+    options: CollectOptions,
     pci: &Fact<Vec<PciDevice>>,
     facts: &mut Facts,
     notes: &mut Vec<Note>,
@@ -151,20 +151,20 @@ fn system(
     facts.process = process::process(files, notes);
     facts.platform = platform::platform(files, pci, notes);
     facts.rdma_stack = rdma::stack(files, notes);
-    if want.modules {
+    if options.modules {
         facts.modprobe =
-            modprobe::modprobe(files, &facts.driver, &facts.kernel, want.initramfs, notes);
+            modprobe::modprobe(files, &facts.driver, &facts.kernel, options.initramfs, notes);
         facts.module_files = modules::modules(files, &facts.kernel.release, notes);
     }
     facts.limits = limits::limits(files, notes);
     facts.environment = environment::environment(files, notes);
-    if want.software {
+    if options.software {
         facts.software = software::software(world, &facts.environment, notes);
     }
     facts.tools = tools(world);
 }
 
-/// The tools that the fixes of findings name, or run.
+/// Tools that the fixes name or run.
 const TOOLS: [&str; 13] = [
     "setpci",
     "modprobe",
@@ -189,8 +189,8 @@ fn tools(world: &World) -> BTreeMap<String, Fact<Option<String>>> {
     TOOLS.map(|name| (name.to_owned(), locate(name))).into()
 }
 
-/// One GPU of each model, by UUID, where more than two are alike and the driver names all of them; else none.
-fn one_of_each(gpus: &Fact<BTreeMap<Bdf, DriverGpu>>) -> Vec<String> {
+/// One GPU per model, by UUID, if there are more than two alike and the driver names all; else none.
+fn one_per_model(gpus: &Fact<BTreeMap<Bdf, DriverGpu>>) -> Vec<String> {
     let gpus = gpus.known().into_iter().flat_map(BTreeMap::values);
     let named: Option<Vec<(&String, &String)>> = gpus
         .map(|gpu| Some((gpu.model.as_ref()?, gpu.uuid.as_ref()?)))
@@ -210,10 +210,10 @@ fn one_of_each(gpus: &Fact<BTreeMap<Bdf, DriverGpu>>) -> Vec<String> {
     }
 }
 
-fn nvml_is_worth_asking<T>(gpus: &Fact<BTreeMap<Bdf, T>>, want: NvmlQuery) -> bool {
-    want.is_any()
+fn nvml_is_worth_asking<T>(gpus: &Fact<BTreeMap<Bdf, T>>, options: NvmlQuery) -> bool {
+    options.is_any()
         && match gpus {
-            Fact::Known(gpus) => gpus.len() >= want.from_gpus,
+            Fact::Known(gpus) => gpus.len() >= options.from_gpus,
             Fact::Unknown(_) => true,
         }
 }
@@ -232,24 +232,23 @@ fn finish<T: DeserializeOwned>(
     }
 }
 
-/// Whether a NIC's settings are worth the time that asking takes: where a GPU is older than Pascal, and under `--live`.
-fn settings_matter(want: CollectOptions, pci: &Fact<Vec<PciDevice>>) -> bool {
+/// Whether firmware settings are worth the slow query: for GPUs older than Pascal, and under `--live`.
+fn settings_matter(options: CollectOptions, pci: &Fact<Vec<PciDevice>>) -> bool {
     let old = |device: &PciDevice| device.ids.known().is_some_and(|ids| ids.is_before_pascal());
-    want.verbs.is_some_and(|want| want.trials)
+    options.verbs.is_some_and(|options| options.trials)
         || pci.known().is_some_and(|devices| devices.iter().any(old))
 }
 
-/// What mlxconfig or mstconfig printed of one device; none where it is no such text.
 pub use rdma::parse_settings;
 
-/// NVIDIA's NICs: one that is no RDMA device may be handed to a virtual machine, or lack its module.
+/// NVIDIA's NICs; those that are no RDMA device may be assigned to a guest or lack their module.
 fn nvidia_nics(pci: &Fact<Vec<PciDevice>>) -> impl Iterator<Item = Bdf> {
     let devices = pci.known().into_iter().flatten();
     let devices = devices.filter(|d| d.ids.known().is_some_and(|ids| ids.is_nvidia_nic()));
     devices.map(|d| d.bdf)
 }
 
-/// The Data Direct functions of ConnectX-8: their IOMMU groups matter.
+/// The Data Direct functions of ConnectX-8, whose IOMMU groups matter.
 fn data_direct(pci: &Fact<Vec<PciDevice>>) -> impl Iterator<Item = Bdf> {
     let devices = pci.known().into_iter().flatten();
     let devices = devices.filter(|d| d.ids.known().is_some_and(|ids| ids.is_data_direct()));
@@ -283,17 +282,17 @@ mod tests {
     }
 
     #[test]
-    fn of_many_gpus_alike_one_is_shown_to_cuda() {
+    fn one_of_many_equal_gpus_is_queried() {
         let (a, b, c, d) = (Some("GPU-a"), Some("GPU-b"), Some("GPU-c"), Some("GPU-d"));
         assert_eq!(
-            one_of_each(&gpus(&[("H200", a), ("H200", b), ("H200", c)])),
+            one_per_model(&gpus(&[("H200", a), ("H200", b), ("H200", c)])),
             ["GPU-a"]
         );
         let mixed = gpus(&[("T4", a), ("H200", b), ("H200", c), ("H200", d)]);
-        assert_eq!(one_of_each(&mixed), ["GPU-b", "GPU-a"]);
-        // Two are asked both, and what the driver does not name is not guessed.
-        assert!(one_of_each(&gpus(&[("H200", a), ("H200", b)])).is_empty());
-        assert!(one_of_each(&gpus(&[("H200", a), ("H200", None), ("H200", c)])).is_empty());
-        assert!(one_of_each(&Fact::default()).is_empty());
+        assert_eq!(one_per_model(&mixed), ["GPU-b", "GPU-a"]);
+        // Two are both queried; unnamed GPUs are not grouped.
+        assert!(one_per_model(&gpus(&[("H200", a), ("H200", b)])).is_empty());
+        assert!(one_per_model(&gpus(&[("H200", a), ("H200", None), ("H200", c)])).is_empty());
+        assert!(one_per_model(&Fact::default()).is_empty());
     }
 }

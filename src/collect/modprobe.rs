@@ -1,19 +1,19 @@
-//! modprobe.d as this machine's kmod reads it, the kernel's command line, and the initramfs where an option is set that
-//! it could carry.
+//! modprobe.d as this machine's kmod reads it, the kernel command line, and the initramfs if an option is set
+//! that it may contain.
 
 mod initramfs;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::read::{self, broken};
+use super::read::{self, malformed};
 use crate::kmod::{self, nvidia};
 use crate::model::{
     Command, Directive, Driver, Fact, FileKind, HiddenFile, Kernel, Modprobe, Note, Why,
 };
 use crate::world::{Files, MOST};
 
-/// Where distributions put libkmod, whose file name tells its release.
+/// Where distributions install libkmod, whose file name gives its version.
 const LIBRARIES: [&str; 6] = [
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -23,12 +23,12 @@ const LIBRARIES: [&str; 6] = [
     "/lib/aarch64-linux-gnu",
 ];
 
-/// The most files: no machine has a tenth.
+/// Far above real machines.
 const MOST_FILES: usize = 1024;
-/// The most directives that concern GPUDirect, of all files.
+/// Limit of relevant directives in all files.
 const MAX_DIRECTIVES: usize = 4_096;
 
-/// How the modules that GPUDirect needs are loaded. `always` looks into the initramfs whatever is set.
+/// The relevant modules' configuration. `always` reads the initramfs even if no option is set.
 pub fn modprobe(
     files: &dyn Files,
     driver: &Driver,
@@ -63,7 +63,7 @@ fn is_option_of_nvidia(directive: &Directive) -> bool {
     matches!(&directive.command, Command::Options { module, .. } if module.starts_with(nvidia::MODULE))
 }
 
-/// Whether the loaded driver has the defaults of all that GPUDirect rests on; also where no driver is loaded.
+/// Whether the loaded driver has the default values that GPUDirect needs, or none is loaded.
 fn has_defaults(driver: &Driver) -> bool {
     let params = driver.params.present();
     nvidia::DEFAULTS.iter().all(|(name, default)| {
@@ -73,7 +73,7 @@ fn has_defaults(driver: &Driver) -> bool {
     })
 }
 
-/// The directories that this machine's kmod reads; those of the newest known where its release is not.
+/// The directories that this machine's kmod reads; the newest known set if its version is unknown.
 fn directories(files: &dyn Files) -> Vec<String> {
     let release = LIBRARIES.iter().find_map(|directory| {
         let target = files
@@ -85,7 +85,7 @@ fn directories(files: &dyn Files) -> Vec<String> {
         .iter()
         .map(|directory| (*directory).to_owned())
         .collect();
-    // On a merged /usr both are one, and nothing hides itself.
+    // With a merged /usr both are the same directory.
     let merged = files
         .read_link(Path::new("/lib"))
         .is_ok_and(|target| target.ends_with("usr/lib"));
@@ -99,7 +99,7 @@ fn directories(files: &dyn Files) -> Vec<String> {
     directories
 }
 
-/// What the files say, in the order of their names over all directories.
+/// The directives of all files, in the order of their names.
 fn directives(
     files: &dyn Files,
     directories: &[String],
@@ -131,32 +131,27 @@ fn directives(
             }
         }
         if by_name.len() > MOST_FILES {
-            return broken(
-                notes,
-                directory,
-                format!("modprobe.d has more than {MOST_FILES} files"),
-            );
+            return malformed(notes, directory, format!("more than {MOST_FILES} files"));
         }
     }
     let mut all = Vec::new();
     for (path, text) in by_name.into_values() {
         match kmod::directives(&path, &text) {
             Ok(found) if all.len() + found.len() > MAX_DIRECTIVES => {
-                return broken(
+                return malformed(
                     notes,
                     path,
                     format!("modprobe.d has more than {MAX_DIRECTIVES} directives"),
                 );
             }
             Ok(found) => all.extend(found),
-            Err(words) => return broken(notes, path, words),
+            Err(words) => return malformed(notes, path, words),
         }
     }
     Fact::Known(all)
 }
 
-/// The names that kmod takes for configuration. A directory that is not there has none; where the first is not there,
-/// what would hold it must be.
+/// The configuration files of a directory; none if it does not exist. `/etc` must exist.
 fn names(
     files: &dyn Files,
     directory: &str,
@@ -172,7 +167,7 @@ fn names(
             read::absent::<()>(files, directory).map(|_| Vec::new())
         }
         Err(error) if error.is_absent() => Fact::Known(Vec::new()),
-        // A circle of links, a file: kmod goes on without it.
+        // A link cycle or a file: kmod ignores it.
         Err(error) if error.why() == Why::Broken => {
             let _: Fact<()> = read::unread(notes, &error);
             Fact::Known(Vec::new())
@@ -181,13 +176,13 @@ fn names(
     }
 }
 
-/// What is kept of a file; none where kmod passes over the name: a directory, a link that leads nowhere.
+/// A file's relevant lines; `None` if kmod ignores the name: a directory, a dangling link.
 fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<String>> {
     let at = Path::new(path);
     let state = match files.state(at) {
         Ok(state) => state,
         Err(error) if error.is_absent() => {
-            // The usual way to switch a file off; a recorded root has no such device.
+            // The usual way to disable a file; a recorded root lacks this device.
             let off = files
                 .read_link(at)
                 .is_ok_and(|target| target == Path::new("/dev/null"));

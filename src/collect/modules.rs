@@ -1,6 +1,6 @@
-//! Kernel modules on disk for the running kernel, and what loads the peer memory module at boot.
+//! Module files of the running kernel, and what loads the peer memory module at boot.
 //!
-//! `modules.dep` and `modules.symbols` are half a megabyte each: of both only the lines that matter are kept.
+//! `modules.dep` and `modules.symbols` have half a megabyte each: only relevant lines are kept.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,9 @@ use super::{fabric, read};
 use crate::model::{AtBoot, Fact, ModuleFile, ModuleFiles, Note};
 use crate::world::Files;
 
-/// The symbol by which a module becomes a client of the RDMA stack.
+/// Modules that import this symbol are peer memory clients.
 const SYMBOL: &str = "ib_register_peer_memory_client";
 
-/// The modules on disk and at boot.
 pub fn modules(files: &dyn Files, release: &Fact<String>, notes: &mut Vec<Note>) -> ModuleFiles {
     let home = release.as_ref().and_then(|release| home(files, release));
     let mut lines = |name: &str, keep: fn(&str) -> String| match &home {
@@ -32,7 +31,7 @@ pub fn modules(files: &dyn Files, release: &Fact<String>, notes: &mut Vec<Note>)
     }
 }
 
-/// The directory of this kernel's modules; none where there is none.
+/// The directory of this kernel's modules, if it exists.
 fn home(files: &dyn Files, release: &str) -> Fact<Option<String>> {
     if release.is_empty() || release.contains('/') || release.starts_with('.') {
         return Fact::Known(None);
@@ -49,7 +48,6 @@ fn home(files: &dyn Files, release: &str) -> Fact<Option<String>> {
     answer
 }
 
-/// `kernel/drivers/x/nvidia-peermem.ko.zst` is `nvidia_peermem`.
 fn name_of(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or_default();
     file.split(".ko")
@@ -73,15 +71,14 @@ fn is_of_interest(name: &str) -> bool {
     NAMES.contains(&name) || name.starts_with("nvidia_current") || ModuleFiles::is_provider(name)
 }
 
-/// The lines of `modules.dep` that begin with a module of interest.
 fn of_interest(text: &str) -> String {
-    let wanted = |line: &&str| {
+    let is_relevant = |line: &&str| {
         line.split(':')
             .next()
             .is_some_and(|path| is_of_interest(&name_of(path)))
     };
     text.lines()
-        .filter(wanted)
+        .filter(is_relevant)
         .map(|line| format!("{line}\n"))
         .collect()
 }
@@ -98,16 +95,15 @@ fn files_of(text: &str) -> Vec<ModuleFile> {
     text.lines().filter_map(line).collect()
 }
 
-/// The lines of `modules.symbols` that name the symbol.
 fn exporters(text: &str) -> String {
-    let wanted = |line: &&str| line.contains(SYMBOL);
+    let is_relevant = |line: &&str| line.contains(SYMBOL);
     text.lines()
-        .filter(wanted)
+        .filter(is_relevant)
         .map(|line| format!("{line}\n"))
         .collect()
 }
 
-/// `alias symbol:NAME MODULE`.
+/// Parses `alias symbol:NAME MODULE`.
 fn exporters_in(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let mut words = line.split_ascii_whitespace().skip(1);
@@ -117,7 +113,7 @@ fn exporters_in(text: &str) -> Vec<String> {
     text.lines().filter_map(line).collect()
 }
 
-/// Directories of systemd-modules-load, the first that has a file of a name hides the others'.
+/// Directories of systemd-modules-load; the first with a file name wins.
 const BOOT: [&str; 4] = [
     "/etc/modules-load.d",
     "/run/modules-load.d",
@@ -136,7 +132,7 @@ fn at_boot(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<AtBoot>> {
                     lists.entry(name).or_insert(path);
                 }
             }
-            // Of a recorded root that lacks /run, what is in /etc still tells.
+            // If a recorded root lacks /run, /etc is still useful.
             Err(error) if error.is_absent() => match read::absent::<()>(files, directory) {
                 Fact::Unknown(why) if directory.starts_with("/etc/") => return Fact::Unknown(why),
                 _ => {}
@@ -155,7 +151,7 @@ fn at_boot(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<AtBoot>> {
                     names: line.to_owned(),
                 }));
             }
-            // A link that leads out of the root, or nowhere.
+            // A link out of the root, or a dangling one.
             Fact::Unknown(crate::model::Why::NotCovered) => {}
             Fact::Unknown(why) => return Fact::Unknown(why),
         }
@@ -167,7 +163,7 @@ fn at_boot(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<AtBoot>> {
             names: name,
         });
     }
-    // The driver container of NVIDIA's GPU operator loads its modules itself.
+    // The driver container of NVIDIA's GPU operator loads the modules itself.
     if files
         .exists(Path::new("/run/nvidia/driver"))
         .unwrap_or(false)
@@ -185,12 +181,12 @@ fn is_peer_memory(word: &str) -> bool {
     word.starts_with("nvidia_peermem") || word.starts_with("nv_peer_mem")
 }
 
-/// Lines that name the module, and the switch of nv_peer_mem's own file.
+/// Lines that name the module, and the switch in nv_peer_mem's own file.
 fn peer_memory_lines(text: &str) -> String {
-    let wanted = |line: &&str| is_peer_memory(line) || *line == "ONBOOT=yes";
+    let is_relevant = |line: &&str| is_peer_memory(line) || *line == "ONBOOT=yes";
     let lines = text.lines().map(str::trim);
     lines
-        .filter(wanted)
+        .filter(is_relevant)
         .map(|line| format!("{line}\n"))
         .collect()
 }
@@ -205,7 +201,7 @@ mod tests {
         updates/dkms/nvidia.ko.zst:\n";
 
     #[test]
-    fn modules_on_disk_are_known_with_what_they_need() {
+    fn reads_module_files_and_dependencies() {
         let kept = of_interest(DEP);
         assert!(!kept.contains("vfat"), "{kept}");
         assert_eq!(of_interest(&kept), kept);
@@ -217,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn exporters_of_the_symbol_are_found() {
+    fn finds_exporters_of_symbol() {
         let text = "# Aliases for symbols\nalias symbol:ib_register_peer_memory_client ib_uverbs\n\
             alias symbol:ib_register_client ib_core\nalias symbol:ib_register_peer_memory_client_x other\n";
         assert_eq!(exporters_in(&exporters(text)), ["ib_uverbs"]);
@@ -225,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_boots_lists_are_searched_for_the_module_and_nothing_else() {
+    fn keeps_peer_memory_lines_only() {
         assert_eq!(
             peer_memory_lines(
                 "# nvidia-peermem\n nvidia-peermem \nvfio\nnv_peer_mem\nONBOOT=yes\nsecret\n"

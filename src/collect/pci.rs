@@ -1,14 +1,14 @@
-//! PCI functions from `/sys/bus/pci/devices`: a first look at all, a closer one at those a verdict may rest on.
+//! PCI functions from `/sys/bus/pci/devices`, in two passes.
 //!
-//! An attribute file costs an open, a read and a close, and a dword of configuration space costs 14 µs in a guest.
-//! So each function gives its link, its header with the PCI Express capability, and `numa_node`; the rest is read for
-//! GPUs, NICs and the bridges above them.
+//! An attribute file costs an open, a read and a close; a dword of configuration space costs 14 µs in a
+//! guest. So every function gives its link, its header with the PCI Express capability, and `numa_node`;
+//! the rest is read only for GPUs, NICs and the bridges above them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-use super::read::{self, broken, unread};
+use super::read::{self, malformed, unread};
 use crate::model::{
     Attributes, Bdf, Config, ErrorCounts, Fact, Ids, Link, LinkSpeed, LinkState, Note, PciDevice,
     Place, RdmaDevice, Resource, Why,
@@ -18,20 +18,19 @@ use crate::world::{Files, OpenFile};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// The most functions that are looked at: the largest machines have some thousands, with their virtual functions.
+/// The largest machines have some thousands, with virtual functions.
 pub const MAX_FUNCTIONS: usize = 1 << 14;
 
-/// Every PCI function, by address.
 pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>> {
     let names = match files.list(Path::new(DEVICES)) {
         Ok(names) => names,
         Err(error) => return unread(notes, &error),
     };
     if names.len() > MAX_FUNCTIONS {
-        return broken(
+        return malformed(
             notes,
             DEVICES,
-            format!("it has more than {MAX_FUNCTIONS} functions, which no machine has"),
+            format!("more than {MAX_FUNCTIONS} functions"),
         );
     }
     let mut devices = Vec::with_capacity(names.len());
@@ -41,14 +40,14 @@ pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>>
             .into_iter()
             .for_each(|Note { source, message }| read::note(notes, source, message));
     };
-    let share = names.len().div_ceil(hands(names.len()));
+    let share = names.len().div_ceil(threads(names.len()));
     if share == names.len() {
-        add(first_look(files, &names));
+        add(first_pass(files, &names));
     } else {
         std::thread::scope(|scope| {
             let shares = names.chunks(share);
             let looks: Vec<_> = shares
-                .map(|names| scope.spawn(move || first_look(files, names)))
+                .map(|names| scope.spawn(move || first_pass(files, names)))
                 .collect();
             for look in looks {
                 match look.join() {
@@ -62,21 +61,21 @@ pub fn devices(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<PciDevice>>
     Fact::Known(devices)
 }
 
-/// How many threads share so many functions out: a read waits for a device or for the kernel, not for us. A few hundred
-/// functions are not worth a thread.
-fn hands(functions: usize) -> usize {
+/// Number of reader threads; a read waits for the device or the kernel. A few hundred functions are not
+/// worth a second thread.
+fn threads(functions: usize) -> usize {
     const WORTH: usize = 256;
     const MOST: usize = 4;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     (functions / WORTH).clamp(1, cores.min(MOST))
 }
 
-fn first_look(files: &dyn Files, names: &[String]) -> (Vec<PciDevice>, Vec<Note>) {
+fn first_pass(files: &dyn Files, names: &[String]) -> (Vec<PciDevice>, Vec<Note>) {
     let mut notes = Vec::new();
     let devices = names.iter().filter_map(|name| match name.parse() {
         Ok(bdf) => Some((bdf, name)),
         Err(error) => {
-            broken::<()>(&mut notes, format!("{DEVICES}/{name}"), format!("{error}"));
+            malformed::<()>(&mut notes, format!("{DEVICES}/{name}"), format!("{error}"));
             None
         }
     });
@@ -92,7 +91,7 @@ fn device(files: &dyn Files, bdf: Bdf, name: &str, notes: &mut Vec<Note>) -> Pci
     let base = format!("{DEVICES}/{name}");
     let config = config(files, &format!("{base}/config"), Depth::Express, notes);
     let ids = match config.header.known() {
-        // A virtual function's vendor and device read as ones; the kernel knows them from its physical function.
+        // A virtual function's vendor and device read as ones; sysfs takes them from the physical function.
         Some(header) if header.vendor != 0xffff => Fact::Known(Ids {
             vendor: header.vendor,
             device: Some(header.device),
@@ -120,7 +119,7 @@ fn ids(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Ids> {
         let path = format!("{base}/{name}");
         read::text(files, &path, notes).and_then(|text| match hex(&text) {
             Some(value) => Fact::Known(value),
-            None => broken(
+            None => malformed(
                 notes,
                 path,
                 format!("'{}' is not a hexadecimal number", read::shorten(&text)),
@@ -152,8 +151,8 @@ fn hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
 }
 
-/// The place of a function from its link's target: `…/pciDDDD:BB/BRIDGE/…/BDF`. What stands before the last root bus
-/// (a platform device, a VMBUS channel) says nothing about PCI.
+/// The place from the link's target, `…/pciDDDD:BB/BRIDGE/…/BDF`. Anything before the last root bus (a
+/// platform device, a VMBUS channel) is not PCI.
 fn place(files: &dyn Files, base: &str, bdf: Bdf, notes: &mut Vec<Note>) -> Fact<Place> {
     let target = match files.read_link(Path::new(base)) {
         Ok(target) => target,
@@ -161,19 +160,19 @@ fn place(files: &dyn Files, base: &str, bdf: Bdf, notes: &mut Vec<Note>) -> Fact
     };
     match parse_place(&target, bdf) {
         Some(place) => Fact::Known(place),
-        None => broken(
+        None => malformed(
             notes,
             base,
             format!(
-                "its link leads to '{}', which is no path of a PCI device",
+                "its link leads to '{}', which is not a PCI device",
                 target.display()
             ),
         ),
     }
 }
 
-/// The closer look: every capability, and the attribute files, of these functions and of the bridges above them.
-pub fn look_closely(
+/// The second pass: all capabilities and attributes of these functions and of the bridges above them.
+pub fn second_pass(
     files: &dyn Files,
     devices: &mut [PciDevice],
     interest: &BTreeSet<Bdf>,
@@ -193,7 +192,7 @@ pub fn look_closely(
         );
     }
     let there = |path: &str| files.list_kept(Path::new(path), &|_| false).is_ok();
-    let told = Told {
+    let recorded = Recorded {
         drivers: there("/sys/bus/pci/drivers"),
         groups: there("/sys/kernel/iommu_groups"),
     };
@@ -203,31 +202,35 @@ pub fn look_closely(
     {
         let base = format!("{DEVICES}/{}", device.bdf);
         device.config = config(files, &format!("{base}/config"), Depth::Full, notes);
-        device.attributes = Some(Box::new(attributes(files, &base, &told, notes)));
+        device.attributes = Some(Box::new(attributes(files, &base, &recorded, notes)));
     }
 }
 
-/// What this machine's files tell of at all. A recorded machine may lack whole areas: there the absence of a link says
-/// nothing.
-struct Told {
+/// Which directories exist. A recorded machine may lack whole areas, where a missing link means nothing.
+struct Recorded {
     drivers: bool,
     groups: bool,
 }
 
-fn attributes(files: &dyn Files, base: &str, told: &Told, notes: &mut Vec<Note>) -> Attributes {
-    let link_where = |told: bool, name: &str, notes: &mut Vec<Note>| match read::link_name(
+fn attributes(
+    files: &dyn Files,
+    base: &str,
+    recorded: &Recorded,
+    notes: &mut Vec<Note>,
+) -> Attributes {
+    let link_if = |recorded: bool, name: &str, notes: &mut Vec<Note>| match read::link_name(
         files,
         &format!("{base}/{name}"),
         notes,
     ) {
-        Fact::Known(None) if !told => Fact::Unknown(Why::NotCovered),
+        Fact::Known(None) if !recorded => Fact::Unknown(Why::NotCovered),
         fact => fact,
     };
     Attributes {
-        driver: link_where(told.drivers, "driver", notes),
+        driver: link_if(recorded.drivers, "driver", notes),
         local_cpus: read::value(files, &format!("{base}/local_cpulist"), notes),
         resources: resources(files, &format!("{base}/resource"), notes),
-        iommu_group: link_where(told.groups, "iommu_group", notes)
+        iommu_group: link_if(recorded.groups, "iommu_group", notes)
             .map(|name| name.and_then(|name| name.parse().ok())),
         physical_function: read::link_name(files, &format!("{base}/physfn"), notes)
             .map(|name| name.and_then(|name| name.parse().ok())),
@@ -236,7 +239,7 @@ fn attributes(files: &dyn Files, base: &str, told: &Told, notes: &mut Vec<Note>)
     }
 }
 
-/// The kernel's counters (since 4.19, where it handles errors itself).
+/// The kernel's counters (since 4.19, if it handles errors itself).
 fn errors(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Option<ErrorCounts>> {
     let mut counts = |name: &str| {
         let text = read::kept_if_there(files, &format!("{base}/{name}"), nonzero, notes);
@@ -252,26 +255,26 @@ fn errors(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Option<E
     }
 }
 
-/// The counters that are not zero; what never happened needs no line.
+/// Drops counters that are zero.
 fn nonzero(text: &str) -> String {
-    let wanted = |line: &&str| {
+    let is_relevant = |line: &&str| {
         line.split_ascii_whitespace()
             .next_back()
             .is_some_and(|count| count != "0")
     };
     text.lines()
-        .filter(wanted)
+        .filter(is_relevant)
         .map(|line| format!("{line}\n"))
         .collect()
 }
 
-/// `MalfTLP 3`; the last line sums them up.
+/// Parses `MalfTLP 3`; the last line is the sum.
 fn counters(text: &str) -> BTreeMap<String, u64> {
     let line = |line: &str| {
         let (name, count) = line.trim().rsplit_once(' ')?;
         Some((name.to_owned(), count.parse().ok()?))
     };
-    // The kernel knows thirty.
+    // The kernel has thirty counters.
     let each = text.lines().take(64).filter_map(line);
     each.filter(|(name, _)| !name.starts_with("TOTAL_ERR"))
         .collect()
@@ -281,7 +284,7 @@ fn resources(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Vec<R
     read::text(files, path, notes).and_then(|text| {
         match text.lines().take(6).enumerate().map(resource).collect() {
             Some(lines) => Fact::Known(lines),
-            None => broken(notes, path, "a line is not three hexadecimal numbers"),
+            None => malformed(notes, path, "a line is not three hexadecimal numbers"),
         }
     })
 }
@@ -300,7 +303,7 @@ fn resource((bar, line): (usize, &str)) -> Option<Resource> {
     })
 }
 
-/// The link as the attribute files tell it; none where the function has none of them, or the kernel says `Unknown`.
+/// The link from the attribute files; `None` if they are missing or say `Unknown`.
 fn link(files: &dyn Files, base: &str, notes: &mut Vec<Note>) -> Fact<Option<LinkState>> {
     let mut text = |name: &str| read::text_if_there(files, &format!("{base}/{name}"), notes);
     let parts = [
@@ -336,7 +339,7 @@ fn end(speed: &str, width: &str) -> Option<Link> {
     })
 }
 
-/// `16.0 GT/s PCIe`, or `16 GT/s` as older kernels write it.
+/// Parses `16.0 GT/s PCIe`, or `16 GT/s` of older kernels.
 fn link_speed(text: &str) -> Option<LinkSpeed> {
     let code = match text.split_ascii_whitespace().next()? {
         "2.5" => 1,
@@ -372,7 +375,7 @@ fn config(files: &dyn Files, path: &str, depth: Depth, notes: &mut Vec<Note>) ->
     };
     let config = decode(&Space(file.as_ref()), depth);
     for message in &config.failure {
-        broken::<()>(notes, path, message.clone());
+        malformed::<()>(notes, path, message.clone());
     }
     config
 }
@@ -390,16 +393,15 @@ impl ConfigSpace for Space<'_> {
     }
 }
 
-/// NVMe controllers by number.
 pub fn nvme(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Vec<(String, Bdf)>> {
     let class = "/sys/class/nvme";
     read::names(files, class, notes).and_then(|names| {
         let names = names.unwrap_or_default();
         if names.len() > MAX_FUNCTIONS {
-            return broken(
+            return malformed(
                 notes,
                 class,
-                format!("it has more than {MAX_FUNCTIONS} controllers"),
+                format!("more than {MAX_FUNCTIONS} controllers"),
             );
         }
         let mut found: Vec<(String, Bdf)> = names
@@ -421,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_that_are_not_zero_are_kept() {
+    fn keeps_nonzero_counters() {
         let kept = nonzero("Undefined 0\nDLP 0\nMalfTLP 3\nTOTAL_ERR_FATAL 3\n");
         assert_eq!(kept, "MalfTLP 3\nTOTAL_ERR_FATAL 3\n");
         assert_eq!(counters(&kept), [("MalfTLP".to_owned(), 3)].into());

@@ -1,4 +1,4 @@
-//! Bare metal, guest, container: the marks, not the verdict.
+//! Signs of bare metal, guest or container; no verdict.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::read;
 use crate::model::{Fact, Ids, Mount, Note, PciDevice, Platform, Why};
 use crate::world::Files;
 
-/// Inode numbers of the initial namespaces (Linux include/linux/proc_ns.h); the kernel never changed them.
+/// Inode numbers of the initial namespaces (Linux include/linux/proc_ns.h).
 const INITIAL: [(&str, &str); 5] = [
     ("pid", "pid:[4026531836]"),
     ("user", "user:[4026531837]"),
@@ -15,7 +15,6 @@ const INITIAL: [(&str, &str); 5] = [
     ("ipc", "ipc:[4026531839]"),
 ];
 
-/// What the machine shows of its platform.
 pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<Note>) -> Platform {
     let cpuinfo = read::kept(files, "/proc/cpuinfo", first_cpu, notes);
     Platform {
@@ -40,7 +39,7 @@ pub fn platform(files: &dyn Files, pci: &Fact<Vec<PciDevice>>, notes: &mut Vec<N
     }
 }
 
-/// The word in brackets of `[none] integrity confidentiality`.
+/// Reads the bracketed word in `[none] integrity confidentiality`.
 fn lockdown(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Option<String>> {
     const DIRECTORY: &str = "/sys/kernel/security";
     match read::text_if_there(files, &format!("{DIRECTORY}/lockdown"), notes) {
@@ -52,7 +51,7 @@ fn lockdown(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Option<String>> {
                 Fact::Known(Some(word.to_owned()))
             })
         }
-        // Where the file system of security modules is not mounted, as in most containers, nothing of it is seen.
+        // Without securityfs, as in most containers, lockdown is unknown.
         Fact::Known(None) => match files.list_kept(Path::new(DIRECTORY), &|name| name == "lsm") {
             Ok(names) if names.is_empty() => Fact::Unknown(Why::NotCovered),
             _ => Fact::Known(None),
@@ -75,7 +74,7 @@ fn secure_boot(files: &dyn Files) -> Fact<Option<bool>> {
     }
 }
 
-/// What is mounted at and below /sys, one a line: where, kind, ro or rw. The rest of the list is people's.
+/// Mounts at and below /sys, one per line: path, type, ro or rw. The other mounts are private.
 fn at_sys(mountinfo: &str) -> String {
     let line = |line: &str| {
         let (at, kind, options) = match line.split_once(" - ") {
@@ -83,7 +82,7 @@ fn at_sys(mountinfo: &str) -> String {
                 let mut front = front.split(' ').skip(4);
                 (front.next()?, back.split(' ').next()?, front.next()?)
             }
-            // Kept before.
+            // Already reduced.
             None => {
                 let mut words = line.split(' ');
                 (words.next()?, words.next()?, words.next()?)
@@ -111,12 +110,12 @@ fn mounts(lines: &str) -> Vec<Mount> {
     lines.lines().filter_map(line).collect()
 }
 
-/// One CPU stands for all: the others say the same, and a large machine's fill half a megabyte.
+/// One CPU is enough: all have the same flags.
 fn first_cpu(cpuinfo: &str) -> String {
     cpuinfo.split("\n\n").next().unwrap_or_default().to_owned() + "\n"
 }
 
-/// Whether a flag is among the CPU's; unknown where the file has no such line, as on Arm.
+/// Whether the CPU has a flag; unknown without a flags line, as on Arm.
 fn flag(cpuinfo: &str, name: &str) -> Fact<bool> {
     cpuinfo
         .lines()
@@ -137,14 +136,14 @@ fn architecture(cpuinfo: &str) -> Fact<String> {
     Fact::Known(name.to_owned())
 }
 
-/// Namespaces that are not the machine's own, and files that container engines leave.
+/// Non-initial namespaces, and files left by container engines.
 fn container_marks(files: &dyn Files) -> Fact<Vec<String>> {
     let mut marks = Vec::new();
     for (name, initial) in INITIAL {
         match files.read_link(Path::new(&format!("/proc/self/ns/{name}"))) {
             Ok(target) if target == Path::new(initial) => {}
             Ok(target) => marks.push(format!("namespace {}", target.display())),
-            // A kernel without this kind of namespace has only the initial one.
+            // A kernel without this namespace type has only the initial one.
             Err(error) if error.is_absent() && name != "pid" => {}
             Err(error) => return Fact::Unknown(error.why()),
         }
@@ -166,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_mounts_only_those_of_sys_are_kept() {
+    fn keeps_sys_mounts() {
         let text = "22 28 0:20 / /sys rw,nosuid - sysfs sysfs rw\n23 28 8:1 /x /home/alice rw - ext4 /dev/sda1 rw\n\
             30 22 0:50 / /sys/firmware ro,relatime shared:3 - tmpfs tmpfs ro\n";
         let kept = at_sys(text);
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_is_a_whole_word_and_arm_has_no_flags_line() {
+    fn flag_matches_whole_word() {
         assert_eq!(
             flag("flags\t\t: fpu hypervisor lm\n", "hypervisor"),
             Fact::Known(true)

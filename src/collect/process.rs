@@ -1,10 +1,9 @@
 //! This process: limits, capabilities, namespaces.
 
-use super::read::{self, broken};
+use super::read::{self, malformed};
 use crate::model::{Fact, Note, Process, Why};
 use crate::world::Files;
 
-/// What `/proc/self` says.
 pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
     let limits = read::text(files, "/proc/self/limits", notes);
     let (memlock_soft, memlock_hard) = match limits {
@@ -13,18 +12,14 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
             None => {
                 let source = "/proc/self/limits";
                 (
-                    broken(
-                        notes,
-                        source,
-                        "it has no line 'Max locked memory' with two values",
-                    ),
+                    malformed(notes, source, "no line 'Max locked memory' with two values"),
                     Fact::Unknown(Why::Broken),
                 )
             }
         },
         Fact::Unknown(why) => (Fact::Unknown(why), Fact::Unknown(why)),
     };
-    let status = read::kept(files, "/proc/self/status", who_it_is, notes);
+    let status = read::kept(files, "/proc/self/status", identity_lines, notes);
     let field = |key: &str| {
         status.as_ref().and_then(|text| {
             let line = text
@@ -56,21 +51,21 @@ pub fn process(files: &dyn Files, notes: &mut Vec<Note>) -> Process {
     }
 }
 
-/// Who the process is and where it may run; the rest is its own numbers, no two alike.
-fn who_it_is(status: &str) -> String {
-    let wanted = |line: &&str| {
+/// The lines about identity and CPU affinity; the others differ on every run.
+fn identity_lines(status: &str) -> String {
+    let is_relevant = |line: &&str| {
         ["Uid:", "CapEff:", "Cpus_allowed_list:"]
             .iter()
             .any(|key| line.starts_with(key))
     };
     status
         .lines()
-        .filter(wanted)
+        .filter(is_relevant)
         .map(|line| format!("{line}\n"))
         .collect()
 }
 
-/// Soft and hard limit of `Max locked memory`; none means unlimited.
+/// Soft and hard `Max locked memory`; `None` inside means unlimited.
 fn memlock(limits: &str) -> Option<(Option<u64>, Option<u64>)> {
     let line = limits
         .lines()
@@ -107,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_identity_is_the_initial_namespace() {
+    fn only_full_identity_map_is_initial_namespace() {
         assert!(is_identity("         0          0 4294967295\n"));
         assert!(!is_identity("         0       1000          1\n"));
         assert!(!is_identity("0 0 65536\n"));

@@ -17,10 +17,10 @@ use crate::model::{Bdf, Fact, Ids, NodeFile, Note, PciDevice, RdmaDevice, RdmaPo
 use crate::world::Files;
 
 const CLASS: &str = "/sys/class/infiniband";
-/// The most ports of all devices: of a NIC whose virtual functions have representors each is one.
+/// Limit of ports of all devices; representors of virtual functions are ports too.
 const MAX_PORTS: usize = 1 << 14;
 
-/// The RDMA devices, `mlx5_2` before `mlx5_10`.
+/// The RDMA devices, in natural order.
 pub fn devices(
     files: &dyn Files,
     pci: &Fact<Vec<PciDevice>>,
@@ -28,16 +28,12 @@ pub fn devices(
     notes: &mut Vec<Note>,
 ) -> Fact<Vec<RdmaDevice>> {
     let mut names = match read::names(files, CLASS, notes) {
-        // Without the class the RDMA core is not loaded: there are no devices.
+        // Without the class the RDMA core is not loaded.
         Fact::Known(names) => names.unwrap_or_default(),
         Fact::Unknown(why) => return Fact::Unknown(why),
     };
     if names.len() > MAX_FUNCTIONS {
-        return read::broken(
-            notes,
-            CLASS,
-            format!("it has more than {MAX_FUNCTIONS} devices"),
-        );
+        return read::malformed(notes, CLASS, format!("more than {MAX_FUNCTIONS} devices"));
     }
     names.sort_by_cached_key(|name| RdmaDevice::natural(name));
     let verbs = verbs(files);
@@ -75,7 +71,7 @@ pub fn devices(
     Fact::Known(devices.collect())
 }
 
-/// The netdev of a software device: rxe and siw name it in `parent`.
+/// The netdev of a software device (rxe, siw).
 fn parent(files: &dyn Files, base: &str) -> Fact<Option<String>> {
     match files.text(Path::new(&format!("{base}/parent"))) {
         Ok(name) => Fact::Known(Some(name)),
@@ -84,7 +80,7 @@ fn parent(files: &dyn Files, base: &str) -> Fact<Option<String>> {
     }
 }
 
-/// The PCI function a device is, or that its netdev is.
+/// The PCI function of a device or of its netdev.
 fn place(files: &dyn Files, base: &str, parent: &Fact<Option<String>>) -> Fact<Option<Bdf>> {
     match parent {
         Fact::Known(Some(netdev)) => leads_to(files, &format!("/sys/class/net/{netdev}")),
@@ -93,8 +89,8 @@ fn place(files: &dyn Files, base: &str, parent: &Fact<Option<String>>) -> Fact<O
     }
 }
 
-/// The PCI function that a class device is a link into; none where the links can be read and pass none. A directory in
-/// place of the link, as a copy that follows links leaves it, tells nothing.
+/// The PCI function in a class device's link; `None` if the path has none. A directory in place of the
+/// link, left by a copy that follows links, is unknown.
 fn leads_to(files: &dyn Files, class_device: &str) -> Fact<Option<Bdf>> {
     let through = |link: &str| match files.read_link(Path::new(link)) {
         Ok(target) => Fact::Known(read::last_bdf(&target)),
@@ -118,9 +114,9 @@ fn ids(pci: &Fact<Vec<PciDevice>>, bdf: Bdf) -> Option<Ids> {
     devices.get(at)?.ids.known().copied()
 }
 
-/// Whether the function's vital product data holds the mark of a switch management function.
+/// Whether the vital product data mark a switch management function.
 fn is_management(files: &dyn Files, bdf: Bdf) -> Fact<bool> {
-    // The rest of it is part and serial numbers.
+    // Other fields are part and serial numbers.
     let mark = |vpd: Vec<u8>| match RdmaDevice::is_marked_management(&vpd) {
         true => RdmaDevice::MANAGEMENT_MARK.to_vec(),
         false => Vec::new(),
@@ -128,7 +124,7 @@ fn is_management(files: &dyn Files, bdf: Bdf) -> Fact<bool> {
     let path = format!("/sys/bus/pci/devices/{bdf}/vpd");
     match files.reduced(Path::new(&path), 1024, &mark) {
         Ok(mark) => Fact::Known(!mark.is_empty()),
-        // A function without vital product data is none.
+        // Without vital product data it is none.
         Err(error) if error.is_absent() => Fact::Known(false),
         Err(error) => Fact::Unknown(error.why()),
     }
@@ -145,11 +141,7 @@ fn ports(
         match left.checked_sub(names.as_ref().map_or(0, Vec::len)) {
             Some(rest) => *left = rest,
             None => {
-                return read::broken(
-                    notes,
-                    directory,
-                    format!("there are more than {MAX_PORTS} ports"),
-                );
+                return read::malformed(notes, directory, format!("more than {MAX_PORTS} ports"));
             }
         }
         let mut numbers: Vec<u32> = names
@@ -163,7 +155,6 @@ fn ports(
         };
         let ports = numbers.into_iter().map(|number| RdmaPort {
             number,
-            // `4: ACTIVE`
             state: text(number, "state").map(word),
             link_layer: text(number, "link_layer"),
             rate: text(number, "rate"),
@@ -173,7 +164,7 @@ fn ports(
     })
 }
 
-/// `ACTIVE` of `4: ACTIVE`.
+/// The word in `4: ACTIVE`.
 fn word(text: String) -> String {
     match text.split_once(": ") {
         Some((_, word)) => word.to_owned(),
@@ -181,7 +172,7 @@ fn word(text: String) -> String {
     }
 }
 
-/// The nodes of `/dev/infiniband` by the device they serve.
+/// The nodes of `/dev/infiniband`, by RDMA device.
 fn verbs(files: &dyn Files) -> Fact<BTreeMap<String, NodeFile>> {
     let class = "/sys/class/infiniband_verbs";
     match files.list(Path::new(class)) {

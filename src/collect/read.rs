@@ -1,4 +1,4 @@
-//! From a file to a fact: what an error means, said once.
+//! From file to fact: the meaning of errors.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -7,14 +7,12 @@ use std::str::FromStr;
 use crate::model::{Bdf, Fact, Note, Why};
 use crate::world::{FileError, Files, MOST, as_text};
 
-/// The most remarks that are kept: a source may have something wrong with each of its files.
+/// Limit of notes.
 const MAX_NOTES: usize = 1_000;
 
-/// The longest text of an attribute: those of sysfs are a page, those of procfs that are read whole not much more. What is
-/// said of a thousand devices may repeat it.
+/// Limit of an attribute's text (sysfs: one page). Messages for many devices may repeat it.
 const MAX_ATTRIBUTE: usize = 1 << 16;
 
-/// Notes down what is wrong with a source, as long as there are few remarks.
 pub fn note(notes: &mut Vec<Note>, source: impl Into<String>, message: impl Into<String>) {
     match notes.len().cmp(&MAX_NOTES) {
         Ordering::Less => notes.push(Note {
@@ -23,14 +21,14 @@ pub fn note(notes: &mut Vec<Note>, source: impl Into<String>, message: impl Into
         }),
         Ordering::Equal => notes.push(Note {
             source: "gdr".to_owned(),
-            message: format!("there are more remarks; {MAX_NOTES} are kept"),
+            message: format!("more notes omitted; {MAX_NOTES} are kept"),
         }),
         Ordering::Greater => {}
     }
 }
 
-/// Notes down that a source could not be made sense of, and returns the unknown fact.
-pub fn broken<T>(
+/// Notes that a source is malformed, and returns the unknown fact.
+pub fn malformed<T>(
     notes: &mut Vec<Note>,
     source: impl Into<String>,
     message: impl Into<String>,
@@ -39,7 +37,7 @@ pub fn broken<T>(
     Fact::Unknown(Why::Broken)
 }
 
-/// The fact that a failed read leaves. Absence is not noted: most machines lack most things.
+/// The fact for a failed read. Absence adds no note: most machines lack most things.
 pub fn unread<T>(notes: &mut Vec<Note>, error: &FileError) -> Fact<T> {
     if !error.is_absent() && notes.len() <= MAX_NOTES {
         note(notes, error.path().display().to_string(), error.sentence());
@@ -56,16 +54,12 @@ pub fn text(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<String
 
 fn attribute(text: String, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
     match text.len() > MAX_ATTRIBUTE {
-        true => broken(
-            notes,
-            path,
-            format!("it has more than {MAX_ATTRIBUTE} bytes"),
-        ),
+        true => malformed(notes, path, format!("more than {MAX_ATTRIBUTE} bytes")),
         false => Fact::Known(text),
     }
 }
 
-/// A file's lines, as many as any machine has.
+/// A file's lines, within limits.
 pub fn lines(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
     match files.text(Path::new(path)) {
         Ok(text) => few_lines(text, path, notes),
@@ -73,7 +67,7 @@ pub fn lines(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Strin
     }
 }
 
-/// What `keep` keeps of a file's text: the rest is private or large, and goes nowhere.
+/// The part of a file that `keep` returns; the rest may be private or large and is not recorded.
 pub fn kept(
     files: &dyn Files,
     path: &str,
@@ -94,8 +88,7 @@ pub fn kept(
     }
 }
 
-/// What `keep` keeps of a file's text, or none where the file is not there and its directory is. Bytes that are no text
-/// are replaced, never passed on.
+/// Like `kept`, but `None` if the file is absent and its directory is not. Replaces invalid UTF-8.
 pub fn kept_if_there(
     files: &dyn Files,
     path: &str,
@@ -110,7 +103,7 @@ pub fn kept_if_there(
     }
 }
 
-/// A file's text, or none where the file is not there and its directory is.
+/// A file's text; `None` if the file is absent and its directory is not.
 pub fn text_if_there(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<String>> {
     match files.text(Path::new(path)) {
         Ok(text) => attribute(text, path, notes).map(Some),
@@ -119,10 +112,10 @@ pub fn text_if_there(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fa
     }
 }
 
-/// What the absence of a path tells: none, where the directory that would hold it can be read.
+/// The fact for an absent path: `None` if its directory can be read.
 ///
-/// Where that directory is absent too, its own absence decides, up to the first one that is there. A whole pseudo file
-/// system (`/proc`, `/sys`, `/dev`) that is missing was not recorded, and tells nothing.
+/// If the directory is absent too, its own absence decides, and so on upwards. A missing `/proc`, `/sys` or
+/// `/dev` was not recorded, so the fact is unknown.
 pub fn absent<T>(files: &dyn Files, path: &str) -> Fact<Option<T>> {
     let mut directory = Path::new(path);
     while let Some(parent) = directory.parent() {
@@ -141,15 +134,10 @@ pub fn absent<T>(files: &dyn Files, path: &str) -> Fact<Option<T>> {
 pub fn value<T: FromStr>(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<T> {
     text(files, path, notes).and_then(|text| match text.trim().parse() {
         Ok(value) => Fact::Known(value),
-        Err(_) => broken(
-            notes,
-            path,
-            format!("'{}' is not a value of its kind", shorten(&text)),
-        ),
+        Err(_) => malformed(notes, path, format!("invalid value '{}'", shorten(&text))),
     })
 }
 
-/// Whether a path is there.
 pub fn is_there(files: &dyn Files, path: &str) -> Fact<bool> {
     match files.exists(Path::new(path)) {
         Ok(true) => Fact::Known(true),
@@ -158,21 +146,20 @@ pub fn is_there(files: &dyn Files, path: &str) -> Fact<bool> {
     }
 }
 
-/// A text of at most as many lines as any machine has in such a list.
+/// Limits the lines and bytes of a text.
 pub fn few_lines(text: String, path: &str, notes: &mut Vec<Note>) -> Fact<String> {
     const MOST: usize = 8192;
     const LONGEST: usize = 1 << 20;
     match text.len() > LONGEST || text.lines().nth(MOST).is_some() {
-        true => broken(
+        true => malformed(
             notes,
             path,
-            format!("it has more than {MOST} lines, or more than {LONGEST} bytes"),
+            format!("more than {MOST} lines or {LONGEST} bytes"),
         ),
         false => Fact::Known(text),
     }
 }
 
-/// A directory's names; none where it is not there.
 pub fn names(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Vec<String>>> {
     match files.list(Path::new(path)) {
         Ok(names) => Fact::Known(Some(names)),
@@ -181,7 +168,7 @@ pub fn names(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Optio
     }
 }
 
-/// A file's lines, or none where the file is not there and its directory is.
+/// A file's lines; `None` if the file is absent and its directory is not.
 pub fn lines_if_there(
     files: &dyn Files,
     path: &str,
@@ -194,26 +181,26 @@ pub fn lines_if_there(
     }
 }
 
-/// The last part of a link's target; none where there is no such link.
+/// The last part of a link's target; `None` without such a link.
 pub fn link_name(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<String>> {
     match files.read_link(Path::new(path)) {
         Ok(target) => match target.file_name().and_then(|name| name.to_str()) {
             Some(name) => Fact::Known(Some(name.to_owned())),
-            None => broken(notes, path, "the link's target has no name"),
+            None => malformed(notes, path, "the link's target has no name"),
         },
         Err(error) if error.is_absent() => absent(files, path),
         Err(error) => unread(notes, &error),
     }
 }
 
-/// The last PCI address in a path: the function that a class device hangs from.
+/// The last PCI address in a path: the function of a class device.
 pub fn last_bdf(path: &Path) -> Option<Bdf> {
     path.components()
         .rev()
         .find_map(|part| part.as_os_str().to_str()?.parse().ok())
 }
 
-/// The start of a text, for a message.
+/// Shortens a text for a message.
 pub fn shorten(text: &str) -> String {
     text.chars().take(60).collect()
 }
@@ -223,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_no_machine_has_is_broken() {
+    fn rejects_huge_list() {
         let mut notes = Vec::new();
         let text = "a\n".repeat(8192);
         assert_eq!(

@@ -1,7 +1,7 @@
-//! acs: ports no longer send the traffic between devices up to the root complex.
+//! acs: ports stop redirecting traffic between devices to the root complex.
 //!
-//! Of the control register only the bits that redirect are cleared (request redirect, completion redirect, and egress
-//! control where its vector stops the pair); source validation, translation blocking and upstream forwarding stay.
+//! Clears only the control bits that redirect: request and completion redirect, and egress control if
+//! its vector blocks the pair. Source validation, translation blocking and upstream forwarding stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::topo::{self, MAX_PATHS, Redirect, Role};
 
 pub const FIX: Fix = Fix {
     id: "acs",
-    about: "Ports on the ways between GPUs and NICs stop redirecting peer-to-peer traffic to the root complex.",
+    about: "Ports between GPUs and NICs stop redirecting peer-to-peer traffic to the root complex.",
     desired,
 };
 
-/// The control register in the capability (PCI Express 7.7.11.3).
+/// The control register's offset in the capability (PCI Express 7.7.11.3).
 const CONTROL: u16 = 6;
 
 /// Request and completion redirect.
@@ -29,14 +29,14 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
     if ctx.facts.platform.is_guest() {
         return DesiredState::refused(
-            "This is a virtual machine: the ports that matter are the host's. There, DirectTrans with ATS on the NIC is the \
-             way (see pcie.acs-vm); a guest can neither see nor change it.",
+            "This is a virtual machine: the host controls these ports, and a guest can neither see nor change them. Use \
+             DirectTrans with ATS on the NIC there (see pcie.acs-vm).",
         );
     }
     if ground::is_grace(ctx) {
         return DesiredState::refused(
-            "On Grace and Vera the ports keep the bits that the kernel sets: GPU memory is reached over NVLink-C2C, and \
-             clearing them is unsafe.",
+            "On Grace and Vera the ports keep the kernel's settings: GPU memory is reached over NVLink-C2C, and clearing the bits \
+             is unsafe.",
         );
     }
     let locked = match &ctx.facts.platform.lockdown {
@@ -48,8 +48,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         && !by_kernel
     {
         return DesiredState::refused(format!(
-            "The kernel is locked down ({mode}): it refuses writes to configuration space. Put the change on the kernel's \
-             command line instead (gdr fix-acs --persist cmdline), or switch secure boot off; --force tries all the same."
+            "The kernel is locked down ({mode}) and rejects writes to configuration space. Set the bits on the kernel command \
+             line instead (gdr fix-acs --persist cmdline), or disable secure boot; --force tries anyway."
         ));
     }
     let ports = match ports(request) {
@@ -72,12 +72,12 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         .collect();
     if !held.is_empty() && !request.options.force {
         return DesiredState::refused(format!(
-            "A device is handed to a virtual machine ({}): these bits keep it apart from the others, and clearing them opens \
-             a way around the IOMMU. --force clears them all the same.",
+            "A device is assigned to a virtual machine ({}): these bits isolate it, and clearing them opens a path around the \
+             IOMMU. --force clears them anyway.",
             held.join(", ")
         ));
     }
-    // A kernel that is locked down takes them from its command line alone.
+    // Under lockdown only the kernel command line can change the bits.
     for (port, mask) in ports.iter().filter(|_| locked.is_none()) {
         let Some(acs) = ctx
             .facts
@@ -88,8 +88,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         };
         let set = AcsBits(acs.control.0 & mask);
         let verb = if set.0.count_ones() == 1 { "is" } else { "are" };
-        desired.desired_change(
-            format!("{port} no longer redirects: {} {verb} cleared.", names(set)),
+        desired.change(
+            format!("{port} stops redirecting: {} {verb} cleared.", names(set)),
             ChangeTarget::Register {
                 bdf: *port,
                 capability: Capability::ACS,
@@ -102,24 +102,24 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     }
     if !held.is_empty() {
         desired.warnings.push(format!(
-            "{} belong to virtual machines: their isolation goes with these bits.",
+            "{} belong to virtual machines, which lose their isolation.",
             held.join(", ")
         ));
     }
     if translated(ctx) {
         desired.warnings.push(
-            "The IOMMU translates these devices' addresses: a switch cannot route those to a GPU, so clearing the bits alone \
-             gains nothing. See pcie.iommu ('gdr fix iommu')."
+            "The IOMMU translates these devices' addresses, which a switch cannot route to a GPU: clearing the bits alone has no \
+             effect. See pcie.iommu ('gdr fix iommu')."
                 .to_owned(),
         );
     }
     let kept = match request.options.persist {
-        // Where nothing is changed there is nothing to mind.
-        None if desired.desired_changes.is_empty() => Ok(()),
+        // No change, nothing to persist.
+        None if desired.changes.is_empty() => Ok(()),
         None => {
             desired.warnings.push(
-                "Idle the devices first. The change is gone after a reboot, a hot-plug, or a reset of a port (AER, DPC): \
-                 --persist unit or --persist cmdline keeps it."
+                "Idle the devices first. A reboot, a hot-plug or a reset of a port (AER, DPC) reverts the change; --persist unit \
+                 or --persist cmdline makes it permanent."
                     .to_owned(),
             );
             Ok(())
@@ -133,8 +133,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     }
 }
 
-/// The ports that the kernel is to be told of, and the bits: those that redirect, and of the ways that count those that
-/// were cleared before, which a boot would set again.
+/// The ports and bits for the kernel command line: those that redirect now, and those already cleared
+/// on the same paths, which a boot would set again.
 fn lasting(request: &FixRequest<'_>, ports: &BTreeMap<Bdf, u16>) -> BTreeMap<Bdf, u16> {
     let mut lasting = ports.clone();
     let all: Vec<Bdf> = match &request.options.ports {
@@ -156,7 +156,7 @@ fn lasting(request: &FixRequest<'_>, ports: &BTreeMap<Bdf, u16>) -> BTreeMap<Bdf
     lasting
 }
 
-/// The ports to change, and the bits to clear of each.
+/// The ports to change, with the bits to clear.
 fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
     let ctx = request.ctx;
     match &request.options.ports {
@@ -164,10 +164,10 @@ fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
             let found = ground::ports(ctx);
             if found.too_many {
                 return Err(format!(
-                    "There are more than {MAX_PATHS} pairs of devices, and gdr follows no more paths: name a pair or a port."
+                    "There are more than {MAX_PATHS} pairs of devices, the limit: name a pair or a port."
                 ));
             }
-            // Between host bridges the bits matter to nobody.
+            // Between host bridges the bits do not matter.
             let redirecting = found
                 .redirecting
                 .iter()
@@ -187,9 +187,9 @@ fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
                 .ok_or_else(|| format!("There is no function {port}."))?;
             match &device.config.acs {
                 Fact::Known(Some(_)) => Ok([(*port, REDIRECT | EGRESS)].into()),
-                Fact::Known(None) => Err(format!(
-                    "{port} has no access control services: there is nothing to clear."
-                )),
+                Fact::Known(None) => {
+                    Err(format!("{port} has no ACS capability: nothing to clear."))
+                }
                 Fact::Unknown(why) => Err(unread(*port, *why)),
             }
         }
@@ -206,15 +206,14 @@ fn ports(request: &FixRequest<'_>) -> Result<BTreeMap<Bdf, u16>, String> {
     }
 }
 
-/// A port whose register is not known is not changed, and neither are the others: half a way is no way.
+/// One unreadable port refuses the whole fix: clearing only some ports of a path has no effect.
 fn unread(port: Bdf, why: Why) -> String {
     format!(
-        "The access control services of {port} cannot be read: {}; run it as root.",
+        "Cannot read the ACS registers of {port}: {}; run as root.",
         why.phrase()
     )
 }
 
-/// The ports between two devices.
 fn between(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<Vec<Redirect>, String> {
     let row = |name: &str| {
         ctx.topology.find(name).ok_or_else(|| {
@@ -224,13 +223,13 @@ fn between(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<Vec<Redirect>, String> {
                 .iter()
                 .map(|row| row.name.as_str())
                 .collect();
-            format!("There is no device {name}; there are {}.", names.join(", "))
+            format!("There is no device {name}. Devices: {}.", names.join(", "))
         })
     };
     let path = ctx.topology.route(row(a)?, row(b)?)?;
     Ok(topo::redirects(ctx.forest, &path))
 }
-
+/// The ports between two devices that redirect.
 /// Those of them that redirect.
 fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, u16>, String> {
     let mut ports = BTreeMap::new();
@@ -246,7 +245,7 @@ fn pair(ctx: &Ctx<'_>, a: &str, b: &str) -> Result<BTreeMap<Bdf, u16>, String> {
     Ok(ports)
 }
 
-/// The bits that are set, by lspci's names.
+/// lspci's names of the bits.
 fn names(set: AcsBits) -> String {
     let all = [
         (set.request_redirect(), "ReqRedir"),
@@ -261,18 +260,17 @@ fn names(set: AcsBits) -> String {
     names.join(", ")
 }
 
-/// The register's bits by lspci's names.
+/// The bits for lspci's names.
 fn bits(names: &[&str]) -> u16 {
     let egress = if names.contains(&"EgressCtrl") {
         EGRESS
     } else {
         0
     };
-    // Both of them, whichever was on its own: completions follow their requests.
+    // Always both: completions follow their requests.
     REDIRECT | egress
 }
 
-/// Whether the IOMMU translates addresses of a GPU or a NIC.
 fn translated(ctx: &Ctx<'_>) -> bool {
     let rows = ctx.topology.rows.iter().filter_map(|row| row.bdf);
     rows.into_iter().any(|bdf| ground::is_translated(ctx, bdf))

@@ -1,23 +1,22 @@
-//! Makes a plan true, a step at a time: each is recorded before it is done and read back after it.
+//! Applies a plan: records each step, runs it, verifies it.
 
 use super::journal::Journals;
 use super::reverse::{self, Back, reverse};
-use super::step::{Acted, act, check_file, record};
+use super::step::{StepResult, act, check_file, record};
 use super::{Error, Report};
 use crate::model::{Entry, JOURNAL_SCHEMA, Journal, JournalState, Plan, Progress, Step};
 use crate::world::Executor;
 
-/// When and where a repair is made.
+/// Time and boot of a repair.
 #[derive(Debug, Clone, Default)]
 pub struct Moment {
-    /// The time (UTC, RFC 3339).
+    /// UTC, RFC 3339.
     pub taken: String,
-    /// The boot (`/proc/sys/kernel/random/boot_id`), where it is known.
+    /// `/proc/sys/kernel/random/boot_id`, if known.
     pub boot: Option<String>,
 }
 
-/// Makes a plan true. The journal says how far it came; an error means that nothing was changed. Commands are reported
-/// before they run.
+/// Applies a plan. The journal says how far it got; an error means that nothing was changed.
 pub fn apply(
     executor: &Executor,
     plan: &Plan,
@@ -61,12 +60,10 @@ pub fn apply(
     }
 }
 
-/// A repair that is being made.
 struct Repair<'a> {
     executor: &'a Executor,
     journals: &'a Journals,
     journal: Journal,
-    /// The journal is on the disk.
     is_written: bool,
 }
 
@@ -85,7 +82,7 @@ impl Repair<'_> {
             progress: Progress::Begun,
         });
         if let Err(error) = self.write() {
-            // It was not begun, and the journal on the disk never says that it was.
+            // The step did not run, so the journal must not list it.
             self.journal.entries.pop();
             return Err(error);
         }
@@ -93,10 +90,10 @@ impl Repair<'_> {
             return Ok(());
         };
         match act(self.executor, &step.action, &mut entry.mutation, report) {
-            Ok(Acted::Done) => entry.progress = Progress::Done,
-            Ok(Acted::Printed) => entry.progress = Progress::Printed,
+            Ok(StepResult::Done) => entry.progress = Progress::Done,
+            Ok(StepResult::Printed) => entry.progress = Progress::Printed,
             Err(error) => {
-                // Nobody else was at it since: what this step left half done is undone at once.
+                // Force is safe: nothing else ran since the step began.
                 let at = self.journal.entries.len() - 1;
                 let undo = reverse::Undo {
                     executor: self.executor,
@@ -123,7 +120,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// A repair that met something else than planned. Where nothing is left of it, it is as if it had not been begun.
+    /// Ends a repair after an error. If no change is left, it counts as never started.
     fn stopped(mut self, error: Error) -> Result<Journal, Error> {
         let touched = !self.journal.entries.is_empty();
         self.journal.state = match touched {
@@ -131,13 +128,13 @@ impl Repair<'_> {
             false => JournalState::Undone,
         };
         if self.is_written {
-            // Ignored: the journal on the disk still says what was begun.
+            // Ignored: the journal on disk already lists the steps that ran.
             let _ = self.write();
         }
         match touched {
             true => Ok(self.journal),
             false => {
-                // Ignored: the next repair's number is another one.
+                // Ignored: the next repair has another number.
                 let _ = self.journals.discard(self.journal.number);
                 Err(error)
             }

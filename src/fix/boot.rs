@@ -1,26 +1,24 @@
-//! A word on the kernel's command line of the boots to come, by the boot loader that is there: GRUB, GRUB with the entries
-//! that grubby keeps, or systemd-boot.
+//! Adds a kernel parameter for the next boots: through GRUB, grubby or systemd-boot.
 //!
-//! Each reads the word with other eyes. GRUB's configuration is a script in which `;` ends a command, so that a value with
-//! one is quoted there; the kernel and systemd-boot take quotes for a part of the value, so that there they are not.
+//! GRUB's configuration is a script in which `;` ends a command, so such a value is quoted there. The
+//! kernel and systemd-boot treat quotes as part of the value, so there it is not.
 
 use super::desired::{ChangeTarget, DesiredState, Edit};
 use crate::check::Ctx;
 use crate::kmod::words;
 use crate::model::{Boot, Fact, GrubMkconfig, Invalid, Operation};
 
-/// What is left of a word of the command line; none where it goes.
-pub type Rest = fn(&str) -> Option<String>;
+/// Removes our parameter from a word of the command line; `None` if nothing is left.
+pub type Strip = fn(&str) -> Option<String>;
 
-/// A word that the kernel is to be told.
 pub struct Parameter {
-    /// The fix that wants it.
+    /// The id of the fix that needs it.
     pub fix: &'static str,
-    /// The word up to its value, as in `pci=config_acs=`.
+    /// The word up to its value, such as `pci=config_acs=`.
     pub head: String,
     pub value: String,
-    /// What is left of a word that stands there: all of one that has nothing to do with it.
-    pub rest: Rest,
+    /// Strips this parameter from an existing word.
+    pub strip: Strip,
 }
 
 impl Parameter {
@@ -35,21 +33,21 @@ impl Parameter {
         }
     }
 
-    /// Words without what is replaced, and this one after them.
-    fn on(&self, line: &str, drop: fn(&str) -> bool) -> String {
+    /// The line with this parameter at its end, without the words it replaces and those of `drop`.
+    fn appended_to(&self, line: &str, drop: fn(&str) -> bool) -> String {
         let there = words(line)
             .into_iter()
             .filter(|word| !word.is_empty() && !drop(word));
-        let rest = there.filter_map(|word| (self.rest)(&word));
+        let rest = there.filter_map(|word| (self.strip)(&word));
         rest.chain([self.word()]).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// A kernel takes so many bytes of command line (COMMAND_LINE_SIZE of x86 and arm64), the zero at its end included.
+/// COMMAND_LINE_SIZE of x86 and arm64, including the terminating zero.
 const LONGEST: usize = 2048;
 
-/// Adds what it takes to a draft; an error is why that cannot be done here.
-pub fn tell(
+/// Adds the changes that set a parameter, for the boot loader that this machine uses.
+pub fn set_parameter(
     desired: &mut DesiredState,
     ctx: &Ctx<'_>,
     parameter: &Parameter,
@@ -57,17 +55,17 @@ pub fn tell(
     let boot = &ctx.facts.boot;
     let word = parameter.word();
     if let Some(line) = ctx.facts.kernel.command_line.known() {
-        let long = parameter.on(line, |_| false).len();
+        let long = parameter.appended_to(line, |_| false).len();
         if long >= LONGEST {
             return Err(format!(
-                "The kernel's command line would have {long} bytes, and the kernel reads {}.",
+                "The kernel's command line would have {long} bytes; the kernel reads at most {}.",
                 LONGEST - 1
             ));
         }
     }
     if boot.ostree == Fact::Known(true) {
         return Err(format!(
-            "The system is an image whose command line is changed with it: rpm-ostree kargs --append='{word}'."
+            "This system is managed by rpm-ostree: run rpm-ostree kargs --append='{word}'."
         ));
     }
     let started_by = boot.loader.present().map_or("", String::as_str);
@@ -77,11 +75,11 @@ pub fn tell(
             .any(|name| started_by.starts_with(name))
     {
         return Err(format!(
-            "{started_by} starts this machine, which gdr cannot tell. Put {word} on the kernel's command line by hand, and reboot."
+            "gdr cannot configure the boot loader {started_by}. Add {word} to the kernel command line by hand, and reboot."
         ));
     }
     let is_there = |tool: &str| matches!(ctx.facts.tools.get(tool), Some(Fact::Known(Some(_))));
-    // It always says that it was it, where the firmware can be asked.
+    // systemd-boot always reports itself, if the firmware's variables can be read.
     let laid_out = boot.loader.known().is_none() && boot.loader_conf == Fact::Known(true);
     if started_by.starts_with("systemd-boot") || laid_out {
         return systemd_boot(desired, ctx, parameter);
@@ -99,14 +97,14 @@ pub fn tell(
     match rebuild {
         Some(rebuild) => grub(desired, ctx, parameter, rebuild),
         None => Err(format!(
-            "No boot loader was found that gdr knows to tell (update-grub, grub-mkconfig, grubby, systemd-boot). Put {word} on \
-             the kernel's command line by hand, and reboot."
+            "No supported boot loader found (update-grub, grub-mkconfig, grubby, systemd-boot). Add {word} to the kernel command \
+             line by hand, and reboot."
         )),
     }
 }
 
-/// A line for GRUB's settings. What stands in GRUB_CMDLINE_LINUX_DEFAULT comes last on the command line, where it replaces
-/// what else sets the same; gdr's file is the last that is read.
+/// The line for GRUB's settings. GRUB_CMDLINE_LINUX_DEFAULT ends the command line and so overrides the
+/// rest, and gdr's file is read last.
 fn line(parameter: &Parameter) -> String {
     const VARIABLE: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
     let mut word = String::new();
@@ -129,7 +127,7 @@ fn grub(
     let (path, content): (String, Edit) = match &ctx.facts.boot.grub_drop_ins {
         Fact::Known(true) => {
             let text = format!(
-                "# Made by gdr for its fix '{fix}'; 'gdr undo' takes it back. Other files may set more: this one is read last.\n\
+                "# Made by gdr for its fix '{fix}'; 'gdr undo' removes it. This file is read last.\n\
                  {line}\n"
             );
             (Boot::drop_in(fix), Box::new(move |_| Ok(text.clone())))
@@ -138,33 +136,38 @@ fn grub(
             let path = "/etc/default/grub".to_owned();
             (
                 path,
-                Box::new(move |there| lined(there, &line, &Boot::mark(fix))),
+                Box::new(move |there| with_line(there, &line, &Boot::mark(fix))),
             )
         }
         Fact::Unknown(why) => {
             return Err(format!(
-                "Whether GRUB reads /etc/default/grub.d here is not known: {}.",
+                "Cannot determine whether GRUB reads /etc/default/grub.d: {}.",
                 why.phrase()
             ));
         }
     };
-    desired.desired_change(
-        format!("GRUB has the kernel told {}.", parameter.word()),
+    desired.change(
+        format!(
+            "Add {} to the kernel command line in GRUB's settings.",
+            parameter.word()
+        ),
         ChangeTarget::File {
             path,
             mode: 0o644,
             content,
         },
     );
-    desired.run("GRUB's configuration is made again.", rebuild);
+    desired.run("Regenerate GRUB's configuration.", rebuild);
     then_reboot(desired, parameter);
     Ok(())
 }
 
-/// A text with one more line, which is marked as ours: the line that bears the mark already is replaced.
-fn lined(there: Option<&str>, line: &str, mark: &str) -> Result<String, String> {
+/// Appends a marked line, replacing the line with the same mark.
+fn with_line(there: Option<&str>, line: &str, mark: &str) -> Result<String, String> {
     let Some(there) = there else {
-        return Err("/etc/default/grub is not there, and GRUB reads no other settings".to_owned());
+        return Err(
+            "/etc/default/grub does not exist, and GRUB reads no other settings".to_owned(),
+        );
     };
     let mut text: String = there
         .split_inclusive('\n')
@@ -179,24 +182,23 @@ fn lined(there: Option<&str>, line: &str, mark: &str) -> Result<String, String> 
 fn grubby(desired: &mut DesiredState, ctx: &Ctx<'_>, parameter: &Parameter) -> Result<(), String> {
     if parameter.value.contains(';') {
         return Err(format!(
-            "grubby keeps the command line in boot loader entries, /etc/default/grub and /etc/kernel/cmdline alike, and \
-             {}{} has a ';', which each of them wants written otherwise: an update of the kernel would cut the command line \
-             off there.",
+            "grubby writes the command line to boot loader entries, /etc/default/grub and /etc/kernel/cmdline, which quote ';' \
+             differently, and {}{} contains one: a kernel update would truncate the command line.",
             parameter.head, parameter.value
         ));
     }
     let Fact::Known(now) = &ctx.facts.kernel.command_line else {
-        return Err("The kernel's command line cannot be read.".to_owned());
+        return Err("Cannot read the kernel command line.".to_owned());
     };
-    // grubby knows words, and some of its releases take all that begin alike for one: so a word is replaced as a whole.
+    // Some releases of grubby match words by prefix, so a word is replaced as a whole.
     let old = words(now)
         .into_iter()
-        .find(|word| (parameter.rest)(word).as_deref() != Some(word));
+        .find(|word| (parameter.strip)(word).as_deref() != Some(word));
     let list = words(now)
         .into_iter()
         .find(|word| parameter.head.starts_with("pci=") && word.starts_with("pci="));
     let old = old.or(list);
-    let new = match old.as_deref().and_then(parameter.rest) {
+    let new = match old.as_deref().and_then(parameter.strip) {
         Some(rest) => format!("{rest},{}", parameter.word().trim_start_matches("pci=")),
         None => parameter.word(),
     };
@@ -205,10 +207,9 @@ fn grubby(desired: &mut DesiredState, ctx: &Ctx<'_>, parameter: &Parameter) -> R
     if entries.is_some_and(|entries| !entries.is_empty() && entries.values().all(has_it)) {
         return Ok(());
     }
-    // A word that is there already is no change.
     if old.as_ref() != Some(&new) {
         desired.run(
-            format!("Every boot loader entry has {new}."),
+            format!("Set {new} in every boot loader entry."),
             Operation::set_kernel_parameter(old.as_deref(), &new),
         );
     }
@@ -223,14 +224,14 @@ fn systemd_boot(
 ) -> Result<(), String> {
     const PATH: &str = "/etc/kernel/cmdline";
     let unknown = |what: &str, why: &str| {
-        format!("systemd-boot starts this machine, and {what} is not known: {why}.")
+        format!("This machine uses systemd-boot, and gdr cannot determine {what}: {why}.")
     };
     if matches!(
         ctx.facts.tools.get("kernel-install"),
         Some(Fact::Known(None))
     ) {
         return Err(format!(
-            "systemd-boot starts this machine, and kernel-install, which makes its entries, is not installed. Put {} into the \
+            "This machine uses systemd-boot, but kernel-install, which writes its entries, is not installed. Add {} to the \
              options of its entries by hand.",
             parameter.word()
         ));
@@ -248,15 +249,15 @@ fn systemd_boot(
         .is_some_and(|text| is_open(text))
     {
         return Err(unknown(
-            "what the kernel is told",
-            "a quote stays open in it",
+            "the kernel command line",
+            "it has an unclosed quote",
         ));
     }
     let there = match &boot.kernel_install {
-        Fact::Known(Some((_, text))) => parameter.on(text, |_| false),
-        // What kernel-install gives to entries where no file says it.
+        Fact::Known(Some((_, text))) => parameter.appended_to(text, |_| false),
+        // Without that file kernel-install uses the present command line.
         Fact::Known(None) => match &ctx.facts.kernel.command_line {
-            Fact::Known(line) => parameter.on(line, |word| {
+            Fact::Known(line) => parameter.appended_to(line, |word| {
                 ["BOOT_IMAGE=", "initrd="]
                     .iter()
                     .any(|start| word.starts_with(start))
@@ -270,7 +271,7 @@ fn systemd_boot(
         Fact::Known(_) => {
             return Err(unknown(
                 "which kernels are installed",
-                "no image in /boot or /lib/modules",
+                "there is no image in /boot or /lib/modules",
             ));
         }
         Fact::Unknown(why) => return Err(unknown("which kernels are installed", why.phrase())),
@@ -280,13 +281,13 @@ fn systemd_boot(
         path == PATH && has_it
     });
     if !same {
-        desired.desired_change(
-            format!("Boot loader entries get {}.", parameter.word()),
+        desired.change(
+            format!("Add {} to the boot loader entries.", parameter.word()),
             ChangeTarget::file(PATH, format!("{there}\n")),
         );
         for (release, image) in kernels {
             desired.run(
-                format!("The entry of {release} is made again."),
+                format!("Regenerate the entry of {release}."),
                 Operation::add_kernel_entry(release, image),
             );
         }
@@ -297,7 +298,7 @@ fn systemd_boot(
 
 fn then_reboot(desired: &mut DesiredState, parameter: &Parameter) {
     desired.afterwards.push(format!(
-        "Reboot. Then /proc/cmdline has {}; 'gdr doctor' says so where it has not.",
+        "Reboot. Then /proc/cmdline has {}; 'gdr doctor' checks it.",
         parameter.word()
     ));
 }
@@ -311,12 +312,12 @@ mod tests {
             fix: "acs",
             head: "pci=config_acs=".to_owned(),
             value: value.to_owned(),
-            rest: |word| crate::kmod::acs::without(word, "config_acs"),
+            strip: |word| crate::kmod::acs::without(word, "config_acs"),
         }
     }
 
     #[test]
-    fn a_list_is_quoted_for_grub_as_rdma_topo_quotes_it() {
+    fn grub_quoting_matches_rdma_topo() {
         assert_eq!(
             line(&parameter("xx111x0@0008:00:00.0;xx110x1@0008:02:00.0")),
             r#"GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT pci=config_acs=\"xx111x0@0008:00:00.0;xx110x1@0008:02:00.0\"""#
@@ -325,15 +326,18 @@ mod tests {
     }
 
     #[test]
-    fn other_words_and_lines_stay() {
-        let on = parameter("x0@02:00.0").on(
+    fn keeps_other_words_and_lines() {
+        let line = parameter("x0@02:00.0").appended_to(
             "BOOT_IMAGE=/vmlinuz ro  pci=realloc,config_acs=x0@01:00.0 quiet",
             |word| word.starts_with("BOOT_IMAGE="),
         );
-        assert_eq!(on, "ro pci=realloc quiet pci=config_acs=x0@02:00.0");
-        let once = lined(Some("A=1\n# x\nB='2'"), "C=3", "# gdr: acs").expect("a text");
+        assert_eq!(line, "ro pci=realloc quiet pci=config_acs=x0@02:00.0");
+        let once = with_line(Some("A=1\n# x\nB='2'"), "C=3", "# gdr: acs").expect("a text");
         assert_eq!(once, "A=1\n# x\nB='2'\nC=3 # gdr: acs\n");
-        assert_eq!(lined(Some(&once), "C=3", "# gdr: acs").as_ref(), Ok(&once));
-        assert!(lined(None, "C=3", "# gdr: acs").is_err());
+        assert_eq!(
+            with_line(Some(&once), "C=3", "# gdr: acs").as_ref(),
+            Ok(&once)
+        );
+        assert!(with_line(None, "C=3", "# gdr: acs").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Operations as command lines, which exit statuses mean success, and how each is undone.
+//! Command lines of operations, their successful exit statuses, and how each operation is undone.
 
 use crate::check::ground::NON_PREFETCHABLE;
 use crate::model::{
@@ -6,16 +6,15 @@ use crate::model::{
 };
 use crate::world::{CommandLine, Program};
 
-/// The exit status that stands for a program that is not installed, as in a shell (POSIX, Shell Command Language 2.8.2).
+/// Exit status that stands for "not installed", as in a shell (POSIX, Shell Command Language 2.8.2).
 pub const MISSING: i32 = 127;
 
-/// How an operation is undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reversal {
-    /// By the same operation, after everything else was undone: it makes one thing of another.
-    Again,
+    /// Run the same operation again after everything else: it rebuilds or reloads something.
+    Rerun,
     By(Operation),
-    /// By another operation; a reboot does the same.
+    /// By another operation, or by a reboot.
     UntilReboot(Operation),
 }
 
@@ -30,7 +29,7 @@ pub fn command(operation: &Operation) -> CommandLine {
         Operation::RestartUnit { unit } => systemctl(&["restart", unit.as_str()]),
         Operation::ReloadUdevRules => CommandLine::new(Program::Udevadm, ["control", "--reload"]),
         Operation::LoadModule { module } => CommandLine::new(Program::Modprobe, [module.as_str()]),
-        // Not modprobe -r: it also removes what the module needed and nobody uses, such as a NIC's own driver.
+        // Not modprobe -r: it also removes unused dependencies, such as the NIC's own driver.
         Operation::UnloadModule { module } => {
             CommandLine::new(Program::Rmmod, [module.as_str().replace('-', "_")])
         }
@@ -97,7 +96,7 @@ pub fn command(operation: &Operation) -> CommandLine {
     }
 }
 
-/// The command line that builds one image; `None` where the builder asks for a kernel that is not known.
+/// The command that builds one image; `None` if the builder needs a kernel release that is unknown.
 pub fn build(image: &ImageBuild) -> Option<CommandLine> {
     Some(match image.builder {
         InitramfsBuilder::UpdateInitramfs => {
@@ -109,16 +108,15 @@ pub fn build(image: &ImageBuild) -> Option<CommandLine> {
     })
 }
 
-/// The exit statuses of an operation that mean success.
+/// Exit statuses that mean success.
 pub fn expected(operation: &Operation) -> &'static [i32] {
     match operation {
-        // Where no udevd runs, udevadm ends with 1, an old one with 2; one that starts later reads the rules then.
+        // Without udevd, udevadm exits with 1 (old versions: 2); a udevd started later reads the rules anyway.
         Operation::ReloadUdevRules => &[0, 1, 2, MISSING],
         _ => &[0],
     }
 }
 
-/// How an operation is undone.
 pub fn reversal(operation: &Operation) -> Reversal {
     match operation.clone() {
         Operation::ReloadUnits
@@ -127,7 +125,7 @@ pub fn reversal(operation: &Operation) -> Reversal {
         | Operation::RebuildInitramfs { .. }
         | Operation::UpdateGrub
         | Operation::MakeGrubConfig { .. }
-        | Operation::AddKernelEntry { .. } => Reversal::Again,
+        | Operation::AddKernelEntry { .. } => Reversal::Rerun,
         Operation::EnableUnit { unit } => Reversal::By(Operation::DisableUnit { unit }),
         Operation::DisableUnit { unit } => Reversal::By(Operation::EnableUnit { unit }),
         Operation::StartUnit { unit } => Reversal::UntilReboot(Operation::StopUnit { unit }),

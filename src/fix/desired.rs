@@ -1,79 +1,75 @@
-//! What a fix wants of a machine, before anybody has looked what is there: pure.
+//! The machine state that a fix asks for. Pure: nothing here reads the machine.
 
 use crate::check::Ctx;
 use crate::model::{Bdf, Capability, Finding, ImageBuild, Invalid, Operation};
 
-/// A fix: from findings to the desired state.
+/// A fix maps findings to a desired state.
 pub struct Fix {
-    /// Its id, as findings name it.
+    /// The id that findings use.
     pub id: &'static str,
-    /// What it mends, in a sentence.
+    /// What it repairs, in a sentence.
     pub about: &'static str,
     pub desired: fn(&FixRequest<'_>) -> DesiredState,
 }
 
-/// What a fix is asked for.
 #[derive(Clone, Copy)]
 pub struct FixRequest<'a> {
-    /// The machine, as the checks saw it.
+    /// The machine as the checks see it.
     pub ctx: &'a Ctx<'a>,
     /// The findings that name this fix.
     pub findings: &'a [&'a Finding],
     pub options: &'a Options,
 }
 
-/// How repairs are made.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Also what is refused for safety.
+    /// Apply also what is refused for safety.
     pub force: bool,
-    /// Which ports `acs` is about.
+    /// Ports that `acs` changes.
     pub ports: PortChoice,
-    /// How `acs` lasts over a reboot; none where it does not.
+    /// How `acs` survives a reboot; `None` if it does not.
     pub persist: Option<Persist>,
-    /// The command that makes the same again: gdr's binary by its absolute path, and its arguments.
-    pub again: Vec<String>,
-    /// Why root should not run that program at boot, where others may exchange it.
+    /// The command that applies the same fix: absolute path of gdr, then its arguments.
+    pub rerun: Vec<String>,
+    /// Why root should not run that program at boot, if others can replace it.
     pub unsafe_program: Option<String>,
 }
 
-/// Which ports' access control services are changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum PortChoice {
-    /// Those that the findings name.
+    /// Ports named by the findings.
     #[default]
     Judged,
-    /// Those between two devices, by the names of their rows or their addresses.
+    /// Ports between two devices, given by row name or address.
     Pair(String, String),
     Port(Bdf),
     /// Every bridge port of the machine.
     AllBridges,
 }
 
-/// How a change of access control services lasts.
+/// How a change of ACS bits survives a reboot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persist {
-    /// A unit of systemd makes it again at every boot.
+    /// A systemd unit repeats it at every boot.
     Unit,
-    /// The kernel makes it, told on its command line.
+    /// The kernel does it, by a parameter on its command line.
     CommandLine,
 }
 
-/// What a fix wants.
 #[derive(Default)]
 pub struct DesiredState {
     /// The changes, in order.
-    pub desired_changes: Vec<DesiredChange>,
-    /// What the user should know before.
+    pub changes: Vec<DesiredChange>,
+    /// Shown before the repair.
     pub warnings: Vec<String>,
-    /// What is left to do after it.
+    /// What the user must do afterwards.
     pub afterwards: Vec<String>,
-    /// Why it is not made.
+    /// Why the fix is refused.
     pub refused: Option<String>,
 }
 
 impl DesiredState {
-    /// A repair that is not made, for this reason.
+    /// A refused repair.
     pub fn refused(why: impl Into<String>) -> Self {
         Self {
             refused: Some(why.into()),
@@ -81,79 +77,75 @@ impl DesiredState {
         }
     }
 
-    pub fn desired_change(&mut self, about: impl Into<String>, what: ChangeTarget) {
-        self.desired_changes.push(DesiredChange {
+    pub fn change(&mut self, about: impl Into<String>, target: ChangeTarget) {
+        self.changes.push(DesiredChange {
             about: about.into(),
-            what,
+            target,
         });
     }
 
-    /// Adds a program's run; one of whose names is no argument for a program makes the whole repair refused.
+    /// Adds a program run. An invalid name makes the whole repair refused.
     pub fn run(&mut self, about: impl Into<String>, operation: Result<Operation, Invalid>) {
         let about = about.into();
         match operation {
-            Ok(operation) => self.desired_change(about, ChangeTarget::Run(operation)),
+            Ok(operation) => self.change(about, ChangeTarget::Run(operation)),
             Err(invalid) => {
                 self.refused = Some(format!(
-                    "{about} gdr does not run it: one of its names is {invalid}."
+                    "{about} gdr cannot run this command: one of its names is {invalid}."
                 ))
             }
         }
     }
 }
 
-/// One change that is wanted.
 pub struct DesiredChange {
-    /// What it does, in a sentence.
+    /// What the change does, in a sentence.
     pub about: String,
-    pub what: ChangeTarget,
+    pub target: ChangeTarget,
 }
 
-/// What a file should hold, by what it holds now (none where it is not there); an error says why it cannot be told.
+/// Maps a file's content (`None` if it does not exist) to its new content, or to an error.
 pub type Edit = Box<dyn Fn(Option<&str>) -> Result<String, String>>;
 
 pub enum ChangeTarget {
-    /// Bits of a register.
+    /// Bits of a PCI configuration register.
     Register {
         bdf: Bdf,
-        /// The capability that the register belongs to.
         capability: Capability,
-        /// The register's place from the start of the capability, in bytes.
+        /// Bytes from the start of the capability.
         offset: u16,
-        /// Its width in bytes: 1, 2 or 4.
+        /// In bytes: 1, 2 or 4.
         width: u8,
-        /// The bits.
         mask: u32,
         value: u32,
     },
-    /// A file with this content.
     File {
         path: String,
-        /// Its permissions, where it is new.
+        /// Permissions of a new file.
         mode: u32,
         content: Edit,
     },
-    /// A file that takes the place of one of the same name in another directory.
+    /// A file that overrides one of the same name in another directory.
     Mask {
         path: String,
-        /// The file whose place it takes.
+        /// The overridden file.
         from: String,
-        /// Its content, by what it holds now, or else by what the other one holds.
+        /// Edits the present content of `path`, or else that of `from`.
         content: Edit,
     },
-    /// No such file.
+    /// The file does not exist.
     NoFile { path: String },
     /// A kernel attribute with this value.
     Attribute { path: String, value: String },
-    /// An initramfs image is built again, and the image before it kept.
+    /// Rebuilds an initramfs image and keeps the old one.
     Image(ImageBuild),
-    /// A program has run. One that makes one thing of another (`systemctl daemon-reload`) runs only where something changed before
-    /// it, a module or a unit only where it is not loaded or enabled yet.
+    /// Runs a program. Skipped if its result already holds (module loaded, unit enabled), or, for one
+    /// that rebuilds or reloads something, if no earlier step changed anything.
     Run(Operation),
 }
 
 impl ChangeTarget {
-    /// A file that is ours alone.
+    /// A file that only gdr writes.
     pub fn file(path: impl Into<String>, content: impl Into<String>) -> Self {
         let content = content.into();
         Self::File {

@@ -1,5 +1,5 @@
-//! The memory paths on which the driver is loaded the next time, `modprobe nvidia` and udev by the GPU's alias, and the options
-//! that each of them brings. Pure.
+//! The ways the driver is loaded, by `modprobe nvidia` and by udev through the GPU's alias, with the
+//! options of each. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,36 +8,35 @@ use crate::kmod::edit::word;
 use crate::kmod::{Config, Load, Parameter, nvidia};
 use crate::model::{Command, Directive};
 
-/// The registry keys of every GPU.
+/// Registry keys for all GPUs.
 pub const DWORDS: &str = "NVreg_RegistryDwords";
-/// The registry keys of one GPU or another.
+/// Registry keys for single GPUs.
 pub const DWORDS_PER_DEVICE: &str = "NVreg_RegistryDwordsPerDevice";
 
-/// How the driver is loaded.
 pub struct DriverLoads<'a> {
-    /// What modprobe.d and the kernel's command line say.
+    /// modprobe.d and the kernel command line.
     pub config: Config<'a>,
     /// `modprobe nvidia`.
     pub load: Load<'a>,
-    /// udev; none where no GPU's numbers are known.
+    /// The load by udev; `None` if no GPU's PCI ids are known.
     pub by_device: Option<Load<'a>>,
-    /// The names for which options reach the driver, as somebody writes them.
+    /// The module names for which options reach the driver, as modprobe.d spells them.
     pub names: Vec<String>,
 }
 
 impl<'a> DriverLoads<'a> {
-    /// Those of this machine; an error says why they are not known.
+    /// Those of this machine; an error says why they are unknown.
     pub fn of(ctx: &'a Ctx<'_>) -> Result<Self, String> {
         match ground::next::config(ctx, "driver") {
             Ok(config) => Ok(Self::with(ctx, config)),
             Err(unknown) => Err(match &unknown.needs {
-                Some(needs) => format!("{}; it takes {needs}.", unknown.message),
+                Some(needs) => format!("{}; needs {needs}.", unknown.message),
                 None => unknown.message.clone(),
             }),
         }
     }
 
-    /// Those that would be without these directives.
+    /// The loads without these directives.
     pub fn without(&self, ctx: &Ctx<'_>, out: &[&Directive]) -> Self {
         let left = self.config.iter().filter(|found| !out.contains(found));
         Self::with(ctx, Config::new(left))
@@ -45,7 +44,7 @@ impl<'a> DriverLoads<'a> {
 
     fn with(ctx: &Ctx<'_>, config: Config<'a>) -> Self {
         let load = config.load(nvidia::MODULE);
-        // A GPU that is a guest's may be led to another driver.
+        // A GPU assigned to a guest may use another driver.
         let by_device =
             ground::for_device(ctx, &config, &load).filter(|load| is_driver(&load.module));
         let mut names = Vec::new();
@@ -67,7 +66,7 @@ impl<'a> DriverLoads<'a> {
         }
     }
 
-    /// The last value of each parameter, and where it stands, on each memory path; `modprobe nvidia` first.
+    /// Per load, `modprobe nvidia` first: the last value of each parameter and its directive.
     pub fn last(&self) -> Vec<BTreeMap<String, (String, &'a Directive)>> {
         let loads = [Some(&self.load), self.by_device.as_ref()];
         loads
@@ -77,7 +76,7 @@ impl<'a> DriverLoads<'a> {
             .collect()
     }
 
-    /// Whether every memory path brings a value of which this is so.
+    /// Whether the predicate holds for the parameter's value in every load.
     pub fn all(&self, parameter: &str, is: impl Fn(&str) -> bool) -> bool {
         let driver_loads = self.last();
         driver_loads
@@ -85,14 +84,14 @@ impl<'a> DriverLoads<'a> {
             .all(|last| is(last.get(parameter).map_or("", |(text, _)| text)))
     }
 
-    /// The value that `modprobe nvidia` brings.
+    /// The parameter's value in `modprobe nvidia`.
     pub fn value(&self, parameter: &str) -> Option<String> {
         ground::next::last(&self.load)
             .remove(parameter)
             .map(|(text, _)| text)
     }
 
-    /// The registry keys of either memory path, those of `modprobe nvidia` over the other's; nothing where none are set.
+    /// The registry keys of all loads merged; those of `modprobe nvidia` win.
     pub fn dwords(&self) -> String {
         let texts: Vec<String> = self
             .last()
@@ -111,19 +110,19 @@ impl<'a> DriverLoads<'a> {
         }
     }
 
-    /// The word of the kernel's command line that sets a parameter on the memory path of modprobe, and its value.
+    /// The parameter's value in `modprobe nvidia`, if the kernel command line sets it.
     pub fn on_command_line(&self, parameter: &str) -> Option<(String, &'a Directive)> {
         let last = ground::next::last(&self.load).remove(parameter);
         last.filter(|(_, from)| from.line == 0)
     }
 }
 
-/// Whether a module is the driver, by whatever name a distribution gives it.
+/// Whether the module is the driver, under any distribution's name.
 fn is_driver(module: &str) -> bool {
     module.starts_with(nvidia::MODULE)
 }
 
-/// Whether options for a name reach the driver on some memory path.
+/// Whether options for a name reach the driver in any load.
 fn reaches(ctx: &Ctx<'_>, config: &Config<'_>, name: &str) -> bool {
     let probe = Directive {
         source: String::new(),
@@ -144,7 +143,7 @@ fn reaches(ctx: &Ctx<'_>, config: &Config<'_>, name: &str) -> bool {
     })
 }
 
-/// What to do about a word of the kernel's command line, over which no file goes: make it set this value.
+/// Advice to change a parameter on the kernel command line, which modprobe.d cannot override.
 pub fn change_word(from: &Directive, parameter: &str, value: &str) -> String {
     let module = match &from.command {
         Command::Options { module, .. } => module.as_str(),
@@ -155,8 +154,8 @@ pub fn change_word(from: &Directive, parameter: &str, value: &str) -> String {
         value: Some(value.to_owned()),
     };
     format!(
-        "The kernel's command line says {}, and no file of modprobe.d goes over it: make it {module}.{} there \
-         (GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub or grub2-mkconfig; or grubby), and boot.",
+        "The kernel command line has {}, which modprobe.d cannot override: change it to {module}.{} (GRUB_CMDLINE_LINUX in \
+         /etc/default/grub, then update-grub or grub2-mkconfig; or grubby), and reboot.",
         ground::shown(from),
         word(&set)
     )

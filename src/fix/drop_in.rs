@@ -1,4 +1,4 @@
-//! The file of modprobe.d that gdr writes: where it is, so that its values count, and what it says. Pure.
+//! The file that gdr writes to modprobe.d: its name, so that its values count, and its content.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,12 @@ use crate::check::Ctx;
 use crate::kmod::{edit, nvidia};
 use crate::model::Command;
 
-/// Where an administrator's files are: those of every other directory give way to them.
+/// Files here override those of the same name in other directories.
 pub const DIRECTORY: &str = "/etc/modprobe.d";
 
-/// What our file begins with.
-const HEAD: &str = "# Written by gdr: read after the other files, so that its values count.\n";
+const HEAD: &str = "# Written by gdr. kmod reads this file last, so its values count.\n";
 
-/// Our file: kmod reads it after every other that has options for the driver.
+/// A path that kmod reads after every other file with options for the driver.
 pub fn path(ctx: &Ctx<'_>) -> String {
     let mut others: BTreeSet<(&str, &str)> = BTreeSet::new();
     for found in ctx.facts.modprobe.directives.known().into_iter().flatten() {
@@ -26,7 +25,7 @@ pub fn path(ctx: &Ctx<'_>) -> String {
     format!("{DIRECTORY}/{}", name(&others))
 }
 
-/// A name that kmod reads after these, each with the directory that it is in. Our own of an earlier repair is none of them.
+/// A name that sorts after these, given with their directories; gdr's own file may be among them.
 fn name(others: &BTreeSet<(&str, &str)>) -> String {
     let is_last = |name: &str| {
         others
@@ -48,10 +47,10 @@ fn name(others: &BTreeSet<(&str, &str)>) -> String {
     })
 }
 
-/// What a parameter becomes, by its value in our file.
+/// Maps a parameter's value in gdr's file to its new value.
 pub type Change = Box<dyn Fn(Option<&str>) -> String>;
 
-/// Our file with parameters set for each of these names.
+/// A change of gdr's file: sets the parameters for each module name.
 pub fn setting(path: String, names: Vec<String>, changes: Vec<(String, Change)>) -> ChangeTarget {
     ChangeTarget::File {
         path,
@@ -69,7 +68,7 @@ pub fn setting(path: String, names: Vec<String>, changes: Vec<(String, Change)>)
     }
 }
 
-/// Wishes for that file, for an initramfs that has it, and for a driver that is loaded anew. `what` it sets.
+/// Sets parameters in gdr's file, rebuilds the initramfs if needed, and explains how to reload the driver.
 pub fn set(
     request: &FixRequest<'_>,
     mut desired: DesiredState,
@@ -81,17 +80,17 @@ pub fn set(
     if changes.is_empty() {
         if !request.findings.is_empty() {
             let reload = reload::reload(ctx);
-            let warning = format!("The options of the next load have it already. {reload}");
+            let warning = format!("The next load of the driver has the options already. {reload}");
             desired.warnings.push(warning);
         }
         return desired;
     }
     let path = path(ctx);
     let about = format!(
-        "{path} sets {what} for {}, beside the values there are.",
+        "{path} sets {what} for {} and keeps other values.",
         names.join(" and ")
     );
-    desired.desired_change(about, setting(path, names, changes));
+    desired.change(about, setting(path, names, changes));
     initramfs::rebuild(ctx, &mut desired);
     desired.afterwards.push(reload::reload(ctx));
     desired
@@ -101,16 +100,16 @@ pub fn set(
 mod tests {
     use super::*;
 
-    fn text(want: &ChangeTarget, present: Option<&str>) -> String {
-        match want {
+    fn text(target: &ChangeTarget, present: Option<&str>) -> String {
+        match target {
             ChangeTarget::File { content, .. } => content(present).expect("a text"),
             _ => panic!("no file"),
         }
     }
 
     #[test]
-    fn our_name_is_the_last() {
-        for (others, want) in [
+    fn file_name_sorts_last() {
+        for (others, expected) in [
             (&[][..], "zz-gdr.conf"),
             (
                 &[
@@ -119,7 +118,7 @@ mod tests {
                 ],
                 "zz-gdr.conf",
             ),
-            // Our own, of an earlier repair; and somebody else's of that name, which ours would hide.
+            // gdr's own file of an earlier repair; a package's file of that name, which gdr's would hide.
             (&[("/etc/modprobe.d", "zz-gdr.conf")], "zz-gdr.conf"),
             (&[("/usr/lib/modprobe.d", "zz-gdr.conf")], "zzz-gdr.conf"),
             (
@@ -134,7 +133,7 @@ mod tests {
             (&[("/run/modprobe.d", "\u{e9}.conf")], "\u{e9}~gdr.conf"),
         ] {
             let name = name(&others.iter().copied().collect());
-            assert_eq!(name, want);
+            assert_eq!(name, expected);
             assert!(
                 others.iter().all(|(_, other)| *other <= name.as_str()),
                 "{name}"
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn two_fixes_share_a_line_for_each_name() {
+    fn two_fixes_share_one_line_per_module() {
         let names = || vec!["nvidia".to_owned(), "nvidia-current".to_owned()];
         let first: Change = Box::new(|present| format!("{}A=1;", present.unwrap_or("B=2;")));
         let once = text(
@@ -155,14 +154,14 @@ mod tests {
             format!("{HEAD}options nvidia X=\"B=2;A=1;\"\noptions nvidia-current X=\"B=2;A=1;\"\n")
         );
         let second: Change = Box::new(|_| "1".to_owned());
-        let want = setting(String::new(), names(), vec![("Y".to_owned(), second)]);
-        let twice = text(&want, Some(&once));
+        let target = setting(String::new(), names(), vec![("Y".to_owned(), second)]);
+        let twice = text(&target, Some(&once));
         assert_eq!(
             twice,
             format!(
                 "{HEAD}options nvidia X=\"B=2;A=1;\" Y=1\noptions nvidia-current X=\"B=2;A=1;\" Y=1\n"
             )
         );
-        assert_eq!(text(&want, Some(&twice)), twice);
+        assert_eq!(text(&target, Some(&twice)), twice);
     }
 }

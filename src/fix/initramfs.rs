@@ -1,4 +1,4 @@
-//! initramfs: the image of the running kernel is made anew, so that what it carries of modprobe.d is what the disk says.
+//! initramfs: rebuilds the image of the running kernel, so that its copy of modprobe.d matches the disk.
 
 use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use crate::check::Ctx;
@@ -6,7 +6,7 @@ use crate::model::{Fact, ImageBuild, InitramfsBuilder, Operation};
 
 pub const FIX: Fix = Fix {
     id: "initramfs",
-    about: "The initramfs carries the driver with the options that modprobe.d has now.",
+    about: "The initramfs has the driver options of the present modprobe.d.",
     desired,
 };
 
@@ -16,55 +16,53 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         return desired;
     }
     let Some(Fact::Known(Some(image))) = &request.ctx.facts.modprobe.initramfs else {
-        return DesiredState::refused(
-            "There is no initramfs of the running kernel that gdr could read.",
-        );
+        return DesiredState::refused("There is no readable initramfs of the running kernel.");
     };
     let path = &image.path;
     let Some(build) = tool(request.ctx).and_then(|builder| one(builder, path)) else {
         return DesiredState::refused(format!(
-            "No program is there that makes {path}: neither update-initramfs, nor dracut, nor mkinitcpio. Make it anew by \
-             the way of this distribution."
+            "No program that builds {path} is installed (update-initramfs, dracut, mkinitcpio). Rebuild it with this \
+             distribution's tool."
         ));
     };
-    desired.desired_change(
+    desired.change(
         format!(
-            "{path} is built again from the files on the disk; the present image is kept as {}.",
+            "Rebuild {path} from the files on disk; the present image is kept as {}.",
             build.kept()
         ),
         ChangeTarget::Image(build),
     );
     desired.warnings.push(format!(
-        "{path}.gdr-old takes as much of /boot as the image itself: remove it once the machine has booted."
+        "{path}.gdr-old takes as much space in /boot as the image: remove it after the next boot."
     ));
     desired.afterwards.push(
-        "The options are in effect after a reboot. Images of other kernels are as they were: 'update-initramfs -u -k all', \
-         'dracut -f --regenerate-all' or 'mkinitcpio -P' makes all of them."
+        "The options take effect after a reboot. Images of other kernels are unchanged: 'update-initramfs -u -k all', 'dracut -f \
+         --regenerate-all' or 'mkinitcpio -P' rebuilds all."
             .to_owned(),
     );
     desired
 }
 
-/// Adds that every image is made anew where something has changed and it may carry that.
+/// Adds a rebuild of all images if they may contain what changes.
 pub fn rebuild(ctx: &Ctx<'_>, desired: &mut DesiredState) {
     if !may_carry(ctx) {
         return;
     }
     let Some(builder) = tool(ctx) else {
         desired.warnings.push(
-            "No program that builds an initramfs is there (update-initramfs, dracut, mkinitcpio): if this machine boots \
-             with one, build it again, since it may carry a copy of modprobe.d."
+            "No program that builds an initramfs is installed (update-initramfs, dracut, mkinitcpio). If this machine uses an \
+             initramfs, rebuild it: it may contain a copy of modprobe.d."
                 .to_owned(),
         );
         return;
     };
-    desired.desired_change(
-        "The initramfs, which has a copy of modprobe.d, is made anew.",
+    desired.change(
+        "Rebuild the initramfs, which contains a copy of modprobe.d.",
         ChangeTarget::Run(Operation::RebuildInitramfs { builder }),
     );
 }
 
-/// Whether an image may hold a copy of what changes: where it was read, whether it has any of it.
+/// Whether an image may contain a copy of modprobe.d or of the modules.
 fn may_carry(ctx: &Ctx<'_>) -> bool {
     match &ctx.facts.modprobe.initramfs {
         Some(Fact::Known(Some(image))) => {
@@ -75,7 +73,7 @@ fn may_carry(ctx: &Ctx<'_>) -> bool {
     }
 }
 
-/// The program that makes the image, by its name where several are there.
+/// The program that builds the image; its name decides if several are installed.
 fn tool(ctx: &Ctx<'_>) -> Option<InitramfsBuilder> {
     let is_there = |name: &str| matches!(ctx.facts.tools.get(name), Some(Fact::Known(Some(_))));
     let arch = match &ctx.facts.modprobe.initramfs {
@@ -94,7 +92,7 @@ fn tool(ctx: &Ctx<'_>) -> Option<InitramfsBuilder> {
     })
 }
 
-/// How one image is built; `None` where its name does not say the kernel that update-initramfs asks for.
+/// The build of one image; `None` if update-initramfs is used and the name does not give the kernel.
 fn one(builder: InitramfsBuilder, path: &str) -> Option<ImageBuild> {
     let release = match builder {
         InitramfsBuilder::UpdateInitramfs => {

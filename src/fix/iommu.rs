@@ -1,11 +1,11 @@
-//! iommu: the IOMMU no longer translates the addresses of GPUs and NICs.
+//! iommu: stops the IOMMU from translating addresses of GPUs and NICs.
 //!
-//! The narrow way, where nothing uses the devices: their groups alone get another type, at once. Else the kernel is told to
-//! pass all devices through from the next boot on.
+//! If no driver uses the devices, changes the type of their groups at once. Otherwise a kernel
+//! parameter passes all devices through from the next boot on.
 
 use std::collections::BTreeMap;
 
-use super::boot::{Parameter, Rest, tell};
+use super::boot::{Parameter, Strip, set_parameter};
 use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use crate::check::{Ctx, ground};
 use crate::kmod::words;
@@ -13,7 +13,7 @@ use crate::model::{Fact, IommuMember};
 
 pub const FIX: Fix = Fix {
     id: "iommu",
-    about: "The IOMMU leaves the addresses of GPUs and NICs as they are.",
+    about: "The IOMMU stops translating the addresses of GPUs and NICs.",
     desired,
 };
 
@@ -21,7 +21,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
     if ground::is_grace(ctx) {
         return DesiredState::refused(
-            "On Grace and Vera the SMMU translates, and is to: GPU memory is reached over NVLink-C2C.",
+            "On Grace and Vera the SMMU has to translate: GPU memory is reached over NVLink-C2C.",
         );
     }
     let groups = ground::translated(ctx);
@@ -30,15 +30,15 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     }
     if ctx.facts.platform.is_guest() {
         return DesiredState::refused(
-            "This is the guest's own IOMMU: start the guest without one, or put iommu=pt (aarch64: iommu.passthrough=1) on its \
-             kernel's command line.",
+            "This is the guest's own IOMMU: start the guest without one, or add iommu=pt (aarch64: iommu.passthrough=1) to its \
+             kernel command line.",
         );
     }
     let mut desired = DesiredState::default();
     if groups.keys().all(|group| is_free(ctx, *group)) {
         for (group, kind) in &groups {
-            desired.desired_change(
-                format!("IOMMU group {group} no longer translates: {kind} becomes identity."),
+            desired.change(
+                format!("Set IOMMU group {group} from {kind} to identity."),
                 ChangeTarget::Attribute {
                     path: format!("/sys/kernel/iommu_groups/{group}/type"),
                     value: "identity".to_owned(),
@@ -46,8 +46,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
             );
         }
         desired.warnings.push(
-            "The change is gone after a reboot. Made again with the drivers bound, this fix tells the kernel instead, which \
-             lasts. Load the drivers only once it is made."
+            "A reboot reverts the change. Load the drivers only after it. With the drivers bound, this fix sets a kernel \
+             parameter instead, which is permanent."
                 .to_owned(),
         );
         return desired;
@@ -58,8 +58,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     }
 }
 
-/// Whether the kernel changes a group's type as it runs: no driver holds its devices, and it is one device, or the kernel
-/// can do it for several (5.11: Documentation/ABI/testing/sysfs-kernel-iommu_groups; several: 6.4).
+/// Whether the kernel can change the group's type now: no driver is bound, and the kernel supports it
+/// for one device (5.11: Documentation/ABI/testing/sysfs-kernel-iommu_groups) or for several (6.4).
 fn is_free(ctx: &Ctx<'_>, group: u32) -> bool {
     let release = ctx.facts.kernel.release.known();
     let kernel = release
@@ -78,11 +78,11 @@ fn by_kernel(
     ctx: &Ctx<'_>,
     groups: &BTreeMap<u32, String>,
 ) -> Result<(), String> {
-    let (head, value, rest): (&str, &str, Rest) = match ctx.facts.platform.architecture.known() {
+    let (head, value, strip): (&str, &str, Strip) = match ctx.facts.platform.architecture.known() {
         Some(name) if name == "aarch64" => ("iommu.passthrough=", "1", without_passthrough),
         Some(name) if name == "x86_64" => ("iommu=", "pt", without_pt),
         _ => {
-            return Err("Which processor this is, is not known: iommu=pt is x86's parameter, iommu.passthrough=1 that of aarch64.".to_owned());
+            return Err("Cannot determine the processor architecture: x86 needs iommu=pt, aarch64 iommu.passthrough=1.".to_owned());
         }
     };
     let word = format!("{head}{value}");
@@ -93,35 +93,35 @@ fn by_kernel(
             .map(|(group, kind)| format!("{group} ({kind})"))
             .collect();
         return Err(format!(
-            "The kernel's command line has {word} already, and the IOMMU groups {} translate all the same: a later word undoes \
-             it, or somebody gave the groups another type. Look at /proc/cmdline and at who writes \
+            "The kernel command line has {word} already, but the IOMMU groups {} still translate: a later parameter overrides it, \
+             or a program changed the type of the groups. See /proc/cmdline and what writes \
              /sys/kernel/iommu_groups/*/type.",
             groups.join(", ")
         ));
     }
     desired.warnings.push(
-        "No device is held to its own memory by the IOMMU then, those with faults or from outside included; virtual machines \
-         still are. To change GPUs and NICs alone, unbind their drivers and make this fix then."
+        "The IOMMU then restricts no device of the host to its own memory, faulty and external ones included; virtual machines \
+         stay isolated. To change GPUs and NICs only, unbind their drivers first."
             .to_owned(),
     );
-    tell(
+    set_parameter(
         desired,
         ctx,
         &Parameter {
             fix: "iommu",
             head: head.to_owned(),
             value: value.to_owned(),
-            rest,
+            strip,
         },
     )
 }
 
-/// What iommu=pt replaces of a word.
+/// Strips what iommu=pt replaces.
 fn without_pt(word: &str) -> Option<String> {
     (!["iommu=pt", "iommu=nopt"].contains(&word)).then(|| word.to_owned())
 }
 
-/// What iommu.passthrough=1 replaces of a word.
+/// Strips what iommu.passthrough=1 replaces.
 fn without_passthrough(word: &str) -> Option<String> {
     (!word.starts_with("iommu.passthrough=")).then(|| word.to_owned())
 }

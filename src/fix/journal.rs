@@ -1,5 +1,5 @@
-//! The journals of repairs, in `/var/lib/gdr/journal`: one file for each repair, written whole before every step. What a
-//! repair replaces is kept beside them, in `/var/lib/gdr/saved`.
+//! Journals of repairs, in `/var/lib/gdr/journal`: one file per repair, rewritten before every step.
+//! Replaced files are kept in `/var/lib/gdr/saved`.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ const JOURNALS: &str = "journal";
 const SAVED: &str = "saved";
 const LOCK: &str = "lock";
 
-/// The largest journal that is read, and so the largest that an undo writes.
+/// Limit for reading, and for the journals that an undo writes.
 const LARGEST_READ: u64 = 8 << 20;
-/// The largest journal of a repair that is being made: its undo writes a few bytes more for each step.
+/// Limit for a repair in progress; leaves room for what an undo adds to each step.
 const LARGEST_MADE: u64 = 7 << 20;
 
-/// The journals of a machine. Everything in them belongs to this user, and nobody else may write to it.
+/// The journals of a machine, writable by this user alone.
 pub struct Journals {
     state: PrivateDirectory,
     journals: PrivateDirectory,
@@ -25,7 +25,7 @@ pub struct Journals {
 }
 
 impl Journals {
-    /// Those of a machine; `None` where no repair was ever made.
+    /// `None` if no repair was ever made.
     pub fn open(executor: &Executor) -> Result<Option<Self>, Error> {
         let Some(state) = executor.private(Path::new(STATE))? else {
             return Ok(None);
@@ -40,18 +40,18 @@ impl Journals {
         }
     }
 
-    /// The same, for a repair that is about to be made.
+    /// Creates the directories if needed.
     pub fn create(executor: &Executor) -> Result<Self, Error> {
         let state = executor.make_private(Path::new(STATE))?;
         Ok(Self {
-            // The second exists wherever the first does, for `open` asks for both.
+            // Created first, because `open` needs both directories.
             saved: state.make_inner(SAVED)?,
             journals: state.make_inner(JOURNALS)?,
             state,
         })
     }
 
-    /// The right to change the machine, held until the lock is dropped.
+    /// Locks the machine against other repairs.
     pub fn lock(&self) -> Result<Lock, Error> {
         match self.state.lock(LOCK)? {
             Locked::Ours(lock) => Ok(lock),
@@ -62,7 +62,6 @@ impl Journals {
         }
     }
 
-    /// The numbers of all repairs, in order.
     pub fn numbers(&self) -> Result<Vec<u32>, Error> {
         let names = self.journals.list()?;
         let mut numbers: Vec<u32> = names.iter().filter_map(|name| number(name)).collect();
@@ -70,14 +69,12 @@ impl Journals {
         Ok(numbers)
     }
 
-    /// The number of the next repair.
     pub fn next(&self) -> Result<u32, Error> {
         let last = self.numbers()?.last().copied().unwrap_or(0);
         last.checked_add(1)
             .ok_or_else(|| Error::Numbers(self.journals.path(&name(last))))
     }
 
-    /// A journal; `None` where there is none of this number.
     pub fn read(&self, number: u32) -> Result<Option<Journal>, Error> {
         let name = name(number);
         let unusable = |why: String| Error::Journal {
@@ -91,39 +88,37 @@ impl Journals {
             serde_json::from_slice(&text).map_err(|error| unusable(error.to_string()))?;
         match journal.schema == JOURNAL_SCHEMA && journal.number == number {
             true => Ok(Some(journal)),
-            false => Err(unusable(format!(
-                "it is not {JOURNAL_SCHEMA} number {number}"
-            ))),
+            false => Err(unusable(format!("not {JOURNAL_SCHEMA} number {number}"))),
         }
     }
 
-    /// Writes a journal; it is on the disk when this returns.
+    /// Writes a journal and syncs it to disk.
     pub fn write(&self, journal: &Journal) -> Result<(), Error> {
         let text = text(journal, LARGEST_MADE)?;
         Ok(self.journals.replace(&name(journal.number), text)?)
     }
 
-    /// The same for one whose steps are being undone.
+    /// Like `write`, during an undo.
     pub fn write_undone(&self, journal: &Journal) -> Result<(), Error> {
         let text = text(journal, LARGEST_READ)?;
         Ok(self.journals.replace(&name(journal.number), text)?)
     }
 
-    /// Writes the first text of a journal: one that is there already is never replaced by another repair's.
+    /// Writes a new journal; fails if one of this number exists.
     pub fn begin(&self, journal: &Journal) -> Result<(), Error> {
         Ok(self
             .journals
             .create(&name(journal.number), text(journal, LARGEST_MADE)?)?)
     }
 
-    /// Keeps the content of a file that a repair replaces; it is on the disk when this returns.
+    /// Saves the content of a file before it is replaced, and syncs it to disk.
     pub fn save(&self, number: u32, content: &[u8]) -> Result<(), Error> {
         Ok(self
             .saved
             .replace(&saved(number, &Digest::of(content)), content.to_vec())?)
     }
 
-    /// The content of a file that a repair replaced, as it was.
+    /// The saved content of a replaced file.
     pub fn saved(&self, number: u32, digest: &Digest) -> Result<Vec<u8>, Error> {
         let name = saved(number, digest);
         let unusable = |why: &str| Error::Saved {
@@ -137,7 +132,7 @@ impl Journals {
         }
     }
 
-    /// Removes what a repair kept: nobody will ask for it again.
+    /// Removes the saved files of a repair.
     pub fn discard(&self, number: u32) -> Result<(), FileError> {
         let prefix = format!("{number}-");
         for name in self
@@ -151,12 +146,12 @@ impl Journals {
         Ok(())
     }
 
-    /// Removes the journals of earlier boots of which this one has nothing left: every step was such that a reboot undoes
-    /// it. A repair that is made again at every boot would leave one each time, and one that was interrupted by the end of a
-    /// boot would stand in the way of all others.
+    /// Removes journals of earlier boots whose every step was reset by the reboot. Otherwise a repair
+    /// repeated at every boot would leave one journal each time, and an interrupted one would block
+    /// all others.
     pub fn forget(&self, boot: Option<&str>, is_volatile: fn(&Entry) -> bool) -> Result<(), Error> {
         for number in self.numbers()? {
-            // One that cannot be read is not ours to remove.
+            // Leave unreadable journals alone.
             let Ok(Some(journal)) = self.read(number) else {
                 continue;
             };
@@ -170,7 +165,7 @@ impl Journals {
         Ok(())
     }
 
-    /// The newest repair that was interrupted, if any was.
+    /// The newest interrupted repair.
     pub fn unfinished(&self) -> Result<Option<u32>, Error> {
         for number in self.numbers()?.into_iter().rev() {
             if self
@@ -184,7 +179,7 @@ impl Journals {
     }
 }
 
-/// Whether something of a repair that did not end well may still be there.
+/// Whether a repair that failed may have left changes.
 pub fn is_interrupted(journal: &Journal) -> bool {
     let touched = |progress| matches!(progress, Progress::Begun | Progress::Done);
     matches!(journal.state, JournalState::Open | JournalState::Stopped(_))
@@ -192,11 +187,11 @@ pub fn is_interrupted(journal: &Journal) -> bool {
 }
 
 fn text(journal: &Journal, largest: u64) -> Result<Vec<u8>, Error> {
-    let text = serde_json::to_vec(journal).map_err(|error| Error::Surprise(error.to_string()))?;
+    let text = serde_json::to_vec(journal).map_err(|error| Error::Unexpected(error.to_string()))?;
     match u64::try_from(text.len()).is_ok_and(|size| size <= largest) {
         true => Ok(text),
-        false => Err(Error::Surprise(format!(
-            "the journal of this repair would have {} bytes, and {largest} is the most: make fewer fixes at once",
+        false => Err(Error::Unexpected(format!(
+            "the journal of this repair would have {} bytes, the limit is {largest}: apply fewer fixes at once",
             text.len()
         ))),
     }
@@ -206,7 +201,7 @@ fn name(number: u32) -> String {
     format!("{number}.json")
 }
 
-/// The number in a journal's name. Any other name is not a journal's.
+/// The repair's number, if this is a journal's file name.
 fn number(name: &str) -> Option<u32> {
     let number = name.strip_suffix(".json")?.parse().ok()?;
     (self::name(number) == name).then_some(number)
@@ -221,7 +216,7 @@ mod tests {
     use super::*;
     use crate::model::{Mutation, Operation};
 
-    /// A journal of so many of the shortest steps there are.
+    /// A journal of many short steps.
     fn journal(steps: usize, progress: Progress) -> Journal {
         let entry = Entry {
             fix: String::new(),
@@ -242,24 +237,23 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_may_be_made_can_be_undone_and_read() {
+    fn undo_of_largest_journal_is_readable() {
         let size = |steps| {
             text(&journal(steps, Progress::Done), u64::MAX)
                 .expect("a text")
                 .len()
         };
         let most = usize::try_from(LARGEST_MADE).expect("a size") / (size(2) - size(1)) - 10;
-        text(&journal(most, Progress::Done), LARGEST_MADE).expect("it may be made");
+        text(&journal(most, Progress::Done), LARGEST_MADE).expect("within the limit");
         let undone = Journal {
             state: JournalState::Stopped("x".repeat(10_000)),
             ..journal(most, Progress::Undone)
         };
-        let undone = text(&undone, LARGEST_READ).expect("it is written");
+        let undone = text(&undone, LARGEST_READ).expect("within the limit");
         assert!(undone.len() as u64 <= LARGEST_READ);
-        let error =
-            text(&journal(most + 20, Progress::Done), LARGEST_MADE).expect_err("it is too large");
+        let error = text(&journal(most + 20, Progress::Done), LARGEST_MADE).expect_err("too large");
         assert!(
-            error.to_string().contains("make fewer fixes at once"),
+            error.to_string().contains("apply fewer fixes at once"),
             "{error}"
         );
     }

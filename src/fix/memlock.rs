@@ -1,5 +1,5 @@
-//! memlock: locked memory without a bound for logins (limits.d), for services (systemd's default), and for the services
-//! that start other people's programs (drop-ins of their units). Files of our own, named so that they count last.
+//! memlock: removes the limit on locked memory for logins (limits.d), services (systemd's default) and
+//! services that start other programs (unit drop-ins), in files of our own that are read last.
 
 use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use super::modules::may_have_systemd;
@@ -8,21 +8,21 @@ use crate::model::{Operation, Process, Setting};
 
 pub const FIX: Fix = Fix {
     id: "memlock",
-    about: "Programs may lock as much memory as RDMA registers: at logins, in services, and in the jobs and containers that \
-            services start.",
+    about: "No limit on locked memory, which RDMA registers: for logins, services, and the jobs and containers that services \
+            start.",
     desired,
 };
 
 const LOGINS: &str = "/etc/security/limits.d/zz-gdr-memlock.conf";
 const SERVICES: &str = "/etc/systemd/system.conf.d/zz-gdr-memlock.conf";
-const BY: &str = "# By 'gdr fix memlock': what RDMA registers is locked memory.\n";
+const BY: &str = "# By 'gdr fix memlock': RDMA locks the memory that it registers.\n";
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
     if ground::in_container(ctx) {
         return DesiredState::refused(
-            "This is a container: its limit comes from what started it. Start it with --ulimit memlock=-1 (docker, podman), \
-             or mend the machine's containerd ('gdr fix memlock' there).",
+            "This is a container: its limit comes from its runtime. Start it with --ulimit memlock=-1 (docker, podman), or run \
+             'gdr fix memlock' on the host.",
         );
     }
     let settings = ctx
@@ -32,92 +32,92 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         .known()
         .map_or(&[][..], Vec::as_slice);
     let mut desired = DesiredState::default();
-    if !logins_are_free(settings) {
-        desired.desired_change(
-            "Logins may lock memory without a bound.",
+    if !logins_are_unlimited(settings) {
+        desired.change(
+            "Remove the limit for logins.",
             ChangeTarget::file(
                 LOGINS,
                 format!("{BY}* soft memlock unlimited\n* hard memlock unlimited\n"),
             ),
         );
     }
-    narrower(settings, &mut desired);
+    warn_of_narrower_limits(settings, &mut desired);
     let services = match may_have_systemd(ctx) {
         true => services(ctx, settings, &mut desired),
         false => {
             desired.warnings.push(
-                "systemd does not run this machine: a service needs 'ulimit -l unlimited' in the script that starts it."
+                "This machine does not use systemd: add 'ulimit -l unlimited' to the scripts that start services."
                     .to_owned(),
             );
             Vec::new()
         }
     };
-    if desired.desired_changes.is_empty() {
-        if is_bounded(ctx) {
+    if desired.changes.is_empty() {
+        if is_limited(ctx) {
             desired.warnings.push(
-                "The machine's files say so already: this process is older than they are, or was started by something \
-                 that sets a limit of its own. Log in again."
+                "The machine's files have no limit already: this process was started before the change, or by a program that \
+                 sets a limit. Log in again."
                     .to_owned(),
             );
         }
         return desired;
     }
     desired.warnings.push(
-        "Whoever may lock memory without a bound may take all of the machine's: where strangers share it, bound their \
-         services' memory (MemoryMax)."
+        "Users may then lock all of the machine's memory: if users do not trust each other, limit the memory of their \
+         services (MemoryMax)."
             .to_owned(),
     );
     desired.afterwards.push(
-        "Log in again: a limit holds for what is started after it (ulimit -l says unlimited)."
+        "Log in again: the change applies to new sessions ('ulimit -l' prints unlimited)."
             .to_owned(),
     );
     if !services.is_empty() {
         desired.afterwards.push(format!(
-            "Restart the services, where nothing runs in them: systemctl restart {}",
+            "Restart the services while they are idle: systemctl restart {}",
             services.join(" ")
         ));
     }
     if services.iter().any(|name| name == "slurmd") {
         desired.afterwards.push(
-            "Slurm hands a job the limits of the shell that submits it: set PropagateResourceLimitsExcept=MEMLOCK in \
-             slurm.conf on all nodes, and 'scontrol reconfigure'."
+            "Slurm gives jobs the limits of the submitting shell: set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf on all \
+             nodes, then run 'scontrol reconfigure'."
                 .to_owned(),
         );
     }
     desired
 }
 
-/// Wishes systemd's default and the drop-ins; gives the services that need a restart.
+/// Adds systemd's default and the drop-ins; returns the services to restart.
 fn services(ctx: &Ctx<'_>, settings: &[Setting], desired: &mut DesiredState) -> Vec<String> {
     let default = settings
         .iter()
         .rev()
         .find_map(|setting| setting.line.strip_prefix("DefaultLimitMEMLOCK="));
-    let free_by_default = default.is_some_and(is_free);
-    if !free_by_default {
-        desired.desired_change(
-            "Services may lock memory without a bound, where their units do not say otherwise.",
+    let unlimited_by_default = default.is_some_and(is_unlimited);
+    if !unlimited_by_default {
+        desired.change(
+            "Remove the default limit for services.",
             ChangeTarget::file(
                 SERVICES,
                 format!("{BY}[Manager]\nDefaultLimitMEMLOCK=infinity\n"),
             ),
         );
     }
-    let mut bounded = Vec::new();
+    let mut limited = Vec::new();
     for service in ctx.facts.limits.services.known().into_iter().flatten() {
         let own = service
             .memlock
             .as_ref()
             .map(|setting| setting.line.as_str());
-        let free = own.map_or(free_by_default, |line| {
-            line.strip_prefix("LimitMEMLOCK=").is_some_and(is_free)
+        let unlimited = own.map_or(unlimited_by_default, |line| {
+            line.strip_prefix("LimitMEMLOCK=").is_some_and(is_unlimited)
         });
-        if free {
+        if unlimited {
             continue;
         }
-        desired.desired_change(
+        desired.change(
             format!(
-                "What {} starts may lock memory without a bound.",
+                "Remove the limit for programs that {} starts.",
                 service.name
             ),
             ChangeTarget::file(
@@ -128,26 +128,26 @@ fn services(ctx: &Ctx<'_>, settings: &[Setting], desired: &mut DesiredState) -> 
                 format!("{BY}[Service]\nLimitMEMLOCK=infinity\n"),
             ),
         );
-        bounded.push(service.name.clone());
+        limited.push(service.name.clone());
     }
-    if !free_by_default || !bounded.is_empty() {
-        desired.desired_change(
-            "systemd reads its configuration and units again.",
+    if !unlimited_by_default || !limited.is_empty() {
+        desired.change(
+            "Reload systemd's configuration and units.",
             ChangeTarget::Run(Operation::ReloadUnits),
         );
     }
-    bounded
+    limited
 }
 
-/// Whether both limits of everybody are off, by the last line of each (pam_limits; limits.conf(5)).
-fn logins_are_free(settings: &[Setting]) -> bool {
-    let last = |wanted: &str| {
+/// Whether the last `*` lines set no limit, soft and hard (pam_limits; limits.conf(5)).
+fn logins_are_unlimited(settings: &[Setting]) -> bool {
+    let last = |limit: &str| {
         settings
             .iter()
             .rev()
             .find_map(|setting| match words(setting).as_slice() {
-                ["*", kind, "memlock", value] if *kind == wanted || *kind == "-" => {
-                    Some(is_free(value))
+                ["*", kind, "memlock", value] if *kind == limit || *kind == "-" => {
+                    Some(is_unlimited(value))
                 }
                 _ => None,
             })
@@ -155,15 +155,15 @@ fn logins_are_free(settings: &[Setting]) -> bool {
     last("soft") == Some(true) && last("hard") == Some(true)
 }
 
-/// Lines for one user or group go before those for everybody.
-fn narrower(settings: &[Setting], desired: &mut DesiredState) {
+/// Warns of limits for one user or group: they override those for all.
+fn warn_of_narrower_limits(settings: &[Setting], desired: &mut DesiredState) {
     for setting in settings {
         if let [who @ ("user" | "@group"), _, "memlock", value] = words(setting).as_slice()
-            && !is_free(value)
+            && !is_unlimited(value)
         {
             let whose = if *who == "user" { "a user" } else { "a group" };
             desired.warnings.push(format!(
-                "{} bounds {whose} (memlock {value}), which goes before a line for everybody: change it by hand.",
+                "{} limits {whose} (memlock {value}), which overrides the line for all users: change it by hand.",
                 setting.path
             ));
         }
@@ -174,14 +174,13 @@ fn words(setting: &Setting) -> Vec<&str> {
     setting.line.split_ascii_whitespace().collect()
 }
 
-/// Without a bound, as limits.conf or systemd write it: one value, or the soft and the hard one.
-fn is_free(value: &str) -> bool {
-    let free = |value: &str| ["unlimited", "infinity", "-1"].contains(&value.trim());
-    value.split(':').all(free)
+/// Unlimited, in the syntax of limits.conf or systemd: one value, or soft and hard.
+fn is_unlimited(value: &str) -> bool {
+    let unlimited = |value: &str| ["unlimited", "infinity", "-1"].contains(&value.trim());
+    value.split(':').all(unlimited)
 }
 
-/// Whether a limit binds this process.
-fn is_bounded(ctx: &Ctx<'_>) -> bool {
+fn is_limited(ctx: &Ctx<'_>) -> bool {
     let process = &ctx.facts.process;
     let limited = process.memlock_soft.known().is_some_and(Option::is_some);
     limited && process.capable(Process::CAP_IPC_LOCK).known() == Some(&false)

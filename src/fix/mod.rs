@@ -1,7 +1,6 @@
-//! Repairs: what a finding asks for becomes a plan (pure), is made true a step at a time under a journal, and taken back.
-//!
-//! A fix says what it wants ([`DesiredState`]); the survey compares that with what is there and leaves the steps that change
-//! something ([`plan`]); [`apply()`] makes them, each recorded before it is done; [`undo()`] undoes them.
+//! Repairs. A fix turns findings into a [`DesiredState`]; [`plan`] compares that with the machine and
+//! keeps the steps that change something; [`apply()`] records each step in a journal, then runs it;
+//! [`undo()`] reverses the journal.
 
 mod acs;
 mod apply;
@@ -41,12 +40,12 @@ pub use journal::{Journals, is_interrupted};
 pub use register::register;
 pub use reverse::{Back, target};
 pub use survey::plan;
-pub use undo::{UndoOptions, Undone, find as find_repair, undo};
+pub use undo::{UndoOptions, UndoReport, find as find_repair, undo};
 
-/// Takes a line about the progress of a repair, before what it is about begins.
+/// Receives progress lines; each comes before the operation that it describes.
 pub type Report<'r> = &'r mut dyn FnMut(&str);
 
-/// Every fix, in the order in which they are made.
+/// Every fix, in the order in which they run.
 pub const FIXES: &[Fix] = &[
     iommu::FIX,
     acs::FIX,
@@ -60,7 +59,7 @@ pub const FIXES: &[Fix] = &[
     gdrdrv_node::FIX,
     memlock::FIX,
     persistence::FIX,
-    // Behind those that write files which an image has a copy of.
+    // After the fixes that write files which the image contains.
     initramfs::FIX,
 ];
 

@@ -1,9 +1,8 @@
-//! modprobe: lines that keep a module from loading, or options from reaching the driver, become comments; what they meant to
-//! set, and what another line hides, is set in the file that is read last.
+//! modprobe: comments out lines that keep a module from loading or options from reaching the driver, and sets the intended
+//! options in a file that kmod reads last.
 //!
-//! kmod lets a later file win for the value of a parameter alone. A blacklist, an install line or an alias stays in force
-//! wherever it stands, and so does a line for a name that nothing loads: those are taken out where they stand, and where
-//! that is no administrator's file, in a copy that goes before it.
+//! In kmod a later file overrides parameter values only. Blacklist, install and alias lines work wherever they are, so
+//! they are commented out in place, or, in a package's file, in a copy that overrides it.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +16,7 @@ use crate::model::{Command, Directive, Fact};
 
 pub const FIX: Fix = Fix {
     id: "modprobe",
-    about: "No line of modprobe.d keeps the modules from loading, or their options from reaching the driver.",
+    about: "No line in modprobe.d blocks the modules or their options.",
     desired,
 };
 
@@ -27,25 +26,25 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         Ok(driver_loads) => driver_loads,
         Err(why) => return DesiredState::refused(why),
     };
-    let mut told = Vec::new();
-    let refusing = refusing(ctx, &driver_loads, &mut told);
-    let open = driver_loads.without(ctx, &refusing.lines);
-    let mut out = refusing.lines;
-    let lost = lost(ctx, &open, &mut told);
-    out.extend(lost.iter().filter(|found| found.line > 0));
+    let mut notes = Vec::new();
+    let blocking = blocking(ctx, &driver_loads, &mut notes);
+    let open = driver_loads.without(ctx, &blocking.lines);
+    let mut removed = blocking.lines;
+    let ineffective = ineffective(ctx, &open, &mut notes);
+    removed.extend(ineffective.iter().filter(|found| found.line > 0));
     let mut desired = DesiredState::default();
-    let wanted = wanted(ctx, &open, &lost, &mut desired.warnings);
-    let changes = changes(&driver_loads.without(ctx, &out), wanted, &mut told);
+    let values = values(ctx, &open, &ineffective, &mut desired.warnings);
+    let changes = changes(&driver_loads.without(ctx, &removed), values, &mut notes);
 
     let mut files: BTreeMap<&str, Vec<Directive>> = BTreeMap::new();
-    for directive in out {
+    for directive in removed {
         files
             .entry(&directive.source)
             .or_default()
             .push(directive.clone());
     }
     for (source, directives) in files {
-        take_out(&mut desired, source, directives);
+        comment_out(&mut desired, source, directives);
     }
     let sets_options = !changes.is_empty();
     if sets_options {
@@ -63,20 +62,20 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
             let change: Change = Box::new(move |_| value.clone());
             (parameter, change)
         });
-        desired.desired_change(about, drop_in::setting(path, open.names, changes.collect()));
+        desired.change(about, drop_in::setting(path, open.names, changes.collect()));
     }
-    if desired.desired_changes.is_empty() {
-        return match told.is_empty() {
+    if desired.changes.is_empty() {
+        return match notes.is_empty() {
             true => desired,
-            false => DesiredState::refused(told.join(" ")),
+            false => DesiredState::refused(notes.join(" ")),
         };
     }
-    desired.warnings.append(&mut told);
+    desired.warnings.append(&mut notes);
     initramfs::rebuild(ctx, &mut desired);
-    if !refusing.modules.is_empty() {
+    if !blocking.modules.is_empty() {
         desired.afterwards.push(format!(
-            "Load what was kept out: modprobe -a {}; or reboot.",
-            refusing.modules.join(" ")
+            "Load the blocked modules: modprobe -a {}; or reboot.",
+            blocking.modules.join(" ")
         ));
     }
     if sets_options {
@@ -85,22 +84,21 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     desired
 }
 
-/// What keeps modules from being loaded.
-struct Refusing<'a> {
-    /// The lines of files.
+/// What blocks modules from loading.
+struct Blocking<'a> {
     lines: Vec<&'a Directive>,
-    /// The modules that are not loaded now.
+    /// The blocked modules that are not loaded now.
     modules: Vec<&'static str>,
 }
 
-/// The lines that keep modules from being loaded, also those that would once the first are out; words of the command line
-/// are told.
-fn refusing<'a>(
+/// Finds the lines that block modules, including those that would once the first are removed. The
+/// kernel command line cannot be edited here: `notes` says what to change there.
+fn blocking<'a>(
     ctx: &Ctx<'_>,
     driver_loads: &DriverLoads<'a>,
-    told: &mut Vec<String>,
-) -> Refusing<'a> {
-    let mut found = Refusing {
+    notes: &mut Vec<String>,
+) -> Blocking<'a> {
+    let mut found = Blocking {
         lines: Vec::new(),
         modules: Vec::new(),
     };
@@ -115,12 +113,12 @@ fn refusing<'a>(
             let directive = refusal.directive();
             if directive.line == 0 {
                 let words = format!(
-                    "The kernel's command line says {}, which keeps {module} from being loaded: take it off \
-                     (GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub or grub2-mkconfig; or grubby), and boot.",
+                    "The kernel command line has {}, which blocks {module}: remove it (GRUB_CMDLINE_LINUX in /etc/default/grub, \
+                     then update-grub or grub2-mkconfig; or grubby), and reboot.",
                     ground::shown(directive)
                 );
-                if !told.contains(&words) {
-                    told.push(words);
+                if !notes.contains(&words) {
+                    notes.push(words);
                 }
                 continue;
             }
@@ -145,17 +143,16 @@ fn is_loaded(ctx: &Ctx<'_>, module: &str) -> bool {
     listed || (module == nvidia::MODULE && ctx.facts.driver.version().present().is_some())
 }
 
-/// The lines whose options are lost for their name or for the name of a parameter; words of the command line are told.
-fn lost<'a>(
+/// Finds lines whose module or parameter name is wrong, so that their options have no effect.
+fn ineffective<'a>(
     ctx: &Ctx<'_>,
     driver_loads: &DriverLoads<'a>,
-    told: &mut Vec<String>,
+    notes: &mut Vec<String>,
 ) -> Vec<&'a Directive> {
-    let mut lost = ground::unreached(&driver_loads.config, &driver_loads.load);
-    for directive in lost.iter().filter(|directive| directive.line == 0) {
-        told.push(format!(
-            "The kernel's command line says {}, which reaches nothing: modprobe nvidia loads {}. Write it for that name \
-             there.",
+    let mut ineffective = ground::unreached(&driver_loads.config, &driver_loads.load);
+    for directive in ineffective.iter().filter(|directive| directive.line == 0) {
+        notes.push(format!(
+            "The kernel command line has {}, which has no effect: modprobe nvidia loads {}. Use that name there.",
             ground::shown(directive),
             driver_loads.load.module
         ));
@@ -165,25 +162,25 @@ fn lost<'a>(
             continue;
         };
         if found.directive.line == 0 {
-            told.push(format!(
-                "The kernel's command line says {}: write {meant} there in place of {}.",
+            notes.push(format!(
+                "The kernel command line has {}: write {meant} in place of {}.",
                 ground::shown(found.directive),
                 found.name
             ));
         }
-        if !lost.contains(&found.directive) {
-            lost.push(found.directive);
+        if !ineffective.contains(&found.directive) {
+            ineffective.push(found.directive);
         }
     }
-    lost
+    ineffective
 }
 
-/// What every memory path should bring: what `modprobe nvidia` brings now, registry keys that a later string hides, and what the
-/// lost lines meant to set.
-fn wanted(
+/// The values every load should have: those of `modprobe nvidia` now, registry keys that a later string
+/// hides, and those of lines with wrong names.
+fn values(
     ctx: &Ctx<'_>,
     driver_loads: &DriverLoads<'_>,
-    lost: &[&Directive],
+    ineffective: &[&Directive],
     warnings: &mut Vec<String>,
 ) -> BTreeMap<String, String> {
     let spelt: BTreeMap<String, String> = ground::misspelt(ctx, &driver_loads.config)
@@ -195,7 +192,7 @@ fn wanted(
         let own = set.iter().filter(|(set, ..)| set == name);
         own.map(|(_, text, _)| text.as_str()).collect()
     };
-    let mut wanted: BTreeMap<String, String> = set
+    let mut values: BTreeMap<String, String> = set
         .iter()
         .filter(|(name, ..)| !spelt.contains_key(name))
         .map(|(name, text, _)| (name.clone(), text.clone()))
@@ -203,55 +200,55 @@ fn wanted(
     if let Some((last, earlier)) = strings(DWORDS).split_last() {
         let others = driver_loads.dwords();
         let earlier = earlier.iter().copied().chain([others.as_str()]);
-        wanted.insert(DWORDS.to_owned(), keys::joined(last, earlier));
+        values.insert(DWORDS.to_owned(), keys::joined(last, earlier));
     }
     if let [_, _, ..] = strings(DWORDS_PER_DEVICE).as_slice() {
-        // Each string names its GPUs; of a key that is there twice for one the last counts.
+        // Each string names its GPUs; the last value of a repeated key counts.
         let trimmed = strings(DWORDS_PER_DEVICE)
             .into_iter()
             .map(|text| text.trim_end_matches(';'));
-        wanted.insert(
+        values.insert(
             DWORDS_PER_DEVICE.to_owned(),
             trimmed.collect::<Vec<_>>().join(";"),
         );
     }
-    for directive in lost {
+    for directive in ineffective {
         let Command::Options { options, .. } = &directive.command else {
             continue;
         };
         for parameter in kmod::parameters(options) {
             let name = spelt.get(&parameter.name).unwrap_or(&parameter.name);
             let value = parameter.value.unwrap_or_default();
-            match wanted.get_mut(name) {
+            match values.get_mut(name) {
                 Some(text) if name == DWORDS => *text = keys::joined(text, [value.as_str()]),
                 Some(_) => {}
-                None => drop(wanted.insert(name.clone(), value)),
+                None => drop(values.insert(name.clone(), value)),
             }
         }
     }
-    if let Some(text) = wanted.get_mut(DWORDS)
+    if let Some(text) = values.get_mut(DWORDS)
         && !keys::dropped(text).is_empty()
     {
         let (fixed, left) = keys::fixed(text);
         if !left.is_empty() {
             warnings.push(format!(
-                "Of {DWORDS} '{}' sets nothing, and gdr cannot tell what it should: write it as Key=Value.",
+                "In {DWORDS}, '{}' has no effect: write it as Key=Value.",
                 left.join("', '")
             ));
         }
         *text = fixed;
     }
-    wanted
+    values
 }
 
-/// The values that a memory path would not bring without the lines that are taken out; what the command line sets is told.
+/// The values that some load would lack once the lines are gone; `notes` gets those of the command line.
 fn changes(
     driver_loads: &DriverLoads<'_>,
-    wanted: BTreeMap<String, String>,
-    told: &mut Vec<String>,
+    values: BTreeMap<String, String>,
+    notes: &mut Vec<String>,
 ) -> Vec<(String, String)> {
     let mut changes = Vec::new();
-    for (parameter, value) in wanted {
+    for (parameter, value) in values {
         let shown = nvidia::shown_as(&parameter).unwrap_or(&parameter);
         let is_so = |text: &str| {
             let whole = parameter != DWORDS || keys::dropped(text).is_empty();
@@ -264,15 +261,15 @@ fn changes(
             .on_command_line(&parameter)
             .filter(|(text, _)| !is_so(text))
         {
-            Some((_, from)) => told.push(change_word(from, &parameter, &value)),
+            Some((_, from)) => notes.push(change_word(from, &parameter, &value)),
             None => changes.push((parameter, value)),
         }
     }
     changes
 }
 
-/// The lines of a file become comments; where that is no file of the administrator's, in a copy that hides it.
-fn take_out(desired: &mut DesiredState, source: &str, directives: Vec<Directive>) {
+/// Comments out lines of a file, or of a copy that overrides it if it is not in /etc.
+fn comment_out(desired: &mut DesiredState, source: &str, directives: Vec<Directive>) {
     let lines: Vec<String> = directives
         .iter()
         .map(|found| format!("line {} ({})", found.line, ground::shown(found)))
@@ -287,11 +284,11 @@ fn take_out(desired: &mut DesiredState, source: &str, directives: Vec<Directive>
     let path = format!("{}/{name}", drop_in::DIRECTORY);
     let from = source.to_owned();
     let content: super::desired::Edit = Box::new(move |text| {
-        let text = text.ok_or_else(|| format!("{from} is not there"))?;
+        let text = text.ok_or_else(|| format!("{from} does not exist"))?;
         edit::commented(text, &directives.iter().collect::<Vec<_>>())
     });
     match hides {
-        false => desired.desired_change(
+        false => desired.change(
             format!("{path}: {lines} {become_comments}."),
             ChangeTarget::File {
                 path: path.clone(),
@@ -299,8 +296,8 @@ fn take_out(desired: &mut DesiredState, source: &str, directives: Vec<Directive>
                 content,
             },
         ),
-        true => desired.desired_change(
-            format!("{path} takes the place of {source}; in it {lines} {become_comments}."),
+        true => desired.change(
+            format!("{path} overrides {source}; in it {lines} {become_comments}."),
             ChangeTarget::Mask {
                 path: path.clone(),
                 from: source.to_owned(),

@@ -1,4 +1,4 @@
-//! mrrs: NICs ask for 4096 bytes at once, the most that a read may ask for.
+//! mrrs: sets the maximum read request size of NICs to 4096 bytes.
 
 use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use crate::check::ground;
@@ -6,22 +6,21 @@ use crate::model::{Capability, Fact};
 
 pub const FIX: Fix = Fix {
     id: "mrrs",
-    about: "NICs ask for 4096 bytes at once where they read, so that reads over PCI Express cost fewer requests.",
+    about: "NICs read 4096 bytes per request, so that reads over PCI Express need fewer requests.",
     desired,
 };
 
-/// Device Control in the capability (PCI Express 7.5.3.4).
+/// Device Control's offset in the capability (PCI Express 7.5.3.4).
 const CONTROL: u16 = 8;
 /// Max_Read_Request_Size: 128 bytes shifted by this field.
 const FIELD: u32 = 0x7000;
-/// 4096 bytes.
 const BEST: u32 = 5 << 12;
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
     if ctx.facts.platform.is_guest() {
         return DesiredState::refused(
-            "This is a virtual machine: what its devices ask for at once is for the host to set.",
+            "This is a virtual machine: the host sets the read request size.",
         );
     }
     if let Fact::Known(Some(mode)) = &ctx.facts.platform.lockdown
@@ -29,8 +28,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         && !request.options.force
     {
         return DesiredState::refused(format!(
-            "The kernel is locked down ({mode}): it refuses writes to configuration space. Switch secure boot off, or look for \
-             the read request size in the firmware's settings; --force tries all the same."
+            "The kernel is locked down ({mode}) and rejects writes to configuration space. Disable secure boot, or set the read \
+             request size in the firmware; --force tries anyway."
         ));
     }
     let mut desired = DesiredState::default();
@@ -42,9 +41,9 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         let Some(express) = express else {
             continue;
         };
-        desired.desired_change(
+        desired.change(
             format!(
-                "{bdf} DevCtl: MaxReadReq {} bytes becomes 4096 bytes.",
+                "{bdf} DevCtl: MaxReadReq changes from {} to 4096 bytes.",
                 express.max_read_request
             ),
             ChangeTarget::Register {
@@ -58,8 +57,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         );
     }
     desired.warnings.push(
-        "The change is gone after a reboot or a reset of the device. It helps where reads are slow, and costs others below \
-         the same port a little time: measure before and after (gdr probe)."
+        "A reboot or a device reset reverts the change. It speeds up slow reads, but may slow down other devices below the same \
+         port a little: measure before and after (gdr probe)."
             .to_owned(),
     );
     desired

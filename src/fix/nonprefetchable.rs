@@ -1,4 +1,4 @@
-//! nonprefetchable: the firmware of an mlx5 NIC is told to offer its first BAR as memory that is not prefetchable.
+//! nonprefetchable: configures an mlx5 NIC's firmware to make its first BAR non-prefetchable.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use crate::model::{Bdf, Fact, FirmwareTool, Operation};
 
 pub const FIX: Fix = Fix {
     id: "nonprefetchable",
-    about: "NICs offer their doorbells as memory that is not prefetchable, so that GPUs older than Pascal can map them.",
+    about: "NICs map their doorbells as non-prefetchable memory, so that GPUs older than Pascal can map them.",
     desired,
 };
 
-/// The programs that set it, the vendor's first; both take the same arguments.
+/// The programs that can set it, the vendor's first; they share their arguments.
 const TOOLS: [(&str, FirmwareTool); 2] = [
     ("mlxconfig", FirmwareTool::Mlxconfig),
     ("mstconfig", FirmwareTool::Mstconfig),
@@ -20,29 +20,29 @@ const TOOLS: [(&str, FirmwareTool); 2] = [
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
-    let untold = ground::untold(ctx);
-    if untold.is_empty() {
+    let nics = ground::untold(ctx);
+    if nics.is_empty() {
         return DesiredState::default();
     }
     let Some(program) = tool(ctx) else {
         return DesiredState::refused(
-            "Neither mlxconfig nor mstconfig is installed: one of them tells the NIC's firmware. mlxconfig is in NVIDIA's MFT, \
-             mstconfig in the package mstflint.",
+            "Neither mlxconfig nor mstconfig is installed. Install NVIDIA's MFT (mlxconfig) or the package mstflint \
+             (mstconfig).",
         );
     };
     let mut desired = DesiredState::default();
-    // The setting is the NIC's: its functions share it.
+    // The functions of a NIC share the setting.
     let mut rdma_nics = BTreeSet::new();
-    for nic in untold {
+    for nic in nics {
         let bdf = nic.bdf;
         if !rdma_nics.insert((bdf.domain, bdf.bus, bdf.device)) {
             continue;
         }
-        desired.desired_change(
+        desired.change(
             format!(
-                "The firmware of {} ({bdf}) is told: at its next reset {} is 1.",
-                nic.nic.name,
-                ground::NON_PREFETCHABLE
+                "Set {} in the firmware of {} ({bdf}), effective at its next reset.",
+                ground::NON_PREFETCHABLE,
+                nic.nic.name
             ),
             ChangeTarget::Run(Operation::SetNonPrefetchable {
                 program,
@@ -51,20 +51,20 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
             }),
         );
         desired.warnings.push(format!(
-            "A BAR that is not prefetchable lies below 4 GiB, and so must the windows of the bridges above {bdf} have room for \
-             it there ({}). Where they have not, the NIC is gone after the reset: lower LOG_PF_UAR_BAR_SIZE first, and see to a \
-             console that does not need this NIC.",
+            "A non-prefetchable BAR lies below 4 GiB, so the bridge windows above {bdf} need room for it there ({}). Without \
+             room the NIC is missing after the reset: lower LOG_PF_UAR_BAR_SIZE first, and have a console that does not need \
+             this NIC.",
             size(ctx, bdf)
         ));
         desired.afterwards.push(format!(
-            "Reset the NIC, which takes its ports down: mlxfwreset -d {bdf} reset (mstfwreset in mstflint), or switch the \
-             machine off and on. After an undo, reset it again."
+            "Reset the NIC, which takes its ports down: mlxfwreset -d {bdf} reset (mstfwreset in mstflint), or power the machine \
+             off and on. Reset it again after an undo."
         ));
     }
     desired
 }
 
-/// The first that is there; the vendor's where that is not known. None where neither is.
+/// The first installed program; the vendor's if that is unknown; `None` if neither is installed.
 fn tool(ctx: &Ctx<'_>) -> Option<FirmwareTool> {
     let found = |name: &str| ctx.facts.tools.get(name);
     let there = TOOLS
@@ -80,7 +80,7 @@ fn tool(ctx: &Ctx<'_>) -> Option<FirmwareTool> {
     }
 }
 
-/// The first BAR's size in words.
+/// The first BAR's size, for a sentence.
 fn size(ctx: &Ctx<'_>, bdf: Bdf) -> String {
     let attributes = ctx
         .facts
@@ -89,6 +89,6 @@ fn size(ctx: &Ctx<'_>, bdf: Bdf) -> String {
     let resources = attributes.and_then(|attributes| attributes.resources.known());
     match resources.and_then(|resources| resources.iter().find(|resource| resource.bar == 0)) {
         Some(bar) if bar.size >= 1 << 20 => format!("its first BAR has {} MiB", bar.size >> 20),
-        _ => "gdr could not read how large it is".to_owned(),
+        _ => "its size is unknown".to_owned(),
     }
 }

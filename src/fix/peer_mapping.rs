@@ -1,4 +1,4 @@
-//! peer-mapping: every process may map a NIC's doorbell to the GPU (`PeerMappingOverride=1` among the registry keys).
+//! peer-mapping: lets every process map a NIC's doorbell to the GPU (registry key `PeerMappingOverride=1`).
 
 use super::desired::{DesiredState, Fix, FixRequest};
 use super::driver_loads::{DWORDS, DWORDS_PER_DEVICE, DriverLoads, change_word};
@@ -8,7 +8,7 @@ use crate::kmod::nvidia;
 
 pub const FIX: Fix = Fix {
     id: "peer-mapping",
-    about: "The driver lets every process map a NIC's doorbell to the GPU: PeerMappingOverride=1.",
+    about: "Every process may map a NIC's doorbell to the GPU: PeerMappingOverride=1.",
     desired,
 };
 
@@ -21,7 +21,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         Err(why) => return DesiredState::refused(why),
     };
     let is_on = |text: &str| keys::key(text, KEY).is_some_and(|value| value != 0);
-    // A GPU's own key goes before the common one.
+    // A key for one GPU overrides the common key.
     let shuts = |text: &str| opened(text) != text;
     let (common, each) = (
         driver_loads.all(DWORDS, is_on),
@@ -29,8 +29,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     );
     let mut desired = DesiredState::default();
     desired.warnings.push(
-        "This opens peer mappings to every user of the machine, not to root alone: the driver shut them against \
-         CVE-2015-5053."
+        "This opens peer mappings to all users, not only root: the driver restricts them because of CVE-2015-5053."
             .to_owned(),
     );
     let mut changes: Vec<(String, Change)> = Vec::new();
@@ -73,7 +72,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         .collect();
     if !(changes.is_empty() || lost.is_empty()) {
         desired.warnings.push(format!(
-            "The loaded driver was given {} by hand, which nothing sets for the next load: it is not carried over.",
+            "The loaded driver has {}, which no file sets: the next load will not have it.",
             lost.join("; ")
         ));
     }
@@ -86,7 +85,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     )
 }
 
-/// The keys of single GPUs without those that shut peer mappings.
+/// The keys for single GPUs without those that disable peer mappings.
 fn opened(text: &str) -> String {
     let shuts = |token: &str| keys::key(token, KEY) == Some(0);
     match text.split(';').any(shuts) {
@@ -104,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gpu_that_was_shut_is_opened() {
+    fn removes_keys_that_disable_peer_mapping() {
         assert_eq!(
             opened("pci=03:00;PeerMappingOverride=0;A=1;pci=05:00;peermappingoverride=1;"),
             "pci=03:00;A=1;pci=05:00;peermappingoverride=1;"

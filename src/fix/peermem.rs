@@ -1,7 +1,7 @@
-//! peermem: the module by which the RDMA stack learns the addresses of GPU memory is loaded, now and at boot.
+//! peermem: loads the module that gives the RDMA stack the addresses of GPU memory, now and at boot.
 //!
-//! nvidia-peermem, which comes with the driver, goes before nv_peer_mem, which it replaced; both are clients of one name
-//! in the RDMA stack. gdr unloads nothing that programs may be using.
+//! nvidia-peermem, part of the driver, is preferred to its predecessor nv_peer_mem; both register as a
+//! client of the same name. gdr unloads no module that programs may use.
 
 use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use super::modules;
@@ -10,7 +10,7 @@ use crate::model::{AtBoot, Fact, Operation};
 
 pub const FIX: Fix = Fix {
     id: "peermem",
-    about: "NICs reach GPU memory through nvidia-peermem: it is loaded, now and at boot after the RDMA stack.",
+    about: "nvidia-peermem, through which NICs reach GPU memory, is loaded now and at boot, after the RDMA stack.",
     desired,
 };
 
@@ -35,17 +35,16 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     }
     if ground::dma_buf_everywhere(ctx) {
         desired.warnings.push(format!(
-            "dma-buf is open for every NIC: {module} is unnecessary, but for software that knows it alone (ibv_reg_mr on a \
-             GPU pointer)."
+            "dma-buf works for every NIC: only software that does not use it (ibv_reg_mr on a GPU pointer) needs {module}."
         ));
     }
     let peers = &ctx.facts.peer_memory;
     let both = peers.nvidia_peermem == Fact::Known(true) && peers.nv_peer_mem == Fact::Known(true);
     let in_the_way = module == NEW && peers.nv_peer_mem == Fact::Known(true);
-    let parameter = module == NEW && wants_parameter(ctx);
+    let parameter = module == NEW && needs_parameter(ctx);
     if parameter {
-        desired.desired_change(
-            "With MLNX_OFED 4.9 nvidia-peermem wants its parameter.",
+        desired.change(
+            "Set the parameter that nvidia-peermem needs with MLNX_OFED 4.9.",
             ChangeTarget::file(
                 OPTIONS,
                 "# By 'gdr fix peermem': MLNX_OFED 4.9.\noptions nvidia-peermem peerdirect_support=1\n",
@@ -61,44 +60,43 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     boot(ctx, &mut desired, module);
     if in_the_way {
         desired.warnings.push(format!(
-            "{OLD} is loaded, and gdr unloads no module that programs may be using: {NEW} takes its place at the next boot, \
-             or by the commands below."
+            "{OLD} is loaded, and gdr unloads no module that programs may use: {NEW} replaces it at the next boot, or with the \
+             commands below."
         ));
-        desired
-            .afterwards
-            .push(format!("Stop what uses RDMA, then: rmmod {OLD}"));
+        desired.afterwards.push(format!(
+            "Stop all programs that use RDMA, then: rmmod {OLD}"
+        ));
     }
     let reload = both || parameter && peers.nvidia_peermem == Fact::Known(true);
     match (in_the_way, reload) {
         (_, true) => desired.afterwards.push(format!(
-            "rmmod nvidia_peermem && modprobe {NEW}, so that it becomes a client anew; or reboot."
+            "rmmod nvidia_peermem && modprobe {NEW}, to register it again; or reboot."
         )),
         (true, false) => desired
             .afterwards
             .push(format!("modprobe {NEW}; or reboot.")),
         (false, false) => {}
     }
-    if desired.desired_changes.is_empty() {
-        // All is written already; what is left to the user is still left to him.
+    if desired.changes.is_empty() {
+        // The files are written already, but the user still has to finish.
         let left = std::mem::take(&mut desired.afterwards);
         desired.warnings.extend(left);
     }
     desired
 }
 
-/// The module for this machine.
 fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     if ground::in_container(ctx) {
         return Err(
-            "This is a container: it uses the machine's modules. Run this on the machine itself."
-                .to_owned(),
+            "This is a container, which uses the host's modules: run this on the host.".to_owned(),
         );
     }
     if let Fact::Known(_) = ctx.facts.rdma
         && ground::rdma_nics(ctx.facts).next().is_none()
     {
         return Err(
-            "There is no NIC that could reach GPU memory ('gdr fix rdma-modules' where there should be).".to_owned(),
+            "There is no RDMA device. If there should be one, run 'gdr fix rdma-modules'."
+                .to_owned(),
         );
     }
     let provider = |name: &str| {
@@ -117,14 +115,14 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
         .find(|name| provider(name))
     {
         return Err(format!(
-            "The NICs' driver ({driver}) knows no peer memory: dma-buf is their only memory path to GPU memory (open kernel \
-             modules 515 or later)."
+            "The NICs' driver ({driver}) has no peer memory support: dma-buf is their only path to GPU memory (open kernel \
+             modules, 515 or later)."
         ));
     }
     match ground::driver(ctx.facts) {
         Fact::Known(None) => {
             return Err(format!(
-                "The NVIDIA driver is not loaded, with which {NEW} comes: see gpu.driver."
+                "The NVIDIA driver, which provides {NEW}, is not loaded: see gpu.driver."
             ));
         }
         Fact::Known(Some(version))
@@ -149,27 +147,27 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
 fn efa(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     match ctx.facts.module_files.find("efa_nv_peermem") {
         Fact::Known(None) => Err(format!(
-            "There is no efa_nv_peermem.ko for {}: install Amazon's EFA driver anew, or use dma-buf (open kernel modules).",
+            "There is no efa_nv_peermem.ko for {}: reinstall Amazon's EFA driver, or use dma-buf (open kernel modules).",
             modules::kernel(ctx)
         )),
         _ => Ok("efa_nv_peermem"),
     }
 }
 
-/// Before 470 the driver brings nothing.
+/// Drivers before 470 do not include the module.
 fn older(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     let loaded = ctx.facts.peer_memory.nv_peer_mem == Fact::Known(true);
     match (loaded, ctx.facts.module_files.find(OLD)) {
         (true, _) | (_, Fact::Known(Some(_))) => Ok(OLD),
         _ => Err(format!(
-            "This driver is older than {FIRST} and brings no {NEW}, and {OLD} is not installed: install driver {FIRST} or \
-             later, or {OLD} 1.3 (package nvidia-peer-memory-dkms)."
+            "This driver is older than {FIRST} and has no {NEW}, and {OLD} is not installed: install driver {FIRST} or later, or \
+             {OLD} 1.3 (package nvidia-peer-memory-dkms)."
         )),
     }
 }
 
-/// Whether the RDMA stack is MLNX_OFED 4.9, with which the module does nothing without its parameter.
-fn wants_parameter(ctx: &Ctx<'_>) -> bool {
+/// Whether the RDMA stack is MLNX_OFED 4.9, which needs the module's parameter.
+fn needs_parameter(ctx: &Ctx<'_>) -> bool {
     let ofed = ctx.facts.module_files.ofed.present();
     let is_set = ctx
         .facts
@@ -183,7 +181,7 @@ fn wants_parameter(ctx: &Ctx<'_>) -> bool {
         })
 }
 
-/// nv_peer_mem is no longer loaded at boot, wherever that is said.
+/// Stops nv_peer_mem from loading at boot, wherever it is configured.
 fn retire(ctx: &Ctx<'_>, desired: &mut DesiredState) {
     let places = ctx
         .facts
@@ -195,17 +193,15 @@ fn retire(ctx: &Ctx<'_>, desired: &mut DesiredState) {
         .iter()
         .filter(|place| !ground::suits(NEW, &place.names))
     {
-        // Debian's is a link to the other list.
+        // On Debian this is a link to /etc/modules.
         if path == "/etc/modules-load.d/modules.conf"
             && places.iter().any(|place| place.path == "/etc/modules")
         {
             continue;
         }
         if path == OLD_CONF {
-            desired.desired_change(
-                format!(
-                    "{OLD} and {NEW} are clients of one name: its service loads {OLD} no more."
-                ),
+            desired.change(
+                format!("Stop the service of {OLD}, which conflicts with {NEW}, from loading it."),
                 ChangeTarget::File {
                     path: path.clone(),
                     mode: 0o644,
@@ -218,7 +214,7 @@ fn retire(ctx: &Ctx<'_>, desired: &mut DesiredState) {
             );
         } else if path.starts_with("/etc/systemd/") {
             desired.run(
-                format!("{OLD} and {NEW} are clients of one name: {names} starts no more at boot."),
+                format!("Disable {names}: {OLD} conflicts with {NEW}."),
                 Operation::disable_unit(names),
             );
         } else if path.starts_with("/etc/") {
@@ -227,8 +223,8 @@ fn retire(ctx: &Ctx<'_>, desired: &mut DesiredState) {
                     .starts_with(OLD)
                     .then(|| format!("# {line}"))
             };
-            desired.desired_change(
-                format!("{OLD} and {NEW} are clients of one name: the list loads {OLD} no more."),
+            desired.change(
+                format!("Remove {OLD}, which conflicts with {NEW}, from the list."),
                 ChangeTarget::File {
                     path: path.clone(),
                     mode: 0o644,
@@ -236,14 +232,14 @@ fn retire(ctx: &Ctx<'_>, desired: &mut DesiredState) {
                 },
             );
         } else {
-            desired.warnings.push(format!(
-                "{path} loads {OLD} at boot: remove the package that it belongs to."
-            ));
+            desired
+                .warnings
+                .push(format!("{path} loads {OLD} at boot: remove its package."));
         }
     }
 }
 
-/// A text with some of its lines changed; all else stays, byte for byte.
+/// Changes some lines of a text and keeps the others byte for byte.
 fn lines(text: Option<&str>, change: impl Fn(&str) -> Option<String>) -> String {
     let line = |line: &str| {
         let inner = line.trim();
@@ -258,7 +254,7 @@ fn lines(text: Option<&str>, change: impl Fn(&str) -> Option<String>) -> String 
         .collect()
 }
 
-/// At boot: a list of our own where nothing loads it yet, and again whenever openibd has brought its stack up.
+/// Loads the module at boot, unless configured already, and whenever openibd has started its stack.
 fn boot(ctx: &Ctx<'_>, desired: &mut DesiredState, module: &str) {
     let at_boot = ctx
         .facts
@@ -272,19 +268,17 @@ fn boot(ctx: &Ctx<'_>, desired: &mut DesiredState, module: &str) {
             .iter()
             .any(|place| ground::suits(module, &place.names))
     {
-        // The stack first: the module is a client of it.
+        // The module is a client of the RDMA stack, which has to be loaded first.
         modules::at_boot(
             desired,
             LIST,
-            "GPU memory for the NICs, after the RDMA stack.",
+            "peer memory, after the RDMA stack.",
             &["ib_core", "ib_uverbs", module],
         );
     }
     if ctx.facts.module_files.openibd == Fact::Known(true) && modules::may_have_systemd(ctx) {
-        desired.desired_change(
-            format!(
-                "openibd takes {module} down with its stack: load it whenever openibd has started."
-            ),
+        desired.change(
+            format!("Load {module} whenever openibd starts: openibd unloads it with its stack."),
             ChangeTarget::file(
                 OPENIBD,
                 format!(
@@ -292,8 +286,8 @@ fn boot(ctx: &Ctx<'_>, desired: &mut DesiredState, module: &str) {
                 ),
             ),
         );
-        desired.desired_change(
-            "systemd reads its units again.",
+        desired.change(
+            "Reload systemd's units.",
             ChangeTarget::Run(Operation::ReloadUnits),
         );
     }

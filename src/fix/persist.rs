@@ -1,40 +1,35 @@
-//! How a change of access control services outlasts a reboot: a unit of systemd that makes it again, or the kernel's own
-//! command line.
+//! Makes a change of ACS bits survive a reboot: by a systemd unit or by a kernel parameter.
 
 use std::collections::BTreeMap;
 
-use super::boot::{Parameter, Rest, tell};
+use super::boot::{Parameter, Strip, set_parameter};
 use super::desired::{ChangeTarget, DesiredState, FixRequest};
 use crate::check::{Ctx, ground};
-use crate::kmod::acs::{self, CONFIG, DISABLE, Wanted};
+use crate::kmod::acs::{self, CONFIG, DISABLE, PortChange};
 use crate::model::{Bdf, Boot, Fact, Operation};
 
-/// What brings up devices and their drivers: which ports matter is seen from those.
+/// Units that load drivers: the relevant ports are known only after them.
 const AFTER: &str = "systemd-udev-settle.service systemd-modules-load.service openibd.service nvidia-persistenced.service";
-/// What starts the programs that move data.
+/// Units that start programs which move data.
 const BEFORE: &str = "slurmd.service docker.service containerd.service crio.service kubelet.service k3s.service k3s-agent.service";
 
-/// A unit makes it again at every boot.
 pub fn unit(desired: &mut DesiredState, request: &FixRequest<'_>) -> Result<(), String> {
     let unit = Boot::UNIT;
-    let argv = &request.options.again;
+    let argv = &request.options.rerun;
     let Some(program) = argv.first().filter(|program| program.starts_with('/')) else {
-        return Err("Where gdr's own binary is, is not known: a unit has to name it.".to_owned());
+        return Err("Cannot determine the path of gdr's binary, which the unit needs.".to_owned());
     };
     if let Some(why) = &request.options.unsafe_program {
         return Err(why.clone());
     }
     if let Some(Fact::Known(None)) = request.ctx.facts.tools.get("systemctl") {
-        return Err(
-            "There is no systemctl here: systemd does not start this machine's services."
-                .to_owned(),
-        );
+        return Err("There is no systemctl: this machine does not use systemd.".to_owned());
     }
     let command: Vec<String> = argv.iter().map(|word| quoted(word)).collect();
     let text = format!(
-        "# Made by 'gdr fix-acs --persist unit'; 'gdr undo' takes it back.\n\
+        "# Made by 'gdr fix-acs --persist unit'; 'gdr undo' removes it.\n\
          [Unit]\n\
-         Description=Let traffic between GPUs and NICs go straight through PCI switches\n\
+         Description=Let PCI switches route traffic between GPUs and NICs directly\n\
          Wants=systemd-udev-settle.service\n\
          After={AFTER}\n\
          Before={BEFORE}\n\
@@ -48,23 +43,23 @@ pub fn unit(desired: &mut DesiredState, request: &FixRequest<'_>) -> Result<(), 
          WantedBy=multi-user.target\n",
         command.join(" ")
     );
-    desired.desired_change(
-        format!("{unit} clears the bits again at every boot."),
+    desired.change(
+        format!("{unit} clears the bits at every boot."),
         ChangeTarget::file(format!("{}/{unit}", Boot::UNITS), text),
     );
-    desired.desired_change(
-        "systemd reads its units again.",
+    desired.change(
+        "Reload systemd's units.",
         ChangeTarget::Run(Operation::ReloadUnits),
     );
-    desired.run("It starts at boot.", Operation::enable_unit(unit));
+    desired.run("Enable it.", Operation::enable_unit(unit));
     desired.warnings.push(format!(
-        "The unit runs {program}: keep the program there. A hot-plug or a reset of a port (AER, DPC) undoes the change until \
-         the unit is started again: systemctl restart {unit}."
+        "The unit runs {program}: keep it at this path. A hot-plug or a reset of a port (AER, DPC) reverts the change until the \
+         unit is restarted: systemctl restart {unit}."
     ));
     Ok(())
 }
 
-/// A word of ExecStart (systemd.service, COMMAND LINES; systemd.unit, SPECIFIERS).
+/// Quotes a word for ExecStart (systemd.service, COMMAND LINES; systemd.unit, SPECIFIERS).
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -81,7 +76,7 @@ fn quoted(word: &str) -> String {
     text + "\""
 }
 
-/// The kernel makes it at every boot. `ports` are those that it is told of, and the bits to clear.
+/// Adds the kernel parameter that clears these bits of each port.
 pub fn command_line(
     desired: &mut DesiredState,
     ctx: &Ctx<'_>,
@@ -91,11 +86,11 @@ pub fn command_line(
         return Ok(());
     }
     let name = parameter(ctx)?;
-    let wanted: Vec<Wanted> = ports
+    let changes: Vec<PortChange> = ports
         .iter()
         .filter_map(|(port, clear)| {
             let acs = ctx.facts.device(*port)?.config.acs.present()?;
-            Some(Wanted {
+            Some(PortChange {
                 port: *port,
                 control: acs.control.0,
                 clear: *clear,
@@ -104,55 +99,52 @@ pub fn command_line(
         .collect();
     let Fact::Known(line) = &ctx.facts.kernel.command_line else {
         return Err(
-            "The kernel's command line cannot be read: what it has already would be lost."
-                .to_owned(),
+            "Cannot read the kernel command line, whose present entries must be kept.".to_owned(),
         );
     };
-    // What waits for a reboot comes first: it was merged with the rest when it was written.
+    // A pending line was merged with the present one when it was written.
     let waiting = ctx.facts.boot.told("acs");
     let lines = waiting
         .iter()
         .map(|(_, line)| line.as_str())
         .chain([line.as_str()]);
-    let mut there: Vec<String> = Vec::new();
+    let mut entries: Vec<String> = Vec::new();
     for line in lines {
         for entry in acs::entries(line, name)? {
-            if !there.contains(&entry) {
-                there.push(entry);
+            if !entries.contains(&entry) {
+                entries.push(entry);
             }
         }
     }
-    let (value, rest): (String, Rest) = match name {
-        CONFIG => (acs::config(&there, &wanted), |word| {
+    let (value, strip): (String, Strip) = match name {
+        CONFIG => (acs::config(&entries, &changes), |word| {
             acs::without(word, CONFIG)
         }),
-        _ => (acs::disable(&there, &wanted), |word| {
+        _ => (acs::disable(&entries, &changes), |word| {
             acs::without(word, DISABLE)
         }),
     };
-    tell(
+    set_parameter(
         desired,
         ctx,
         &Parameter {
             fix: "acs",
             head: format!("pci={name}="),
             value,
-            rest,
+            strip,
         },
     )
-    .map_err(|why| {
-        format!("{why} 'gdr fix-acs --persist unit' makes the change at every boot instead.")
-    })
+    .map_err(|why| format!("{why} Or use 'gdr fix-acs --persist unit'."))
 }
 
-/// The kernel's parameter for it.
+/// The name of the parameter in this kernel.
 fn parameter(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     let refused = |why: String| Err(format!("{why} Use 'gdr fix-acs --persist unit'."));
     let release = match &ctx.facts.kernel.release {
         Fact::Known(release) => release,
         Fact::Unknown(why) => {
             return refused(format!(
-                "The kernel's release is not known: {}.",
+                "Cannot determine the kernel release: {}.",
                 why.phrase()
             ));
         }
@@ -160,15 +152,13 @@ fn parameter(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     match ground::kernel(release) {
         Some(kernel) if kernel >= (6, 15) => Ok(CONFIG),
         Some(kernel) if kernel >= (6, 11) => refused(format!(
-            "Kernel {release} takes neither pci={CONFIG}= nor pci={DISABLE}= of more than one port: both have a fault from \
-             6.11 on that 6.15 mended.",
+            "Kernel {release} accepts neither pci={CONFIG}= nor pci={DISABLE}= for more than one port (a bug from 6.11, fixed \
+             in 6.15).",
         )),
         Some(kernel) if kernel >= (4, 19) => Ok(DISABLE),
         Some(_) => refused(format!(
-            "Kernel {release} has no parameter for it: {DISABLE} came with 4.19."
+            "Kernel {release} has no such parameter: {DISABLE} needs 4.19."
         )),
-        None => refused(format!(
-            "'{release}' is no release of a kernel that gdr could place."
-        )),
+        None => refused(format!("'{release}' is not a kernel release.")),
     }
 }

@@ -1,5 +1,5 @@
-//! persistence: the driver keeps a GPU's state while nobody uses it: by its daemon, which outlasts a reboot, else by
-//! nvidia-smi until the next one.
+//! persistence: keeps GPUs initialized while unused: permanently by the persistence daemon, else by
+//! nvidia-smi until the next reboot.
 
 use super::desired::{ChangeTarget, DesiredState, Fix, FixRequest};
 use super::modules::may_have_systemd;
@@ -8,20 +8,20 @@ use crate::model::{Bdf, Fabric, Fact, Operation, Unit, UnitLines};
 
 pub const FIX: Fix = Fix {
     id: "persistence",
-    about: "The driver keeps a GPU ready while nobody uses it, so that no program waits for its start.",
+    about: "The driver keeps idle GPUs initialized, so that programs start without a delay.",
     desired,
 };
 
 const UNIT: &str = Fabric::PERSISTENCE;
 const DROP_IN: &str = "/etc/systemd/system/nvidia-persistenced.service.d/zz-gdr-persistence.conf";
-/// With it the daemon runs and keeps nothing: Ubuntu's unit has it.
+/// Ubuntu's unit has this option, with which the daemon does nothing.
 const IDLE: &str = "--no-persistence-mode";
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
     if ground::in_container(ctx) {
         return DesiredState::refused(
-            "This is a container: the driver is the machine's. Run this on the machine itself.",
+            "This is a container, which uses the host's driver: run this on the host.",
         );
     }
     let off = match off(ctx) {
@@ -34,10 +34,10 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     match unit {
         Some(unit) => by_daemon(unit, &off, &mut desired),
         None => {
-            by_hand(&off, &mut desired);
+            by_nvidia_smi(&off, &mut desired);
             if !off.is_empty() {
                 desired.warnings.push(format!(
-                    "This lasts until the next boot: {UNIT} is not installed, which makes it last (package \
+                    "A reboot reverts the change: {UNIT}, which makes it permanent, is not installed (package \
                      nvidia-persistenced, on Ubuntu nvidia-compute-utils-BRANCH)."
                 ));
             }
@@ -46,18 +46,18 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     desired
 }
 
-/// The GPUs without persistence mode.
 fn off(ctx: &Ctx<'_>) -> Result<Vec<Bdf>, String> {
     let Some(nvml) = ctx.facts.nvml() else {
         return Err(
-            "NVML does not tell whether persistence mode is on: see gpu.driver.".to_owned(),
+            "Cannot determine the persistence mode, because NVML is not available: see gpu.driver."
+                .to_owned(),
         );
     };
     let of = |gpu: &&crate::model::NvmlGpu| gpu.persistence == Fact::Known(false);
     Ok(nvml.gpus.iter().filter(of).map(|gpu| gpu.bdf).collect())
 }
 
-/// By the daemon: it is enabled where it can be, told to keep the GPUs where it is told not to, and runs.
+/// Enables and starts the daemon, without the option that disables it.
 fn by_daemon(unit: &Unit, off: &[Bdf], desired: &mut DesiredState) {
     let lines = unit.lines.present();
     if lines.is_none_or(|lines| lines.installable) {
@@ -66,28 +66,28 @@ fn by_daemon(unit: &Unit, off: &[Bdf], desired: &mut DesiredState) {
             Operation::enable_unit(UNIT),
         );
     }
-    if let Some(kept) = lines.and_then(keeping) {
-        desired.desired_change(
-            format!("{UNIT} is told to keep nothing ({IDLE}): take that word from its command."),
+    if let Some(kept) = lines.and_then(without_idle) {
+        desired.change(
+            format!("Remove {IDLE} from the command of {UNIT}."),
             ChangeTarget::file(
                 DROP_IN,
                 format!("# By 'gdr fix persistence': without {IDLE}.\n[Service]\nExecStart=\nExecStart={kept}\n"),
             ),
         );
-        desired.desired_change(
-            "systemd reads its units again.",
+        desired.change(
+            "Reload systemd's units.",
             ChangeTarget::Run(Operation::ReloadUnits),
         );
         desired.run(
-            "The daemon starts anew, with the command that keeps the GPUs.",
+            "Restart the daemon with the new command.",
             Operation::restart_unit(UNIT),
         );
         return;
     }
     match unit.running {
         _ if off.is_empty() => {}
-        // It runs, and somebody has switched the mode off since.
-        Fact::Known(true) => by_hand(off, desired),
+        // Another program has switched the mode off.
+        Fact::Known(true) => by_nvidia_smi(off, desired),
         _ => desired.run(
             "Start the daemon now: it switches persistence mode on.",
             Operation::start_unit(UNIT),
@@ -95,9 +95,9 @@ fn by_daemon(unit: &Unit, off: &[Bdf], desired: &mut DesiredState) {
     }
 }
 
-/// The daemon's command without the word that has it keep nothing; none where it has no such word, or goes on in the next
-/// line, of which nothing is known.
-fn keeping(lines: &UnitLines) -> Option<String> {
+/// The daemon's command without `IDLE`; `None` if it lacks that option, or continues on the next line,
+/// which was not recorded.
+fn without_idle(lines: &UnitLines) -> Option<String> {
     let start = lines
         .start
         .as_deref()
@@ -107,11 +107,11 @@ fn keeping(lines: &UnitLines) -> Option<String> {
     (kept.len() < words.count()).then(|| kept.join(" "))
 }
 
-/// By nvidia-smi, a GPU at a time: those that have the mode on keep it on after an undo.
-fn by_hand(off: &[Bdf], desired: &mut DesiredState) {
+/// By nvidia-smi, one GPU at a time: an undo changes no others.
+fn by_nvidia_smi(off: &[Bdf], desired: &mut DesiredState) {
     for gpu in off {
-        desired.desired_change(
-            format!("Switch persistence mode of {gpu} on."),
+        desired.change(
+            format!("Enable persistence mode of {gpu}."),
             ChangeTarget::Run(Operation::SetPersistenceMode {
                 gpu: *gpu,
                 on: true,

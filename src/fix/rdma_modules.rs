@@ -1,4 +1,4 @@
-//! rdma-modules: ib_uverbs and the modules that make RDMA devices of this machine's NICs are loaded, now and at boot.
+//! rdma-modules: loads ib_uverbs and the modules that make this machine's NICs RDMA devices.
 
 use std::collections::BTreeSet;
 
@@ -9,46 +9,46 @@ use crate::model::{Fact, Ids, ModuleFiles, PciDevice};
 
 pub const FIX: Fix = Fix {
     id: "rdma-modules",
-    about: "NICs become RDMA devices with their verbs nodes: ib_uverbs and the NIC's own module are loaded, now and at boot.",
+    about: "ib_uverbs and the NIC's RDMA module are loaded, now and at boot.",
     desired,
 };
 
 const LIST: &str = "/etc/modules-load.d/gdr-rdma.conf";
-/// What makes the verbs nodes.
+/// Makes the uverbs device nodes.
 const VERBS: &str = "ib_uverbs";
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
     if ground::in_container(ctx) {
         return DesiredState::refused(
-            "This is a container: it uses the machine's modules. Run this on the machine itself, and give the container \
-             its nodes (--device=/dev/infiniband).",
+            "This is a container, which uses the host's modules: run this on the host, and start the container with \
+             --device=/dev/infiniband.",
         );
     }
     let providers = providers(ctx);
     if providers.is_empty() && !has_rdma(ctx) {
-        return DesiredState::refused("There is no NIC here whose driver is known to do RDMA.");
+        return DesiredState::refused("There is no NIC whose driver supports RDMA.");
     }
     let mut desired = DesiredState::default();
-    let wanted: Vec<&str> = [VERBS]
+    let needed: Vec<&str> = [VERBS]
         .into_iter()
         .chain(providers.iter().copied())
         .collect();
-    for module in &wanted {
+    for module in &needed {
         if let Some(why) =
             modules::kept_out(ctx, &mut desired, module).or_else(|| missing(ctx, module))
         {
             return DesiredState::refused(why);
         }
     }
-    for module in &wanted {
+    for module in &needed {
         modules::load(ctx, &mut desired, module);
     }
     modules::at_boot(
         &mut desired,
         LIST,
-        "the RDMA stack of this machine's NICs.",
-        &wanted,
+        "the RDMA modules of this machine's NICs.",
+        &needed,
     );
     desired
 }
@@ -60,7 +60,7 @@ fn has_rdma(ctx: &Ctx<'_>) -> bool {
         .is_some_and(|devices| !devices.is_empty())
 }
 
-/// The modules that make RDMA devices of what is there.
+/// The RDMA modules of the NICs.
 fn providers(ctx: &Ctx<'_>) -> BTreeSet<&'static str> {
     let of = |driver: &str| {
         let found = ModuleFiles::PROVIDERS.iter().find(|(of, _)| *of == driver);
@@ -68,7 +68,7 @@ fn providers(ctx: &Ctx<'_>) -> BTreeSet<&'static str> {
     };
     let devices = ctx.facts.rdma.known().into_iter().flatten();
     let there = devices.filter_map(|device| of(ground::nic_driver(ctx.facts, device).known()?));
-    // NVIDIA's NICs do RDMA all; of other vendors' only those are named that are RDMA devices already.
+    // All NVIDIA NICs support RDMA; those of other vendors count only if they are RDMA devices already.
     let nics = ctx
         .facts
         .devices()
@@ -84,7 +84,7 @@ fn is_nvidia_nic(device: &PciDevice) -> bool {
     ids.is_some_and(|ids| ids.vendor == Ids::MELLANOX && ids.base_class() == 0x02)
 }
 
-/// The driver of a NIC of NVIDIA's: the one that is bound, else the one that its generation wants.
+/// The driver of an NVIDIA NIC: the bound one, or the one for its generation.
 fn driver(nic: &PciDevice) -> String {
     let bound = nic
         .attributes
@@ -100,7 +100,7 @@ fn driver(nic: &PciDevice) -> String {
     }
 }
 
-/// A module that is not loaded and not on disk. What is built in makes its devices without being asked.
+/// An error for a module that is neither loaded nor on disk; built-in modules need neither.
 fn missing(ctx: &Ctx<'_>, module: &str) -> Option<String> {
     let loaded = ctx
         .facts
@@ -112,8 +112,8 @@ fn missing(ctx: &Ctx<'_>, module: &str) -> Option<String> {
     let absent = matches!(ctx.facts.module_files.find(module), Fact::Known(None));
     (absent && !loaded).then(|| {
         format!(
-            "There is no {module}.ko for {}: install the rest of its modules (Ubuntu: linux-modules-extra-$(uname -r), \
-             Fedora and RHEL: kernel-modules-extra or kernel-modules), or DOCA-OFED for this kernel.",
+            "There is no {module}.ko for {}: install the remaining modules (Ubuntu: linux-modules-extra-$(uname -r), Fedora and \
+             RHEL: kernel-modules-extra or kernel-modules), or DOCA-OFED for this kernel.",
             modules::kernel(ctx)
         )
     })

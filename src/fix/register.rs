@@ -1,11 +1,10 @@
-//! Registers in PCI configuration space, found by their capability where they are now.
+//! PCI configuration registers, located by walking the capability list.
 
 use super::Error;
 use crate::model::{Bdf, ConfigWrite};
 use crate::pci::{ConfigSpace, ReadError, offset_of};
 use crate::world::Executor;
 
-/// A register of a function.
 pub struct Register {
     bdf: Bdf,
     offset: u16,
@@ -13,9 +12,8 @@ pub struct Register {
 }
 
 impl Register {
-    /// The register that a step writes.
     pub fn find(executor: &Executor, write: &ConfigWrite) -> Result<Self, Error> {
-        // First of all the function must be there: walking its list of capabilities has no error for a missing file.
+        // A missing function must be an error; the capability walk would report no capability.
         executor.read_config(write.bdf, 0, 1)?;
         let space = Space {
             executor,
@@ -27,13 +25,13 @@ impl Register {
                 offset: offset.saturating_add(write.offset),
                 width: write.width,
             }),
-            Ok(_) => Err(Error::Surprise(format!(
+            Ok(_) => Err(Error::Unexpected(format!(
                 "{} has no register {}",
                 write.bdf,
                 register(write)
             ))),
-            Err(why) => Err(Error::Surprise(format!(
-                "the capabilities of {} cannot be read: {}",
+            Err(why) => Err(Error::Unexpected(format!(
+                "cannot read the capabilities of {}: {}",
                 write.bdf,
                 why.phrase()
             ))),
@@ -44,14 +42,14 @@ impl Register {
         let width = usize::from(self.width);
         let bytes = executor.read_config(self.bdf, self.offset, width)?;
         if bytes.len() != width {
-            return Err(Error::Surprise(format!(
+            return Err(Error::Unexpected(format!(
                 "configuration space of {} ends before {:#x}",
                 self.bdf, self.offset
             )));
         }
         if bytes.iter().all(|byte| *byte == 0xff) {
-            return Err(Error::Surprise(format!(
-                "{} answers ones, as a device that is gone does",
+            return Err(Error::Unexpected(format!(
+                "all bytes of {} read ff: the device is gone",
                 self.bdf
             )));
         }
@@ -60,16 +58,15 @@ impl Register {
         Ok(u32::from_le_bytes(whole))
     }
 
-    /// Sets the bits of `mask` as they are in `wanted`, and reads them back: whether the device took them.
-    pub fn set(&self, executor: &Executor, mask: u32, wanted: u32) -> Result<u32, Error> {
+    /// Sets the bits of `mask` to `value`, and returns what the register reads afterwards.
+    pub fn set(&self, executor: &Executor, mask: u32, value: u32) -> Result<u32, Error> {
         let now = self.read(executor)?;
-        let bytes = (now & !mask | wanted & mask).to_le_bytes();
+        let bytes = (now & !mask | value & mask).to_le_bytes();
         executor.write_config(self.bdf, self.offset, &bytes[..usize::from(self.width)])?;
         self.read(executor)
     }
 }
 
-/// The configuration space of a function that is being changed.
 struct Space<'e> {
     executor: &'e Executor,
     bdf: Bdf,
@@ -86,7 +83,7 @@ impl ConfigSpace for Space<'_> {
     }
 }
 
-/// A register as setpci names it.
+/// The register in setpci's notation.
 pub fn register(write: &ConfigWrite) -> String {
     let size = match write.width {
         1 => "b",
@@ -96,12 +93,10 @@ pub fn register(write: &ConfigWrite) -> String {
     format!("{}+{:#x}.{size}", write.capability.setpci(), write.offset)
 }
 
-/// The same with its function.
 pub fn name(write: &ConfigWrite) -> String {
     format!("{} of {}", register(write), write.bdf)
 }
 
-/// A register's value in as many digits as it has.
 pub fn value(write: &ConfigWrite, value: u32) -> String {
     format!("{value:0width$x}", width = usize::from(write.width) * 2)
 }

@@ -1,11 +1,11 @@
-//! What is left to the user once the driver's options have changed: the modules to take out, in order, and to load again.
-//! gdr itself unloads nothing.
+//! Advice on how to reload the driver with new options: which modules to remove, in order, and load
+//! again. gdr itself unloads nothing.
 
 use crate::check::Ctx;
 use crate::kmod::nvidia;
 use crate::model::{Fact, Module};
 
-/// Modules above the driver, in the order in which they go.
+/// Modules above the driver, in the order of removal.
 const ABOVE: [&str; 6] = [
     "gdrdrv",
     "nv_peer_mem",
@@ -15,22 +15,21 @@ const ABOVE: [&str; 6] = [
     "nvidia_modeset",
 ];
 
-/// How new options come into effect.
 pub fn reload(ctx: &Ctx<'_>) -> String {
     const HOLDERS: &str =
         "programs on the GPUs, nvidia-persistenced, nvidia-fabricmanager, a display";
     let modules = match &ctx.facts.kernel.modules {
         Fact::Known(modules) => modules,
-        Fact::Unknown(_) => return "It is in effect after a reboot.".to_owned(),
+        Fact::Unknown(_) => return "Takes effect after a reboot.".to_owned(),
     };
     let order = order(modules);
     let Some(driver) = order.last() else {
         return format!(
-            "It is in effect when the driver is loaded: modprobe {}.",
+            "Takes effect when the driver is loaded: modprobe {}.",
             nvidia::MODULE
         );
     };
-    let again: Vec<&str> = order
+    let others: Vec<&str> = order
         .iter()
         .rev()
         .skip(1)
@@ -38,17 +37,17 @@ pub fn reload(ctx: &Ctx<'_>) -> String {
         .filter(|name| *name != driver)
         .collect();
     format!(
-        "It is in effect after a reboot, or when the driver is loaded anew: stop what holds it ({HOLDERS}), take out 'rmmod {}', \
-         and load 'modprobe -a {}'.",
+        "Takes effect after a reboot, or when the driver is reloaded: stop what uses it ({HOLDERS}), run 'rmmod {}', then \
+         'modprobe -a {}'.",
         order.join(" "),
         std::iter::once(nvidia::MODULE)
-            .chain(again)
+            .chain(others)
             .collect::<Vec<_>>()
             .join(" ")
     )
 }
 
-/// The driver's module behind all that use it, the first to go first; nothing where it is not loaded.
+/// The driver's loaded modules in the order of removal, the driver last.
 fn order(modules: &[Module]) -> Vec<String> {
     let loaded = |name: &str| modules.iter().find(|module| module.name == name);
     let Some(driver) = [nvidia::MODULE, "nvidia_current"]
@@ -57,7 +56,7 @@ fn order(modules: &[Module]) -> Vec<String> {
     else {
         return Vec::new();
     };
-    // All above it: who uses it, and who uses those; and those that are always above it, should nobody count them.
+    // Direct and indirect users, and the known modules, should the kernel not list them.
     let mut above: Vec<&Module> = ABOVE.into_iter().filter_map(loaded).collect();
     let mut next = 0;
     let mut whose = Some(driver);
@@ -82,7 +81,7 @@ fn order(modules: &[Module]) -> Vec<String> {
             };
             !module.users.iter().any(holds)
         };
-        // A circle there is none; should a list show one, it goes in any order.
+        // The kernel shows no cycle; break one anyway.
         let at = above.iter().position(is_free).unwrap_or(0);
         order.push(above.remove(at).name.clone());
     }
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn users_go_before_what_they_use() {
+    fn users_come_before_dependencies() {
         let all = "nvidia_drm:\nnvidia_modeset: nvidia_drm\nnvidia_uvm: nvidia_fs\nnvidia_fs:\nnvidia: gdrdrv nvidia_peermem \
                    nvidia_uvm nvidia_modeset\ngdrdrv:\nnvidia_peermem:\nib_core: nvidia_peermem\nmlx5_core:\n";
         assert_eq!(
@@ -119,7 +118,7 @@ mod tests {
             "nv_peer_mem nvidia"
         );
         assert!(order(&modules("ib_core:\n")).is_empty());
-        // A list that no kernel prints ends, too.
+        // Terminates on a cycle.
         assert_eq!(order(&modules("a: b\nb: a\nnvidia: a b\n")).len(), 3);
     }
 }

@@ -1,6 +1,5 @@
-//! One step undone. The steps that change one file, attribute or register form a chain of states: what is there now tells
-//! how far back it is already, so that an undo that was interrupted can be made again, and a change by somebody else is
-//! recognised.
+//! Undoes one step. Steps that change the same file, attribute or register form a chain of states.
+//! Comparing the present state with the chain shows what is already undone and what others changed.
 
 use std::path::Path;
 
@@ -15,35 +14,32 @@ use crate::model::{
 };
 use crate::world::{CommandLine, Executor, FileImage, Ran};
 
-/// What became of undoing a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Back {
-    /// What was there before is there again.
+    /// The previous state is restored.
     Restored,
-    /// It was there already.
+    /// It was in its previous state already.
     Already,
-    /// A reboot has reset it.
+    /// A reboot reset it.
     Reset,
     /// There is nothing to undo.
     Nothing,
-    /// The command that undoes it is for the user.
+    /// The user has to run this command.
     Printed(String),
-    /// What is there now is neither what was there before nor what gdr wrote: why it stays.
+    /// Left as it is, for this reason.
     Refused(String),
 }
 
-/// How steps are undone.
 pub struct Undo<'a> {
     pub executor: &'a Executor,
-    /// Where the files before are kept.
+    /// Where replaced files are kept.
     pub journals: &'a Journals,
-    /// The machine has booted since: what does not last is as it was.
+    /// The machine rebooted since: volatile changes are gone.
     pub rebooted: bool,
-    /// Restores also what somebody else has changed since.
+    /// Restore also what others changed since.
     pub force: bool,
 }
 
-/// Whether a reboot undoes a step.
 pub fn is_volatile(entry: &Entry) -> bool {
     match &entry.mutation {
         Mutation::WriteConfig(_) | Mutation::WriteAttribute(_) => true,
@@ -52,7 +48,7 @@ pub fn is_volatile(entry: &Entry) -> bool {
     }
 }
 
-/// What a step changes, for a sentence.
+/// The name of what a step changes.
 pub fn target(mutation: &Mutation) -> String {
     match mutation {
         Mutation::WriteConfig(write) => name(write),
@@ -63,7 +59,6 @@ pub fn target(mutation: &Mutation) -> String {
     }
 }
 
-/// Undoes a step of a repair.
 pub fn reverse(
     undo: &Undo<'_>,
     journal: &Journal,
@@ -77,14 +72,14 @@ pub fn reverse(
         Mutation::WriteConfig(write) => undo.config(&others(journal, at), write),
         Mutation::WriteAttribute(write) => undo.attribute(&others(journal, at), write),
         Mutation::ReplaceFile(change) => undo.file(&others(journal, at), change, journal.number),
-        // The command was printed: the image is the user's.
+        // gdr only printed the command.
         Mutation::RebuildImage(_) if entry.progress == Progress::Printed => Ok(Back::Nothing),
         Mutation::RebuildImage(image) => undo.image(image),
         Mutation::Run(operation) => undo.run(operation, entry.progress, report),
     }
 }
 
-/// The steps before and after one, among which are those that change the same.
+/// The steps before and after one step.
 struct Others<'a> {
     before: &'a [Entry],
     after: &'a [Entry],
@@ -97,19 +92,19 @@ fn others(journal: &Journal, at: usize) -> Others<'_> {
     }
 }
 
-/// Where the present state stands in a chain, seen from one of its steps.
+/// The present state relative to one step of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It is as it was before this step, or further back.
+    /// As before this step, or earlier.
     Back,
-    /// It is as this step or a later one made it.
+    /// As this step or a later one left it.
     Ours,
-    /// Somebody else has changed it.
+    /// Changed by others.
     Foreign,
 }
 
-/// Judges the present state. `before` is the state before the step, `earlier` are those before that, `later` that of the
-/// step and of those after it.
+/// Classifies the present state. `before` precedes the step, `earlier` are the states before that,
+/// `later` those after the step and its successors.
 fn standing<T>(
     is_now: impl Fn(&T) -> bool,
     before: &T,
@@ -171,11 +166,11 @@ impl Undo<'_> {
             Standing::Foreign if self.force => {}
             Standing::Foreign => {
                 let state = match now {
-                    Some(_) => "is not as gdr wrote it",
+                    Some(_) => "is not what gdr wrote",
                     None => "is gone",
                 };
                 return Ok(Back::Refused(format!(
-                    "{} {state}: somebody has changed it since",
+                    "{} {state}: it was changed since",
                     change.path
                 )));
             }
@@ -215,7 +210,7 @@ impl Undo<'_> {
         match standing(|state| *state == now, &write.old, earlier, later) {
             Standing::Back => Ok(self.already()),
             Standing::Foreign if !self.force => Ok(Back::Refused(format!(
-                "{path} reads '{now}', which gdr did not write: somebody has changed it since",
+                "{path} reads '{now}', which gdr did not write: it was changed since",
                 path = write.path
             ))),
             Standing::Ours | Standing::Foreign => {
@@ -254,13 +249,13 @@ impl Undo<'_> {
             later,
         ) {
             Standing::Back => return Ok(self.already()),
-            // A boot starts from what the firmware and the kernel set: whoever wrote it since is not this repair.
+            // After a reboot the value comes from the firmware and the kernel, not from this repair.
             _ if self.rebooted => return Ok(Back::Reset),
             Standing::Ours => {}
             Standing::Foreign if self.force => {}
             Standing::Foreign => {
                 return Ok(Back::Refused(format!(
-                    "{} reads {}, and gdr wrote {}: another tool, or the kernel after a reset of the device, has changed it since",
+                    "{} reads {}, but gdr wrote {}: another tool changed it, or the kernel did after a device reset",
                     name(write),
                     value(write, now),
                     value(write, write.new)
@@ -271,7 +266,7 @@ impl Undo<'_> {
         match now & write.mask == write.old & write.mask {
             true => Ok(Back::Restored),
             false => Ok(Back::Refused(format!(
-                "{} was written {} and reads {}: the device does not take it",
+                "{} was written {} and reads {}: the device ignores the write",
                 name(write),
                 value(write, write.old),
                 value(write, now)
@@ -283,20 +278,22 @@ impl Undo<'_> {
         let (path, kept) = (&change.build.path, change.build.kept());
         self.executor.sweep(Path::new(&kept))?;
         if self.executor.digest(Path::new(&kept))?.as_ref() != Some(&change.before) {
-            // It was not kept yet, or put back already.
+            // Not kept yet, or already put back.
             return match self.executor.digest(Path::new(path.as_str()))? {
                 Some(now) if now == change.before => Ok(Back::Already),
-                _ => Ok(Back::Refused(format!("{kept}, the image before, is gone"))),
+                _ => Ok(Back::Refused(format!(
+                    "{kept}, the previous image, is gone"
+                ))),
             };
         }
         let now = self.executor.digest(Path::new(path.as_str()))?;
         match (&change.after, now) {
             (Some(after), Some(now)) if *after != now && now != change.before && !self.force => {
                 Ok(Back::Refused(format!(
-                    "{path} was built again by somebody since: the image before is {kept}"
+                    "{path} was rebuilt since: the previous image is {kept}"
                 )))
             }
-            // As gdr built it, or half built.
+            // As gdr built it, or incomplete.
             _ => {
                 self.executor
                     .put_back(Path::new(&kept), Path::new(path.as_str()))?;
@@ -312,8 +309,8 @@ impl Undo<'_> {
         report: Report<'_>,
     ) -> Result<Back, Error> {
         let opposite = match reversal(operation) {
-            // Once, after everything else.
-            Reversal::Again => return Ok(Back::Nothing),
+            // Run once, after all other steps.
+            Reversal::Rerun => return Ok(Back::Nothing),
             Reversal::By(opposite) => opposite,
             Reversal::UntilReboot(_) if self.rebooted => return Ok(Back::Reset),
             Reversal::UntilReboot(opposite) => opposite,
@@ -325,13 +322,13 @@ impl Undo<'_> {
         match start(self.executor, &command, report) {
             Ran::Ended { code: 0, .. } => Ok(Back::Restored),
             Ran::Printed => Ok(Back::Printed(command.to_string())),
-            // It may never have been done.
+            // The operation may never have run.
             Ran::Ended { .. } if progress == Progress::Begun => Ok(Back::Nothing),
             other => Ok(Back::Refused(ended(&command, &other))),
         }
     }
 
-    /// Whether what an operation made is gone, where that can be seen.
+    /// Whether the effect of an operation is visibly gone.
     fn is_undone(&self, operation: &Operation) -> Result<bool, Error> {
         let node = || self.executor.device_node(Path::new(DeviceNode::PATH));
         Ok(match operation {
@@ -353,8 +350,8 @@ impl Undo<'_> {
     }
 }
 
-/// Runs what makes one thing of another once more: the files below it are as they were.
-pub fn again(
+/// Runs a rebuild or reload again, after its input files are restored.
+pub fn rerun(
     executor: &Executor,
     command: &CommandLine,
     expected: &[i32],
@@ -367,7 +364,6 @@ pub fn again(
     }
 }
 
-/// The steps that change a file.
 fn changes<'a>(entries: &'a [Entry], path: &'a FilePath) -> impl Iterator<Item = &'a FileChange> {
     entries
         .iter()

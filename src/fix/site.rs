@@ -1,4 +1,4 @@
-//! What a plan finds there: read only, so that it is made of a recorded machine as of the live one.
+//! Read-only view of the machine for planning; works on recorded machines too.
 
 use std::path::{Path, PathBuf};
 
@@ -7,45 +7,43 @@ use crate::model::{Bdf, Capability, Fact, Facts, Why};
 use crate::pci::{ConfigSpace, ReadError, offset_of};
 use crate::world::{Files, LARGEST};
 
-/// A machine that is to be repaired.
 pub struct Site<'a> {
     files: &'a dyn Files,
     facts: &'a Facts,
 }
 
 impl<'a> Site<'a> {
-    /// The machine of these files, of which these facts were read.
     pub fn new(files: &'a dyn Files, facts: &'a Facts) -> Self {
         Self { files, facts }
     }
 
-    /// A file's text; none where it is not there. A link is no file that gdr would change.
+    /// A file's content; `None` if it does not exist. Symbolic links are refused.
     pub fn file(&self, path: &str) -> Result<Option<String>, String> {
         let target = Path::new(path);
         if let Ok(link) = self.files.read_link(target) {
             return Err(format!(
-                "{path} is a symbolic link to {}, and gdr changes no file through a link",
+                "{path} is a symbolic link to {}: gdr does not write through links",
                 link.display()
             ));
         }
         match self.files.read(target) {
             Ok(bytes) if u64::try_from(bytes.len()).is_ok_and(|size| size > LARGEST) => {
                 Err(format!(
-                    "{path} has {} bytes, and gdr changes files of at most {LARGEST}",
+                    "{path} has {} bytes, but gdr changes files of at most {LARGEST}",
                     bytes.len()
                 ))
             }
             Ok(bytes) => String::from_utf8(bytes)
                 .map(Some)
-                .map_err(|_| format!("{path} is no UTF-8 text")),
+                .map_err(|_| format!("{path} is not UTF-8 text")),
             Err(error) if error.is_absent() => Ok(None),
-            // Nobody asked for this file when the machine was recorded.
+            // The snapshot lists the directory without this file.
             Err(error) if error.why() == Why::NotCovered && self.is_left_out(target) => Ok(None),
             Err(error) => Err(error.sentence()),
         }
     }
 
-    /// Whether a record has the names of a path's directory and not this one, or that there is no such directory.
+    /// Whether the listing of the parent directory shows that the path does not exist.
     fn is_left_out(&self, target: &Path) -> bool {
         let (Some(above), Some(name)) = (
             target.parent(),
@@ -65,7 +63,7 @@ impl<'a> Site<'a> {
             .map_err(|error| error.sentence())
     }
 
-    /// What a register reads; none where the function has no such capability.
+    /// A register's value; `None` if the function lacks the capability.
     pub fn register(
         &self,
         bdf: Bdf,
@@ -77,7 +75,7 @@ impl<'a> Site<'a> {
             files: self.files,
             path: PathBuf::from(format!("/sys/bus/pci/devices/{bdf}/config")),
         };
-        let unread = |why: &str| format!("the configuration space of {bdf} cannot be read: {why}");
+        let unread = |why: &str| format!("cannot read the configuration space of {bdf}: {why}");
         let at = offset_of(&space, capability).map_err(|why| unread(why.phrase()))?;
         let Some(at) = at else {
             return Ok(None);
@@ -91,16 +89,15 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Whether a module is loaded.
     pub fn is_loaded(&self, module: &str) -> Result<bool, String> {
-        let wanted = module.replace('-', "_");
+        let name = module.replace('-', "_");
         match &self.facts.kernel.modules {
-            Fact::Known(modules) => Ok(modules.iter().any(|module| module.name == wanted)),
+            Fact::Known(modules) => Ok(modules.iter().any(|module| module.name == name)),
             Fact::Unknown(why) => Err(format!("/proc/modules: {}", why.phrase())),
         }
     }
 
-    /// Whether some target wants a unit at boot.
+    /// Whether any target wants the unit at boot.
     pub fn is_enabled(&self, unit: &str) -> Result<bool, String> {
         let wants = |name: &str| name.ends_with(".wants") || name.ends_with(".requires");
         let names = match self.files.list_kept(Path::new(UNITS), &wants) {
@@ -117,7 +114,6 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The configuration space of one function.
 struct Space<'a> {
     files: &'a dyn Files,
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! One step of a plan: recorded, done and read back.
+//! One step of a plan: recorded, run, verified.
 
 use std::path::Path;
 
@@ -12,21 +12,19 @@ use crate::model::{
 };
 use crate::world::{CommandLine, Executor, FileImage, Ran};
 
-/// Where the kernel lists its modules.
 const MODULES: &str = "/proc/modules";
-/// Where units are enabled.
+/// Where systemd keeps the links of enabled units.
 pub const UNITS: &str = "/etc/systemd/system";
 
-/// What became of doing a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Acted {
-    /// It is done, and reads back as planned.
+pub enum StepResult {
+    /// The step ran, and the result was verified.
     Done,
-    /// On a laid-out machine no program does it: it is for the user.
+    /// Nothing ran because the machine is a directory; the user runs the command.
     Printed,
 }
 
-/// Checks before the first step that gdr can replace every file of a plan, with everything that belongs to it.
+/// Checks before the first step that gdr can replace the file with all its attributes.
 pub fn check_file(executor: &Executor, action: &Action) -> Result<(), Error> {
     let path = match action {
         Action::WriteFile(write) => &write.path,
@@ -39,7 +37,7 @@ pub fn check_file(executor: &Executor, action: &Action) -> Result<(), Error> {
     }
 }
 
-/// Compares what is there with what the plan says, and records all that undoing the step takes.
+/// Compares the machine with the plan, and returns what an undo of the step needs.
 pub fn record(
     executor: &Executor,
     journals: &Journals,
@@ -51,8 +49,8 @@ pub fn record(
             let now = Register::find(executor, write)?.read(executor)?;
             match now & write.mask == write.old & write.mask {
                 true => Ok(Mutation::WriteConfig(*write)),
-                false => surprise(format!(
-                    "{} reads {}, and read {} when the plan was made",
+                false => unexpected(format!(
+                    "{} reads {}, but read {} when the plan was made",
                     name(write),
                     value(write, now),
                     value(write, write.old)
@@ -79,7 +77,7 @@ pub fn record(
                     meta,
                 }),
                 created: created.map_err(|invalid| {
-                    Error::Surprise(format!("a directory above {} is {invalid}", write.path))
+                    Error::Unexpected(format!("a directory above {} is {invalid}", write.path))
                 })?,
                 path: write.path.clone(),
             }))
@@ -98,8 +96,8 @@ pub fn record(
             let now = executor.attribute(Path::new(write.path.as_str()))?;
             match now == write.old {
                 true => Ok(Mutation::WriteAttribute(write.clone())),
-                false => surprise(format!(
-                    "{} reads '{now}', and read '{}' when the plan was made",
+                false => unexpected(format!(
+                    "{} reads '{now}', but read '{}' when the plan was made",
                     write.path, write.old
                 )),
             }
@@ -110,26 +108,29 @@ pub fn record(
                 before,
                 after: None,
             })),
-            None => surprise(format!("{} is gone since the plan was made", image.path)),
+            None => unexpected(format!(
+                "{} was removed after the plan was made",
+                image.path
+            )),
         },
         Action::Run(operation) => Ok(Mutation::Run(operation.clone())),
     }
 }
 
-/// Does a step and reads it back; what can only be known afterwards goes into its record.
+/// Runs a step and verifies it; adds to its record what is known only afterwards.
 pub fn act(
     executor: &Executor,
     action: &Action,
     mutation: &mut Mutation,
     report: Report<'_>,
-) -> Result<Acted, Error> {
+) -> Result<StepResult, Error> {
     match (action, mutation) {
         (Action::WriteConfig(write), _) => {
             let now = Register::find(executor, write)?.set(executor, write.mask, write.new)?;
             match now & write.mask == write.new & write.mask {
-                true => Ok(Acted::Done),
-                false => surprise(format!(
-                    "{} was written {} and reads {}: the device does not take it",
+                true => Ok(StepResult::Done),
+                false => unexpected(format!(
+                    "{} was written {} and reads {}: the device ignores the write",
                     name(write),
                     value(write, write.new),
                     value(write, now)
@@ -155,30 +156,27 @@ pub fn act(
                 Some(now)
                     if now == image || change.before.is_none() && is_same_file(&now, &image) =>
                 {
-                    // A new file has what its directory gives it: a default access control list, a security label.
+                    // Its directory may give a new file a default ACL or a security label.
                     change.after = Some(FileRecord {
                         sha256: Digest::of(&now.content),
                         meta: now.meta,
                     });
-                    Ok(Acted::Done)
+                    Ok(StepResult::Done)
                 }
-                _ => surprise(format!(
-                    "{} does not read back as it was written",
-                    write.path
-                )),
+                _ => unexpected(format!("{} reads back with other content", write.path)),
             }
         }
         (Action::RemoveFile { path, .. }, _) => {
             executor.remove(Path::new(path.as_str()))?;
-            Ok(Acted::Done)
+            Ok(StepResult::Done)
         }
         (Action::WriteAttribute(write), _) => {
             let path = Path::new(write.path.as_str());
             executor.write_attribute(path, &write.new)?;
             let now = executor.attribute(path)?;
             match now == write.new {
-                true => Ok(Acted::Done),
-                false => surprise(format!(
+                true => Ok(StepResult::Done),
+                false => unexpected(format!(
                     "{} was written '{}' and reads '{now}'",
                     write.path, write.new
                 )),
@@ -186,58 +184,57 @@ pub fn act(
         }
         (Action::RebuildImage(image), Mutation::RebuildImage(change)) => {
             let Some(command) = build(image) else {
-                return surprise(format!("the kernel of {} is not known", image.path));
+                return unexpected(format!("cannot determine the kernel of {}", image.path));
             };
             let (path, kept) = (Path::new(image.path.as_str()), image.kept());
             executor.keep(path, Path::new(&kept))?;
             let acted = run(executor, &command, &[0], report)?;
             match acted {
-                Acted::Done => change.after = executor.digest(path)?,
-                // Nothing was built, so nothing is put back.
-                Acted::Printed => executor.remove(Path::new(&kept))?,
+                StepResult::Done => change.after = executor.digest(path)?,
+                // The image was not rebuilt, so the copy is not needed.
+                StepResult::Printed => executor.remove(Path::new(&kept))?,
             }
             Ok(acted)
         }
         (Action::Run(operation), _) => {
             let acted = run(executor, &command(operation), expected(operation), report)?;
             match operation {
-                _ if acted == Acted::Printed => Ok(acted),
-                Operation::LoadModule { module } if !is_loaded(executor, module)? => surprise(
-                    format!("modprobe {module} ended well, and {MODULES} does not list it"),
+                _ if acted == StepResult::Printed => Ok(acted),
+                Operation::LoadModule { module } if !is_loaded(executor, module)? => unexpected(
+                    format!("modprobe {module} succeeded, but {MODULES} does not list it"),
                 ),
-                Operation::EnableUnit { unit } if !is_enabled(executor, unit)? => surprise(
-                    format!("systemctl enable {unit} ended well, and nothing in {UNITS} wants it"),
+                Operation::EnableUnit { unit } if !is_enabled(executor, unit)? => unexpected(
+                    format!("systemctl enable {unit} succeeded, but no target in {UNITS} wants it"),
                 ),
                 _ => Ok(acted),
             }
         }
-        (action, _) => surprise(format!(
-            "the record of a step is of another kind: {action:?}"
+        (action, _) => unexpected(format!(
+            "the record of a step has the wrong type: {action:?}"
         )),
     }
 }
 
-/// Runs a program, which is reported before it begins.
+/// Reports a program, then runs it; any other exit status than `expected` is an error.
 pub fn run(
     executor: &Executor,
     command: &CommandLine,
     expected: &[i32],
     report: Report<'_>,
-) -> Result<Acted, Error> {
+) -> Result<StepResult, Error> {
     match start(executor, command, report) {
-        ran if is_success(&ran, expected) => Ok(Acted::Done),
-        Ran::Printed => Ok(Acted::Printed),
-        other => surprise(ended(command, &other)),
+        ran if is_success(&ran, expected) => Ok(StepResult::Done),
+        Ran::Printed => Ok(StepResult::Printed),
+        other => unexpected(ended(command, &other)),
     }
 }
 
-/// The same, whatever comes of it.
+/// Reports a program, then runs it.
 pub fn start(executor: &Executor, command: &CommandLine, report: Report<'_>) -> Ran {
     report(&format!("runs: {command}"));
     executor.run(command)
 }
 
-/// Whether a program ended as expected, or need not be there.
 pub fn is_success(ran: &Ran, expected: &[i32]) -> bool {
     match ran {
         Ran::Ended { code, .. } => expected.contains(code),
@@ -246,33 +243,33 @@ pub fn is_success(ran: &Ran, expected: &[i32]) -> bool {
     }
 }
 
-/// How a command ended that should have ended otherwise.
 pub fn ended(command: &CommandLine, ran: &Ran) -> String {
     match ran {
         Ran::Ended { code, output } if output.is_empty() => {
-            format!("'{command}' ended with {code}")
+            format!("'{command}' failed with exit status {code}")
         }
-        Ran::Ended { code, output } => format!("'{command}' ended with {code}: {output}"),
+        Ran::Ended { code, output } => {
+            format!("'{command}' failed with exit status {code}: {output}")
+        }
         Ran::Failed(why) => format!("'{command}': {why}"),
         Ran::Missing => format!("'{command}': {} is not installed", command.program.name()),
         Ran::Printed => format!("'{command}' was not run"),
     }
 }
 
-/// Whether a module is loaded.
 pub fn is_loaded(executor: &Executor, module: &ModuleName) -> Result<bool, Error> {
     let text = match executor.attribute(Path::new(MODULES)) {
         Ok(text) => text,
         Err(error) if error.is_absent() => return Ok(false),
         Err(error) => return Err(error.into()),
     };
-    let wanted = module.as_str().replace('-', "_");
+    let name = module.as_str().replace('-', "_");
     Ok(text
         .lines()
-        .any(|line| line.split(' ').next() == Some(&wanted)))
+        .any(|line| line.split(' ').next() == Some(&name)))
 }
 
-/// Whether some target wants a unit at boot.
+/// Whether any target wants the unit at boot.
 pub fn is_enabled(executor: &Executor, unit: &UnitName) -> Result<bool, Error> {
     for name in executor.list(Path::new(UNITS))? {
         if name.ends_with(".wants") || name.ends_with(".requires") {
@@ -285,7 +282,7 @@ pub fn is_enabled(executor: &Executor, unit: &UnitName) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Keeps the content of a file that is replaced, and records the rest of it.
+/// Saves the content of a file that will be replaced.
 fn save(
     journals: &Journals,
     number: u32,
@@ -303,40 +300,39 @@ fn save(
     }))
 }
 
-/// Whether a replacement of this file can keep everything that belongs to it.
+/// Refuses files that cannot be replaced without losing links, mode bits or a signature.
 fn replaceable(path: &FilePath, image: &FileImage) -> Result<(), Error> {
     if image.links > 1 {
-        return surprise(format!(
-            "{path} has {} hard links: the other names would keep the old content. Write it by hand, or remove the links",
+        return unexpected(format!(
+            "{path} has {} hard links: the others would keep the old content; edit it by hand, or remove the links",
             image.links
         ));
     }
     if image.meta.mode & 0o7000 != 0 {
-        return surprise(format!(
-            "{path} has mode {:04o}: gdr changes no file with set-user-id, set-group-id or sticky bits",
+        return unexpected(format!(
+            "{path} has mode {:04o}: gdr does not change files with set-user-id, set-group-id or sticky bits",
             image.meta.mode
         ));
     }
-    // They hold a signature of the content (kernel documentation, ABI/testing/evm and ima_policy).
+    // Signatures of the content (kernel documentation, ABI/testing/evm and ima_policy).
     let signed = ["security.ima", "security.evm"];
     match signed
         .iter()
         .find(|name| image.meta.attributes.contains_key(**name))
     {
-        Some(name) => surprise(format!(
+        Some(name) => unexpected(format!(
             "{path} is signed ({name}), and gdr cannot sign what it writes"
         )),
         None => Ok(()),
     }
 }
 
-/// Content, permissions and owner, whatever the extended attributes.
+/// Compares content, permissions and owner, but not extended attributes.
 fn is_same_file(a: &FileImage, b: &FileImage) -> bool {
     let owner = |image: &FileImage| (image.meta.mode, image.meta.uid, image.meta.gid);
     a.content == b.content && owner(a) == owner(b)
 }
 
-/// What belongs to a new file.
 fn new_meta(mode: u32) -> FileMeta {
     FileMeta {
         mode,
@@ -349,21 +345,17 @@ fn new_meta(mode: u32) -> FileMeta {
 fn expect_content(
     path: &FilePath,
     file: Option<&FileImage>,
-    wanted: Option<&Digest>,
+    expected: Option<&Digest>,
 ) -> Result<(), Error> {
     let now = file.map(|file| Digest::of(&file.content));
-    match (now.as_ref(), wanted) {
-        (now, wanted) if now == wanted => Ok(()),
-        (None, _) => surprise(format!("{path} is gone since the plan was made")),
-        (_, None) => surprise(format!(
-            "{path} was written by somebody since the plan was made"
-        )),
-        _ => surprise(format!(
-            "{path} was changed by somebody since the plan was made"
-        )),
+    match (now.as_ref(), expected) {
+        (now, expected) if now == expected => Ok(()),
+        (None, _) => unexpected(format!("{path} was removed after the plan was made")),
+        (_, None) => unexpected(format!("{path} was created after the plan was made")),
+        _ => unexpected(format!("{path} was changed after the plan was made")),
     }
 }
 
-fn surprise<T>(words: String) -> Result<T, Error> {
-    Err(Error::Surprise(words))
+fn unexpected<T>(words: String) -> Result<T, Error> {
+    Err(Error::Unexpected(words))
 }

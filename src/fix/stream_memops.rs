@@ -1,4 +1,4 @@
-//! stream-memops: a driver older than CUDA 11.7 lets streams wait for memory and write it (`NVreg_EnableStreamMemOPs=1`).
+//! stream-memops: enables stream memory operations on drivers before CUDA 11.7 (`NVreg_EnableStreamMemOPs=1`).
 
 use super::desired::{DesiredState, Fix, FixRequest};
 use super::driver_loads::{DWORDS, DriverLoads, change_word};
@@ -8,7 +8,7 @@ use crate::kmod::unsigned;
 
 pub const FIX: Fix = Fix {
     id: "stream-memops",
-    about: "CUDA streams may wait for memory and write it: NVreg_EnableStreamMemOPs=1.",
+    about: "CUDA streams can wait for memory and write it: NVreg_EnableStreamMemOPs=1.",
     desired,
 };
 
@@ -21,7 +21,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         Ok(driver_loads) => driver_loads,
         Err(why) => return DesiredState::refused(why),
     };
-    // The option's name among the registry keys overrides the parameter.
+    // The registry key overrides the parameter.
     let shuts = |text: &str| keys::option(text, OPTION) == Some(0);
     let opens = |text: &str| keys::option(text, OPTION).is_some_and(|value| value != 0);
     let is_on = |text: &str| unsigned(text).is_some_and(|value| value != 0);

@@ -1,4 +1,4 @@
-//! From what is wanted to what is to be changed: each wish is held against what is there, and what is so already is left out.
+//! Compares the desired state with the machine and keeps what differs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,6 @@ use crate::model::{
 };
 use crate::world::{Files, LARGEST};
 
-/// The plan for these fixes.
 pub fn plan(ctx: &Ctx<'_>, fixes: &[(&Fix, FixRequest<'_>)], files: &dyn Files) -> Plan {
     let mut survey = Survey {
         site: Site::new(files, ctx.facts),
@@ -24,12 +23,12 @@ pub fn plan(ctx: &Ctx<'_>, fixes: &[(&Fix, FixRequest<'_>)], files: &dyn Files) 
         .iter()
         .map(|(fix, request)| survey.repair(fix, request))
         .collect();
-    once(&mut repairs);
+    merge_rebuilds(&mut repairs);
     Plan::new(ctx.facts.host.clone(), repairs)
 }
 
-/// What makes one thing of others is run once, when the last of them is changed.
-fn once(repairs: &mut [Repair]) {
+/// Keeps only the last of several equal rebuilds.
+fn merge_rebuilds(repairs: &mut [Repair]) {
     let mut later: Vec<Action> = Vec::new();
     for repair in repairs.iter_mut().rev() {
         let mut steps = std::mem::take(&mut repair.steps);
@@ -45,10 +44,10 @@ fn once(repairs: &mut [Repair]) {
 }
 
 fn is_rebuild(action: &Action) -> bool {
-    matches!(action, Action::Run(operation) if reversal(operation) == Reversal::Again)
+    matches!(action, Action::Run(operation) if reversal(operation) == Reversal::Rerun)
 }
 
-/// What is there, and what the steps before will have made of it.
+/// The machine, as it will be after the steps so far.
 struct Survey<'p> {
     site: Site<'p>,
     files: BTreeMap<String, Option<String>>,
@@ -59,7 +58,7 @@ struct Survey<'p> {
 impl Survey<'_> {
     fn repair(&mut self, fix: &Fix, request: &FixRequest<'_>) -> Repair {
         let DesiredState {
-            desired_changes,
+            changes,
             warnings,
             afterwards,
             refused,
@@ -82,16 +81,16 @@ impl Survey<'_> {
         if repair.refused.is_some() {
             return repair;
         }
-        for desired_change in desired_changes {
-            match self.action(&desired_change.what, !repair.steps.is_empty()) {
+        for change in changes {
+            match self.action(&change.target, !repair.steps.is_empty()) {
                 Ok(None) => {}
                 Ok(Some(action)) => repair.steps.push(Step {
-                    about: desired_change.about,
+                    about: change.about,
                     command: planned(&action),
                     action,
                 }),
                 Err(why) => {
-                    // Half a repair is none.
+                    // A partial repair is refused.
                     repair.steps.clear();
                     repair.refused = Some(why);
                     return repair;
@@ -104,9 +103,10 @@ impl Survey<'_> {
         repair
     }
 
-    /// What has to be done for a wish; none where it is so already. `changed` says that the repair changes something before.
-    fn action(&mut self, want: &ChangeTarget, changed: bool) -> Result<Option<Action>, String> {
-        Ok(match want {
+    /// The action for a change; `None` if it already holds. `changed`: an earlier step of this repair
+    /// changes something.
+    fn action(&mut self, target: &ChangeTarget, changed: bool) -> Result<Option<Action>, String> {
+        Ok(match target {
             ChangeTarget::Register {
                 bdf,
                 capability,
@@ -183,20 +183,20 @@ impl Survey<'_> {
                 let holds = match operation {
                     Operation::LoadModule { module } => self.is_loaded(module)?,
                     Operation::EnableUnit { unit } => self.site.is_enabled(unit.as_str())?,
-                    operation => reversal(operation) == Reversal::Again && !changed,
+                    operation => reversal(operation) == Reversal::Rerun && !changed,
                 };
                 (!holds).then(|| Action::Run(operation.clone()))
             }
         })
     }
 
-    /// Whether a module is loaded, or will be by a step before.
+    /// Whether the module is loaded, or will be by an earlier step.
     fn is_loaded(&mut self, module: &ModuleName) -> Result<bool, String> {
         let name = module.as_str().replace('-', "_");
         Ok(self.site.is_loaded(&name)? || !self.loaded.insert(name))
     }
 
-    /// The step that makes a file's text another; none where it is that already.
+    /// The write that gives a file its new content; `None` if it has it already.
     fn write(
         &mut self,
         path: &str,
@@ -209,7 +209,7 @@ impl Survey<'_> {
         }
         if u64::try_from(new.len()).is_ok_and(|size| size > LARGEST) {
             return Err(format!(
-                "{path} would have {} bytes, and gdr writes at most {LARGEST}",
+                "{path} would have {} bytes, but gdr writes at most {LARGEST}",
                 new.len()
             ));
         }
@@ -222,7 +222,7 @@ impl Survey<'_> {
         })))
     }
 
-    /// A file's text as it will be when the steps before are done.
+    /// A file's content after the steps so far.
     fn text(&self, path: &str) -> Result<Option<String>, String> {
         match self.files.get(path) {
             Some(text) => Ok(text.clone()),
@@ -236,7 +236,6 @@ fn file_path(path: &str) -> Result<FilePath, String> {
         .map_err(|invalid| format!("{path} is {invalid}"))
 }
 
-/// The command line of what a program does.
 fn planned(action: &Action) -> Option<PlannedCommand> {
     let (command, expected) = match action {
         Action::Run(operation) => (command(operation), expected(operation)),

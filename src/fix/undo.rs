@@ -1,33 +1,29 @@
-//! Undoes a repair, the last step first. Each step is recorded as it is undone, and what is undone already is left alone,
-//! so that an undo that was interrupted is simply made again.
+//! Undoes a repair, last step first. Every undone step is recorded, so an interrupted undo can be
+//! repeated.
 
 use super::command::{Reversal, command, expected, reversal};
 use super::journal::Journals;
-use super::reverse::{self, Back, again, reverse};
+use super::reverse::{self, Back, rerun, reverse};
 use super::{Error, Report};
 use crate::model::{Journal, JournalState, Mutation, Operation, Progress};
 use crate::world::Executor;
 
-/// What came of undoing a repair.
 #[derive(Debug, Clone)]
-pub struct Undone {
-    /// The journal, as it stands now.
+pub struct UndoReport {
+    /// The journal after the undo.
     pub journal: Journal,
-    /// Each step that was looked at, by its place in the journal, in the order in which they were undone, and what became
-    /// of it.
+    /// The steps tried, by index in the journal, in the order of the undo.
     pub steps: Vec<(usize, Back)>,
-    /// Whether all of it is undone.
     pub whole: bool,
 }
 
-/// Which repair is undone, and how.
 #[derive(Debug, Clone, Default)]
 pub struct UndoOptions {
-    /// Its number; without it the newest that is not undone yet.
+    /// The repair's number; `None` selects the newest that is not undone.
     pub number: Option<u32>,
-    /// The present boot (`/proc/sys/kernel/random/boot_id`), where it is known.
+    /// The present boot (`/proc/sys/kernel/random/boot_id`), if known.
     pub boot: Option<String>,
-    /// Restores also what somebody else has changed since.
+    /// Restore also what others changed since.
     pub force: bool,
 }
 
@@ -53,7 +49,7 @@ pub fn undo(
     executor: &Executor,
     options: &UndoOptions,
     report: Report<'_>,
-) -> Result<Undone, Error> {
+) -> Result<UndoReport, Error> {
     let journals = open(executor, options.number)?;
     let _lock = journals.lock()?;
     let mut journal = read(&journals, options.number)?;
@@ -75,7 +71,7 @@ pub fn undo(
             }
             continue;
         }
-        // One that cannot be undone keeps none of the others.
+        // A step that cannot be undone does not stop the others.
         let back = match reverse(&undo, &journal, at, report) {
             Ok(back) => back,
             Err(error) => Back::Refused(error.to_string()),
@@ -87,7 +83,7 @@ pub fn undo(
         steps.push((at, back));
     }
     for operation in rebuilds {
-        let back = again(executor, &command(&operation), expected(&operation), report);
+        let back = rerun(executor, &command(&operation), expected(&operation), report);
         for (at, entry) in journal.entries.iter_mut().enumerate() {
             if entry.progress != Progress::Undone && rebuild(&entry.mutation) == Some(&operation) {
                 if !matches!(back, Back::Refused(_)) {
@@ -107,20 +103,20 @@ pub fn undo(
         journals.write_undone(&journal).map_err(interrupted)?;
     }
     if whole {
-        // Ignored: what stays is removed with the journal.
+        // Ignored: the rest is removed with the journal.
         let _ = journals.discard(journal.number);
     }
-    Ok(Undone {
+    Ok(UndoReport {
         journal,
         steps,
         whole,
     })
 }
 
-/// The operation of a step that is undone by making it again.
+/// The operation of a step whose undo is to run it again.
 fn rebuild(mutation: &Mutation) -> Option<&Operation> {
     match mutation {
-        Mutation::Run(operation) if reversal(operation) == Reversal::Again => Some(operation),
+        Mutation::Run(operation) if reversal(operation) == Reversal::Rerun => Some(operation),
         _ => None,
     }
 }
@@ -129,7 +125,7 @@ fn interrupted(error: Error) -> Error {
     Error::Interrupted(Box::new(error))
 }
 
-/// The newest repair of which something may still be there.
+/// The newest repair that is not fully undone.
 fn newest(journals: &Journals) -> Result<Journal, Error> {
     for number in journals.numbers()?.into_iter().rev() {
         if let Some(journal) = journals.read(number)?

@@ -1,8 +1,8 @@
 //! XML of hwloc 1, 2 and 3 (`lstopo --of xml`) → Facts.
 //!
-//! It tells ids, the tree of bridges, the processors near each host bridge and the OS devices. It tells no
-//! configuration space: links, ACS and IOMMU groups are unknown. What a container may not use is told apart; who cut a
-//! topology down by hand (`lstopo --restrict`, with devices moved up) has a document of another machine.
+//! It has ids, the bridge tree, the processors near each host bridge and the OS devices, but no
+//! configuration space: links, ACS and IOMMU groups are unknown. Resources that a container may not use
+//! are recognised; a topology edited by `lstopo --restrict` describes another machine.
 
 mod devices;
 mod near;
@@ -18,12 +18,10 @@ use near::Nodes;
 use place::Tree;
 use xml::{Document, ObjectKind};
 
-/// Whether these bytes are XML of hwloc.
-pub fn is_one(bytes: &[u8]) -> bool {
-    xml::is_one(bytes)
+pub fn is_format(bytes: &[u8]) -> bool {
+    xml::is_format(bytes)
 }
 
-/// What a document tells.
 pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
     let document = xml::read(bytes)?;
     let tree = Tree::new(&document);
@@ -45,7 +43,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         },
         platform: platform(&document, &pci),
         pci: match pci.is_empty() {
-            // A machine has PCI devices: the document was written without them.
+            // Every machine has PCI devices, so this document was written without them.
             true => Fact::Unknown(Why::NotCovered),
             false => Fact::Known(pci),
         },
@@ -74,7 +72,7 @@ fn functions(
         };
         let ids = ids(pci);
         let local_cpus = match (&numa_node, &object.near.cpus) {
-            // CPUs that a container may not use are left out; where none is left, these are not the device's.
+            // CPUs that a container may not use are left out; an empty set is not the device's.
             (Fact::Known(_), Some(cpus)) if !cpus.is_empty() => Fact::Known(cpus.clone()),
             _ => Fact::Unknown(Why::NotCovered),
         };
@@ -102,14 +100,14 @@ fn functions(
     }
 }
 
-/// Whether a function may be a row: display, network, NVMe.
+/// Whether a function may be a topology row: display, network, NVMe.
 fn is_of_interest(ids: &Fact<Ids>) -> bool {
     let ids = ids.known();
     ids.is_some_and(|ids| matches!(ids.base_class(), 0x02 | 0x03) || ids.is_nvme())
 }
 
-/// `0302 [10de:2331] [10de:1626] a1`, in hwloc 3 with the programming interface behind. Where hwloc could read none of
-/// them all is zero.
+/// Parses `0302 [10de:2331] [10de:1626] a1`; hwloc 3 appends the programming interface. hwloc writes all
+/// zeros if it could not read them.
 fn ids(text: &str) -> Fact<Ids> {
     let parse = || {
         let mut words = text.split(' ');
@@ -137,9 +135,8 @@ fn ids(text: &str) -> Fact<Ids> {
     parse().map_or(Fact::Unknown(Why::NotCovered), Fact::Known)
 }
 
-/// What the infos of the machine tell.
 fn platform(document: &Document, pci: &[PciDevice]) -> Platform {
-    let told = |name: &str| match document.info(name) {
+    let info = |name: &str| match document.info(name) {
         Some(text) => Fact::Known(Some(text)),
         None => Fact::Unknown(Why::NotCovered),
     };
@@ -148,8 +145,8 @@ fn platform(document: &Document, pci: &[PciDevice]) -> Platform {
             Some(name @ ("x86_64" | "aarch64" | "ppc64le")) => Fact::Known(name.to_owned()),
             _ => Fact::Unknown(Why::NotCovered),
         },
-        dmi_vendor: told("DMISysVendor"),
-        dmi_product: told("DMIProductName"),
+        dmi_vendor: info("DMISysVendor"),
+        dmi_product: info("DMIProductName"),
         paravirtual_devices: super::paravirtual_devices(pci),
         ..Platform::default()
     }

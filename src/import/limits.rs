@@ -1,16 +1,14 @@
-//! How much a dump may hold. A machine has fewer of everything; a text can claim anything.
+//! Limits for dumps, above what machines have; a text can claim anything.
 
 use super::ImportError;
 
-/// PCI functions. A node with every virtual function switched on lists a few thousand.
+/// A node with all virtual functions enabled has a few thousand.
 pub const FUNCTIONS: usize = 16_384;
 
-/// Refuses what is more than any machine has.
+/// Fails above the limit.
 pub fn at_most(most: usize, number: usize, what: &str) -> Result<(), ImportError> {
     if number <= most {
         return Ok(());
     }
-    Err(ImportError::Malformed(format!(
-        "it lists more than {most} {what}: no machine has so many"
-    )))
+    Err(ImportError::Malformed(format!("more than {most} {what}")))
 }

@@ -1,7 +1,7 @@
-//! The text of lspci, with whatever of `-v`, `-n`, `-x` it was called, in whatever a report has around it.
+//! lspci text, with any of `-v`, `-n`, `-x`, and with other text around it.
 //!
-//! What is printed is known. What is not printed is none only where it is sure that it would have been; else it is not
-//! covered. Where a function has bytes, they count for more than the words.
+//! Printed values are known. A missing line means absence only if lspci would certainly have printed it;
+//! otherwise the fact is unknown. Hex bytes of a function override its text.
 
 mod blocks;
 mod bytes;
@@ -19,7 +19,7 @@ mod registers;
 #[cfg(test)]
 mod tests;
 
-use dump::{Functions, Seen};
+use dump::{Functions, MergedFunction};
 use function::Function;
 
 use super::ImportError;
@@ -29,18 +29,16 @@ use crate::model::config::PortType;
 use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, Why};
 use crate::pci::{PciNames, PciNumbers};
 
-/// More parts that have nothing in common than any report has.
+/// Limit of unconnected parts.
 const MOST_RUNS: usize = 256;
 
-/// More remarks than anybody reads.
+/// Limit of remarks.
 const MOST_NOTES: usize = 100;
 
-/// Whether a line of the text begins a function.
-pub fn is_one(bytes: &[u8]) -> bool {
+pub fn is_format(bytes: &[u8]) -> bool {
     lines::lines(bytes).any(|line| head::parse(&line.text).is_some())
 }
 
-/// The facts of a text.
 pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     let mut failure = ParseNotes::default();
     let functions = functions(bytes, &PciNumbers::new(names), &mut failure);
@@ -71,7 +69,7 @@ pub fn facts(bytes: &[u8], names: &PciNames) -> Result<Facts, ImportError> {
     })
 }
 
-/// The functions of all runs of lspci in the text, by machines that they can be of: first the one that has most.
+/// The functions of all lspci runs in the text, grouped by possible machine, the largest first.
 fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -> Vec<Functions> {
     let mut machines: Vec<Functions> = Vec::new();
     let mut run: Vec<Function> = Vec::new();
@@ -80,7 +78,7 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
         let Some(head) = head::parse(&block.first.text) else {
             return;
         };
-        // Addresses rise within a run, and nothing stands between its functions.
+        // Within a run addresses rise, and functions are adjacent.
         if block.apart || run.last().is_some_and(|last| last.bdf >= head.bdf) {
             join(&mut machines, std::mem::take(&mut run), failure);
         }
@@ -99,7 +97,7 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
     if left_out > 0 {
         failure.add(
             0,
-            format!("more than {FUNCTIONS} functions: {left_out} are left out"),
+            format!("more than {FUNCTIONS} functions: {left_out} ignored"),
         );
     }
     join(&mut machines, run, failure);
@@ -111,18 +109,18 @@ fn functions(bytes: &[u8], numbers: &PciNumbers<'_>, failure: &mut ParseNotes) -
         let line = machines[1..]
             .iter()
             .flat_map(Functions::values)
-            .map(|seen| seen.line);
+            .map(|merged| merged.line);
         failure.add(
             line.min().unwrap_or_default(),
-            "has no function in common with other parts of this text: it may be of another machine, and nothing is said \
-             of what lies between them"
+            "has no function in common with other parts of this text: it may be another machine, and paths between them are \
+             unknown"
                 .to_owned(),
         );
     }
     machines
 }
 
-/// Adds a run to the machine that it is surely of; or else sets it beside them.
+/// Merges a run into the machine that it certainly describes, or adds it as another.
 fn join(machines: &mut Vec<Functions>, run: Vec<Function>, failure: &mut ParseNotes) {
     if run.is_empty() {
         return;
@@ -139,22 +137,26 @@ fn join(machines: &mut Vec<Functions>, run: Vec<Function>, failure: &mut ParseNo
         let contradiction = dump::contradiction(machine, &run);
         match contradiction {
             None if common == 0 => at += 1,
-            // Machines of one kind have much in common, too: one must have all that the other has.
+            // Similar machines share many functions, so one must contain all of the other's.
             None if common == machine.len().min(run.len()) => {
                 let machine = machines.remove(at);
                 run = dump::add(machine, run, failure);
             }
             _ => {
-                // The one that has more is what the text is about.
+                // The larger one is the text's subject.
                 let mut other = machines.remove(at);
                 if run.len() <= other.len() {
                     std::mem::swap(&mut run, &mut other);
                 }
-                let first =
-                    |of: &Functions| of.values().map(|seen| seen.line).min().unwrap_or_default();
+                let first = |of: &Functions| {
+                    of.values()
+                        .map(|merged| merged.line)
+                        .min()
+                        .unwrap_or_default()
+                };
                 let message = match contradiction {
                     Some((one, another)) => {
-                        let by = if run.values().any(|seen| seen.line == one) {
+                        let by = if run.values().any(|merged| merged.line == one) {
                             one
                         } else {
                             another
@@ -163,16 +165,14 @@ fn join(machines: &mut Vec<Functions>, run: Vec<Function>, failure: &mut ParseNo
                         (
                             left_out,
                             format!(
-                                "says otherwise of a function than line {by}: of two machines, or of two states of one, \
-                                 it is left out"
+                                "contradicts line {by}: ignored, because it is another machine or another state of this one"
                             ),
                         )
                     }
                     None => (
                         first(&other),
                         format!(
-                            "has some functions of what begins at line {} and others: it may be of another machine, and is \
-                             left out",
+                            "shares only some functions with the part at line {}: ignored, because it may be another machine",
                             first(&run)
                         ),
                     ),
@@ -185,15 +185,18 @@ fn join(machines: &mut Vec<Functions>, run: Vec<Function>, failure: &mut ParseNo
     if machines.len() < MOST_RUNS {
         machines.push(run);
     } else {
-        let line = run.values().map(|seen| seen.line).min().unwrap_or_default();
-        let message =
-            format!("has nothing in common with {MOST_RUNS} parts before it: it is left out");
+        let line = run
+            .values()
+            .map(|merged| merged.line)
+            .min()
+            .unwrap_or_default();
+        let message = format!("has nothing in common with {MOST_RUNS} earlier parts: ignored");
         failure.add(line, message);
     }
 }
 
-/// The functions as devices with their places. Of what may be another machine no root is sure, so that nothing is said of
-/// how it meets the first.
+/// The functions as placed devices. The root of a possible other machine is uncertain, so no path joins
+/// the two.
 fn all_devices(machines: Vec<Functions>, failure: &mut ParseNotes) -> Vec<(PciDevice, bool)> {
     let mut devices = Vec::new();
     for (at, functions) in machines.into_iter().enumerate() {
@@ -211,66 +214,66 @@ fn all_devices(machines: Vec<Functions>, failure: &mut ParseNotes) -> Vec<(PciDe
     devices
 }
 
-/// The functions as devices with their places, and whether each manages a switch.
+/// The functions as placed devices, and whether each manages a switch.
 fn devices(functions: Functions, failure: &mut ParseNotes) -> Vec<(PciDevice, bool)> {
     let nodes: Vec<Node> = functions
         .iter()
-        .map(|(bdf, seen)| Node {
+        .map(|(bdf, merged)| Node {
             bdf: *bdf,
-            secondary: seen.secondary,
-            subordinate: seen.subordinate,
-            on_root: on_root(seen),
+            secondary: merged.secondary,
+            subordinate: merged.subordinate,
+            on_root: on_root(merged),
             below_a_port: matches!(
-                seen.port,
+                merged.port,
                 Some(PortType::UpstreamPort | PortType::DownstreamPort)
             ),
         })
         .collect();
     let mut tree = Tree::new(&nodes);
-    for (bdf, seen) in &functions {
-        reach(&mut tree, *bdf, seen);
+    for (bdf, merged) in &functions {
+        reach(&mut tree, *bdf, merged);
     }
     for (bridge, message) in tree.failure() {
-        let line = functions.get(&bridge).map_or(0, |seen| seen.line);
+        let line = functions.get(&bridge).map_or(0, |merged| merged.line);
         failure.add(line, message);
     }
-    let device = |(bdf, seen): (Bdf, Seen)| {
-        if seen.numbers.ids().is_none() {
+    let device = |(bdf, merged): (Bdf, MergedFunction)| {
+        if merged.numbers.ids().is_none() {
             failure.add(
-                seen.line,
-                format!("{bdf}: no list of PCI ids has its vendor or class by that name"),
+                merged.line,
+                format!("{bdf}: the PCI ids list no vendor or class of that name"),
             );
         }
         let device = PciDevice {
             bdf,
             place: tree.place(bdf),
-            ids: seen
+            ids: merged
                 .numbers
                 .ids()
                 .map_or(Fact::Unknown(Why::NotCovered), Fact::Known),
-            numa_node: seen.numa,
-            config: seen.config,
-            attributes: Some(seen.attributes)
-                .filter(|told| *told != Attributes::default())
+            numa_node: merged.numa,
+            config: merged.config,
+            attributes: Some(merged.attributes)
+                .filter(|attributes| *attributes != Attributes::default())
                 .map(Box::new),
         };
-        (device, seen.manages)
+        (device, merged.manages)
     };
     functions.into_iter().map(device).collect()
 }
 
-/// Whether a function can only sit on a root bus: a part of the root complex. QEMU's root ports also sit below switches.
-fn on_root(seen: &Seen) -> bool {
+/// Whether the function is always on a root bus. QEMU's root ports also occur below switches.
+fn on_root(merged: &MergedFunction) -> bool {
     const RED_HAT: u16 = 0x1b36;
-    // System peripherals of Xeon's root complexes (Skylake, from Ice Lake on), one set on each root bus. Their kind of port
-    // is for root to read, their number for everybody.
+    // System peripherals of Xeon's root complexes (Skylake, from Ice Lake on), one set per root bus. Only
+    // root sees their port type, but everyone sees their ids.
     const INTEL: u16 = 0x8086;
     const PERIPHERALS: [u16; 7] = [0x2034, 0x2035, 0x2036, 0x0998, 0x09a2, 0x09a3, 0x09a4];
-    // Xilinx, Altera: NICs of any class.
+    // Xilinx and Altera: NICs of any class.
     const FPGAS: [u16; 2] = [0x10ee, 0x1172];
-    match seen.port {
-        _ if seen.numbers.vendor == Some(INTEL)
-            && seen
+    match merged.port {
+        _ if merged.numbers.vendor == Some(INTEL)
+            && merged
                 .numbers
                 .device
                 .is_some_and(|of| PERIPHERALS.contains(&of)) =>
@@ -278,23 +281,29 @@ fn on_root(seen: &Seen) -> bool {
             true
         }
         Some(port) if port.is_integrated() => true,
-        Some(PortType::RootPort) => seen.numbers.vendor.is_some_and(|vendor| vendor != RED_HAT),
-        // NICs can say of themselves that they are host bridges: they are endpoints.
+        Some(PortType::RootPort) => merged
+            .numbers
+            .vendor
+            .is_some_and(|vendor| vendor != RED_HAT),
+        // Some NICs claim to be host bridges but are endpoints.
         Some(_) => false,
-        None if seen
+        None if merged
             .numbers
             .vendor
             .is_some_and(|vendor| FPGAS.contains(&vendor)) =>
         {
             false
         }
-        None => seen.numbers.class.is_some_and(|class| class >> 8 == 0x0600),
+        None => merged
+            .numbers
+            .class
+            .is_some_and(|class| class >> 8 == 0x0600),
     }
 }
 
-/// Virtual functions go on behind the last function of their physical one's bus (PCIe 9.2.1.2).
-fn reach(tree: &mut Tree, bdf: Bdf, seen: &Seen) {
-    let Some(sriov) = seen
+/// Virtual functions may extend past the last function of the physical one's bus (PCIe 9.2.1.2).
+fn reach(tree: &mut Tree, bdf: Bdf, merged: &MergedFunction) {
+    let Some(sriov) = merged
         .config
         .sriov
         .present()
@@ -313,7 +322,7 @@ fn reach(tree: &mut Tree, bdf: Bdf, seen: &Seen) {
     }
 }
 
-/// What could not be made sense of, as notes.
+/// Remarks about malformed parts.
 #[derive(Default)]
 pub(super) struct ParseNotes {
     found: Vec<(usize, String)>,
@@ -321,7 +330,7 @@ pub(super) struct ParseNotes {
 }
 
 impl ParseNotes {
-    /// Line 0 stands for the whole text.
+    /// Line 0 means the whole text.
     fn add(&mut self, line: usize, message: String) {
         match self.found.len() < MOST_NOTES {
             true => self.found.push((line, message)),

@@ -1,8 +1,8 @@
 //! JSON of rdma-core's `rdma_topo dump` → Facts.
 //!
-//! A dump is nearly sysfs: of each PCI function the path of its directory, its configuration space, NUMA node, IOMMU
-//! group, vital product data, and the names below `infiniband`, `net`, `nvme` and `drm`. Host bridges, ISA bridges and
-//! system peripherals are left out, and so is all that is no PCI function: NUMA nodes, software RDMA devices, ports.
+//! A dump is close to sysfs: for each PCI function its path, configuration space, NUMA node, IOMMU group,
+//! vital product data, and the names in `infiniband`, `net`, `nvme` and `drm`. It omits host bridges, ISA
+//! bridges, system peripherals, NUMA nodes, software RDMA devices and ports.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,20 +20,20 @@ use crate::input::json_error;
 use crate::model::{Attributes, Bdf, Fact, Facts, Ids, Note, PciDevice, Platform, RdmaDevice, Why};
 use crate::pci::{Depth, decode, parse_place};
 
-/// The longest configuration space.
+/// Size of configuration space.
 const CONFIG: usize = 4096;
-/// The longest vital product data, whose addresses have 15 bits.
+/// Limit of vital product data, whose addresses have 15 bits.
 const VPD: usize = 1 << 15;
-/// Devices of one class that one function may be.
+/// Limit of devices of one class per function.
 const NAMES: usize = 64;
 
-/// The longest name of a device: Linux' NAME_MAX.
+/// NAME_MAX.
 const MAX_NAME: usize = 255;
-/// How far into a dump the first function ends at the latest.
+/// The first function must end within this many bytes.
 const START: usize = 1 << 16;
 
-/// Whether these bytes are a dump: a list that begins with an object, which has the key `realpath`.
-pub fn is_one(bytes: &[u8]) -> bool {
+/// Detects a dump: a list whose first object has the key `realpath`.
+pub fn is_format(bytes: &[u8]) -> bool {
     let inner = bytes
         .strip_prefix(b"[")
         .unwrap_or_default()
@@ -43,7 +43,6 @@ pub fn is_one(bytes: &[u8]) -> bool {
     inner.starts_with(b"{") && start.windows(key.len()).any(|part| part == key)
 }
 
-/// What a dump tells.
 pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
     let Functions(mut functions) = serde_json::from_slice(bytes).map_err(|error| {
         ImportError::Malformed(format!("rdma_topo's dump: {}", json_error(&error)))
@@ -62,7 +61,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         .iter()
         .filter(|function| function.is(Ids::is_nvidia_gpu))
         .count();
-    // A dump that has no names of any function was not asked for them.
+    // A dump without any names was made without them.
     let named = functions.iter().any(|function| function.names.is_some());
     let (mut rdma, mut nvme) = (Vec::new(), Vec::new());
     for function in &functions {
@@ -99,7 +98,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
         .into_iter()
         .map(|function| function.device)
         .collect();
-    let told = |named: bool| match named {
+    let unless_omitted = |named: bool| match named {
         true => Ok(()),
         false => Err(Why::NotCovered),
     };
@@ -108,8 +107,8 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
             true => Vec::new(),
             false => super::nics(&pci),
         },
-        rdma: told(named).map_or_else(Fact::Unknown, |()| Fact::Known(rdma)),
-        nvme: told(named).map_or_else(Fact::Unknown, |()| Fact::Known(nvme)),
+        rdma: unless_omitted(named).map_or_else(Fact::Unknown, |()| Fact::Known(rdma)),
+        nvme: unless_omitted(named).map_or_else(Fact::Unknown, |()| Fact::Known(nvme)),
         platform: Platform {
             paravirtual_devices: super::paravirtual_devices(&pci),
             ..Platform::default()
@@ -120,7 +119,7 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
     })
 }
 
-/// The items of the list, each turned into facts as it is read.
+/// The list, each item converted as it is read.
 struct Functions(Vec<Function>);
 
 impl<'de> Deserialize<'de> for Functions {
@@ -150,12 +149,12 @@ impl<'de> Deserialize<'de> for Functions {
     }
 }
 
-/// One item. `rdma_topo` writes null where sysfs has no such file; for `vpd` it leaves the key out.
+/// One item. `rdma_topo` writes null if sysfs has no such file, but omits `vpd`.
 #[derive(Deserialize)]
 struct Item<'a> {
     #[serde(borrow)]
     realpath: Cow<'a, str>,
-    /// Bytes, deflated (RFC 1950), in base64.
+    /// Base64 of deflated bytes (RFC 1950).
     #[serde(borrow)]
     config: Cow<'a, str>,
     #[serde(borrow)]
@@ -168,35 +167,35 @@ struct Item<'a> {
     subsystems: Option<Names>,
 }
 
-/// Tells null from a key that is not there.
+/// Distinguishes null from a missing key.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u32>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
-/// The names below some of a function's directories.
+/// The names in some of a function's directories.
 #[derive(Deserialize)]
 struct Names {
     #[serde(default)]
-    infiniband: Few,
+    infiniband: NameList,
     #[serde(default)]
-    nvme: Few,
+    nvme: NameList,
 }
 
-/// Names, of which no function has many.
+/// A bounded list of names.
 #[derive(Default)]
-struct Few(Vec<String>);
+struct NameList(Vec<String>);
 
-impl<'de> Deserialize<'de> for Few {
+impl<'de> Deserialize<'de> for NameList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Each;
         impl<'de> Visitor<'de> for Each {
-            type Value = Few;
+            type Value = NameList;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of names")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Few, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<NameList, A::Error> {
                 let mut names = Vec::new();
                 while let Some(name) = items.next_element::<String>()? {
                     if name.len() > MAX_NAME {
@@ -208,18 +207,17 @@ impl<'de> Deserialize<'de> for Few {
                         .map_err(A::Error::custom)?;
                     names.push(name);
                 }
-                Ok(Few(names))
+                Ok(NameList(names))
             }
         }
         deserializer.deserialize_seq(Each)
     }
 }
 
-/// What one item tells.
 struct Function {
     device: PciDevice,
     names: Option<Names>,
-    /// Its vital product data hold the mark of a management function.
+    /// The vital product data mark a management function.
     marked: bool,
     notes: Vec<Note>,
 }
@@ -235,11 +233,10 @@ impl Function {
             .parse()
             .map_err(|_| "its realpath does not end in a PCI address")?;
         let space = unpacked(&item.config, CONFIG)
-            .ok_or("its config is no base64 of at most 4096 deflated bytes")?;
+            .ok_or("its config is not base64 of at most 4096 deflated bytes")?;
         let vpd = match &item.vpd {
-            Some(text) => {
-                unpacked(text, VPD).ok_or("its vpd is no base64 of at most 32768 deflated bytes")?
-            }
+            Some(text) => unpacked(text, VPD)
+                .ok_or("its vpd is not base64 of at most 32768 deflated bytes")?,
             None => Vec::new(),
         };
         let config = decode(&space.as_slice(), Depth::Full);
@@ -251,12 +248,12 @@ impl Function {
         let place = match parse_place(path, bdf) {
             Some(place) => Fact::Known(place),
             None => {
-                notes.push(note("its realpath is no path of a PCI device".to_owned()));
+                notes.push(note("its realpath is not that of a PCI device".to_owned()));
                 Fact::Unknown(Why::Broken)
             }
         };
         let ids = match config.header.known() {
-            // A virtual function's vendor and device read as ones; the kernel knows them from its physical function.
+            // A virtual function's vendor and device read as ones; sysfs takes them from the physical function.
             Some(header) if header.vendor != 0xffff => Fact::Known(Ids {
                 vendor: header.vendor,
                 device: Some(header.device),
@@ -308,9 +305,9 @@ impl Function {
     }
 }
 
-/// Bytes from their text, at most so many.
+/// Decodes and inflates up to this many bytes.
 fn unpacked(text: &str, most: usize) -> Option<Vec<u8>> {
-    // What does not compress at all grows by far less than this.
+    // Incompressible data grows by far less than this.
     if text.len() > 2 * most + 64 {
         return None;
     }
@@ -340,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_the_kernel_writes_of_ids() {
+    fn reads_modalias() {
         let text = "pci:v000015B3d0000101Esv000015B3sd00000023bc02sc07i01";
         let read = ids(text).expect("ids");
         assert_eq!(
@@ -358,11 +355,11 @@ mod tests {
     }
 
     #[test]
-    fn unpacks_what_python_packed_and_no_more_than_asked() {
+    fn inflates_python_output_up_to_limit() {
         // Python's base64.b64encode(zlib.compress(bytes(range(8)) * 4)), and of 100,000 zeros.
         let text = "eJxjYGRiZmFlY2fAQQMABrAAcQ==";
-        let wanted: Vec<u8> = (0..8).collect::<Vec<u8>>().repeat(4);
-        assert_eq!(unpacked(text, 32), Some(wanted));
+        let expected: Vec<u8> = (0..8).collect::<Vec<u8>>().repeat(4);
+        assert_eq!(unpacked(text, 32), Some(expected));
         assert_eq!(unpacked(text, 31), None);
         let zeros = "eJztwTEBAAAAwqD1T20ND6AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\
             AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAACAVwOGrwAB";

@@ -1,29 +1,26 @@
-//! Bus numbers → places: which bridges are above a function, for dumps that tell the bridges' bus numbers and no paths.
-//! It guesses nothing: a bus that no bridge of the dump leads to is a root bus only where that is sure.
+//! Places functions by bus numbers, for dumps that have no paths. A bus without a bridge counts as a root
+//! bus only if that is certain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Bdf, Fact, Place, RootBus, Why};
 
-/// What is known of one function.
 pub(super) struct Node {
     pub bdf: Bdf,
-    /// The bus below it, where it is a bridge; 0 is a bridge that nobody set up.
+    /// The bus below a bridge; 0 if it is not configured.
     pub secondary: Option<u8>,
-    /// The last bus below it, where it is a bridge and that is told.
+    /// The last bus below a bridge, if known.
     pub subordinate: Option<u8>,
-    /// It can only sit on a root bus.
+    /// It is certainly on a root bus.
     pub on_root: bool,
-    /// It can only sit below another port: it is one of a switch.
+    /// It is certainly below another port: a switch's downstream port.
     pub below_a_port: bool,
 }
 
-/// The places of functions.
 pub(super) struct Tree {
     above: BTreeMap<RootBus, Above>,
     roots: BTreeSet<RootBus>,
     no_roots: BTreeSet<RootBus>,
-    /// The last bus below each bridge.
     lasts: BTreeMap<Bdf, u8>,
     aliases: BTreeMap<RootBus, RootBus>,
 }
@@ -31,7 +28,7 @@ pub(super) struct Tree {
 /// What leads to a bus.
 enum Above {
     Bridge(Bdf),
-    /// Several bridges claim it: these two among them.
+    /// Several bridges; these are two of them.
     Several(Bdf, Bdf),
 }
 
@@ -65,7 +62,7 @@ impl Tree {
                     .or_insert(Above::Bridge(node.bdf));
             }
         }
-        // Whatever else is on a bus that has a port of a switch, it is no root bus.
+        // A bus with a switch port is not a root bus.
         for node in nodes.iter().filter(|node| node.below_a_port) {
             tree.roots.remove(&bus_of(node.bdf));
             tree.no_roots.insert(bus_of(node.bdf));
@@ -73,7 +70,7 @@ impl Tree {
         tree
     }
 
-    /// Says that a function's virtual functions reach onto this bus, which no bridge leads to: they sit where it does.
+    /// Records that virtual functions extend to a bus without a bridge: they are below the same bridge.
     pub(super) fn reaches(&mut self, physical: Bdf, bus: u8) {
         let reached = RootBus {
             domain: physical.domain,
@@ -91,14 +88,14 @@ impl Tree {
         }
     }
 
-    /// Where a function on this bus is.
+    /// The place of a function.
     pub(super) fn place(&self, bdf: Bdf) -> Fact<Place> {
         let mut bridges = Vec::new();
         let mut bus = bus_of(bdf);
         loop {
             match self.above.get(&bus) {
                 Some(Above::Several(..)) => return Fact::Unknown(Why::Broken),
-                // A circle gets here, too.
+                // Cycles end here too.
                 Some(Above::Bridge(_)) if bridges.len() == Place::MAX_BRIDGES => {
                     return Fact::Unknown(Why::Broken);
                 }
@@ -107,7 +104,7 @@ impl Tree {
                     bus = bus_of(*bridge);
                 }
                 None => match self.aliases.get(&bus) {
-                    // An alias leads to a lower bus, so this ends.
+                    // Terminates: an alias leads to a lower bus.
                     Some(of) if of.bus < bus.bus => bus = *of,
                     _ => break,
                 },
@@ -121,7 +118,7 @@ impl Tree {
         })
     }
 
-    /// What is wrong with the bus numbers, each with a bridge concerned: its place in the dump is the caller's to name.
+    /// Inconsistencies of the bus numbers, each with a bridge concerned.
     pub(super) fn failure(&self) -> Vec<(Bdf, String)> {
         let mut failure = Vec::new();
         for (bus, above) in &self.above {
@@ -129,13 +126,13 @@ impl Tree {
                 Above::Several(one, other) => failure.push((
                     *other,
                     format!(
-                        "{one} and {other} both lead to bus {:02x}: where what is below sits is not known",
+                        "{one} and {other} both lead to bus {:02x}: the place of devices below is unknown",
                         bus.bus
                     ),
                 )),
                 Above::Bridge(bridge) if self.leads_nowhere(*bridge) => failure.push((
                     *bridge,
-                    format!("the bridges above {bridge} lead in a circle: where it sits is not known"),
+                    format!("the bridges above {bridge} form a cycle: its place is unknown"),
                 )),
                 Above::Bridge(_) => {}
             }
@@ -185,7 +182,7 @@ mod tests {
         Tree::new(&nodes)
     }
 
-    /// `root/bridge/bridge`, with a question mark where the root is not sure.
+    /// `root/bridge/bridge`, with a question mark if the root is uncertain.
     fn place(tree: &Tree, of: &str) -> String {
         match tree.place(bdf(of)) {
             Fact::Known(place) => {
@@ -198,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn bridges_lead_to_the_bus_below_them() {
+    fn bridges_lead_to_their_secondary_bus() {
         let tree = tree(&[
             ("00:01.0", Some(1), false),
             ("01:00.0", Some(2), false),
@@ -215,12 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bus_without_a_bridge_is_a_root_only_where_that_is_sure() {
+    fn bus_without_bridge_is_root_only_if_certain() {
         let tree = tree(&[
             ("17:02.0", Some(0x18), false),
             ("40:00.0", None, true),
             ("40:01.0", Some(0x41), false),
-            // Nobody set this one up.
+            // Not configured.
             ("40:02.0", Some(0), false),
         ]);
         assert_eq!(place(&tree, "18:00.0"), "pci0000:17?/0000:17:02.0");
@@ -229,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn two_bridges_to_one_bus_lead_nowhere() {
+    fn two_bridges_to_one_bus_are_ambiguous() {
         let tree = tree(&[
             ("00:01.0", Some(1), false),
             ("00:02.0", Some(1), false),
@@ -249,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_end() {
+    fn cycles_terminate() {
         let tree = tree(&[
             ("01:00.0", Some(2), false),
             ("02:00.0", Some(1), false),
@@ -262,22 +259,22 @@ mod tests {
     }
 
     #[test]
-    fn virtual_functions_sit_where_their_physical_one_does() {
+    fn virtual_functions_share_place_of_physical_function() {
         let mut tree = tree(&[("00:01.0", Some(1), false), ("00:02.0", Some(3), false)]);
         tree.reaches(bdf("01:00.0"), 2);
         tree.reaches(bdf("01:00.0"), 3);
         assert_eq!(place(&tree, "02:00.1"), "pci0000:00/0000:00:01.0");
-        // A bridge that is there counts for more.
+        // A bridge takes precedence.
         assert_eq!(place(&tree, "03:00.0"), "pci0000:00/0000:00:02.0");
     }
 
     #[test]
-    fn virtual_functions_reach_no_bus_that_is_not_below_their_bridge() {
+    fn virtual_functions_stay_below_their_bridge() {
         let mut tree = tree(&[("00:01.0", Some(1), false), ("02:00.0", None, true)]);
         for bus in [2, 3] {
             tree.reaches(bdf("01:00.0"), bus);
         }
-        // Nobody told what is above this one.
+        // The bus above is unknown.
         tree.reaches(bdf("40:00.0"), 0x41);
         assert_eq!(place(&tree, "02:01.0"), "pci0000:02", "a root bus");
         assert_eq!(
@@ -289,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bus_with_a_port_of_a_switch_is_no_root() {
+    fn bus_with_switch_port_is_not_root() {
         let mut nodes = vec![
             node("17:00.0", None, true),
             node("17:01.0", Some(0x18), false),

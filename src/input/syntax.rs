@@ -4,12 +4,7 @@ use std::error::Error;
 use std::io;
 
 /// Beginnings of messages that gdr's own readers give: they hold nothing of the text.
-const OWN: [&str; 4] = [
-    "more than ",
-    "it lists more than ",
-    "not an even number",
-    "function ",
-];
+const OWN: [&str; 3] = ["more than ", "not an even number", "function "];
 
 /// What is wrong with a text that should be JSON.
 pub fn json_error(error: &serde_json::Error) -> String {

@@ -1,9 +1,10 @@
-//! What the kernel's command line says of access control services: `pci=config_acs=MASK@DEVICE;...` (Linux 6.11, mended in
-//! 6.15) and `pci=disable_acs_redir=DEVICE;...` (4.19), as `drivers/pci/pci.c` reads them.
+//! ACS parameters of the kernel command line, as `drivers/pci/pci.c` reads them:
+//! `pci=config_acs=MASK@DEVICE;...` (Linux 6.11, fixed in 6.15) and `pci=disable_acs_redir=DEVICE;...`
+//! (4.19).
 //!
-//! A later parameter of the same name replaces an earlier one. Of a list the first entry that fits a device counts. A mask
-//! has a digit a bit, the lowest last: 0 clears, 1 sets, x leaves what the firmware set; the kernel's own defaults are gone
-//! for a device that is named.
+//! A later parameter of the same name replaces an earlier one. In a list the first matching entry
+//! counts. A mask has one digit per bit, the lowest last: 0 clears, 1 sets, x keeps the firmware's
+//! setting; the kernel's own defaults no longer apply to a listed device.
 
 use super::command_line::words;
 use crate::model::Bdf;
@@ -13,22 +14,21 @@ pub const CONFIG: &str = "config_acs";
 /// The parameter that clears the redirecting bits.
 pub const DISABLE: &str = "disable_acs_redir";
 
-/// The bits that there are: source validation, translation blocking, request redirect, completion redirect, upstream
+/// Source validation, translation blocking, request redirect, completion redirect, upstream
 /// forwarding, egress control, direct translated.
 const BITS: u16 = 7;
 
-/// One port, and what its control register is to be.
+/// A change of one port's control register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct PortChange {
     pub port: Bdf,
-    /// The register as it is to read.
+    /// The present register.
     pub control: u16,
-    /// The bits that are to be clear.
+    /// The bits to clear.
     pub clear: u16,
 }
 
-/// The entries of a parameter on a command line; none where it is not there. An error is one that the kernel would not
-/// take.
+/// The entries of a parameter, empty if it is absent. An entry that the kernel would reject is an error.
 pub fn entries(line: &str, name: &str) -> Result<Vec<String>, String> {
     let mut last = None;
     for word in words(line) {
@@ -51,17 +51,16 @@ pub fn entries(line: &str, name: &str) -> Result<Vec<String>, String> {
         .map(str::to_owned)
         .collect();
     match entries.iter().find(|entry| !is_entry(entry, name)) {
-        Some(entry) => Err(format!("pci={name}= has an entry that is none: '{entry}'")),
+        Some(entry) => Err(format!("invalid entry in pci={name}=: '{entry}'")),
         None => Ok(entries),
     }
 }
 
-/// Whether an entry names this port by its address.
 pub fn names(entry: &str, port: Bdf) -> bool {
     address(device(entry)) == Some(port)
 }
 
-/// What is left of a word of the command line without a parameter; none where nothing is.
+/// Removes a parameter from a word of the command line; `None` if nothing is left.
 pub fn without(word: &str, name: &str) -> Option<String> {
     let Some(list) = word.trim_matches('"').strip_prefix("pci=") else {
         return Some(word.to_owned());
@@ -84,42 +83,42 @@ pub fn without(word: &str, name: &str) -> Option<String> {
     }
 }
 
-/// The value of `config_acs`: these ports, before what is there already. What an entry of the same port says of other
-/// bits stays.
-pub fn config(there: &[String], wanted: &[Wanted]) -> String {
-    let mine = wanted.iter().map(|port| {
-        let before = there.iter().find(|entry| names(entry, port.port));
+/// The value of `config_acs`: these ports, then the present entries. Keeps other bits that a present
+/// entry sets for the same port.
+pub fn config(present: &[String], changes: &[PortChange]) -> String {
+    let own = changes.iter().map(|port| {
+        let before = present.iter().find(|entry| names(entry, port.port));
         let mask = before
             .and_then(|entry| entry.split_once('@'))
             .map_or("", |(mask, _)| mask);
         format!("{}@{}", mask_of(port, mask), port.port)
     });
-    joined(mine.collect(), there, wanted)
+    joined(own.collect(), present, changes)
 }
 
-/// The value of `disable_acs_redir`: these ports, and what is there already.
-pub fn disable(there: &[String], wanted: &[Wanted]) -> String {
+/// The value of `disable_acs_redir`: these ports, then the present entries.
+pub fn disable(present: &[String], changes: &[PortChange]) -> String {
     joined(
-        wanted.iter().map(|port| port.port.to_string()).collect(),
-        there,
-        wanted,
+        changes.iter().map(|port| port.port.to_string()).collect(),
+        present,
+        changes,
     )
 }
 
-fn joined(mine: Vec<String>, there: &[String], wanted: &[Wanted]) -> String {
-    let others = there
+fn joined(own: Vec<String>, present: &[String], changes: &[PortChange]) -> String {
+    let others = present
         .iter()
-        .filter(|entry| !wanted.iter().any(|port| names(entry, port.port)));
-    mine.into_iter()
+        .filter(|entry| !changes.iter().any(|port| names(entry, port.port)));
+    own.into_iter()
         .chain(others.cloned())
         .collect::<Vec<_>>()
         .join(";")
 }
 
-fn mask_of(port: &Wanted, before: &str) -> String {
+fn mask_of(port: &PortChange, before: &str) -> String {
     let digit = |bit: u16| {
-        let there = before.bytes().rev().nth(usize::from(bit)).map(char::from);
-        match there {
+        let present = before.bytes().rev().nth(usize::from(bit)).map(char::from);
+        match present {
             _ if port.clear >> bit & 1 == 1 => '0',
             Some(digit @ ('0' | '1')) => digit,
             _ if port.control >> bit & 1 == 1 => '1',
@@ -133,7 +132,7 @@ fn device(entry: &str) -> &str {
     entry.split_once('@').map_or(entry, |(_, device)| device)
 }
 
-/// An address, with or without its domain.
+/// Parses an address with or without domain.
 fn address(device: &str) -> Option<Bdf> {
     device
         .parse()
@@ -164,8 +163,8 @@ fn is_entry(entry: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn port(bdf: &str, control: u16, clear: u16) -> Wanted {
-        Wanted {
+    fn port(bdf: &str, control: u16, clear: u16) -> PortChange {
+        PortChange {
             port: bdf.parse().expect("an address"),
             control,
             clear,
@@ -173,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_name_counts_and_what_is_no_entry_is_an_error() {
+    fn last_parameter_counts_and_invalid_entry_is_error() {
         let line = "ro pci=realloc,config_acs=xx000x0@0000:01:00.0 quiet \"pci=config_acs=1@02:00.0;x0@pci:10de:22a3\"";
         assert_eq!(
             entries(line, CONFIG).expect("entries"),
             ["1@02:00.0", "x0@pci:10de:22a3"]
         );
         assert_eq!(entries(line, DISABLE), Ok(Vec::new()));
-        // A quote inside the value reaches the kernel, which does not take it.
+        // The kernel rejects quotes inside the value.
         assert!(entries("pci=config_acs=\"1@02:00.0\"", CONFIG).is_err());
         assert!(entries("pci=config_acs=0000:02:00.0", CONFIG).is_err());
         assert!(entries("pci=disable_acs_redir=00:1c.0/00.0;$x", DISABLE).is_err());
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_clear_what_redirects_and_keep_what_is_set() {
+    fn masks_clear_redirect_bits_only() {
         // SV RR CR UF: bits 0, 2, 3, 4. DT EC UF CR RR TB SV from the left.
         let ports = [
             port("0000:02:00.0", 0x1d, 0x0c),
@@ -199,24 +198,24 @@ mod tests {
             config(&[], &ports),
             "xx100x1@0000:02:00.0;x0100x1@0000:02:01.0"
         );
-        let there = [
+        let present = [
             "xxxx1x0@02:00.0".to_owned(),
             "xx111x1@pci:10de:22a3".to_owned(),
         ];
-        // SrcValid was asked to be off, and stays so; the wildcard comes after what names a port.
+        // SrcValid stays off; a port comes before a wildcard.
         assert_eq!(
-            config(&there, &ports[..1]),
+            config(&present, &ports[..1]),
             "xx100x0@0000:02:00.0;xx111x1@pci:10de:22a3"
         );
-        let once = config(&there, &ports);
-        let again: Vec<String> = once.split(';').map(str::to_owned).collect();
-        assert_eq!(config(&again, &ports), once);
-        let there = ["0000:03:00.0".to_owned(), "0000:02:00.0".to_owned()];
-        assert_eq!(disable(&there, &ports[..1]), "0000:02:00.0;0000:03:00.0");
+        let once = config(&present, &ports);
+        let parsed: Vec<String> = once.split(';').map(str::to_owned).collect();
+        assert_eq!(config(&parsed, &ports), once);
+        let present = ["0000:03:00.0".to_owned(), "0000:02:00.0".to_owned()];
+        assert_eq!(disable(&present, &ports[..1]), "0000:02:00.0;0000:03:00.0");
     }
 
     #[test]
-    fn a_parameter_leaves_the_others_of_its_word() {
+    fn without_keeps_other_options() {
         assert_eq!(
             without("pci=realloc,config_acs=1@02:00.0", CONFIG).as_deref(),
             Some("pci=realloc")

@@ -1,13 +1,12 @@
-//! The kernel's command line: the options and blacklists that libkmod takes from it, and what the kernel itself refuses.
+//! Module options and blacklists on the kernel command line, as libkmod and the kernel read them.
 
 use super::directive::concerns;
 use super::line::module_name;
 use crate::model::{Command, Directive};
 
-/// Where the directives stand.
 const SOURCE: &str = "/proc/cmdline";
 
-/// What it says of the modules that GPUDirect needs, in the order in which it stands there.
+/// The directives for modules that GPUDirect needs, in order.
 pub fn command_line(text: &str) -> Vec<Directive> {
     let mut found = Vec::new();
     for word in words(text) {
@@ -22,7 +21,7 @@ pub fn command_line(text: &str) -> Vec<Directive> {
     of_ours.map(directive).collect()
 }
 
-/// The words, parted by blanks outside of quotes. A quote that stays open makes the last word none of kmod's.
+/// Splits at blanks outside quotes. Drops the last word if its quote is unclosed, as libkmod does.
 pub fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -39,10 +38,10 @@ pub fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// `module.parameter=value`, `modprobe.blacklist=a,b`; and the kernel's own `module_blacklist=a,b`.
+/// Parses `module.parameter=value`, `modprobe.blacklist=a,b`, and the kernel's `module_blacklist=a,b`.
 fn commands(word: &str, found: &mut Vec<Command>) {
     if let Some(list) = word.strip_prefix("module_blacklist=") {
-        // The kernel compares names as they are.
+        // The kernel compares names without normalizing them.
         let names = list
             .trim_matches('"')
             .split(',')
@@ -52,7 +51,7 @@ fn commands(word: &str, found: &mut Vec<Command>) {
         }));
         return;
     }
-    // GRUB moves a quote from before the value to before the word; libkmod moves it back.
+    // GRUB moves a quote from the value to the start of the word; libkmod moves it back.
     let (word, moved) = match word.strip_prefix('"') {
         Some(inner) => (inner, true),
         None => (word, false),
@@ -60,7 +59,7 @@ fn commands(word: &str, found: &mut Vec<Command>) {
     let Some((module, parameter)) = word.split_once('.') else {
         return;
     };
-    // Quotes, dots and `=` before the value make it no option of a module.
+    // Quotes, dots or `=` before the value: not a module option.
     let name = parameter.split('=').next().unwrap_or_default();
     let value = parameter.split_once('=').map(|(_, value)| value);
     if module.contains(['=', '"', ' '])
@@ -70,7 +69,7 @@ fn commands(word: &str, found: &mut Vec<Command>) {
         return;
     }
     match (module, value) {
-        // Names are taken as they stand: kmod compares them with names that have underscores.
+        // Not normalized: kmod compares these with names that have underscores.
         ("modprobe", Some(list)) if name == "blacklist" => {
             let list = if moved {
                 list.trim_end_matches('"')
@@ -98,7 +97,7 @@ fn commands(word: &str, found: &mut Vec<Command>) {
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> Vec<Command> {
+    fn commands_of(text: &str) -> Vec<Command> {
         command_line(text)
             .into_iter()
             .map(|found| found.command)
@@ -113,8 +112,8 @@ mod tests {
     }
 
     #[test]
-    fn options_of_modules_are_module_dot_parameter() {
-        for (text, want) in [
+    fn reads_module_dot_parameter() {
+        for (text, expected) in [
             ("quiet nvidia.NVreg_X=1 ro\n", "NVreg_X=1"),
             ("nvidia.NVreg_X=1.5", "NVreg_X=1.5"),
             (
@@ -127,7 +126,7 @@ mod tests {
             ),
             ("nvidia.async_probe", "async_probe"),
         ] {
-            assert_eq!(said(text), [options(want)], "{text}");
+            assert_eq!(commands_of(text), [options(expected)], "{text}");
         }
         for text in [
             "nvidia",
@@ -140,22 +139,25 @@ mod tests {
             "snd.a=1",
             "",
         ] {
-            assert!(said(text).is_empty(), "{text}");
+            assert!(commands_of(text).is_empty(), "{text}");
         }
     }
 
     #[test]
-    fn blacklists_are_kmods_and_the_kernels() {
+    fn reads_blacklists_of_kmod_and_kernel() {
         let blacklist = |name: &str| Command::Blacklist {
             module: name.to_owned(),
         };
         assert_eq!(
-            said("modprobe.blacklist=nouveau,nvidia-drm,pcspkr rd.driver.blacklist=nvidia"),
+            commands_of("modprobe.blacklist=nouveau,nvidia-drm,pcspkr rd.driver.blacklist=nvidia"),
             [blacklist("nouveau"), blacklist("nvidia-drm")]
         );
         let refuse = Command::Refuse {
             module: "nvidia_peermem".to_owned(),
         };
-        assert_eq!(said("module_blacklist=pcspkr,nvidia_peermem"), [refuse]);
+        assert_eq!(
+            commands_of("module_blacklist=pcspkr,nvidia_peermem"),
+            [refuse]
+        );
     }
 }

@@ -1,24 +1,23 @@
-//! What modprobe does with a name: which module it ends at, with which options, or why it refuses.
+//! Resolves a module name as modprobe does: the module loaded, its options, or why it is refused.
 
 use super::line::{module_name, word};
 use super::pattern::matches;
 use crate::model::{Command, Directive};
 
-/// Directives in the order in which kmod reads them.
 pub struct Config<'a> {
     directives: Vec<&'a Directive>,
 }
 
-/// What a call of modprobe comes to.
+/// The result of a modprobe call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load<'a> {
-    /// The module's file name without its suffix, with underscores.
+    /// File name without suffix, with underscores.
     pub module: String,
-    /// The `options` that reach it, in the order in which the kernel gets them.
+    /// The `options` that apply, in the order in which the kernel gets them.
     pub options: Vec<&'a Directive>,
-    /// The directives that led there: an alias, an install line.
+    /// The alias or install line that led there.
     pub by: Vec<&'a Directive>,
-    /// Why it is not loaded at all.
+    /// Why it is not loaded.
     pub refused: Option<NotLoaded<'a>>,
 }
 
@@ -27,16 +26,15 @@ pub struct Load<'a> {
 pub enum NotLoaded<'a> {
     /// An install line runs a command that loads nothing.
     Install(&'a Directive),
-    /// An alias leads to `off`, which is no module.
+    /// An alias maps the name to `off`.
     Off(&'a Directive),
-    /// The kernel refuses it: `module_blacklist=`.
+    /// `module_blacklist=` on the kernel command line.
     Kernel(&'a Directive),
-    /// A blacklist, which counts only where udev asks by alias.
+    /// A blacklist line, which applies only to udev's loads by alias.
     Blacklist(&'a Directive),
 }
 
 impl<'a> NotLoaded<'a> {
-    /// The directive that decides.
     pub fn directive(self) -> &'a Directive {
         match self {
             Self::Install(found)
@@ -47,17 +45,16 @@ impl<'a> NotLoaded<'a> {
     }
 }
 
-/// The command that an install line puts in a module's place.
-enum Instead {
+/// The command of an install line.
+enum InstallCommand {
     Nothing,
-    /// It loads this module by modprobe; whether `$CMDLINE_OPTS` goes along.
+    /// Loads this module by modprobe; true if it passes `$CMDLINE_OPTS`.
     Modprobe(String, bool),
-    /// It may do anything.
+    /// Unknown effect.
     Unknown,
 }
 
 impl<'a> Config<'a> {
-    /// The configuration that these directives are, in this order.
     pub fn new(directives: impl IntoIterator<Item = &'a Directive>) -> Self {
         Self {
             directives: directives.into_iter().collect(),
@@ -68,35 +65,35 @@ impl<'a> Config<'a> {
         self.directives.iter().copied()
     }
 
-    /// `modprobe NAME`: blacklists do not count.
-    pub fn load(&self, asked: &str) -> Load<'a> {
+    /// `modprobe NAME`: ignores blacklists.
+    pub fn load(&self, requested: &str) -> Load<'a> {
         let alias = self.iter().find_map(|found| match &found.command {
-            Command::Alias { name, module } if matches(name, asked) => {
+            Command::Alias { name, module } if matches(name, requested) => {
                 Some((found, module.as_str()))
             }
             _ => None,
         });
         match alias {
             Some((found, module)) => {
-                let mut load = self.insert(module, asked);
+                let mut load = self.resolve(module, requested);
                 load.by.insert(0, found);
                 if module == "off" && load.refused.is_none() {
                     load.refused = Some(NotLoaded::Off(found));
                 }
                 load
             }
-            None => self.insert(asked, asked),
+            None => self.resolve(requested, requested),
         }
     }
 
-    /// `modprobe -b ALIAS`, as udev asks for a device by its modalias. `module` is where the module's own alias leads,
-    /// in case no directive has one for it.
+    /// `modprobe -b ALIAS`, as udev loads a device's driver. `module` is the target of the module's own
+    /// alias, used if no directive matches.
     pub fn load_for_device(&self, modalias: &str, module: &str) -> Load<'a> {
         let mut load = self.load(modalias);
         if load.by.is_empty() {
-            load = self.insert(module, modalias);
+            load = self.resolve(module, modalias);
         }
-        // The blacklist counts for the module that the alias leads to, not for one that an install line leads to.
+        // The blacklist applies to the alias's target, not to the target of an install line.
         let first = load.by.first().map(|found| &found.command);
         let listed = match first {
             Some(Command::Alias { module, .. }) => self.blacklisted(module),
@@ -113,25 +110,25 @@ impl<'a> Config<'a> {
         )
     }
 
-    /// The word that makes the kernel refuse a module.
+    /// The parameter that makes the kernel refuse a module.
     pub fn refused_by_kernel(&self, module: &str) -> Option<&'a Directive> {
         self.iter().find(
             |found| matches!(&found.command, Command::Refuse { module: name } if name == module),
         )
     }
 
-    /// The options for a module by its name and the name by which it was asked for.
-    fn options(&self, module: &str, asked: &str) -> Vec<&'a Directive> {
+    /// The options for a module, by its name and by the requested name.
+    fn options(&self, module: &str, requested: &str) -> Vec<&'a Directive> {
         let is_for = |found: &&Directive| match &found.command {
-            Command::Options { module: name, .. } => name == module || name == asked,
+            Command::Options { module: name, .. } => name == module || name == requested,
             _ => false,
         };
         self.iter().filter(is_for).collect()
     }
 
-    /// A module by its name: its install line, else itself.
-    fn insert(&self, module: &str, asked: &str) -> Load<'a> {
-        let own = self.options(module, asked);
+    /// Resolves a module name: its install line, else itself.
+    fn resolve(&self, module: &str, requested: &str) -> Load<'a> {
+        let own = self.options(module, requested);
         let install = self.iter().find_map(|found| match &found.command {
             Command::Install {
                 module: name,
@@ -145,17 +142,19 @@ impl<'a> Config<'a> {
             by: install.iter().map(|(found, _)| *found).collect(),
             refused: None,
         };
-        match install.map(|(found, shell)| (found, instead(shell))) {
-            Some((found, Instead::Nothing)) => load.refused = Some(NotLoaded::Install(found)),
-            Some((_, Instead::Modprobe(other, carries))) => {
-                // The inner modprobe puts its own options first, and those that came with the call after them.
+        match install.map(|(found, shell)| (found, interpret(shell))) {
+            Some((found, InstallCommand::Nothing)) => {
+                load.refused = Some(NotLoaded::Install(found))
+            }
+            Some((_, InstallCommand::Modprobe(other, passes_options))) => {
+                // The inner modprobe puts its own options before those passed to it.
                 let outer = std::mem::replace(&mut load.options, self.options(&other, &other));
-                if carries && other != module {
+                if passes_options && other != module {
                     load.options.extend(outer);
                 }
                 load.module = other;
             }
-            Some((_, Instead::Unknown)) | None => {}
+            Some((_, InstallCommand::Unknown)) | None => {}
         }
         if load.refused.is_none() {
             load.refused = self.refused_by_kernel(&load.module).map(NotLoaded::Kernel);
@@ -164,9 +163,9 @@ impl<'a> Config<'a> {
     }
 }
 
-/// What an install command does, as far as its words tell. The last `modprobe -i` counts: distributions' lines load
-/// what a module needs first, and the module last.
-fn instead(shell: &str) -> Instead {
+/// Interprets an install command. The last `modprobe -i` counts: distributions' lines load
+/// dependencies first.
+fn interpret(shell: &str) -> InstallCommand {
     let mut last = None;
     let mut loads_nothing = true;
     for command in shell.split([';', '&', '|']) {
@@ -177,34 +176,34 @@ fn instead(shell: &str) -> Instead {
             "false" | "true" | ":" | "exit" | "echo" | "logger" => {}
             "modprobe" => {
                 loads_nothing = false;
-                last = itself(arguments).or(last);
+                last = modprobe_target(arguments).or(last);
             }
             _ => loads_nothing = false,
         }
     }
     match last {
-        Some((name, carries)) => Instead::Modprobe(name, carries),
-        None if loads_nothing => Instead::Nothing,
-        None => Instead::Unknown,
+        Some((name, passes_options)) => InstallCommand::Modprobe(name, passes_options),
+        None if loads_nothing => InstallCommand::Nothing,
+        None => InstallCommand::Unknown,
     }
 }
 
-/// The module that `modprobe -i MODULE` loads past its install line, and whether `$CMDLINE_OPTS` goes along.
-fn itself(mut arguments: &str) -> Option<(String, bool)> {
-    let (mut ignores, mut carries, mut named) = (false, false, None);
+/// The module of `modprobe -i MODULE`, and whether `$CMDLINE_OPTS` is passed.
+fn modprobe_target(mut arguments: &str) -> Option<(String, bool)> {
+    let (mut ignores, mut passes_options, mut named) = (false, false, None);
     while let Some((argument, rest)) = word(arguments) {
         arguments = rest;
         match argument {
             "-i" | "--ignore-install" => ignores = true,
             "-r" | "--remove" => return None,
-            "$CMDLINE_OPTS" => carries = true,
+            "$CMDLINE_OPTS" => passes_options = true,
             _ if argument.starts_with(['-', '$', '>', '2']) => {}
             _ => named = named.or(Some(argument)),
         }
     }
     named
         .filter(|_| ignores)
-        .and_then(|name| Some((module_name(name)?, carries)))
+        .and_then(|name| Some((module_name(name)?, passes_options)))
 }
 
 #[cfg(test)]
@@ -216,8 +215,8 @@ mod tests {
         directives("a.conf", text).expect("few")
     }
 
-    /// Module and options of a load, the options joined.
-    fn comes_to(load: &Load<'_>) -> (String, String) {
+    /// Module and joined options of a load.
+    fn module_and_options(load: &Load<'_>) -> (String, String) {
         let texts: Vec<&str> = load
             .options
             .iter()
@@ -229,21 +228,21 @@ mod tests {
         (load.module.clone(), texts.join(" "))
     }
 
-    fn loads(text: &str, asked: &str) -> (String, String) {
+    fn loads(text: &str, requested: &str) -> (String, String) {
         let found = read(text);
-        comes_to(&Config::new(&found).load(asked))
+        module_and_options(&Config::new(&found).load(requested))
     }
 
     fn pair(module: &str, options: &str) -> (String, String) {
         (module.to_owned(), options.to_owned())
     }
 
-    /// The lines of Debian's nvidia-kernel-support, from its documentation.
+    /// From the documentation of Debian's nvidia-kernel-support.
     const DEBIAN: &str = "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\n\
                           install nvidia-uvm modprobe nvidia ; modprobe -i nvidia-current-uvm $CMDLINE_OPTS\n";
 
     #[test]
-    fn options_of_the_name_and_of_the_alias_add_up() {
+    fn merges_options_of_name_and_alias() {
         assert_eq!(
             loads(
                 "options nvidia A=1\noptions nvidia-drm B=1\noptions nvidia C=2\n",
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn debians_install_lines_carry_the_options_on() {
+    fn debian_install_lines_pass_options() {
         let text = format!("{DEBIAN}options nvidia A=1\noptions nvidia-current A=2\n");
         assert_eq!(loads(&text, "nvidia"), pair("nvidia_current", "A=2 A=1"));
         assert_eq!(loads(&text, "nvidia_uvm"), pair("nvidia_current_uvm", ""));
@@ -273,24 +272,24 @@ mod tests {
     }
 
     #[test]
-    fn a_device_gets_the_options_of_the_module_that_its_alias_leads_to() {
+    fn device_load_uses_options_of_alias_target() {
         let modalias = "pci:v000010DEd00002335sv000010DEsd000018BEbc03sc02i00";
         let text = format!("{DEBIAN}options nvidia A=1\n");
         let found = read(&text);
         let load = Config::new(&found).load_for_device(modalias, "nvidia_current");
         assert_eq!(
-            comes_to(&load),
+            module_and_options(&load),
             pair("nvidia_current", ""),
             "the options are lost"
         );
         let text = format!("{text}alias pci:v000010DEd*sv*sd*bc03sc02i00* nvidia\n");
         let found = read(&text);
         let load = Config::new(&found).load_for_device(modalias, "nvidia_current");
-        assert_eq!(comes_to(&load), pair("nvidia_current", "A=1"));
+        assert_eq!(module_and_options(&load), pair("nvidia_current", "A=1"));
     }
 
     #[test]
-    fn a_load_is_refused_by_install_alias_kernel_and_for_a_device_by_blacklist() {
+    fn refuses_by_install_alias_kernel_and_blacklist() {
         for shell in [
             "/bin/false",
             "/bin/true",

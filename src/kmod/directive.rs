@@ -1,17 +1,16 @@
-//! A file of modprobe.d: its directives, and what a recorder keeps of it.
+//! Parses modprobe.d files, and reduces them for snapshots.
 
 use std::fmt::Write as _;
 
 use super::line::{lines, module_name, word, written};
 use crate::model::{Command, Directive};
 
-/// The most directives of one file, and the most bytes of them: no machine comes near.
+/// Limits per file, far above real files.
 const MOST: usize = 4096;
 const MOST_BYTES: usize = 1 << 20;
 
-/// The directives of a file's text that concern GPUDirect, in order; an error in words where there are too many.
-///
-/// A line that libkmod would ignore is ignored: an unknown command, a directive without its arguments.
+/// The directives that concern GPUDirect, in order; an error if there are too many. Ignores the lines
+/// that libkmod ignores: unknown commands, directives without arguments.
 pub fn directives(source: &str, text: &str) -> Result<Vec<Directive>, String> {
     let mut found = Vec::new();
     let mut bytes = 0;
@@ -40,8 +39,8 @@ pub fn directives(source: &str, text: &str) -> Result<Vec<Directive>, String> {
     Ok(found)
 }
 
-/// What is kept of a file: the lines that concern GPUDirect, each behind its number. What is kept, kept again, is the
-/// same. Comments and other modules' lines are their writer's.
+/// Reduces a file to the lines that concern GPUDirect, each preceded by its number. Idempotent. Drops
+/// comments and other modules' lines, which are private.
 pub fn kept(text: &str) -> String {
     let mut out = String::new();
     let mut marked: Option<u32> = None;
@@ -53,7 +52,7 @@ pub fn kept(text: &str) -> String {
         }
         let line = marked.take().unwrap_or(line);
         if command(&text).as_ref().is_some_and(concerns) {
-            // One more than the limit, so that what is kept is still too much.
+            // One over the limit, so that the reduced file is over the limit too.
             count += 1;
             if count > MOST + 1 || out.len() > 2 * MOST_BYTES {
                 break;
@@ -64,7 +63,7 @@ pub fn kept(text: &str) -> String {
     out
 }
 
-/// What stands before a kept line. To kmod it is a comment.
+/// Precedes a kept line; a comment to kmod.
 pub(super) const MARK: &str = "# gdr: line ";
 
 fn command(line: &str) -> Option<Command> {
@@ -73,7 +72,7 @@ fn command(line: &str) -> Option<Command> {
     }
     let (command, rest) = word(line)?;
     let (first, rest) = word(rest)?;
-    // strtok_r finds no last word in an empty rest.
+    // strtok_r returns no last word for an empty rest.
     let last = || (!rest.is_empty()).then(|| rest.to_owned());
     let module = module_name(first)?;
     Some(match command {
@@ -98,7 +97,7 @@ fn command(line: &str) -> Option<Command> {
     })
 }
 
-/// Whether a directive is about a module that GPUDirect needs, or that stands in its way.
+/// Whether a directive concerns a module that GPUDirect needs or that conflicts with it.
 pub fn concerns(command: &Command) -> bool {
     match command {
         Command::Options { module, .. }
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_kmod_reads() {
+    fn reads_kmod_syntax() {
         let text = "# options nvidia A=1\n  options\tnvidia-drm  modeset=1\toops=2 \noptions nvidia\noptions nvidia \n\
                     blacklist nvidia # a comment is not one\nBlacklist nvidia\ninstall nvidia /bin/false\n\
                     alias pci:v000010DEd*sv*sd*bc03sc02i00*\t\tnvidia\nalias nvidia off\nalias nvidia\n\
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directive_stands_where_its_first_line_is() {
+    fn directive_has_number_of_first_line() {
         let text = "# a\n\noptions nvidia \\\n  A=1 \\\n  B=2\noptions nvidia C=3\n";
         let found = directives("/etc/modprobe.d/a.conf", text).expect("few");
         assert_eq!((found[0].line, found[1].line), (3, 6));
@@ -192,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_says_the_same_and_no_more() {
+    fn kept_lines_have_same_directives_and_nothing_private() {
         let text =
-            "# by somebody\noptions snd a=1\noptions nvidia \\\n A=\\\\x\n\nblacklist nouveau\n";
+            "# by alice\noptions snd a=1\noptions nvidia \\\n A=\\\\x\n\nblacklist nouveau\n";
         let kept_once = kept(text);
         assert!(
-            !kept_once.contains("somebody") && !kept_once.contains("snd"),
+            !kept_once.contains("alice") && !kept_once.contains("snd"),
             "{kept_once}"
         );
         assert_eq!(kept(&kept_once), kept_once);
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_end_is_too_much_before_and_after_it_is_kept() {
+    fn rejects_huge_file_before_and_after_reduction() {
         let text = "options nvidia A=1\n".repeat(100_000);
         assert!(directives("x", &text).is_err());
         let kept = kept(&text);

@@ -1,12 +1,11 @@
-//! Which directories a version of kmod reads, and which version a library is.
+//! The directories that a version of kmod reads, and the version of a library.
 
-/// The newest rules known.
 pub const NEWEST: u32 = 34;
 
-/// The directories of modprobe.d, the first over the later: a file hides those of the same name in later ones.
+/// The directories of modprobe.d: a file hides those of the same name in later directories.
 ///
-/// libkmod's `default_config_paths`: until 28 `/etc`, `/run`, `/lib`; from 29 on also `/usr/local/lib`; from 32 on also
-/// the distribution's own, which is `/usr/lib` where it was not built otherwise.
+/// From libkmod's `default_config_paths`; 29 added `/usr/local/lib`, 32 the distribution's own directory
+/// (`/usr/lib` by default).
 pub fn directories(version: u32) -> &'static [&'static str] {
     match version {
         ..29 => &["/etc/modprobe.d", "/run/modprobe.d", "/lib/modprobe.d"],
@@ -26,10 +25,10 @@ pub fn directories(version: u32) -> &'static [&'static str] {
     }
 }
 
-/// The version of kmod that a library's file name tells: `libkmod.so.2.4.0` is of 30.
+/// The kmod version of a library's file name: `libkmod.so.2.4.0` is 30.
 ///
-/// `LIBKMOD_AGE` and `LIBKMOD_REVISION` of kmod's releases: 27 is 3.5, 28 3.6, 29 3.7, 30 4.0, 31 4.1, 32 4.2, 33 5.0,
-/// 34 5.1.
+/// From `LIBKMOD_AGE` and `LIBKMOD_REVISION` of kmod's releases: 27 has 3.5, 28 3.6, 29 3.7, 30 4.0,
+/// 31 4.1, 32 4.2, 33 5.0, 34 5.1.
 pub fn version_of_library(file: &str) -> Option<u32> {
     let mut numbers = file
         .strip_prefix("libkmod.so.2.")?
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_tell_the_release() {
+    fn library_name_gives_version() {
         for (file, version) in [
             ("libkmod.so.2.3.5", Some(27)),
             ("libkmod.so.2.3.7", Some(29)),
@@ -66,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn each_release_adds_a_directory() {
+    fn later_versions_read_more_directories() {
         assert_eq!(directories(28).len(), 3);
         assert_eq!(directories(29)[2], "/usr/local/lib/modprobe.d");
         assert_eq!(directories(31).len(), 4);

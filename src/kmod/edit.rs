@@ -1,5 +1,5 @@
-//! Changing a file of modprobe.d: a directive becomes a comment, and parameters are set in a file of our
-//! own; everything else stays byte for byte.
+//! Edits modprobe.d files: comments directives out, and sets parameters. Everything else stays byte for
+//! byte.
 
 use std::collections::BTreeSet;
 
@@ -8,55 +8,55 @@ use super::line::{module_name, written};
 use super::options::{Parameter, parameters};
 use crate::model::{Command, Directive};
 
-/// What stands before a line that gdr has taken out.
-const OUT: &str = "# gdr: ";
+/// Precedes a line that gdr commented out.
+const COMMENTED: &str = "# gdr: ";
 
-/// The text with these directives as comments, each of its lines; an error in words where one of them is not there.
+/// Comments out all lines of these directives; an error if one is missing.
 pub fn commented(text: &str, out: &[&Directive]) -> Result<String, String> {
     let source = out
         .first()
         .map_or("", |directive| directive.source.as_str());
-    let there = whole(source, text)?;
+    let present = parse_complete(source, text)?;
     let mut starts = BTreeSet::new();
     for directive in out {
-        if !there.contains(directive) {
+        if !present.contains(directive) {
             return Err(format!(
-                "{} line {} does not hold what was read of it",
+                "{} line {} has changed",
                 directive.source, directive.line
             ));
         }
         starts.insert(directive.line);
     }
-    let mut changed = String::with_capacity(text.len() + OUT.len() * starts.len());
+    let mut changed = String::with_capacity(text.len() + COMMENTED.len() * starts.len());
     let mut within = false;
-    for (number, line, continued) in physical(text) {
+    for (number, line, continued) in physical_lines(text) {
         within = (within && continued) || starts.contains(&number);
         if within {
-            changed.push_str(OUT);
+            changed.push_str(COMMENTED);
         }
         changed.push_str(line);
     }
     Ok(changed)
 }
 
-/// The directives of a text that is no part of a recorded file: such a part has not the lines of the file.
-fn whole(source: &str, text: &str) -> Result<Vec<Directive>, String> {
+/// Parses a complete file; rejects the reduced copy of a snapshot, whose lines are not the file's.
+fn parse_complete(source: &str, text: &str) -> Result<Vec<Directive>, String> {
     match text.lines().any(|line| line.starts_with(MARK)) {
         true => Err(format!(
-            "{source} is recorded in part, and cannot be changed by it: run gdr on the machine itself"
+            "{source} is only partly in this snapshot: run gdr on the machine itself"
         )),
         false => directives(source, text),
     }
 }
 
-/// The lines as they stand, with their ends: number, text, and whether the line before is joined with it.
-fn physical(text: &str) -> impl Iterator<Item = (u32, &str, bool)> {
+/// Physical lines with their ends: number, text, and whether the line continues the one before.
+fn physical_lines(text: &str) -> impl Iterator<Item = (u32, &str, bool)> {
     let mut continued = false;
     text.split_inclusive('\n')
         .zip(1..)
         .map(move |(line, number)| {
             let joined = continued;
-            // A backslash takes the meaning of the character after it, of another backslash too.
+            // A backslash escapes the next character, including a backslash.
             let mut escaped = false;
             continued = false;
             for c in line.chars() {
@@ -67,7 +67,7 @@ fn physical(text: &str) -> impl Iterator<Item = (u32, &str, bool)> {
         })
 }
 
-/// The value that a text sets for a module's parameter, as it is written without quotes; the last one counts.
+/// The last value that a text sets for a module's parameter, without quotes.
 pub fn value_in(text: &str, module: &str, parameter: &str) -> Result<Option<String>, String> {
     let mut found = None;
     for (_, options) in lines_for(text, module)? {
@@ -79,7 +79,7 @@ pub fn value_in(text: &str, module: &str, parameter: &str) -> Result<Option<Stri
     Ok(found)
 }
 
-/// The text with a parameter set for a module: in its last line for that module, else in a line of its own at the end.
+/// Sets a parameter in the text's last line for the module, or in a new line at the end.
 pub fn with_value(
     text: &str,
     module: &str,
@@ -91,7 +91,7 @@ pub fn with_value(
     }
     let last = lines_for(text, module)?.pop();
     let is_whole = |number: u32| {
-        let found = physical(text).find(|(at, ..)| *at == number);
+        let found = physical_lines(text).find(|(at, ..)| *at == number);
         found.is_some_and(|(_, line, joined)| !joined && !line.contains('\\'))
     };
     let set = Parameter {
@@ -114,27 +114,26 @@ pub fn with_value(
         Some(at) => all[at] = set,
         None => all.push(set),
     }
-    let lines = physical(text).map(|(at, old, _)| match at == number {
+    let lines = physical_lines(text).map(|(at, old, _)| match at == number {
         true => line(module, &all),
         false => old.to_owned(),
     });
     Ok(lines.collect())
 }
 
-/// The options for a module in a text, in order, each with the number of its first line.
+/// The options for a module, each with the number of its first line.
 fn lines_for(text: &str, module: &str) -> Result<Vec<(u32, String)>, String> {
-    let wanted = module_name(module).ok_or_else(|| format!("'{module}' is no name of a module"))?;
+    let name = module_name(module).ok_or_else(|| format!("invalid module name: '{module}'"))?;
     let own = |directive: Directive| match directive.command {
-        Command::Options { module, options } if module == wanted => Some((directive.line, options)),
+        Command::Options { module, options } if module == name => Some((directive.line, options)),
         _ => None,
     };
-    Ok(whole("the file of gdr", text)?
+    Ok(parse_complete("the file of gdr", text)?
         .into_iter()
         .filter_map(own)
         .collect())
 }
 
-/// A line of options.
 fn line(module: &str, parameters: &[Parameter]) -> String {
     let words: Vec<String> = parameters.iter().map(word).collect();
     format!(
@@ -143,11 +142,11 @@ fn line(module: &str, parameters: &[Parameter]) -> String {
     )
 }
 
-/// A parameter as it is set.
+/// Formats a parameter.
 pub fn word(parameter: &Parameter) -> String {
     match &parameter.value {
         None => parameter.name.clone(),
-        // The kernel knows no quote within quotes.
+        // The kernel has no quotes within quotes.
         Some(value) if value.contains('"') => format!("{}={value}", parameter.name),
         Some(value)
             if value.is_empty()
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directive_becomes_a_comment_and_the_rest_stays() {
+    fn comments_out_directives_only() {
         let text = "# by hand\r\n\tblacklist nvidia \noptions snd a=1\ninstall nvidia \\\n  /bin/false\nblacklist nouveau";
         assert_eq!(
             out(text, &[2, 4]).as_deref(),
@@ -185,7 +184,7 @@ mod tests {
             out("blacklist nvidia", &[1]).as_deref(),
             Ok("# gdr: blacklist nvidia")
         );
-        // An escaped backslash joins nothing.
+        // An escaped backslash does not join lines.
         assert_eq!(
             out("options nvidia A=x\\\\\nblacklist nvidia\n", &[1]).as_deref(),
             Ok("# gdr: options nvidia A=x\\\\\nblacklist nvidia\n")
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_says_something_else_is_not_changed() {
+    fn rejects_changed_or_reduced_file() {
         let directive = directives("a.conf", "blacklist nvidia\n")
             .expect("few")
             .remove(0);
@@ -205,12 +204,12 @@ mod tests {
             );
         }
         let recorded = commented("# gdr: line 1\nblacklist nvidia\n", &[&directive]);
-        assert!(recorded.is_err_and(|why| why.contains("recorded in part")));
+        assert!(recorded.is_err_and(|why| why.contains("only partly in this snapshot")));
     }
 
     #[test]
-    fn a_parameter_is_set_in_the_last_line_for_the_module() {
-        for (text, module, parameter, value, want) in [
+    fn sets_parameter_in_last_line_of_module() {
+        for (text, module, parameter, value, expected) in [
             ("", "nvidia", "A", "1", "options nvidia A=1\n"),
             ("# x", "nvidia", "A", "1;", "# x\noptions nvidia A=\"1;\"\n"),
             (
@@ -252,14 +251,14 @@ mod tests {
         ] {
             assert_eq!(
                 with_value(text, module, parameter, value).as_deref(),
-                Ok(want),
+                Ok(expected),
                 "{text}"
             );
         }
     }
 
     #[test]
-    fn the_last_value_of_a_text_counts() {
+    fn last_value_counts() {
         let text = "options nvidia A=1\noptions nvidia_current A=2\noptions nvidia A=\"3 4\" B=1\n";
         assert_eq!(value_in(text, "nvidia", "A"), Ok(Some("3 4".to_owned())));
         assert_eq!(

@@ -1,10 +1,10 @@
-//! Lines of modprobe.d as libkmod reads them: a backslash joins lines and takes the meaning of any other character;
-//! words are parted by blanks and tabs; names have underscores for dashes.
+//! Lines of modprobe.d as libkmod reads them: a backslash joins lines and escapes characters; blanks and
+//! tabs separate words; names have underscores for dashes.
 
-/// The most bytes of one joined line: no option comes near, and the kernel takes 4096 of all together.
+/// Limit for a joined line, far above real options (the kernel accepts 4096 bytes in total).
 const LONGEST: usize = 64 << 10;
 
-/// The lines of a text, joined, each with the number of its first line. One that is too long is left out.
+/// Joined lines, each with the number of its first line. Skips lines over the limit.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (u32, String)> {
     let mut rest = text.chars().peekable();
     let mut number = 1;
@@ -36,7 +36,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (u32, String)> {
         if line.len() > LONGEST {
             line.clear();
         }
-        // To libkmod a line is a C string.
+        // libkmod treats a line as a C string.
         if let Some(end) = line.find('\0') {
             line.truncate(end);
         }
@@ -44,12 +44,12 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (u32, String)> {
     })
 }
 
-/// A line that `lines` reads as this one.
+/// Escapes a line for `lines`.
 pub(super) fn written(line: &str) -> String {
     line.replace('\\', "\\\\")
 }
 
-/// The next word and what follows the one blank after it, as `strtok_r` parts them; none where there is no word.
+/// The next word and the rest after one blank, as `strtok_r` splits them.
 pub(super) fn word(text: &str) -> Option<(&str, &str)> {
     const BLANKS: [char; 2] = [' ', '\t'];
     let text = text.trim_start_matches(BLANKS);
@@ -59,7 +59,7 @@ pub(super) fn word(text: &str) -> Option<(&str, &str)> {
     Some(text.split_once(BLANKS).unwrap_or((text, "")))
 }
 
-/// A module's name or an alias with underscores for dashes, but within brackets; none where a bracket is alone.
+/// Replaces dashes by underscores outside brackets; `None` for unbalanced brackets.
 pub fn module_name(name: &str) -> Option<String> {
     let mut out = String::with_capacity(name.len());
     let mut inside = false;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backslash_joins_lines_and_takes_the_meaning_of_the_next_character() {
+    fn backslash_joins_lines_and_escapes() {
         assert_eq!(all("a\nb\n"), owned(&[(1, "a"), (2, "b")]));
         assert_eq!(all("a \\\n  b\nc"), owned(&[(1, "a   b"), (3, "c")]));
         assert_eq!(all(r"a\nb\\c\"), owned(&[(1, r"anb\c")]));
@@ -109,20 +109,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_line_reads_back() {
         for line in [r"a\b", "a", r"\", r"install x sh -c 'echo \n'"] {
             assert_eq!(all(&format!("{}\n", written(line))), owned(&[(1, line)]));
         }
     }
 
     #[test]
-    fn a_line_without_end_is_left_out_and_the_next_is_read() {
+    fn skips_huge_line() {
         let text = format!("options a {}\noptions b c=1\n", "x".repeat(1 << 20));
         assert_eq!(all(&text), owned(&[(1, ""), (2, "options b c=1")]));
     }
 
     #[test]
-    fn names_have_underscores_but_in_brackets() {
+    fn normalizes_names_outside_brackets() {
         assert_eq!(
             module_name("nvidia-peermem").as_deref(),
             Some("nvidia_peermem")

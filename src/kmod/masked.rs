@@ -1,20 +1,19 @@
-//! What of a directive may name somebody: the words of a shell command, and paths in options.
+//! Masks private words of directives: words of shell commands, and paths in options.
 
 use super::directive::directives;
 use super::line::written;
 use super::options::parameters;
 use crate::model::{Command, Directive, Initramfs};
 
-/// What stands for a word.
 const MASKED: &str = "masked";
 
-/// A kept file of modprobe.d without words that its writer may have chosen; masked again it is the same.
+/// Masks a reduced file of modprobe.d. Idempotent.
 pub fn masked(text: &str) -> String {
     let found = directives("", text).unwrap_or_default();
     found.into_iter().map(|found| line(mask(found))).collect()
 }
 
-/// The same of what an image carries.
+/// Masks the directives of an initramfs.
 pub fn masked_image(image: Initramfs) -> Initramfs {
     Initramfs {
         directives: image.directives.into_iter().map(mask).collect(),
@@ -48,7 +47,7 @@ fn mask(mut directive: Directive) -> Directive {
     directive
 }
 
-/// A word of a shell command that gdr makes something of; any other is masked.
+/// Keeps a word of a shell command that gdr interprets, and masks any other.
 fn word(word: &str) -> &str {
     const PROGRAMS: [&str; 7] = ["modprobe", "false", "true", ":", "exit", "echo", "logger"];
     const SIGNS: [&str; 10] = [
@@ -83,7 +82,7 @@ fn word(word: &str) -> &str {
     }
 }
 
-/// A directive as `kept` writes it.
+/// Formats a directive like `kept`.
 fn line(directive: Directive) -> String {
     let text = match &directive.command {
         Command::Options { module, options } => format!("options {module} {options}"),
@@ -107,7 +106,7 @@ mod tests {
     use crate::kmod::kept;
 
     #[test]
-    fn what_gdr_reads_stays_and_what_names_somebody_goes() {
+    fn masks_private_words_only() {
         let text = "install nvidia /sbin/modprobe -i nvidia-current $CMDLINE_OPTS; /opt/acme/bin/tell node17 # for alice\n\
                     install nouveau /bin/false\n\
                     options nvidia NVreg_TemporaryFilePath=/home/alice/tmp NVreg_RegistryDwords=\"A=1; B=2\"\n\

@@ -1,7 +1,6 @@
-//! What kmod makes of modprobe.d and the kernel's command line, and what the kernel makes of a module's options.
+//! modprobe.d and the kernel command line as kmod reads them, and module options as the kernel does.
 //!
-//! Pure: texts in, directives out. The rules are those of modprobe.d(5) and libkmod, and `modprobe --showconfig` is
-//! the judge in `tests/gdr/kmod.rs`. Which files there are is the collector's to find, what follows the checks' to say.
+//! Pure, after modprobe.d(5) and libkmod; `tests/gdr/kmod.rs` compares it with `modprobe --showconfig`.
 
 pub mod acs;
 mod command_line;

@@ -1,13 +1,13 @@
-//! The parameters of NVIDIA's main kernel module: their names, how `/proc/driver/nvidia/params` shows them, and the
-//! defaults of those that GPUDirect rests on.
+//! Parameters of NVIDIA's main kernel module: names, their form in `/proc/driver/nvidia/params`, and
+//! defaults of those that GPUDirect depends on.
 
 pub const MODULE: &str = "nvidia";
 
-/// What stands before a parameter's name when it is set.
+/// Prefix of a parameter's name when it is set.
 pub const PREFIX: &str = "NVreg_";
 
-/// The names of parameters, without their prefix: nv-reg.h of the open kernel modules 515.43.04 to 595.45.04, and two
-/// that only proprietary drivers before them had. The list of a loaded driver lacks some of its own.
+/// Parameter names without prefix: nv-reg.h of the open kernel modules 515.43.04 to 595.45.04, and two
+/// of older proprietary drivers. A loaded driver does not list all of its own.
 pub const NAMES: [&str; 54] = [
     "CoherentGPUMemoryMode",
     "CreateImexChannel0",
@@ -65,7 +65,7 @@ pub const NAMES: [&str; 54] = [
     "VMallocHeapMaxSize",
 ];
 
-/// Parameters without the prefix, the kernel's own for every module among them.
+/// Parameters without prefix, including those that every module has.
 const WITHOUT_PREFIX: [&str; 5] = [
     "NvSwitchBlacklist",
     "NvSwitchRegDwords",
@@ -74,7 +74,7 @@ const WITHOUT_PREFIX: [&str; 5] = [
     "rm_firmware_active",
 ];
 
-/// Parameters on which GPUDirect rests, as the driver shows them, with their defaults (nv-reg.h).
+/// Parameters that GPUDirect depends on, as the driver shows them, with defaults (nv-reg.h).
 pub const DEFAULTS: [(&str, &str); 8] = [
     ("CoherentGPUMemoryMode", ""),
     ("DmaRemapPeerMmio", "1"),
@@ -86,7 +86,7 @@ pub const DEFAULTS: [(&str, &str); 8] = [
     ("RegistryDwordsPerDevice", ""),
 ];
 
-/// The name under which the driver shows a parameter that is set as `NVreg_…`; none where it is no such parameter.
+/// The name under which the driver shows an `NVreg_…` parameter.
 pub fn shown_as(set: &str) -> Option<&str> {
     match set.strip_prefix(PREFIX)? {
         "RestrictProfilingToAdminUsers" => Some("RmProfilingAdminOnly"),
@@ -94,7 +94,7 @@ pub fn shown_as(set: &str) -> Option<&str> {
     }
 }
 
-/// The name by which a parameter that the driver shows is set.
+/// The name that sets a parameter shown by the driver.
 pub fn set_as(shown: &str) -> String {
     match shown {
         "RmProfilingAdminOnly" => format!("{PREFIX}RestrictProfilingToAdminUsers"),
@@ -102,12 +102,12 @@ pub fn set_as(shown: &str) -> String {
     }
 }
 
-/// Whether a parameter's name is one that some driver knows. `-` and `_` are the same to the kernel.
+/// Whether any driver has this parameter; `-` and `_` are equal, as in the kernel.
 pub fn is_known<'n>(name: &str, shown: impl IntoIterator<Item = &'n str>) -> bool {
     known(shown).any(|known| known == name)
 }
 
-/// The known name nearest to one that is not known; none where none is near enough to be meant.
+/// The most similar known name, if it is similar enough to be meant.
 pub fn nearest<'n>(name: &str, shown: impl IntoIterator<Item = &'n str>) -> Option<String> {
     let core = |name: &str| {
         let name = name.to_ascii_lowercase();
@@ -118,15 +118,17 @@ pub fn nearest<'n>(name: &str, shown: impl IntoIterator<Item = &'n str>) -> Opti
             .unwrap_or(name);
         name.replace('_', "")
     };
-    let wanted = core(name);
-    if wanted.len() > 64 {
+    let name_core = core(name);
+    if name_core.len() > 64 {
         return None;
     }
-    let far = |known: &String| distance(&wanted, &core(known));
+    let distance_to = |known: &String| distance(&name_core, &core(known));
     known(shown)
-        .map(|known| (far(&known), known))
-        .filter(|(far, _)| *far <= 2.max(wanted.len() / 5) && *far < wanted.len())
-        .min_by_key(|(far, _)| *far)
+        .map(|known| (distance_to(&known), known))
+        .filter(|(distance_to, _)| {
+            *distance_to <= 2.max(name_core.len() / 5) && *distance_to < name_core.len()
+        })
+        .min_by_key(|(distance_to, _)| *distance_to)
         .map(|(_, known)| known)
 }
 
@@ -138,7 +140,7 @@ fn known<'n>(shown: impl IntoIterator<Item = &'n str>) -> impl Iterator<Item = S
         .chain(WITHOUT_PREFIX.iter().map(|name| (*name).to_owned()))
 }
 
-/// How many characters must be put in, taken out or changed (Levenshtein).
+/// Levenshtein distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -159,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_the_one_that_was_meant() {
+    fn finds_nearest_name() {
         for (wrong, meant) in [
             ("NVreg_RegisteryDwords", Some("NVreg_RegistryDwords")),
             ("NVreg_RegistryDWords", Some("NVreg_RegistryDwords")),
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_shows_is_known_too() {
+    fn knows_names_shown_by_driver() {
         assert!(is_known("NVreg_NewInR700", ["NewInR700"]));
         assert!(is_known("NVreg_RestrictProfilingToAdminUsers", []));
         assert!(is_known("NVreg_VMallocHeapMaxSize", []) && is_known("async_probe", []));
@@ -197,13 +199,13 @@ mod tests {
 
     #[test]
     fn distances() {
-        for (a, b, far) in [
+        for (a, b, distance_to) in [
             ("", "", 0),
             ("abc", "", 3),
             ("kitten", "sitting", 3),
             ("ab", "ba", 2),
         ] {
-            assert_eq!(distance(a, b), far, "{a} {b}");
+            assert_eq!(distance(a, b), distance_to, "{a} {b}");
         }
     }
 }

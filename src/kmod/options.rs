@@ -1,17 +1,16 @@
-//! A module's options as the kernel parts them: parameters, quotes, numbers.
-//!
-//! lib/cmdline.c and kernel/params.c: blanks part parameters but within double quotes; quotes around a value or around
-//! the whole parameter go; `-` and `_` are the same in a name; the last value of a parameter counts.
+//! Splits module options as the kernel does (lib/cmdline.c, kernel/params.c): blanks separate
+//! parameters outside double quotes; quotes around a value or a whole parameter are removed; `-` and `_`
+//! are equal in names; the last value counts.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name, with underscores for dashes.
+    /// With underscores for dashes.
     pub name: String,
-    /// Its value; none where no `=` follows the name.
+    /// `None` without `=`.
     pub value: Option<String>,
 }
 
-/// The parameters of an option string, in order, up to `--`.
+/// Parses an option string, up to `--`.
 pub fn parameters(options: &str) -> Vec<Parameter> {
     let mut found = Vec::new();
     let mut rest = options.trim_start_matches(is_blank);
@@ -26,7 +25,7 @@ pub fn parameters(options: &str) -> Vec<Parameter> {
     found
 }
 
-/// Up to the first blank outside of quotes.
+/// Splits at the first blank outside quotes.
 fn split(text: &str) -> (&str, &str) {
     let mut quoted = false;
     let end = text.find(|c| {
@@ -41,7 +40,7 @@ fn parameter(word: &str) -> Parameter {
         Some(inner) => (inner, true),
         None => (word, false),
     };
-    // A leading = belongs to the name.
+    // A leading = is part of the name.
     let equals = word
         .char_indices()
         .skip(1)
@@ -73,7 +72,7 @@ fn parameter(word: &str) -> Parameter {
     }
 }
 
-/// A number as `kstrtouint` and `kstrtoint` with base 0 read it, as the unsigned number that the driver prints.
+/// Parses a number like `kstrtouint` and `kstrtoint` with base 0; unsigned, as the driver prints it.
 pub fn unsigned(text: &str) -> Option<u32> {
     let text = text.trim_ascii_end();
     let (negative, digits) = match text.strip_prefix('-') {
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_hold_blanks_and_go() {
+    fn removes_quotes_and_keeps_blanks_inside() {
         for (options, name, value) in [
             ("NVreg_X=1", "NVreg_X", Some("1")),
             ("NVreg-X=0x10", "NVreg_X", Some("0x10")),
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_part_and_two_dashes_end() {
+    fn splits_at_blanks_until_double_dash() {
         let names: Vec<String> = parameters("A=1 B=\"x y\"\tC D=\"open e=1")
             .into_iter()
             .map(|p| p.name)
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_the_base_that_they_show() {
+    fn reads_numbers_of_any_base() {
         for (text, value) in [
             ("1", Some(1)),
             ("0x1F", Some(31)),

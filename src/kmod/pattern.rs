@@ -1,8 +1,7 @@
-//! Shell patterns as fnmatch(3) matches them, without flags: `*`, `?`, `[…]`. Aliases and install lines may be such.
+//! Shell patterns like fnmatch(3) without flags (`*`, `?`, `[…]`), for aliases and install lines.
 
-/// Whether a name matches a pattern.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
-    // PCI aliases are below 100 characters; what is far longer is no name.
+    // PCI aliases have fewer than 100 characters.
     const LONGEST: usize = 1024;
     if pattern.len() > LONGEST || name.len() > LONGEST {
         return pattern == name;
@@ -10,7 +9,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut to) = (0, 0);
-    // Where the last star stood, and how far it reaches.
+    // The last star's position, and how much it matches.
     let mut star: Option<(usize, usize)> = None;
     while to < name.len() {
         let step = match pattern.get(at) {
@@ -45,7 +44,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     pattern[at..].iter().all(|c| *c == '*')
 }
 
-/// Whether a character is in the set that begins at `at`, and where the set ends; none where it does not end.
+/// Whether a character is in the set that begins at `at`, and the set's end; `None` if it is unclosed.
 fn set(pattern: &[char], at: usize, c: char) -> Option<(bool, usize)> {
     let mut next = at + 1;
     let negated = matches!(pattern.get(next), Some('!' | '^'));
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_without_end_take_no_time() {
+    fn many_stars_take_no_time() {
         assert!(!matches(&"*a".repeat(500), &"a".repeat(499)));
     }
 }

@@ -1,4 +1,4 @@
-//! A program of ours or of the system, run with a deadline: it answers in time or is killed.
+//! Child processes with a deadline: they end in time or are killed.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The most a child may answer.
+/// Limit of a child's output.
 const MOST: usize = 16 << 20;
 
 pub struct Running {
     child: Child,
     deadline: Instant,
-    /// The child leads a process group, which ends with it.
+    /// The child leads a process group, which is killed with it.
     group: bool,
 }
 
 impl Running {
-    /// Starts a command without input; its standard error goes nowhere.
+    /// Starts a command without input and without standard error.
     pub fn start(command: &mut Command, allowed: Duration) -> io::Result<Self> {
         Self::spawn(
             command.stdout(Stdio::piped()).stderr(Stdio::null()),
@@ -28,13 +28,13 @@ impl Running {
         )
     }
 
-    /// Starts a command without input, whose output goes where the caller put it.
+    /// Starts a command without input; the caller chose its output.
     pub fn spawn(command: &mut Command, allowed: Duration) -> io::Result<Self> {
         Self::begin(command, allowed, false)
     }
 
-    /// The same in a process group of its own: what the command starts is killed with it. An interrupt from the terminal
-    /// reaches gdr alone, and leaves the command to end its work.
+    /// Like `spawn`, in a new process group: its descendants are killed with it, and an interrupt from the
+    /// terminal reaches only gdr, so that the command can finish.
     pub fn spawn_group(command: &mut Command, timeout: Duration) -> io::Result<Self> {
         Self::begin(command.process_group(0), timeout, true)
     }
@@ -48,7 +48,7 @@ impl Running {
         })
     }
 
-    /// Waits for its exit status. An error of kind `TimedOut` means that the deadline has passed.
+    /// Waits for the exit status; `TimedOut` after the deadline.
     pub fn status(&mut self) -> io::Result<ExitStatus> {
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -61,9 +61,8 @@ impl Running {
         }
     }
 
-    /// Waits for all it writes to standard output. An error of kind `TimedOut` means that the deadline has passed.
-    ///
-    /// It may not have ended yet: a process that held a GPU open takes the kernel milliseconds to end.
+    /// Reads all standard output; `TimedOut` after the deadline. The child may still be exiting: closing a GPU
+    /// takes the kernel milliseconds.
     pub fn output(&mut self) -> io::Result<Vec<u8>> {
         let Some(pipe) = self.child.stdout.take() else {
             return Ok(Vec::new());
@@ -71,7 +70,7 @@ impl Running {
         let mut output = Vec::new();
         let mut buffer = [0; 16384];
         loop {
-            // What was answered in time is read even where nobody had time for it until now.
+            // Reads what arrived in time, even if this thread ran late.
             let left = self.deadline.saturating_duration_since(Instant::now());
             let timeout = Timespec {
                 tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
@@ -110,10 +109,10 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Leaves no child behind that still works. One that is stuck in the kernel dies when the kernel lets it go; we do not wait for that.
+    /// Kills the child. One that is stuck in the kernel dies later; do not wait for it.
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            // The only error is that it has ended meanwhile.
+            // The only error: it has ended already.
             let _ = self.kill();
             let _ = self.child.try_wait();
         }
@@ -132,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn answers_and_exit_status_come_back() {
+    fn returns_output_and_exit_status() {
         let (output, status) = run("printf hello; exit 3", 10_000).expect("an answer");
         assert_eq!(output, b"hello");
         assert_eq!(status.code(), Some(3));
     }
 
     #[test]
-    fn an_answer_in_time_is_read_after_the_deadline() {
+    fn reads_output_written_in_time_after_deadline() {
         let mut command = Command::new("/bin/sh");
         let allowed = Duration::from_millis(10);
         let mut running =
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_started_is_killed_with_it() {
+    fn kills_descendants() {
         let pid = tempfile::NamedTempFile::new().expect("a file");
         let script = format!("sleep 600 & echo $! > {}; wait", pid.path().display());
         let mut command = Command::new("/bin/sh");
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hanging_child_is_killed_at_the_deadline() {
+    fn kills_child_at_deadline() {
         let start = Instant::now();
         for script in ["sleep 60", "exec >&-; sleep 60"] {
             let error = run(script, 100).expect_err("it hangs");

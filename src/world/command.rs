@@ -1,15 +1,15 @@
-//! How a program of the machine is started: nothing of the caller's environment reaches it.
+//! Starts programs of the machine without the caller's environment.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::tools::Tools;
 
-/// A command of this program, with an environment of its own: PATH as a distribution has it, and the language C.
+/// A command with a default PATH and the C locale, in the root directory.
 ///
-/// The caller's variables may name files that a program runs (`BASH_ENV`, `ENV`, `PERL5OPT`, `PYTHONPATH`), libraries that it loads
-/// (`LD_PRELOAD`), options that it takes (`MODPROBE_OPTIONS`, `SYSTEMD_*`, `GREP_OPTIONS`) or where it looks (`PATH`, `HOME`). It
-/// starts in the root directory: the caller's may hold configuration, too.
+/// The caller's variables could name files to run (`BASH_ENV`, `ENV`, `PERL5OPT`, `PYTHONPATH`), libraries
+/// (`LD_PRELOAD`), options (`MODPROBE_OPTIONS`, `SYSTEMD_*`, `GREP_OPTIONS`) or search paths (`PATH`, `HOME`),
+/// and its directory could contain configuration.
 pub fn with_clean_environment(program: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -25,21 +25,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_sees_nothing_of_the_caller() {
+    fn clears_caller_environment() {
         assert!(std::env::vars_os().count() > 2, "cargo sets more than that");
-        let said = with_clean_environment(Path::new("/usr/bin/env"))
+        let output = with_clean_environment(Path::new("/usr/bin/env"))
             .output()
             .expect("env runs");
-        let mut lines: Vec<&str> = std::str::from_utf8(&said.stdout)
+        let mut lines: Vec<&str> = std::str::from_utf8(&output.stdout)
             .expect("text")
             .lines()
             .collect();
         lines.sort_unstable();
         let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         assert_eq!(lines, ["LC_ALL=C", path]);
-        let said = with_clean_environment(Path::new("/bin/pwd"))
+        let output = with_clean_environment(Path::new("/bin/pwd"))
             .output()
             .expect("pwd runs");
-        assert_eq!(said.stdout, b"/\n");
+        assert_eq!(output.stdout, b"/\n");
     }
 }

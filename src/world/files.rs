@@ -1,22 +1,22 @@
-//! Files as a collector sees them: absolute paths in, bytes or a typed error out.
+//! File access of collectors: absolute paths in, bytes or typed errors out.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::model::{Fact, Failure, FileState, Question, Why};
 
-/// The files of a world. Paths are absolute.
+/// The files of a world, by absolute path.
 pub trait Files: Send + Sync {
     /// Opens a regular file for reading.
     fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError>;
 
-    /// The target of a symbolic link, as it is written.
+    /// The literal target of a symbolic link.
     fn read_link(&self, path: &Path) -> Result<PathBuf, FileError>;
 
-    /// The names in a directory, sorted by bytes. A name that is no UTF-8 is left out: none of the kernel's is.
+    /// A directory's names, sorted by bytes; skips names that are not UTF-8.
     fn list(&self, path: &Path) -> Result<Vec<String>, FileError>;
 
-    /// Those names in a directory that `keep` keeps, in a world that records too: the others may be private.
+    /// The names that `keep` accepts; others may be private and are not recorded.
     fn list_kept(
         &self,
         path: &Path,
@@ -27,13 +27,13 @@ pub trait Files: Send + Sync {
         Ok(names)
     }
 
-    /// What a path leads to, links followed.
+    /// The state of a path, links followed.
     fn state(&self, path: &Path) -> Result<FileState, FileError>;
 
-    /// Whether this process may read and write what is there; not covered for a recorded machine.
+    /// Whether this process may read and write the file; unknown for recorded machines.
     fn usable(&self, path: &Path) -> Fact<bool>;
 
-    /// A whole file, of at most 16 MiB.
+    /// A whole file, up to 16 MiB.
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
         let file = self.open(path)?;
         let mut bytes = vec![0; 4096];
@@ -60,8 +60,8 @@ pub trait Files: Send + Sync {
         }
     }
 
-    /// What `keep` keeps of the first `most` bytes of a file, in a world that records too: large and private files are
-    /// reduced where they are read. What is kept, kept again, is the same.
+    /// The part that `keep` returns of a file's first `most` bytes; only that is recorded, because files may be
+    /// large or private. `keep` must be idempotent.
     fn reduced(
         &self,
         path: &Path,
@@ -75,15 +75,14 @@ pub trait Files: Send + Sync {
         bytes.map(keep)
     }
 
-    /// What `reduce` makes of a file that it reads as a stream from the start: too large to hold. A world that records
-    /// writes down what it made, and a replay answers with that.
+    /// The text that `reduce` makes of a file too large to hold; only that is recorded, and replayed.
     fn streamed(&self, path: &Path, reduce: &Reduce<'_>) -> Result<String, FileError> {
         let file = self.open(path)?;
         reduce(&mut Stream { file, at: 0 })
             .map_err(|source| FileError::new(Question::Read, path, source))
     }
 
-    /// A part of a file; shorter where the file ends.
+    /// A range of a file; shorter at its end.
     fn read_range(&self, path: &Path, offset: u64, length: usize) -> Result<Vec<u8>, FileError> {
         let file = self.open(path)?;
         let mut bytes = vec![0; length];
@@ -99,12 +98,12 @@ pub trait Files: Send + Sync {
         Ok(bytes)
     }
 
-    /// A whole file as text without its trailing white space; bytes that are no UTF-8 are an error.
+    /// A whole file as UTF-8 without trailing white space.
     fn text(&self, path: &Path) -> Result<String, FileError> {
         as_text(path, self.read(path)?)
     }
 
-    /// Whether a path leads to something; an error where that cannot be told.
+    /// Whether a path exists; an error if that cannot be determined.
     fn exists(&self, path: &Path) -> Result<bool, FileError> {
         match self.state(path) {
             Ok(_) => Ok(true),
@@ -114,31 +113,29 @@ pub trait Files: Send + Sync {
     }
 }
 
-/// Bytes as text without its trailing white space.
 pub fn as_text(path: &Path, bytes: Vec<u8>) -> Result<String, FileError> {
     match String::from_utf8(bytes) {
         Ok(text) => Ok(text.trim_end().to_owned()),
         Err(_) => Err(FileError::new(
             Question::Read,
             path,
-            io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"),
+            io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text"),
         )),
     }
 }
 
-/// The largest file that is read whole: none of those gdr reads comes near.
+/// Limit of files read whole, far above real ones.
 pub const MOST: usize = 16 << 20;
 
-/// A file open for reading at any place.
 pub trait OpenFile {
-    /// Reads from `offset` on; 0 where the file ends.
+    /// Reads at `offset`; 0 at the end.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize>;
 }
 
-/// What makes a text of a stream.
+/// Reduces a stream to a text.
 pub type Reduce<'a> = dyn Fn(&mut dyn io::Read) -> io::Result<String> + 'a;
 
-/// An open file, read from its start to its end.
+/// Reads an open file sequentially.
 struct Stream {
     file: Box<dyn OpenFile>,
     at: u64,
@@ -152,36 +149,33 @@ impl io::Read for Stream {
     }
 }
 
-/// A file could not be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {} {}", operation(*asked), path.display())]
+#[error("cannot {} {}", operation(*question), path.display())]
 pub struct FileError {
-    asked: Question,
+    question: Question,
     path: PathBuf,
     #[source]
     source: io::Error,
 }
 
 impl FileError {
-    /// The error of an operation on a path.
-    pub fn new(asked: Question, path: &Path, source: io::Error) -> Self {
+    pub fn new(question: Question, path: &Path, source: io::Error) -> Self {
         Self {
-            asked,
+            question,
             path: path.to_owned(),
             source,
         }
     }
 
-    pub fn asked(&self) -> Question {
-        self.asked
+    pub fn question(&self) -> Question {
+        self.question
     }
 
-    /// The error as a snapshot holds it.
+    /// The error as stored in a snapshot.
     pub fn failure(&self) -> Failure {
         failure(&self.source)
     }
 
-    /// Whether there is nothing at this path.
     pub fn is_absent(&self) -> bool {
         matches!(
             self.source.kind(),
@@ -201,10 +195,10 @@ impl FileError {
         }
     }
 
-    /// The error and its cause in one sentence.
+    /// The error with its cause.
     pub fn sentence(&self) -> String {
         let cause = self.source.to_string();
-        // The operating system's words without its number.
+        // Without the operating system's error number.
         let cause = cause.split(" (os error").next().unwrap_or_default();
         format!("{self}: {cause}")
     }
@@ -214,8 +208,8 @@ impl FileError {
     }
 }
 
-fn operation(asked: Question) -> &'static str {
-    match asked {
+fn operation(question: Question) -> &'static str {
+    match question {
         Question::Link => "read the link",
         Question::List => "list",
         Question::Read | Question::Part => "read",
@@ -227,7 +221,6 @@ fn operation(asked: Question) -> &'static str {
     }
 }
 
-/// An error as a snapshot holds it.
 pub fn failure(error: &io::Error) -> Failure {
     match (error.raw_os_error(), error.kind()) {
         (Some(number), _) => Failure::Errno(number),
@@ -237,14 +230,13 @@ pub fn failure(error: &io::Error) -> Failure {
     }
 }
 
-/// The error that a snapshot holds.
 pub fn failed(failure: &Failure) -> io::Error {
     match failure {
         Failure::Errno(number) => io::Error::from_raw_os_error(*number),
         Failure::TooLarge => io::ErrorKind::FileTooLarge.into(),
         Failure::NotHeld => io::Error::new(
             io::ErrorKind::Unsupported,
-            "the snapshot does not hold it; a newer gdr asks for more: take the snapshot again with this one",
+            "not in this snapshot; take it again with this version of gdr",
         ),
         Failure::Invalid(words) => io::Error::new(io::ErrorKind::InvalidData, words.clone()),
     }

@@ -1,11 +1,10 @@
-//! The header of a report. sysinfo reads the live machine and nothing else, so no verdict rests on it.
+//! The report's header. Uses sysinfo, which reads only the live machine, so no verdict depends on it.
 
 use std::path::Path;
 
 use super::Files;
 use crate::model::Host;
 
-/// The machine gdr runs on.
 pub fn live() -> Host {
     use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
     let system = System::new_with_specifics(
@@ -26,7 +25,7 @@ pub fn live() -> Host {
     }
 }
 
-/// A machine laid out in a directory: what its files tell.
+/// A machine in a directory, described by its files.
 pub fn recorded(files: &dyn Files, root: &str) -> Host {
     let text = |path: &str| files.text(Path::new(path)).ok();
     let line = |path: &str| text(path).filter(|text| !text.is_empty());

@@ -1,7 +1,6 @@
 //! Vendor libraries, read by a child of this binary with a deadline.
 //!
-//! A library that crashes or hangs takes the child with it and nothing else, and what the child answers is plain JSON:
-//! isolation, parallel work and replay in one.
+//! A crash or hang affects only the child, and its JSON answer can be recorded and replayed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,22 +25,21 @@ mod nvml;
 mod registration;
 mod verbs;
 
-/// The vendor libraries of a world.
 pub struct Libraries {
     source: Source,
     record: Option<Answers>,
 }
 
 enum Source {
-    /// Loaded on the machine gdr runs on; each may take so long.
+    /// Loaded on this machine, each with this timeout.
     Live(Duration),
-    /// What those answered whose answers were laid out beside the machine, by file.
+    /// Answers in files of the directory.
     Directory(BTreeMap<&'static str, Vec<u8>>),
-    /// What they answered when the snapshot was taken.
+    /// Answers of a snapshot.
     Snapshot(Box<RecordedLibraries>),
 }
 
-/// What the libraries of a recorded world answered so far.
+/// The answers recorded so far.
 #[derive(Clone, Default)]
 pub struct Answers(Arc<Mutex<RecordedLibraries>>);
 
@@ -51,48 +49,48 @@ impl Answers {
     }
 
     fn lock(&self) -> MutexGuard<'_, RecordedLibraries> {
-        // Each answer is written in one assignment: what a panic left is whole.
+        // Each answer is one assignment, so a panic leaves no partial state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A question to a library: the hidden subcommand its reader is started with, the library's name, and the file in which a
-/// directory laid out like a machine holds what was answered there.
+/// A library's query: the hidden subcommand of its child, its name, and the answer's file in a directory laid out
+/// like a machine.
 #[derive(Debug, Clone, Copy)]
 struct Library {
     child: &'static str,
     name: &'static str,
-    laid: &'static str,
+    path: &'static str,
 }
 
 const NVML: Library = Library {
     child: "__read-nvml",
     name: "libnvidia-ml.so.1",
-    laid: "/gdr/nvml.json",
+    path: "/gdr/nvml.json",
 };
 const CUDA: Library = Library {
     child: "__read-cuda",
     name: "libcuda.so.1",
-    laid: "/gdr/cuda.json",
+    path: "/gdr/cuda.json",
 };
 const VERBS: Library = Library {
     child: "__read-verbs",
     name: "libibverbs.so.1",
-    laid: "/gdr/verbs.json",
+    path: "/gdr/verbs.json",
 };
 const MAPPING: Library = Library {
     child: "__try-mapping",
     name: "libcuda.so.1",
-    laid: "/gdr/mapping.json",
+    path: "/gdr/mapping.json",
 };
 const REGISTRATION: Library = Library {
     child: "__try-registration",
     name: "libcuda.so.1 or libibverbs.so.1",
-    laid: "/gdr/registration.json",
+    path: "/gdr/registration.json",
 };
 const ALL: [Library; 5] = [NVML, CUDA, VERBS, MAPPING, REGISTRATION];
 
-/// What a library is read for, and its place among recorded answers.
+/// The type of an answer, and its place among recorded answers.
 trait Answer: Serialize + DeserializeOwned + Clone + 'static {
     const LIBRARY: Library;
     fn held(answers: &RecordedLibraries) -> &Option<LibraryAnswer<Self>>;
@@ -123,24 +121,23 @@ answers! {
     RegistrationOutcome: REGISTRATION, registration;
 }
 
-/// What to ask NVML. Each part costs time: a P2P status 1.7 ms a pair and capability, the details about 15 ms (H200,
-/// driver 580).
+/// NVML's queries. A P2P status takes 1.7 ms per pair and capability, the details about 15 ms (H200, driver 580).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NvmlQuery {
     /// NVLinks and their remote ends.
     pub links: bool,
-    /// Peer-to-peer status and common ancestor of each pair.
+    /// P2P status and common ancestor of each pair.
     pub p2p: bool,
-    /// Of the peer-to-peer statuses this one alone.
+    /// Only this P2P status.
     pub p2p_only: Option<P2pCapability>,
-    /// Everything about each GPU.
+    /// All details of each GPU.
     pub details: bool,
-    /// Ask only where the driver has at least so many GPUs: links are between two.
+    /// Query only from this number of GPUs on: links need two.
     pub from_gpus: usize,
 }
 
 impl NvmlQuery {
-    /// All there is to ask, however few GPUs there are.
+    /// Everything, for any number of GPUs.
     pub const EVERYTHING: Self = Self {
         links: true,
         p2p: true,
@@ -149,32 +146,30 @@ impl NvmlQuery {
         from_gpus: 0,
     };
 
-    /// Whether anything is wanted.
     pub fn is_any(self) -> bool {
         self.links || self.p2p || self.details
     }
 }
 
-/// What to ask libibverbs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerbsQuery {
-    /// Each device is opened and asked; else the library is only asked which devices it serves.
+    /// Open and query each device; otherwise only list them.
     pub trials: bool,
 }
 
-/// Why a library gave no answer, and a sentence about it.
+/// Why a library gave no answer, with a message.
 type LibraryFailure = (Why, String);
 
-/// Writes an answer down.
+/// Records an answer.
 type Write<T> = Box<dyn FnOnce(&LibraryAnswer<T>)>;
 
-/// A library being read by a child, for the outcome `T`.
+/// A library being read.
 pub struct Reading<T> {
     state: State<T>,
     library: Library,
-    /// What was asked of a recorded answer, which may hold more.
+    /// Reduces a recorded answer to what was queried.
     reduce: Box<dyn FnOnce(T) -> T>,
-    /// Writes the answer down.
+    /// Records the answer.
     record: Write<T>,
 }
 
@@ -187,20 +182,19 @@ enum State<T> {
 }
 
 impl Libraries {
-    /// Those of the machine gdr runs on; each may take so long.
+    /// The libraries of this machine, each with this timeout.
     pub fn live(timeout: Duration) -> Self {
         Self::of(Source::Live(timeout))
     }
 
-    /// Those of a laid-out machine: what they answered there, where `read` has it.
+    /// Answers from files, for a machine in a directory.
     pub fn laid_out(read: impl Fn(&str) -> Option<Vec<u8>>) -> Self {
-        let laid = ALL
+        let path = ALL
             .iter()
-            .filter_map(|library| Some((library.laid, read(library.laid)?)));
-        Self::of(Source::Directory(laid.collect()))
+            .filter_map(|library| Some((library.path, read(library.path)?)));
+        Self::of(Source::Directory(path.collect()))
     }
 
-    /// Those of a snapshot.
     pub fn recorded(answers: RecordedLibraries) -> Self {
         Self::of(Source::Snapshot(Box::new(answers)))
     }
@@ -212,7 +206,7 @@ impl Libraries {
         }
     }
 
-    /// The same, writing down what they answer.
+    /// Records all answers.
     pub fn recording(self, answers: Answers) -> Self {
         Self {
             record: Some(answers),
@@ -220,63 +214,68 @@ impl Libraries {
         }
     }
 
-    /// Whether [`mapping`](Self::mapping) or [`registration`](Self::registration) tries, or knows what came of trying.
+    /// Whether [`mapping`](Self::mapping) or [`registration`](Self::registration) can run or is recorded.
     pub fn can_try(&self) -> bool {
         match &self.source {
             Source::Live(_) => true,
-            Source::Directory(laid) => [MAPPING, REGISTRATION]
+            Source::Directory(path) => [MAPPING, REGISTRATION]
                 .iter()
-                .any(|trial| laid.contains_key(trial.laid)),
+                .any(|trial| path.contains_key(trial.path)),
             Source::Snapshot(answers) => {
                 answers.mapping.is_some() || answers.registration.is_some()
             }
         }
     }
 
-    /// Starts to read NVML; the answer is fetched with [`Reading::finish`].
-    pub fn nvml(&self, want: NvmlQuery) -> Reading<NvmlOutcome> {
+    /// Starts NVML; fetch the answer with [`Reading::finish`].
+    pub fn nvml(&self, query_options: NvmlQuery) -> Reading<NvmlOutcome> {
         Reading {
-            reduce: Box::new(move |outcome| nvml::reduce(outcome, want)),
-            ..self.ask(&want)
+            reduce: Box::new(move |outcome| nvml::reduce(outcome, query_options)),
+            ..self.query(&query_options)
         }
     }
 
-    /// Starts to read libcuda, without a context. Of many GPUs that are alike these are shown to it, by UUID, and no others:
-    /// it takes a quarter of a second to start for each (H200, driver 580). All are where none is named.
-    pub fn cuda(&self, one_of_each: &[String]) -> Reading<CudaOutcome> {
-        let shown = (!one_of_each.is_empty()).then(|| one_of_each.join(","));
-        self.ask_showing(&shown.is_some(), shown.as_deref())
+    /// Starts libcuda, without a context. CUDA takes a quarter of a second per GPU (H200, driver 580), so of many
+    /// equal GPUs only these, by UUID, are visible to it; all if empty.
+    pub fn cuda(&self, one_per_model: &[String]) -> Reading<CudaOutcome> {
+        let shown = (!one_per_model.is_empty()).then(|| one_per_model.join(","));
+        self.query_showing(&shown.is_some(), shown.as_deref())
     }
 
-    /// Starts to read libibverbs.
-    pub fn verbs(&self, want: VerbsQuery) -> Reading<VerbsOutcome> {
+    /// Starts libibverbs.
+    pub fn verbs(&self, query_options: VerbsQuery) -> Reading<VerbsOutcome> {
         Reading {
-            reduce: Box::new(move |outcome| verbs::reduce(outcome, want)),
-            ..self.ask(&want)
+            reduce: Box::new(move |outcome| verbs::reduce(outcome, query_options)),
+            ..self.query(&query_options)
         }
     }
 
-    /// Starts to map memory of each GPU for the CPU, write and read it.
+    /// Starts a trial: map memory of each GPU for the CPU, write and read it.
     pub fn mapping(&self) -> Reading<MappingOutcome> {
-        self.ask(&())
+        self.query(&())
     }
 
-    /// Starts to register memory of each GPU with each RDMA device, and the doorbells of mlx5 devices with each GPU. It makes contexts on the GPUs, and one that is for one
-    /// process alone is busy while another trial holds it: to be started when [`mapping`](Self::mapping) has answered.
+    /// Starts a trial: register memory of each GPU with each RDMA device, and doorbells of mlx5 devices with each
+    /// GPU. Creates contexts: with an exclusive-process GPU, start it only after [`mapping`](Self::mapping) has
+    /// finished.
     pub fn registration(&self) -> Reading<RegistrationOutcome> {
-        self.ask(&())
+        self.query(&())
     }
 
-    fn ask<T: Answer>(&self, want: &impl Serialize) -> Reading<T> {
-        self.ask_showing(want, None)
+    fn query<T: Answer>(&self, query_options: &impl Serialize) -> Reading<T> {
+        self.query_showing(query_options, None)
     }
 
-    fn ask_showing<T: Answer>(&self, want: &impl Serialize, shown: Option<&str>) -> Reading<T> {
+    fn query_showing<T: Answer>(
+        &self,
+        query_options: &impl Serialize,
+        shown: Option<&str>,
+    ) -> Reading<T> {
         let library = T::LIBRARY;
         let state = match &self.source {
-            Source::Live(timeout) => start(library, want, shown, *timeout),
-            Source::Directory(laid) => laid
-                .get(library.laid)
+            Source::Live(timeout) => start(library, query_options, shown, *timeout),
+            Source::Directory(path) => path
+                .get(library.path)
                 .cloned()
                 .map_or(State::NotCovered, State::Laid),
             Source::Snapshot(answers) => T::held(answers)
@@ -299,23 +298,23 @@ impl Libraries {
 
 fn start<T>(
     library: Library,
-    want: &impl Serialize,
+    query_options: &impl Serialize,
     shown: Option<&str>,
     timeout: Duration,
 ) -> State<T> {
     let start = || {
-        let want = serde_json::to_string(want)?;
-        // The file this process runs from, even where it has been replaced or its path is out of reach.
+        let query_options = serde_json::to_string(query_options)?;
+        // This process's file, even if it was replaced or its path is unreachable.
         let mut command = Command::new("/proc/self/exe");
         pass_environment(&mut command);
-        // The facts are the machine's: what this process was left to see of its GPUs is no part of them.
+        // Facts describe the machine, so CUDA_VISIBLE_DEVICES must not restrict them.
         if library.child == CUDA.child {
             match shown {
                 Some(gpus) => command.env("CUDA_VISIBLE_DEVICES", gpus),
                 None => command.env_remove("CUDA_VISIBLE_DEVICES"),
             };
         }
-        Running::start(command.arg(library.child).arg(want), timeout)
+        Running::start(command.arg(library.child).arg(query_options), timeout)
     };
     match start() {
         Ok(running) => State::Running(running, timeout),
@@ -324,21 +323,21 @@ fn start<T>(
 }
 
 impl<T: DeserializeOwned> Reading<T> {
-    /// Waits for the answer, until the deadline at most. An error is why there is none, and a sentence about it.
+    /// Waits for the answer, at most until the deadline.
     pub fn finish(self) -> Result<Fact<T>, LibraryFailure> {
         let answer = match self.state {
             State::NotCovered => return Ok(Fact::Unknown(Why::NotCovered)),
             State::Laid(bytes) => answered(serde_json::from_slice(&bytes).map_err(|error| {
-                let Library { laid, name, .. } = self.library;
+                let Library { path, name, .. } = self.library;
                 (
                     Why::Broken,
-                    format!("{laid} holds no answer of {name}: {}", json_error(&error)),
+                    format!("invalid answer of {name} in {path}: {}", json_error(&error)),
                 )
             })),
             State::Recorded(answer) => answer,
             State::Failed(error) => answered(Err((
                 Why::Broken,
-                format!("its reader could not be started: {error}"),
+                format!("cannot start its reader: {error}"),
             ))),
             State::Running(running, timeout) => answered(wait(running, timeout, self.library.name)),
         };
@@ -366,14 +365,14 @@ fn wait<T: DeserializeOwned>(
         io::ErrorKind::TimedOut => (
             Why::TimedOut,
             format!(
-                "{library} did not answer within {} s and was stopped; a GPU that hangs shows so: see dmesg for Xid \
-                 lines, or give it longer with --library-timeout",
+                "{library} did not answer within {} s and was stopped; a GPU may hang: look for Xid lines in dmesg, or raise \
+                 --library-timeout",
                 timeout.as_secs_f64()
             ),
         ),
         _ => (
             Why::Broken,
-            format!("its reader's answer could not be read: {error}"),
+            format!("cannot read its reader's answer: {error}"),
         ),
     };
     let output = running.output().map_err(failure)?;
@@ -384,7 +383,7 @@ fn wait<T: DeserializeOwned>(
             Err((
                 Why::Broken,
                 format!(
-                    "{library} ended its reader ({status}) or spoilt its answer ({})",
+                    "{library} crashed its reader ({status}) or corrupted its answer ({})",
                     json_error(&error)
                 ),
             ))
@@ -392,31 +391,30 @@ fn wait<T: DeserializeOwned>(
     }
 }
 
-/// If this process is such a child, answers its parent. The arguments are those after the program's name.
-///
-/// Called first thing in main, before anything costs time.
+/// Answers the parent if this process is such a child. `arguments` follow the program's name. Called first in
+/// main.
 pub fn answer_for_parent(arguments: &[String], out: &mut dyn io::Write) -> Option<io::Result<()>> {
-    let [name, want] = arguments else {
+    let [name, query_options] = arguments else {
         return None;
     };
     let read: fn(&str) -> serde_json::Result<Vec<u8>> = match name.as_str() {
         name if name == NVML.child => {
-            |want| serde_json::to_vec(&nvml::read(serde_json::from_str(want)?))
+            |query_options| serde_json::to_vec(&nvml::read(serde_json::from_str(query_options)?))
         }
         name if name == CUDA.child => {
-            |want| serde_json::to_vec(&cuda::read(serde_json::from_str(want)?))
+            |query_options| serde_json::to_vec(&cuda::read(serde_json::from_str(query_options)?))
         }
         name if name == VERBS.child => {
-            |want| serde_json::to_vec(&verbs::read(serde_json::from_str(want)?))
+            |query_options| serde_json::to_vec(&verbs::read(serde_json::from_str(query_options)?))
         }
         name if name == MAPPING.child => |_| serde_json::to_vec(&mapping::try_each()),
         name if name == REGISTRATION.child => |_| serde_json::to_vec(&registration::try_each()),
         _ => return None,
     };
     let mut answer = || {
-        // An orphan's answer is for nobody.
+        // Without a parent the answer is useless.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        out.write_all(&read(want)?)?;
+        out.write_all(&read(query_options)?)?;
         out.flush()
     };
     Some(answer())

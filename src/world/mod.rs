@@ -1,7 +1,7 @@
-//! The one door to the machine: files, vendor libraries, tools. Live, a directory laid out like a machine, or a snapshot;
-//! and under a recorder each of them becomes a snapshot.
+//! The machine under inspection (live, directory or snapshot): its files, vendor libraries and tools. A recorder
+//! turns any of them into a snapshot.
 //!
-//! Collectors take `&World` and nothing else, so that they run the same on every kind of world.
+//! Collectors take only `&World`, so they work the same on every kind.
 
 mod child;
 mod command;
@@ -32,7 +32,6 @@ use replay::Replay;
 use tools::ToolAnswers;
 use tree::Tree;
 
-/// A machine to look at.
 pub struct World {
     pub files: Box<dyn Files>,
     pub libraries: Libraries,
@@ -43,11 +42,11 @@ pub struct World {
 enum Source {
     Live,
     Directory(String),
-    /// A snapshot, or a world that becomes one: its header was read when it was taken.
+    /// A snapshot, or a recorded world, whose header was read at the start.
     Recorded(Host),
 }
 
-/// What a world under a recorder answered so far.
+/// The answers recorded so far.
 pub struct Record {
     files: Log,
     libraries: Answers,
@@ -56,7 +55,7 @@ pub struct Record {
 }
 
 impl World {
-    /// The machine gdr runs on. A vendor library may take as long as `deadline`.
+    /// This machine; `deadline` is the timeout of each vendor library.
     pub fn live(deadline: Duration) -> Result<Self, FileError> {
         Ok(Self {
             files: Box::new(Tree::live()?),
@@ -66,7 +65,7 @@ impl World {
         })
     }
 
-    /// A directory laid out like a machine's root. Links are resolved inside it, never out of it.
+    /// A directory laid out like a root. Links are resolved within it.
     pub fn directory(root: &Path) -> Result<Self, FileError> {
         let files = Tree::directory(root)?;
         Ok(Self {
@@ -86,7 +85,7 @@ impl World {
         }
     }
 
-    /// The same world under a recorder, and its record.
+    /// Adds a recorder.
     pub fn recording(self) -> (Self, Record) {
         let record = Record {
             files: Log::default(),
@@ -103,12 +102,10 @@ impl World {
         (world, record)
     }
 
-    /// Whether this is the machine gdr runs on.
     pub fn is_live(&self) -> bool {
         matches!(self.source, Source::Live)
     }
 
-    /// The header of a report.
     pub fn host(&self) -> Host {
         match &self.source {
             Source::Live => host::live(),
@@ -119,7 +116,7 @@ impl World {
 }
 
 impl Record {
-    /// What was answered, as a snapshot taken at `taken` (UTC, RFC 3339).
+    /// The snapshot, taken at `taken` (UTC, RFC 3339).
     pub fn finish(self, taken: String) -> Snapshot {
         Snapshot {
             schema: SNAPSHOT_SCHEMA.to_owned(),

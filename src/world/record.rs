@@ -1,4 +1,4 @@
-//! Files that write down what they answer: a machine run under a recorder becomes a snapshot.
+//! A recorder for file access, which produces snapshots.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::files::{FileError, Files, OpenFile, Reduce, failure};
 use crate::model::{Fact, FileState, Hex, MOST_PATHS, Part, Question, Recorded};
 
-/// What was answered so far, by path.
+/// The answers so far, by path.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<BTreeMap<String, Recorded>>>);
 
@@ -18,20 +18,20 @@ impl Log {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Recorded>> {
-        // A collector that panicked took the whole command with it; what it wrote down is whole all the same.
+        // Answers are complete even if a collector panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, path: &Path, write: impl FnOnce(&mut Recorded)) {
         let mut log = self.lock();
         let path = path.display().to_string();
-        // A snapshot with one path too many is refused: the rest need not be kept.
+        // A snapshot with one path over the limit is rejected anyway.
         if log.len() <= MOST_PATHS || log.contains_key(&path) {
             write(log.entry(path).or_default());
         }
     }
 
-    /// Writes an answer down, or the error in its place.
+    /// Records an answer or its error.
     fn keep<T>(
         &self,
         path: &Path,
@@ -41,21 +41,19 @@ impl Log {
         self.note(path, |recorded| match &answer {
             Ok(value) => write(recorded, value),
             Err(error) => {
-                recorded.errors.insert(error.asked(), error.failure());
+                recorded.errors.insert(error.question(), error.failure());
             }
         });
         answer
     }
 }
 
-/// Files under a recorder.
 pub struct Recorder {
     files: Box<dyn Files>,
     log: Log,
 }
 
 impl Recorder {
-    /// Records what these files answer into `log`.
     pub fn new(files: Box<dyn Files>, log: Log) -> Self {
         Self { files, log }
     }
@@ -94,7 +92,7 @@ impl Files for Recorder {
     ) -> Result<Vec<String>, FileError> {
         let kept = self.files.list_kept(path, keep);
         self.log.keep(path, kept, |recorded, names| {
-            // What was asked before stays answered.
+            // Keeps earlier answers.
             let known = recorded.names.get_or_insert_default();
             known.extend(names.iter().cloned());
             known.sort_unstable();
@@ -179,7 +177,7 @@ impl OpenFile for Open {
     }
 }
 
-/// Lays a part over those there are, which stay in order and apart from each other.
+/// Inserts a part, keeping parts ordered and disjoint.
 fn add(parts: &mut Vec<Part>, at: u64, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
@@ -194,7 +192,7 @@ fn add(parts: &mut Vec<Part>, at: u64, bytes: &[u8]) {
         .partition(|part| part.at <= end(&new) && at <= end(part));
     for old in touched {
         let Some(before) = new.at.checked_sub(old.at) else {
-            // It begins later: only what it has beyond the end of the new one is added.
+            // It begins later: keep only what lies after the new one.
             let beyond = end(&new) - old.at;
             let beyond = usize::try_from(beyond).unwrap_or(usize::MAX);
             new.bytes
@@ -221,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_list_only_what_is_kept_is_written_down() {
+    fn records_only_kept_names() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(dir.path().join("dev")).expect("a directory");
         for name in ["nvidia0", "node17-vg", "sda"] {
@@ -268,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_touch_become_one_and_the_later_reading_counts() {
+    fn merges_adjacent_parts_and_later_read_wins() {
         assert_eq!(
             parts(&[(0, b"ab"), (4, b"ef")]),
             [(0, b"ab".to_vec()), (4, b"ef".to_vec())]

@@ -1,4 +1,4 @@
-//! The files of a snapshot: each question gets the answer it got when the snapshot was taken.
+//! The files of a snapshot, which give the recorded answers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::files::{FileError, Files, OpenFile, Reduce, failed};
 use crate::model::{Fact, Failure, FileState, Question, Recorded};
 
-/// Files that answer from a record.
 pub struct Replay(Arc<BTreeMap<String, Recorded>>);
 
 impl Replay {
@@ -16,10 +15,10 @@ impl Replay {
         Self(Arc::new(files))
     }
 
-    /// The recorded answer to a question; else the recorded error, or that nobody asked.
+    /// The recorded answer or error; an error if there is none.
     fn answer<T>(
         &self,
-        asked: Question,
+        question: Question,
         path: &Path,
         value: impl FnOnce(&Recorded) -> Option<T>,
     ) -> Result<T, FileError> {
@@ -27,12 +26,12 @@ impl Replay {
         if let Some(value) = recorded.and_then(value) {
             return Ok(value);
         }
-        let error = |asked: Question| Some((asked, failed(recorded?.errors.get(asked)?)));
-        let (asked, source) = error(asked)
+        let error = |question: Question| Some((question, failed(recorded?.errors.get(question)?)));
+        let (question, source) = error(question)
             // A file that could not be opened could not be read.
-            .or_else(|| error(Question::Open).filter(|_| asked == Question::Read))
-            .unwrap_or_else(|| (asked, not_held()));
-        Err(FileError::new(asked, path, source))
+            .or_else(|| error(Question::Open).filter(|_| question == Question::Read))
+            .unwrap_or_else(|| (question, not_held()));
+        Err(FileError::new(question, path, source))
     }
 }
 
@@ -60,7 +59,7 @@ impl Files for Replay {
 
     fn list(&self, path: &Path) -> Result<Vec<String>, FileError> {
         let mut names = self.answer(Question::List, path, |recorded| recorded.names.clone())?;
-        // As the live machine lists them, whoever wrote the snapshot.
+        // Sorted like live listings.
         names.sort_unstable();
         names.dedup();
         Ok(names)
@@ -124,7 +123,7 @@ impl OpenFile for Open {
                 let reached = offset.saturating_add(count as u64);
                 match count == out.len() || recorded.end.is_some_and(|end| reached >= end) {
                     true => Ok(count),
-                    // What follows was not read: where the file ends is not known.
+                    // The next bytes were not recorded, so the end is unknown.
                     false => Err(self.lost(recorded)),
                 }
             }
@@ -142,7 +141,7 @@ impl Open {
     }
 }
 
-/// Copies from `offset` on; how many bytes there were.
+/// Copies bytes from `offset` on; returns their number.
 fn copy(bytes: &[u8], offset: u64, out: &mut [u8]) -> usize {
     let rest = usize::try_from(offset)
         .ok()
@@ -158,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_listed_as_the_live_machine_lists_them() {
+    fn lists_names_like_live_machine() {
         let directory = Recorded {
             names: Some(
                 ["nvidia1", "nvidia0", "nvidia1"]

@@ -1,4 +1,4 @@
-//! Command-line tools of the machine: where they are, and what they answer.
+//! Read-only command-line tools of the machine.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,34 +11,32 @@ use super::child::Running;
 use super::command::with_clean_environment;
 use crate::model::{Fact, LibraryAnswer, ToolOutput, Why};
 
-/// Finds tools by name in the directories where a distribution puts them, and runs those that only read.
-///
-/// The caller's PATH is not asked: as an ordinary user it often lacks the sbin directories where setpci lives.
+/// Finds tools in the standard directories and runs those that only read. Ignores the caller's PATH, which often
+/// lacks sbin.
 pub struct Tools {
     source: Source,
     record: Option<ToolAnswers>,
 }
 
 enum Source {
-    /// Run on the machine gdr runs on; each may take so long.
+    /// Run on this machine with this timeout.
     Live(Duration),
-    /// What they answered when the snapshot was taken, by command line; nothing for a machine laid out in a directory.
+    /// Recorded answers, by command line; empty for a directory.
     Recorded(BTreeMap<String, LibraryAnswer<ToolOutput>>),
 }
 
-/// What the tools of a recorded world answered so far.
+/// The answers recorded so far.
 #[derive(Clone, Default)]
 pub struct ToolAnswers(Arc<Mutex<BTreeMap<String, LibraryAnswer<ToolOutput>>>>);
 
 impl ToolAnswers {
     pub fn take(&self) -> BTreeMap<String, LibraryAnswer<ToolOutput>> {
-        // Each answer is written in one assignment: what a panic left is whole.
+        // Each answer is one assignment, so a panic leaves no partial state.
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Tools {
-    /// Where a distribution puts tools.
     pub(super) const DIRECTORIES: [&'static str; 6] = [
         "/usr/local/sbin",
         "/usr/local/bin",
@@ -48,7 +46,7 @@ impl Tools {
         "/bin",
     ];
 
-    /// Those of the machine gdr runs on; each may take so long.
+    /// The tools of this machine with this timeout.
     pub fn live(timeout: Duration) -> Self {
         Self {
             source: Source::Live(timeout),
@@ -56,14 +54,12 @@ impl Tools {
         }
     }
 
-    /// Those of a machine laid out in a directory: `gdr/tools.json` holds what they answered there, by command line, where
-    /// somebody wrote it down.
+    /// The tools of a machine in a directory; `gdr/tools.json` may contain answers, by command line.
     pub fn laid_out(read: impl Fn(&str) -> Option<Vec<u8>>) -> Self {
         let answers = read("/gdr/tools.json").and_then(|bytes| serde_json::from_slice(&bytes).ok());
         Self::recorded(answers.unwrap_or_default())
     }
 
-    /// Those of a recorded machine, by what they answered.
     pub fn recorded(answers: BTreeMap<String, LibraryAnswer<ToolOutput>>) -> Self {
         Self {
             source: Source::Recorded(answers),
@@ -71,7 +67,7 @@ impl Tools {
         }
     }
 
-    /// The same, writing down what they answer.
+    /// Records all answers.
     pub fn recording(self, answers: ToolAnswers) -> Self {
         Self {
             record: Some(answers),
@@ -79,10 +75,9 @@ impl Tools {
         }
     }
 
-    /// What a tool that only reads prints to standard output, as far as `keep` keeps it (what is kept, kept again, is the
-    /// same), and how it ends; none where it is not installed. An error is why there is no answer, and a sentence about it.
-    ///
-    /// It is started by its absolute path, without input and without the caller's environment, and killed at the deadline.
+    /// Runs a read-only tool by its absolute path, without input or the caller's environment, until the deadline.
+    /// Returns what `keep` returns of its standard output (it must be idempotent) and its exit status; `None` if
+    /// it is not installed.
     pub fn output(
         &self,
         files: &dyn Files,
@@ -122,20 +117,20 @@ impl Tools {
         }
     }
 
-    /// The tool's path; none where it is not installed. A machine recorded without any of the directories does not tell.
+    /// The tool's path; `None` if it is not installed. Unknown if none of the directories was recorded.
     pub fn locate(&self, files: &dyn Files, name: &str) -> Fact<Option<PathBuf>> {
-        let there: Vec<&Path> = Self::DIRECTORIES
+        let directories: Vec<&Path> = Self::DIRECTORIES
             .iter()
             .map(Path::new)
             .filter(|directory| files.exists(directory).unwrap_or(false))
             .collect();
-        if there.is_empty() {
+        if directories.is_empty() {
             return Fact::Unknown(Why::NotCovered);
         }
-        for path in there.iter().map(|directory| directory.join(name)) {
+        for path in directories.iter().map(|directory| directory.join(name)) {
             match files.exists(&path) {
                 Ok(true) => return Fact::Known(Some(path)),
-                // A record of a machine on which nobody asked for this tool.
+                // Not in this snapshot.
                 Err(error) if error.why() == Why::NotCovered => {
                     return Fact::Unknown(Why::NotCovered);
                 }
@@ -159,14 +154,12 @@ fn failed(line: &str, error: &io::Error, timeout: Duration) -> LibraryAnswer<Too
         io::ErrorKind::TimedOut => (
             Why::TimedOut,
             format!(
-                "'{line}' did not end within {} s and was stopped",
+                "'{line}' timed out after {} s and was stopped",
                 timeout.as_secs_f64()
             ),
         ),
-        io::ErrorKind::PermissionDenied => {
-            (Why::Denied, format!("'{line}' could not be run: {error}"))
-        }
-        _ => (Why::Broken, format!("'{line}' could not be run: {error}")),
+        io::ErrorKind::PermissionDenied => (Why::Denied, format!("cannot run '{line}': {error}")),
+        _ => (Why::Broken, format!("cannot run '{line}': {error}")),
     };
     LibraryAnswer::Failed { why, message }
 }
@@ -182,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_run_recorded_and_replayed() {
+    fn records_and_replays_tool_output() {
         let (world, tools) = live(10_000);
         let answers = ToolAnswers::default();
         let tools = tools.recording(answers.clone());
@@ -193,11 +186,11 @@ mod tests {
             &["-c", "echo x; exit 3"],
             &upper,
         );
-        let wanted = ToolOutput {
+        let expected = ToolOutput {
             code: Some(3),
             text: "X\n".to_owned(),
         };
-        assert_eq!(output, Ok(Fact::Known(Some(wanted.clone()))));
+        assert_eq!(output, Ok(Fact::Known(Some(expected.clone()))));
         let replayed = Tools::recorded(answers.take());
         let output = replayed.output(
             world.files.as_ref(),
@@ -205,13 +198,13 @@ mod tests {
             &["-c", "echo x; exit 3"],
             &upper,
         );
-        assert_eq!(output, Ok(Fact::Known(Some(wanted))));
+        assert_eq!(output, Ok(Fact::Known(Some(expected))));
         let other = replayed.output(world.files.as_ref(), "sh", &["-c", "true"], &upper);
         assert_eq!(other, Ok(Fact::Unknown(Why::NotCovered)));
     }
 
     #[test]
-    fn a_tool_gets_nothing_of_the_callers_environment() {
+    fn clears_caller_environment() {
         assert!(
             std::env::var_os("HOME").is_some(),
             "the test needs a variable to leave out"
@@ -232,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_hangs_is_stopped_and_one_that_is_not_there_is_none() {
+    fn stops_hanging_tool_and_missing_tool_is_none() {
         let (world, tools) = live(100);
         let all = |text: &str| text.to_owned();
         let hung = tools.output(world.files.as_ref(), "sleep", &["60"], &all);

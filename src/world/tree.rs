@@ -1,4 +1,4 @@
-//! A file tree below a directory: the live machine's root, or a laid-out one that no link may leave.
+//! Files below a directory: the live root, or a directory that links cannot leave.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,20 +12,18 @@ use super::files::{FileError, Files, OpenFile};
 use super::walk;
 use crate::model::{Fact, FileKind, FileState, Question, Why};
 
-/// Opens below a directory.
 pub struct Tree {
     root: OwnedFd,
     how: How,
 }
 
-/// How a path is resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
-    /// As any program does.
+    /// Like any program.
     Plain,
-    /// By the kernel, which treats the directory as the root: openat2 with RESOLVE_IN_ROOT (Linux 5.6).
+    /// openat2 with RESOLVE_IN_ROOT (Linux 5.6).
     InRoot,
-    /// By us, a component at a time: older kernels and sandboxes that refuse openat2.
+    /// One component at a time, without openat2 (older kernels, sandboxes).
     Walk,
 }
 
@@ -37,7 +35,6 @@ impl Tree {
         })
     }
 
-    /// A directory laid out like a root.
     pub fn directory(path: &Path) -> Result<Self, FileError> {
         let root = open_root(path)?;
         let how = match sys::openat2(
@@ -63,12 +60,12 @@ impl Tree {
 
     pub(super) fn open_at(
         &self,
-        asked: Question,
+        question: Question,
         path: &Path,
         flags: OFlags,
     ) -> Result<OwnedFd, FileError> {
         let relative = relative(path);
-        // openat2 refuses flags that mean nothing together: a path descriptor opens no terminal.
+        // openat2 rejects NOCTTY together with PATH.
         let flags = match flags.contains(OFlags::PATH) {
             true => flags | OFlags::CLOEXEC,
             false => flags | OFlags::CLOEXEC | OFlags::NOCTTY,
@@ -78,11 +75,11 @@ impl Tree {
             How::InRoot => self.open_in_root(relative, flags),
             How::Walk => walk::open(self.root.as_fd(), relative, flags),
         }
-        .map_err(|errno| FileError::new(asked, path, errno.into()))
+        .map_err(|errno| FileError::new(question, path, errno.into()))
     }
 
-    /// The kernel gives up with EAGAIN where anybody renamed or mounted anything while it resolved a `..`, and says to try
-    /// again (openat2(2)). On a machine that is never at rest we walk ourselves.
+    /// openat2(2) fails with EAGAIN if anything is renamed or mounted while it resolves a `..`, and should be
+    /// retried. After some retries, walk the path instead.
     fn open_in_root(&self, relative: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..64 {
@@ -97,11 +94,11 @@ impl Tree {
 
 impl Files for Tree {
     fn open(&self, path: &Path) -> Result<Box<dyn OpenFile>, FileError> {
-        // Opening a device can do something: a watchdog starts. The kernel has none where a file should be; an archive may.
+        // Opening a device can have effects (a watchdog starts). The kernel has none here, but an archive may.
         if self.how != How::Plain {
             is_regular(&self.open_at(Question::Open, path, OFlags::PATH)?, path)?;
         }
-        // Without NONBLOCK a pipe that lies where a file should be would hold us until somebody writes.
+        // Without NONBLOCK a pipe would block.
         let file = self.open_at(Question::Open, path, OFlags::RDONLY | OFlags::NONBLOCK)?;
         is_regular(&file, path)?;
         Ok(Box::new(Open(file)))
@@ -114,7 +111,7 @@ impl Files for Tree {
         } else {
             let link = self.open_at(Question::Link, path, OFlags::PATH | OFlags::NOFOLLOW)?;
             sys::readlinkat(&link, "", Vec::new()).map_err(|errno| match errno {
-                // What is open is there: with an empty path Linux says ENOENT of all that is no link.
+                // The path exists; with an empty path Linux reports ENOENT for anything but a link.
                 rustix::io::Errno::NOENT => error(rustix::io::Errno::INVAL),
                 errno => error(errno),
             })?
@@ -174,7 +171,7 @@ fn is_regular(file: &OwnedFd, path: &Path) -> Result<(), FileError> {
         FileType::Directory => Err(error(io::ErrorKind::IsADirectory.into())),
         _ => Err(error(io::Error::new(
             io::ErrorKind::InvalidData,
-            "it is not a regular file",
+            "not a regular file",
         ))),
     }
 }
@@ -201,7 +198,7 @@ fn open_root(path: &Path) -> Result<OwnedFd, FileError> {
     .map_err(|errno| FileError::new(Question::Root, path, errno.into()))
 }
 
-/// The path as seen from the root directory's descriptor.
+/// The path relative to the root directory.
 fn relative(path: &Path) -> &Path {
     let inner = path.strip_prefix("/").unwrap_or(path);
     if inner.as_os_str().is_empty() {
@@ -248,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn resolves_links_inside_the_root_and_never_out_of_it() {
+    fn links_cannot_leave_the_root() {
         let dir = laid_out();
         for tree in both(&dir) {
             let text = |path: &str| tree.text(Path::new(path));
@@ -298,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_pipe_nor_a_directory_is_read() {
+    fn refuses_pipes_and_directories() {
         let dir = laid_out();
         let pipe = dir.path().join("root/sys/pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).expect("a pipe");
@@ -308,9 +305,9 @@ mod tests {
         }
     }
 
-    /// A node of a driver that does not exist answers an open with ENXIO: one that is not opened does not.
+    /// An open of a node without driver would fail with ENXIO.
     #[test]
-    fn a_device_is_not_even_opened() {
+    fn does_not_open_devices() {
         let dir = laid_out();
         let node = dir.path().join("root/sys/device");
         let made = sys::mknodat(
@@ -329,7 +326,7 @@ mod tests {
                 .read(Path::new("/sys/device"))
                 .expect_err("no file")
                 .sentence();
-            assert_eq!(error, "cannot open /sys/device: it is not a regular file");
+            assert_eq!(error, "cannot open /sys/device: not a regular file");
         }
     }
 
@@ -345,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_where_and_why() {
+    fn error_names_operation_path_and_cause() {
         let error = Tree::directory(Path::new("/no/such/root"))
             .err()
             .expect("absent");

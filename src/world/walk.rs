@@ -1,7 +1,5 @@
-//! Opening a path below a directory one component at a time, so that no link leads out of it.
-//!
-//! The stand-in for openat2's RESOLVE_IN_ROOT. A directory that is renamed while it is walked may be seen at its old
-//! place; a recorded machine does not move.
+//! Opens a path below a directory component by component, so that links cannot leave it; replaces openat2's
+//! RESOLVE_IN_ROOT. Not safe against renames during the walk, which recorded machines do not have.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -12,10 +10,10 @@ use std::path::{Component, Path};
 use rustix::fs::{self as sys, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// As many links as the kernel follows on one path.
+/// The kernel's limit.
 const MOST_LINKS: usize = 40;
 
-/// Opens `path` with `flags` as if `root` were the root directory.
+/// Opens `path` as if `root` were the root directory.
 pub fn open(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let follow_last = !flags.contains(OFlags::NOFOLLOW);
     let mut above: Vec<OwnedFd> = Vec::new();

@@ -181,7 +181,7 @@ fn what_is_refused_is_not_done() {
     for (patch, args, says, forced) in [
         (held, its_port, "virtual machine", 0),
         (locked, &[][..], "locked down (integrity)", 0),
-        (guest, &[][..], "the ports that matter are the host's", 1),
+        (guest, &[][..], "the host controls these ports", 1),
     ] {
         let bench = Bench::of("sound", &patch);
         let before = bench.tree();

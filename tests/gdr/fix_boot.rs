@@ -280,7 +280,7 @@ fn a_unit_takes_the_ports_as_chosen() {
     let plan = bench.gdr(&["fix-acs", "--persist", "unit", "--dry-run"]);
     ended(&plan, 1);
     assert!(
-        plan.stdout.contains("There is no systemctl here"),
+        plan.stdout.contains("There is no systemctl:"),
         "{}",
         plan.stdout
     );
@@ -464,9 +464,9 @@ fn kernels_that_do_not_take_it_are_refused() {
             "6.12.41-generic",
             "neither pci=config_acs= nor pci=disable_acs_redir=",
         ),
-        ("6.14.0-1", "6.15 mended"),
-        ("4.18.0-553.el8", "came with 4.19"),
-        ("custom", "no release"),
+        ("6.14.0-1", "fixed in 6.15"),
+        ("4.18.0-553.el8", "needs 4.19"),
+        ("custom", "not a kernel release"),
     ] {
         let bench = machine(&[
             running(release, KERNEL),
@@ -607,7 +607,7 @@ fn grubby_puts_one_port_on_every_entry_and_no_list() {
     let run = bench.repair(&["fix-acs", "--persist", "cmdline", "--yes"]);
     ended(&run, 1);
     assert!(
-        flat(&run).contains("has a ';'") && flat(&run).contains("--persist unit"),
+        flat(&run).contains("contains one:") && flat(&run).contains("--persist unit"),
         "{}",
         run.stdout
     );

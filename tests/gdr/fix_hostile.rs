@@ -141,7 +141,8 @@ fn a_journal_starts_no_program_of_its_choice() {
         let run = bench.repair(&["undo"]);
         assert_eq!(run.code, 2, "{step}: {run:?}");
         assert!(
-            run.stderr.contains("journal/1.json cannot be used"),
+            run.stderr
+                .contains("invalid journal /var/lib/gdr/journal/1.json"),
             "{run:?}"
         );
         assert!(!mark.path().join("was-run").exists(), "{step}");

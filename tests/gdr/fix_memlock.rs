@@ -99,9 +99,9 @@ fn memory_may_be_locked_after_the_next_login() {
     assert_eq!(bench.calls(), ["systemctl daemon-reload"]);
     let text = said(&run);
     for word in [
-        "limits.d/memlock.conf bounds a user (memlock 1024)",
+        "limits.d/memlock.conf limits a user (memlock 1024)",
         "then: Log in again",
-        "then: Restart the services, where nothing runs in them: systemctl restart slurmd docker",
+        "then: Restart the services while they are idle: systemctl restart slurmd docker",
         "PropagateResourceLimitsExcept=MEMLOCK",
         "limits.memlock: it will hold once the rest is done",
     ] {

@@ -225,7 +225,7 @@ fn what_only_the_owner_can_change_is_said() {
     ended(&run, 1);
     let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("says module_blacklist=nvidia") && said.contains("take it off"),
+        said.contains("has module_blacklist=nvidia") && said.contains("remove it"),
         "{said}"
     );
     assert_eq!(bench.tree(), before);

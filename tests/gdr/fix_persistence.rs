@@ -149,7 +149,7 @@ fn without_the_daemon_nvidia_smi_does_it_until_the_next_boot() {
     round(&bench, &[&set(1)], &[&set(0)]);
     let dry = bench.gdr(&["fix", "persistence", "--dry-run"]);
     assert!(
-        said(&dry).contains("This lasts until the next boot"),
+        said(&dry).contains("A reboot reverts the change"),
         "{}",
         dry.stdout
     );

@@ -1,21 +1,21 @@
-//! The initramfs of the running kernel: where distributions put it, and what it carries.
+//! Finds and reads the initramfs of the running kernel.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::collect::read::{self, broken};
+use crate::collect::read::{self, malformed};
 use crate::input::json_error;
 use crate::kmod::initramfs::{self, Reading};
 use crate::model::{Fact, FileKind, Initramfs, Note};
 use crate::world::Files;
 
-/// How long reading it may take. The largest images, packed with xz, take half of it.
+/// Twice what the largest xz-compressed images take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where kernel-install puts images (its manual: `$BOOT`), on a partition that the firmware reads.
+/// Where kernel-install puts images (`$BOOT` in its manual).
 const PARTITIONS: [&str; 3] = ["/efi", "/boot/efi", "/boot"];
 
-/// The image of a release; none where neither `/boot` nor such a partition has one.
+/// The image of a release, in `/boot` or on such a partition.
 pub fn initramfs(
     files: &dyn Files,
     release: &Fact<String>,
@@ -24,10 +24,10 @@ pub fn initramfs(
     let release = match release {
         Fact::Known(release) if is_name(release) => release,
         Fact::Known(_) => {
-            return broken(
+            return malformed(
                 notes,
                 "/proc/sys/kernel/osrelease",
-                "it is no name of a release",
+                "invalid kernel release",
             );
         }
         Fact::Unknown(why) => return Fact::Unknown(*why),
@@ -35,13 +35,13 @@ pub fn initramfs(
     let debian = format!("/boot/initrd.img-{release}");
     let mut candidates = vec![
         debian.clone(),
-        // Fedora, RHEL; SUSE; an image-based system.
+        // Fedora and RHEL, SUSE, image-based systems.
         format!("/boot/initramfs-{release}.img"),
         format!("/boot/initrd-{release}"),
         format!("/usr/lib/modules/{release}/initramfs.img"),
         format!("/usr/lib/modules/{release}/initrd"),
     ];
-    // Arch names the package.
+    // Arch uses the package's name.
     let package = files.text(Path::new(&format!("/usr/lib/modules/{release}/pkgbase")));
     let package = package.ok().filter(|package| is_name(package));
     candidates.extend(
@@ -55,7 +55,7 @@ pub fn initramfs(
             found => return found,
         }
     }
-    // A partition that this user may not look into does not hide an image on the next.
+    // An unreadable partition does not hide an image on the next.
     let mut unknown = None;
     for partition in PARTITIONS {
         match on_partition(files, partition, release, package.as_deref(), notes) {
@@ -70,7 +70,7 @@ pub fn initramfs(
     }
 }
 
-/// The image at a path; none where no file is there, or one that has no initramfs.
+/// The image at a path; `None` if there is no file or it has no initramfs.
 fn at(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Initramfs>> {
     match files.state(Path::new(path)) {
         Ok(state) if state.kind == FileKind::Regular => image(files, path, notes),
@@ -80,7 +80,7 @@ fn at(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Initr
     }
 }
 
-/// The image that kernel-install, dracut or mkinitcpio put there: `MACHINE-ID/RELEASE/initrd`, or a unified kernel image.
+/// The image of kernel-install, dracut or mkinitcpio: `MACHINE-ID/RELEASE/initrd`, or a unified kernel image.
 fn on_partition(
     files: &dyn Files,
     partition: &str,
@@ -119,10 +119,10 @@ fn on_partition(
     Fact::Known(None)
 }
 
-/// The most entries of a partition that are looked at: one for each system on the machine.
+/// Limit of directories on a partition, one per installed system.
 const MOST_ENTRIES: usize = 32;
 
-/// The directory of a system's images, by its machine-id(5); dracut's where it has none.
+/// A system's directory: its machine-id(5), or dracut's default.
 fn is_entry(name: &str) -> bool {
     is_machine_id(name) || name == "Default"
 }
@@ -134,8 +134,8 @@ fn is_machine_id(name: &str) -> bool {
             .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// `TOKEN-RELEASE.efi` or `TOKEN-RELEASE+3.efi` of kernel-install, `linux-RELEASE-MACHINE-ID.efi` of dracut, and
-/// `arch-PACKAGE.efi` of mkinitcpio.
+/// `TOKEN-RELEASE.efi` or `TOKEN-RELEASE+3.efi` (kernel-install), `linux-RELEASE-MACHINE-ID.efi` (dracut),
+/// `arch-PACKAGE.efi` (mkinitcpio).
 pub(super) fn is_unified(name: &str, release: &str, package: Option<&str>) -> bool {
     let Some(name) = name.strip_suffix(".efi") else {
         return false;
@@ -154,7 +154,7 @@ pub(super) fn is_unified(name: &str, release: &str, package: Option<&str>) -> bo
     })
 }
 
-/// A name that leads nowhere else.
+/// Whether a name is safe as a path component.
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() < 128
@@ -164,12 +164,12 @@ fn is_name(text: &str) -> bool {
 }
 
 fn image(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<Initramfs>> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let reading = Reading {
         path,
-        enough: &|| begun.elapsed() > TIMEOUT,
+        enough: &|| started.elapsed() > TIMEOUT,
     };
-    // What the image holds is other people's; a record has what is below, and nothing else.
+    // The image may contain private files: only the reduced result is recorded.
     let text = files.streamed(Path::new(path), &|stream| {
         let found = match path.ends_with(".efi") {
             true => initramfs::read_unified(stream, &reading),
@@ -179,10 +179,10 @@ fn image(files: &dyn Files, path: &str, notes: &mut Vec<Note>) -> Fact<Option<In
     });
     match text.as_deref().map(serde_json::from_str) {
         Ok(Ok(found)) => Fact::Known(found),
-        Ok(Err(error)) => broken(
+        Ok(Err(error)) => malformed(
             notes,
             path,
-            format!("its record is none: {}", json_error(&error)),
+            format!("invalid record: {}", json_error(&error)),
         ),
         Err(error) => read::unread(notes, error),
     }

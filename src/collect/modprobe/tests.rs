@@ -1,4 +1,4 @@
-//! Roots with files that hide, loop and overflow, live and replayed.
+//! Live and recorded roots with overriding, cyclic and huge files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -31,7 +31,7 @@ fn read_at(dir: &tempfile::TempDir) -> (Modprobe, Vec<Note>) {
         false,
         &mut notes,
     );
-    // What a record tells is the same.
+    // The recording gives the same result.
     let (world, record) = world.recording();
     modprobe(
         world.files.as_ref(),
@@ -41,18 +41,18 @@ fn read_at(dir: &tempfile::TempDir) -> (Modprobe, Vec<Note>) {
         &mut Vec::new(),
     );
     let again = World::snapshot(record.finish(String::new()));
-    let mut said = Vec::new();
+    let mut replayed_notes = Vec::new();
     assert_eq!(
         modprobe(
             again.files.as_ref(),
             &Driver::default(),
             &kernel,
             false,
-            &mut said
+            &mut replayed_notes
         ),
         found
     );
-    assert_eq!(said, notes);
+    assert_eq!(replayed_notes, notes);
     (found, notes)
 }
 
@@ -68,7 +68,7 @@ fn options(found: &Fact<Vec<Directive>>) -> Vec<String> {
 }
 
 #[test]
-fn a_name_hides_itself_in_later_directories_and_all_are_read_in_one_order() {
+fn first_directory_wins_and_names_order_files() {
     let dir = root(&[
         ("etc/modprobe.d/b.conf", "options nvidia B=etc\n"),
         ("etc/modprobe.d/note.txt", "options nvidia T=1\n"),
@@ -100,13 +100,13 @@ fn a_name_hides_itself_in_later_directories_and_all_are_read_in_one_order() {
             ("/usr/lib/modprobe.d/off.conf", "/etc/modprobe.d/off.conf"),
         ]
     );
-    assert_eq!(notes.len(), 1, "the circle: {notes:?}");
+    assert_eq!(notes.len(), 1, "the cycle: {notes:?}");
     assert!(notes[0].source.ends_with("loop.conf"));
     assert!(!found.directories.contains(&"/lib/modprobe.d".to_owned()));
 }
 
 #[test]
-fn the_release_of_kmod_says_which_directories_count() {
+fn kmod_version_selects_directories() {
     let dir = root(&[
         ("etc/modprobe.d/z.conf", ""),
         (
@@ -118,19 +118,19 @@ fn the_release_of_kmod_says_which_directories_count() {
         ("usr/lib64/x", ""),
     ]);
     let library = dir.path().join("usr/lib64/libkmod.so.2");
-    for (file, want) in [
+    for (file, expected) in [
         ("libkmod.so.2.3.6", &["C=lib"][..]),
         ("libkmod.so.2.4.0", &["A=local", "C=lib"]),
         ("libkmod.so.2.5.1", &["A=local", "B=usr", "C=lib"]),
     ] {
         let _ = fs::remove_file(&library);
         symlink(file, &library).expect("a link");
-        assert_eq!(options(&read_at(&dir).0.directives), want, "{file}");
+        assert_eq!(options(&read_at(&dir).0.directives), expected, "{file}");
     }
 }
 
 #[test]
-fn what_is_not_there_and_what_is_too_much() {
+fn missing_and_huge_files() {
     let nothing = root(&[("proc/x", "")]);
     assert_eq!(
         read_at(&nothing).0.directives,
@@ -156,7 +156,7 @@ fn what_is_not_there_and_what_is_too_much() {
     );
 }
 
-/// An archive in the form newc with one file, as text: buffer-format.rst.
+/// A newc archive with one file, as text (buffer-format.rst).
 fn archive(name: &str, text: &str) -> String {
     let entry = |name: &str, mode: u32, text: &str| {
         let zeros = |count: usize| "0".repeat(8 * count);
@@ -177,7 +177,7 @@ fn archive(name: &str, text: &str) -> String {
     entry(name, 0o100_644, text) + &entry("TRAILER!!!", 0, "")
 }
 
-/// The path of the image that is read, where it is one of these files.
+/// The path of the image chosen among these files.
 fn image_among(entries: &[(&str, &str)]) -> Option<String> {
     let all = [&[("etc/os-release", ""), ("boot/grub/x", "")], entries].concat();
     let (found, _) = read_at(&root(&all));
@@ -189,7 +189,7 @@ fn image_among(entries: &[(&str, &str)]) -> Option<String> {
 }
 
 #[test]
-fn an_initramfs_is_found_where_its_maker_puts_it() {
+fn finds_initramfs_of_each_builder() {
     const ID: &str = "8f2c1a449d3e11eeb9620242ac12ffff";
     let text = archive("etc/modprobe.d/a.conf", "options nvidia A=1\n");
     for path in [
@@ -203,18 +203,18 @@ fn an_initramfs_is_found_where_its_maker_puts_it() {
     ] {
         assert_eq!(image_among(&[(&path, &text)]), Some(format!("/{path}")));
     }
-    // Debian's own counts, whatever else lies on the partition of the firmware.
+    // Debian's image takes precedence over those on the EFI partition.
     let other = format!("boot/efi/{ID}/6.8.0/initrd");
     let both = [("boot/initrd.img-6.8.0", text.as_str()), (&other, &text)];
     assert_eq!(
         image_among(&both).as_deref(),
         Some("/boot/initrd.img-6.8.0")
     );
-    // Of another kernel, of no system, and none at all.
+    // Another kernel's, no system's, and none.
     let another = format!("efi/{ID}/6.8.1/initrd");
     for path in [
         another.as_str(),
-        "efi/somebody/6.8.0/initrd",
+        "efi/other/6.8.0/initrd",
         "efi/EFI/Linux/x-6.8.0.conf",
     ] {
         assert_eq!(image_among(&[(path, &text)]), None, "{path}");
@@ -222,7 +222,7 @@ fn an_initramfs_is_found_where_its_maker_puts_it() {
 }
 
 #[test]
-fn unified_kernel_images_are_known_by_their_names() {
+fn recognises_unified_kernel_images_by_name() {
     const ID: &str = "8f2c1a449d3e11eeb9620242ac12ffff";
     let is = |name: &str| initramfs::is_unified(name, "6.8.0-1", Some("linux-lts"));
     for name in [
@@ -244,7 +244,7 @@ fn unified_kernel_images_are_known_by_their_names() {
     ] {
         assert!(!is(name), "{name}");
     }
-    // One that is none is said, and found where it should be.
+    // An invalid one is reported.
     let path = format!("efi/EFI/Linux/{ID}-6.8.0.efi");
     let (found, _) = read_at(&root(&[("etc/os-release", ""), (&path, "MZ")]));
     let image = found.initramfs.expect("an option is set");

@@ -1,6 +1,6 @@
-//! What doctor reads of RDMA devices beyond their list: firmware, ports and GID tables.
+//! Details of RDMA devices for doctor: firmware, ports and GID tables.
 //!
-//! A GID is an address of the machine: it is reduced where it is read to how far it reaches, which is all that is judged.
+//! GIDs are private addresses: each is reduced to its scope when read.
 
 use std::path::Path;
 
@@ -9,13 +9,11 @@ use crate::collect::read;
 use crate::model::{Bdf, Fact, Failure, GidReach, Note, RdmaDevice, RdmaGid, RdmaPort};
 use crate::world::{FileError, Files};
 
-/// A table has 16 to 512 entries, which fill from its beginning and are filled again where one was emptied: behind so many
-/// empty ones nothing is looked for.
+/// Tables have 16 to 512 entries and fill from the start, reusing freed ones: reading stops after this many
+/// empty ones.
 const EMPTY_IN_A_ROW: u32 = 16;
-/// The most entries that are looked at.
 const MOST: u32 = 512;
 
-/// Adds the details of each device.
 pub fn details(files: &dyn Files, devices: &mut Fact<Vec<RdmaDevice>>, notes: &mut Vec<Note>) {
     let Fact::Known(devices) = devices else {
         return;
@@ -24,7 +22,7 @@ pub fn details(files: &dyn Files, devices: &mut Fact<Vec<RdmaDevice>>, notes: &m
         let base = format!("{CLASS}/{}", device.name);
         let mut text = |name: &str| {
             let text = read::text_if_there(files, &format!("{base}/{name}"), notes);
-            // rdma_rxe has the file, and nothing in it.
+            // rdma_rxe's file is empty.
             text.map(|text| text.filter(|text| !text.is_empty()))
         };
         device.firmware = text("fw_ver");
@@ -36,7 +34,6 @@ pub fn details(files: &dyn Files, devices: &mut Fact<Vec<RdmaDevice>>, notes: &m
         };
         for port in ports {
             let base = format!("{base}/ports/{}", port.number);
-            // `5: LinkUp`
             port.physical_state =
                 read::text(files, &format!("{base}/phys_state"), notes).map(super::word);
             if is_active_ethernet(port) {
@@ -52,7 +49,7 @@ fn gids(files: &dyn Files, port: &str, place: Option<Bdf>) -> Fact<Vec<RdmaGid>>
         let path = format!("{port}/gids/{index}");
         let reach = match files.reduced(Path::new(&path), 64, &kept) {
             Ok(text) => reach(&text),
-            // The table ends here; where it does not even begin, nothing is known of it.
+            // The end of the table; if index 0 is missing, the table is unknown.
             Err(error) if error.is_absent() && index > 0 => break,
             Err(error) => return Fact::Unknown(error.why()),
         };
@@ -101,14 +98,13 @@ fn gid(files: &dyn Files, port: &str, place: Option<Bdf>, index: u32, reach: Gid
     }
 }
 
-/// The kernel refuses with EINVAL where an entry has no such attribute.
+/// The kernel returns EINVAL if an entry lacks the attribute.
 fn is_none(error: &FileError) -> bool {
     const EINVAL: i32 = 22;
     error.failure() == Failure::Errno(EINVAL)
 }
 
-/// Whether an interface of this name is in this network namespace, and is not another NIC's: names repeat from one
-/// namespace to the next.
+/// Whether this network namespace has the interface, and it is this NIC's: names repeat across namespaces.
 fn is_here(files: &dyn Files, interface: &str, place: Option<Bdf>) -> Fact<bool> {
     let path = format!("/sys/class/net/{interface}");
     read::is_there(files, &path).map(|there| {
@@ -118,7 +114,7 @@ fn is_here(files: &dyn Files, interface: &str, place: Option<Bdf>) -> Fact<bool>
     })
 }
 
-/// Functions of one NIC differ in their function number, those of a virtual function also in the device's.
+/// A NIC's functions differ in the function number; virtual ones also in the device number.
 fn same_nic(a: Bdf, b: Bdf) -> bool {
     (a.domain, a.bus) == (b.domain, b.bus)
 }
@@ -133,7 +129,7 @@ fn mtu(files: &dyn Files, interface: &str) -> Fact<Option<u32>> {
     }
 }
 
-/// What stands for an address in a snapshot: the shortest one of its kind.
+/// The shortest address of each scope, which replaces the real one in snapshots.
 const WORDS: [(GidReach, &str); 3] = [
     (GidReach::LinkLocal, "fe80::"),
     (GidReach::Ipv4, "::ffff:0.0.0.0"),
@@ -151,12 +147,12 @@ fn kept(gid: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// How far a GID reaches; none for an empty one, and for what is none.
+/// The scope of a GID; `None` if it is empty or invalid.
 fn reach(gid: &[u8]) -> Option<GidReach> {
     let text = std::str::from_utf8(gid).ok()?.trim();
     let address: std::net::Ipv6Addr = text.parse().ok()?;
     match address.segments() {
-        // An entry whose interface part alone is 0 is no address either.
+        // An interface id of 0 is not an address.
         _ if address.is_unspecified() && !text.contains("ffff") => None,
         [0xfe80..=0xfebf, 0, 0, 0, 0, 0, 0, 0] if text != "fe80::" => None,
         [0xfe80..=0xfebf, ..] => Some(GidReach::LinkLocal),
@@ -165,7 +161,7 @@ fn reach(gid: &[u8]) -> Option<GidReach> {
     }
 }
 
-/// An active port whose link is Ethernet: the ports that have addresses of the network.
+/// Active ports with an Ethernet link have network addresses.
 fn is_active_ethernet(port: &RdmaPort) -> bool {
     matches!(&port.state, Fact::Known(state) if state == "ACTIVE")
         && matches!(&port.link_layer, Fact::Known(layer) if layer == "Ethernet")
@@ -176,8 +172,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_kept_as_how_far_it_reaches() {
-        for (gid, want, word) in [
+    fn gid_is_reduced_to_its_scope() {
+        for (gid, expected, word) in [
             ("0000:0000:0000:0000:0000:0000:0000:0000\n", None, "::"),
             ("fe80:0000:0000:0000:0000:0000:0000:0000\n", None, "::"),
             (
@@ -197,10 +193,10 @@ mod tests {
             ),
             ("no address\n", None, "::"),
         ] {
-            assert_eq!(reach(gid.as_bytes()), want, "{gid}");
+            assert_eq!(reach(gid.as_bytes()), expected, "{gid}");
             let once = kept(gid.as_bytes().to_vec());
             assert_eq!(once, word.as_bytes(), "{gid}");
-            assert_eq!(reach(&once), want, "{gid}");
+            assert_eq!(reach(&once), expected, "{gid}");
             assert_eq!(kept(once.clone()), once, "{gid}");
         }
     }

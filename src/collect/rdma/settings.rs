@@ -1,14 +1,13 @@
-//! Settings of an mlx5 NIC's firmware, as mlxconfig (MFT) or mstconfig (mstflint) prints them to root.
+//! Firmware settings of mlx5 NICs, from mlxconfig (MFT) or mstconfig (mstflint), which need root.
 //!
-//! Asking takes a NIC tenths of a second, so only what needs it asks. Of what the tool prints, the lines of the settings
-//! that gdr knows are kept.
+//! A query takes tenths of a second, so it runs only if needed. Only known settings are kept.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Bdf, Fact, FirmwareSetting, Ids, Note, PciDevice, RdmaDevice, ToolOutput, Why};
 use crate::world::World;
 
-/// The settings that gdr knows; names as mstflint's own list of them has.
+/// The settings kept, with mstflint's names.
 const KNOWN: [&str; 5] = [
     "NON_PREFETCHABLE_PF_BAR",
     "PCI_WR_ORDERING",
@@ -17,10 +16,10 @@ const KNOWN: [&str; 5] = [
     "ATS_ENABLED",
 ];
 
-/// The tools that print them, the vendor's first.
+/// The tools, the vendor's first.
 const TOOLS: [&str; 2] = ["mlxconfig", "mstconfig"];
 
-/// Adds the settings of each mlx5 NIC that is a physical function, where this is root.
+/// Adds the settings of each mlx5 physical function, if this is root.
 pub fn settings(
     world: &World,
     uid: &Fact<u32>,
@@ -28,7 +27,7 @@ pub fn settings(
     devices: &mut [RdmaDevice],
     notes: &mut Vec<Note>,
 ) {
-    // Two ports of a NIC may be two devices of one function.
+    // Two RDMA devices may share a function.
     let mut read = BTreeMap::<Bdf, Fact<Option<BTreeMap<String, FirmwareSetting>>>>::new();
     for device in devices {
         let Some(bdf) = device
@@ -97,19 +96,19 @@ fn read(
         (Some(0), Some(settings)) => Fact::Known(Some(settings)),
         (code, _) => {
             let status = code.map_or_else(
-                || "was ended by a signal".to_owned(),
-                |code| format!("ended with {code}"),
+                || "was killed by a signal".to_owned(),
+                |code| format!("failed with exit status {code}"),
             );
-            super::read::broken(
+            super::read::malformed(
                 notes,
                 tool,
-                format!("it {status}, or printed no settings of {bdf}"),
+                format!("{status}, or printed no settings of {bdf}"),
             )
         }
     }
 }
 
-/// The lines of the settings that gdr knows, under the line that names the columns.
+/// The known settings, below the line with the column names.
 fn kept(text: &str) -> String {
     let lines = text.lines().filter(|line| {
         line.starts_with(HEADING)
@@ -118,15 +117,14 @@ fn kept(text: &str) -> String {
     lines.map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// What the line before the settings begins with; the names of the columns follow.
+/// Begins the line with the column names.
 const HEADING: &str = "Configurations:";
 
-/// The most lines that are looked at: a NIC has some hundreds of settings.
+/// A NIC has some hundreds of settings.
 const MAX_LINES: usize = 8_192;
 
-/// What mlxconfig or mstconfig printed for `-e q` or `q`, of one device; none where it is no such text.
-///
-/// Without `-e` there is one column, `Next Boot`; with it there are three.
+/// Parses mlxconfig's or mstconfig's output for one device: three columns with `-e q`, one (`Next Boot`)
+/// with `q`.
 pub fn parse(text: &str) -> Option<BTreeMap<String, FirmwareSetting>> {
     let mut columns = None;
     let mut settings = BTreeMap::new();
@@ -155,7 +153,7 @@ pub fn parse(text: &str) -> Option<BTreeMap<String, FirmwareSetting>> {
                 next: text(0).unwrap_or_default(),
                 ..FirmwareSetting::default()
             },
-            // An array, or a line that is no setting.
+            // An array, or not a setting.
             _ => continue,
         };
         settings.insert(name.to_owned(), setting);
@@ -163,7 +161,7 @@ pub fn parse(text: &str) -> Option<BTreeMap<String, FirmwareSetting>> {
     columns.map(|_| settings)
 }
 
-/// A setting's name and what stands behind it. A `*` before it marks a value that will change, `RO` one that cannot.
+/// Splits a setting's line. `*` marks a value that will change, `RO` one that cannot.
 fn name_and_values(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut words = line
         .split_whitespace()
@@ -180,7 +178,7 @@ fn name_and_values(line: &str) -> Option<(&str, Vec<&str>)> {
 mod tests {
     use super::*;
 
-    /// As mstflint 4.2x prints it.
+    /// From mstflint 4.2x.
     const VERBOSE: &str = "
 Device #1:
 ----------
@@ -210,7 +208,7 @@ The '*' shows parameters with next value different from default/current value.
     }
 
     #[test]
-    fn three_columns_and_one() {
+    fn reads_three_columns_or_one() {
         let settings = parse(VERBOSE).expect("settings");
         assert_eq!(
             settings["NON_PREFETCHABLE_PF_BAR"],
@@ -229,7 +227,7 @@ The '*' shows parameters with next value different from default/current value.
     }
 
     #[test]
-    fn what_is_kept_says_the_same_and_no_more() {
+    fn keeps_known_settings_idempotently() {
         let once = kept(VERBOSE);
         assert_eq!(once.lines().count(), 4, "{once}");
         assert!(!once.contains("MCX75310"));
@@ -247,7 +245,7 @@ The '*' shows parameters with next value different from default/current value.
     }
 
     #[test]
-    fn an_error_is_no_setting() {
+    fn ignores_error_output() {
         assert_eq!(
             parse("-E- Failed to open device: 0000:04:00.0. Operation not permitted\n"),
             None

@@ -1,4 +1,4 @@
-//! The RDMA stack of the kernel, beside its devices.
+//! The kernel's RDMA stack.
 
 use std::path::Path;
 
@@ -6,11 +6,9 @@ use crate::collect::read;
 use crate::model::{Fact, Note, RdmaStack};
 use crate::world::Files;
 
-/// `Y` where devices are shared among network namespaces, `N` where each belongs to one (`rdma system set netns`). The file
-/// follows that command.
+/// `Y` if devices are shared among network namespaces, `N` if each belongs to one (`rdma system set netns`).
 const NETNS_MODE: &str = "/sys/module/ib_core/parameters/netns_mode";
 
-/// What files tell of it.
 pub fn stack(files: &dyn Files, notes: &mut Vec<Note>) -> RdmaStack {
     RdmaStack {
         shared: shared(files, notes),
@@ -24,13 +22,13 @@ fn shared(files: &dyn Files, notes: &mut Vec<Note>) -> Fact<Option<bool>> {
         Fact::Known(Some(text)) => match text.trim() {
             "Y" | "1" => Fact::Known(Some(true)),
             "N" | "0" => Fact::Known(Some(false)),
-            other => read::broken(
+            other => read::malformed(
                 notes,
                 NETNS_MODE,
                 format!("'{}' is neither Y nor N", read::shorten(other)),
             ),
         },
-        // A core that is loaded and has no such parameter is older than Linux 5.2: it knows no exclusive mode.
+        // Before Linux 5.2 there is no such parameter and no exclusive mode.
         Fact::Known(None) => match files.exists(Path::new("/sys/module/ib_core")) {
             Ok(true) => Fact::Known(Some(true)),
             Ok(false) => Fact::Known(None),

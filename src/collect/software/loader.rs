@@ -1,5 +1,5 @@
-//! Where the loader finds libraries: LD_LIBRARY_PATH, its cache, its own directories; and Python packages, which bring
-//! their own and load them by path.
+//! Finds libraries like the dynamic loader (LD_LIBRARY_PATH, cache, default directories), and those that
+//! Python packages load by path.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use crate::model::{Fact, Found, Note};
 use crate::world::{Files, MOST};
 
 const CACHE: &str = "/etc/ld.so.cache";
-/// The most directories of LD_LIBRARY_PATH that are looked into, and the most libraries of the loader's cache.
+/// Limits of LD_LIBRARY_PATH's directories and of the cache.
 const MAX_DIRECTORIES: usize = 256;
 const MAX_CACHED: usize = 1_024;
 
-/// Directories that the loader looks into where it has no cache, on the architectures that NVIDIA supports.
+/// Default directories on the architectures that NVIDIA supports.
 const OWN: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -20,7 +20,7 @@ const OWN: [&str; 4] = [
     "/usr/lib",
 ];
 
-/// Where Python packages for everybody lie.
+/// System-wide Python packages.
 const PYTHON: [&str; 4] = [
     "/usr/local/lib",
     "/usr/lib",
@@ -28,7 +28,7 @@ const PYTHON: [&str; 4] = [
     "/opt/venv/lib",
 ];
 
-/// What Python packages bring: a library, where it lies beside the package's own files, and how the package's name begins.
+/// Libraries in Python packages: name, path in the package, prefix of the package's name.
 const BROUGHT: [(&str, &str, &str); 2] = [
     ("libnccl.so.2", "nvidia/nccl/lib", "nvidia_nccl_cu"),
     // github.com/rapidsai/ucx-wheels
@@ -36,14 +36,12 @@ const BROUGHT: [(&str, &str, &str); 2] = [
 ];
 
 pub struct Place {
-    /// The name asked for.
     pub name: String,
     pub path: PathBuf,
-    /// How it was found.
     pub found: Found,
 }
 
-/// The places of these libraries, in the loader's order.
+/// The paths of these libraries, in the loader's order.
 pub fn find(
     files: &dyn Files,
     library_path: &str,
@@ -89,7 +87,7 @@ pub fn find(
     Fact::Known(places)
 }
 
-/// What the loader's cache says of these names; none where there is no cache.
+/// The loader cache's entries for these names; `None` without a cache.
 fn cache(
     files: &dyn Files,
     names: &[&str],
@@ -97,7 +95,7 @@ fn cache(
 ) -> Fact<Option<Vec<(String, String)>>> {
     let keep = |bytes: Vec<u8>| match parse(&bytes, names) {
         Some(lines) => lines.into_bytes(),
-        // What was kept before; of what is no cache nothing is.
+        // Already reduced, or not a cache.
         None => kept_before(&bytes, names).into_bytes(),
     };
     match files.reduced(Path::new(CACHE), MOST, &keep) {
@@ -119,18 +117,18 @@ fn cache(
 
 fn kept_before(bytes: &[u8], names: &[&str]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let wanted = |line: &&str| {
+    let is_relevant = |line: &&str| {
         line.split_once(' ')
             .is_some_and(|(name, path)| names.contains(&name) && path.starts_with('/'))
     };
     text.lines()
-        .filter(wanted)
+        .filter(is_relevant)
         .map(|line| format!("{line}\n"))
         .collect()
 }
 
-/// The cache of glibc (`glibc-ld.so.cache1.1`, sysdeps/generic/dl-cache.h): a header of 48 bytes, entries of 24 bytes
-/// with the offsets of a name and a path counted from the header, and the strings. An older header may stand before it.
+/// Parses glibc's cache (`glibc-ld.so.cache1.1`, sysdeps/generic/dl-cache.h): a header of 48 bytes, entries
+/// of 24 bytes with offsets of name and path from the header, strings. An older header may precede it.
 fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;
@@ -161,7 +159,7 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
         else {
             break;
         };
-        // Libraries of 32 bits: no further mark, or that of x32.
+        // 32-bit libraries have no further flag, or that of x32.
         if matches!(flags & 0xff00, 0 | 0x0800) {
             continue;
         }
@@ -175,7 +173,6 @@ fn parse(bytes: &[u8], names: &[&str]) -> Option<String> {
     Some(lines)
 }
 
-/// Libraries inside Python packages.
 fn in_packages(files: &dyn Files) -> Vec<Place> {
     let is_python = |name: &str| {
         name.strip_prefix("python3")
@@ -205,7 +202,7 @@ fn in_packages(files: &dyn Files) -> Vec<Place> {
     places
 }
 
-/// The version of the package that brings a library: `nvidia_nccl_cu12-2.21.5.dist-info` beside it.
+/// The version of the library's package, from `nvidia_nccl_cu12-2.21.5.dist-info` beside it.
 pub fn package_version(files: &dyn Files, library: &Path) -> Option<String> {
     let (packages, package) = BROUGHT.iter().find_map(|(name, directory, package)| {
         let ends = Path::new(directory).join(name);
@@ -224,7 +221,7 @@ pub fn package_version(files: &dyn Files, library: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A cache of these entries, laid out by hand as dl-cache.h says.
+    /// A hand-written cache (dl-cache.h).
     fn cache_of(entries: &[(u32, &str, &str)]) -> Vec<u8> {
         let strings = 48 + 24 * entries.len();
         let (mut head, mut table, mut text) =
@@ -248,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_read_and_what_is_kept_is_kept_again() {
+    fn reads_cache_and_reduces_it_idempotently() {
         let names = ["libcuda.so.1", "libnccl.so.2"];
         let bytes = cache_of(&[
             (
@@ -277,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_cache_is_no_panic() {
+    fn invalid_cache_does_not_panic() {
         let bytes = cache_of(&[(0x0303, "libcuda.so.1", "/x")]);
         for end in 0..bytes.len() {
             parse(&bytes[..end], &["libcuda.so.1"]);

@@ -1,5 +1,5 @@
-//! The programs and libraries around GPUDirect, by files alone: where the loader would find them, and words in them that
-//! tell how they were built. Nothing is started.
+//! Programs and libraries around GPUDirect, from files only: where the loader finds them, and strings in them
+//! that show how they were built. Nothing is run.
 
 mod loader;
 mod words;
@@ -12,7 +12,7 @@ use crate::model::{Fact, Found, Library, Note, Program, Software};
 use crate::world::{Files, World};
 use loader::Place;
 
-/// The libraries that are looked for, by the names that programs ask for.
+/// The libraries, by the names that programs load.
 const LIBRARIES: [&str; 11] = [
     "libcuda.so.1",
     "libcudart.so.11.0",
@@ -27,9 +27,9 @@ const LIBRARIES: [&str; 11] = [
     "libgdrapi.so.2",
 ];
 
-/// Words in ib_write_bw where it was built for CUDA.
+/// Strings in an ib_write_bw built for CUDA.
 const PERFTEST: [&str; 2] = ["use_cuda_dmabuf", "use_cuda"];
-/// The interfaces of NCCL that a network plug-in offers.
+/// NCCL's network plug-in interfaces.
 const PLUGIN: [&str; 9] = [
     "ncclNetPlugin_v12",
     "ncclNetPlugin_v11",
@@ -41,11 +41,11 @@ const PLUGIN: [&str; 9] = [
     "ncclNetPlugin_v8",
     "ncclNetPlugin_v9",
 ];
-/// The last version of libfabric's interface whose name is looked for, in a library that offers it or needs it.
+/// The newest libfabric interface version searched for.
 const LAST_FABRIC: u32 = 19;
-/// Whose libmpi.so.12 it is: MVAPICH2's, MPICH's, Intel's.
+/// Strings of libmpi.so.12: MVAPICH2's, MPICH's, Intel's.
 const MPICH: [&str; 4] = ["MV2_USE_CUDA", "MVAPICH2", "yaksuri_cuda", "I_MPI_OFFLOAD"];
-/// In Open MPI's libraries where its components are not files of their own.
+/// In Open MPI's libraries if its components are built in.
 const OPEN_MPI: [&str; 2] = ["mca_accelerator_cuda_component", "mca_btl_smcuda_component"];
 
 pub fn software(
@@ -112,7 +112,7 @@ fn library(files: &dyn Files, place: Place) -> Library {
             words::among(files, &file, &words)
         }
         "libmpi.so.12" => words::among(files, &file, &MPICH),
-        // Since Open MPI 5 most components are inside the libraries.
+        // Since Open MPI 5 most components are built in.
         "libmpi.so.40" if no_plugin => {
             let inner = home.join("libopen-pal.so.80");
             match files.exists(&inner) {
@@ -132,7 +132,7 @@ fn library(files: &dyn Files, place: Place) -> Library {
     }
 }
 
-/// The versions of libfabric's interface (libfabric.map.in), the longer names first.
+/// libfabric's interface versions (libfabric.map.in), longer names first.
 fn fabric() -> Vec<String> {
     (0..=LAST_FABRIC)
         .rev()
@@ -140,7 +140,7 @@ fn fabric() -> Vec<String> {
         .collect()
 }
 
-/// The file behind a chain of links.
+/// Follows a chain of links.
 fn resolved(files: &dyn Files, path: &Path) -> PathBuf {
     const MOST: usize = 8;
     let mut at = path.to_owned();
@@ -156,7 +156,7 @@ fn resolved(files: &dyn Files, path: &Path) -> PathBuf {
     at
 }
 
-/// A path without `..`, for reading alone.
+/// Removes `..` from a path, for reading only.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -171,7 +171,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// `libnccl.so.2.18.3` is version 2.18.3; `libnccl.so.2` says no more than its name.
+/// The version in a file name such as `libnccl.so.2.18.3`.
 fn version_in(file: &str, name: &str) -> Option<String> {
     let (_, version) = file.split_once(".so.")?;
     let numbers = version
@@ -180,13 +180,13 @@ fn version_in(file: &str, name: &str) -> Option<String> {
     (file != name && numbers).then(|| version.to_owned())
 }
 
-/// The plug-ins that have to do with CUDA in the first of these directories that is there.
+/// The CUDA plug-ins in the first directory that exists.
 fn plugins(files: &dyn Files, directories: &[PathBuf]) -> Option<Vec<String>> {
-    let wanted =
+    let is_relevant =
         |name: &str| name.ends_with(".so") && (name.contains("cuda") || name.contains("gdrcopy"));
     directories
         .iter()
-        .find_map(|directory| files.list_kept(directory, &wanted).ok())
+        .find_map(|directory| files.list_kept(directory, &is_relevant).ok())
 }
 
 #[cfg(test)]
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_tells_its_version_in_its_name() {
+    fn file_name_gives_version() {
         for (file, name, version) in [
             ("libnccl.so.2.18.3", "libnccl.so.2", Some("2.18.3")),
             ("libnccl.so.2", "libnccl.so.2", None),

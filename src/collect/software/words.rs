@@ -1,4 +1,4 @@
-//! Words in a program or a library that tell how it was built. Of the file nothing but those is kept.
+//! Searches programs and libraries for strings that show how they were built; keeps only those.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use regex::bytes::Regex;
 use crate::model::{Fact, Why};
 use crate::world::{Files, MOST};
 
-/// Which of these words a file has. Of two that begin alike the longer stands first.
+/// The strings found in a file. Of two with a common beginning the longer comes first.
 pub fn among(files: &dyn Files, path: &Path, words: &[&str]) -> Fact<Vec<String>> {
     let pattern = words
         .iter()
@@ -28,7 +28,6 @@ pub fn among(files: &dyn Files, path: &Path, words: &[&str]) -> Fact<Vec<String>
     }
 }
 
-/// The words, one a line, which has the same words in it.
 fn found(pattern: &Regex, bytes: &[u8]) -> String {
     let mut words: Vec<&[u8]> = pattern
         .find_iter(bytes)
@@ -45,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_found_once_and_in_what_was_kept_too() {
+    fn finds_words_idempotently() {
         let pattern = Regex::new("use_cuda_dmabuf|use_cuda").expect("a pattern");
         let once = found(
             &pattern,

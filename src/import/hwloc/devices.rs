@@ -1,4 +1,4 @@
-//! What the OS devices below a function tell: RDMA devices, NVMe controllers, NVIDIA's GPUs.
+//! OS devices below functions: RDMA devices, NVMe controllers, NVIDIA GPUs.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::model::{Bdf, DriverGpu, Fact, Ids, PciDevice, RdmaDevice, RdmaPort, W
 struct Os<'a> {
     name: &'a str,
     number: Option<u64>,
-    /// The function it hangs below.
+    /// The function above it.
     function: Option<Bdf>,
     object: &'a Object,
 }
 
-/// The OS devices of a document; empty where it was written without them.
+/// The OS devices of a document; empty if it was written without them.
 pub struct OsDevices<'a> {
     version: Version,
     all: Vec<Os<'a>>,
@@ -29,7 +29,7 @@ impl<'a> OsDevices<'a> {
                 ObjectKind::Os { name, number } => Some(Os {
                     name,
                     number: *number,
-                    // hwloc puts a device whose function it leaves out below the bridge that function is below.
+                    // hwloc moves devices of omitted functions to the bridge above.
                     function: object
                         .above
                         .filter(|at| is_function(document, *at))
@@ -65,7 +65,7 @@ impl<'a> OsDevices<'a> {
                 },
                 ports: ports(&os.object.infos),
                 uverbs: Fact::Unknown(Why::NotCovered),
-                // What its vital product data would tell, on a machine that may have such functions.
+                // Vital product data would decide, on machines that may have such functions.
                 management: match gpus < RdmaDevice::GPUS_OF_A_SWITCHED_SYSTEM {
                     true => Fact::Known(false),
                     false => Fact::Unknown(Why::NotCovered),
@@ -75,10 +75,10 @@ impl<'a> OsDevices<'a> {
             });
         let mut devices: Vec<RdmaDevice> = devices.collect();
         devices.sort_by_cached_key(|device| RdmaDevice::natural(&device.name));
-        self.told(devices)
+        self.unless_omitted(devices)
     }
 
-    /// The NVMe controllers, by their namespaces.
+    /// NVMe controllers, from their namespaces.
     pub fn nvme(&self) -> Fact<Vec<(String, Bdf)>> {
         let found = self
             .all
@@ -87,10 +87,10 @@ impl<'a> OsDevices<'a> {
         let mut found: Vec<(String, Bdf)> = found.collect();
         found.sort_by_cached_key(|(name, bdf)| (RdmaDevice::natural(name), *bdf));
         found.dedup();
-        self.told(found)
+        self.unless_omitted(found)
     }
 
-    /// The GPUs that the driver manages, where NVML named each GPU.
+    /// The GPUs of the driver, if NVML named them.
     pub fn gpus(&self, pci: &[PciDevice]) -> Fact<BTreeMap<Bdf, DriverGpu>> {
         let info = |os: &Os<'_>, name: &str| {
             let mut infos = os.object.infos.iter();
@@ -121,15 +121,15 @@ impl<'a> OsDevices<'a> {
         }
     }
 
-    /// Without any OS device hwloc was told to leave them out.
-    fn told<T>(&self, devices: Vec<T>) -> Fact<Vec<T>> {
+    /// Unknown if the document has no OS device at all: hwloc was told to omit them.
+    fn unless_omitted<T>(&self, devices: Vec<T>) -> Fact<Vec<T>> {
         match self.all.is_empty() {
             true => Fact::Unknown(Why::NotCovered),
             false => Fact::Known(devices),
         }
     }
 
-    /// OpenFabrics: type 3 of hwloc 1 and 2, bit 5 of hwloc 3. Atos' BXI counted among them and is none.
+    /// OpenFabrics: type 3 in hwloc 1 and 2, bit 5 in hwloc 3, which includes Atos' BXI; that is not RDMA.
     fn is_rdma(&self, os: &Os<'_>) -> bool {
         let openfabrics = match self.version {
             Version::Numbers => os.number == Some(3),
@@ -144,7 +144,7 @@ fn is_function(document: &Document, at: usize) -> bool {
     object.is_some_and(|object| matches!(object.kind, ObjectKind::Pci { .. }))
 }
 
-/// `Port1State`, `Port2State`, in whatever order.
+/// Reads `Port1State`, `Port2State`, … in any order.
 fn ports(infos: &[(String, String)]) -> Fact<Vec<RdmaPort>> {
     let states: BTreeMap<u32, &str> = infos
         .iter()
@@ -166,7 +166,7 @@ fn ports(infos: &[(String, String)]) -> Fact<Vec<RdmaPort>> {
     Fact::Known(ports.collect())
 }
 
-/// The word behind the number in sysfs `state` (`state_to_str` of Linux's drivers/infiniband/core/sysfs.c).
+/// The name for a number of sysfs `state` (`state_to_str` in Linux's drivers/infiniband/core/sysfs.c).
 fn state_name(number: &str) -> Fact<String> {
     let word = match number {
         "0" => "NOP",
@@ -180,7 +180,7 @@ fn state_name(number: &str) -> Fact<String> {
     Fact::Known(word.to_owned())
 }
 
-/// The controller of a namespace: `nvme0n1`, and `nvme0c2n1` for the path over controller 2 to subsystem 0.
+/// The controller of a namespace: `nvme0n1`, or `nvme0c2n1` for controller 2 of subsystem 0.
 fn controller(name: &str) -> Option<String> {
     let (left, namespace) = name.strip_prefix("nvme")?.split_once('n')?;
     let number = left
@@ -195,8 +195,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespaces_name_their_controllers() {
-        for (name, wanted) in [
+    fn namespace_gives_controller() {
+        for (name, expected) in [
             ("nvme0n1", Some("nvme0")),
             ("nvme12n3", Some("nvme12")),
             ("nvme0c2n1", Some("nvme2")),
@@ -205,7 +205,7 @@ mod tests {
             ("nvmen1", None),
             ("sda", None),
         ] {
-            assert_eq!(controller(name).as_deref(), wanted, "{name}");
+            assert_eq!(controller(name).as_deref(), expected, "{name}");
         }
     }
 }

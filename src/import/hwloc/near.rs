@@ -1,21 +1,20 @@
-//! NUMA: the nodes and their CPUs, and the node a device is near.
+//! NUMA nodes with their CPUs, and the node near a device.
 //!
-//! hwloc places a device by its `local_cpus`, not by its `numa_node`. One node's CPUs are that node's; all of a machine
-//! with several nodes may stand for no node, and for one without CPUs.
+//! hwloc places a device by its `local_cpus`, not its `numa_node`. The CPUs of one node mean that node;
+//! all CPUs of a machine with several nodes may mean no node, or one without CPUs.
 
 use super::super::ImportError;
 use super::super::limits::at_most;
 use super::xml::{Document, Locality, ObjectKind};
 use crate::model::{Fact, IdList, NumaNode, Why};
 
-/// More nodes than Linux can have.
+/// Above Linux' limit.
 const NODES: usize = 1024;
 
-/// The nodes of a document.
 pub struct Nodes {
-    /// As sysfs would list them.
+    /// As sysfs lists them.
     pub all: Fact<Vec<NumaNode>>,
-    /// Those that are memory alone.
+    /// Nodes without CPUs of their own.
     memory: IdList,
 }
 
@@ -43,12 +42,12 @@ impl Nodes {
         })
     }
 
-    /// The node that devices right below this part of the processors are near.
+    /// The node near devices below this part of the processors.
     pub fn near(&self, place: &Locality) -> Fact<Option<u32>> {
         let Some(nodes) = place.all_nodes.as_ref().or(place.nodes.as_ref()) else {
             return Fact::Unknown(Why::NotCovered);
         };
-        // So many are never one machine's, and what follows looks at each.
+        // Far above real machines; the code below is quadratic.
         if nodes.len() > NODES as u64 {
             return Fact::Unknown(Why::NotCovered);
         }
@@ -63,8 +62,8 @@ impl Nodes {
     }
 }
 
-/// hwloc gives a node of memory alone the CPUs that are near it. These kinds of memory never have any of their own where
-/// there is another node in the same place.
+/// hwloc gives memory-only nodes the CPUs near them. These memory types never have CPUs of their own if
+/// another node is at the same place.
 fn is_memory(subtype: &str) -> bool {
     matches!(
         subtype,
@@ -74,7 +73,7 @@ fn is_memory(subtype: &str) -> bool {
 
 type Listed<'a> = (Option<u32>, Option<&'a IdList>, bool);
 
-/// None where a node is missing, as those that a container may not use, and where it is not told whose a CPU is.
+/// `None` if a node is missing (not usable by the container), or if a CPU's node is unknown.
 fn nodes(listed: &[Listed<'_>], all: Option<&IdList>) -> Option<Vec<NumaNode>> {
     let mut nodes = Vec::with_capacity(listed.len());
     for (number, cpus, memory) in listed {
@@ -94,7 +93,7 @@ fn nodes(listed: &[Listed<'_>], all: Option<&IdList>) -> Option<Vec<NumaNode>> {
     (complete && disjoint && !nodes.is_empty()).then_some(nodes)
 }
 
-/// Whether a node of another kind has the same CPUs.
+/// Whether a node of another type has the same CPUs.
 fn shared(listed: &[Listed<'_>], cpus: Option<&IdList>) -> bool {
     listed
         .iter()

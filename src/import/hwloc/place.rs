@@ -1,27 +1,26 @@
-//! Where each function hangs, from the nesting of the bridges. hwloc may have left bridges out: each step counts only
-//! where its bus numbers fit.
+//! Places functions by the nesting of bridges. hwloc may omit bridges, so each step counts only if its bus
+//! numbers fit.
 //!
-//! hwloc sees no host bridge. It makes one up above each bus that nothing else leads to, and where it could not read a
-//! bridge's buses, that bus is no root bus. Such a one is not believed.
+//! hwloc invents a host bridge above each bus without a bridge. If it could not read a bridge's buses, that
+//! bus is not a root bus, so such host bridges are ignored.
 
 use std::collections::BTreeMap;
 
 use super::xml::{Document, ObjectKind};
 use crate::model::{Bdf, Place, RootBus};
 
-/// The bridges and functions of a document.
 pub struct Tree<'a> {
     document: &'a Document,
     nodes: Vec<Node>,
-    /// By domain and first bus, how many bridges lead there.
+    /// Number of bridges that lead to each (domain, first bus).
     leading: BTreeMap<(u32, u8), usize>,
-    /// By domain, the lowest bus with a bridge whose buses hwloc could not read.
+    /// Per domain, the lowest bus with a bridge whose buses are unreadable.
     unread: BTreeMap<u32, u8>,
-    /// Host bridges whose buses overlap, by their domains and first buses; the flag says that it begins within another.
+    /// Host bridges with overlapping buses, by (domain, first bus); true if one begins within another.
     overlapping: BTreeMap<(u32, u8), bool>,
 }
 
-/// What an object is in the tree.
+/// An object's role in the tree.
 #[derive(Debug, Clone, Copy)]
 enum Node {
     Host(Buses),
@@ -30,7 +29,6 @@ enum Node {
     Other,
 }
 
-/// The buses below a bridge.
 #[derive(Debug, Clone, Copy)]
 struct Buses {
     domain: u32,
@@ -68,7 +66,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The function that an object is.
+    /// The address of an object that is a function.
     pub fn function(&self, at: usize) -> Option<Bdf> {
         match self.nodes.get(at)? {
             Node::Bridge(bdf, _) | Node::Function(bdf) => Some(*bdf),
@@ -76,7 +74,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The place of an object that is this function.
+    /// The place of the object of this function.
     pub fn place(&self, at: usize, bdf: Bdf) -> Place {
         let mut root = RootBus {
             domain: bdf.domain,
@@ -108,7 +106,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether the processors above an object are those near it: hwloc puts trees whose buses overlap together.
+    /// Whether the processors above an object are near it: hwloc merges trees with overlapping buses.
     pub fn is_near_its_processors(&self, at: usize) -> bool {
         let top = self.above(at).last();
         !matches!(top, Some(Node::Host(buses)) if self.overlapping.contains_key(&(buses.domain, buses.first)))
@@ -124,7 +122,7 @@ impl<'a> Tree<'a> {
         std::iter::successors(up(&at), up).filter_map(|at| self.nodes.get(at))
     }
 
-    /// Whether a bridge with these buses, and no other, leads to this one.
+    /// Whether exactly one bridge, with these buses, leads to this bus.
     fn leads_to(&self, buses: Buses, bus: RootBus) -> bool {
         let key = (buses.domain, buses.first);
         key == (bus.domain, bus.bus) && self.leading.get(&key) == Some(&1)
@@ -157,7 +155,7 @@ fn node(kind: &ObjectKind) -> Node {
     }
 }
 
-/// A bridge to PCI that hwloc lists as a mere function.
+/// A PCI bridge that hwloc lists as a plain function.
 fn is_unread_bridge(kind: &ObjectKind) -> bool {
     match kind {
         ObjectKind::Pci { pci, .. } => pci.starts_with("0604 "),
@@ -165,7 +163,6 @@ fn is_unread_bridge(kind: &ObjectKind) -> bool {
     }
 }
 
-/// `0000:[15-1b]`.
 fn buses(text: &str) -> Option<Buses> {
     let (domain, range) = text.split_once(":[")?;
     let (first, last) = range.strip_suffix(']')?.split_once('-')?;

@@ -1,14 +1,13 @@
-//! hwloc's sets of CPUs and NUMA nodes: `0x000000ff,,0xffffffff`, words of 32 bits, the highest first.
+//! hwloc's bitmaps of CPUs and NUMA nodes: `0x000000ff,,0xffffffff`, 32-bit words, the highest first.
 
 use crate::model::IdList;
 
-/// Words that a set may have: 131,072 CPUs.
+/// 131,072 CPUs.
 const WORDS: usize = 4096;
-/// Ranges that a set may have.
+/// Limit of ranges.
 const RANGES: usize = 1024;
 
-/// The ids of a set. None where it is no set, where it goes on for ever (`0xf...f`, which says that nobody counted),
-/// and where it is larger than any machine.
+/// The ids of a bitmap; `None` if it is invalid, infinite (`0xf...f`: never counted) or too large.
 pub fn ids(text: &str) -> Option<IdList> {
     if text.is_empty() || text.split(',').count() > WORDS {
         return None;
@@ -33,7 +32,7 @@ pub fn ids(text: &str) -> Option<IdList> {
     Some(IdList::from_ranges(ranges))
 }
 
-/// One word; an empty one between commas is zero.
+/// Parses one word; empty means zero.
 fn word(text: &str) -> Option<u32> {
     if text.is_empty() {
         return Some(0);
@@ -50,8 +49,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_hwloc_prints() {
-        // Printed by lstopo 2.9 for CPUs 0-55 and 112-167, and for 56-111 and 168-223.
+    fn reads_hwloc_bitmaps() {
+        // From lstopo 2.9 for CPUs 0-55 and 112-167, and for 56-111 and 168-223.
         for (text, list) in [
             (
                 "0x000000ff,0xffffffff,0xffff0000,,0x00ffffff,0xffffffff",
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_unknown() {
+    fn infinite_bitmap_is_unknown() {
         for text in [
             "0xf...f",
             "0xf...f,0x00000001",

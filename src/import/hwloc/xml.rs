@@ -1,7 +1,7 @@
-//! hwloc's XML as a flat list of what matters: NUMA nodes, bridges, PCI and OS devices, and where each hangs.
+//! hwloc's XML as a flat list of NUMA nodes, bridges, PCI and OS devices with their parents.
 //!
-//! It is read as a stream. The document type's file is never opened, entities that a document defines itself are
-//! refused, and elements may nest only so deep, so the text alone bounds what reading it takes.
+//! Read as a stream. The DTD is never opened, internal entities are refused and nesting is limited, so the
+//! text's size bounds the cost.
 
 use std::rc::Rc;
 
@@ -12,38 +12,37 @@ use super::super::ImportError;
 use super::sets;
 use crate::model::IdList;
 
-/// Deeper than any machine: packages, dies, caches and cores, or a dozen switches one below the other.
+/// Above packages, dies, caches, cores, and a dozen nested switches.
 const DEEPEST: usize = 256;
-/// More attributes than any element has.
+/// Limit of attributes per element.
 const ATTRIBUTES: usize = 64;
-/// More objects of interest than any machine has.
+/// Limit of objects.
 const OBJECTS: usize = 65_536;
-/// Longest text that is kept of an info.
+/// Limit of an info's text.
 const LONGEST: usize = 256;
 
-/// How OS devices number their types.
+/// How OS devices encode their types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// Of hwloc 1 and 2: numbers.
+    /// hwloc 1 and 2: numbers.
     Numbers,
-    /// Of hwloc 3: bits.
+    /// hwloc 3: bits.
     Bits,
 }
 
-/// What a document holds.
 #[derive(Debug)]
 pub struct Document {
     pub version: Version,
-    /// Each after the one it hangs below.
+    /// Parents come before children.
     pub objects: Vec<Object>,
-    /// NUMA nodes of the whole machine, those that its processes may not use included.
+    /// NUMA nodes of the whole machine, including those that its processes may not use.
     pub all_nodes: Option<IdList>,
-    /// Infos of the machine and its packages that go into a report's header.
+    /// Infos of the machine and its packages, for the report's header.
     pub infos: Vec<(String, String)>,
 }
 
 impl Document {
-    /// The first of the machine's infos with this name.
+    /// The machine's first info of this name.
     pub fn info(&self, name: &str) -> Option<String> {
         let mut infos = self.infos.iter();
         infos
@@ -52,18 +51,17 @@ impl Document {
     }
 }
 
-/// A NUMA node, a bridge or a device.
 #[derive(Debug)]
 pub struct Object {
     pub kind: ObjectKind,
-    /// The object of this list right above it; none where that is a part of the processors.
+    /// Index of the parent object; `None` if the parent is a part of the processors.
     pub above: Option<usize>,
     /// The nearest part of the processors above it.
     pub near: Rc<Locality>,
     pub infos: Vec<(String, String)>,
 }
 
-/// What an object is, its attributes as they stand.
+/// An object's type and attributes.
 #[derive(Debug)]
 pub enum ObjectKind {
     Node {
@@ -87,19 +85,18 @@ pub enum ObjectKind {
     },
 }
 
-/// The CPUs and NUMA nodes of a part of the machine's processors.
+/// CPUs and NUMA nodes of a part of the processors.
 #[derive(Debug, Default)]
 pub struct Locality {
-    /// It is the whole machine.
     pub whole: bool,
     pub cpus: Option<IdList>,
     pub nodes: Option<IdList>,
-    /// Those and the ones that its processes may not use.
+    /// Including those that the processes may not use.
     pub all_nodes: Option<IdList>,
 }
 
-/// Whether this is XML of hwloc: the outermost element is `topology`.
-pub fn is_one(bytes: &[u8]) -> bool {
+/// Detects hwloc's XML: the root element is `topology`.
+pub fn is_format(bytes: &[u8]) -> bool {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
@@ -123,12 +120,8 @@ pub fn is_one(bytes: &[u8]) -> bool {
 }
 
 pub fn read(bytes: &[u8]) -> Result<Document, ImportError> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        malformed(
-            error.valid_up_to() as u64,
-            "it is no UTF-8, which hwloc writes",
-        )
-    })?;
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| malformed(error.valid_up_to() as u64, "not UTF-8"))?;
     let mut reader = Reader::from_str(text);
     reader.config_mut().expand_empty_elements = true;
     let mut building = Building::default();
@@ -140,34 +133,29 @@ pub fn read(bytes: &[u8]) -> Result<Document, ImportError> {
                 .map_err(|what| malformed(at, &what))?,
             Ok(Event::End(_)) => building.end(),
             Ok(Event::DocType(kind)) if kind.contains('[') => {
-                return Err(malformed(
-                    at,
-                    "its document type defines entities of its own, which hwloc never does",
-                ));
+                return Err(malformed(at, "its document type defines entities"));
             }
             Ok(Event::Eof) => break,
             Ok(_) => {}
-            // The error's own words repeat names of the text.
-            Err(_) => return Err(malformed(reader.error_position(), "it is not well-formed")),
+            // The error's own text quotes private names.
+            Err(_) => return Err(malformed(reader.error_position(), "not well-formed")),
         }
     }
     building.finish(bytes.len() as u64)
 }
 
 fn malformed(at: u64, what: &str) -> ImportError {
-    ImportError::Malformed(format!("hwloc's XML cannot be read at byte {at}: {what}"))
+    ImportError::Malformed(format!("invalid hwloc XML at byte {at}: {what}"))
 }
 
-/// An element that is not closed yet.
+/// An unclosed element.
 enum Open {
-    /// A part of the processors.
     Part(Part),
-    /// An object of the list.
     Object(usize),
     Other,
 }
 
-/// A part of the processors; most have no device below and are never looked into.
+/// A part of the processors; its sets are parsed only if a device needs them.
 struct Part {
     whole: bool,
     named: bool,
@@ -187,9 +175,7 @@ struct Building {
 impl Building {
     fn start(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
         if self.open.len() == DEEPEST {
-            return Err(format!(
-                "elements nest deeper than {DEEPEST}, which is no machine"
-            ));
+            return Err(format!("elements nest deeper than {DEEPEST}"));
         }
         let open = match (self.open.is_empty(), start.name().as_ref()) {
             (true, "topology") if self.version.is_none() => {
@@ -197,7 +183,7 @@ impl Building {
                 Open::Other
             }
             (true, _) => {
-                return Err("the outermost element is not 'topology', or not alone".to_owned());
+                return Err("the root element is not a single 'topology'".to_owned());
             }
             (false, "object") => self.object(start)?,
             (false, "info") => {
@@ -222,7 +208,7 @@ impl Building {
                 all_nodes: self.all_nodes,
                 infos: self.infos,
             }),
-            _ => Err(malformed(end, "it ends in the middle")),
+            _ => Err(malformed(end, "truncated")),
         }
     }
 
@@ -254,9 +240,7 @@ impl Building {
             },
         };
         if self.objects.len() == OBJECTS {
-            return Err(format!(
-                "it lists more than {OBJECTS} nodes and devices, which is no machine"
-            ));
+            return Err(format!("more than {OBJECTS} nodes and devices"));
         }
         let near = self.near();
         let above = match self.open.last() {
@@ -270,7 +254,7 @@ impl Building {
             near,
             infos: Vec::new(),
         });
-        // In hwloc 1 a node is a part of the processors, and packages and devices hang below it.
+        // In hwloc 1 a node is a part of the processors, with packages and devices below it.
         Ok(match is_node {
             true => Open::Part(part(start, false, false)),
             false => Open::Object(self.objects.len() - 1),
@@ -285,7 +269,7 @@ impl Building {
         Ok(Open::Part(part(start, whole, whole || kind == "Package")))
     }
 
-    /// The nearest part of the processors that is open.
+    /// The innermost open part of the processors.
     fn near(&mut self) -> Rc<Locality> {
         let mut parts = self.open.iter_mut().rev().filter_map(|open| match open {
             Open::Part(part) => Some(part),
@@ -340,7 +324,7 @@ fn kind_of(start: &BytesStart<'_>) -> Result<String, String> {
 impl Part {
     fn locality(&mut self) -> Rc<Locality> {
         let read = self.read.get_or_insert_with(|| {
-            // What cannot be read tells nothing.
+            // Unreadable sets are ignored.
             let given = Attributes::of(&self.tag).unwrap_or_default();
             Rc::new(Locality {
                 whole: self.whole,
@@ -365,13 +349,13 @@ fn version(given: &Attributes) -> Result<Version, String> {
                 |number| format!("version {number}"),
             );
             Err(format!(
-                "its format has {version}; gdr reads those of hwloc 1, 2 and 3"
+                "unsupported format with {version}: gdr reads hwloc 1, 2 and 3"
             ))
         }
     }
 }
 
-/// The infos that a fact rests on: `Port1State`, NVML's names.
+/// Infos that facts need: `Port1State`, NVML's names.
 fn is_of_device(name: &str) -> bool {
     matches!(name, "GPUVendor" | "GPUModel" | "NVIDIAUUID")
         || name
@@ -392,7 +376,6 @@ fn is_of_machine(name: &str) -> bool {
     )
 }
 
-/// The attributes of an element, by name.
 #[derive(Default)]
 struct Attributes(Vec<(String, String)>);
 
@@ -415,7 +398,7 @@ impl Attributes {
         Ok(Self(all))
     }
 
-    /// The value; an empty text where it is not there.
+    /// The value, or an empty text.
     fn get(&self, name: &str) -> &str {
         self.0
             .iter()

@@ -1,15 +1,15 @@
-//! What belongs to one function: its first line, the lines below it, its bytes. Everything else of a text is passed over.
+//! Splits a text into functions: first line, lines below it, hex bytes. Ignores everything else.
 
 use super::lines::{Line, lines};
 use super::{form, head};
 
-/// More lines than any function has; the rest is passed over, and what it would say is not known.
+/// Limit of lines per function; further content is unknown.
 const MOST_LINES: usize = 2000;
 
-/// The whole of configuration space.
+/// Size of configuration space.
 const MOST_BYTES: usize = 4096;
 
-/// The lines that begin what is below a first line. Where indentation was lost they still tell that it is there.
+/// Beginnings of lines below a first line, recognisable without indentation.
 const BEGINS: [&str; 8] = [
     "Subsystem:",
     "DeviceName:",
@@ -21,7 +21,7 @@ const BEGINS: [&str; 8] = [
     "!!! ",
 ];
 
-/// What lines of a function begin with that nothing else does.
+/// Beginnings of lines that occur only within a function.
 const BELOW: [&str; 14] = [
     "Subsystem: ",
     "Physical Slot: ",
@@ -39,22 +39,19 @@ const BELOW: [&str; 14] = [
     "Kernel modules: ",
 ];
 
-/// One function of a dump.
 pub(super) struct Block<'a> {
-    /// The line with its address.
     pub first: Line<'a>,
-    /// What is below, without the bytes.
+    /// Without the hex bytes.
     pub lines: Vec<Line<'a>>,
-    /// Its bytes, from 0 on without a gap.
+    /// Contiguous from offset 0.
     pub bytes: Vec<u8>,
-    /// Nothing tells that lines are missing from its middle. That its end is there, only a line tells that lspci prints
-    /// last: people end what they cut with a blank line, too.
+    /// No line is visibly missing in its middle. Its end is certain only if a line follows that lspci prints
+    /// last, because people also end excerpts with a blank line.
     pub whole: bool,
-    /// Text that is not lspci's is between it and the function before.
+    /// Foreign text separates it from the function before.
     pub apart: bool,
-    /// What is wrong with it, each with its line.
+    /// Remarks with their lines.
     pub failure: Vec<(usize, String)>,
-    /// Its lines are not indented.
     flat: bool,
 }
 
@@ -71,7 +68,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Whether a line is one of this function's.
+    /// Whether a line belongs to this function.
     fn takes(&mut self, line: &Line<'a>) -> bool {
         if self.lines.is_empty() && line.indent <= self.first.indent {
             self.flat = BEGINS.iter().any(|begin| line.text.starts_with(begin));
@@ -80,7 +77,7 @@ impl<'a> Block<'a> {
     }
 
     fn take(&mut self, line: Line<'a>) {
-        // Bytes are the last of what lspci prints: a line behind them is none of this function's, or they are not.
+        // lspci prints bytes last, so a later line belongs to another function, or the bytes do.
         let fits =
             self.lines.len() < MOST_LINES && self.bytes.is_empty() && form::is_lspcis(&line.text);
         self.whole &= fits;
@@ -91,10 +88,10 @@ impl<'a> Block<'a> {
 
     fn add_bytes(&mut self, number: usize, (offset, row): (usize, Row)) {
         if offset != self.bytes.len() || offset + row.len > MOST_BYTES {
-            // Of the first gap alone: after it none fits.
+            // Only the first gap: nothing fits after it.
             if self.failure.is_empty() {
                 let message = format!(
-                    "bytes at {offset:#x} do not follow those before, which end at {:#x}",
+                    "bytes at {offset:#x} do not continue those before, which end at {:#x}",
                     self.bytes.len()
                 );
                 self.failure.push((number, message));
@@ -105,7 +102,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Calls with each function of a text, in the order of the text.
+/// Calls `each` for every function of a text.
 pub(super) fn blocks<'a>(text: &'a [u8], mut each: impl FnMut(Block<'a>)) {
     let mut open: Option<Block<'a>> = None;
     let mut apart = false;
@@ -130,7 +127,7 @@ pub(super) fn blocks<'a>(text: &'a [u8], mut each: impl FnMut(Block<'a>)) {
                 each(block);
             }
         } else {
-            // Lines of a function can stand behind a blank line that somebody put there.
+            // A function's lines may continue after an inserted blank line.
             apart |= !is_complaint(&line.text)
                 && !BELOW.iter().any(|begin| line.text.starts_with(begin));
         }
@@ -140,7 +137,7 @@ pub(super) fn blocks<'a>(text: &'a [u8], mut each: impl FnMut(Block<'a>)) {
     }
 }
 
-/// What lspci itself says on standard error, in the middle of its output where both went to one file.
+/// Whether a line is from lspci's standard error, mixed into its output.
 fn is_complaint(text: &str) -> bool {
     ["pcilib: ", "lspci: ", "WARNING: Cannot show"]
         .iter()
@@ -152,7 +149,7 @@ struct Row {
     len: usize,
 }
 
-/// A line of bytes: `1f0: 00 ff …`.
+/// Parses `1f0: 00 ff …`.
 fn row(text: &str) -> Option<(usize, Row)> {
     let (offset, rest) = text.split_once(": ")?;
     let hex = |text: &str, digits: std::ops::RangeInclusive<usize>| {
@@ -197,7 +194,7 @@ mod tests {
         found
     }
 
-    fn want(
+    fn block(
         first: &str,
         lines: &[&str],
         bytes: usize,
@@ -208,23 +205,23 @@ mod tests {
     }
 
     #[test]
-    fn functions_stand_out_from_the_text_around() {
+    fn finds_functions_in_other_text() {
         let text = "My machine hangs:\n```\n$ lspci -vvv\n00:00.0 Host bridge: A B\n\tControl: I/O-\n\n\tControl: lost\n\
             01:00.0 VGA compatible controller: C D\n\tControl: x\npcilib: sysfs_read_vpd: read failed\n\tRegion 0: y\n```\n\
             \tRegion 1: not hers\n02:00.0 Bridge: E F\n03:00.0 Bridge: E F";
         assert_eq!(
             found(text),
             [
-                want("00:00.0", &["Control: I/O-"], 0, true),
-                want("01:00.0", &["Control: x", "Region 0: y"], 0, true),
-                want("02:00.0", &[], 0, true),
-                want("03:00.0", &[], 0, true),
+                block("00:00.0", &["Control: I/O-"], 0, true),
+                block("01:00.0", &["Control: x", "Region 0: y"], 0, true),
+                block("02:00.0", &[], 0, true),
+                block("03:00.0", &[], 0, true),
             ]
         );
     }
 
     #[test]
-    fn quoted_indented_and_flat_texts_read_the_same() {
+    fn reads_quoted_indented_and_flat_text() {
         let lines = [
             "01:00.0 Bridge: A B",
             "\tControl: x",
@@ -240,16 +237,16 @@ mod tests {
                 .collect();
             assert_eq!(
                 found(&text),
-                [want("01:00.0", &body, 0, true)],
+                [block("01:00.0", &body, 0, true)],
                 "{before:?}"
             );
         }
         let text = lines.map(str::trim).join("\n");
-        assert_eq!(found(&text), [want("01:00.0", &body, 0, true)], "flat");
+        assert_eq!(found(&text), [block("01:00.0", &body, 0, true)], "flat");
     }
 
     #[test]
-    fn what_is_missing_from_the_middle_shows() {
+    fn notices_lines_missing_in_the_middle() {
         let lines = |line: &str| {
             format!("01:00.0 Bridge: A B\n\tControl: x\n{line}\tKernel driver in use: y\n")
         };
@@ -268,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_taken_as_long_as_they_follow_each_other() {
+    fn reads_contiguous_bytes() {
         let row =
             |at: usize| format!("{at:02x}: 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f\n");
         let text = format!(
@@ -277,12 +274,12 @@ mod tests {
             row(16),
             row(48)
         );
-        assert_eq!(found(&text), [want("01:00.0", &[], 34, true)]);
+        assert_eq!(found(&text), [block("01:00.0", &[], 34, true)]);
         let mut failure = Vec::new();
         blocks(text.as_bytes(), |block| failure.extend(block.failure));
         assert_eq!(failure.len(), 1);
         assert_eq!(failure[0].0, 4);
-        // An offset has no more than three digits, and so bytes end at 4096.
+        // Offsets have at most three digits, so bytes end at 4096.
         let all: String = (0..=0xff).map(|n| row(n * 16)).collect();
         let text = format!("01:00.0 Bridge: A B\n{all}1000: 00\n");
         assert_eq!(found(&text)[0].2, 4096);

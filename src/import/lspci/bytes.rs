@@ -1,10 +1,10 @@
-//! The bytes of `-x`, `-xxx` and `-xxxx`. How many there are says who asked and how, not what the function has.
+//! Hex bytes of `-x`, `-xxx` and `-xxxx`. Their number depends on the user and options, not on the function.
 
 use crate::model::config::HeaderKind;
 use crate::model::{Config, Fact, Why};
 use crate::pci::{self, Depth};
 
-/// What they say; none where not even a header is there. Bytes behind the last whole part are those of a text that was cut.
+/// Decodes them, `None` without a whole header; a cut text may end with part of a line.
 pub(super) fn decode(raw: &[u8]) -> Option<Config> {
     let whole = [4096, 256, 64]
         .into_iter()
@@ -14,7 +14,7 @@ pub(super) fn decode(raw: &[u8]) -> Option<Config> {
     if whole == 64 {
         config = not_asked(config);
     }
-    // Of a host bridge the kernel looks for extended space whatever its capabilities are; `-xxx` does not.
+    // For host bridges the kernel always looks for extended space, but `-xxx` does not print it.
     let host_bridge = config
         .header
         .known()
@@ -33,7 +33,7 @@ pub(super) fn decode(raw: &[u8]) -> Option<Config> {
     Some(config)
 }
 
-/// `-x` prints 64 bytes for everybody: that there are no more is nobody's refusal.
+/// `-x` prints 64 bytes to everyone, so missing ones do not mean "denied".
 fn not_asked(mut config: Config) -> Config {
     fn slot<T>(fact: Fact<T>) -> Fact<T> {
         match fact {
@@ -58,7 +58,7 @@ fn not_asked(mut config: Config) -> Config {
     }
 }
 
-/// What the first says, and where it does not know, what the second says.
+/// The known facts of the first, completed by the second.
 pub(super) fn over(first: Config, second: Config) -> Config {
     let mut null_entries = first.null_entries;
     if null_entries.is_empty() {
@@ -78,7 +78,7 @@ pub(super) fn over(first: Config, second: Config) -> Config {
     }
 }
 
-/// The first fact that is known; of two that are not, the one that has a reason.
+/// The known fact; if both are unknown, the one with a reason.
 pub(super) fn known<T>(first: Fact<T>, second: Fact<T>) -> Fact<T> {
     match (first, second) {
         (Fact::Known(value), _) => Fact::Known(value),

@@ -1,14 +1,13 @@
-//! The capabilities below a function, by their titles; and what it means that one is not among them.
+//! Capabilities below a function, by title, and what a missing one means.
 
 use super::lines::Line;
 use super::{express, extended};
 use crate::model::config::PortType;
 use crate::model::{Config, Fact, Why};
 
-/// Where extended configuration space begins.
 const EXTENDED: u16 = 0x100;
 
-/// The extended capabilities that matter, as an lspci that does not know them prints them.
+/// The relevant extended capabilities, for an lspci that prints their numbers.
 const BY_NUMBER: [(u16, &str); 6] = [
     (0x01, "aer"),
     (0x03, "serial"),
@@ -18,33 +17,33 @@ const BY_NUMBER: [(u16, &str); 6] = [
     (0x15, "rebar"),
 ];
 
-/// What the lines from the first capability on tell.
+/// The result of reading the lines from the first capability on.
 pub(super) struct Listed {
-    /// The capabilities that are listed: known where all of them is printed, else not covered. The others are not covered.
+    /// Known for capabilities that are printed completely, otherwise unknown.
     pub config: Config,
-    /// The kind of port, which the title alone tells.
+    /// The port type, which only the title has.
     pub port: Option<PortType>,
-    /// Why some may be missing from the list.
+    /// Why the list may be incomplete.
     pub denied: bool,
-    /// The list in the first 256 bytes could not be followed.
+    /// The list in the first 256 bytes is broken.
     pub broken: bool,
-    /// The list beyond could not be followed.
+    /// The extended list is broken.
     pub broken_beyond: bool,
-    /// How many are in the first 256 bytes.
+    /// Number in the first 256 bytes.
     pub legacy: usize,
-    /// How many are beyond.
+    /// Number in extended space.
     pub beyond: usize,
-    /// It may have some beyond: PCI Express, PCI-X.
+    /// It may have extended capabilities: PCI Express, PCI-X.
     pub may_go_beyond: bool,
-    /// One beyond is listed, and which one it is cannot be read.
+    /// An extended capability with unreadable type is listed.
     pub illegible: bool,
-    /// Which of those that matter are listed, so that they are not taken for absent.
+    /// Relevant capabilities that are listed, and so not absent.
     named: Vec<&'static str>,
-    /// Its vital product data say that it manages a switch.
+    /// The vital product data mark a switch management function.
     pub manages: bool,
 }
 
-/// The capabilities in these lines, the first of which is a title.
+/// Reads these lines, the first of which is a title.
 pub(super) fn listed(lines: &[Line<'_>]) -> Listed {
     let mut listed = Listed {
         config: Config::default(),
@@ -74,7 +73,7 @@ pub(super) fn listed(lines: &[Line<'_>]) -> Listed {
     listed
 }
 
-/// The text behind `Capabilities: `.
+/// The text after `Capabilities: `.
 pub(super) fn title<'a>(line: &'a Line<'_>) -> Option<&'a str> {
     line.text.strip_prefix("Capabilities: ")
 }
@@ -101,7 +100,7 @@ impl Listed {
         if title.starts_with("Express") && first(&mut self.named, "express") {
             self.may_go_beyond = true;
             self.port = express::port(title);
-            self.config.express = told(express::express(offset, title, below));
+            self.config.express = known_if_complete(express::express(offset, title, below));
         } else if title.starts_with("PCI-X ") {
             self.may_go_beyond = true;
         } else if title.starts_with("<chain ") {
@@ -113,7 +112,7 @@ impl Listed {
 
     fn add_extended(&mut self, offset: u16, title: &str, below: &[Line<'_>]) {
         match numbered(title) {
-            // Listed, and nothing else is printed of it: like one of which only a part is.
+            // Listed without details: like a partially printed one.
             Some(Some(id)) => {
                 if let Some((_, name)) = BY_NUMBER.iter().find(|(number, _)| *number == id) {
                     first(&mut self.named, name);
@@ -131,24 +130,24 @@ impl Listed {
         let named = |name: &str| title.starts_with(name);
         match () {
             () if named("Access Control Services") && first(&mut self.named, "acs") => {
-                config.acs = told(extended::acs(offset, below));
+                config.acs = known_if_complete(extended::acs(offset, below));
             }
             () if named("Address Translation Service") && first(&mut self.named, "ats") => {
-                config.ats = told(extended::ats(offset, below));
+                config.ats = known_if_complete(extended::ats(offset, below));
             }
             () if named("Advanced Error Reporting") && first(&mut self.named, "aer") => {
-                config.aer = told(extended::aer(offset, below));
+                config.aer = known_if_complete(extended::aer(offset, below));
             }
             () if named("Device Serial Number") && first(&mut self.named, "serial") => {
-                config.serial_number = told(extended::serial_number(title));
+                config.serial_number = known_if_complete(extended::serial_number(title));
             }
             () if named("Single Root I/O Virtualization") && first(&mut self.named, "sriov") => {
-                config.sriov = told(extended::sriov(offset, below));
+                config.sriov = known_if_complete(extended::sriov(offset, below));
             }
             () if (named("Physical Resizable BAR") || named("Resizable BAR"))
                 && first(&mut self.named, "rebar") =>
             {
-                config.resizable_bar = told(extended::resizable_bar(below));
+                config.resizable_bar = known_if_complete(extended::resizable_bar(below));
             }
             () if named("Null") => config.null_entries.push(offset),
             () if named("<chain ") => self.broken_beyond = true,
@@ -156,7 +155,7 @@ impl Listed {
         }
     }
 
-    /// Says of each capability that is not listed what its absence means, in the first 256 bytes and beyond.
+    /// Sets unlisted capabilities, in the first 256 bytes and beyond.
     pub fn settle(&mut self, absent: Result<(), Why>, absent_beyond: Result<(), Why>) {
         let Self { config, named, .. } = self;
         let listed = |name: &str| named.contains(&name);
@@ -179,7 +178,7 @@ fn settle<T>(slot: &mut Fact<Option<T>>, listed: bool, absent: Result<(), Why>) 
     }
 }
 
-/// Of several with one id the first counts.
+/// Of several with the same id the first counts.
 fn first(named: &mut Vec<&'static str>, name: &'static str) -> bool {
     let first = !named.contains(&name);
     if first {
@@ -188,14 +187,14 @@ fn first(named: &mut Vec<&'static str>, name: &'static str) -> bool {
     first
 }
 
-fn told<T>(value: Option<T>) -> Fact<Option<T>> {
+fn known_if_complete<T>(value: Option<T>) -> Fact<Option<T>> {
     match value {
         Some(value) => Fact::Known(Some(value)),
         None => Fact::Unknown(Why::NotCovered),
     }
 }
 
-/// `[148 v1] Access Control Services`.
+/// Parses `[148 v1] Access Control Services`.
 fn offset(text: &str) -> Option<(u16, &str)> {
     let (place, title) = text.strip_prefix('[')?.split_once("] ")?;
     let digits = place.split(' ').next()?;
@@ -204,8 +203,8 @@ fn offset(text: &str) -> Option<(u16, &str)> {
     Some((offset, title))
 }
 
-/// Of a title that has a number for a name: the number, or none where it cannot be read. `#0d` until 2.2, `Unknown (13)`
-/// until 3.2, `Extended Capability ID 0xd` since.
+/// For a numeric title: its number, or `None` inside if unreadable. `#0d` until 2.2, `Unknown (13)` until
+/// 3.2, then `Extended Capability ID 0xd`.
 fn numbered(title: &str) -> Option<Option<u16>> {
     let digits = |text: &str, base| {
         let end = text.find(|c: char| !c.is_digit(base)).unwrap_or(text.len());
@@ -239,8 +238,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_that_are_numbers() {
-        for (title, want) in [
+    fn reads_numeric_titles() {
+        for (title, expected) in [
             ("#0d", Some(Some(0x0d))),
             ("#10 [0001]", Some(Some(0x10))),
             ("Unknown (13)", Some(Some(13))),
@@ -250,7 +249,7 @@ mod tests {
             ("#", Some(None)),
             ("Secondary PCI Express", None),
         ] {
-            assert_eq!(numbered(title), want, "{title}");
+            assert_eq!(numbered(title), expected, "{title}");
         }
     }
 }

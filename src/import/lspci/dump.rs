@@ -1,5 +1,5 @@
-//! One run of lspci: functions in the order of their addresses. Together they tell what one alone cannot: that a line is
-//! missing because there is nothing to say, not because that lspci does not print it.
+//! One run of lspci. Its functions together show whether a missing line means absence or an lspci that does
+//! not print it.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,8 @@ use super::{ParseNotes, bytes};
 use crate::model::config::{Acs, Ats, Express, PortType};
 use crate::model::{Attributes, Bdf, Config, Fact, LinkState, Why};
 
-/// What one run tells of a function, or what several do.
-pub(super) struct Seen {
-    /// A line of its address.
+/// A function as seen in one or more runs.
+pub(super) struct MergedFunction {
     pub line: usize,
     pub numbers: Numbers,
     pub secondary: Option<u8>,
@@ -24,20 +23,20 @@ pub(super) struct Seen {
     pub attributes: Attributes,
 }
 
-pub(super) type Functions = BTreeMap<Bdf, Seen>;
+pub(super) type Functions = BTreeMap<Bdf, MergedFunction>;
 
-/// Settles what the functions of one run say of each other.
+/// Resolves missing lines with the help of the run's other functions.
 pub(super) fn settle(functions: Vec<Function>, failure: &mut ParseNotes) -> Functions {
     let numa = functions.iter().any(|function| function.numa.is_some());
     let group = functions.iter().any(|function| function.group.is_some());
     let driver = functions.iter().any(|function| function.driver.is_some());
-    // Extended space is reached by ranges of buses: what a higher bus of a domain has, this one has too.
+    // Extended space is mapped per bus range: if a higher bus of the domain has it, this one has too.
     let mut reached: BTreeMap<u32, u8> = BTreeMap::new();
     for function in functions.iter().filter(|function| function.beyond) {
         let highest = reached.entry(function.bdf.domain).or_default();
         *highest = function.bdf.bus.max(*highest);
     }
-    let seen = functions.into_iter().map(|function| {
+    let merged = functions.into_iter().map(|function| {
         let Function {
             line,
             bdf,
@@ -46,7 +45,7 @@ pub(super) fn settle(functions: Vec<Function>, failure: &mut ParseNotes) -> Func
             subordinate,
             port,
             complete,
-            begun,
+            has_head,
             manages,
             ..
         } = function;
@@ -62,30 +61,30 @@ pub(super) fn settle(functions: Vec<Function>, failure: &mut ParseNotes) -> Func
             config = bytes::over(config, none_beyond());
         }
         let attributes = Attributes {
-            driver: told(function.driver, driver && complete),
-            iommu_group: told(function.group, group && begun),
+            driver: known_or_absent(function.driver, driver && complete),
+            iommu_group: known_or_absent(function.group, group && has_head),
             resources: function.resources,
             link: link(&config),
             ..Attributes::default()
         };
-        let seen = Seen {
+        let merged = MergedFunction {
             line,
             numbers,
             secondary,
             subordinate,
             port,
             manages,
-            numa: told(function.numa, numa && begun),
+            numa: known_or_absent(function.numa, numa && has_head),
             config,
             attributes,
         };
-        (bdf, seen)
+        (bdf, merged)
     });
-    seen.collect()
+    merged.collect()
 }
 
-/// What a line says; where it is missing, none if it would have been there.
-fn told<T>(value: Option<T>, would_be_there: bool) -> Fact<Option<T>> {
+/// A line's value; if missing, absent only if it would have been printed.
+fn known_or_absent<T>(value: Option<T>, would_be_there: bool) -> Fact<Option<T>> {
     match value {
         None if !would_be_there => Fact::Unknown(Why::NotCovered),
         value => Fact::Known(value),
@@ -115,7 +114,7 @@ fn link(config: &Config) -> Fact<Option<LinkState>> {
     })
 }
 
-/// Why two runs cannot be of one machine: they disagree in what a machine does not change while it runs.
+/// Lines at which two runs disagree in what a running machine does not change.
 pub(super) fn contradiction(one: &Functions, other: &Functions) -> Option<(usize, usize)> {
     let (few, many) = if one.len() < other.len() {
         (one, other)
@@ -139,15 +138,15 @@ pub(super) fn contradiction(one: &Functions, other: &Functions) -> Option<(usize
     })
 }
 
-/// What two runs of one machine tell, the first and a later one. Where they differ it is not known which holds.
+/// Merges a later run of the same machine. Differing values become unknown.
 pub(super) fn add(mut all: Functions, later: Functions, failure: &mut ParseNotes) -> Functions {
     for (bdf, mut later) in later {
-        let seen = match all.remove(&bdf) {
+        let merged = match all.remove(&bdf) {
             Some(mut earlier) => {
                 let differ = forget_differences(&mut earlier, &mut later);
                 if !differ.is_empty() {
                     let message = format!(
-                        "{bdf}: says otherwise than line {} of its {}, which is taken as unknown",
+                        "{bdf}: contradicts line {} on its {}, which is unknown now",
                         earlier.line,
                         differ.join(", ")
                     );
@@ -157,13 +156,13 @@ pub(super) fn add(mut all: Functions, later: Functions, failure: &mut ParseNotes
             }
             None => later,
         };
-        all.insert(bdf, seen);
+        all.insert(bdf, merged);
     }
     all
 }
 
-/// Leaves unknown what both tell and tell differently, of what a machine changes while it runs. Returns what that was.
-fn forget_differences(one: &mut Seen, other: &mut Seen) -> Vec<&'static str> {
+/// Makes differing changeable values unknown, and returns their names.
+fn forget_differences(one: &mut MergedFunction, other: &mut MergedFunction) -> Vec<&'static str> {
     let mut found = Vec::new();
     let mut note = |name, differ: bool| {
         if differ {
@@ -219,7 +218,7 @@ fn forget_differences(one: &mut Seen, other: &mut Seen) -> Vec<&'static str> {
     found
 }
 
-/// Whether both are known and not the same in this part.
+/// Whether both are known and differ in this part.
 fn differ<T, P: PartialEq>(
     one: &Fact<Option<T>>,
     other: &Fact<Option<T>>,
@@ -233,13 +232,13 @@ fn differ<T, P: PartialEq>(
     }
 }
 
-fn both(earlier: Seen, later: Seen) -> Seen {
-    // A class without its programming interface is the less telling one.
+fn both(earlier: MergedFunction, later: MergedFunction) -> MergedFunction {
+    // A class without programming interface is less precise.
     let class = match (earlier.numbers.class, later.numbers.class) {
         (Some(earlier), Some(later)) if earlier & 0xff != 0 && later & 0xff == 0 => Some(earlier),
         (earlier, later) => later.or(earlier),
     };
-    Seen {
+    MergedFunction {
         line: later.line,
         numbers: Numbers {
             class,

@@ -1,10 +1,10 @@
-//! The PCI Express capability as lspci prints it with `-vv`.
+//! The PCI Express capability in `lspci -vv`.
 
 use super::lines::Line;
 use super::registers::{Register, register};
 use crate::model::config::{Aspm, Express, Link, LinkPair, LinkSpeed, PortType};
 
-/// The kind of port or device, from the title: `Express (v2) Root Port (Slot+), MSI 00`.
+/// The port type from the title: `Express (v2) Root Port (Slot+), MSI 00`.
 pub(super) fn port(title: &str) -> Option<PortType> {
     const KINDS: [(&str, PortType); 10] = [
         ("Endpoint", PortType::Endpoint),
@@ -36,7 +36,7 @@ pub(super) fn port(title: &str) -> Option<PortType> {
         .map(|(_, port)| *port)
 }
 
-/// The title from the kind on, without `Express (v2)`.
+/// The title without `Express (v2)`.
 fn kind(title: &str) -> Option<&str> {
     let kind = title.strip_prefix("Express ")?;
     match kind.strip_prefix("(v") {
@@ -45,7 +45,7 @@ fn kind(title: &str) -> Option<&str> {
     }
 }
 
-/// The capability, where all of it is printed.
+/// The capability, if printed completely.
 pub(super) fn express(offset: u16, title: &str, lines: &[Line<'_>]) -> Option<Express> {
     let port = port(title)?;
     let version = title
@@ -79,7 +79,7 @@ fn link_pair(lines: &[Line<'_>]) -> Option<LinkPair> {
     let capabilities = register(lines, "LnkCap")?;
     let control = register(lines, "LnkCtl")?;
     let status = register(lines, "LnkSta")?;
-    // Of a NIC with several functions lspci prints the second set for the first alone, which is the one that counts.
+    // lspci prints the second register set only for a NIC's first function, which is the one that counts.
     let target =
         register(lines, "LnkCtl2").and_then(|second| speed(second.after("Target Link Speed: ")?));
     Some(LinkPair {
@@ -108,7 +108,7 @@ fn link(register: &Register<'_>) -> Option<Link> {
     })
 }
 
-/// `16GT/s`; 0 for `unknown`, which stands for any value that lspci does not know.
+/// Parses `16GT/s`; 0 for `unknown`, lspci's word for values that it does not know.
 fn speed(text: &str) -> Option<LinkSpeed> {
     const SPEEDS: [(&str, u8); 8] = [
         ("2.5GT/s", 1),
@@ -127,7 +127,7 @@ fn speed(text: &str) -> Option<LinkSpeed> {
     found.map(|(_, code)| LinkSpeed(*code))
 }
 
-/// `L0s L1, Exit Latency …`, `L1 Enabled; …`, `not supported`, `Disabled; …`.
+/// Parses `L0s L1, Exit Latency …`, `L1 Enabled; …`, `not supported`, `Disabled; …`.
 fn aspm(text: &str) -> Aspm {
     let states = text.split([',', ';']).next().unwrap_or_default();
     let has = |state: &str| states.split(' ').any(|word| word == state);
@@ -142,7 +142,7 @@ mod tests {
     use super::super::lines::lines;
     use super::*;
 
-    /// As version 3.5 prints it.
+    /// From version 3.5.
     const OLD: &str = "\
 \t\tDevCap:\tMaxPayload 256 bytes, PhantFunc 0
 \t\t\tExtTag- RBE+
@@ -159,7 +159,7 @@ mod tests {
 \t\t\tSlot #2, PowerLimit 75.000W; Interlock- NoCompl+
 \t\tLnkCtl2: Target Link Speed: 8GT/s, EnterCompliance- SpeedDis-";
 
-    /// As version 3.13 prints it.
+    /// From version 3.13.
     const NEW: &str = "\
 \t\tDevCap:\tMaxPayload 512 bytes, PhantFunc 0, Latency L0s unlimited, L1 <64us
 \t\t\tExtTag+ AttnBtn- AttnInd- PwrInd- RBE+ FLReset+ SlotPowerLimit 75W TEE-IO-
@@ -179,9 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_old_versions_print() {
-        let found =
-            read("Express (v2) Root Port (Slot+), MSI 00", OLD).expect("all of it is there");
+    fn reads_old_format() {
+        let found = read("Express (v2) Root Port (Slot+), MSI 00", OLD).expect("complete");
         let link = LinkPair {
             max: Link {
                 speed: LinkSpeed(3),
@@ -205,7 +204,7 @@ mod tests {
             training: true,
             disabled: false,
         };
-        let want = Express {
+        let expected = Express {
             offset: 0x40,
             version: 2,
             port: PortType::RootPort,
@@ -219,12 +218,12 @@ mod tests {
             no_snoop: true,
             link: Some(link),
         };
-        assert_eq!(found, want);
+        assert_eq!(found, expected);
     }
 
     #[test]
-    fn reads_what_new_versions_print() {
-        let found = read("Express (v2) Endpoint, IntMsgNum 0", NEW).expect("all of it is there");
+    fn reads_new_format() {
+        let found = read("Express (v2) Endpoint, IntMsgNum 0", NEW).expect("complete");
         assert_eq!((found.port, found.slot), (PortType::Endpoint, false));
         assert_eq!((found.max_payload, found.max_read_request), (256, 4096));
         assert!(found.relaxed_ordering && found.extended_tag && !found.no_snoop);
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_a_line_is_not_there() {
+    fn incomplete_capability_is_none() {
         for gone in [
             "DevCap",
             "DevCtl",
@@ -255,13 +254,13 @@ mod tests {
                 .collect();
             assert_eq!(read("Express (v2) Endpoint, MSI 00", &text), None, "{gone}");
         }
-        // With -v there are titles alone.
+        // -v prints titles only.
         assert_eq!(read("Express Endpoint, MSI 00", NEW), None);
     }
 
     #[test]
-    fn titles_name_the_kind() {
-        for (title, want) in [
+    fn title_gives_port_type() {
+        for (title, expected) in [
             (
                 "Express (v2) Legacy Endpoint, MSI 00",
                 Some(PortType::LegacyEndpoint),
@@ -292,7 +291,7 @@ mod tests {
             ),
             ("MSI: Enable+ Count=1/1", None),
         ] {
-            assert_eq!(port(title), want, "{title}");
+            assert_eq!(port(title), expected, "{title}");
         }
     }
 }

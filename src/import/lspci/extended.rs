@@ -1,4 +1,4 @@
-//! The extended capabilities as lspci prints them with `-vv`: none where a part of one is missing.
+//! Extended capabilities in `lspci -vv`; `None` if incomplete.
 
 use super::lines::Line;
 use super::registers::{Register, register};
@@ -8,7 +8,7 @@ use crate::model::config::{
 };
 use crate::model::{Fact, Why};
 
-/// Access Control Services. Nobody prints the egress control vector, nor how long it is.
+/// Access Control Services. lspci does not print the egress control vector or its size.
 pub(super) fn acs(offset: u16, lines: &[Line<'_>]) -> Option<Acs> {
     const NAMES: [(&str, u32); 7] = [
         ("SrcValid", 0),
@@ -52,7 +52,7 @@ pub(super) fn ats(offset: u16, lines: &[Line<'_>]) -> Option<Ats> {
     })
 }
 
-/// Advanced Error Reporting. Errors that a version of lspci does not print read as none.
+/// Advanced Error Reporting. Errors that this lspci does not print count as not set.
 pub(super) fn aer(offset: u16, lines: &[Line<'_>]) -> Option<Aer> {
     let uncorrectable = |name| register(lines, name).and_then(|of| uncorrectable(&of));
     let correctable = |name| register(lines, name).and_then(|of| correctable(&of));
@@ -125,7 +125,7 @@ fn set(register: &Register<'_>, names: &[(&str, u32)]) -> u32 {
     bits.fold(0, |bits, (_, bit)| bits | 1 << bit)
 }
 
-/// The serial number, which stands in the title.
+/// The serial number in the title.
 pub(super) fn serial_number(title: &str) -> Option<SerialNumber> {
     let digits = title.strip_prefix("Device Serial Number ")?;
     let mut number = 0;
@@ -138,10 +138,9 @@ pub(super) fn serial_number(title: &str) -> Option<SerialNumber> {
     (count == 8).then_some(SerialNumber(number))
 }
 
-/// Single Root I/O Virtualization.
 pub(super) fn sriov(offset: u16, lines: &[Line<'_>]) -> Option<SrIov> {
     let control = register(lines, "IOVCtl")?;
-    // The lines below name their registers in several words, so all of them go on with the status.
+    // Register names below have several words, so they all belong to the status register.
     let rest = register(lines, "IOVSta")?;
     let bars: Option<Vec<Bar>> = lines
         .iter()
@@ -161,7 +160,7 @@ pub(super) fn sriov(offset: u16, lines: &[Line<'_>]) -> Option<SrIov> {
     })
 }
 
-/// `0: Memory at 00000000b0000000 (64-bit, prefetchable)`.
+/// Parses `0: Memory at 00000000b0000000 (64-bit, prefetchable)`.
 fn vf_bar(text: &str) -> Option<Bar> {
     let (index, rest) = text.split_once(": Memory at ")?;
     let (address, kind) = rest.split_once(" (")?;
@@ -183,7 +182,7 @@ pub(super) fn resizable_bar(lines: &[Line<'_>]) -> Option<Vec<ResizableBar>> {
     (!bars.is_empty()).then_some(bars)
 }
 
-/// `BAR 2: current size: 128GB, supported: 64MB 128MB`.
+/// Parses `BAR 2: current size: 128GB, supported: 64MB 128MB`.
 fn one_bar(text: &str) -> Option<ResizableBar> {
     let (bar, rest) = text.strip_prefix("BAR ")?.split_once(": current size: ")?;
     let (current, supported) = rest.split_once(", supported: ").unwrap_or((rest, ""));
@@ -197,7 +196,6 @@ fn one_bar(text: &str) -> Option<ResizableBar> {
     })
 }
 
-/// `64MB`, `128GB`.
 fn size(text: &str) -> Option<u64> {
     const UNITS: [(&str, u32); 5] = [("MB", 20), ("GB", 30), ("TB", 40), ("PB", 50), ("EB", 60)];
     let (number, shift) = UNITS
@@ -222,18 +220,18 @@ mod tests {
         const TEXT: &str = "\
 \t\tACSCap:\tSrcValid+ TransBlk+ ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans+
 \t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-";
-        let found = with(TEXT, |lines| acs(0x148, lines)).expect("all of it is there");
+        let found = with(TEXT, |lines| acs(0x148, lines)).expect("complete");
         assert_eq!(
             (found.offset, found.capable, found.control),
             (0x148, AcsBits(0x5f), AcsBits(0x1d))
         );
         assert_eq!(found.egress_vector, Fact::Known(Vec::new()));
         let capable = TEXT.replacen("EgressCtrl-", "EgressCtrl+", 1);
-        let found = with(&capable, |lines| acs(0x148, lines)).expect("all of it is there");
+        let found = with(&capable, |lines| acs(0x148, lines)).expect("complete");
         assert_eq!(
             found.egress_vector,
             Fact::Unknown(Why::NotCovered),
-            "who knows which ports?"
+            "the vector is unknown"
         );
         for cut in [TEXT.len() - 5, TEXT.len() - 20, 60, 0] {
             assert_eq!(with(&TEXT[..cut], |lines| acs(0x148, lines)), None, "{cut}");
@@ -243,14 +241,14 @@ mod tests {
     #[test]
     fn reads_address_translation() {
         let text = "\t\tATSCap:\tInvalidate Queue Depth: 00\n\t\tATSCtl:\tEnable+, Smallest Translation Unit: 01";
-        let want = Ats {
+        let expected = Ats {
             offset: 0x200,
             enabled: true,
             queue_depth: 32,
             page_aligned: Fact::default(),
             smallest_translation_unit: 8192,
         };
-        assert_eq!(with(text, |lines| ats(0x200, lines)), Some(want));
+        assert_eq!(with(text, |lines| ats(0x200, lines)), Some(expected));
         assert_eq!(
             with("\t\tATSCap:\tInvalidate Queue Depth: 00", |lines| ats(
                 0x200, lines
@@ -269,7 +267,7 @@ mod tests {
         let all = all
             + "CESta:\tRxErr+ BadTLP- BadDLLP- Rollover- Timeout- NonFatalErr+\n\
             CEMsk:\tRxErr- BadTLP- BadDLLP- Rollover- Timeout- NonFatalErr-";
-        let found = with(&all, |lines| aer(0x100, lines)).expect("all of it is there");
+        let found = with(&all, |lines| aer(0x100, lines)).expect("complete");
         assert_eq!(found.uncorrectable, UncorrectableErrors(1 << 14 | 1 << 20));
         assert_eq!(
             (found.correctable, found.correctable_mask),
@@ -280,7 +278,7 @@ mod tests {
             "ACSViol-\n\t UncorrIntErr+ BlockedTLP-\n\tPoisonTLPBlocked- TLPXlatBlocked+",
             1,
         );
-        let found = with(&new, |lines| aer(0x100, lines)).expect("all of it is there");
+        let found = with(&new, |lines| aer(0x100, lines)).expect("complete");
         assert_eq!(
             found.uncorrectable,
             UncorrectableErrors(1 << 14 | 1 << 20 | 1 << 22 | 1 << 31)
@@ -327,7 +325,7 @@ mod tests {
                 prefetchable: wide,
             },
         };
-        let want = SrIov {
+        let expected = SrIov {
             offset: 0x180,
             enabled: true,
             memory_enabled: true,
@@ -338,7 +336,7 @@ mod tests {
             vf_stride: 1,
             vf_bars: vec![bar(0, 0x3800_0000_0000, true), bar(2, 0xb000_0000, false)],
         };
-        assert_eq!(with(text, |lines| sriov(0x180, lines)), Some(want));
+        assert_eq!(with(text, |lines| sriov(0x180, lines)), Some(expected));
         assert_eq!(
             with(&text.replace("stride: 1, Device ID: 101e", ""), |lines| {
                 sriov(0x180, lines)
@@ -355,11 +353,11 @@ mod tests {
             current,
             supported: supported.to_vec(),
         };
-        let want = vec![
+        let expected = vec![
             bar(0, 16 << 20, &[]),
             bar(2, 128 << 30, &[64 << 20, 1 << 30, 8 << 60]),
         ];
-        assert_eq!(with(text, resizable_bar), Some(want));
+        assert_eq!(with(text, resizable_bar), Some(expected));
         for text in [
             "",
             "BAR 0: current size: <unknown>",

@@ -1,11 +1,11 @@
-//! Whether a line below a function is one that lspci prints, or one that somebody put there for what he left out.
+//! Whether a line below a function is lspci's, or a person's mark for omitted lines.
 
-/// What people write for lines that they left out, in lower case.
+/// Marks for omitted lines, in lower case.
 const LEFT_OUT: [&str; 8] = [
     "...", "\u{2026}", "snip", "truncat", "omitted", "left out", "cut here", "skipped",
 ];
 
-/// Lines of lspci that are nothing but words.
+/// Lines of lspci that consist of words only.
 const WORDS: [&str; 8] = [
     "End",
     "No end tag found",
@@ -17,13 +17,13 @@ const WORDS: [&str; 8] = [
     "<unreadable>",
 ];
 
-/// Whether it has a form of lspci's. In doubt not: then nothing is taken for absent.
+/// Whether a line has a form of lspci. If in doubt no: then nothing counts as absent.
 pub(super) fn is_lspcis(text: &str) -> bool {
     if WORDS.iter().any(|words| text.starts_with(words)) {
         return true;
     }
     let lower = text.to_lowercase();
-    // A part's own name can have anything in it.
+    // Device names may contain anything.
     let named = ["Subsystem: ", "DeviceName: ", "Product Name: ", "Kernel "]
         .iter()
         .any(|begin| text.starts_with(begin))
@@ -50,7 +50,7 @@ pub(super) fn is_lspcis(text: &str) -> bool {
         || text.split_ascii_whitespace().any(flag)
 }
 
-/// `[PN] Part number: x`, of Vital Product Data.
+/// A line of Vital Product Data: `[PN] Part number: x`.
 fn is_vital_data(text: &str) -> bool {
     let rest = text.strip_prefix('[').and_then(|rest| rest.get(2..));
     rest.is_some_and(|rest| rest.starts_with("] ") && rest.contains(": "))
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lspci_prints_and_what_people_put_in() {
+    fn distinguishes_lspci_from_omission_marks() {
         for text in [
             "Control: I/O- Mem+",
             "ExtTag+ RBE+",

@@ -1,5 +1,5 @@
-//! One function of a dump: what its lines and bytes tell by themselves. What only the other functions of the dump can
-//! tell is left open: whether a line that is missing would have been printed.
+//! One function of a dump, from its own lines and bytes. Whether a missing line means absence depends on
+//! the dump's other functions and is decided later.
 
 use super::blocks::Block;
 use super::bytes;
@@ -11,49 +11,44 @@ use crate::model::config::{Class, HeaderKind, PortType};
 use crate::model::{Bdf, Config, Fact, Resource, Why};
 use crate::pci::PciNumbers;
 
-/// What is told of one function.
 pub(super) struct Function {
-    /// The line of its address.
     pub line: usize,
     pub bdf: Bdf,
     pub numbers: Numbers,
-    /// The bus below it, of a bridge.
+    /// The bus below a bridge.
     pub secondary: Option<u8>,
-    /// The last bus below it, of a bridge.
+    /// The last bus below a bridge.
     pub subordinate: Option<u8>,
     pub port: Option<PortType>,
-    /// All that `-v` prints is there, from the first line to the last.
+    /// Everything that `-v` prints is there.
     pub complete: bool,
-    /// All that `-v` prints up to the windows is there: NUMA node, IOMMU group.
-    pub begun: bool,
+    /// Everything that `-v` prints before the regions is there: NUMA node, IOMMU group.
+    pub has_head: bool,
     pub numa: Option<u32>,
     pub group: Option<u32>,
     pub driver: Option<String>,
     pub resources: Fact<Vec<Resource>>,
     pub config: Config,
-    /// It lists capabilities in extended space.
     pub beyond: bool,
-    /// It may have capabilities in extended space, and none is listed: there are none, or that space cannot be read.
+    /// It may have extended capabilities but lists none: there are none, or they are unreadable.
     pub maybe_beyond: bool,
-    /// It manages a switch.
     pub manages: bool,
-    /// What is wrong, each with its line.
+    /// Remarks with their lines.
     pub failure: Vec<(usize, String)>,
 }
 
-/// How much `-v` was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verbosity {
-    /// None, or so little is left that it cannot be told.
+    /// None, or too little is left to know.
     None,
     /// `-v`: flags in one line.
     Flags,
-    /// `-vv` and more: registers.
+    /// `-vv` or more: registers.
     Registers,
 }
 
 impl Function {
-    /// Reads one, whose first line is this.
+    /// Reads a function.
     pub fn read(head: &Head<'_>, block: &Block<'_>, numbers: &PciNumbers<'_>) -> Self {
         let at = block
             .lines
@@ -69,7 +64,7 @@ impl Function {
         };
         let driver = lower_kernel("Kernel driver in use: ").map(str::to_owned);
         let verbosity = verbosity(upper);
-        // Lines go missing at the end as well: only what lspci prints last tells that they did not.
+        // The end may be cut too: only lspci's last line proves that it is complete.
         let has_end = !block.bytes.is_empty()
             || block
                 .lines
@@ -81,7 +76,7 @@ impl Function {
             let is_behind = |line: &Line<'_>| names.iter().any(|name| line.text.starts_with(name));
             whole && (has_end || at.is_some() || upper.iter().any(is_behind))
         };
-        let begun = behind(&["Flags: ", "Region ", "Expansion ROM ", "Bus: "]);
+        let has_head = behind(&["Flags: ", "Region ", "Expansion ROM ", "Bus: "]);
         let has_windows = behind(&["Expansion ROM ", "Bus: "]);
         let flags = find("Flags: ").unwrap_or_default();
         let flag = |name: &str| {
@@ -102,7 +97,7 @@ impl Function {
             subordinate: find("Bus: ").and_then(|text| bus_number(text, "subordinate=")),
             port: None,
             complete,
-            begun,
+            has_head,
             numa: line_or_flag("NUMA node: ", "NUMA node "),
             group: line_or_flag("IOMMU group: ", "IOMMU group "),
             driver,
@@ -131,7 +126,7 @@ impl Function {
         let unknown_header = upper
             .iter()
             .any(|line| line.text.starts_with("!!! Unknown header type"));
-        // The bit says so, whatever is missing behind it.
+        // This bit is valid whatever is missing after it.
         let says_none = upper
             .iter()
             .any(|line| line.text.starts_with("Status: Cap-"));
@@ -148,7 +143,7 @@ impl Function {
             () if listed.broken => Err(Why::Broken),
             () if says_none => Ok(()),
             () if self.complete && (has_none || listed.legacy > 0) => Ok(()),
-            // The list goes on beyond: the first part of it is whole.
+            // The extended list begins, so the first one is complete.
             () if whole && listed.legacy > 0 && listed.beyond > 0 => Ok(()),
             () => Err(Why::NotCovered),
         };
@@ -174,7 +169,7 @@ impl Function {
         self.config = listed.config;
     }
 
-    /// Where there are bytes, they count for more than words.
+    /// Hex bytes override text.
     fn add_bytes(&mut self, raw: &[u8]) {
         let Some(config) = bytes::decode(raw) else {
             return;
@@ -183,7 +178,7 @@ impl Function {
             self.failure.push((self.line, message.clone()));
         }
         if let Some(header) = config.header.known() {
-            // A virtual function's vendor and device read as ones; the kernel knows them from its physical function.
+            // A virtual function's vendor and device read as ones; sysfs takes them from the physical function.
             if header.vendor != 0xffff {
                 self.numbers = Numbers {
                     class: Some(header.class.0),
@@ -223,7 +218,7 @@ fn verbosity(upper: &[Line<'_>]) -> Verbosity {
     }
 }
 
-/// `primary=00, secondary=01, subordinate=01, sec-latency=0`.
+/// Reads `primary=00, secondary=01, subordinate=01, sec-latency=0`.
 fn bus_number(text: &str, name: &str) -> Option<u8> {
     let bus = text.split(", ").find_map(|part| part.strip_prefix(name))?;
     u8::from_str_radix(bus, 16).ok()

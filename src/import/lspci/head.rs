@@ -3,7 +3,6 @@
 use crate::model::{Bdf, Ids};
 use crate::pci::PciNumbers;
 
-/// Such a line, in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head<'a> {
     pub bdf: Bdf,
@@ -11,7 +10,7 @@ pub(super) struct Head<'a> {
     part: &'a str,
 }
 
-/// What a line says of the function's numbers.
+/// Vendor, device and class of the function, as far as the line has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
     pub class: Option<u32>,
@@ -20,7 +19,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// What it is, where vendor and class are known.
+    /// The ids, if vendor and class are known.
     pub fn ids(&self) -> Option<Ids> {
         Some(Ids {
             vendor: self.vendor?,
@@ -30,7 +29,7 @@ impl Numbers {
     }
 }
 
-/// The parts of a line that begins with an address and goes on as lspci does.
+/// Splits a line that begins with an address and continues like lspci's.
 pub(super) fn parse(text: &str) -> Option<Head<'_>> {
     let (address, rest) = text.split_once(' ')?;
     let bdf = address_of(address)?;
@@ -44,7 +43,7 @@ pub(super) fn parse(text: &str) -> Option<Head<'_>> {
     (fits && !part.is_empty()).then_some(Head { bdf, class, part })
 }
 
-/// `BB:DD.F` or `DDDD:BB:DD.F` just as lspci prints it: looser forms are other programs'.
+/// Parses `BB:DD.F` or `DDDD:BB:DD.F` in exactly lspci's form; other programs use looser ones.
 fn address_of(text: &str) -> Option<Bdf> {
     let bus = match text.len() {
         7 => text,
@@ -64,7 +63,7 @@ fn address_of(text: &str) -> Option<Bdf> {
 }
 
 impl Head<'_> {
-    /// The numbers, from names where the line has no others.
+    /// The ids; names are looked up if the line has no numbers.
     pub fn numbers(&self, numbers: &PciNumbers<'_>) -> Numbers {
         let (part, interface) = self.bare_part();
         let (vendor, device) = part_of(part, numbers);
@@ -75,7 +74,7 @@ impl Head<'_> {
         }
     }
 
-    /// The part without revision and programming interface behind it, and the latter.
+    /// The device part without revision and programming interface, and the latter.
     fn bare_part(&self) -> (&str, u8) {
         let mut part = self.part;
         let mut interface = 0;
@@ -120,7 +119,7 @@ fn part_of(text: &str, numbers: &PciNumbers<'_>) -> (Option<u16>, Option<u16>) {
     }
 }
 
-/// What stands in brackets at the end.
+/// The text in brackets at the end.
 fn bracketed(text: &str) -> Option<&str> {
     text.strip_suffix(']')?
         .rsplit_once('[')
@@ -145,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn reads_each_way_of_writing_a_part() {
+    fn reads_all_notations() {
         const H100: Option<(Option<u32>, Option<u16>, Option<u16>)> =
             Some((Some(0x030200), Some(0x10de), Some(0x2330)));
-        for (line, want) in [
+        for (line, expected) in [
             (
                 "18:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)",
                 H100,
@@ -184,12 +183,12 @@ mod tests {
                 Some((Some(0xffff00), Some(0x1b36), Some(0x000c))),
             ),
         ] {
-            assert_eq!(numbers(line), want, "{line}");
+            assert_eq!(numbers(line), expected, "{line}");
         }
     }
 
     #[test]
-    fn other_lines_with_addresses_are_no_functions() {
+    fn ignores_other_lines_with_addresses() {
         for line in [
             "00:01.0",
             "00:01.0 ",

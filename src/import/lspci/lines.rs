@@ -1,21 +1,20 @@
-//! Lines of a text as people paste it: without terminal colours, quoting, carriage returns; with their indentation as a number.
+//! Cleans pasted lines: removes terminal colours, quote marks and carriage returns; measures indentation.
 
 use std::borrow::Cow;
 
-/// More of a line than this says nothing of a PCI function.
+/// Longer lines are cut.
 const LONGEST: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// Its number in the file, from 1.
+    /// From 1.
     pub number: usize,
-    /// Columns before its first word, a tab to the next multiple of eight.
+    /// Indentation in columns; tabs stop at multiples of eight.
     pub indent: usize,
-    /// The rest, without blanks at its ends. A blank line's is empty.
+    /// Trimmed text; empty for a blank line.
     pub text: Cow<'a, str>,
 }
 
-/// The lines of a file, and whether the last one ended.
 pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
     bytes
         .split(|byte| *byte == b'\n')
@@ -26,7 +25,7 @@ pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = Line<'_>> {
         })
 }
 
-/// Text without escape sequences and with plain blanks.
+/// Removes escape sequences and replaces special blanks.
 fn clean(raw: &[u8]) -> Cow<'_, str> {
     const ESCAPE: u8 = 0x1b;
     let text = String::from_utf8_lossy(raw);
@@ -37,13 +36,13 @@ fn clean(raw: &[u8]) -> Cow<'_, str> {
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
-            // Control sequences end with a letter; of other escapes the next character is a part.
+            // Control sequences end with a letter; other escapes take one more character.
             '\u{1b}' => {
                 if chars.next() == Some('[') {
                     chars.by_ref().find(|c| ('@'..='~').contains(c));
                 }
             }
-            // Web pages have such blanks, and byte order marks.
+            // Non-breaking spaces and byte order marks from web pages.
             '\u{a0}' => out.push(' '),
             '\u{feff}' => {}
             c => out.push(c),
@@ -65,7 +64,7 @@ fn line(number: usize, text: Cow<'_, str>) -> Line<'_> {
     }
 }
 
-/// Where the first word begins, and its column behind the marks of quoting (`> `).
+/// The offset of the first word, and its column after quote marks (`> `).
 fn start(text: &str) -> (usize, usize) {
     let mut column = 0;
     let mut marked = false;
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_words_behind_what_people_put_before_them() {
+    fn removes_quote_marks_and_colours() {
         for (raw, indent, text) in [
             ("01:00.0 VGA", 0, "01:00.0 VGA"),
             ("\tControl: I/O-\r", 8, "Control: I/O-"),
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_cuts() {
+    fn numbers_and_cuts_lines() {
         let long = [b"a\n".as_slice(), &[b'x'; 10_000], b"\n\xff\n"].concat();
         let found: Vec<(usize, usize)> = lines(&long)
             .map(|line| (line.number, line.text.len()))

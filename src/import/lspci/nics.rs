@@ -1,10 +1,10 @@
-//! Which functions look like RDMA devices. A dump of PCI functions does not name those; a guess too many is a row too many,
-//! so what is as likely none is left out.
+//! Likely RDMA devices. A PCI dump does not name them; a wrong guess adds a topology row, so unlikely ones
+//! are left out.
 
 use crate::model::{Fact, Ids, PciDevice};
 use crate::pci::{PartKind, PciNames};
 
-/// Drivers of network adapters that do RDMA, with the driver `*_ib`, `*_re`, `irdma` beside them.
+/// Network drivers with RDMA support in `*_ib`, `*_re` or `irdma`.
 const DRIVERS: [&str; 10] = [
     "bnxt_en",
     "cxgb4",
@@ -18,16 +18,15 @@ const DRIVERS: [&str; 10] = [
     "qede",
 ];
 
-/// Amazon's Elastic Fabric Adapters, by linux/drivers/infiniband/hw/efa/efa_main.c.
+/// Amazon's Elastic Fabric Adapters (linux/drivers/infiniband/hw/efa/efa_main.c).
 const AMAZON: u16 = 0x1d0f;
 const EFA: std::ops::RangeInclusive<u16> = 0xefa0..=0xefa3;
 
-/// Whether it looks like one.
 pub(super) fn looks_like_one(device: &PciDevice, names: &PciNames) -> bool {
     let Some(ids) = device.ids.known() else {
         return false;
     };
-    // InfiniBand, and the fabric controllers of Omni-Path.
+    // InfiniBand and Omni-Path fabric controllers.
     if matches!(ids.class_and_subclass(), 0x0207 | 0x0208) {
         return true;
     }
@@ -82,26 +81,26 @@ mod tests {
     }
 
     #[test]
-    fn tells_rdma_devices_from_other_network_cards() {
-        for (vendor, device, class, driver, want) in [
+    fn distinguishes_rdma_devices_from_other_nics() {
+        for (vendor, device, class, driver, expected) in [
             (0x15b3, Some(0x1021), 0x020700, None, true),
             (0x15b3, None, 0x020000, None, true),
             (0x1077, None, 0x020700, None, true),
             (0x8086, Some(0x24f0), 0x020800, None, true),
             (0x1d0f, Some(0xefa2), 0x020000, None, true),
             (0x14e4, Some(0x1750), 0x020000, Some("bnxt_en"), true),
-            // Amazon's plain network, a Broadcom with another driver, one whose driver is not told.
+            // Amazon's plain network adapter, a Broadcom with another driver, one without known driver.
             (0x1d0f, Some(0xec20), 0x020000, Some("ena"), false),
             (0x14e4, Some(0x165f), 0x020000, Some("tg3"), false),
             (0x14e4, Some(0x1750), 0x020000, None, false),
-            // Mellanox' bridges and management, a GPU.
+            // Mellanox bridges and management functions, a GPU.
             (0x15b3, Some(0x1979), 0x060400, Some("pcieport"), false),
             (0x15b3, Some(0xc2d2), 0x080100, None, false),
             (0x10de, Some(0x2330), 0x030200, Some("nvidia"), false),
         ] {
             assert_eq!(
                 looks(vendor, device, class, driver),
-                want,
+                expected,
                 "{vendor:04x}:{device:04x?} {class:06x}"
             );
         }

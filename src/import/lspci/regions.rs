@@ -1,9 +1,8 @@
-//! The windows of a function: `Region 0: Memory at 38000000000 (64-bit, prefetchable) [disabled] [size=32G]`.
+//! Regions of a function: `Region 0: Memory at 38000000000 (64-bit, prefetchable) [disabled] [size=32G]`.
 
 use super::lines::Line;
 use crate::model::{Fact, Resource, Why};
 
-/// As many as sysfs has lines for base address registers.
 const BARS: u8 = 6;
 
 /// IORESOURCE_IO, IORESOURCE_MEM, IORESOURCE_PREFETCH, IORESOURCE_MEM_64.
@@ -12,7 +11,7 @@ const MEMORY: u64 = 0x200;
 const PREFETCHABLE: u64 = 0x2000;
 const BITS_64: u64 = 0x10_0000;
 
-/// All six as sysfs would have them: those that are not printed are zero.
+/// All six regions as in sysfs; unprinted ones are zero.
 pub(super) fn resources(
     lines: &[Line<'_>],
     failure: &mut Vec<(usize, String)>,
@@ -31,11 +30,11 @@ pub(super) fn resources(
         match region(text)
             .and_then(|(bar, found)| Some((resources.get_mut(usize::from(bar))?, found)))
         {
-            // `-F` and `-b` print no sizes: then nothing is known of any.
+            // `-F` and `-b` print no sizes, so all are unknown.
             Some((_, None)) => return Fact::Unknown(Why::NotCovered),
             Some((slot, Some(found))) => *slot = found,
             None => {
-                failure.push((line.number, "a region that cannot be read".to_owned()));
+                failure.push((line.number, "invalid region".to_owned()));
                 return Fact::Unknown(Why::Broken);
             }
         }
@@ -43,7 +42,7 @@ pub(super) fn resources(
     Fact::Known(resources)
 }
 
-/// The region; none where its size is not printed.
+/// The region; `None` inside without a size.
 fn region(text: &str) -> Option<(u8, Option<Resource>)> {
     let (bar, rest) = text.split_once(": ")?;
     let (flags, rest) = match rest.strip_prefix("Memory at ") {
@@ -82,7 +81,6 @@ fn region(text: &str) -> Option<(u8, Option<Resource>)> {
     Some((bar, Some(resource)))
 }
 
-/// `512`, `16K`, `32G`.
 fn bytes(text: &str) -> Option<u64> {
     const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
     let unit = UNITS.iter().find(|(unit, _)| text.ends_with(*unit));
@@ -102,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn reads_each_kind_of_region() {
+    fn reads_all_region_types() {
         let text = "\
 \tRegion 0: Memory at 38000000000 (64-bit, prefetchable) [size=32G]
 \tRegion 2: Memory at e0000000 (32-bit, non-prefetchable) [virtual] [size=16M]
 \tRegion 3: Memory at <unassigned> (64-bit, prefetchable) [disabled] [size=512]
 \tRegion 5: I/O ports at e000 [disabled] [size=64]";
         // From include/linux/ioport.h.
-        let want = [
+        let expected = [
             (0x380_0000_0000, 32 << 30, 0x10_2200),
             (0, 0, 0),
             (0xe000_0000, 16 << 20, 0x200),
@@ -117,7 +115,7 @@ mod tests {
             (0, 0, 0),
             (0xe000, 64, 0x100),
         ];
-        let want = want
+        let expected = expected
             .into_iter()
             .zip(0..)
             .map(|((start, size, flags), bar)| Resource {
@@ -126,11 +124,11 @@ mod tests {
                 size,
                 flags,
             });
-        assert_eq!(read(text), (Fact::Known(want.collect()), 0));
+        assert_eq!(read(text), (Fact::Known(expected.collect()), 0));
     }
 
     #[test]
-    fn what_cannot_be_read_leaves_all_unknown() {
+    fn invalid_region_makes_all_unknown() {
         for text in [
             "Region 0: Memory at",
             "Region 9: Memory at 1000 (32-bit, prefetchable)",

@@ -1,14 +1,14 @@
-//! The registers below a capability's title: `LnkSta: Speed 16GT/s (ok), Width x16 (ok)` with the lines that go on with it.
+//! Registers below a capability's title: `LnkSta: Speed 16GT/s (ok), Width x16 (ok)` and continuation lines.
 
 use super::lines::Line;
 
-/// One register as printed, by pieces of a line each.
+/// A printed register: the text of each line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Register<'a> {
-    pieces: Vec<&'a str>,
+    parts: Vec<&'a str>,
 }
 
-/// A register by its name; none where it is not printed.
+/// The register of this name, if printed.
 pub(super) fn register<'a>(lines: &'a [Line<'_>], name: &str) -> Option<Register<'a>> {
     let at = lines
         .iter()
@@ -17,11 +17,11 @@ pub(super) fn register<'a>(lines: &'a [Line<'_>], name: &str) -> Option<Register
     let more = lines[at + 1..].iter().map(|line| line.text.as_ref());
     let more = more.take_while(|text| named(text).is_none());
     Some(Register {
-        pieces: std::iter::once(first).chain(more).collect(),
+        parts: std::iter::once(first).chain(more).collect(),
     })
 }
 
-/// A line that begins with the name of a register: one word and a colon.
+/// Splits a line that begins with a register's name: one word and a colon.
 fn named(text: &str) -> Option<(&str, &str)> {
     let (name, rest) = text.split_once(':')?;
     let word = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -29,7 +29,7 @@ fn named(text: &str) -> Option<(&str, &str)> {
 }
 
 impl<'a> Register<'a> {
-    /// `Name+` or `Name-`.
+    /// Reads `Name+` or `Name-`.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.words()
             .find_map(|word| match word.strip_prefix(name)? {
@@ -39,23 +39,22 @@ impl<'a> Register<'a> {
             })
     }
 
-    /// The bits of flags, all of which must be there.
+    /// Reads flags as bits; `None` if one is missing.
     pub fn bits(&self, names: &[(&str, u32)]) -> Option<u32> {
         names.iter().try_fold(0, |bits, (name, bit)| {
             Some(bits | u32::from(self.flag(name)?) << bit)
         })
     }
 
-    /// What stands behind these words.
+    /// The text after these words.
     pub fn after(&self, words: &str) -> Option<&'a str> {
-        self.pieces.iter().find_map(|piece| {
-            let (before, after) = piece.split_once(words)?;
+        self.parts.iter().find_map(|part| {
+            let (before, after) = part.split_once(words)?;
             let whole = before.is_empty() || before.ends_with([' ', '\t']);
             whole.then(|| after.trim_start())
         })
     }
 
-    /// The decimal number behind these words.
     pub fn number<T: std::str::FromStr>(&self, words: &str) -> Option<T> {
         let after = self.after(words)?;
         let end = after
@@ -64,7 +63,6 @@ impl<'a> Register<'a> {
         after[..end].parse().ok()
     }
 
-    /// The hexadecimal number behind these words.
     pub fn hex(&self, words: &str) -> Option<u32> {
         let after = self.after(words)?;
         let end = after
@@ -74,9 +72,9 @@ impl<'a> Register<'a> {
     }
 
     fn words(&self) -> impl Iterator<Item = &'a str> {
-        self.pieces
+        self.parts
             .iter()
-            .flat_map(|piece| piece.split([' ', '\t', ',', ';']))
+            .flat_map(|part| part.split([' ', '\t', ',', ';']))
             .filter(|word| !word.is_empty())
     }
 }
@@ -95,16 +93,12 @@ mod tests {
         ATSCtl:\tEnable+, Smallest Translation Unit: 1f";
 
     #[test]
-    fn registers_go_on_until_the_next() {
+    fn register_ends_at_next_register() {
         let lines: Vec<Line<'_>> = lines(TEXT.as_bytes()).collect();
         let control = register(&lines, "DevCtl").expect("a register");
         assert_eq!(control.flag("RlxdOrd"), Some(true));
         assert_eq!(control.flag("NonFatalErr"), Some(false));
-        assert_eq!(
-            control.flag("FatalErr"),
-            None,
-            "a part of a name is no name"
-        );
+        assert_eq!(control.flag("FatalErr"), None, "matches whole names only");
         assert_eq!(control.flag("DLActive"), None, "of another register");
         assert_eq!(control.number("MaxReadReq "), Some(4096_u16));
         assert_eq!(

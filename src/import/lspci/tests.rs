@@ -1,4 +1,4 @@
-//! Whole texts, written by hand after what lspci prints.
+//! Hand-written texts in lspci's format.
 
 mod runs;
 
@@ -23,10 +23,10 @@ fn device(facts: &Facts, bdf: &str) -> PciDevice {
     facts
         .device(bdf)
         .cloned()
-        .unwrap_or_else(|| panic!("{bdf} is not there"))
+        .unwrap_or_else(|| panic!("{bdf} is missing"))
 }
 
-/// `root/bridge/bridge`, with a question mark where the root is not sure.
+/// `root/bridge/bridge`, with a question mark if the root is uncertain.
 fn place(facts: &Facts, bdf: &str) -> String {
     match device(facts, bdf).place {
         Fact::Known(Place {
@@ -52,7 +52,7 @@ fn notes(facts: &Facts) -> Vec<String> {
         .collect()
 }
 
-/// A root port, and below it a GPU and a NIC's function: written by hand after what lspci 3.9 and 3.13 print.
+/// A root port with a GPU and a NIC function below, hand-written after lspci 3.9 and 3.13.
 const MACHINE: &str = "\
 15:01.0 PCI bridge: Intel Corporation Device 352a (rev 04) (prog-if 00 [Normal decode])
 \tControl: I/O- Mem+ BusMaster+ SpecCycle- MemWINV- VGASnoop- ParErr- Stepping- SERR- FastB2B- DisINTx+
@@ -97,7 +97,7 @@ const MACHINE: &str = "\
 ";
 
 #[test]
-fn what_is_printed_is_known() {
+fn printed_values_are_known() {
     let facts = read(MACHINE);
     let port = device(&facts, "15:01.0");
     assert_eq!(
@@ -141,7 +141,7 @@ fn what_is_printed_is_known() {
 }
 
 #[test]
-fn what_is_not_printed_is_none_only_where_it_would_have_been() {
+fn missing_lines_mean_absence_only_if_certain() {
     let facts = read(MACHINE);
     let port = device(&facts, "15:01.0");
     assert!(
@@ -181,7 +181,7 @@ fn what_is_not_printed_is_none_only_where_it_would_have_been() {
         Some(Fact::Known(None))
     );
 
-    // Alone, it says nothing of nodes, groups and drivers.
+    // Alone, it does not show whether nodes, groups and drivers are printed.
     let alone = &MACHINE[MACHINE.find("16:00.1").expect("the NIC")..];
     let nic = device(&read(alone), "16:00.1");
     assert_eq!(nic.numa_node, Fact::Unknown(Why::NotCovered));
@@ -198,7 +198,7 @@ fn what_is_not_printed_is_none_only_where_it_would_have_been() {
 }
 
 #[test]
-fn what_somebody_left_out_is_unknown() {
+fn omitted_lines_are_unknown() {
     let (before, rest) = MACHINE.split_at(
         MACHINE
             .find("\tCapabilities: [148")
@@ -226,7 +226,7 @@ fn what_somebody_left_out_is_unknown() {
     ] {
         assert!(!known(between), "{between}");
     }
-    // Nor is a GPU without a driver that is cut off before it.
+    // Nor does a GPU cut off before its driver line count as driverless.
     let cut = MACHINE.replace(
         "\tKernel driver in use: nvidia\n\tKernel modules: nvidiafb, nouveau, nvidia\n",
         "",
@@ -245,7 +245,7 @@ fn what_somebody_left_out_is_unknown() {
 }
 
 #[test]
-fn capabilities_printed_by_number_are_listed() {
+fn numeric_capability_titles_count() {
     let acs = |title: &str, body: &str| {
         let text = MACHINE.replace("Access Control Services", title);
         let text = text.replace("ACSCap:", body).replace("ACSCtl:", body);
@@ -263,12 +263,12 @@ fn capabilities_printed_by_number_are_listed() {
 }
 
 #[test]
-fn root_ports_without_capabilities_beyond_have_none_where_that_space_is_read() {
+fn root_port_without_extended_list_has_none_if_space_is_readable() {
     let without = MACHINE.replace(
         "[148 v1] Access Control Services",
         "[68] Debug port: BAR=1 offset=0000",
     );
-    // The GPU, on a higher bus, shows that extended space is reached.
+    // The GPU on a higher bus shows that extended space is readable.
     assert!(device(&read(&without), "15:01.0").config.acs.is_absent());
     let nowhere = without.replace(
         "[100 v1] Device Serial Number b8-ce-f6-03-00-12-34-56",
@@ -281,7 +281,7 @@ fn root_ports_without_capabilities_beyond_have_none_where_that_space_is_read() {
 }
 
 #[test]
-fn a_user_is_denied_capabilities_and_knows_the_tree() {
+fn unprivileged_dump_has_tree_but_no_capabilities() {
     let mut text = String::new();
     let mut skip = false;
     for line in MACHINE.lines() {
@@ -308,14 +308,14 @@ fn a_user_is_denied_capabilities_and_knows_the_tree() {
         "pci0000:15?/0000:15:01.0",
         "only root knows a root port"
     );
-    // Part of every Xeon's root complex.
+    // Part of every Xeon root complex.
     let with =
         format!("15:00.0 System peripheral: Intel Corporation Device 09a2 (rev 04)\n\n{text}");
     assert_eq!(place(&read(&with), "16:00.0"), "pci0000:15/0000:15:01.0");
 }
 
 #[test]
-fn verbose_once_has_titles_alone() {
+fn single_v_has_titles_only() {
     let text = "\
 0001:01:00.0 Ethernet controller: Mellanox Technologies Device 1021
 \tFlags: bus master, fast devsel, latency 0, IRQ 16, NUMA node 0, IOMMU group 5
@@ -340,7 +340,7 @@ fn verbose_once_has_titles_alone() {
 }
 
 #[test]
-fn a_device_that_fell_off_the_bus_has_its_ids_and_nothing_else() {
+fn device_off_the_bus_has_only_ids() {
     let text = "\
 16:00.0 3D controller: NVIDIA Corporation Device 2335 (rev ff) (prog-if ff)
 \t!!! Unknown header type 7f
@@ -361,7 +361,7 @@ fn a_device_that_fell_off_the_bus_has_its_ids_and_nothing_else() {
 }
 
 #[test]
-fn management_functions_are_no_network_cards() {
+fn management_functions_are_not_nics() {
     let vpd = "\tCapabilities: [48] Vital Product Data\n\t\tProduct Name: x\n\t\t\t[VA] Vendor specific: SW_MNG\n\t\tEnd\n";
     let text = MACHINE.replace("\tStatus: Cap- 66MHz", "\tStatus: Cap+ 66MHz");
     let text = text.trim_end().to_owned() + "\n" + vpd + "\n";
@@ -370,7 +370,7 @@ fn management_functions_are_no_network_cards() {
 }
 
 #[test]
-fn bridges_that_cannot_be_are_remarked_on_with_their_lines() {
+fn contradictory_bridges_are_noted_with_lines() {
     let bridge = |bdf: &str, below: &str| {
         format!(
             "{bdf} PCI bridge: Intel Corporation Device 352a\n\tBus: primary=00, secondary={below}, subordinate=ff\n\n"
@@ -388,7 +388,7 @@ fn bridges_that_cannot_be_are_remarked_on_with_their_lines() {
     assert!(notes[1].starts_with("lspci, line 7: "), "{notes:?}");
 }
 
-/// A header of 64 bytes, of a switch port on bus 17 that leads to 18; the rest is zero.
+/// 64 bytes of a switch port's header, bus 17 to 18; the rest is zero.
 fn port_bytes(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     let mut put = |at: usize, these: &[u8]| {
@@ -414,7 +414,7 @@ fn dumped(first: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn bytes_say_what_they_reach() {
+fn bytes_decide_as_far_as_they_go() {
     let first = "17:01.0 PCI bridge: Nobody Thing";
     let config = |length: usize| -> Config {
         device(&read(&dumped(first, &port_bytes(length))), "17:01.0").config
@@ -443,7 +443,7 @@ fn bytes_say_what_they_reach() {
         )
     );
     assert!(header.header.known().is_some());
-    // A text that was cut within the bytes.
+    // A text cut within the bytes.
     assert_eq!(config(1000).acs, Fact::Unknown(Why::NotCovered));
     assert_eq!(config(100).express, Fact::Unknown(Why::NotCovered));
     assert_eq!(config(48), Config::default());
@@ -452,7 +452,7 @@ fn bytes_say_what_they_reach() {
 }
 
 #[test]
-fn bytes_count_for_more_than_words() {
+fn bytes_override_text() {
     let text = "17:01.0 PCI bridge: Nobody Thing\n\tBus: primary=00, secondary=99, subordinate=99, sec-latency=0";
     let facts = read(&dumped(text, &port_bytes(4096)));
     let port = device(&facts, "17:01.0");
@@ -460,7 +460,7 @@ fn bytes_count_for_more_than_words() {
         port.ids.known().map(ToString::to_string).as_deref(),
         Some("1000:c030")
     );
-    // -vvv -x: the words have what 64 bytes do not.
+    // -vvv -x: the text has what the 64 bytes lack.
     let (before, after) = MACHINE.split_at(MACHINE.find("\n\n16:00.0").expect("a blank line") + 1);
     let rows = dumped("", &port_bytes(64));
     let text = format!(
@@ -480,12 +480,12 @@ fn bytes_count_for_more_than_words() {
 }
 
 #[test]
-fn cards_that_call_themselves_host_bridges_make_no_root() {
+fn fake_host_bridge_is_not_root() {
     let below = "17:00.0 PCI bridge: Intel Corporation Device 352a\n\tBus: primary=17, secondary=18, subordinate=18\n\n";
     let text = |bridge: &str| format!("{}{bridge}", below.replace("17:00.0", "17:01.0"));
     let endpoint =
         "\tControl: x\n\tStatus: Cap+\n\tCapabilities: [60] Express (v2) Endpoint, MSI 00\n\n";
-    for (bridge, want) in [
+    for (bridge, expected) in [
         ("17:02.0 0600: 8086:1234\n".to_owned(), "pci0000:17"),
         (
             format!("17:02.0 0600: 8086:1234\n{endpoint}"),
@@ -493,12 +493,16 @@ fn cards_that_call_themselves_host_bridges_make_no_root() {
         ),
         ("17:02.0 0600: 10ee:9034\n".to_owned(), "pci0000:17?"),
     ] {
-        assert_eq!(place(&read(&text(&bridge)), "17:01.0"), want, "{bridge}");
+        assert_eq!(
+            place(&read(&text(&bridge)), "17:01.0"),
+            expected,
+            "{bridge}"
+        );
     }
 }
 
 #[test]
-fn virtual_functions_on_a_bus_of_their_own_sit_below_the_bridge_of_their_physical_one() {
+fn virtual_functions_on_separate_bus_share_bridge() {
     let text = "\
 00:01.0 PCI bridge: Intel Corporation Device 352a
 \tBus: primary=00, secondary=01, subordinate=02, sec-latency=0
@@ -520,8 +524,8 @@ fn virtual_functions_on_a_bus_of_their_own_sit_below_the_bridge_of_their_physica
 }
 
 #[test]
-fn what_a_hypervisor_made_marks_a_guest() {
-    for (part, want) in [
+fn paravirtual_devices_mark_guest() {
+    for (part, expected) in [
         ("00:01.0 0604: 1b36:000c", 1),
         (
             "00:15.0 0604: 15ad:07a0\n00:16.0 0604: 15ad:07a0\n01:00.0 0200: 1af4:1041",
@@ -530,13 +534,13 @@ fn what_a_hypervisor_made_marks_a_guest() {
         ("01:00.0 0200: 1af4:1041", 0),
         ("01:00.0 0302: 10de:2330", 0),
     ] {
-        assert_eq!(read(part).platform.paravirtual_devices, want, "{part}");
+        assert_eq!(read(part).platform.paravirtual_devices, expected, "{part}");
     }
 }
 
 #[test]
-fn a_text_is_one_of_lspci_by_its_first_lines_of_functions() {
-    assert!(is_one(MACHINE.as_bytes()) && is_one(b"hello\n> 00:00.0 0600: 8086:0001"));
+fn recognises_lspci_text() {
+    assert!(is_format(MACHINE.as_bytes()) && is_format(b"hello\n> 00:00.0 0600: 8086:0001"));
     for text in [
         "",
         "hello",
@@ -545,12 +549,12 @@ fn a_text_is_one_of_lspci_by_its_first_lines_of_functions() {
         "00:01.0: BAR 0: assigned",
         "\tControl: I/O-",
     ] {
-        assert!(!is_one(text.as_bytes()), "{text}");
+        assert!(!is_format(text.as_bytes()), "{text}");
     }
 }
 
 #[test]
-fn more_functions_than_a_machine_has_are_left_out() {
+fn ignores_functions_above_limit() {
     let line = |n: usize, class: &str| {
         format!(
             "{:04x}:{:02x}:{:02x}.{} {class}\n",
@@ -568,21 +572,21 @@ fn more_functions_than_a_machine_has_are_left_out() {
     );
     let notes = notes(&found);
     assert!(
-        notes[0].ends_with("more than 16384 functions: 616 are left out"),
+        notes[0].ends_with("more than 16384 functions: 616 ignored"),
         "{notes:?}"
     );
 }
 
 proptest! {
     #[test]
-    fn no_text_makes_it_panic(text in "\\PC*", bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+    fn random_text_does_not_panic(text in "\\PC*", bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
         let names = names();
         let _ = facts(text.as_bytes(), &names);
         let _ = facts(&bytes, &names);
     }
 
     #[test]
-    fn no_change_of_a_text_makes_it_panic(
+    fn mutated_text_does_not_panic(
         cuts in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), "\\PC{0,8}"), 1..12),
     ) {
         let names = names();

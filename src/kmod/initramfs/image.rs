@@ -1,35 +1,34 @@
-//! The whole image: archive after archive, the few entries that matter, and the directives in the order of kmod.
+//! Reads an image: all archives, the few relevant entries, and the directives in kmod's order.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use super::archive::{self, Entry, Kind, Seen};
-use super::input::{Input, broken, fill};
+use super::archive::{self, Entry, Kind, Visitor};
+use super::input::{Input, fill, invalid};
 use super::uki;
-use super::unpack::Packing;
+use super::unpack::Compression;
 use crate::kmod::directive::{directives, kept};
 use crate::kmod::directories::{NEWEST, directories};
 use crate::kmod::nvidia;
 use crate::model::{Directive, Initramfs};
 
-/// Limits of what is kept of an image.
+/// Limits per image.
 const MOST_FILES: usize = 512;
 const MOST_LINKS: usize = 1024;
 const MOST_MODULES: usize = 64;
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// The most that is unpacked: the largest images, with all firmware, have half of it.
+/// Limit of unpacked bytes, twice the size of the largest images with all firmware.
 const MOST_UNPACKED: u64 = 2 << 30;
 
-/// How an image is read.
 pub struct Reading<'a> {
-    /// Its path, for the record.
+    /// The path to record.
     pub path: &'a str,
-    /// Whether it has taken long enough.
+    /// Returns true when the time is up.
     pub enough: &'a dyn Fn() -> bool,
 }
 
-/// What an image carries. Where it cannot be read to its end, what was found so far, and the trouble.
+/// Reads an image. On an error returns what was found so far, with the error.
 pub fn read(stream: &mut dyn Read, reading: &Reading<'_>) -> Initramfs {
     let mut found = Found {
         enough: reading.enough,
@@ -38,15 +37,15 @@ pub fn read(stream: &mut dyn Read, reading: &Reading<'_>) -> Initramfs {
         files: BTreeMap::new(),
         links: BTreeMap::new(),
     };
-    let mut packing = Vec::new();
-    let failure = archives(stream, &mut packing, &mut found).err();
+    let mut compression = Vec::new();
+    let failure = archives(stream, &mut compression, &mut found).err();
     let (directives, too_many) = found.directives(reading.path);
     let failure = failure.map(|error| error.to_string()).or(too_many);
     Initramfs {
         path: reading.path.to_owned(),
-        packing: packing
+        packing: compression
             .into_iter()
-            .map(|packing: Packing| packing.name().to_owned())
+            .map(|compression: Compression| compression.name().to_owned())
             .collect(),
         modules: found.modules,
         directives,
@@ -54,7 +53,7 @@ pub fn read(stream: &mut dyn Read, reading: &Reading<'_>) -> Initramfs {
     }
 }
 
-/// What the initramfs in a unified kernel image carries; none where the image has no initramfs.
+/// Reads the initramfs in a unified kernel image; `None` if it has none.
 pub fn read_unified(stream: &mut dyn Read, reading: &Reading<'_>) -> Option<Initramfs> {
     match uki::initrd(stream, reading.enough) {
         Ok(Some(mut initrd)) => Some(read(&mut initrd, reading)),
@@ -69,43 +68,43 @@ pub fn read_unified(stream: &mut dyn Read, reading: &Reading<'_>) -> Option<Init
 
 fn archives(
     stream: &mut dyn Read,
-    packing: &mut Vec<Packing>,
+    compression: &mut Vec<Compression>,
     found: &mut Found<'_>,
 ) -> io::Result<()> {
-    /// Early microcode of two vendors, modules, the rest: no image has more.
+    /// Real images have two for microcode, one for modules, one for the rest.
     const MOST: usize = 64;
     let mut input = Input::new(stream);
     loop {
         while let Some(zeros) = zeros(input.buffered()?) {
             input.consume(zeros);
-            found.goes_on(zeros as u64)?;
+            found.advance(zeros as u64)?;
         }
         if input.peek(1)?.is_empty() {
-            return match packing.is_empty() {
-                true => Err(broken("it is empty")),
+            return match compression.is_empty() {
+                true => Err(invalid("the image is empty")),
                 false => Ok(()),
             };
         }
-        let next = Packing::of(input.peek(6)?)?;
-        if packing.len() == MOST {
-            return Err(broken(format!("it has more than {MOST} archives")));
+        let next = Compression::of(input.peek(6)?)?;
+        if compression.len() == MOST {
+            return Err(invalid(format!("the image has more than {MOST} archives")));
         }
-        packing.push(next);
+        compression.push(next);
         let mut unpacked = next.unpack(&mut input)?;
         let mut magic = [0; 6];
         fill(unpacked.as_mut(), &mut magic)?;
         archive::read(unpacked.as_mut(), magic, found)?;
-        if next == Packing::None {
+        if next == Compression::None {
             continue;
         }
-        // What follows in the same packing: zeros, or another archive.
+        // The same compressed stream may contain zeros or another archive.
         while another(unpacked.as_mut(), &mut magic, found)? {
             archive::read(unpacked.as_mut(), magic, found)?;
         }
     }
 }
 
-/// How many zeros the bytes begin with; none where they begin otherwise, or end.
+/// The number of leading zeros; `None` for 0.
 fn zeros(bytes: &[u8]) -> Option<usize> {
     match bytes
         .iter()
@@ -117,7 +116,7 @@ fn zeros(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Reads past zeros up to the first bytes of another archive; false at the end.
+/// Skips zeros and reads the next archive's magic; false at the end.
 fn another(stream: &mut dyn Read, magic: &mut [u8; 6], found: &mut Found<'_>) -> io::Result<bool> {
     let mut byte = [0];
     loop {
@@ -127,26 +126,25 @@ fn another(stream: &mut dyn Read, magic: &mut [u8; 6], found: &mut Found<'_>) ->
         if byte[0] != 0 {
             break;
         }
-        found.goes_on(1)?;
+        found.advance(1)?;
     }
     magic[0] = byte[0];
     fill(stream, &mut magic[1..])?;
     Ok(true)
 }
 
-/// What was found so far.
 struct Found<'a> {
     enough: &'a dyn Fn() -> bool,
     unpacked: u64,
     modules: Vec<String>,
-    /// What is kept of the files that could be configuration, by path.
+    /// Relevant lines of files that may be configuration, by path.
     files: BTreeMap<String, String>,
-    /// Links of such names, and where they lead.
+    /// Targets of links with such names, by path.
     links: BTreeMap<String, String>,
 }
 
-impl Seen for Found<'_> {
-    fn wants(&mut self, entry: &Entry) -> bool {
+impl Visitor for Found<'_> {
+    fn is_relevant(&mut self, entry: &Entry) -> bool {
         let name = entry.path.rsplit('/').next().unwrap_or_default();
         if is_of_the_driver(name) && entry.path.contains("/modules/") {
             if self.modules.len() < MOST_MODULES && !self.modules.contains(&entry.path) {
@@ -154,7 +152,7 @@ impl Seen for Found<'_> {
             }
             return false;
         }
-        // A link in modprobe.d may lead to a file elsewhere below /etc, as Debian's alternatives do.
+        // A link in modprobe.d may lead elsewhere below /etc, as Debian's alternatives do.
         let configures = name.ends_with(".conf") || entry.path.starts_with("etc/alternatives/");
         let few = match entry.kind {
             Kind::File => self.files.len() < MOST_FILES,
@@ -172,16 +170,16 @@ impl Seen for Found<'_> {
             return;
         }
         let text = kept(&text);
-        // An empty file of the same name hides another.
+        // An empty file also hides another of its name.
         if !text.is_empty() || in_modprobe_d(&entry.path) {
             self.files.insert(entry.path.clone(), text);
         }
     }
 
-    fn goes_on(&mut self, bytes: u64) -> io::Result<()> {
+    fn advance(&mut self, bytes: u64) -> io::Result<()> {
         self.unpacked += bytes;
         if self.unpacked > MOST_UNPACKED {
-            return Err(broken("it unpacks to more than 2 GiB"));
+            return Err(invalid("the image unpacks to more than 2 GiB"));
         }
         match (self.enough)() {
             true => Err(io::Error::new(
@@ -194,7 +192,7 @@ impl Seen for Found<'_> {
 }
 
 impl Found<'_> {
-    /// The directives in the order in which kmod reads them; an error in words where a file has too many.
+    /// The directives in kmod's order; an error if a file has too many.
     fn directives(&self, image: &str) -> (Vec<Directive>, Option<String>) {
         let mut by_name: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
         for directory in directories(NEWEST) {
@@ -223,7 +221,7 @@ impl Found<'_> {
         (all, None)
     }
 
-    /// What is kept of a file, links followed.
+    /// A file's relevant lines, with links followed.
     fn text(&self, path: &str) -> Option<&str> {
         let mut path = path.to_owned();
         for _ in 0..8 {
@@ -236,7 +234,7 @@ impl Found<'_> {
     }
 }
 
-/// Whether a file is a module of NVIDIA's driver: the kernel has some of its own that begin with the name.
+/// Whether a file is a module of NVIDIA's driver; some of the kernel's own have similar names.
 fn is_of_the_driver(file: &str) -> bool {
     const KERNELS_OWN: [&str; 3] = ["nvidiafb", "nvidia_wmi_ec_backlight", "nvidia_cspmu"];
     let Some((name, _)) = file.split_once(".ko") else {
@@ -250,7 +248,7 @@ fn in_modprobe_d(path: &str) -> bool {
         .is_some_and(|(above, _)| above.ends_with("/modprobe.d"))
 }
 
-/// Where a link at `path` with this target leads.
+/// Resolves a link.
 fn follow(path: &str, target: &str) -> String {
     let mut parts: Vec<&str> = match target.starts_with('/') {
         true => Vec::new(),

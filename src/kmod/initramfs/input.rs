@@ -1,21 +1,18 @@
-//! A stream with a buffer: looking ahead, and an end that a caller sets.
+//! A buffered stream with lookahead.
 
 use std::io::{self, Read};
 
-/// As much as is read at a time.
 const CHUNK: usize = 128 << 10;
 
-/// The image's bytes.
 pub(super) struct Input<'a> {
     stream: &'a mut dyn Read,
     buffer: Vec<u8>,
     at: usize,
-    /// How many bytes were taken so far.
+    /// Bytes consumed so far.
     pub taken: u64,
 }
 
 impl<'a> Input<'a> {
-    /// From the stream's start.
     pub fn new(stream: &'a mut dyn Read) -> Self {
         Self {
             stream,
@@ -25,7 +22,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// What is buffered; empty at the end alone.
+    /// The buffered bytes; empty only at the end.
     pub fn buffered(&mut self) -> io::Result<&[u8]> {
         if self.at == self.buffer.len() {
             self.more()?;
@@ -33,7 +30,7 @@ impl<'a> Input<'a> {
         Ok(&self.buffer[self.at..])
     }
 
-    /// Reads on behind what is buffered; false at the end.
+    /// Reads more into the buffer; false at the end.
     pub fn more(&mut self) -> io::Result<bool> {
         self.buffer.drain(..self.at);
         self.at = 0;
@@ -49,14 +46,14 @@ impl<'a> Input<'a> {
         Ok(count? > 0)
     }
 
-    /// The next bytes, fewer at the end.
+    /// The next bytes; fewer at the end.
     pub fn peek(&mut self, length: usize) -> io::Result<&[u8]> {
         while self.buffer.len() - self.at < length && self.more()? {}
         let rest = &self.buffer[self.at..];
         Ok(&rest[..length.min(rest.len())])
     }
 
-    /// Goes past bytes that are buffered.
+    /// Skips buffered bytes.
     pub fn consume(&mut self, count: usize) {
         let count = count.min(self.buffer.len() - self.at);
         self.at += count;
@@ -74,23 +71,18 @@ impl Read for Input<'_> {
     }
 }
 
-/// What is read ends too early.
-pub(super) fn cut_off() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::UnexpectedEof,
-        "it ends in the middle of an archive",
-    )
+pub(super) fn truncated() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the image is truncated")
 }
 
-/// Reads all of `out`: an end before that is [`cut_off`].
+/// Reads all of `out`, or fails with [`truncated`].
 pub(super) fn fill(stream: &mut dyn Read, out: &mut [u8]) -> io::Result<()> {
     stream.read_exact(out).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => cut_off(),
+        io::ErrorKind::UnexpectedEof => truncated(),
         _ => error,
     })
 }
 
-/// What is read is not what it should be.
-pub(super) fn broken(what: impl Into<String>) -> io::Error {
+pub(super) fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }

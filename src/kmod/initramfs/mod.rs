@@ -1,7 +1,7 @@
-//! What an initramfs carries of the NVIDIA modules: read as a stream, reduced to a few lines, within limits.
+//! Reads an initramfs as a stream, within limits, and keeps what concerns the NVIDIA modules.
 //!
-//! As the kernel reads it (init/initramfs.c, buffer-format.rst): archives one after the other, zeros between them, each
-//! uncompressed or packed; the first are often microcode, uncompressed.
+//! Like the kernel (init/initramfs.c, buffer-format.rst): archives in sequence with zeros between them,
+//! each compressed or not; the first are often uncompressed microcode.
 
 mod archive;
 mod image;

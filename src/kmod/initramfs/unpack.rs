@@ -1,5 +1,5 @@
-//! The packings of an initramfs, each a stream of the archive's bytes. Memory is bounded: no dictionary and no window
-//! beyond 32 MiB, which is what `xz -8` and `zstd -19` ask for.
+//! Decompresses an initramfs. Memory is bounded: dictionaries and windows up to 32 MiB, as `xz -8` and
+//! `zstd -19` need.
 
 use std::io::{self, Read};
 
@@ -8,15 +8,13 @@ use miniz_oxide::{DataFormat, MZFlush, MZStatus};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 use xz4rust::{XzDecoder, XzError};
 
-use super::input::{Input, broken, cut_off};
+use super::input::{Input, invalid, truncated};
 use crate::input::zstd_error;
 
-/// The largest dictionary or window.
 const LARGEST: usize = 32 << 20;
 
-/// How an archive is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
+pub(super) enum Compression {
     None,
     Gzip,
     Xz,
@@ -24,8 +22,8 @@ pub(super) enum Packing {
     Lz4,
 }
 
-impl Packing {
-    /// By the first bytes, as the kernel tells (lib/decompress.c); an error names a packing that gdr does not read.
+impl Compression {
+    /// Detects the compression from the first bytes like the kernel (lib/decompress.c).
     pub fn of(first: &[u8]) -> io::Result<Self> {
         match first {
             [b'0', b'7', b'0', b'7', b'0', b'1' | b'2', ..] => Ok(Self::None),
@@ -33,14 +31,10 @@ impl Packing {
             [0xfd, b'7', ..] => Ok(Self::Xz),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Ok(Self::Zstd),
             [0x02, 0x21, 0x4c, 0x18, ..] => Ok(Self::Lz4),
-            [b'B', b'Z', b'h', ..] => {
-                Err(broken("it is packed with bzip2, which gdr does not read"))
-            }
-            [0x5d, 0x00, ..] => Err(broken("it is packed with lzma, which gdr does not read")),
-            [0x89, 0x4c, 0x5a, 0x4f, ..] => {
-                Err(broken("it is packed with lzop, which gdr does not read"))
-            }
-            _ => Err(broken("it is no archive that the kernel would unpack")),
+            [b'B', b'Z', b'h', ..] => Err(invalid("bzip2 compression is not supported")),
+            [0x5d, 0x00, ..] => Err(invalid("lzma compression is not supported")),
+            [0x89, 0x4c, 0x5a, 0x4f, ..] => Err(invalid("lzop compression is not supported")),
+            _ => Err(invalid("not an initramfs")),
         }
     }
 
@@ -54,14 +48,14 @@ impl Packing {
         }
     }
 
-    /// The bytes that are packed; afterwards the input stands behind them.
+    /// The decompressed stream; afterwards the input is positioned after it.
     pub fn unpack<'i, 's>(self, input: &'i mut Input<'s>) -> io::Result<Box<dyn Read + 'i>> {
         Ok(match self {
             Self::None => Box::new(input),
             Self::Gzip => Box::new(Gzip::new(input)?),
             Self::Xz => Box::new(Xz {
                 input,
-                // 1 MiB is what dracut asks for; it grows to what the stream asks for, up to the limit.
+                // 1 MiB is dracut's choice; grows up to the limit if the stream needs more.
                 decoder: XzDecoder::in_heap_with_alloc_dict_size(1 << 20, LARGEST),
                 ended: false,
             }),
@@ -69,7 +63,7 @@ impl Packing {
                 let mut decoder = FrameDecoder::new();
                 decoder.set_max_window_size(LARGEST as u64);
                 let decoder = StreamingDecoder::new_with_decoder(input, decoder);
-                Box::new(Zstd(decoder.map_err(|error| broken(zstd_error(&error)))?))
+                Box::new(Zstd(decoder.map_err(|error| invalid(zstd_error(&error)))?))
             }
             Self::Lz4 => {
                 input.consume(4);
@@ -88,11 +82,11 @@ struct Zstd<R>(R);
 
 impl<R: Read> Read for Zstd<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.0.read(out).map_err(|error| broken(zstd_error(&error)))
+        self.0.read(out).map_err(|error| invalid(zstd_error(&error)))
     }
 }
 
-/// A member of a gzip file (RFC 1952). Its checksum is not verified: what is read of it is read by its form.
+/// A gzip member (RFC 1952). Its checksum is not verified.
 struct Gzip<'i, 's> {
     input: &'i mut Input<'s>,
     state: Box<InflateState>,
@@ -102,18 +96,18 @@ struct Gzip<'i, 's> {
 impl<'i, 's> Gzip<'i, 's> {
     fn new(input: &'i mut Input<'s>) -> io::Result<Self> {
         let mut head = [0; 10];
-        input.read_exact(&mut head).map_err(|_| cut_off())?;
+        input.read_exact(&mut head).map_err(|_| truncated())?;
         let flags = head[3];
         if flags & 4 != 0 {
             let mut length = [0; 2];
-            input.read_exact(&mut length).map_err(|_| cut_off())?;
+            input.read_exact(&mut length).map_err(|_| truncated())?;
             skip(input, u64::from(u16::from_le_bytes(length)))?;
         }
-        // A name, a comment.
+        // File name and comment.
         for flag in [8, 16] {
             let mut byte = [u8::from(flags & flag != 0)];
             while byte[0] != 0 {
-                input.read_exact(&mut byte).map_err(|_| cut_off())?;
+                input.read_exact(&mut byte).map_err(|_| truncated())?;
             }
         }
         if flags & 2 != 0 {
@@ -140,11 +134,11 @@ impl Read for Gzip<'_, '_> {
                     skip(self.input, 8)?;
                 }
                 Ok(_) if done.bytes_written == 0 && done.bytes_consumed == 0 && at_end => {
-                    return Err(cut_off());
+                    return Err(truncated());
                 }
                 Ok(_) => {}
-                Err(_) if at_end => return Err(cut_off()),
-                Err(_) => return Err(broken("its gzip data is damaged")),
+                Err(_) if at_end => return Err(truncated()),
+                Err(_) => return Err(invalid("invalid gzip data")),
             }
             if done.bytes_written > 0 {
                 return Ok(done.bytes_written);
@@ -165,7 +159,7 @@ impl Read for Xz<'_, '_> {
         while !self.ended && !out.is_empty() {
             let buffered = self.input.buffered()?;
             if buffered.is_empty() {
-                return Err(cut_off());
+                return Err(truncated());
             }
             match self.decoder.decode(buffered, out) {
                 Ok(done) => {
@@ -175,29 +169,29 @@ impl Read for Xz<'_, '_> {
                         return Ok(done.output_produced());
                     }
                     if !done.made_progress() && !self.ended && !self.input.more()? {
-                        return Err(cut_off());
+                        return Err(truncated());
                     }
                 }
                 Err(XzError::NeedsLargerInputBuffer) => {
                     if !self.input.more()? {
-                        return Err(cut_off());
+                        return Err(truncated());
                     }
                 }
-                Err(error) => return Err(broken(format!("its xz data: {error}"))),
+                Err(error) => return Err(invalid(format!("invalid xz data: {error}"))),
             }
         }
         Ok(0)
     }
 }
 
-/// LZ4's old frame, the one that the kernel reads: blocks of 8 MiB, each behind its packed length.
+/// LZ4's legacy frame, which the kernel uses: blocks of 8 MiB, each after its compressed length.
 struct Lz4<'i, 's> {
     input: &'i mut Input<'s>,
     block: Vec<u8>,
     at: usize,
 }
 
-/// The size of an unpacked block, and the most that it takes packed (LZ4_compressBound).
+/// Size of a block, and its maximum when compressed (LZ4_compressBound).
 const BLOCK: usize = 8 << 20;
 const MOST_PACKED: usize = BLOCK + BLOCK / 255 + 16;
 
@@ -215,7 +209,7 @@ impl Read for Lz4<'_, '_> {
 }
 
 impl Lz4<'_, '_> {
-    /// The next block; false at the end.
+    /// Decompresses the next block; false at the end.
     fn next(&mut self) -> io::Result<bool> {
         const MAGIC: usize = 0x184c_2102;
         let length = loop {
@@ -225,27 +219,27 @@ impl Lz4<'_, '_> {
                     0 => return Ok(false),
                     length => break length,
                 },
-                // What follows the last block is too short to be one.
+                // Too short for a block.
                 _ => return Ok(false),
             }
         };
         if length > MOST_PACKED {
-            return Err(broken("its LZ4 data is damaged"));
+            return Err(invalid("invalid LZ4 data"));
         }
         self.input.consume(4);
         let packed = self.input.peek(length)?;
         if packed.len() < length {
-            return Err(cut_off());
+            return Err(truncated());
         }
         self.block.resize(BLOCK, 0);
         let unpacked = lz4_flex::block::decompress_into(packed, &mut self.block);
         self.input.consume(length);
         self.at = 0;
         self.block
-            .truncate(unpacked.map_err(|_| broken("its LZ4 data is damaged"))?);
-        // A block of nothing would be an end to our reader.
+            .truncate(unpacked.map_err(|_| invalid("invalid LZ4 data"))?);
+        // An empty block would look like the end of the stream.
         match self.block.is_empty() {
-            true => Err(broken("its LZ4 data is damaged")),
+            true => Err(invalid("invalid LZ4 data")),
             false => Ok(true),
         }
     }
@@ -254,7 +248,7 @@ impl Lz4<'_, '_> {
 fn skip(input: &mut Input<'_>, count: u64) -> io::Result<()> {
     let skipped = io::copy(&mut input.take(count), &mut io::sink())?;
     if skipped < count {
-        return Err(cut_off());
+        return Err(truncated());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Regular files as a repair reads and replaces them: content, permissions, owner and extended attributes together.
+//! Regular files with content, permissions, owner and extended attributes.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,24 +14,23 @@ use super::Executor;
 use crate::model::{FileMeta, Hex, Question};
 use crate::world::FileError;
 
-/// The largest file that a repair replaces: those of modprobe.d, systemd, udev and GRUB have a few KiB.
+/// Real files of modprobe.d, systemd, udev and GRUB have a few KiB.
 pub const LARGEST: u64 = 1 << 20;
 
-/// The kernel's own limit for one extended attribute, and for the list of their names (XATTR_SIZE_MAX, XATTR_LIST_MAX).
+/// XATTR_SIZE_MAX and XATTR_LIST_MAX.
 const LARGEST_ATTRIBUTE: usize = 65536;
 
-/// A file: its content and everything that a replacement must keep.
+/// A file with everything that a replacement must keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileImage {
     pub content: Vec<u8>,
-    /// Its permissions, owner and extended attributes.
     pub meta: FileMeta,
-    /// Under how many names it is known. A replacement separates them, so more than one is refused.
+    /// Number of hard links; a replacement would separate them.
     pub links: u64,
 }
 
 impl Executor {
-    /// A file; `None` where there is nothing. Anything but a regular file is an error.
+    /// Reads a file; `None` if absent, an error if not a regular file.
     pub fn file(&self, path: &Path) -> Result<Option<FileImage>, FileError> {
         let (directory, name) = match self.parent(path) {
             Ok(found) => found,
@@ -49,13 +48,11 @@ impl Executor {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {}
             FileType::Symlink => {
-                return Err(wrong(
-                    "it is a symbolic link, and gdr changes no file through a link",
-                ));
+                return Err(wrong("a symbolic link: gdr does not write through links"));
             }
-            _ => return Err(wrong("it is not a regular file")),
+            _ => return Err(wrong("not a regular file")),
         }
-        // Without NONBLOCK a pipe put there between the two calls would block.
+        // Without NONBLOCK a pipe created between the two calls would block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match sys::openat(&directory, &name, flags, Mode::empty()) {
             Ok(file) => file,
@@ -65,11 +62,11 @@ impl Executor {
         };
         let stat = sys::fstat(&file).map_err(|errno| failed(errno.into()))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(wrong("it is not a regular file"));
+            return Err(wrong("not a regular file"));
         }
         if u64::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {
             return Err(wrong(
-                "it is larger than 1 MiB, and gdr changes no file of that size",
+                "larger than 1 MiB, the limit for files that gdr changes",
             ));
         }
         let attributes = attributes(&file).map_err(failed)?;
@@ -91,7 +88,7 @@ impl Executor {
         }))
     }
 
-    /// Puts a file in place in one go: readers see the old file or all of the new one.
+    /// Replaces a file atomically.
     pub fn replace(&self, path: &Path, image: &FileImage) -> Result<(), FileError> {
         let failed = |errno: Errno| FileError::new(Question::Write, path, errno.into());
         let (directory, name) = self.parent(path)?;
@@ -102,14 +99,14 @@ impl Executor {
             sys::renameat(&directory, &beside, &directory, &name).map_err(io::Error::from)
         });
         if let Err(source) = placed {
-            // Ignored: a file that stays is removed by the next `sweep`.
+            // Ignored: the next `sweep` removes the file.
             let _ = sys::unlinkat(&directory, &beside, AtFlags::empty());
             return Err(FileError::new(Question::Write, path, source));
         }
         sys::fsync(&directory).map_err(failed)
     }
 
-    /// Removes what an interrupted [`Executor::replace`] of this path may have left beside it.
+    /// Removes what an interrupted [`Executor::replace`] left.
     pub fn sweep(&self, path: &Path) -> Result<(), FileError> {
         let (directory, name) = match self.parent(path) {
             Ok(found) => found,
@@ -127,18 +124,18 @@ impl Executor {
     }
 }
 
-/// Writes a file that does not exist yet; it is on the disk when this returns.
+/// Creates a file and syncs it to disk.
 pub(super) fn write_new(directory: impl AsFd, name: &OsStr, image: &FileImage) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = sys::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
     let mut file = File::from(file);
     file.write_all(&image.content)?;
-    // After the content: a write takes file capabilities away.
+    // After the content, because a write drops file capabilities.
     copy_meta(&file, &image.meta)?;
     file.sync_all()
 }
 
-/// Gives a file these permissions, this owner and these extended attributes; an error names what cannot be kept.
+/// Sets permissions, owner and extended attributes; an error names what cannot be kept.
 pub(super) fn copy_meta(file: &File, meta: &FileMeta) -> io::Result<()> {
     let stat = sys::fstat(file)?;
     if (stat.st_uid, stat.st_gid) != (meta.uid, meta.gid) {
@@ -149,7 +146,7 @@ pub(super) fn copy_meta(file: &File, meta: &FileMeta) -> io::Result<()> {
         )?;
     }
     sys::fchmod(file, Mode::from_raw_mode(meta.mode))?;
-    // A security label that the kernel gives every new file there is the same already, and may not be set by this user.
+    // The kernel may have set the same security label already, which this user may not set.
     let given = attributes(file)?;
     for (name, value) in &meta.attributes {
         if given.get(name) == Some(value) {
@@ -159,14 +156,14 @@ pub(super) fn copy_meta(file: &File, meta: &FileMeta) -> io::Result<()> {
             let cause = io::Error::from(errno);
             io::Error::new(
                 cause.kind(),
-                format!("its extended attribute {name} cannot be kept: {cause}"),
+                format!("cannot keep its extended attribute {name}: {cause}"),
             )
         })?;
     }
     Ok(())
 }
 
-/// The extended attributes of an open file; none where the file system has none.
+/// The extended attributes of a file; empty if the file system has none.
 pub(super) fn attributes(file: impl AsFd) -> io::Result<BTreeMap<String, Hex>> {
     let mut names = vec![0; LARGEST_ATTRIBUTE];
     let length = match sys::flistxattr(&file, &mut names[..]) {
@@ -192,7 +189,7 @@ pub(super) fn attributes(file: impl AsFd) -> io::Result<BTreeMap<String, Hex>> {
     Ok(found)
 }
 
-/// The name under which a file is written before it takes its place.
+/// The temporary name of a file before it replaces `name`.
 pub(super) fn beside(name: &OsStr) -> OsString {
     let mut beside = OsString::from(".");
     beside.push(name);

@@ -1,4 +1,4 @@
-//! Files too large to hold, such as an initramfs: hashed, kept beside themselves and put back as streams.
+//! Files too large to hold, such as an initramfs: hashed, copied and restored as streams.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use crate::model::{Digest, FileMeta, Question};
 use crate::world::FileError;
 
 impl Executor {
-    /// The SHA-256 hash of a file; `None` where there is nothing.
+    /// SHA-256 of a file; `None` if absent.
     pub fn digest(&self, path: &Path) -> Result<Option<Digest>, FileError> {
         let failed = |source: io::Error| FileError::new(Question::Read, path, source);
         let Some(file) = self.regular(path)? else {
@@ -26,7 +26,7 @@ impl Executor {
         Ok(Some(Digest::from_hash(&hash.0.finalize())))
     }
 
-    /// Copies a file to another name in its directory, with everything that belongs to it. What has that name is replaced.
+    /// Copies a file with its attributes to another name in its directory, replacing that.
     pub fn keep(&self, path: &Path, kept: &Path) -> Result<(), FileError> {
         let failed = |source: io::Error| FileError::new(Question::Write, kept, source);
         let absent = || FileError::new(Question::Read, path, io::ErrorKind::NotFound.into());
@@ -38,13 +38,13 @@ impl Executor {
         let placed = copied.and_then(|()| Ok(sys::renameat(&directory, &part, &directory, &name)?));
         let synced = placed.and_then(|()| Ok(sys::fsync(&directory)?));
         synced.map_err(|source| {
-            // Ignored: the next copy replaces what stays.
+            // Ignored: the next copy replaces it.
             let _ = sys::unlinkat(&directory, &part, AtFlags::empty());
             failed(source)
         })
     }
 
-    /// Renames a kept file to its old name.
+    /// Renames a copy back.
     pub fn put_back(&self, kept: &Path, path: &Path) -> Result<(), FileError> {
         let failed = |errno: Errno| FileError::new(Question::Write, path, errno.into());
         let (directory, name) = self.parent(path)?;
@@ -53,7 +53,7 @@ impl Executor {
         sys::fsync(&directory).map_err(failed)
     }
 
-    /// Opens a regular file for reading; `None` where there is nothing.
+    /// Opens a regular file; `None` if absent.
     fn regular(&self, path: &Path) -> Result<Option<OwnedFd>, FileError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = match self.tree.open_at(Question::Read, path, flags) {
@@ -66,7 +66,7 @@ impl Executor {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Some(file)),
             _ => {
-                let source = io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file");
+                let source = io::Error::new(io::ErrorKind::InvalidData, "not a regular file");
                 Err(FileError::new(Question::Read, path, source))
             }
         }
@@ -89,7 +89,6 @@ fn copy(from: OwnedFd, directory: &OwnedFd, name: &std::ffi::OsStr) -> io::Resul
     to.sync_all()
 }
 
-/// Hashes what is written to it.
 struct Hash(sha2::Sha256);
 
 impl io::Write for Hash {

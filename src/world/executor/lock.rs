@@ -1,4 +1,4 @@
-//! The lock of whoever changes a machine: one at a time. A program that gdr started holds it too, as long as it runs.
+//! The lock for changes of the machine. Programs that gdr started hold it too while they run.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,29 +6,26 @@ use std::os::unix::fs::MetadataExt as _;
 use rustix::fs::{self as sys, FlockOperation};
 use rustix::io::Errno;
 
-/// The right to change a machine; released when it is dropped, or when the process and the programs that it started end.
+/// Released when dropped, or when the process and the programs that it started end.
 pub struct Lock(OwnedFd);
 
 impl Drop for Lock {
-    /// Unlocks by name: a program that another thread is just starting has a copy of the descriptor, so closing this one is
-    /// not enough.
+    /// Unlocks explicitly: a program just being started by another thread has a copy of the descriptor.
     fn drop(&mut self) {
         let _ = sys::flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// What came of asking for a lock.
 pub enum Locked {
     Ours(Lock),
-    /// Other processes hold it: those that could be found.
+    /// Held by these processes, as far as they can be found.
     Theirs(Vec<Holder>),
 }
 
-/// A process that holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     pub pid: u32,
-    /// The name of its program, at most 15 bytes (`/proc/PID/comm`).
+    /// Program name, at most 15 bytes (`/proc/PID/comm`).
     pub name: String,
 }
 
@@ -38,7 +35,6 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Locks an open file.
 pub(super) fn lock(file: OwnedFd) -> Result<Locked, Errno> {
     match sys::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Locked::Ours(Lock(file))),
@@ -47,8 +43,8 @@ pub(super) fn lock(file: OwnedFd) -> Result<Locked, Errno> {
     }
 }
 
-/// The other processes that have this file open. The kernel's own list of locks names the process that took the lock, which
-/// may have ended.
+/// Other processes that have this file open. The kernel's list of locks names only the process that took the lock,
+/// which may have ended.
 fn holders(file: &OwnedFd) -> Vec<Holder> {
     let Ok(stat) = sys::fstat(file) else {
         return Vec::new();

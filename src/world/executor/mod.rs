@@ -1,8 +1,7 @@
-//! What changes a machine: files, registers, attributes and programs, on the live machine or on one laid out in a directory.
+//! Changes a machine, live or in a directory: files, registers, attributes, programs.
 //!
-//! Paths are resolved as [`Tree`] resolves them: on a laid-out machine no link leads out of it, and the last component is
-//! never a link that is followed. A file is replaced in one rename, so that no reader sees half of it, and what was written
-//! is on the disk before the call returns.
+//! Paths are resolved like in [`Tree`]: links cannot leave a directory, and a last component that is a link is not
+//! followed. Files are replaced by rename and synced before the call returns.
 
 mod file;
 mod image;
@@ -31,7 +30,7 @@ pub use private::PrivateDirectory;
 use programs::Programs;
 pub use programs::{CommandLine, Program, Ran};
 
-/// How often a directory that other processes make meanwhile is opened.
+/// Retries to open a directory that other processes create.
 const ATTEMPTS: u32 = 3;
 
 pub struct Executor {
@@ -41,7 +40,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// For the machine gdr runs on. Each program may take as long as `timeout`.
+    /// This machine; `timeout` applies to each program.
     pub fn live(timeout: Duration) -> Result<Self, FileError> {
         Ok(Self {
             tree: Tree::live()?,
@@ -50,7 +49,7 @@ impl Executor {
         })
     }
 
-    /// For a machine laid out in a directory. Programs are those in `tools`, where given.
+    /// A machine in a directory, with programs from `tools` if given.
     pub fn directory(
         root: &Path,
         tools: Option<&Path>,
@@ -70,7 +69,7 @@ impl Executor {
         sys::fsync(&directory).map_err(failed)
     }
 
-    /// The directories above a path that do not exist, the outermost first.
+    /// The missing directories above a path, outermost first.
     pub fn missing_above(&self, path: &Path) -> Result<Vec<PathBuf>, FileError> {
         let mut missing = Vec::new();
         for directory in path.ancestors().skip(1) {
@@ -82,7 +81,7 @@ impl Executor {
         Ok(missing)
     }
 
-    /// Makes one directory with these permissions, whatever the umask.
+    /// Creates a directory with these permissions, ignoring the umask.
     pub fn make_directory(&self, path: &Path, mode: u32) -> Result<(), FileError> {
         let failed = |errno: Errno| FileError::new(Question::Write, path, errno.into());
         let (above, name) = self.parent(path)?;
@@ -97,9 +96,9 @@ impl Executor {
         sys::fsync(&above).map_err(failed)
     }
 
-    /// Removes a directory where it is empty; returns whether it did.
+    /// Removes an empty directory; returns whether it did.
     pub fn remove_directory(&self, path: &Path) -> Result<bool, FileError> {
-        // A read-only file system refuses to remove even what does not exist.
+        // On a read-only file system even removing a missing directory fails.
         if !self.is_there(path)? {
             return Ok(false);
         }
@@ -115,7 +114,7 @@ impl Executor {
         }
     }
 
-    /// A part of a function's configuration space; shorter where the space ends.
+    /// Reads configuration space; shorter at its end.
     pub fn read_config(&self, bdf: Bdf, offset: u16, length: usize) -> Result<Vec<u8>, FileError> {
         let path = config(bdf);
         let failed = |errno: Errno| FileError::new(Question::Read, &path, errno.into());
@@ -128,7 +127,7 @@ impl Executor {
         Ok(bytes)
     }
 
-    /// Writes a register of a function: one transaction of 1, 2 or 4 bytes.
+    /// Writes a register in one transaction of 1, 2 or 4 bytes.
     pub fn write_config(&self, bdf: Bdf, offset: u16, bytes: &[u8]) -> Result<(), FileError> {
         let path = config(bdf);
         let failed = |source: io::Error| FileError::new(Question::Write, &path, source);
@@ -142,7 +141,7 @@ impl Executor {
         }
     }
 
-    /// What a kernel attribute reads, without its trailing white space.
+    /// Reads a kernel attribute without trailing white space.
     pub fn attribute(&self, path: &Path) -> Result<String, FileError> {
         let failed = |source: io::Error| FileError::new(Question::Read, path, source);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -152,10 +151,9 @@ impl Executor {
         Ok(text.trim_end().to_owned())
     }
 
-    /// Writes a kernel attribute.
     pub fn write_attribute(&self, path: &Path, text: &str) -> Result<(), FileError> {
         let failed = |source: io::Error| FileError::new(Question::Write, path, source);
-        // The kernel takes one write whole. What stands for it on a laid-out machine is a file like any other.
+        // The kernel takes one whole write; in a directory the attribute is a plain file.
         if self.is_laid_out
             && let Some(before) = self.file(path)?
         {
@@ -167,7 +165,7 @@ impl Executor {
         io::Write::write_all(&mut file, format!("{text}\n").as_bytes()).map_err(failed)
     }
 
-    /// The names in a directory, sorted; empty where the directory does not exist.
+    /// A directory's names, sorted; empty if it does not exist.
     pub fn list(&self, path: &Path) -> Result<Vec<String>, FileError> {
         match super::Files::list(&self.tree, path) {
             Err(error) if error.is_absent() => Ok(Vec::new()),
@@ -175,12 +173,12 @@ impl Executor {
         }
     }
 
-    /// Whether something is at a path, a link included.
+    /// Whether a path exists; links are not followed.
     pub fn is_there(&self, path: &Path) -> Result<bool, FileError> {
         Ok(self.stat(path)?.is_some())
     }
 
-    /// The character device at a path; `None` where there is nothing or something else.
+    /// The character device at a path, if there is one.
     pub fn device_node(&self, path: &Path) -> Result<Option<DeviceNode>, FileError> {
         let stat = self.stat(path)?;
         let is_node =
@@ -192,7 +190,6 @@ impl Executor {
         }))
     }
 
-    /// Runs a program of the machine.
     pub fn run(&self, command: &CommandLine) -> Ran {
         self.programs.run(command)
     }
@@ -210,7 +207,7 @@ impl Executor {
         }
     }
 
-    /// The directory that a path is in, and its name there.
+    /// The directory of a path, and its file name.
     fn parent(&self, path: &Path) -> Result<(OwnedFd, OsString), FileError> {
         let wrong = || FileError::new(Question::State, path, io::ErrorKind::InvalidInput.into());
         let name = path.file_name().ok_or_else(wrong)?;
@@ -218,7 +215,7 @@ impl Executor {
         Ok((self.directory_at(directory)?, name.to_owned()))
     }
 
-    /// Opens a directory; `None` where there is nothing. What exists and cannot be entered, such as a dangling link, is an error.
+    /// Opens a directory; `None` if absent. A dangling link is an error.
     fn existing_directory(
         &self,
         question: Question,
@@ -234,7 +231,7 @@ impl Executor {
                 Ok(directory) => return Ok(Some(directory)),
                 Err(error) if !error.is_absent() => return Err(error),
                 Err(_) if !self.is_there(path)? => return Ok(None),
-                // Another process may have made it between the two calls; a dangling link stays.
+                // Another process may have created it between the two calls; a dangling link stays.
                 Err(error) if attempts == ATTEMPTS => return Err(error),
                 Err(_) => attempts += 1,
             }

@@ -1,5 +1,5 @@
-//! A directory that belongs to this user alone, such as that of the journals. Owner and permissions are checked on open
-//! descriptors: a name that somebody exchanges meanwhile changes nothing.
+//! Directories of this user alone, such as that of the journals. Owner and permissions are checked on open
+//! descriptors, so that exchanging names has no effect.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -23,7 +23,7 @@ pub struct PrivateDirectory {
 }
 
 impl Executor {
-    /// The directory at a path; `None` where there is nothing.
+    /// Opens it; `None` if absent.
     pub fn private(&self, path: &Path) -> Result<Option<PrivateDirectory>, FileError> {
         match self.existing_directory(Question::Open, path, OFlags::NOFOLLOW)? {
             Some(directory) => PrivateDirectory::checked(directory, path).map(Some),
@@ -31,7 +31,7 @@ impl Executor {
         }
     }
 
-    /// The same, made where it does not exist. Directories above it are made for everybody to read.
+    /// Creates it if needed, with world-readable parents.
     pub fn make_private(&self, path: &Path) -> Result<PrivateDirectory, FileError> {
         for missing in self.missing_above(path)? {
             self.make_directory(&missing, 0o755)?;
@@ -51,7 +51,7 @@ impl PrivateDirectory {
         })
     }
 
-    /// A directory in it; `None` where there is nothing.
+    /// Opens a subdirectory; `None` if absent.
     pub fn inner(&self, name: &str) -> Result<Option<Self>, FileError> {
         let path = self.path.join(name);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -62,7 +62,7 @@ impl PrivateDirectory {
         }
     }
 
-    /// The same, made where it does not exist.
+    /// Creates a subdirectory if needed.
     pub fn make_inner(&self, name: &str) -> Result<Self, FileError> {
         let path = self.path.join(name);
         let failed = |errno: Errno| FileError::new(Question::Write, &path, errno.into());
@@ -75,12 +75,11 @@ impl PrivateDirectory {
             .ok_or_else(|| FileError::new(Question::Open, &path, io::ErrorKind::NotFound.into()))
     }
 
-    /// The path of a file in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The names in it, sorted. A name that is not UTF-8 is left out: gdr gives none.
+    /// Its names, sorted; skips names that are not UTF-8.
     pub fn list(&self) -> Result<Vec<String>, FileError> {
         let failed = |errno: Errno| FileError::new(Question::List, &self.path, errno.into());
         let mut names = Vec::new();
@@ -94,7 +93,7 @@ impl PrivateDirectory {
         Ok(names)
     }
 
-    /// A file in it of at most `most` bytes; `None` where there is nothing.
+    /// Reads a file of at most `most` bytes; `None` if absent.
     pub fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, FileError> {
         let path = self.path.join(name);
         let failed = |source: io::Error| FileError::new(Question::Read, &path, source);
@@ -116,12 +115,11 @@ impl PrivateDirectory {
         }
     }
 
-    /// Writes a file, which is on the disk when this returns: a reader sees the old content or the new.
+    /// Replaces a file atomically and syncs it to disk.
     pub fn replace(&self, name: &str, content: Vec<u8>) -> Result<(), FileError> {
         self.place(name, content, RenameFlags::empty())
     }
 
-    /// Writes a file that does not exist yet.
     pub fn create(&self, name: &str, content: Vec<u8>) -> Result<(), FileError> {
         self.place(name, content, RenameFlags::NOREPLACE)
     }
@@ -145,7 +143,7 @@ impl PrivateDirectory {
         let placed = written.and_then(|()| self.rename(&beside, name, how));
         let synced = placed.and_then(|()| Ok(sys::fsync(&self.directory)?));
         synced.map_err(|source| {
-            // Ignored: the next file of this name replaces what stays.
+            // Ignored: the next file of this name replaces it.
             let _ = sys::unlinkat(&self.directory, &beside, AtFlags::empty());
             FileError::new(Question::Write, &path, source)
         })
@@ -156,7 +154,7 @@ impl PrivateDirectory {
             return Ok(sys::renameat(&self.directory, from, &self.directory, to)?);
         }
         match sys::renameat_with(&self.directory, from, &self.directory, to, how) {
-            // A file system without RENAME_NOREPLACE: a second name is refused where there is one.
+            // Without RENAME_NOREPLACE: a hard link fails if the name exists.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 sys::linkat(&self.directory, from, &self.directory, to, AtFlags::empty())?;
                 Ok(sys::unlinkat(&self.directory, from, AtFlags::empty())?)
@@ -165,7 +163,7 @@ impl PrivateDirectory {
         }
     }
 
-    /// Removes a file; it need not exist.
+    /// Removes a file if it exists.
     pub fn remove(&self, name: &str) -> Result<(), FileError> {
         let failed =
             |errno: Errno| FileError::new(Question::Write, &self.path.join(name), errno.into());
@@ -176,11 +174,11 @@ impl PrivateDirectory {
         }
     }
 
-    /// Takes the lock in this file, which is made where it does not exist.
+    /// Takes the lock in this file, creating it if needed.
     pub fn lock(&self, name: &str) -> Result<Locked, FileError> {
         let path = self.path.join(name);
         let failed = |errno: Errno| FileError::new(Question::Write, &path, errno.into());
-        // Without CLOEXEC: a program that gdr starts holds the lock as long as it runs, even where gdr is killed.
+        // Without CLOEXEC: programs that gdr starts hold the lock, even if gdr is killed.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file =
             sys::openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
@@ -189,7 +187,7 @@ impl PrivateDirectory {
     }
 }
 
-/// Checks that something belongs to this user and that nobody else may write to it.
+/// Checks that this user owns it and nobody else may write to it.
 fn check(file: &OwnedFd, path: &Path, kind: FileType) -> Result<(), FileError> {
     let wrong = |words: String| {
         let source = io::Error::new(io::ErrorKind::PermissionDenied, words);
@@ -199,24 +197,23 @@ fn check(file: &OwnedFd, path: &Path, kind: FileType) -> Result<(), FileError> {
         sys::fstat(file).map_err(|errno| FileError::new(Question::Trust, path, errno.into()))?;
     let (uid, _) = user();
     if FileType::from_raw_mode(stat.st_mode) != kind {
-        return wrong("it is of another kind".to_owned());
+        return wrong("wrong file type".to_owned());
     }
     if stat.st_uid != uid {
         return wrong(format!(
-            "it belongs to user {}, and gdr runs as user {uid}",
+            "owned by user {}, but gdr runs as user {uid}",
             stat.st_uid
         ));
     }
     if stat.st_mode & 0o022 != 0 {
         return wrong(format!(
-            "others may write to it (its mode is {:04o}): look at what it holds, then 'chmod go-w'",
+            "writable by others (mode {:04o}): check its content, then run 'chmod go-w'",
             stat.st_mode & 0o7777
         ));
     }
     Ok(())
 }
 
-/// This process's effective user and group.
 pub(super) fn user() -> (u32, u32) {
     (
         rustix::process::geteuid().as_raw(),

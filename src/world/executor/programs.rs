@@ -1,5 +1,5 @@
-//! Programs that change a machine, run with a timeout: the machine's own, or for a laid-out one those that stand in for
-//! them, or those that take a root.
+//! Programs that change a machine, run with a timeout. For a machine in a directory: stand-ins, or programs that
+//! accept a root directory.
 
 use std::fmt;
 use std::io;
@@ -11,7 +11,7 @@ use crate::world::child::Running;
 use crate::world::command::with_clean_environment;
 use crate::world::tools::Tools;
 
-/// Every program that a repair or an undo may run.
+/// All programs that a repair or an undo may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// Permissions of a device node.
@@ -49,7 +49,6 @@ pub enum Program {
 }
 
 impl Program {
-    /// The name of its file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Chmod => "chmod",
@@ -74,7 +73,6 @@ impl Program {
     }
 }
 
-/// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
     pub program: Program,
@@ -82,7 +80,6 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// A program with these arguments.
     pub fn new<T: Into<String>>(program: Program, arguments: impl IntoIterator<Item = T>) -> Self {
         Self {
             program,
@@ -102,38 +99,35 @@ impl fmt::Display for CommandLine {
     }
 }
 
-/// What came of running a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ran {
-    /// It ended with this status and printed this, errors included; -1 where a signal ended it.
+    /// Exit status, or -1 after a signal, and the output including standard error.
     Ended {
         code: i32,
-        /// The last of what it printed.
+        /// The last part of it.
         output: String,
     },
-    /// It is not installed. A shell ends with 127 for it.
+    /// Not installed; a shell exits with 127.
     Missing,
-    /// It was not run: no program stands in for it on this laid-out machine.
+    /// Not run, because this machine is a directory without a stand-in.
     Printed,
-    /// It could not be run, or did not end in time: why.
+    /// Could not be run, or timed out.
     Failed(String),
 }
 
-/// Where programs come from.
 pub(super) struct Programs {
     root: Option<PathBuf>,
     tools: Option<PathBuf>,
     timeout: Duration,
 }
 
-/// What systemctl does to a root; all other verbs refuse one.
+/// The verbs of systemctl that accept a root directory.
 const OFFLINE: [&str; 2] = ["enable", "disable"];
 
-/// How much of what a program printed is shown.
+/// Limit of shown output.
 const SHOWN: usize = 2000;
 
 impl Programs {
-    /// Those of the machine gdr runs on.
     pub fn live(timeout: Duration) -> Self {
         Self {
             root: None,
@@ -142,7 +136,6 @@ impl Programs {
         }
     }
 
-    /// Those for a machine laid out in a directory.
     pub fn laid_out(root: &Path, tools: Option<&Path>, timeout: Duration) -> Self {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         Self {
@@ -168,14 +161,14 @@ impl Programs {
         match self.output(&mut command) {
             Ok((code, output)) => Ran::Ended { code, output },
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ran::Failed(format!(
-                "{name} did not end within {} s and was stopped",
+                "{name} timed out after {} s and was stopped",
                 self.timeout.as_secs()
             )),
-            Err(error) => Ran::Failed(format!("{name} could not be run: {error}")),
+            Err(error) => Ran::Failed(format!("cannot run {name}: {error}")),
         }
     }
 
-    /// What is run in a program's place for a laid-out machine.
+    /// The command to run for a machine in a directory.
     fn stand_in(&self, line: &CommandLine, root: &Path) -> Option<Command> {
         if let Some(tools) = &self.tools {
             let program = tools.join(line.program.name());
@@ -185,7 +178,7 @@ impl Programs {
                 return Some(command);
             }
         }
-        // What takes a root is run on this one.
+        // Programs that accept a root run from this machine.
         let verb = line.arguments.first()?;
         if line.program == Program::Systemctl
             && OFFLINE.contains(&verb.as_str())
@@ -199,7 +192,7 @@ impl Programs {
     }
 
     fn output(&self, command: &mut Command) -> io::Result<(i32, String)> {
-        // Both streams in one file: it holds however much is printed, and needs no reader meanwhile.
+        // Both streams go to one file, which needs no reader while the program runs.
         let file = tempfile::tempfile()?;
         command
             .stdout(Stdio::from(file.try_clone()?))
@@ -220,7 +213,7 @@ impl Programs {
     }
 }
 
-/// A program of the machine gdr runs on.
+/// The program's path on this machine.
 fn installed(program: Program) -> Option<PathBuf> {
     let directories = Tools::DIRECTORIES.iter().map(Path::new);
     directories

@@ -1,4 +1,4 @@
-//! Several processes change one machine at once: what one makes or removes is no error for another.
+//! Several processes change one machine at once.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -16,7 +16,7 @@ fn executor(root: &Path) -> Executor {
 }
 
 #[test]
-fn all_may_make_the_same_directory() {
+fn concurrent_make_directory_succeeds() {
     for round in 0..ROUNDS {
         let root = tempfile::tempdir().expect("a directory");
         let barrier = Barrier::new(THREADS);
@@ -40,7 +40,7 @@ fn all_may_make_the_same_directory() {
 }
 
 #[test]
-fn a_file_that_goes_meanwhile_is_absent() {
+fn file_removed_meanwhile_is_absent() {
     let root = tempfile::tempdir().expect("a directory");
     let file = root.path().join("file");
     let ended = AtomicBool::new(false);
@@ -59,7 +59,7 @@ fn a_file_that_goes_meanwhile_is_absent() {
 }
 
 #[test]
-fn a_dangling_link_is_neither_a_directory_nor_absent() {
+fn dangling_link_is_error() {
     let root = tempfile::tempdir().expect("a directory");
     std::os::unix::fs::symlink("/nowhere", root.path().join("var")).expect("a link");
     let error = executor(root.path())

@@ -1,4 +1,4 @@
-//! libcuda through crate `gpu`, in gdr's own words. It makes no context.
+//! libcuda through crate `gpu`. Creates no context.
 
 use gpu::{Attribute, Failure, Kind, P2pAttribute, Survey, Surveyed, SurveyedPair};
 
@@ -6,7 +6,6 @@ use crate::model::{
     ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, Fact, StreamMemops, Why,
 };
 
-/// What is asked of each GPU.
 const ATTRIBUTES: [Attribute; 19] = [
     Attribute::INTEGRATED,
     Attribute::UNIFIED_ADDRESSING,
@@ -29,14 +28,13 @@ const ATTRIBUTES: [Attribute; 19] = [
     Attribute::NUMA_ID,
 ];
 
-/// What is asked of each ordered pair.
 const PEER_ATTRIBUTES: [P2pAttribute; 3] = [
     P2pAttribute::PERFORMANCE_RANK,
     P2pAttribute::ACCESS_SUPPORTED,
     P2pAttribute::NATIVE_ATOMIC_SUPPORTED,
 ];
 
-/// Reads libcuda in this process, whose environment shows it one GPU of each model alone where `one_of_each` is set.
+/// Reads libcuda in this process; `one_of_each`: the environment shows it only one GPU per model.
 pub fn read(one_of_each: bool) -> CudaOutcome {
     let survey = match gpu::survey(&ATTRIBUTES, &PEER_ATTRIBUTES) {
         Ok(survey) => survey,
@@ -104,7 +102,7 @@ fn gpu(gpu: &Surveyed) -> CudaGpu {
         rdma_ordering: count(Attribute::GPU_DIRECT_RDMA_WRITES_ORDERING),
         dma_buf: flag(Attribute::DMA_BUF_SUPPORTED),
         fabric_handles: flag(Attribute::HANDLE_TYPE_FABRIC_SUPPORTED),
-        // 0: it is no node. The number is -1 then.
+        // Valid only if the GPU is a NUMA node; otherwise the driver reports -1.
         memory_node: number(Attribute::NUMA_CONFIG).and_then(|config| match config {
             0 => Fact::Known(None),
             _ => count(Attribute::NUMA_ID).map(Some),

@@ -1,4 +1,4 @@
-//! A trial of doorbells: the page of an mlx5 device's doorbell register is registered with a GPU, and given back at once.
+//! Trial: register an mlx5 device's doorbell page with a GPU.
 
 use ::verbs::{Error, ProtectionDomain};
 use gpu::{BorrowedMemory, Gpu, Registration};
@@ -6,10 +6,10 @@ use gpu::{BorrowedMemory, Gpu, Registration};
 use super::verbs::refusal;
 use crate::model::DoorbellTrial;
 
-/// The page of a device's doorbell register, with the queue pair that it is of; or why there is none.
+/// The doorbell page with its queue pair, or why there is none.
 pub type Doorbell = Result<BorrowedMemory, DoorbellTrial>;
 
-/// The doorbell of a device; none where it is no mlx5 device. Which it is libmlx5 alone tells: without it any may be one.
+/// The device's doorbell; `None` if it is no mlx5 device. Only libmlx5 knows that, so without it any may be one.
 pub fn of(domain: &ProtectionDomain) -> Option<Doorbell> {
     match domain.doorbell() {
         Ok(register) => Some(Ok(register.pages)),
@@ -23,7 +23,6 @@ pub fn of(domain: &ProtectionDomain) -> Option<Doorbell> {
     }
 }
 
-/// Registers it with a GPU.
 pub fn ring(gpu: &Gpu, doorbell: &Doorbell) -> DoorbellTrial {
     let page = match doorbell {
         Ok(page) => page,

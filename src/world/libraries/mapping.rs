@@ -1,4 +1,4 @@
-//! A trial of every GPU: some of its memory is mapped for the CPU, written and read, through crate `gdrcopy`.
+//! Trial: map memory of each GPU for the CPU, write and read it, through crate `gdrcopy`.
 
 use std::error::Error;
 
@@ -9,10 +9,8 @@ use crate::model::{
     BackendChoice, BackendOutcome, DmaBufTrial, GpuMapping, MappingOutcome, MappingTrial,
 };
 
-/// A page of GPU memory.
 const BYTES: usize = 64 << 10;
 
-/// Tries each GPU in this process.
 pub fn try_each() -> MappingOutcome {
     match gpu::devices() {
         Ok(devices) if devices.is_empty() => MappingOutcome::Failed {
@@ -37,7 +35,7 @@ fn try_one(device: &Device) -> GpuMapping {
         Err(error) => {
             let reason = gpu::sentence(error.as_ref());
             let busy = |error: &gpu::Error| matches!(error.kind(), Kind::Busy | Kind::OutOfMemory);
-            // Of CUDA, before anything was mapped: gdrcopy's errors are of another type.
+            // CUDA's errors before the mapping; gdrcopy's have another type.
             let trial = match error.downcast_ref::<gpu::Error>().is_some_and(busy) {
                 true => MappingTrial::NotTried { reason },
                 false => MappingTrial::Refused { reason },
@@ -54,10 +52,10 @@ fn try_one(device: &Device) -> GpuMapping {
     }
 }
 
-type Tried = (MappingTrial, Vec<BackendChoice>);
+type TrialResult = (MappingTrial, Vec<BackendChoice>);
 
-/// `dma_buf` is told even where the rest fails.
-fn trial(ordinal: u32, dma_buf: &mut Option<DmaBufTrial>) -> Result<Tried, Box<dyn Error>> {
+/// Sets `dma_buf` even if the rest fails.
+fn trial(ordinal: u32, dma_buf: &mut Option<DmaBufTrial>) -> Result<TrialResult, Box<dyn Error>> {
     let gpu = Gpu::open(ordinal)?;
     let memory = gpu.allocate(Allocation::Malloc, BYTES)?;
     *dma_buf = Some(export(&memory));
@@ -69,19 +67,19 @@ fn trial(ordinal: u32, dma_buf: &mut Option<DmaBufTrial>) -> Result<Tried, Box<d
         .map(MapRequest::Default)?;
     let stream = gpu.stream()?;
     let mut bytes = vec![0; BYTES];
-    // By the CPU, seen by the GPU's copy engine; then the other way round.
-    let (there, back) = (Pattern::new(1), Pattern::new(2));
-    there.fill(&mut bytes, 0);
+    // Written by the CPU and read by the GPU's copy engine, then the other way round.
+    let (written, second) = (Pattern::new(1), Pattern::new(2));
+    written.fill(&mut bytes, 0);
     mapping.write(0, &bytes)?;
-    let mut seen = vec![0; BYTES];
-    stream.read(&memory, 0, &mut seen)?;
-    back.fill(&mut bytes, 0);
+    let mut read_by_gpu = vec![0; BYTES];
+    stream.read(&memory, 0, &mut read_by_gpu)?;
+    second.fill(&mut bytes, 0);
     stream.write(&memory, 0, &bytes)?;
     let mut found_back = vec![0; BYTES];
     mapping.read(0, &mut found_back)?;
     let wrong = [
-        (there, &seen, "written by the CPU"),
-        (back, &found_back, "read by the CPU"),
+        (written, &read_by_gpu, "written by the CPU"),
+        (second, &found_back, "read by the CPU"),
     ];
     let wrong = wrong.into_iter().find_map(|(pattern, found, path)| {
         let at = pattern.first_difference(found, 0)?;
@@ -104,7 +102,7 @@ fn trial(ordinal: u32, dma_buf: &mut Option<DmaBufTrial>) -> Result<Tried, Box<d
     Ok((trial, found))
 }
 
-/// Exports all of some memory as dma-buf, and gives the descriptor back at once.
+/// Exports memory as dma-buf and closes the descriptor.
 fn export(memory: &DeviceMemory) -> DmaBufTrial {
     match pointer::dmabuf(memory.address(), BYTES, pointer::DmaBufMapping::Default) {
         Ok(_) => DmaBufTrial::Exported,

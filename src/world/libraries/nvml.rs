@@ -1,4 +1,4 @@
-//! NVML through crate `gpu`, in gdr's own words.
+//! NVML through crate `gpu`.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,20 @@ use crate::model::{
     P2pCapability, P2pStatus, Why,
 };
 
-/// Reads NVML in this process.
-pub fn read(want: NvmlQuery) -> NvmlOutcome {
-    let want = Query {
-        links: want.links,
-        p2p: want.p2p,
-        p2p_only: want.p2p_only.map(|capability| match capability {
+pub fn read(query: NvmlQuery) -> NvmlOutcome {
+    let query = Query {
+        links: query.links,
+        p2p: query.p2p,
+        p2p_only: query.p2p_only.map(|capability| match capability {
             P2pCapability::Read => Capability::Read,
             P2pCapability::Write => Capability::Write,
             P2pCapability::Nvlink => Capability::Nvlink,
             P2pCapability::Atomics => Capability::Atomics,
             P2pCapability::Pci => Capability::Pci,
         }),
-        details: want.details,
+        details: query.details,
     };
-    match gpu::nvml::read(&want, None) {
+    match gpu::nvml::read(&query, None) {
         Outcome::Read(nvml) => NvmlOutcome::Read(Box::new(self::nvml(nvml))),
         Outcome::Absent { reason } => NvmlOutcome::Absent { reason },
         Outcome::Failed { code, name, reason } => NvmlOutcome::Failed {
@@ -34,16 +33,16 @@ pub fn read(want: NvmlQuery) -> NvmlOutcome {
     }
 }
 
-/// What NVML answers where no more than this is wanted, of an answer that holds more.
-pub fn reduce(outcome: NvmlOutcome, want: NvmlQuery) -> NvmlOutcome {
+/// Reduces an answer to what was queried.
+pub fn reduce(outcome: NvmlOutcome, query: NvmlQuery) -> NvmlOutcome {
     let NvmlOutcome::Read(mut nvml) = outcome else {
         return outcome;
     };
     for gpu in &mut nvml.gpus {
-        if !want.links {
+        if !query.links {
             gpu.active_links = Fact::default();
         }
-        if !want.details {
+        if !query.details {
             *gpu = NvmlGpu {
                 index: gpu.index,
                 bdf: gpu.bdf,
@@ -55,10 +54,10 @@ pub fn reduce(outcome: NvmlOutcome, want: NvmlQuery) -> NvmlOutcome {
             };
         }
     }
-    if !want.p2p {
+    if !query.p2p {
         nvml.pairs.clear();
     }
-    if let Some(only) = want.p2p_only {
+    if let Some(only) = query.p2p_only {
         for pair in &mut nvml.pairs {
             for (capability, status) in &mut pair.p2p {
                 if *capability != only {
@@ -74,7 +73,7 @@ fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
     Nvml {
         library: nvml.library.map(|path| path.display().to_string()),
         driver_version: fact(nvml.driver_version),
-        cuda_version: asked(nvml.cuda_driver_version).and_then(|version| {
+        cuda_version: fact_or_unqueried(nvml.cuda_driver_version).and_then(|version| {
             u32::try_from(version).map_or(Fact::Unknown(Why::Broken), Fact::Known)
         }),
         confidential_compute: fact(nvml.confidential_compute.state).map(|state| state.enabled),
@@ -94,14 +93,14 @@ fn nvml(nvml: gpu::nvml::Nvml) -> Nvml {
     }
 }
 
-/// One GPU; none where NVML gave no address that can be read.
+/// One GPU; `None` if NVML gave no valid address.
 fn gpu(gpu: Gpu) -> Option<NvmlGpu> {
     let bdf = gpu.bdf.parse().ok()?;
     let bare = NvmlGpu {
         name: fact(gpu.name),
         uuid: fact(gpu.uuid),
         minor: fact(gpu.minor),
-        active_links: asked(gpu.links).map(|links| {
+        active_links: fact_or_unqueried(gpu.links).map(|links| {
             links
                 .into_iter()
                 .filter(|link| link.active)
@@ -179,7 +178,7 @@ fn link(link: Link) -> NvLink {
     }
 }
 
-/// NVML is asked once a pair; what it grants holds both ways.
+/// NVML is queried once per pair; the result holds in both directions.
 fn both_ways(pair: Pair) -> [NvmlPair; 2] {
     let Pair {
         a,
@@ -232,12 +231,12 @@ fn fact<T>(reading: Reading<T>) -> Fact<T> {
     }
 }
 
-/// What was not asked is not covered.
-fn asked<T>(reading: Option<Reading<T>>) -> Fact<T> {
+/// Unknown if not queried.
+fn fact_or_unqueried<T>(reading: Option<Reading<T>>) -> Fact<T> {
     reading.map_or(Fact::Unknown(Why::NotCovered), fact)
 }
 
-/// An enum's name as its JSON has it: `not_supported`; a number NVML's header does not name yet, as `unknown 7`.
+/// An enum's name as in JSON (`not_supported`); `unknown 7` for numbers that NVML's header does not name.
 fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,
@@ -255,17 +254,17 @@ fn word(value: &impl serde::Serialize) -> String {
 mod tests {
     use super::*;
 
-    /// What NVML answered on a machine with two H200, cut to what was wanted.
-    fn reduced(want: NvmlQuery) -> Box<Nvml> {
+    /// NVML's answer on a machine with two H200, reduced to the query.
+    fn reduced(query: NvmlQuery) -> Box<Nvml> {
         let all = include_str!("../../../tests/machines/h200-x2/nvml.json");
-        match reduce(serde_json::from_str(all).expect("an answer"), want) {
+        match reduce(serde_json::from_str(all).expect("an answer"), query) {
             NvmlOutcome::Read(nvml) => nvml,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn of_an_answer_what_nobody_asked_for_is_left_out() {
+    fn reduces_answer_to_query() {
         let none = NvmlQuery::default();
         let links = reduced(NvmlQuery {
             links: true,

@@ -1,5 +1,5 @@
-//! A trial of every GPU with every RDMA device: some of its memory is registered by each memory path, and the device's doorbell with
-//! it, and both are given back at once.
+//! Trial: register memory of each GPU with each RDMA device by each memory path, and the device's doorbell with the
+//! GPU.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use crate::model::{
     RegistrationOutcome, RegistrationTrial, VerbsError,
 };
 
-/// A page of the GPU's largest kind, so that a dma-buf holds whole pages.
+/// The GPU's largest page size, so that a dma-buf has whole pages.
 const BYTES: usize = 2 << 20;
 
-/// Virtual functions may be hundreds: of more devices than these the first are tried.
+/// There may be hundreds of virtual functions; only the first devices are tried.
 const MOST_DEVICES: usize = 64;
 
-/// What a NIC does in any case: memory receives what was sent.
+/// The access that every NIC supports: receiving.
 const RECEIVING: Access = Access {
     local_write: true,
     remote_write: false,
@@ -28,16 +28,15 @@ const RECEIVING: Access = Access {
     relaxed_ordering: false,
 };
 
-/// EOPNOTSUPP: a memory path or an access that the NIC has not.
+/// EOPNOTSUPP: the NIC lacks the memory path or the access.
 const NOT_SUPPORTED: i32 = 95;
 
-/// Tries each GPU in this process.
 pub fn try_each() -> RegistrationOutcome {
     tried().map_or_else(|outcome| outcome, RegistrationOutcome::Tried)
 }
 
 fn tried() -> Result<Vec<GpuRegistration>, RegistrationOutcome> {
-    // Verbs first: to list devices costs no context.
+    // Verbs first, because listing devices needs no context.
     let names = device_names().map_err(|error| {
         let VerbsError { reason, .. } = refusal(&error);
         match error.is_absent() {
@@ -70,7 +69,7 @@ type Nics = BTreeMap<String, Result<Nic, VerbsError>>;
 
 struct Nic {
     domain: ProtectionDomain,
-    /// None where it is of another make than mlx5.
+    /// `None` for other devices than mlx5.
     doorbell: Option<Doorbell>,
 }
 
@@ -125,7 +124,7 @@ fn try_one(device: &Device, nics: &Nics) -> GpuRegistration {
     }
 }
 
-/// What comes of a device's doorbell; none where it is of another make.
+/// The result of a device's doorbell; `None` for other devices than mlx5.
 fn ring(gpu: &Gpu, nic: &Result<Nic, VerbsError>) -> Option<DoorbellTrial> {
     match nic {
         Ok(nic) => nic
@@ -136,7 +135,7 @@ fn ring(gpu: &Gpu, nic: &Result<Nic, VerbsError>) -> Option<DoorbellTrial> {
     }
 }
 
-/// Registers memory by one memory path; the registration ends before this returns.
+/// Registers memory by one memory path, and deregisters it.
 fn register(
     domain: &ProtectionDomain,
     memory_path: MemoryPath,
@@ -144,7 +143,7 @@ fn register(
 ) -> MemoryPathTrial {
     let register = |access| domain.register_by(memory_path, memory, access).map(drop);
     let registered = match register(Access::ALL) {
-        // A NIC without atomic operations, or without writes from afar (EFA), says so with the number of a missing memory path.
+        // NICs without atomics or remote writes (EFA) fail with the same number as without the memory path.
         Err(error) if error.errno() == Some(NOT_SUPPORTED) => register(RECEIVING),
         registered => registered,
     };

@@ -1,4 +1,4 @@
-//! libibverbs through crate `verbs`, in gdr's own words. Without trials it opens no device.
+//! libibverbs through crate `verbs`. Opens no device without trials.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -10,15 +10,14 @@ use crate::model::{
     DmabufAnswer, Fact, Verbs, VerbsDevice, VerbsError, VerbsOutcome, VerbsPort, VerbsTrial, Why,
 };
 
-/// Reads libibverbs in this process.
-pub fn read(want: VerbsQuery) -> VerbsOutcome {
+pub fn read(query: VerbsQuery) -> VerbsOutcome {
     let read = || -> Result<Verbs, Error> {
         let library = Library::open()?;
         let devices = device_names()?;
         Ok(Verbs {
             library: Some(library.path().display().to_string()),
             reg_dmabuf_mr: Fact::Known(library.knows_dmabuf()),
-            trials: want.trials.then(|| trials(&devices)),
+            trials: query.trials.then(|| trials(&devices)),
             devices,
         })
     };
@@ -34,10 +33,10 @@ pub fn read(want: VerbsQuery) -> VerbsOutcome {
     }
 }
 
-/// What was asked of a recorded answer, which may hold more.
-pub fn reduce(mut outcome: VerbsOutcome, want: VerbsQuery) -> VerbsOutcome {
+/// Reduces an answer to what was queried.
+pub fn reduce(mut outcome: VerbsOutcome, query: VerbsQuery) -> VerbsOutcome {
     if let VerbsOutcome::Read(verbs) = &mut outcome
-        && !want.trials
+        && !query.trials
     {
         verbs.trials = None;
     }
@@ -80,7 +79,7 @@ fn device(context: &Context) -> VerbsDevice {
     }
 }
 
-/// An error and its cause in one sentence.
+/// The error with its cause.
 pub fn refusal(error: &Error) -> VerbsError {
     VerbsError {
         code: error.errno(),

@@ -155,7 +155,7 @@ fn every_history_comes_back_to_the_first_state_or_on_to_the_last() {
                         finished += 1;
                     }
                     // The plan is that of the first state, and the machine may be in another.
-                    Ok(_) | Err(Error::Surprise(_) | Error::Unfinished(_)) => {}
+                    Ok(_) | Err(Error::Unexpected(_) | Error::Unfinished(_)) => {}
                     Err(error) => panic!("{about}: {error}"),
                 },
                 Event::Undo => match undo(root) {

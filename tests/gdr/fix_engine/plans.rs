@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use gdr::fix::{Error, Moment, UndoOptions, Undone};
+use gdr::fix::{Error, Moment, UndoOptions, UndoReport};
 use gdr::model::{
     Action, AttributeWrite, Capability, ConfigWrite, Digest, FilePath, FileWrite, Host, Journal,
     Plan, Repair, Step,
@@ -113,12 +113,12 @@ pub fn apply(root: &Path, actions: Vec<Action>) -> Result<Journal, Error> {
 }
 
 /// Undoes the newest repair in the boot in which it was made.
-pub fn undo(root: &Path) -> Result<Undone, Error> {
+pub fn undo(root: &Path) -> Result<UndoReport, Error> {
     undo_in(root, "a", false)
 }
 
 /// Undoes the newest repair in this boot.
-pub fn undo_in(root: &Path, boot: &str, force: bool) -> Result<Undone, Error> {
+pub fn undo_in(root: &Path, boot: &str, force: bool) -> Result<UndoReport, Error> {
     let options = UndoOptions {
         number: None,
         boot: Some(boot.to_owned()),

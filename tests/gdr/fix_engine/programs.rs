@@ -214,7 +214,7 @@ fn an_image_is_put_back_unless_somebody_built_it_since() {
     fs::write(&file, "somebody's\n").expect("a change");
     let undone = take_back();
     assert!(
-        !undone.whole && format!("{:?}", undone.steps).contains("built again by somebody"),
+        !undone.whole && format!("{:?}", undone.steps).contains("was rebuilt since"),
         "{undone:?}"
     );
     let forced = UndoOptions {

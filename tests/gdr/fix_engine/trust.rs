@@ -162,7 +162,7 @@ fn the_last_number_is_not_written_over() {
     assert!(
         error
             .to_string()
-            .contains("4294967295.json has the last number"),
+            .contains("4294967295.json has the highest possible number"),
         "{error}"
     );
     assert_eq!(fs::read(&last).expect("a journal"), kept);

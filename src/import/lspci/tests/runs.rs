@@ -1,9 +1,9 @@
-//! Several runs in one text: one machine told twice, or two machines.
+//! Several runs in one text, of one machine or of two.
 
 use super::*;
 
 #[test]
-fn several_runs_add_up_unless_they_contradict_each_other() {
+fn merges_runs_without_contradictions() {
     let plain = "15:01.0 0604: 8086:352a (rev 04)\n16:00.0 0302: 10de:2335 (rev a1)\n16:00.1 0207: 15b3:1021\n";
     for text in [format!("{plain}\n{MACHINE}"), format!("{MACHINE}{plain}")] {
         let facts = read(&text);
@@ -27,16 +27,12 @@ fn several_runs_add_up_unless_they_contradict_each_other() {
             "the larger one is kept"
         );
         assert_eq!(notes(&facts).len(), 1);
-        assert!(
-            notes(&facts)[0].contains("it is left out"),
-            "{:?}",
-            notes(&facts)
-        );
+        assert!(notes(&facts)[0].contains("ignored"), "{:?}", notes(&facts));
     }
 }
 
 #[test]
-fn what_may_be_two_machines_shares_nothing() {
+fn possibly_different_machines_stay_apart() {
     let port = |bdf: &str, below: &str| {
         let line =
             format!("\tBus: primary=00, secondary={below}, subordinate={below}, sec-latency=0");
@@ -63,7 +59,7 @@ fn what_may_be_two_machines_shares_nothing() {
             notes(&facts)
         );
     }
-    // Neither what stands on standard error nor a function's own lines behind a blank one.
+    // Standard error and a blank line within a function do not separate runs.
     for between in [
         "pcilib: sysfs_read_vpd: read failed\n",
         "\tCapabilities: [40] x\n",
@@ -78,13 +74,13 @@ fn what_may_be_two_machines_shares_nothing() {
         );
         assert_eq!(notes(&facts), [""; 0], "{between}");
     }
-    // A bridge of the one leads to no function of the other.
+    // A bridge of one machine leads to no function of the other.
     let facts = read(&format!(
         "A$ lspci\n18:00.0 0302: 10de:2330\nB$ lspci\n{}",
         port("17:01.0", "18")
     ));
     assert_eq!(place(&facts, "18:00.0"), "pci0000:18?");
-    // Some in common, but neither has all of the other.
+    // Some functions in common, but neither contains the other.
     let facts = read(&format!("{one}B$ lspci\n{}{other}", port("00:01.0", "01")));
     assert!(
         facts
@@ -94,15 +90,11 @@ fn what_may_be_two_machines_shares_nothing() {
                 .device("01:00.0".parse().expect("an address"))
                 .is_some()
     );
-    assert!(
-        notes(&facts)[0].contains("is left out"),
-        "{:?}",
-        notes(&facts)
-    );
+    assert!(notes(&facts)[0].contains("ignored"), "{:?}", notes(&facts));
 }
 
 #[test]
-fn parts_beyond_number_are_left_out() {
+fn ignores_parts_above_limit() {
     let text: String = (0..300)
         .map(|n| format!("{n:04x}:01:00.0 0302: 10de:2330\n$\n"))
         .collect();
@@ -111,12 +103,12 @@ fn parts_beyond_number_are_left_out() {
     assert_eq!(
         notes(&facts).len(),
         45,
-        "one that they are apart, 44 that are left out"
+        "one note for the separation, 44 for ignored parts"
     );
 }
 
 #[test]
-fn runs_that_differ_in_what_changes_leave_it_unknown() {
+fn differing_values_become_unknown() {
     let later = MACHINE.replace(
         "SrcValid+ TransBlk- ReqRedir+ CmpltRedir-",
         "SrcValid- TransBlk- ReqRedir- CmpltRedir-",
@@ -143,10 +135,9 @@ fn runs_that_differ_in_what_changes_leave_it_unknown() {
     let notes = notes(&facts);
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert!(
-        notes[0].contains(
-            "0000:15:01.0: says otherwise than line 2 of its access control, link and limits"
-        ),
+        notes[0]
+            .contains("0000:15:01.0: contradicts line 2 on its access control, link and limits"),
         "{notes:?}"
     );
-    assert!(notes[1].contains("of its driver"), "{notes:?}");
+    assert!(notes[1].contains("on its driver"), "{notes:?}");
 }

@@ -1,9 +1,9 @@
-//! Images written by hand, whole, cut off and lying.
+//! Hand-written images: complete, truncated and malformed.
 
 use super::*;
 use crate::model::Command;
 
-/// An archive in the form newc, written by hand from buffer-format.rst: name, mode, content.
+/// A newc archive, hand-written from buffer-format.rst: name, mode, content.
 fn archive(entries: &[(&str, u32, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     let trailer: (&str, u32, &[u8]) = ("TRAILER!!!", 0, b"");
@@ -56,7 +56,7 @@ fn options(found: &Initramfs) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn finds_modules_and_options_behind_microcode_and_zeros() {
+fn finds_modules_and_options_after_microcode_and_zeros() {
     let mut bytes = archive(&[("kernel/x86/microcode/GenuineIntel.bin", FILE, &[0xa5; 1001])]);
     bytes.resize(bytes.len().next_multiple_of(512), 0);
     bytes.extend(archive(&[
@@ -87,7 +87,7 @@ fn finds_modules_and_options_behind_microcode_and_zeros() {
 }
 
 #[test]
-fn names_hide_and_order_and_links_are_followed() {
+fn follows_links_and_kmod_order() {
     let found = image(&archive(&[
         (
             "./usr/lib/modprobe.d/b.conf",
@@ -124,7 +124,7 @@ fn names_hide_and_order_and_links_are_followed() {
 }
 
 #[test]
-fn what_is_cut_off_or_foreign_is_said_and_what_was_found_stays() {
+fn reports_truncated_and_unsupported_images() {
     let whole = archive(&[
         ("etc/modprobe.d/a.conf", FILE, b"options nvidia A=1\n"),
         ("big", FILE, &[1; 4000]),
@@ -137,7 +137,7 @@ fn what_is_cut_off_or_foreign_is_said_and_what_was_found_stays() {
     for (bytes, words) in [
         (&b"BZh91AY"[..], "bzip2"),
         (&[0x5d, 0, 0, 0, 4, 0, 0][..], "lzma"),
-        (&b"MZ a program"[..], "no archive"),
+        (&b"MZ a program"[..], "not an initramfs"),
         (&[0; 4096][..], "empty"),
         (
             &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xff, 0xff, 0xff][..],
@@ -145,15 +145,15 @@ fn what_is_cut_off_or_foreign_is_said_and_what_was_found_stays() {
         ),
         (&[0x02, 0x21, 0x4c, 0x18, 0xff, 0xff, 0xff, 0x7f][..], "LZ4"),
     ] {
-        let failure = image(bytes).failure.expect("trouble");
+        let failure = image(bytes).failure.expect("a failure");
         assert!(failure.contains(words), "{words}: {failure}");
     }
 }
 
 #[test]
-fn sizes_that_lie_take_no_memory_and_time_is_bounded() {
+fn huge_sizes_and_slow_reads_are_bounded() {
     let mut bytes = archive(&[("etc/modprobe.d/a.conf", FILE, b"options nvidia A=1\n")]);
-    // The size of the content: 4 GiB less one.
+    // Content size: 4 GiB less one.
     bytes[54..62].copy_from_slice(b"FFFFFFFF");
     assert!(image(&bytes).failure.is_some());
     let reading = Reading {
@@ -166,7 +166,7 @@ fn sizes_that_lie_take_no_memory_and_time_is_bounded() {
 }
 
 #[test]
-fn modules_of_the_kernel_that_begin_alike_are_not_the_drivers() {
+fn ignores_kernel_modules_with_similar_names() {
     let found = image(&archive(&[
         (
             "usr/lib/modules/6.8.0/kernel/drivers/video/fbdev/nvidia/nvidiafb.ko.xz",
@@ -195,7 +195,7 @@ fn modules_of_the_kernel_that_begin_alike_are_not_the_drivers() {
     );
 }
 
-/// A unified kernel image, laid out by hand after the PE format: sections by name, with their sizes in memory.
+/// A hand-written PE file with these sections: name, content, size in memory.
 fn unified(sections: &[(&str, &[u8], usize)]) -> Vec<u8> {
     const OPTIONAL: u16 = 240;
     let mut out = b"MZ".to_vec();
@@ -241,7 +241,7 @@ fn in_unified(bytes: &[u8]) -> Option<Initramfs> {
 }
 
 #[test]
-fn a_unified_kernel_image_has_an_initramfs_in_a_section() {
+fn reads_initramfs_of_unified_kernel_image() {
     let carried = archive(&[("etc/modprobe.d/a.conf", FILE, b"options nvidia A=1\n")]);
     let linux: &[u8] = &[0xcc; 3000];
     let bytes = unified(&[
@@ -256,7 +256,7 @@ fn a_unified_kernel_image_has_an_initramfs_in_a_section() {
         options(&found),
         [("/efi/EFI/Linux/x.efi: etc/modprobe.d/a.conf", "A=1")]
     );
-    // objcopy leaves the size in memory to the size in the file.
+    // objcopy writes no size in memory.
     let bytes = unified(&[(".initrd", &carried, 0)]);
     assert_eq!(in_unified(&bytes).expect("an initramfs").failure, None);
     assert_eq!(
@@ -266,17 +266,17 @@ fn a_unified_kernel_image_has_an_initramfs_in_a_section() {
 }
 
 #[test]
-fn a_unified_kernel_image_that_is_cut_off_or_lies_is_said() {
+fn rejects_malformed_unified_kernel_image() {
     let carried = archive(&[("etc/modprobe.d/a.conf", FILE, b"options nvidia A=1\n")]);
     let failure = |bytes: &[u8]| {
-        let found = in_unified(bytes).expect("trouble at least");
-        found.failure.expect("trouble")
+        let found = in_unified(bytes).expect("a result");
+        found.failure.expect("a failure")
     };
     let whole = unified(&[
         (".linux", &[0xcc; 3000], 3000),
         (".initrd", &carried, carried.len()),
     ]);
-    // Behind its last byte there are zeros that fill the section up.
+    // The section ends with zero padding, which may be missing.
     for end in 0..whole.len() - (carried.len().next_multiple_of(512) - carried.len()) {
         failure(&whole[..end]);
     }
@@ -292,7 +292,7 @@ fn a_unified_kernel_image_that_is_cut_off_or_lies_is_said() {
         (0x3c, [0xff; 4]),
         (0x80, [b'N', b'E', 0, 0]),
         (0x84, [0x64, 0x86, 0xff, 0xff]),
-        // Where the section begins: within the headers, and beyond any file.
+        // Section offsets within the headers and beyond the file.
         (table + 40 + 20, [1, 0, 0, 0]),
         (table + 40 + 20, [0xff; 4]),
     ] {
@@ -304,6 +304,6 @@ fn a_unified_kernel_image_that_is_cut_off_or_lies_is_said() {
         path: "x",
         enough: &|| true,
     };
-    let found = read_unified(&mut &whole[..], &reading).expect("trouble at least");
+    let found = read_unified(&mut &whole[..], &reading).expect("a result");
     assert_eq!(found.failure.as_deref(), Some("reading it took too long"));
 }
