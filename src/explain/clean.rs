@@ -1,8 +1,7 @@
-//! A line → what it says: without colours, control characters, times, hosts and process numbers, in lower case.
+//! Cleans a log line: removes colours, control characters, times, hosts and process ids; converts to lower case.
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// Takes from lines what is of the moment and of the machine.
 pub struct Cleaner {
     prefix: Regex,
     time: Regex,
@@ -11,7 +10,7 @@ pub struct Cleaner {
     frame: Regex,
 }
 
-/// A time, a process, a rank: what may stand before a message, again and again.
+/// Prefixes of messages, possibly repeated: time, process, rank.
 const PREFIX: &str = concat!(
     r"^(?:",
     r"\[?\d{4}[-/]\d\d[-/]\d\d[t_ -]\d\d:\d\d:\d\d[.,:\d]*(?: ?utc|z|[+-]\d\d:?\d\d)?\]?",
@@ -34,18 +33,17 @@ const PREFIX: &str = concat!(
     r")[ :]*"
 );
 
-/// A host between a time and a program: `May  3 11:02:12 node7 kernel: `.
+/// A host between time and program: `May  3 11:02:12 node7 kernel: `.
 const HOST: &str = r"^([a-z0-9][a-z0-9._-]*) [a-z0-9_.@/()-]+(?:\[\d+\])?: ";
 
-/// Addresses of the web say nothing of the machine.
+/// Web addresses.
 const ADDRESS: &str = r"\b(?:https?|ftp|git)://[^ ]+ ?";
 
-/// A frame of a stack: its names are the program's.
+/// A stack frame, whose names belong to the program.
 const FRAME: &str =
     r#"^(?:file "[^"]*", line \d+|#\d+ +0x|\d+ +0x[0-9a-f]+|at [a-z0-9_.$]+\(|\[0x[0-9a-f]+\])"#;
 
 impl Cleaner {
-    /// Compiles what it looks for.
     pub fn new() -> Result<Self, regex::Error> {
         let regex = |pattern| RegexBuilder::new(pattern).unicode(false).build();
         Ok(Self {
@@ -57,7 +55,7 @@ impl Cleaner {
         })
     }
 
-    /// What a line says, into `out`; nothing where it is a frame of a stack.
+    /// Cleans a line into `out`; empty for a stack frame.
     pub fn clean(&self, line: &[u8], out: &mut Vec<u8>) {
         out.clear();
         plain(line, |byte| {
@@ -68,7 +66,7 @@ impl Cleaner {
         });
         let mut start = 0;
         let mut dated = false;
-        // More than these nobody writes; a hostile line is not worth more.
+        // Limits the work for hostile lines; real ones have fewer prefixes.
         for _ in 0..8 {
             let rest = &out[start..];
             if let Some(found) = self.prefix.find(rest) {
@@ -101,7 +99,7 @@ fn memchr(text: &[u8], needle: &[u8]) -> bool {
     text.windows(needle.len()).any(|window| window == needle)
 }
 
-/// A line as it may be shown: no colours and no control characters, not longer than a person reads.
+/// A line for display, without colours and control characters, shortened.
 pub fn shown(line: &[u8]) -> String {
     const MOST: usize = 300;
     let mut bytes = Vec::new();
@@ -118,7 +116,7 @@ pub fn shown(line: &[u8]) -> String {
     }
 }
 
-/// The bytes of a line without terminal sequences; control characters become blanks, typographic quotes and dashes plain.
+/// Removes terminal sequences; control characters become blanks; typographic quotes and dashes become ASCII.
 fn plain(line: &[u8], mut push: impl FnMut(u8)) {
     let mut rest = line;
     while let Some((&byte, after)) = rest.split_first() {
@@ -127,7 +125,7 @@ fn plain(line: &[u8], mut push: impl FnMut(u8)) {
             0x1b => rest = after_sequence(after),
             0..=0x1f | 0x7f => push(b' '),
             b'`' => push(b'\''),
-            // An escaped quote of JSON.
+            // An escaped quote in JSON.
             b'\\' if after.first() == Some(&b'"') => {}
             0xc2 if after.first() == Some(&0xa0) => {
                 push(b' ');
@@ -153,7 +151,7 @@ fn plain(line: &[u8], mut push: impl FnMut(u8)) {
     }
 }
 
-/// What follows a terminal sequence (ECMA-48: 5.4, 5.6), after its escape.
+/// The text after a terminal sequence (ECMA-48: 5.4, 5.6).
 fn after_sequence(after: &[u8]) -> &[u8] {
     match after.split_first() {
         // A control sequence ends with a byte from @ to ~.
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_a_message_is_taken_away() {
+    fn removes_prefixes() {
         for line in [
             "node7:1234:1300 [0] NCCL WARN it failed",
             "[2025-03-18 21:25:59] node7:1:92 [0] NCCL WARN it failed",
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_and_addresses_say_nothing() {
+    fn drops_frames_and_addresses() {
         assert_eq!(clean("  File \"/opt/gdrcopy/x.py\", line 3, in reg_mr"), "");
         assert_eq!(
             clean("see https://example.org/nvidia-peermem-fails now"),
@@ -236,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_dashes_are_plain_ones() {
+    fn normalizes_quotes_and_dashes() {
         assert_eq!(clean("Couldn’t – “open” `it`"), "couldn't - \"open\" 'it'");
         assert_eq!(clean("a\u{a0}b\u{0}c"), "a b c");
     }
 
     #[test]
-    fn nothing_that_steers_a_terminal_is_shown() {
+    fn shown_line_has_no_control_characters() {
         let line = b"\x1b]0;title\x07bad\x1b[2J \x00\x9b31m \x1bP1$r\x1b\\end\xff";
         let text = shown(line);
         assert!(text.chars().all(|c| !c.is_control()), "{text:?}");

@@ -1,12 +1,12 @@
-//! A pattern → literals of which every match holds one. They tell which patterns a line is worth holding against.
+//! Extracts literals from patterns; every match contains one of them, so they preselect patterns for a line.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// As many strings as a part of a pattern may stand for to be spelt out.
+/// Limit of strings into which a part of a pattern is expanded.
 const SPELT_OUT: usize = 24;
 
-/// Literals of which every match of the pattern holds one; none where there are no such.
+/// Literals of which every match contains at least one, if there are any.
 pub(super) fn required(pattern: &str) -> Option<Vec<Vec<u8>>> {
     let parsed = ParserBuilder::new()
         .unicode(false)
@@ -17,7 +17,7 @@ pub(super) fn required(pattern: &str) -> Option<Vec<Vec<u8>>> {
     best(&parsed).filter(|found| weight(found) > 0)
 }
 
-/// How much a set of literals tells: the length of its shortest. A small set is worth a little more than a large one.
+/// The quality of a set: the length of its shortest literal; small sets are slightly better.
 fn weight(literals: &[Vec<u8>]) -> usize {
     literals.iter().map(Vec::len).min().unwrap_or(0)
 }
@@ -32,7 +32,7 @@ fn better(a: Option<Vec<Vec<u8>>>, b: Option<Vec<Vec<u8>>>) -> Option<Vec<Vec<u8
     }
 }
 
-/// The best set of literals of which every match holds one.
+/// The best set for an expression.
 fn best(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     if let Some(all) = spelt_out(hir) {
         return Some(all).filter(|all| weight(all) > 0);
@@ -52,7 +52,7 @@ fn best(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Of a sequence: its longest run that can be spelt out, or the best of a part that cannot.
+/// For a sequence: its longest run that can be expanded, or the best set of a part.
 fn concat(parts: &[Hir]) -> Option<Vec<Vec<u8>>> {
     let mut found = None;
     let mut run: Vec<Vec<u8>> = vec![Vec::new()];
@@ -73,7 +73,7 @@ fn concat(parts: &[Hir]) -> Option<Vec<Vec<u8>>> {
     better(found, Some(run).filter(|run| weight(run) > 0))
 }
 
-/// Everything that a part can match, where that is little.
+/// All strings that a part matches, if they are few.
 fn spelt_out(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     let all = match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => vec![Vec::new()],
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn every_match_holds_one_of_the_literals() {
+    fn every_match_contains_a_literal() {
         let some = |words: &[&str]| {
             Some(
                 words

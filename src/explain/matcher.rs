@@ -1,7 +1,7 @@
-//! The table against a text: which symptoms and rules each line tells of.
+//! Matches the table of symptoms against a text.
 //!
-//! Every line goes once through one automaton over the literals of all patterns; only the patterns whose literal is
-//! there are held against it. So what a line costs does not grow with the table.
+//! One automaton finds the literals of all patterns in a line; only patterns whose literal occurs are tried, so the cost
+//! per line does not grow with the table.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Read};
@@ -12,40 +12,40 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::clean::{Cleaner, shown};
 use super::literal;
-use super::pieces::Pieces;
+use super::pieces::LineReader;
 use super::table::{Table, TableError};
-use super::tally::{Reading, Seen, Tally};
+use super::tally::{Occurrence, Reading, Tally};
 
-/// Lines that are looked at together, for concepts on neighbouring lines.
+/// Number of neighbouring lines searched together for the concepts of a rule.
 const NEIGHBOURS: usize = 6;
 
-/// A text up to this size may be prose, or have its lines broken by a terminal: neighbouring lines are read together.
+/// Texts up to this size may be prose or have wrapped lines, so neighbouring lines are joined.
 const SHORT: usize = 16 << 10;
 
-/// A log says the same again and again: so many lines, none longer than this, are looked at once.
+/// Logs repeat lines: this many, up to this length, are matched once.
 const REMEMBERED: usize = 4_096;
 const REMEMBERED_LENGTH: usize = 512;
 
-/// What a match over a broken line, and over neighbouring lines, is worth less.
+/// Score reductions for matches in wrapped lines, and across neighbouring lines.
 const BROKEN: u8 = 5;
 const ACROSS: u8 = 10;
 
-/// A table that is ready.
+/// A compiled table.
 pub struct Matcher {
     table: Table,
     cleaner: Cleaner,
-    /// The literals, and the patterns of each.
+    /// The patterns of each literal.
     literals: AhoCorasick,
     patterns_of: Vec<Vec<usize>>,
     patterns: Vec<Pattern>,
-    /// Of each rule the concepts that must and must not be there, as bits.
+    /// Each rule's required and excluded concepts, as bits.
     rules: Vec<(u64, u64)>,
 }
 
 struct Pattern {
     of: Of,
     text: String,
-    /// Compiled where a line has its literal.
+    /// Compiled on first use.
     regex: OnceLock<Option<Regex>>,
 }
 
@@ -56,7 +56,6 @@ enum Of {
     Concept(usize),
 }
 
-/// What one line tells.
 #[derive(Default, Clone)]
 struct LineMatch {
     symptoms: Vec<usize>,
@@ -64,7 +63,6 @@ struct LineMatch {
 }
 
 impl Matcher {
-    /// Makes a table ready.
     pub fn new(table: Table) -> Result<Self, TableError> {
         let mut patterns = Vec::new();
         let mut literals: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
@@ -102,70 +100,72 @@ impl Matcher {
         &self.table
     }
 
-    /// Reads a text to its end, and says what it tells.
+    /// Reads a text to its end and returns the matches.
     pub fn read(&self, text: impl Read) -> io::Result<Reading> {
         let mut tally = Tally::new(&self.table);
-        let mut pieces = Pieces::new(text);
+        let mut reader = LineReader::new(text);
         let mut neighbours: Vec<Neighbour> = Vec::new();
         let mut line = Vec::new();
         let mut short = true;
         let mut lines = 0;
         let mut before: HashMap<Vec<u8>, LineMatch> = HashMap::new();
-        // What earlier pieces of the same line told.
+        // Matches in earlier parts of the same line.
         let mut known: BTreeSet<usize> = BTreeSet::new();
-        while let Some(piece) = pieces.next()? {
-            lines = piece.line;
-            if !piece.goes_on {
+        while let Some(part) = reader.next()? {
+            lines = part.line;
+            if !part.continues {
                 known.clear();
             }
-            self.cleaner.clean(piece.bytes, &mut line);
+            self.cleaner.clean(part.bytes, &mut line);
             if line.is_empty() {
                 continue;
             }
-            let seen = || Seen {
-                line: piece.line,
-                text: shown(piece.bytes),
+            let occurrence = || Occurrence {
+                line: part.line,
+                text: shown(part.bytes),
                 less: 0,
             };
-            let told = match before.get(&line) {
-                Some(told) => told.clone(),
-                None => self.tell(&line, &known),
+            let line_match = match before.get(&line) {
+                Some(line_match) => line_match.clone(),
+                None => self.match_line(&line, &known),
             };
-            known.extend(&told.symptoms);
-            if !piece.goes_on && line.len() <= REMEMBERED_LENGTH && before.len() < REMEMBERED {
-                before.insert(line.clone(), told.clone());
+            known.extend(&line_match.symptoms);
+            if !part.continues && line.len() <= REMEMBERED_LENGTH && before.len() < REMEMBERED {
+                before.insert(line.clone(), line_match.clone());
             }
-            for symptom in &told.symptoms {
-                tally.symptom(*symptom, piece.line, seen);
+            for symptom in &line_match.symptoms {
+                tally.symptom(*symptom, part.line, occurrence);
             }
-            for rule in self.rules_of(told.concepts, |_| true) {
-                tally.rule(rule, piece.line, seen);
+            for rule in self.rules_of(line_match.concepts, |_| true) {
+                tally.rule(rule, part.line, occurrence);
             }
-            short = short && piece.line <= 200 && !piece.goes_on;
+            short = short && part.line <= 200 && !part.continues;
             if short {
                 neighbours.push(Neighbour {
-                    line: piece.line,
+                    line: part.line,
                     clean: line.clone(),
-                    raw: shown(piece.bytes),
-                    told,
+                    raw: shown(part.bytes),
+                    line_match,
                 });
             }
         }
-        let read = pieces.bytes();
+        let read = reader.bytes();
         if short && read <= SHORT as u64 {
             self.read_together(&neighbours, &mut tally);
         }
         Ok(tally.reading(lines, read))
     }
 
-    /// What neighbouring lines of a short text tell together: a line that was broken, and concepts that belong together.
+    /// Matches neighbouring lines of a short text together: wrapped lines, and rules across lines.
     fn read_together(&self, lines: &[Neighbour], tally: &mut Tally<'_>) {
         for pair in lines.windows(2) {
             let [a, b] = pair else { continue };
             let joined = [a.clean.as_slice(), b" ", b.clean.as_slice()].concat();
-            for symptom in self.tell(&joined, &BTreeSet::new()).symptoms {
-                if !a.told.symptoms.contains(&symptom) && !b.told.symptoms.contains(&symptom) {
-                    tally.symptom(symptom, a.line, || Seen {
+            for symptom in self.match_line(&joined, &BTreeSet::new()).symptoms {
+                if !a.line_match.symptoms.contains(&symptom)
+                    && !b.line_match.symptoms.contains(&symptom)
+                {
+                    tally.symptom(symptom, a.line, || Occurrence {
                         line: a.line,
                         text: format!("{} {}", a.raw, b.raw),
                         less: BROKEN,
@@ -174,12 +174,14 @@ impl Matcher {
             }
         }
         for window in lines.windows(NEIGHBOURS.min(lines.len()).max(1)) {
-            let together = window.iter().fold(0, |all, line| all | line.told.concepts);
+            let together = window
+                .iter()
+                .fold(0, |all, line| all | line.line_match.concepts);
             let Some(first) = window.first() else {
                 continue;
             };
             for rule in self.rules_of(together, |rule| self.table.rules[rule].across) {
-                tally.rule(rule, first.line, || Seen {
+                tally.rule(rule, first.line, || Occurrence {
                     line: first.line,
                     text: first.raw.clone(),
                     less: ACROSS,
@@ -191,19 +193,19 @@ impl Matcher {
     fn rules_of(
         &self,
         concepts: u64,
-        wanted: impl Fn(usize) -> bool,
+        is_wanted: impl Fn(usize) -> bool,
     ) -> impl Iterator<Item = usize> {
         let holds = move |(all, none): &(u64, u64)| concepts & all == *all && concepts & none == 0;
         self.rules
             .iter()
             .enumerate()
-            .filter(move |(at, rule)| concepts != 0 && wanted(*at) && holds(rule))
+            .filter(move |(at, rule)| concepts != 0 && is_wanted(*at) && holds(rule))
             .map(|(at, _)| at)
     }
 
-    /// What a line tells, but for the symptoms that are known of it.
-    fn tell(&self, line: &[u8], known: &BTreeSet<usize>) -> LineMatch {
-        let mut told = LineMatch::default();
+    /// Matches a line, except for symptoms already found in it.
+    fn match_line(&self, line: &[u8], known: &BTreeSet<usize>) -> LineMatch {
+        let mut line_match = LineMatch::default();
         let mut symptoms = BTreeSet::new();
         let mut not = BTreeSet::new();
         let literals = self.literals.find_overlapping_iter(line);
@@ -217,7 +219,7 @@ impl Matcher {
             let needless = match pattern.of {
                 Of::Symptom(symptom) => symptoms.contains(&symptom) || known.contains(&symptom),
                 Of::Unless(symptom) => not.contains(&symptom) || known.contains(&symptom),
-                Of::Concept(concept) => told.concepts & bit(concept) != 0,
+                Of::Concept(concept) => line_match.concepts & bit(concept) != 0,
             };
             if needless || !pattern.is_in(line) {
                 continue;
@@ -225,11 +227,11 @@ impl Matcher {
             match pattern.of {
                 Of::Symptom(symptom) => _ = symptoms.insert(symptom),
                 Of::Unless(symptom) => _ = not.insert(symptom),
-                Of::Concept(concept) => told.concepts |= bit(concept),
+                Of::Concept(concept) => line_match.concepts |= bit(concept),
             }
         }
-        told.symptoms = symptoms.difference(&not).copied().collect();
-        told
+        line_match.symptoms = symptoms.difference(&not).copied().collect();
+        line_match
     }
 }
 
@@ -237,7 +239,7 @@ struct Neighbour {
     line: u64,
     clean: Vec<u8>,
     raw: String,
-    told: LineMatch,
+    line_match: LineMatch,
 }
 
 impl Pattern {
@@ -251,7 +253,7 @@ fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).unicode(false).build()
 }
 
-/// Every pattern of a table, with what it is of.
+/// Every pattern of a table, with its owner.
 fn all(table: &Table) -> impl Iterator<Item = (Of, &str, &str)> {
     fn of<'a>(
         of: Of,
@@ -272,7 +274,7 @@ fn all(table: &Table) -> impl Iterator<Item = (Of, &str, &str)> {
     )
 }
 
-/// A table has at most 64 concepts: a test counts them.
+/// A test checks that a table has at most 64 concepts.
 fn bit(concept: usize) -> u64 {
     1u64.checked_shl(u32::try_from(concept).unwrap_or(u32::MAX))
         .unwrap_or(0)

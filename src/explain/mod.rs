@@ -1,7 +1,7 @@
-//! Symptoms → checks: what a pasted line or a whole log says, by a table of symptoms. It reads nothing and runs no check.
+//! Finds known symptoms in a pasted line or a log. Reads nothing and runs no check.
 //!
-//! A text goes through three steps: `pieces` cuts it into lines, `clean` takes from a line what is of the moment and of the
-//! machine, and `matcher` holds the table against it. Time is linear in the text, and what is kept of it is bounded.
+//! Three steps: `reader` splits the text into lines, `clean` removes what varies, `matcher` applies the table. Linear in the
+//! text, with bounded memory.
 
 mod clean;
 mod literal;
@@ -17,10 +17,10 @@ pub use matcher::Matcher;
 pub use table::{Concept, Rule, Symptom, Table, TableError};
 pub use tally::Reading;
 
-/// The table that gdr carries. It is parsed where it is asked for: no other command pays for it.
+/// The built-in table, parsed on demand because no other command needs it.
 const SHIPPED: &str = include_str!("../../profiles/symptoms.toml");
 
-/// How much of a text is read.
+/// Limit of the text.
 pub const MOST_BYTES: u64 = 64 << 20;
 
 pub fn shipped() -> Result<Table, TableError> {

@@ -1,41 +1,37 @@
-//! A text → its lines, none longer than a bound. Where a line is longer it comes in pieces that overlap.
+//! Splits a text into lines. Longer ones come in overlapping parts of bounded length.
 
 use std::io::{self, Read};
 
-/// The longest piece. A message that is to be matched is far shorter.
+/// Far longer than the messages to match.
 const LONGEST: usize = 8 << 10;
 
-/// What the next piece of one line repeats of the piece before it: a message at the cut is whole in one of them.
+/// The overlap of parts, so that a message at the boundary is complete in one of them.
 const OVERLAP: usize = 512;
 
-/// The lines of a text, read as it goes.
-pub struct Pieces<R> {
+pub struct LineReader<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// Where the next line begins in the buffer.
+    /// Start of the next line in the buffer.
     start: usize,
-    /// Bytes that have been read.
     read: u64,
     ended: bool,
-    /// Which line it is, from 1.
+    /// The line's number, from 1.
     line: u64,
-    /// The next piece goes on with the line of the last one.
+    /// The next part continues the last one's line.
     going_on: bool,
 }
 
-/// A line, or a piece of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece<'a> {
-    /// Which line it is of, from 1.
+pub struct LinePart<'a> {
+    /// The line's number, from 1.
     pub line: u64,
-    /// Its bytes, without the line's end.
+    /// Its bytes without the line end.
     pub bytes: &'a [u8],
-    /// The line began in an earlier piece.
-    pub goes_on: bool,
+    /// The line began in an earlier part.
+    pub continues: bool,
 }
 
-impl<R: Read> Pieces<R> {
-    /// The lines of what is read.
+impl<R: Read> LineReader<R> {
     pub fn new(reader: R) -> Self {
         Self {
             reader,
@@ -48,31 +44,30 @@ impl<R: Read> Pieces<R> {
         }
     }
 
-    /// How many bytes were read so far.
     pub fn bytes(&self) -> u64 {
         self.read
     }
 
-    /// The next piece; none at the end.
-    pub fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
+    /// The next part; `None` at the end.
+    pub fn next(&mut self) -> io::Result<Option<LinePart<'_>>> {
         let end = loop {
-            let there = &self.buffer[self.start..];
-            let within = &there[..there.len().min(LONGEST)];
+            let buffered = &self.buffer[self.start..];
+            let within = &buffered[..buffered.len().min(LONGEST)];
             if let Some((at, skip)) = line_end(within) {
                 break Some((self.start + at, skip));
             }
-            if there.len() >= LONGEST {
+            if buffered.len() >= LONGEST {
                 break None;
             }
             if self.ended {
-                if there.is_empty() {
+                if buffered.is_empty() {
                     return Ok(None);
                 }
                 break Some((self.buffer.len(), 0));
             }
             self.fill()?;
         };
-        let (from, line, goes_on) = (self.start, self.line, self.going_on);
+        let (from, line, continues) = (self.start, self.line, self.going_on);
         let to = match end {
             Some((at, skip)) => {
                 self.start = at + skip;
@@ -86,10 +81,10 @@ impl<R: Read> Pieces<R> {
                 from + LONGEST
             }
         };
-        Ok(Some(Piece {
+        Ok(Some(LinePart {
             line,
             bytes: &self.buffer[from..to],
-            goes_on,
+            continues,
         }))
     }
 
@@ -111,15 +106,15 @@ impl<R: Read> Pieces<R> {
     }
 }
 
-/// Where a line ends, and how many bytes its end takes: a line feed, a carriage return, or `\n` as JSON writes it.
+/// The position and length of a line end: line feed, carriage return, or `\n` as in JSON.
 fn line_end(bytes: &[u8]) -> Option<(usize, usize)> {
-    // No further than the end itself: a text may have millions of short lines.
+    // Search no further than the line end: a text may have millions of short lines.
     bytes.iter().enumerate().find_map(|(at, byte)| {
         let after = bytes.get(at + 1);
         match byte {
             b'\r' if after == Some(&b'\n') => Some((at, 2)),
             b'\n' | b'\r' => Some((at, 1)),
-            // `C:\new` is a path: only an `\n` that a blank or a capital or a bracket follows, or nothing, ends a line.
+            // `C:\new` is a path: `\n` ends a line only before a blank, a capital, a bracket, or at the end.
             b'\\' if after == Some(&b'n') && ends_a_line(bytes.get(at + 2)) => Some((at, 2)),
             _ => None,
         }
@@ -135,18 +130,18 @@ mod tests {
     use super::*;
 
     fn lines(text: &[u8]) -> Vec<(u64, Vec<u8>)> {
-        let mut pieces = Pieces::new(text);
+        let mut reader = LineReader::new(text);
         let mut out = Vec::new();
-        while let Some(piece) = pieces.next().expect("memory is read") {
-            out.push((piece.line, piece.bytes.to_vec()));
+        while let Some(part) = reader.next().expect("memory is read") {
+            out.push((part.line, part.bytes.to_vec()));
         }
         out
     }
 
     #[test]
-    fn every_end_of_a_line_ends_it() {
-        let told = lines(b"one\ntwo\r\nthree\rfour\\nFive\nC:\\new\n\nlast");
-        let words: Vec<String> = told
+    fn recognises_all_line_ends() {
+        let line_match = lines(b"one\ntwo\r\nthree\rfour\\nFive\nC:\\new\n\nlast");
+        let words: Vec<String> = line_match
             .iter()
             .map(|(at, bytes)| format!("{at} {}", String::from_utf8_lossy(bytes)))
             .collect();
@@ -174,14 +169,15 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_comes_in_pieces_that_overlap() {
+    fn long_line_has_overlapping_parts() {
         let text = vec![b'x'; 20_000];
-        let told = lines(&text);
+        let line_match = lines(&text);
         assert!(
-            told.iter()
+            line_match
+                .iter()
                 .all(|(at, bytes)| *at == 1 && bytes.len() <= LONGEST)
         );
-        let whole: usize = told.iter().map(|(_, bytes)| bytes.len()).sum();
-        assert_eq!(whole, 20_000 + OVERLAP * (told.len() - 1));
+        let whole: usize = line_match.iter().map(|(_, bytes)| bytes.len()).sum();
+        assert_eq!(whole, 20_000 + OVERLAP * (line_match.len() - 1));
     }
 }

@@ -1,10 +1,10 @@
-//! `profiles/symptoms.toml` → symptoms, concepts and rules. It knows the file's form, and no text it is held against.
+//! The format of `profiles/symptoms.toml`: symptoms, concepts and rules.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The table, with the words put into the patterns.
+/// The table, with words expanded in the patterns.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -12,45 +12,43 @@ pub struct Table {
     words: BTreeMap<String, String>,
     #[serde(rename = "symptom")]
     pub symptoms: Vec<Symptom>,
-    /// What a text speaks of.
     #[serde(rename = "concept")]
     pub concepts: Vec<Concept>,
-    /// What concepts mean together.
+    /// Combinations of concepts.
     #[serde(rename = "rule")]
     pub rules: Vec<Rule>,
 }
 
-/// What people paste, and what causes it.
+/// A message that users paste, and its cause.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Symptom {
     pub name: String,
-    /// Patterns of which any is enough.
+    /// Patterns, any of which matches.
     #[serde(rename = "match")]
     pub patterns: Vec<String>,
-    /// Patterns of which any takes the match back.
+    /// Patterns, any of which cancels the match.
     #[serde(default)]
     pub unless: Vec<String>,
-    /// How surely a match means this cause: 1 to 100.
+    /// Confidence in the cause, 1 to 100.
     #[serde(default = "usual_score")]
     pub score: u8,
-    /// The cause, in a sentence.
     pub cause: String,
-    /// The checks that tell, best first.
+    /// The checks that verify the cause, best first.
     pub checks: Vec<String>,
     /// Public threads and documents.
     pub sources: Vec<String>,
-    /// The line as users paste it.
+    /// An example line.
     pub example: String,
 }
 
-/// What a text speaks of.
+/// A topic of a text.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Concept {
-    /// Its name, for rules.
+    /// Its name in rules.
     pub name: String,
-    /// Patterns of which any is enough.
+    /// Patterns, any of which matches.
     #[serde(rename = "match")]
     pub patterns: Vec<String>,
 }
@@ -60,53 +58,43 @@ pub struct Concept {
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     pub name: String,
-    /// The concepts that must all be there.
+    /// Concepts that must all occur.
     pub all: Vec<String>,
-    /// The concepts of which none may be there.
+    /// Concepts none of which may occur.
     #[serde(default)]
     pub none: Vec<String>,
-    /// The concepts may stand on neighbouring lines.
+    /// The concepts may be on neighbouring lines.
     #[serde(default)]
     pub across: bool,
-    /// How surely it means this cause: 1 to 100.
+    /// Confidence in the cause, 1 to 100.
     pub score: u8,
-    /// The cause, in a sentence.
     pub cause: String,
-    /// The checks that tell, best first.
+    /// The checks that verify the cause, best first.
     pub checks: Vec<String>,
     /// Public threads and documents.
     pub sources: Vec<String>,
-    /// A line that it is for.
+    /// An example line.
     pub example: String,
 }
 
-/// Why a table cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The text is no table.
-    #[error("the table of symptoms is not one that gdr can use")]
+    #[error("invalid table of symptoms")]
     Text(#[from] toml::de::Error),
-    /// A pattern names a word that is not there.
-    #[error("'{name}': there is no word <{word}>")]
+    #[error("'{name}': unknown word <{word}>")]
     Word {
         /// The symptom or concept.
         name: String,
         word: String,
     },
-    /// A rule names a concept that is not there.
-    #[error("rule '{rule}': there is no concept '{concept}'")]
+    #[error("rule '{rule}': unknown concept '{concept}'")]
     Concept { rule: String, concept: String },
-    /// A pattern has no literal that each of its matches holds, or is no regular expression.
-    #[error("'{name}': '{pattern}' is no regular expression with a word in it")]
-    Literal {
-        /// The symptom or concept.
-        name: String,
-        pattern: String,
-    },
-    /// What lines are cleaned with cannot be compiled.
-    #[error("the patterns of what stands before a message cannot be used")]
+    /// A pattern is no regular expression, or its matches contain no common literal.
+    #[error("'{name}': invalid pattern '{pattern}': not a regular expression with a literal")]
+    Literal { name: String, pattern: String },
+    #[error("invalid pattern for message prefixes")]
     Cleaner(#[from] regex::Error),
-    /// The literals are more than an automaton can hold.
+    /// The literals exceed the automaton's limits.
     #[error("the table of symptoms is too large")]
     Size(#[from] aho_corasick::BuildError),
 }
@@ -116,7 +104,7 @@ fn usual_score() -> u8 {
 }
 
 impl Table {
-    /// Reads a table and puts the words into its patterns.
+    /// Parses a table and expands words in its patterns.
     pub fn parse(text: &str) -> Result<Self, TableError> {
         let mut table: Self = toml::from_str(text)?;
         let words = std::mem::take(&mut table.words);
@@ -132,7 +120,11 @@ impl Table {
         }
         for rule in &table.rules {
             for concept in rule.all.iter().chain(&rule.none) {
-                if !table.concepts.iter().any(|there| there.name == *concept) {
+                if !table
+                    .concepts
+                    .iter()
+                    .any(|buffered| buffered.name == *concept)
+                {
                     return Err(TableError::Concept {
                         rule: rule.name.clone(),
                         concept: concept.clone(),
@@ -144,7 +136,7 @@ impl Table {
     }
 }
 
-/// A pattern whose `<word>`s are replaced. What stands in angle brackets otherwise is left alone.
+/// Replaces each `<word>` of a pattern; other text in angle brackets is kept.
 fn spelt(
     name: &str,
     pattern: &str,
@@ -159,7 +151,7 @@ fn spelt(
         let is_word = !word.is_empty()
             && from.len() > word.len() + 1
             && word.bytes().all(|b| b.is_ascii_lowercase());
-        // `(?P<name>` of a regular expression is no word, nor is a `<` of a log.
+        // `(?P<name>` in a regular expression and `<` in a log are not words.
         if !is_word || before.ends_with("(?P") {
             out.push('<');
             rest = &from[1..];

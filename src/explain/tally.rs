@@ -1,21 +1,19 @@
-//! What was found in a text → its matches, the surest first. One symptom is one match, however often it is said.
+//! Collects matches and orders them by score. A repeated symptom is one match with a count.
 
 use std::collections::BTreeMap;
 
 use super::table::Table;
 use crate::model::{Quote, SymptomMatch};
 
-/// Where something was found.
-pub(super) struct Seen {
-    /// The line, from 1.
+pub(super) struct Occurrence {
+    /// From 1.
     pub line: u64,
-    /// The line as it may be shown.
+    /// The line for display.
     pub text: String,
-    /// What the match is worth less for where it was found.
+    /// Reduction of the score.
     pub less: u8,
 }
 
-/// A count of what was found.
 pub(super) struct Tally<'a> {
     table: &'a Table,
     found: BTreeMap<Of, Found>,
@@ -28,20 +26,18 @@ enum Of {
 }
 
 struct Found {
-    first: Seen,
-    /// The last line that says it.
+    first: Occurrence,
+    /// The last line with this match.
     last: u64,
     count: u64,
 }
 
-/// What a text tells.
+/// The result for a text.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
-    /// The matches, the surest first.
+    /// The matches, best first.
     pub matches: Vec<SymptomMatch>,
-    /// How many lines were read.
     pub lines: u64,
-    /// How many bytes were read.
     pub bytes: u64,
 }
 
@@ -53,23 +49,28 @@ impl<'a> Tally<'a> {
         }
     }
 
-    pub(super) fn symptom(&mut self, at: usize, line: u64, seen: impl FnOnce() -> Seen) {
-        self.add(Of::Symptom(at), line, seen);
+    pub(super) fn symptom(
+        &mut self,
+        at: usize,
+        line: u64,
+        occurrence: impl FnOnce() -> Occurrence,
+    ) {
+        self.add(Of::Symptom(at), line, occurrence);
     }
 
-    pub(super) fn rule(&mut self, at: usize, line: u64, seen: impl FnOnce() -> Seen) {
-        self.add(Of::Rule(at), line, seen);
+    pub(super) fn rule(&mut self, at: usize, line: u64, occurrence: impl FnOnce() -> Occurrence) {
+        self.add(Of::Rule(at), line, occurrence);
     }
 
-    /// A text for showing is made of the first line only; the pieces of one line count once.
-    fn add(&mut self, of: Of, line: u64, seen: impl FnOnce() -> Seen) {
+    /// Only the first line is formatted for display; parts of one line count once.
+    fn add(&mut self, of: Of, line: u64, occurrence: impl FnOnce() -> Occurrence) {
         match self.found.get_mut(&of) {
             Some(found) => {
                 found.count += u64::from(line > found.last);
                 found.last = found.last.max(line);
             }
             None => {
-                let first = seen();
+                let first = occurrence();
                 self.found.insert(
                     of,
                     Found {
@@ -82,7 +83,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// The matches. Those of one score keep the table's order; a rule says nothing where a surer match leads to its check.
+    /// The matches. Equal scores keep the table's order; a rule is dropped if a better match has its check.
     pub(super) fn reading(self, lines: u64, bytes: u64) -> Reading {
         let mut matches: Vec<(bool, SymptomMatch)> = self
             .found
@@ -95,7 +96,10 @@ impl<'a> Tally<'a> {
         matches.sort_by_key(|(_, found)| std::cmp::Reverse(found.score));
         let mut kept: Vec<SymptomMatch> = Vec::new();
         for (rule, found) in matches {
-            let said = rule && kept.iter().any(|there| there.checks.contains(&found.check));
+            let said = rule
+                && kept
+                    .iter()
+                    .any(|buffered| buffered.checks.contains(&found.check));
             if !said {
                 kept.push(found);
             }

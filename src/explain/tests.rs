@@ -1,4 +1,4 @@
-//! The table itself, and what it says of the lines in it.
+//! The shipped table, and its matches in real lines.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ fn matcher() -> Matcher {
 }
 
 #[test]
-fn every_check_that_a_symptom_leads_to_exists() {
+fn checks_of_symptoms_exist() {
     let table = shipped().expect("the shipped table");
     let named = table.symptoms.iter().flat_map(|symptom| &symptom.checks);
     for id in named.chain(table.rules.iter().flat_map(|rule| &rule.checks)) {
-        assert!(check::find(id).is_some(), "{id} is no check");
+        assert!(check::find(id).is_some(), "{id} is not a check");
     }
 }
 
 #[test]
-fn every_check_that_a_text_can_speak_of_is_led_to() {
+fn every_check_has_a_symptom() {
     let table = shipped().expect("the shipped table");
     let named: BTreeSet<&str> = table
         .symptoms
@@ -35,7 +35,7 @@ fn every_check_that_a_text_can_speak_of_is_led_to() {
 }
 
 #[test]
-fn the_table_says_everything_of_every_symptom() {
+fn table_is_complete() {
     let table = shipped().expect("the shipped table");
     assert!(table.symptoms.len() >= 80, "{}", table.symptoms.len());
     assert!(table.concepts.len() <= 64, "concepts are bits of a word");
@@ -49,7 +49,7 @@ fn the_table_says_everything_of_every_symptom() {
         .iter()
         .map(|r| (&r.name, r.score, &r.cause, &r.checks, &r.sources));
     for (name, score, cause, checks, sources) in symptoms.chain(rules) {
-        assert!(names.insert(name.clone()), "{name} is there twice");
+        assert!(names.insert(name.clone()), "{name} is listed twice");
         assert!((1..=100).contains(&score), "{name}");
         assert!(
             cause.ends_with('.') && cause.starts_with(char::is_uppercase),
@@ -68,13 +68,13 @@ fn the_table_says_everything_of_every_symptom() {
 }
 
 #[test]
-fn no_rule_outranks_a_symptom_that_is_sure() {
+fn rules_rank_below_sure_symptoms() {
     let table = shipped().expect("the shipped table");
     assert!(table.rules.iter().all(|rule| rule.score <= 70));
 }
 
 #[test]
-fn each_symptom_is_found_first_in_its_own_example() {
+fn symptom_is_best_match_in_its_example() {
     let matcher = matcher();
     let mut wrong = Vec::new();
     for symptom in &matcher.table().symptoms {
@@ -97,7 +97,7 @@ fn each_symptom_is_found_first_in_its_own_example() {
 }
 
 #[test]
-fn each_rule_leads_its_own_example_to_its_check() {
+fn rule_finds_check_in_its_example() {
     let matcher = matcher();
     let mut wrong = Vec::new();
     for rule in &matcher.table().rules {
@@ -117,7 +117,7 @@ fn each_rule_leads_its_own_example_to_its_check() {
 }
 
 #[test]
-fn a_symptom_that_is_said_often_is_one_match_with_a_count() {
+fn repeated_symptom_is_one_match() {
     let text =
         "start\n".to_owned() + &"node1:12:34 [0] NCCL INFO NET/IB : No device found.\n".repeat(3);
     let reading = matcher().read(text.as_bytes()).expect("memory is read");
@@ -134,7 +134,7 @@ fn a_symptom_that_is_said_often_is_one_match_with_a_count() {
 }
 
 #[test]
-fn a_line_that_a_terminal_broke_is_read_whole() {
+fn joins_wrapped_line() {
     let text = "modprobe: ERROR: could not insert\n  'nvidia_peermem': Invalid argument\n";
     let reading = matcher().read(text.as_bytes()).expect("memory is read");
     assert_eq!(
@@ -144,10 +144,10 @@ fn a_line_that_a_terminal_broke_is_read_whole() {
 }
 
 #[test]
-fn why_a_gpu_does_not_ring_a_doorbell_is_told_by_cudas_number() {
+fn cuda_error_number_selects_doorbell_cause() {
     let matcher = matcher();
     for (symptom, line) in [
-        // DeepEP's words; the number alone differs.
+        // DeepEP's message with different error numbers.
         (
             "uar-not-permitted",
             "cudaHostRegister with IoMemory failed with error=800. GPU cannot map UAR of device mlx5_0. Skipping...",
@@ -160,12 +160,12 @@ fn why_a_gpu_does_not_ring_a_doorbell_is_told_by_cudas_number() {
             "uar-not-mappable",
             "cudaHostRegister with IoMemory failed with error=801. GPU cannot map UAR of device mlx5_0. Skipping...",
         ),
-        // The driver's, with its debug messages (osmemdesc.c).
+        // The driver's debug messages (osmemdesc.c).
         (
             "uar-not-permitted",
             "NVRM: osCreateOsDescriptorFromIoMemory(): permission denied, allowPeermapping=0",
         ),
-        // gdr's own.
+        // gdr's own messages.
         (
             "uar-not-permitted",
             "its driver does not map the register: 4096 bytes at 0x7f00 were not registered: cuMemHostRegister: \
@@ -185,14 +185,14 @@ fn why_a_gpu_does_not_ring_a_doorbell_is_told_by_cudas_number() {
         let first = reading.matches.first().map(|found| found.symptom.as_str());
         assert_eq!(first, Some(symptom), "{line}");
         let other = ["uar-not-permitted", "uar-not-mappable"].map(|name| name == symptom);
-        let told = ["uar-not-permitted", "uar-not-mappable"]
+        let line_match = ["uar-not-permitted", "uar-not-mappable"]
             .map(|name| reading.matches.iter().any(|m| m.symptom == name));
-        assert_eq!(told, other, "{line}");
+        assert_eq!(line_match, other, "{line}");
     }
 }
 
 #[test]
-fn hostile_texts_are_read_to_their_end() {
+fn reads_hostile_text() {
     let matcher = matcher();
     let mut long = vec![b'a'; 3 << 20];
     long.extend_from_slice(b" NET/IB : No device found. ");
@@ -210,7 +210,7 @@ fn hostile_texts_are_read_to_their_end() {
 }
 
 #[test]
-fn nothing_that_is_quoted_steers_a_terminal() {
+fn quoted_line_has_no_control_characters() {
     let text = b"\x1b[2J\x1b]0;owned\x07NET/IB : No device found.\x08\x08\x1b[31m\xc2\x9b2J";
     let reading = matcher().read(&text[..]).expect("memory is read");
     let quote = &reading.matches.first().expect("a match").line.text;
@@ -241,7 +241,7 @@ fn every_pattern_compiles() {
 }
 
 #[test]
-fn a_wrong_table_is_an_error_that_names_what_is_wrong() {
+fn invalid_table_is_error() {
     let with = |pattern: &str| {
         format!(
             "concept = []\nrule = []\n[words]\n[[symptom]]\nname = 'x'\nmatch = ['{pattern}']\ncause = 'C.'\nchecks = []\n\
@@ -259,7 +259,7 @@ fn a_wrong_table_is_an_error_that_names_what_is_wrong() {
     assert!(Table::parse("symptoms = 3").is_err());
 }
 
-/// The cases of a file of `tests/data/explain`: what must come first, where it was said, what was said.
+/// The cases of a file in `tests/data/explain`: expected check, source, text.
 fn cases(file: &str) -> Vec<(Vec<String>, String, String)> {
     let path = format!("{}/tests/data/explain/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).expect("a file of cases");
@@ -278,7 +278,7 @@ fn cases(file: &str) -> Vec<(Vec<String>, String, String)> {
         .collect()
 }
 
-/// What came out otherwise than a file of cases says.
+/// Mismatches with a file of cases.
 fn misses(file: &str) -> (usize, Vec<String>) {
     let matcher = matcher();
     let cases = cases(file);
@@ -300,7 +300,7 @@ fn misses(file: &str) -> (usize, Vec<String>) {
 }
 
 #[test]
-fn known_symptoms_lead_to_their_checks() {
+fn finds_known_symptoms() {
     let (count, wrong) = misses("reference.tsv");
     assert!(
         count >= 50 && wrong.is_empty(),
@@ -310,7 +310,7 @@ fn known_symptoms_lead_to_their_checks() {
 }
 
 #[test]
-fn lines_that_are_no_matter_of_gpudirect_are_passed_over() {
+fn ignores_unrelated_lines() {
     let (count, wrong) = misses("unrelated.tsv");
     assert!(
         count >= 60 && wrong.is_empty(),
@@ -320,7 +320,7 @@ fn lines_that_are_no_matter_of_gpudirect_are_passed_over() {
 }
 
 #[test]
-fn threads_lead_to_their_checks() {
+fn finds_symptoms_in_threads() {
     let (count, wrong) = misses("threads-a.tsv");
     assert!(
         count >= 40 && wrong.is_empty(),
@@ -329,9 +329,9 @@ fn threads_lead_to_their_checks() {
     );
 }
 
-/// Nothing is tuned on these. What is not known may be passed over; nobody is sent to a wrong check.
+/// The table is not tuned on these. Symptoms may be missed, but no wrong check may be found.
 #[test]
-fn threads_that_the_table_was_not_made_from_are_not_led_astray() {
+fn held_out_threads_find_no_wrong_check() {
     let (count, wrong) = misses("threads-b.tsv");
     let astray: Vec<&String> = wrong
         .iter()
@@ -343,7 +343,7 @@ fn threads_that_the_table_was_not_made_from_are_not_led_astray() {
 }
 
 #[test]
-fn no_thread_that_the_table_was_not_made_from_is_a_source_of_it() {
+fn held_out_threads_are_not_sources() {
     let table = shipped().expect("the shipped table");
     let symptoms = table.symptoms.iter().flat_map(|symptom| &symptom.sources);
     let sources: BTreeSet<&String> = symptoms

@@ -1,7 +1,6 @@
-//! What a person hands in: files by name, how they are opened and what an error may say of them; and the environment.
+//! User input: opening files, error messages about them, and the environment.
 //!
-//! A sudo rule may let a user name a file that only root may read. An error says which file, where and what kind of error, and nothing
-//! that stands in the file.
+//! A sudo rule may let a user name a file that only root may read, so errors never quote a file's content.
 
 mod environment;
 mod open;

@@ -7,20 +7,20 @@ use crate::model::config::{Aspm, Express, Link, LinkPair, LinkSpeed, PortType};
 
 const WHAT: &str = "PCI Express capability";
 
-/// Device registers for every function, link registers for those with a link, and of the second set Link Control 2 alone.
+/// Reads device registers, link registers if there is a link, and of the second set only Link Control 2.
 pub(super) fn read(reader: &mut Reader<'_>, entry: Entry<u8>) -> Result<Express, Why> {
     let Entry { offset, upper, .. } = entry;
     let version = (upper & 0xf) as u8;
     let port = port_type(upper >> 4 & 0xf);
     let link_registers = !port.is_integrated();
-    // The structure may not run out of the first 256 bytes, where a 4 KiB space would go on with other things.
+    // The structure must end before 0x100, where extended space begins.
     let length = match (link_registers, version) {
         (false, _) => 0x0c,
         (true, 0..=1) => 0x14,
         (true, _) => 0x34,
     };
     if offset + length > EXTENDED {
-        return Err(reader.broken("no room before 0x100 for", WHAT, offset));
+        return Err(reader.malformed("no room before 0x100 for", WHAT, offset));
     }
 
     let mut raw = [0; 16];

@@ -1,4 +1,4 @@
-//! Decodes the extended capabilities that matter to peer-to-peer traffic.
+//! Decodes the extended capabilities relevant to peer-to-peer traffic.
 
 use super::header;
 use super::list::{self, Entry};
@@ -9,7 +9,7 @@ use crate::model::config::{
 };
 use crate::model::{Config, Fact, Why};
 
-/// Walks the list, whose first dword is `head`, into `config`.
+/// Walks the list, whose first dword is `head`.
 pub(super) fn read(config: &mut Config, reader: &mut Reader<'_>, head: u32) {
     all_absent(config);
     let end = list::extended(reader, head, |reader, entry| match entry.id {
@@ -50,7 +50,7 @@ pub(super) fn all_unknown(config: &mut Config, why: Why) {
     config.serial_number = Fact::Unknown(why);
 }
 
-/// Keeps a capability that was met. Of several with one id the first counts, as in Linux.
+/// Stores a capability. Of several with the same id the first counts, as in Linux.
 pub(super) fn keep<T>(slot: &mut Fact<Option<T>>, read: impl FnOnce() -> Result<T, Why>) {
     if slot.is_absent() {
         *slot = match read() {
@@ -60,7 +60,7 @@ pub(super) fn keep<T>(slot: &mut Fact<Option<T>>, read: impl FnOnce() -> Result<
     }
 }
 
-/// The walk broke off: what was not met is unknown, not absent.
+/// The walk failed: capabilities not found yet are unknown, not absent.
 pub(super) fn lose<T>(slot: &mut Fact<Option<T>>, why: Why) {
     if slot.is_absent() {
         *slot = Fact::Unknown(why);
@@ -78,7 +78,7 @@ fn acs(reader: &mut Reader<'_>, entry: Entry<u16>) -> Result<Acs, Why> {
         (true, 0) => 256,
         (true, size) => u16::from(size),
     };
-    // The vector may rightly be all ones.
+    // The vector may be all ones.
     let mut vector = [0; 32];
     let length = usize::from(egress_size).div_ceil(32) * 4;
     if length != 0 {
@@ -140,15 +140,15 @@ fn resizable_bar(reader: &mut Reader<'_>, entry: Entry<u16>) -> Result<Vec<Resiz
         let capability = le32(&raw, 0);
         let control = le32(&raw, 4);
         if bars.is_empty() {
-            // Only the first control register counts the BARs.
+            // Only the first control register has the number of BARs.
             left = control >> 5 & 0b111;
             if !(1..=6).contains(&left) {
-                return Err(reader.broken("a BAR count other than 1 to 6 in", WHAT, at + 4));
+                return Err(reader.malformed("a BAR count other than 1 to 6 in", WHAT, at + 4));
             }
         }
         let current = control >> 8 & 0x3f;
         if current > 43 {
-            return Err(reader.broken("a reserved size in", WHAT, at + 4));
+            return Err(reader.malformed("a reserved size in", WHAT, at + 4));
         }
         // 1 MB to 128 TB in the capability register, 256 TB to 8 EB in the control register.
         let sizes = u64::from(capability >> 4) | u64::from(control >> 16) << 28;

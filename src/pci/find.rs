@@ -1,15 +1,15 @@
-//! Where a capability is in a configuration space, for those who write it.
+//! Finds a capability's offset, for writing.
 
 use super::header;
 use super::list;
 use super::space::{ConfigSpace, Reader};
 use crate::model::{Capability, Why};
 
-/// The offset of a function's first capability with this id; none where it has none.
-pub fn offset_of(space: &dyn ConfigSpace, wanted: Capability) -> Result<Option<u16>, Why> {
+/// The offset of a function's first capability with this id, if it has one.
+pub fn offset_of(space: &dyn ConfigSpace, capability: Capability) -> Result<Option<u16>, Why> {
     let mut reader = Reader::new(space);
     let mut found = None;
-    match wanted {
+    match capability {
         Capability::Standard(id) => {
             let (_, first) = header::read(&mut reader)?;
             list::legacy(&mut reader, first, |_, entry| {
@@ -41,11 +41,11 @@ pub fn offset_of(space: &dyn ConfigSpace, wanted: Capability) -> Result<Option<u
 mod tests {
     use super::*;
 
-    /// An Express function with a power capability at 40, Express at 60, AER at 100 and ACS at 148.
+    /// A function with power management at 40, Express at 60, AER at 100 and ACS at 148.
     fn space() -> Vec<u8> {
         let mut space = vec![0; 4096];
         space[0..2].copy_from_slice(&[0x86, 0x80]);
-        // Status: there is a capability list.
+        // Status: has a capability list.
         space[0x06] = 0x10;
         space[0x0e] = 0x01;
         space[0x34] = 0x40;
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_what_is_there_and_nothing_else() {
+    fn finds_present_capabilities_only() {
         let space = space();
         let at = |capability| offset_of(&space.as_slice(), capability);
         assert_eq!(at(Capability::EXPRESS), Ok(Some(0x60)));
@@ -67,10 +67,10 @@ mod tests {
     }
 
     #[test]
-    fn a_space_that_ends_or_loops_is_no_guess() {
+    fn truncated_or_looping_list_is_error() {
         let mut space = space();
         assert_eq!(offset_of(&&space[..256], Capability::ACS), Ok(None));
-        // The list comes back to where it began.
+        // The list loops back to its start.
         space[0x14a..0x14c].copy_from_slice(&[0x01, 0x10]);
         assert_eq!(
             offset_of(&space.as_slice(), Capability::ACS),

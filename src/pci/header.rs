@@ -1,11 +1,11 @@
-//! Decodes the first 64 bytes.
+//! Decodes the header, the first 64 bytes.
 
 use super::list::Entry;
 use super::space::{Reader, le16, le32};
 use crate::model::config::{Bar, BarKind, Class, Command, Header, HeaderKind, Status, Subsystem};
 use crate::model::{Fact, Why};
 
-/// The header, and the offset of the first capability (0 for none).
+/// The header, and the offset of the first capability (0 if none).
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<(Header, u8), Why> {
     let raw = bytes(reader)?;
     let status = Status(le16(&raw, 0x06));
@@ -74,7 +74,7 @@ fn bytes(reader: &mut Reader<'_>) -> Result<[u8; 64], Why> {
         ));
         return Err(Why::Broken);
     }
-    // All 64 bytes and not the vendor id alone: an SR-IOV virtual function reads ffff there and is well.
+    // All 64 bytes, because the vendor id of an SR-IOV virtual function always reads ffff.
     let failure = if raw == [0xff; 64] {
         "the header reads all ones: unplugged, powered off or fallen off the bus"
     } else if raw == [0; 64] {
@@ -86,8 +86,7 @@ fn bytes(reader: &mut Reader<'_>) -> Result<[u8; 64], Why> {
     Err(Why::Broken)
 }
 
-/// Base address registers, at `at` for messages. Those that are zero are not there or not assigned, which cannot be
-/// told apart without a write.
+/// Base address registers; `at` is for messages. A zero register is absent or unassigned; only a write could tell.
 pub(super) fn bars(reader: &mut Reader<'_>, raw: &[u32; 6], count: usize, at: u16) -> Vec<Bar> {
     let mut bars = Vec::new();
     let mut index = 0u8;
@@ -104,7 +103,7 @@ pub(super) fn bars(reader: &mut Reader<'_>, raw: &[u32; 6], count: usize, at: u1
                 if bits64 && high.is_none() {
                     let place = at + 4 * u16::from(index);
                     reader.note(format!(
-                        "the last BAR claims 64 bits and has no upper half at {place:#x}"
+                        "the last BAR at {place:#x} is 64-bit but has no upper half"
                     ));
                 }
                 let high = if bits64 { high.unwrap_or(0) } else { 0 };
@@ -121,7 +120,7 @@ pub(super) fn bars(reader: &mut Reader<'_>, raw: &[u32; 6], count: usize, at: u1
     bars
 }
 
-/// Subsystem of a bridge (capability 0x0d, PCI-to-PCI Bridge Architecture Specification 1.2, 3.2.5.13).
+/// A bridge's subsystem (capability 0x0d, PCI-to-PCI Bridge Architecture Specification 1.2, 3.2.5.13).
 pub(super) fn bridge_subsystem(
     reader: &mut Reader<'_>,
     entry: Entry<u8>,

@@ -1,22 +1,22 @@
-//! The text form of the PCI ID Repository, `pci.ids`, as distributions install it.
+//! Parses the PCI ID Repository's `pci.ids`, as distributions install it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// An indexed `pci.ids`: vendors and classes by place, what is under them searched when asked. The file has 40,000 lines,
-/// of which a run needs a dozen.
+/// An indexed `pci.ids`: vendors and classes by offset; entries below them are searched on demand, because a run needs
+/// a dozen of its 40,000 lines.
 pub(super) struct Ids {
     bytes: Vec<u8>,
     vendors: BTreeMap<u16, Range<usize>>,
     classes: BTreeMap<u8, Range<usize>>,
-    /// Of the vendors that were asked for: the lines of their devices, by id.
+    /// Lines of devices by id, for vendors queried so far.
     devices: Mutex<BTreeMap<u16, HashMap<u16, Range<usize>>>>,
 }
 
 impl Ids {
-    /// Indexes the file. Lines it cannot read are skipped; names need not be UTF-8.
+    /// Indexes the file. Skips invalid lines; names need not be UTF-8.
     pub(super) fn new(bytes: &[u8]) -> Self {
         let mut vendors = BTreeMap::new();
         let mut classes = BTreeMap::new();
@@ -46,7 +46,7 @@ impl Ids {
         }
     }
 
-    /// The lines of the file that name these parts, and their vendors: a list of them alone.
+    /// The lines for these devices and their vendors.
     pub(super) fn only(&self, parts: &BTreeMap<u16, BTreeSet<u16>>) -> Vec<u8> {
         let mut kept = Vec::new();
         for (vendor, devices) in parts {
@@ -55,9 +55,9 @@ impl Ids {
             };
             for (number, line) in self.lines(section).enumerate() {
                 let device = line.strip_prefix(b"\t").and_then(|line| entry(line, 4));
-                let wanted = device
+                let is_listed = device
                     .is_some_and(|(id, _)| u16::try_from(id).is_ok_and(|id| devices.contains(&id)));
-                if number == 0 || wanted {
+                if number == 0 || is_listed {
                     kept.extend_from_slice(line);
                     kept.push(b'\n');
                 }
@@ -73,7 +73,7 @@ impl Ids {
 
     pub(super) fn device(&self, vendor: u16, device: u16) -> Option<Cow<'_, str>> {
         let section = self.vendors.get(&vendor)?;
-        // One vendor has thousands of devices, and a machine may have thousands of one vendor's.
+        // A vendor has thousands of devices, and a machine may have thousands of one vendor's.
         let mut indexed = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = indexed
             .entry(vendor)
@@ -91,7 +91,6 @@ impl Ids {
         self.under(self.classes.get(&base)?, 2, sub.into())
     }
 
-    /// Calls with each vendor.
     pub(super) fn vendors(&self, mut each: impl FnMut(u16, Cow<'_, str>)) {
         for (id, section) in &self.vendors {
             if let Some((_, name)) = self.lines(section).next().and_then(|line| entry(line, 4)) {
@@ -100,7 +99,6 @@ impl Ids {
         }
     }
 
-    /// Calls with each device of a vendor.
     pub(super) fn devices(&self, vendor: u16, mut each: impl FnMut(u16, Cow<'_, str>)) {
         for line in self
             .vendors
@@ -116,7 +114,6 @@ impl Ids {
         }
     }
 
-    /// Calls with each subclass.
     pub(super) fn subclasses(&self, mut each: impl FnMut(u8, u8, Cow<'_, str>)) {
         for (base, section) in &self.classes {
             for line in self.lines(section) {
@@ -129,7 +126,7 @@ impl Ids {
         }
     }
 
-    /// The lines of a section's devices, without their tabs.
+    /// The lines of a section's devices.
     fn device_lines(&self, section: &Range<usize>) -> HashMap<u16, Range<usize>> {
         let mut lines = HashMap::new();
         let mut at = section.start;
@@ -144,7 +141,7 @@ impl Ids {
         lines
     }
 
-    /// The entry `id` one tab below a section's first line.
+    /// The entry `id` one level below a section's first line.
     fn under(&self, section: &Range<usize>, digits: usize, id: u32) -> Option<Cow<'_, str>> {
         self.lines(section)
             .filter_map(|line| entry(line.strip_prefix(b"\t")?, digits))
@@ -175,7 +172,7 @@ impl Section {
     }
 }
 
-/// `id  name`, the id of exactly `digits` hexadecimal digits.
+/// Parses `id  name`, the id with exactly `digits` hexadecimal digits.
 fn entry(line: &[u8], digits: usize) -> Option<(u32, Cow<'_, str>)> {
     let (id, name) = line.split_at_checked(digits)?;
     let blank = name.first().is_some_and(u8::is_ascii_whitespace);
@@ -205,7 +202,7 @@ mod tests {
         \t\t00  interface";
 
     #[test]
-    fn finds_what_is_there_and_nothing_else() {
+    fn finds_listed_names_only() {
         let ids = Ids::new(TEXT);
         assert_eq!(ids.vendor(0x10de).as_deref(), Some("NVIDIA Corporation"));
         assert_eq!(ids.vendor(0x15b3).as_deref(), Some("Mellanox Technologies"));
@@ -226,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn survives_what_is_no_list() {
+    fn accepts_random_bytes() {
         for bytes in [
             &b""[..],
             b"\n\n",

@@ -1,26 +1,21 @@
-//! Walks the two capability lists. A list that cannot be followed to its end is an error, whatever it held before:
-//! what was not met may still be there.
+//! Walks the two capability lists. A broken list is an error, because capabilities not found yet may exist.
 
 use super::space::Reader;
 use crate::model::Why;
 
-/// Where extended configuration space begins.
 pub(super) const EXTENDED: u16 = 0x100;
 
-/// One entry of a list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry<Id> {
     pub(super) id: Id,
     pub(super) offset: u16,
-    /// Bits 31:16 of the entry's first dword, which came along with it: in a legacy capability its first register,
-    /// in an extended one version and next pointer.
+    /// Bits 31:16 of the entry's first dword: the first register of a legacy capability, or version and next pointer of
+    /// an extended one.
     pub(super) upper: u16,
 }
 
-/// Walks the list in the first 256 bytes until `each` answers false.
-///
-/// As Linux does, the low two bits of a pointer are ignored. Every entry is visited once, so the walk ends after at
-/// most 48 entries.
+/// Walks the list in the first 256 bytes until `each` returns false. Like Linux, ignores the low two bits of pointers.
+/// Visits every entry once, so at most 48.
 pub(super) fn legacy(
     reader: &mut Reader<'_>,
     first: u8,
@@ -46,7 +41,7 @@ pub(super) fn legacy(
         seen |= place;
         let [id, next, low, high] = reader.structure(at, "capability")?;
         if id == 0xff {
-            return Err(reader.broken("no valid id (ff) in", "capability", at));
+            return Err(reader.malformed("no valid id (ff) in", "capability", at));
         }
         let entry = Entry {
             id,
@@ -62,9 +57,8 @@ pub(super) fn legacy(
     Ok(())
 }
 
-/// Walks the list in extended space. `head` is its first dword, already read.
-///
-/// Every entry is visited once; more than 480 cannot be, because the shortest takes two dwords.
+/// Walks the list in extended space; `head` is its first dword. Visits every entry once, so at most 480, because an entry
+/// has at least two dwords.
 pub(super) fn extended(
     reader: &mut Reader<'_>,
     mut head: u32,
@@ -76,7 +70,7 @@ pub(super) fn extended(
     for _ in 0..MOST {
         let place = usize::from(at / 4);
         seen[place / 64] |= 1 << (place % 64);
-        // A zero dword is an empty list at 0x100 and an end elsewhere.
+        // A zero dword means an empty list at 0x100, and the end elsewhere.
         if head == 0 {
             return Ok(());
         }
@@ -107,5 +101,5 @@ pub(super) fn extended(
         head = u32::from_le_bytes(reader.structure(next, "extended capability")?);
         at = next;
     }
-    Err(reader.broken("more than 480 entries, the last", "extended capability", at))
+    Err(reader.malformed("more than 480 entries, the last", "extended capability", at))
 }

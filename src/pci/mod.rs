@@ -1,7 +1,7 @@
-//! Configuration space bytes to typed capabilities, and the names of PCI parts. Pure: it opens no file and writes nothing.
+//! Decodes PCI configuration space, and names PCI devices. Pure.
 //!
-//! A space is read by ranges: each list entry once, each wanted structure once and only as far as it goes. In a guest
-//! every dword read is a trip to the hypervisor of about 14 µs, and some devices misbehave when their whole space is swept.
+//! Reads each list entry once and each needed structure once, no further than it goes: in a guest a dword read takes about
+//! 14 µs, and some devices misbehave when their whole space is read.
 
 mod express;
 mod extended;
@@ -24,18 +24,17 @@ use crate::model::config::{Class, Express, HeaderKind};
 use crate::model::{Config, Fact, Why};
 use space::Reader;
 
-/// How much of a configuration space to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
     /// The first 64 bytes.
     Header,
-    /// Also the capability list, up to the PCI Express capability: about six reads.
+    /// Also the capability list up to the PCI Express capability, in about six reads.
     Express,
     /// Everything [`Config`] holds.
     Full,
 }
 
-/// Decodes one function's configuration space. Malformed input ends in `trouble` and in unknown facts.
+/// Decodes a function's configuration space. Malformed data become remarks and unknown facts.
 pub fn decode(space: &dyn ConfigSpace, depth: Depth) -> Config {
     let mut reader = Reader::new(space);
     let mut config = Config::default();
@@ -47,7 +46,7 @@ pub fn decode(space: &dyn ConfigSpace, depth: Depth) -> Config {
                 legacy(&mut config, &mut reader, first, depth);
             }
             if depth == Depth::Full {
-                beyond(&mut config, &mut reader, class);
+                read_extended(&mut config, &mut reader, class);
             }
         }
         Err(why) => {
@@ -60,11 +59,10 @@ pub fn decode(space: &dyn ConfigSpace, depth: Depth) -> Config {
             }
         }
     }
-    config.failure = reader.into_trouble();
+    config.failure = reader.into_remarks();
     config
 }
 
-/// The capabilities of the first 256 bytes.
 fn legacy(config: &mut Config, reader: &mut Reader<'_>, first: u8, depth: Depth) {
     const SUBSYSTEM: u8 = 0x0d;
     const EXPRESS: u8 = 0x10;
@@ -95,8 +93,8 @@ fn legacy(config: &mut Config, reader: &mut Reader<'_>, first: u8, depth: Depth)
     }
 }
 
-/// The capabilities beyond the first 256 bytes, where the space goes that far.
-fn beyond(config: &mut Config, reader: &mut Reader<'_>, class: Class) {
+/// The capabilities in extended space.
+fn read_extended(config: &mut Config, reader: &mut Reader<'_>, class: Class) {
     match first_extended(reader, class, &config.express) {
         Ok(Some(head)) => extended::read(config, reader, head),
         Ok(None) => extended::all_absent(config),
@@ -104,10 +102,10 @@ fn beyond(config: &mut Config, reader: &mut Reader<'_>, class: Class) {
     }
 }
 
-/// The first dword of the extended list. None where the function is known to have none.
+/// The first dword of the extended list; `None` if the function is known to have no list.
 ///
-/// Linux ends the space of a conventional device at 256 bytes, and that of an Express device too when nothing answers
-/// beyond (no ECAM): with an Express capability, an end at 256 says nothing of what the device has.
+/// Linux ends the space of a conventional device at 256 bytes, and that of an Express device too without ECAM: so the end
+/// of an Express device's space at 256 leaves its list unknown.
 fn first_extended(
     reader: &mut Reader<'_>,
     class: Class,
@@ -127,14 +125,14 @@ fn first_extended(
         };
     }
     if reader.ends_unprivileged() {
-        // Without a capability list a function is no Express device; only a host bridge may still go beyond 256.
+        // Without a capability list a function is not an Express device; only host bridges may still have extended space.
         let never = express.is_absent() && !class.is_host_bridge();
         return if never { Ok(None) } else { Err(Why::Denied) };
     }
     if reader.ends_at(list::EXTENDED) {
         return unreachable(express);
     }
-    Err(reader.broken(
+    Err(reader.malformed(
         "the space ends before",
         "extended capabilities",
         list::EXTENDED,

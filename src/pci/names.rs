@@ -1,5 +1,5 @@
-//! Names of PCI vendors, devices and classes, from three lists: the system's `pci.ids`, the copy inside the `pci-ids` crate
-//! (of November 2022), and our own list of newer parts, `profiles/devices.toml`. The first that knows a part names it.
+//! Names of PCI vendors, devices and classes, from three lists in this order: the system's `pci.ids`, the `pci-ids`
+//! crate's copy (November 2022), and `profiles/devices.toml` for newer devices.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::ids::Ids;
 use crate::model::config::Class;
 
-/// The lines of a `pci.ids` that name these parts, by vendor: what is left of it in a snapshot.
+/// The lines of a `pci.ids` for these devices, by vendor, which a snapshot keeps.
 pub fn only_these(system: &[u8], parts: &BTreeMap<u16, BTreeSet<u16>>) -> Vec<u8> {
     Ids::new(system).only(parts)
 }
@@ -20,44 +20,39 @@ pub struct PciNames {
     parts: BTreeMap<(u16, u16), Part>,
 }
 
-/// A part that GPUDirect cares about, from `profiles/devices.toml`.
+/// A device relevant to GPUDirect, from `profiles/devices.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
     pub vendor: u16,
     pub device: u16,
-    /// Name, as the PCI ID Repository has it.
+    /// Name, as in the PCI ID Repository.
     pub name: String,
-    /// What it is to GPUDirect.
     pub kind: PartKind,
-    /// Architecture or product generation, in lower case: `hopper`, `connectx-7`, `gen5`.
+    /// Architecture or generation in lower case: `hopper`, `connectx-7`, `gen5`.
     pub generation: String,
 }
 
-/// What a part is to GPUDirect.
+/// The device's role for GPUDirect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartKind {
     Gpu,
-    /// A network adapter, or the adapter within a DPU.
+    /// A network adapter, also within a DPU.
     Nic,
-    /// A virtual function of a network adapter.
     NicVirtualFunction,
-    /// The Data Direct function of a network adapter: a second way into memory beside its main function.
+    /// The Data Direct function of a network adapter: a second path to memory beside its main function.
     DataDirect,
     /// A PCI Express switch, or the bridge within a DPU.
     Switch,
-    /// A switch of NVLink. It moves no PCI Express traffic between GPUs.
+    /// An NVLink switch; carries no PCI Express traffic between GPUs.
     Nvswitch,
 }
 
-/// Why the list of parts could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum NamesError {
-    /// It is not what it should be.
     #[error("the list of parts is malformed; correct profiles/devices.toml")]
     Parse(#[source] toml::de::Error),
-    /// One part stands there twice.
     #[error(
         "the list of parts names {vendor:04x}:{device:04x} twice; keep one line of profiles/devices.toml"
     )]
@@ -68,13 +63,13 @@ pub enum NamesError {
 #[serde(deny_unknown_fields)]
 struct Overlay {
     devices: Vec<Part>,
-    /// The oldest firmware of some: `profile` has it.
+    /// Minimum firmware versions: used by `profile`.
     #[serde(default, rename = "firmware")]
     _firmware: serde::de::IgnoredAny,
 }
 
 impl PciNames {
-    /// `system` holds the bytes of the system's `pci.ids`, where there is one; `overlay` the text of `profiles/devices.toml`.
+    /// `system`: the system's `pci.ids`, if any; `overlay`: the text of `profiles/devices.toml`.
     pub fn new(system: Option<&[u8]>, overlay: &str) -> Result<Self, NamesError> {
         let overlay: Overlay = toml::from_str(overlay).map_err(NamesError::Parse)?;
         let mut parts = BTreeMap::new();
@@ -95,7 +90,7 @@ impl PciNames {
         self.system(|ids| ids.vendor(vendor)).or_else(builtin)
     }
 
-    /// A device's name, without its vendor's.
+    /// A device's name without the vendor's.
     pub fn device_name(&self, vendor: u16, device: u16) -> Option<Cow<'_, str>> {
         let builtin =
             || pci_ids::Device::from_vid_pid(vendor, device).map(|found| found.name().into());
@@ -108,7 +103,7 @@ impl PciNames {
             .or_else(part)
     }
 
-    /// A class's name, as lspci begins its lines: that of the subclass, or else of the base class.
+    /// A class's name, as at the start of lspci's lines: the subclass, else the base class.
     pub fn class_name(&self, class: Class) -> Option<Cow<'_, str>> {
         let (base, sub) = (class.base(), class.sub());
         let narrow = || pci_ids::Subclass::from_cid_sid(base, sub).map(|found| found.name().into());
@@ -119,12 +114,12 @@ impl PciNames {
             .or_else(wide)
     }
 
-    /// What we know of a part ourselves. Its name is the last resort of [`Self::device_name`].
+    /// The entry of `profiles/devices.toml`.
     pub fn part(&self, vendor: u16, device: u16) -> Option<&Part> {
         self.parts.get(&(vendor, device))
     }
 
-    /// Calls with each vendor of all lists, some of them twice.
+    /// Calls with the vendors of all lists; some repeat.
     pub(super) fn each_vendor(&self, mut each: impl FnMut(u16, &str)) {
         if let Some(ids) = &self.system {
             ids.vendors(|id, name| each(id, &name));
@@ -132,7 +127,7 @@ impl PciNames {
         pci_ids::Vendors::iter().for_each(|vendor| each(vendor.id(), vendor.name()));
     }
 
-    /// Calls with each device of a vendor of all lists, some of them twice.
+    /// Calls with a vendor's devices in all lists; some repeat.
     pub(super) fn each_device(&self, vendor: u16, mut each: impl FnMut(u16, &str)) {
         if let Some(ids) = &self.system {
             ids.devices(vendor, |id, name| each(id, &name));
@@ -146,7 +141,7 @@ impl PciNames {
         parts.for_each(|part| each(part.device, &part.name));
     }
 
-    /// Calls with each subclass of all lists, some of them twice.
+    /// Calls with the subclasses of all lists; some repeat.
     pub(super) fn each_subclass(&self, mut each: impl FnMut(u8, u8, &str)) {
         if let Some(ids) = &self.system {
             ids.subclasses(|base, sub, name| each(base, sub, &name));
@@ -173,7 +168,7 @@ mod tests {
     const PARTS: &str = include_str!("../../profiles/devices.toml");
 
     #[test]
-    fn the_first_list_that_knows_a_part_names_it() {
+    fn first_list_with_an_entry_wins() {
         let system =
             b"10de  Renamed\n\t2330  H100 of the system\nC 03  Display\n\t02  Three dimensions\n";
         let names = PciNames::new(Some(system), PARTS).expect("the list is well formed");
@@ -186,7 +181,7 @@ mod tests {
             names.class_name(Class(0x030200)).as_deref(),
             Some("Three dimensions")
         );
-        // Not in that list, in the crate's: pci.ids of 2022.
+        // Only in the crate's list of 2022.
         assert_eq!(
             names.vendor_name(0x15b3).as_deref(),
             Some("Mellanox Technologies")
@@ -204,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_some_parts_names_these_alone_and_again() {
+    fn reduces_list_idempotently() {
         let system = b"# a list\n10de  NVIDIA\n\t2330  H100\n\t\t10de 16c1  board\n\t2335  H200\n15b3  Mellanox\n\t1021  CX-7\nC 03  Display\n";
         let parts = [(0x10de, [0x2335].into()), (0x1af4, [1].into())].into();
         let kept = only_these(system, &parts);
@@ -216,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_system_list_the_others_serve() {
+    fn works_without_system_list() {
         let names = PciNames::new(None, PARTS).expect("the list is well formed");
         assert_eq!(
             names.vendor_name(0x10de).as_deref(),
@@ -238,9 +233,9 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_does_not_understand() {
+    fn rejects_malformed_list() {
         let part = "{ vendor = 1, device = 2, name = \"x\", kind = \"gpu\", generation = \"y\" }";
-        for (devices, want) in [
+        for (devices, expected) in [
             (format!("{part}, {part}"), "twice"),
             (part.replace("kind", "sort"), "malformed"),
             (part.replace("gpu", "toaster"), "malformed"),
@@ -248,7 +243,7 @@ mod tests {
         ] {
             let error = PciNames::new(None, &format!("devices = [{devices}]")).err();
             let text = error.map(|error| error.to_string()).unwrap_or_default();
-            assert!(text.contains(want), "{devices}: {text}");
+            assert!(text.contains(expected), "{devices}: {text}");
         }
     }
 }

@@ -1,12 +1,11 @@
-//! Names of PCI vendors, devices and classes back to their numbers: for texts that name parts and do not number them.
-//! A name that stands for several numbers stands for none.
+//! Maps names of PCI vendors, devices and classes back to ids, for texts without numbers. Ambiguous names have no id.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::names::PciNames;
 
-/// Vendors as older lists name them, in lower case.
+/// Vendor names of older lists, in lower case.
 const FORMERLY: [(&str, u16); 7] = [
     ("advanced micro devices [amd]", 0x1022),
     ("advanced micro devices [amd] nee ati", 0x1002),
@@ -17,19 +16,18 @@ const FORMERLY: [(&str, u16); 7] = [
     ("lsi logic / avago", 0x1000),
 ];
 
-/// Looks numbers up. Upper and lower case are one: lists differ in them over the years.
+/// Looks ids up, ignoring case, which differs between lists.
 pub struct PciNumbers<'a> {
     names: &'a PciNames,
     vendors: HashMap<String, Vec<u16>>,
-    /// Bytes of the longest name of a vendor.
+    /// Length of the longest vendor name.
     longest: usize,
     classes: HashMap<String, Option<u32>>,
-    /// Of each vendor that was asked for. None of a name that several devices have.
+    /// Devices of the vendors queried so far; `None` for ambiguous names.
     devices: RefCell<HashMap<u16, HashMap<String, Option<u16>>>>,
 }
 
 impl<'a> PciNumbers<'a> {
-    /// Indexes vendors and classes.
     pub fn new(names: &'a PciNames) -> Self {
         let mut vendors: HashMap<String, Vec<u16>> = HashMap::new();
         let mut add = |vendor: u16, name: &str| {
@@ -56,13 +54,13 @@ impl<'a> PciNumbers<'a> {
         }
     }
 
-    /// The class code, programming interface 0, of a class's name as lspci begins its lines with.
+    /// The class code with programming interface 0 for a class's name, as in lspci.
     pub fn class(&self, name: &str) -> Option<u32> {
         self.classes.get(&name.to_lowercase()).copied().flatten()
     }
 
-    /// Vendor and device of a text that has the vendor's name and behind it the device's; the device is none where no
-    /// list has it, or it stands for several. The longest name of a vendor counts, for some begin others.
+    /// Vendor and device of a text with both names. The longest matching vendor name counts, because some are prefixes of
+    /// others; the device is `None` if unlisted or ambiguous.
     pub fn part(&self, text: &str) -> Option<(u16, Option<u16>)> {
         let text = text.to_lowercase();
         let ends = text
@@ -86,7 +84,7 @@ impl<'a> PciNumbers<'a> {
         }
     }
 
-    /// A vendor's device by its name in lower case, or by its number where the text has that for want of a name.
+    /// A vendor's device by its lower-case name, or by the number in the text.
     fn device(&self, vendor: u16, name: &str) -> Option<u16> {
         let number = name
             .strip_prefix("unknown ")
@@ -138,16 +136,16 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_vendor_counts_and_the_rest_is_the_device() {
+    fn longest_vendor_name_wins() {
         look(|numbers| {
-            for (text, want) in [
+            for (text, expected) in [
                 (
                     "Acme / LSI PEX890xx PCIe Gen 5 Switch",
                     Some((0x1001, Some(0xc030))),
                 ),
                 ("Acme Thing", Some((0x1000, Some(1)))),
                 ("Acme Unheard of", Some((0x1000, None))),
-                // In the crate's list alone, in our own, in none.
+                // Only in the crate's list, only in devices.toml, in none.
                 (
                     "Mellanox Technologies MT2892 Family [ConnectX-6 Dx]",
                     Some((0x15b3, Some(0x101d))),
@@ -167,7 +165,7 @@ mod tests {
                 ),
                 ("Intel Corporation", Some((0x8086, None))),
                 ("Intel Corporation Twice", Some((0x8086, None))),
-                // One name of two vendors: the device decides.
+                // A name of two vendors: the device decides.
                 (
                     "Red Hat, Inc. QEMU PCIe Root port",
                     Some((0x1b36, Some(0xc))),
@@ -176,15 +174,15 @@ mod tests {
                 ("Nobody GmbH Thing", None),
                 ("", None),
             ] {
-                assert_eq!(numbers.part(text), want, "{text}");
+                assert_eq!(numbers.part(text), expected, "{text}");
             }
         });
     }
 
     #[test]
-    fn classes_come_back_from_their_names() {
+    fn finds_class_codes() {
         look(|numbers| {
-            for (name, want) in [
+            for (name, expected) in [
                 ("PCI bridge", Some(0x060400)),
                 ("3D controller", Some(0x030200)),
                 ("InfiniBand controller", Some(0x020700)),
@@ -193,7 +191,7 @@ mod tests {
                 ("Same", None),
                 ("Toaster", None),
             ] {
-                assert_eq!(numbers.class(name), want, "{name}");
+                assert_eq!(numbers.class(name), expected, "{name}");
             }
         });
     }

@@ -1,11 +1,11 @@
-//! The place of a function from the path of its directory in sysfs: `…/pciDDDD:BB/BRIDGE/…/BDF`.
+//! A function's place, from its path in sysfs: `…/pciDDDD:BB/BRIDGE/…/BDF`.
 
 use std::path::Path;
 
 use crate::model::{Bdf, Place, RootBus};
 
-/// The place that a path tells. What stands before the last root bus (a platform device, a VMBUS channel) says nothing
-/// about PCI. None where it is no path of this function, or leads through more than [`Place::MAX_BRIDGES`].
+/// Parses the place. Anything before the last root bus (a platform device, a VMBUS channel) is not PCI. `None` if the path
+/// is not this function's, or has more than [`Place::MAX_BRIDGES`] bridges.
 pub fn parse_place(target: &Path, bdf: Bdf) -> Option<Place> {
     let mut bridges = Vec::new();
     let mut parts = target.iter().rev().map(|part| part.to_str());
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_a_place_from_each_kind_of_path() {
+    fn reads_all_kinds_of_paths() {
         let bdf = "0001:02:00.0".parse().expect("an address");
         let bridge: Bdf = "0001:01:00.0".parse().expect("an address");
         for (path, bridges) in [

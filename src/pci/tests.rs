@@ -1,4 +1,4 @@
-//! Malformed, truncated and forbidden spaces. What each must give is written down here by hand.
+//! Malformed, truncated and unreadable spaces with hand-written expectations.
 
 mod lists;
 mod reads;
@@ -6,8 +6,8 @@ mod reads;
 use super::*;
 use crate::model::config::{PortType, Subsystem};
 
-/// A type 0 function with a capability list: at 0x40 power management, at 0x60 Express (endpoint, 32 GT/s x16), and in
-/// extended space at 0x100 AER, at 0x140 ACS, at 0x160 ATS.
+/// A type 0 function: power management at 0x40, Express at 0x60 (endpoint, 32 GT/s x16), AER at 0x100, ACS at 0x140, ATS at
+/// 0x160.
 fn endpoint() -> Vec<u8> {
     let mut space = vec![0; 4096];
     put(
@@ -46,7 +46,7 @@ fn full(space: &[u8]) -> Config {
     decode(&space, Depth::Full)
 }
 
-/// What became of header, express, acs, ats: `+` there, `-` known absent, or the first letter of why it is unknown.
+/// State of header, express, acs, ats: `+` present, `-` absent, or the first letter of why it is unknown.
 fn outcome(config: &Config) -> String {
     fn absent_or<T>(fact: &Fact<Option<T>>) -> char {
         match fact {
@@ -73,13 +73,13 @@ fn outcome(config: &Config) -> String {
 }
 
 #[track_caller]
-fn expect(config: &Config, want: &str, failure: &[&str]) {
-    assert_eq!(outcome(config), want, "{config:#?}");
+fn expect(config: &Config, expected: &str, failure: &[&str]) {
+    assert_eq!(outcome(config), expected, "{config:#?}");
     assert_eq!(config.failure, failure);
 }
 
 #[test]
-fn a_whole_space_has_no_trouble() {
+fn complete_space_has_no_remarks() {
     let config = full(&endpoint());
     expect(&config, "++++", &[]);
     assert_eq!(config.aer.known().map(Option::is_some), Some(true));
@@ -88,7 +88,7 @@ fn a_whole_space_has_no_trouble() {
 }
 
 #[test]
-fn what_is_decoded_survives_json() {
+fn config_survives_json() {
     for space in [&endpoint()[..], &endpoint()[..64], &[]] {
         let config = full(space);
         let text = serde_json::to_string(&config).expect("plain data");
@@ -101,14 +101,14 @@ fn what_is_decoded_survives_json() {
 }
 
 #[test]
-fn the_depth_bounds_what_is_known() {
+fn depth_limits_facts() {
     let space = endpoint();
     expect(&decode(&space.as_slice(), Depth::Header), "+NNN", &[]);
     expect(&decode(&space.as_slice(), Depth::Express), "++NN", &[]);
 }
 
 #[test]
-fn a_file_cut_short() {
+fn truncated_file() {
     let space = endpoint();
     let conventional = |length: usize| {
         let mut space = endpoint()[..length].to_vec();
@@ -130,7 +130,7 @@ fn a_file_cut_short() {
         "BBBB",
         &["the space ends after 63 bytes, inside the header"],
     );
-    // What Linux shows to a reader who is not root.
+    // The sizes that Linux shows to unprivileged readers.
     expect(&full(&space[..64]), "+DDD", &[]);
     let cut = "the space ends inside or before capability at 0x40";
     let beyond = "the space ends before extended capabilities at 0x100";
@@ -139,7 +139,7 @@ fn a_file_cut_short() {
     expect(&full(&space[..100]), "+BBB", &[cut, beyond]);
     expect(&full(&space[..200]), "++BB", &[beyond]);
     expect(&full(&space[..255]), "++BB", &[beyond]);
-    // Linux ends the space here: of an Express device because nothing answers beyond, of another because there is nothing.
+    // 256 bytes: for an Express device there is no ECAM, for others no extended space.
     expect(&full(&space[..256]), "++NN", &[]);
     expect(&full(&conventional(256)), "+---", &[]);
     expect(&full(&space[..258]), "++BB", &[beyond]);
@@ -150,17 +150,17 @@ fn a_file_cut_short() {
 }
 
 #[test]
-fn without_a_list_64_bytes_tell_all() {
+fn header_suffices_without_list() {
     let mut space = endpoint()[..64].to_vec();
     space[0x06] = 0;
     expect(&full(&space), "+---", &[]);
-    // A host bridge may go beyond 256 bytes without an Express capability.
+    // A host bridge may have extended space without an Express capability.
     put(&mut space, 0x09, &[0x00, 0x00, 0x06]);
     expect(&full(&space), "+-DD", &[]);
 }
 
 #[test]
-fn cardbus_shows_128_bytes_to_everybody() {
+fn cardbus_shows_128_bytes_to_everyone() {
     let mut space = vec![0; 128];
     put(&mut space, 0x00, &[0x17, 0x12, 0x33, 0x69, 0, 0, 0x10, 0]);
     space[0x0e] = 2;
@@ -169,7 +169,7 @@ fn cardbus_shows_128_bytes_to_everybody() {
 }
 
 #[test]
-fn a_device_that_is_gone_reads_all_ones() {
+fn gone_device_reads_all_ones() {
     let gone = "the header reads all ones: unplugged, powered off or fallen off the bus";
     expect(&full(&[0xff; 4096]), "BBBB", &[gone]);
     expect(&decode(&&[0xff; 64][..], Depth::Header), "BNNN", &[gone]);
@@ -191,14 +191,14 @@ fn a_device_that_is_gone_reads_all_ones() {
     space[0x144..0x148].fill(0xff);
     let ones = "all ones, as from a device that is gone, in ACS at 0x144";
     expect(&full(&space), "++B+", &[ones]);
-    // Without ECAM the space beyond 256 reads ones.
+    // Without ECAM extended space reads ones.
     let mut space = endpoint();
     space[0x100..].fill(0xff);
     expect(&full(&space), "++NN", &[]);
 }
 
 #[test]
-fn a_virtual_function_has_no_vendor_and_is_well() {
+fn virtual_function_has_no_vendor() {
     let mut space = endpoint();
     space[..4].fill(0xff);
     let config = full(&space);
@@ -210,7 +210,7 @@ fn a_virtual_function_has_no_vendor_and_is_well() {
 }
 
 #[test]
-fn a_bridge_tells_its_buses_and_subsystem() {
+fn bridge_has_buses_and_subsystem() {
     let mut space = endpoint();
     space[0x0e] = 0x81;
     put(&mut space, 0x18, &[0x3a, 0x3b, 0x40]);

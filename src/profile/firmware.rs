@@ -1,18 +1,17 @@
-//! The oldest firmware that serves, by device: `profiles/devices.toml`.
+//! Minimum firmware versions by device, from `profiles/devices.toml`.
 
 use serde::Deserialize;
 
 const DEVICES: &str = include_str!("../../profiles/devices.toml");
 
-/// The oldest firmware of a device that serves.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Minimum {
     vendor: u16,
     device: u16,
-    /// Its version, as the firmware writes it.
+    /// In the firmware's notation.
     pub version: String,
-    /// What it is, to go into a sentence.
+    /// Its description, for a sentence.
     pub about: String,
     pub source: String,
 }
@@ -24,9 +23,9 @@ struct Devices {
     firmware: Vec<Minimum>,
 }
 
-/// The oldest firmware that serves this device, where a source says one.
+/// The minimum firmware of this device, if known.
 pub fn minimum_firmware(vendor: u16, device: u16) -> Option<Minimum> {
-    // A test holds that the list can be read.
+    // A test checks that the list is valid.
     let all: Devices = toml::from_str(DEVICES).ok()?;
     all.firmware
         .into_iter()
@@ -38,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_number_has_a_source() {
+    fn every_minimum_has_a_source() {
         let all: Devices = toml::from_str(DEVICES).expect("the list of devices");
         assert!(!all.firmware.is_empty());
         for minimum in all.firmware {

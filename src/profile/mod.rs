@@ -1,6 +1,4 @@
-//! What "ready" means: `profiles/*.toml` → expectations.
-//!
-//! A profile says which checks must be determined and how much each weighs. Unknown keys are errors that name the line.
+//! Profiles (`profiles/*.toml`): which checks must be determined, and their severities. Unknown keys are errors.
 
 mod firmware;
 
@@ -12,7 +10,6 @@ use crate::input::toml_error;
 use crate::model::{Severity, Shares};
 pub use firmware::{Minimum, minimum_firmware};
 
-/// The shipped profiles: name and text.
 pub const SHIPPED: [(&str, &str); 6] = [
     ("rdma", include_str!("../../profiles/rdma.toml")),
     ("async", include_str!("../../profiles/async.toml")),
@@ -22,74 +19,63 @@ pub const SHIPPED: [(&str, &str); 6] = [
     ("all", include_str!("../../profiles/all.toml")),
 ];
 
-/// The profile that is meant where none is named.
+/// The default profile.
 pub const DEFAULT: &str = "rdma";
 
-/// One profile, as written.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     pub name: String,
-    /// What it is for: a title, a colon, and a sentence.
+    /// Title, colon, and a sentence.
     pub about: String,
-    /// Other profiles that it is made of, by name.
+    /// Profiles that it includes.
     #[serde(default)]
     pub includes: Vec<String>,
-    /// What is ready or not.
+    /// The units whose readiness is reported.
     #[serde(default)]
     pub units: Units,
-    /// What it asks of each check, by id, or by family as in `rdma.*`; an id goes before its family.
+    /// Expectations by check id or family (`rdma.*`); an id takes precedence.
     #[serde(default)]
     pub checks: BTreeMap<String, Expectation>,
-    /// What of a probe's figures is slow.
+    /// Which probe results count as slow.
     #[serde(default)]
     pub probe: Shares,
 }
 
-/// What a profile finds ready or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Units {
     #[default]
     Gpu,
-    /// Each GPU with the NIC that is best for it.
+    /// Each GPU with its best NIC.
     GpuNic,
     /// Each pair of GPUs.
     GpuGpu,
 }
 
-/// What a profile asks of a check.
+/// A profile's expectation of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    /// Its weight, where it is not the check's own.
+    /// Overrides the check's own severity.
     pub severity: Option<Severity>,
-    /// It must be determined: unknown is not good enough.
+    /// Must be determined; "unknown" is not enough.
     #[serde(default)]
     pub required: bool,
 }
 
-/// Why a profile cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// The text is not a profile.
-    #[error("profile {name} is not one that gdr can use: {what}")]
+    #[error("invalid profile {name}: {what}")]
     Text {
-        /// The profile's name or file.
+        /// Name or file.
         name: String,
         what: String,
     },
-    /// It asks something of a check that does not exist.
-    #[error("profile {name}: there is no check '{id}'; gdr doctor --list names them all")]
-    Check {
-        /// The profile's name or file.
-        name: String,
-        id: String,
-    },
-    /// What it calls slow is no share.
-    #[error("profile {name}: {key} = {share} in its table probe is no share: it goes from 0 to 1")]
+    #[error("profile {name}: unknown check '{id}': see gdr doctor --list")]
+    Check { name: String, id: String },
+    #[error("profile {name}: invalid {key} = {share} in table probe: must be from 0 to 1")]
     Share {
-        /// The profile's name or file.
         name: String,
         key: &'static str,
         share: f64,
@@ -97,7 +83,7 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Reads a profile. `known` tells whether a check of that id, or a family of that name, exists.
+    /// Parses a profile. `known`: whether a check or family exists.
     pub fn parse(
         name: &str,
         text: &str,
@@ -123,15 +109,15 @@ impl Profile {
         }
     }
 
-    /// What it is about, in a word or two.
+    /// Its short title.
     pub fn title(&self) -> &str {
         self.about
             .split_once(':')
             .map_or(&self.about, |(title, _)| title)
     }
 
-    /// What it asks of a check; none where it says nothing of it.
-    fn asks(&self, id: &str) -> Option<Expectation> {
+    /// Its expectation of a check, if any.
+    fn expectation(&self, id: &str) -> Option<Expectation> {
         let family = || {
             let (family, _) = id.split_once('.')?;
             self.checks.get(&format!("{family}.*"))
@@ -140,10 +126,10 @@ impl Profile {
     }
 }
 
-/// What all profiles in force ask for together: of each check the greatest weight that any of them gives.
+/// The combined expectations of all selected profiles; the greatest severity counts.
 #[derive(Debug, Clone, Default)]
 pub struct Expectations {
-    /// The profiles' names, as they were asked for.
+    /// The selected profiles.
     pub names: Vec<String>,
     profiles: Vec<Profile>,
 }
@@ -159,40 +145,41 @@ impl Expectations {
         }
     }
 
-    /// The weight of a check whose own is `own`, in a case that the check itself weighs `case`. A profile may lower what
-    /// the check found out about a case, and set the weight of what the check left open; what no profile speaks of stays
-    /// as it is.
+    /// The severity of a check with its own severity `own`, in a case with severity `case`. A profile may lower a case's
+    /// severity and set that of a check without one.
     pub fn weight(&self, id: &str, own: Severity, case: Option<Severity>) -> Severity {
         let weights = self.profiles.iter().map(|profile| {
-            let asked = profile.asks(id).and_then(|asked| asked.severity);
-            match (case, asked) {
-                (Some(case), Some(asked)) => case.min(asked),
+            let expected = profile
+                .expectation(id)
+                .and_then(|expected| expected.severity);
+            match (case, expected) {
+                (Some(case), Some(expected)) => case.min(expected),
                 (Some(case), None) => case,
-                (None, asked) => asked.unwrap_or(own),
+                (None, expected) => expected.unwrap_or(own),
             }
         });
         weights.max().unwrap_or(case.unwrap_or(own))
     }
 
-    /// Whether a profile requires a check to be determined.
+    /// Whether any profile requires the check.
     pub fn requires(&self, id: &str) -> bool {
-        self.profiles
-            .iter()
-            .any(|profile| profile.asks(id).is_some_and(|asked| asked.required))
+        self.profiles.iter().any(|profile| {
+            profile
+                .expectation(id)
+                .is_some_and(|expected| expected.required)
+        })
     }
 
-    /// Below which shares of what a way carries a figure is slow: of each the largest.
+    /// The thresholds for slow results; of each the largest.
     pub fn shares(&self) -> Shares {
         let shares = self.profiles.iter().map(|profile| profile.probe);
         shares.fold(Shares::default(), Shares::or_more)
     }
 
-    /// Whether a profile of this name is in force.
     pub fn names(&self, profile: &str) -> bool {
         self.profiles.iter().any(|known| known.name == profile)
     }
 
-    /// Each of the profiles in force.
     pub fn profiles(&self) -> &[Profile] {
         &self.profiles
     }
@@ -207,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_an_error_that_names_the_line() {
+    fn unknown_key_is_error_with_line() {
         let text = "name = \"x\"\nabout = \"y\"\n[checks.\"gpu.present\"]\nsevrity = \"error\"\n";
         let error = parse(text).expect_err("a misspelt key").to_string();
         assert!(
@@ -217,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_does_not_exist_is_an_error() {
+    fn unknown_check_is_error() {
         let text = "name = \"x\"\nabout = \"y\"\n[checks.\"gpv.present\"]\nrequired = true\n";
         assert!(
             parse(text)
@@ -228,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_says_what_is_slow_and_the_strictest_counts() {
+    fn strictest_threshold_counts() {
         let of = |text: &str| parse(&format!("name='a'\nabout=''\n[probe]\n{text}"));
         let (one, two) = (
             of("nvlink = 0.6\nmapping = 0.2"),
@@ -241,7 +228,7 @@ mod tests {
         );
         for wrong in ["nvlink = 60", "nvlink = -0.1", "nvlink = nan"] {
             let error = of(wrong).expect_err(wrong).to_string();
-            assert!(error.contains("goes from 0 to 1"), "{error}");
+            assert!(error.contains("must be from 0 to 1"), "{error}");
         }
         assert!(of("nvlnk = 0.6").is_err());
         for (name, text) in SHIPPED {
@@ -258,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn together_profiles_ask_the_most_that_any_asks() {
+    fn greatest_severity_counts() {
         let one =
             parse("name='a'\nabout=''\n[checks.\"gpu.bar1\"]\nseverity='info'\nrequired=true\n")
                 .expect("one");
@@ -270,7 +257,7 @@ mod tests {
             Severity::Warn
         );
         assert!(both.requires("gpu.bar1") && both.names("b") && !both.names("c"));
-        // A profile that says nothing of a check leaves it its own weight, whatever another makes of it.
+        // A profile without an expectation keeps the check's own severity.
         let three = parse("name='c'\nabout=''\n").expect("three");
         let both = Expectations::of(&[one, three]);
         assert_eq!(
@@ -284,29 +271,29 @@ mod tests {
     }
 
     #[test]
-    fn an_id_goes_before_its_family_and_a_case_may_only_be_lowered() {
+    fn id_overrides_family_and_cases_only_get_lower() {
         let text = "name='a'\nabout='Title: words'\n[checks]\n'gpu.*'={severity='info'}\n'gpu.bar1'={severity='warn'}\n";
         let profile = parse(text).expect("a profile");
         assert_eq!(profile.title(), "Title");
-        let asked = Expectations::of(&[profile]);
+        let expected = Expectations::of(&[profile]);
         assert_eq!(
-            asked.weight("gpu.mig", Severity::Error, None),
+            expected.weight("gpu.mig", Severity::Error, None),
             Severity::Info
         );
         assert_eq!(
-            asked.weight("gpu.bar1", Severity::Error, None),
+            expected.weight("gpu.bar1", Severity::Error, None),
             Severity::Warn
         );
         assert_eq!(
-            asked.weight("gpu.bar1", Severity::Error, Some(Severity::Error)),
+            expected.weight("gpu.bar1", Severity::Error, Some(Severity::Error)),
             Severity::Warn
         );
         assert_eq!(
-            asked.weight("gpu.bar1", Severity::Error, Some(Severity::Info)),
+            expected.weight("gpu.bar1", Severity::Error, Some(Severity::Info)),
             Severity::Info
         );
         assert_eq!(
-            asked.weight("rdma.port", Severity::Warn, None),
+            expected.weight("rdma.port", Severity::Warn, None),
             Severity::Warn
         );
     }

@@ -1,5 +1,4 @@
-//! A recorded machine as a document: what names it can be masked, and two machines can be compared fact by fact.
-//! Pure: it opens no file and prints nothing.
+//! Snapshots as documents: masking private data, and comparing two machines fact by fact. Pure.
 
 mod diff;
 mod mask;

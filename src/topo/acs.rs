@@ -1,27 +1,26 @@
-//! Which ports' access control services send a pair's traffic up to the root complex, or stop it.
+//! Finds ports whose ACS bits redirect a pair's traffic to the root complex, or block it.
 //!
-//! PCI Express Base Specification 5.0, 6.12. A request is judged by the downstream port it enters the switch through,
-//! its completion by the one on the other leg: so every downstream port of both legs counts, and no other. Source
-//! validation and upstream forwarding are never the cause.
+//! PCI Express Base Specification 5.0, 6.12: a request is controlled by the downstream port through which it enters the
+//! switch, its completion by the one on the other leg. So the downstream ports of both legs count. Source validation and
+//! upstream forwarding never matter.
 
 use crate::model::{Bdf, Fact, Meeting, Path, PciDevice, RootBus, Why};
 
 use super::forest::{Forest, Role};
 
-/// One port on the way of a pair.
+/// A port on a pair's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
     pub port: Bdf,
-    /// The bits that redirect or block, by lspci's names; empty where the port lets the pair through. Unknown where
-    /// its configuration space could not be read that far.
+    /// The bits that redirect or block, with lspci's names; empty if the port lets the pair through. Unknown if its
+    /// configuration space was not readable that far.
     pub bits: Fact<Vec<&'static str>>,
-    /// The value of the control register that lets the pair through and keeps the other bits.
+    /// The control register's value that lets the pair through and keeps other bits.
     pub cleared: u16,
-    /// Offset of the control register in configuration space.
     pub register: u16,
 }
 
-/// The ports on both legs of a path, judged.
+/// The ports on both legs of a path.
 pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
     let ends =
         [path.hops.first(), path.hops.last()].map(|hop| hop.and_then(|hop| forest.device(hop.bdf)));
@@ -30,27 +29,27 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
         .flatten()
         .any(|device| device.config.ats.present().is_some_and(|ats| ats.enabled));
     let legs = || {
-        let turn = |bdf| path.meeting == Meeting::Bridge(bdf);
+        let common = |bdf| path.meeting == Meeting::Bridge(bdf);
         let inner = path
             .hops
             .iter()
             .skip(1)
             .take(path.hops.len().saturating_sub(2));
-        inner.filter(move |hop| !turn(hop.bdf))
+        inner.filter(move |hop| !common(hop.bdf))
     };
     let ports: Vec<(&PciDevice, Role)> = legs()
         .filter_map(|hop| forest.device(hop.bdf))
         .map(|device| (device, forest.role(device)))
         .filter(|(_, role)| matches!(role, Role::DownstreamPort | Role::RootPort | Role::Unplaced))
         .collect();
-    let beside: Vec<Beside<'_>> = ports
+    let position: Vec<PortPosition<'_>> = ports
         .iter()
-        .map(|(device, _)| beside(forest, device))
+        .map(|(device, _)| position(forest, device))
         .collect();
-    let judged = ports.iter().zip(&beside).map(|((port, role), own)| {
-        let redirect = judge(port, sibling(own, &beside), translated);
+    let judged = ports.iter().zip(&position).map(|((port, role), own)| {
+        let redirect = judge(port, sibling(own, &position), translated);
         match (role, &redirect.bits) {
-            // What an upstream port's bits are set to redirects nothing.
+            // An upstream port's bits redirect nothing.
             (Role::Unplaced, Fact::Known(bits)) if !bits.is_empty() => Redirect {
                 bits: Fact::Unknown(Why::NotCovered),
                 ..redirect
@@ -58,7 +57,7 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
             _ => redirect,
         }
     });
-    // A bridge that a path names and the source does not list.
+    // A bridge of the path that the source does not list.
     let missing = legs()
         .filter(|hop| forest.device(hop.bdf).is_none())
         .map(|hop| Redirect {
@@ -70,7 +69,7 @@ pub fn redirects(forest: &Forest<'_>, path: &Path) -> Vec<Redirect> {
     judged.chain(missing).collect()
 }
 
-/// What a port with these bits does to a pair's requests. Egress control blocks them, unless redirect sends them up first.
+/// What these bits do to requests. Egress control blocks them, unless redirect sends them up first.
 pub fn verb(bits: &[&str]) -> &'static str {
     match bits.contains(&"EgressCtrl") && !bits.contains(&"ReqRedir") {
         true => "blocks",
@@ -78,16 +77,18 @@ pub fn verb(bits: &[&str]) -> &'static str {
     }
 }
 
-/// A port, the bridge above it and its root bus.
-type Beside<'a> = (&'a PciDevice, Option<Bdf>, Option<RootBus>);
+type PortPosition<'a> = (&'a PciDevice, Option<Bdf>, Option<RootBus>);
 
-fn beside<'a>(forest: &Forest<'_>, port: &'a PciDevice) -> Beside<'a> {
+fn position<'a>(forest: &Forest<'_>, port: &'a PciDevice) -> PortPosition<'a> {
     let parent = forest.parent(port).map(|parent| parent.bdf);
     (port, parent, port.place.known().map(|place| place.root))
 }
 
-/// The port of the other leg in the same switch or root complex: the target that egress control may block.
-fn sibling<'a>((port, parent, root): &Beside<'_>, ports: &[Beside<'a>]) -> Option<&'a PciDevice> {
+/// The other leg's port in the same switch or root complex, which egress control may block.
+fn sibling<'a>(
+    (port, parent, root): &PortPosition<'_>,
+    ports: &[PortPosition<'a>],
+) -> Option<&'a PciDevice> {
     let mut others = ports.iter().filter(|(other, ..)| other.bdf != port.bdf);
     let found = others.find(|(_, above, bus)| above == parent && bus == root);
     found.map(|(other, ..)| *other)
@@ -112,7 +113,7 @@ fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redi
     };
     let control = acs.control;
     let mut bits = Vec::new();
-    // Requests that carry translated addresses go straight where the port is told so: the way of virtual machines.
+    // With direct translated set, translated requests go directly (used in virtual machines).
     let direct = control.direct_translated() && translated;
     if control.request_redirect() && !direct {
         bits.push("ReqRedir");
@@ -126,7 +127,7 @@ fn judge(port: &PciDevice, target: Option<&PciDevice>, translated: bool) -> Redi
         .map(|link| link.port_number);
     match number.map(|number| acs.egress_blocks(number)) {
         Some(Fact::Known(true)) => bits.push("EgressCtrl"),
-        // Whatever else is set, whether this port also blocks is not known.
+        // Whether the port also blocks is unknown.
         Some(Fact::Unknown(why)) => return unknown(why),
         Some(Fact::Known(false)) | None => {}
     }

@@ -1,4 +1,4 @@
-//! The class of a pair, by the rule nvidia-smi follows (checked on public matrices).
+//! The class of a pair, by nvidia-smi's rule (checked on public matrices).
 //!
 //! 1. Different root buses: NODE on one NUMA node, else SYS.
 //! 2. One root bus and no bridge in common: PHB.
@@ -6,14 +6,13 @@
 
 use crate::model::{Bdf, Fact, Facts, PciClass, Place, Why};
 
-/// What of one end decides how it meets another.
+/// One end of a pair, as far as it decides the class.
 pub struct End<'a> {
     pub bdf: Option<Bdf>,
     pub place: Fact<&'a Place>,
     pub numa: Fact<Option<u32>>,
 }
 
-/// How two ends meet over PCI.
 pub fn class(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
     match (&a.place, &b.place) {
         (Fact::Known(_), Fact::Known(_)) if a.bdf == b.bdf => Fact::Known(PciClass::Pix),
@@ -23,13 +22,13 @@ pub fn class(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
         (Fact::Known(here), Fact::Known(there)) if here.rooted && there.rooted => {
             across_roots(facts, a, b)
         }
-        // A bridge that the source does not tell of may be above both.
+        // A bridge missing in the source may be above both.
         (Fact::Known(_), Fact::Known(_)) => Fact::Unknown(Why::NotCovered),
         (Fact::Unknown(why), _) | (_, Fact::Unknown(why)) => Fact::Unknown(*why),
     }
 }
 
-/// How many bridges, from the root on, are above both places.
+/// The number of common bridges, counted from the root.
 pub fn bridges_in_common(a: &Place, b: &Place) -> usize {
     match a.root == b.root {
         true => a
@@ -53,13 +52,13 @@ fn below_one_root(a: &Place, b: &Place) -> Fact<PciClass> {
     }
 }
 
-/// Where the kernel names no node, new drivers print NODE (WRX90, 575.51.03); 535 printed SYS.
+/// Without a node from the kernel, new drivers print NODE (WRX90, 575.51.03); 535 printed SYS.
 fn across_roots(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
     if facts.numa.known().is_some_and(|nodes| nodes.len() == 1) {
         return Fact::Known(PciClass::Node);
     }
     match (&a.numa, &b.numa) {
-        // Where there is one node, its number and none are the same.
+        // With a single node, its number and none are the same.
         (Fact::Known(a), Fact::Known(b))
             if a.is_some() != b.is_some() && facts.numa.known().is_none() =>
         {
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
     use crate::model::RootBus;
 
-    /// A place below root bus 0 with these bridges, as bus numbers.
+    /// A place below root bus 0 with these bridges.
     fn place(bridges: &[&str]) -> Place {
         Place {
             root: RootBus { domain: 0, bus: 0 },
@@ -89,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn follows_the_rule_below_one_root() {
+    fn classifies_pairs_below_one_root() {
         const RP: &str = "00:01.0";
         const UP: &str = "01:00.0";
         let rows: [(&[&str], &[&str], PciClass); 6] = [
-            // On the root bus, and below different root ports.
+            // On the root bus; below different root ports.
             (&[], &[], PciClass::Phb),
             (&[RP], &["00:02.0"], PciClass::Phb),
-            // Two functions of one NIC; two downstream ports of one switch.
+            // Two functions of a NIC; two downstream ports of a switch.
             (&[RP], &[RP], PciClass::Pix),
             (&[RP, UP, "02:00.0"], &[RP, UP, "02:01.0"], PciClass::Pix),
             // A cascaded switch on one side (IGX Orin: three bridges against one).
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_bridges_above_only_what_is_below_a_common_one_is_known() {
+    fn unknown_upper_bridges_leave_only_pairs_below_a_common_bridge() {
         let unrooted = |bridges: &[&str]| Place {
             rooted: false,
             ..place(bridges)

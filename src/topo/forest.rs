@@ -1,37 +1,33 @@
-//! The PCI forest: who hangs below whom, and which link is between them.
+//! The PCI forest: parents, children and links.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Bdf, Fact, Link, LinkState, PciDevice, PortType, RootBus, Why};
 
-/// Every function with a known place, by address.
 pub struct Forest<'a> {
     devices: &'a [PciDevice],
     roots: BTreeMap<RootBus, Vec<usize>>,
     children: BTreeMap<Bdf, Vec<usize>>,
-    /// What each function is, in the order of the functions: a path asks it of every hop.
+    /// Roles in the order of the functions; paths need them for every hop.
     roles: Vec<Role>,
 }
 
-/// What a function is on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A device, or a function of one.
+    /// A device's function.
     Endpoint,
-    /// The root complex's port.
     RootPort,
-    /// A switch's port towards the root.
+    /// A switch port towards the root.
     UpstreamPort,
-    /// A switch's port away from the root.
+    /// A switch port away from the root.
     DownstreamPort,
-    /// Another bridge, as to conventional PCI.
+    /// Another bridge, such as to conventional PCI.
     Bridge,
-    /// A bridge of which the source tells neither what it is nor what is above it.
+    /// A bridge whose type and parent are not in the source.
     Unplaced,
 }
 
 impl Role {
-    /// In words.
     pub fn phrase(self) -> &'static str {
         match self {
             Self::Endpoint => "endpoint",
@@ -44,7 +40,7 @@ impl Role {
 }
 
 impl<'a> Forest<'a> {
-    /// Arranges the functions, which are sorted by address.
+    /// `devices` must be sorted by address.
     pub fn new(devices: &'a [PciDevice]) -> Self {
         let mut roots: BTreeMap<RootBus, Vec<usize>> = BTreeMap::new();
         let mut children: BTreeMap<Bdf, Vec<usize>> = BTreeMap::new();
@@ -66,7 +62,7 @@ impl<'a> Forest<'a> {
         forest
     }
 
-    /// The role of every function: what is nearer to the root comes first, because a role follows from the parent's.
+    /// The roles, parents first, because a role depends on the parent's.
     fn roles(&self) -> Vec<Role> {
         let depth =
             |device: &PciDevice| device.place.known().map_or(0, |place| place.bridges.len());
@@ -89,19 +85,17 @@ impl<'a> Forest<'a> {
             .ok()
     }
 
-    /// A function by its address.
     pub fn device(&self, bdf: Bdf) -> Option<&'a PciDevice> {
         self.devices.get(self.position(bdf)?)
     }
 
-    /// The root buses and what sits on them.
     pub fn roots(&self) -> impl Iterator<Item = (RootBus, impl Iterator<Item = &'a PciDevice>)> {
         self.roots
             .iter()
             .map(|(root, on)| (*root, on.iter().map(|at| &self.devices[*at])))
     }
 
-    /// What hangs directly below a bridge.
+    /// The functions directly below a bridge.
     pub fn children(&self, bdf: Bdf) -> impl Iterator<Item = &'a PciDevice> {
         self.children
             .get(&bdf)
@@ -110,8 +104,7 @@ impl<'a> Forest<'a> {
             .map(|at| &self.devices[*at])
     }
 
-    /// The bridge directly above a function. Each parent is nearer to the root than its child: links written by hand may
-    /// lead in a circle, and a walk upwards ends all the same.
+    /// The bridge directly above a function. Must be nearer to the root, so that hand-written cycles terminate.
     pub fn parent(&self, device: &PciDevice) -> Option<&'a PciDevice> {
         let (bridge, above) = device.place.known()?.bridges.split_last()?;
         self.device(*bridge).filter(|parent| {
@@ -122,14 +115,12 @@ impl<'a> Forest<'a> {
         })
     }
 
-    /// What a function is.
     pub fn role(&self, device: &PciDevice) -> Role {
         let role = self.position(device.bdf).and_then(|at| self.roles.get(at));
         role.copied().unwrap_or(Role::Endpoint)
     }
 
-    /// What a function is, judged by what its parent is: QEMU's root ports below a switch are its downstream ports, and say
-    /// otherwise of themselves.
+    /// The role, considering the parent's: QEMU's root ports below a switch are downstream ports.
     fn judge(&self, device: &PciDevice, parent: Option<Role>) -> Role {
         let has_children = self.children.contains_key(&device.bdf);
         if !has_children && !device.ids.known().is_some_and(|ids| ids.is_bridge()) {
@@ -142,7 +133,7 @@ impl<'a> Forest<'a> {
         }
         match parent {
             None if is_on_a_root_bus(device) => Role::RootPort,
-            // Above it is something that the source does not tell of: then it is what it says of itself.
+            // The parent is not in the source: trust the function's own type.
             None | Some(Role::Unplaced) => {
                 match device.config.express.present().map(|express| express.port) {
                     Some(PortType::RootPort) => Role::RootPort,
@@ -157,25 +148,24 @@ impl<'a> Forest<'a> {
         }
     }
 
-    /// Why the capabilities of one end of the link above a function are unknown: then the link may be all that end can do.
+    /// Why the capabilities of one end of a link are unknown; the link may then be at that end's maximum.
     pub fn one_end_unknown(&self, device: &PciDevice) -> Option<Why> {
         own_link(device)
             .why()
             .or_else(|| own_link(self.parent(device)?).why())
     }
 
-    /// The link above a function; none for what has no link of its own above it: ports of the root complex, the inner
-    /// side of a switch, and devices integrated into the root complex. A guest often sees a device without the port
-    /// above it: then it is what the device says.
+    /// The link above a function; `None` if it has none: ports of the root complex, the inside of a switch, integrated
+    /// devices. Guests often see a device without the port above; then the device's own data count.
     pub fn link_above(&self, device: &PciDevice) -> Fact<Option<LinkState>> {
         match self.role(device) {
             Role::DownstreamPort | Role::RootPort => return Fact::Known(None),
-            // It may be the inside of a switch.
+            // It may be inside a switch.
             Role::Unplaced => return Fact::Unknown(Why::NotCovered),
             Role::Endpoint | Role::UpstreamPort | Role::Bridge => {}
         }
         let Some(parent) = self.parent(device) else {
-            // On a root bus: integrated into the root complex, or given to a guest without the port above it.
+            // On a root bus: integrated, or passed to a guest without the port above.
             return own_link(device);
         };
         let (below, above) = (own_link(device), own_link(parent));
@@ -194,7 +184,7 @@ impl<'a> Forest<'a> {
     }
 }
 
-/// Whether nothing but the root complex is above a function.
+/// Whether the function is directly below the root complex.
 fn is_on_a_root_bus(device: &PciDevice) -> bool {
     device
         .place
@@ -202,7 +192,7 @@ fn is_on_a_root_bus(device: &PciDevice) -> bool {
         .is_some_and(|place| place.rooted && place.bridges.is_empty())
 }
 
-/// A function's link as its PCI Express capability tells it, or its attribute files where that may not be read.
+/// A function's link from its PCI Express capability, or from attribute files if that is unreadable.
 fn own_link(device: &PciDevice) -> Fact<Option<LinkState>> {
     let from_config = match &device.config.express {
         Fact::Known(Some(express)) => express.link.as_ref().map(|link| LinkState {

@@ -1,5 +1,4 @@
-//! Facts → Topology: the PCI forest, the class of each pair, the way between two devices, the best NIC of each GPU.
-//! Pure: it reads nothing.
+//! Facts → Topology: PCI forest, class of each pair, paths, best NIC of each GPU. Pure.
 
 mod acs;
 mod classify;

@@ -1,7 +1,6 @@
-//! Partners by how near they are, found without looking at every pair: by PCI function and NUMA node, by the bridges above,
-//! by host bridge.
+//! Finds near partners without checking every pair: by PCI function and NUMA node, by the bridges above, by host bridge.
 //!
-//! Each level holds every partner of its distance, and perhaps nearer ones; the class itself decides.
+//! Each level contains all partners of its distance, and perhaps nearer ones; the class decides.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +8,29 @@ use super::Topology;
 use super::classify::End;
 use crate::model::{Bdf, Fact, Kind, RootBus};
 
-/// The partners of one kind.
 pub struct Partners<'t> {
     topology: &'t Topology<'t>,
     by_function: BTreeMap<Bdf, Vec<usize>>,
-    /// Those whose NUMA node is known, and of these the coherent GPUs.
+    /// Those with a known NUMA node, and the coherent GPUs among them.
     by_node: BTreeMap<u32, Vec<usize>>,
     coherent: BTreeMap<u32, Vec<usize>>,
-    /// By the bridges above them.
+    /// By the bridges above.
     below: BTreeMap<Chain<'t>, Vec<usize>>,
-    /// By the bridges above the bridge that is right above them.
+    /// By the bridges above the parent bridge.
     below_a_child: BTreeMap<Chain<'t>, Vec<usize>>,
-    /// By the bridge that is next to the root bus.
+    /// By the bridge next to the root bus.
     below_the_root: BTreeMap<(RootBus, Bdf), Vec<usize>>,
-    /// Those of which the root bus is known: by it, by node, and all.
+    /// Those with a known root bus: by bus, by node, and all.
     rooted: BTreeMap<RootBus, Vec<usize>>,
     rooted_by_node: BTreeMap<Option<u32>, Vec<usize>>,
     all_rooted: Vec<usize>,
 }
 
-/// A root bus and the bridges below it, the outermost first.
+/// A root bus and the bridges below it, outermost first.
 type Chain<'t> = (RootBus, &'t [Bdf]);
 
 impl<'t> Partners<'t> {
-    /// Sorts the rows of a kind. Those with a port that is up come first, for a level may be looked at in part.
+    /// Indexes the rows of a kind. Active ports come first, because a level may be searched only partly.
     pub fn new(topology: &'t Topology<'t>, kind: Kind) -> Self {
         let mut partners = Self {
             topology,
@@ -96,7 +94,7 @@ impl<'t> Partners<'t> {
         }
     }
 
-    /// The partners of a row, the nearest level first.
+    /// A row's partners by level, nearest first.
     pub fn levels(&self, row: usize) -> impl Iterator<Item = Vec<&[usize]>> {
         let end = self.topology.end(row);
         let coherent = self.topology.rows.get(row).is_some_and(|row| row.coherent);
@@ -150,7 +148,7 @@ impl<'t> Partners<'t> {
                 found.into_iter().map(Vec::as_slice).collect()
             }
             _ => {
-                // Where it is not known which nodes there are, a node and none may be the same.
+                // If the nodes are unknown, some node and none may be equal.
                 let numbered = self.topology.facts.numa.known().is_some();
                 let far = |node: &Option<u32>| {
                     let near = end.numa.known();

@@ -1,16 +1,14 @@
-//! How many NVLinks join two GPUs, as NVML tells it.
+//! The number of NVLinks between two GPUs, from NVML.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Bdf, Fact, Facts, NvmlOutcome, Why};
 
-/// The NVLinks of every GPU that NVML knows, counted by where they lead.
+/// The NVLinks of every GPU in NVML, by target.
 pub struct NvLinks(Fact<BTreeMap<Bdf, Fact<Ends>>>);
 
-/// Where the links of one GPU lead.
 #[derive(Default)]
 struct Ends {
-    /// Links to each other GPU.
     direct: BTreeMap<Bdf, u32>,
     switched: u32,
 }
@@ -48,7 +46,7 @@ impl NvLinks {
         Self(Fact::Known(gpus))
     }
 
-    /// NVLinks between two GPUs. Behind NVSwitches each GPU reaches each other one over all of its links.
+    /// The number of NVLinks between two GPUs. With NVSwitches each GPU reaches each other one over all its links.
     pub fn between(&self, a: Option<Bdf>, b: Option<Bdf>) -> Fact<u32> {
         let (Some(a), Some(b)) = (a, b) else {
             return Fact::Known(0);
@@ -58,7 +56,7 @@ impl NvLinks {
             Fact::Unknown(why) => return Fact::Unknown(*why),
         };
         let (Some(from), Some(to)) = (gpus.get(&a), gpus.get(&b)) else {
-            // A NIC, or a GPU that NVML does not manage.
+            // A NIC, or a GPU outside NVML.
             return Fact::Known(0);
         };
         match (from, to) {

@@ -1,4 +1,4 @@
-//! For each GPU its best NIC, for each NIC its best GPU, and what the pair is worth.
+//! The best NIC of each GPU, the best GPU of each NIC, and a verdict on each match.
 
 use std::cmp::Reverse;
 
@@ -7,14 +7,13 @@ use super::classify::bridges_in_common;
 use super::nearest::Partners;
 use crate::model::{Fact, Facts, Kind, Match, PciClass, Row, Verdict};
 
-/// How many of the nearest partners are looked at where there are too many rows to compute all pairs of.
+/// Number of nearest partners considered if there are too many rows for all pairs.
 const MAX_CANDIDATES: usize = 64;
 
-/// A partner: how near it is, how much the way carries, and its row.
 #[derive(Clone, Copy)]
 struct Candidate {
     row: usize,
-    /// 0 the nearest.
+    /// 0 is the nearest.
     distance: u8,
     class: PciClass,
     bandwidth: u64,
@@ -22,13 +21,12 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Candidates with the same rank are equally near; the least is the best.
+    /// Candidates of equal rank are equally good; the least is best.
     fn rank(&self) -> (u8, bool, Reverse<u64>) {
         (self.distance, self.down, Reverse(self.bandwidth))
     }
 }
 
-/// The matches of all GPUs, then of all NICs.
 pub fn matches(topology: &Topology<'_>) -> Vec<Match> {
     let legs: Vec<Leg> = (0..topology.rows.len())
         .map(|row| leg(topology, row))
@@ -62,11 +60,11 @@ fn one(
     let me = &topology.rows[row];
     let candidates = nearest(topology, legs, partners, row);
     let Some(rank) = candidates.iter().map(Candidate::rank).min() else {
-        return nobody(topology, row, theirs);
+        return no_partner(topology, row, theirs);
     };
     let best: Vec<&Candidate> = candidates.iter().filter(|c| c.rank() == rank).collect();
     let Some(pick) = best.iter().min_by_key(|c| (taken[c.row], c.row)) else {
-        return nobody(topology, row, theirs);
+        return no_partner(topology, row, theirs);
     };
     let partner = &topology.rows[pick.row];
     let (verdict, reason) = judge(
@@ -87,7 +85,7 @@ fn one(
     }
 }
 
-/// The candidates of the first level that has any, in the order of their rows.
+/// The candidates of the first non-empty level, in row order.
 fn nearest(
     topology: &Topology<'_>,
     legs: &[Leg],
@@ -114,16 +112,16 @@ fn nearest(
     Vec::new()
 }
 
-fn nobody(topology: &Topology<'_>, row: usize, theirs: Kind) -> Match {
+fn no_partner(topology: &Topology<'_>, row: usize, theirs: Kind) -> Match {
     let name = &topology.rows[row].name;
     let others = topology.rows_of(theirs).count();
     let reason = match (theirs, others, topology.rows[row].software) {
         (_, _, true) => {
-            format!("{name} is software over a network device: GPUDirect RDMA needs a NIC")
+            format!("{name} is a software device: GPUDirect RDMA needs a NIC")
         }
         (Kind::Gpu, 0, _) => "there is no GPU".to_owned(),
         (_, 0, _) => "there is no RDMA device".to_owned(),
-        _ => format!("{name} has no partner whose place in the PCI tree is known"),
+        _ => format!("{name} has no partner with a known place in the PCI tree"),
     };
     Match {
         row,
@@ -154,8 +152,8 @@ fn candidate(topology: &Topology<'_>, legs: &[Leg], row: usize, at: usize) -> Op
     })
 }
 
-/// What the narrowest link carries between a device and the bridge with this many above it: by that number, in bytes a
-/// second. No link is `u64::MAX`, and what is not known 0.
+/// The bandwidth in bytes per second from a device up to each bridge, by the number of bridges above that one. `u64::MAX`
+/// without a link, 0 if unknown.
 type Leg = Vec<u64>;
 
 fn leg(topology: &Topology<'_>, row: usize) -> Leg {
@@ -184,7 +182,7 @@ fn leg(topology: &Topology<'_>, row: usize) -> Leg {
     leg
 }
 
-/// What the narrowest link between two rows carries; 0 where that is not known.
+/// The bandwidth of the narrowest link between two rows; 0 if unknown.
 fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
     let ends = [a, b].map(|row| {
         topology
@@ -201,7 +199,7 @@ fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
     }
 }
 
-/// A coherent GPU reaches the NICs of its own socket over NVLink-C2C, whatever class the PCI tree gives.
+/// Coherent GPUs reach NICs of their socket over NVLink-C2C, whatever the PCI class.
 fn by_socket(a: &Row, b: &Row) -> bool {
     (a.coherent || b.coherent)
         && matches!((&a.numa, &b.numa), (Fact::Known(Some(a)), Fact::Known(Some(b))) if a == b)
@@ -210,7 +208,7 @@ fn by_socket(a: &Row, b: &Row) -> bool {
 fn judge(me: &Row, partner: &Row, class: PciClass) -> (Verdict, String) {
     let letters = class.letters();
     if by_socket(me, partner) {
-        let reason = format!("{letters}, on one socket: the way is NVLink-C2C, not PCI Express");
+        let reason = format!("{letters}, on one socket: connected by NVLink-C2C, not PCI Express");
         return (Verdict::Good, reason);
     }
     let (verdict, reason) = match class {
@@ -221,7 +219,7 @@ fn judge(me: &Row, partner: &Row, class: PciClass) -> (Verdict, String) {
         ),
         PciClass::Phb => (
             Verdict::LikelyGood,
-            "through one host bridge; what that carries depends on the CPU",
+            "through one host bridge, whose bandwidth depends on the CPU",
         ),
         PciClass::Node => (Verdict::Bad, "between host bridges of one NUMA node"),
         PciClass::Sys => (Verdict::Bad, "across the interconnect between NUMA nodes"),
@@ -229,7 +227,6 @@ fn judge(me: &Row, partner: &Row, class: PciClass) -> (Verdict, String) {
     (verdict, format!("{letters}, {reason}"))
 }
 
-/// What to move where.
 fn advice(facts: &Facts, me: &Row, partner: &Row) -> String {
     let (gpu, nic) = match me.kind {
         Kind::Gpu => (me, partner),

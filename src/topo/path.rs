@@ -1,4 +1,4 @@
-//! The way from one device to another, hop by hop, with its narrowest link.
+//! The path between two devices, hop by hop, with its narrowest link.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,16 @@ use super::classify::bridges_in_common;
 use super::forest::Forest;
 use crate::model::{Bdf, Bottleneck, Fact, Hop, Meeting, Path, PciDevice, Place, Row, Why};
 
-/// The narrowest link of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Narrowest {
-    /// The device below that link.
+    /// The device below the link.
     pub below: Bdf,
-    /// Bytes a second one way, before packet headers.
+    /// Bytes per second in one direction, before packet headers.
     pub bytes_per_second: u64,
 }
 
 impl Topology<'_> {
-    /// The path between two rows with its narrowest link; an error in words where there is none to show.
+    /// The path between two rows with its narrowest link, or why there is none.
     pub fn between(&self, a: usize, b: usize) -> Result<Path, String> {
         let mut path = self.route(a, b)?;
         path.bottleneck = narrowest(&path).map(|narrow| Bottleneck {
@@ -31,10 +30,10 @@ impl Topology<'_> {
         Ok(path)
     }
 
-    /// The path alone: who shares its narrowest link is dear to find, where every pair is looked at.
+    /// Only the path: finding the sharers of the narrowest link is too slow for every pair.
     pub fn route(&self, a: usize, b: usize) -> Result<Path, String> {
         let (Some(from), Some(to)) = (self.rows.get(a), self.rows.get(b)) else {
-            return Err("there is no such row".to_owned());
+            return Err("no such row".to_owned());
         };
         if a == b {
             return Err(format!("{} and {} are the same device", from.name, to.name));
@@ -50,12 +49,11 @@ impl Topology<'_> {
             ));
         }
         let (Some(here), Some(there)) = (first.place.known(), last.place.known()) else {
-            return Err("their places in the PCI tree are not known".to_owned());
+            return Err("their places in the PCI tree are unknown".to_owned());
         };
         let common = bridges_in_common(here, there);
-        let meeting = meeting(here, there).ok_or_else(|| {
-            "this source lacks the bridges above one of them, where they may meet".to_owned()
-        })?;
+        let meeting = meeting(here, there)
+            .ok_or_else(|| "the bridges above one of them are not in this snapshot".to_owned())?;
         let forest = &self.forest;
         let up = std::iter::once(&first.bdf).chain(here.bridges[common..].iter().rev());
         let down = there.bridges[common..]
@@ -67,12 +65,12 @@ impl Topology<'_> {
             .map(|bdf| hop(forest, *bdf))
             .collect();
         if let Meeting::Bridge(bridge) = meeting {
-            // The link above the bridge where the legs meet is not on the way.
-            let turn = Hop {
+            // The link above the common bridge is not on the path.
+            let common = Hop {
                 link: Fact::Known(None),
                 ..hop(forest, bridge)
             };
-            hops.insert(up.count(), turn);
+            hops.insert(up.count(), common);
         }
         Ok(Path {
             from: from.name.clone(),
@@ -84,7 +82,7 @@ impl Topology<'_> {
         })
     }
 
-    /// The bridge at which two rows meet; none where they meet at the root complex, or it is not known where.
+    /// The common bridge of two rows; `None` if they meet at the root complex, or if it is unknown.
     pub fn common_bridge(&self, a: usize, b: usize) -> Option<Bdf> {
         let (a, b) = (self.device(a)?, self.device(b)?);
         match meeting(a.place.known()?, b.place.known()?) {
@@ -93,7 +91,7 @@ impl Topology<'_> {
         }
     }
 
-    /// The rows whose traffic to the root goes over the link above a function, but for two.
+    /// Other rows whose traffic to the root uses the link above a function.
     pub fn sharers(&self, below: Bdf, ends: [usize; 2]) -> impl Iterator<Item = &Row> {
         let rows = self.below.get_or_init(|| self.rows_below()).get(&below);
         let others = rows
@@ -103,7 +101,6 @@ impl Topology<'_> {
         others.filter_map(|row| self.rows.get(*row))
     }
 
-    /// How many those are.
     pub fn sharer_count(&self, below: Bdf, ends: [usize; 2]) -> usize {
         let rows = self.below.get_or_init(|| self.rows_below()).get(&below);
         let rows = rows.map_or(&[][..], Vec::as_slice);
@@ -114,7 +111,7 @@ impl Topology<'_> {
                 .count()
     }
 
-    /// The rows that are a function or sit below it, by that function and in their order.
+    /// The rows at or below each function, in order.
     fn rows_below(&self) -> BTreeMap<Bdf, Vec<usize>> {
         let mut below: BTreeMap<Bdf, Vec<usize>> = BTreeMap::new();
         for row in 0..self.rows.len() {
@@ -128,7 +125,7 @@ impl Topology<'_> {
                 .flat_map(|place| &place.bridges);
             for bdf in bridges.chain([&device.bdf]) {
                 let rows = below.entry(*bdf).or_default();
-                // Links written by hand may name a bridge twice.
+                // A hand-written link may repeat a bridge.
                 if rows.last() != Some(&row) {
                     rows.push(row);
                 }
@@ -140,12 +137,12 @@ impl Topology<'_> {
     fn located(&self, at: usize, row: &Row) -> Result<&PciDevice, String> {
         self.device(at).ok_or_else(|| {
             let Row { name, label, .. } = row;
-            format!("{name} ({label}) is not on the PCI bus: it runs over a network device that has no PCI function")
+            format!("{name} ({label}) is not a PCI device: its network device has no PCI function")
         })
     }
 }
 
-/// Where two places meet; none where that is above all that the source tells of.
+/// Where two places meet; `None` if that is above what the source contains.
 fn meeting(a: &Place, b: &Place) -> Option<Meeting> {
     match a
         .bridges
@@ -180,7 +177,7 @@ fn hop(forest: &Forest<'_>, bdf: Bdf) -> Hop {
     }
 }
 
-/// The narrowest link of a path; unknown where a link on the way is.
+/// The narrowest link of a path; unknown if any link is.
 pub fn narrowest(path: &Path) -> Fact<Narrowest> {
     let mut narrowest: Option<Narrowest> = None;
     for hop in path
@@ -203,6 +200,6 @@ pub fn narrowest(path: &Path) -> Fact<Narrowest> {
             });
         }
     }
-    // Devices integrated into the root complex have no link.
+    // Integrated devices have no link.
     narrowest.map_or(Fact::Unknown(Why::NotCovered), Fact::Known)
 }

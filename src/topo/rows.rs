@@ -1,4 +1,4 @@
-//! The rows of the matrix: GPUs by address, RDMA devices by name, NVMe controllers by number.
+//! Rows of the matrix: GPUs by address, RDMA devices by name, NVMe controllers by number.
 
 use crate::model::{Bdf, DriverGpu, Fact, Facts, IdList, Kind, PciDevice, RdmaDevice, Row, Why};
 
@@ -36,7 +36,7 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
             let device = facts.device(*bdf);
             Row {
                 label: name.clone(),
-                // A list of PCI functions has no names, and gives their addresses.
+                // A PCI dump has no names, so use addresses.
                 named: name.parse::<Bdf>().is_err(),
                 ..row(facts, format!("NVME{n}"), Kind::Nvme, Some(*bdf), device)
             }
@@ -44,8 +44,7 @@ pub fn rows(facts: &Facts) -> Vec<Row> {
     gpus.chain(nics).chain(unnamed).chain(nvme).collect()
 }
 
-/// The GPUs that the driver manages, which is how nvidia-smi and CUDA number them. Where no driver is loaded, or the
-/// machine was recorded without it, every GPU on the bus.
+/// The GPUs of the driver, in the order of nvidia-smi and CUDA; without driver data, all GPUs.
 fn managed_gpus(facts: &Facts) -> Vec<&PciDevice> {
     let managed = |device: &&PciDevice| match facts.driver.gpus.known() {
         Some(gpus) if !gpus.is_empty() => gpus.contains_key(&device.bdf),
@@ -151,7 +150,6 @@ fn row(
     }
 }
 
-/// The NUMA nodes of these CPUs.
 fn nodes(facts: &Facts, cpus: &Fact<IdList>) -> Fact<IdList> {
     match (cpus, &facts.numa) {
         (Fact::Known(cpus), Fact::Known(nodes)) => {

@@ -1,4 +1,4 @@
-//! Nearest partners from the index against those found by looking at every pair, on machines made at random.
+//! Compares the index of nearest partners with a search of all pairs, on random machines.
 
 use proptest::prelude::*;
 
@@ -6,12 +6,12 @@ use super::{MAX_PATHS, MAX_ROWS, Topology, narrowest, topology};
 use crate::model::*;
 
 const GPU: u16 = 0x2330;
-/// One whose memory is coherent with the CPU's (GH200).
+/// With coherent memory (GH200).
 const COHERENT: u16 = 0x2342;
 
-/// Where one device of a machine is, in small numbers, so that many share a place.
+/// A device's position, in small numbers, so that many coincide.
 #[derive(Debug, Clone)]
-struct Spot {
+struct Position {
     gpu: bool,
     coherent: bool,
     software: bool,
@@ -20,11 +20,11 @@ struct Spot {
     rooted: bool,
     bridges: Vec<u8>,
     numa: Option<Option<u32>>,
-    /// Width of its link; 0 where it has none, none where it is not known.
+    /// Link width; 0 without a link, `None` if unknown.
     width: Option<u8>,
 }
 
-fn spot() -> impl Strategy<Value = Spot> {
+fn position() -> impl Strategy<Value = Position> {
     let tree = (
         0..3_u8,
         prop::bool::weighted(0.9),
@@ -39,7 +39,7 @@ fn spot() -> impl Strategy<Value = Spot> {
     let numa = prop::option::weighted(0.9, prop::option::weighted(0.8, 0..2_u32));
     let width = prop::option::weighted(0.9, prop::sample::select(vec![0_u8, 4, 8, 16]));
     (flags, tree, numa, width).prop_map(
-        |((gpu, coherent, software, down), (root, rooted, bridges), numa, width)| Spot {
+        |((gpu, coherent, software, down), (root, rooted, bridges), numa, width)| Position {
             gpu,
             coherent: coherent && gpu,
             software: software && !gpu,
@@ -62,20 +62,20 @@ fn address(domain: u32, bus: u8, device: u8) -> Bdf {
     }
 }
 
-/// The addresses of the bridges above: a bridge is known by the way that leads to it.
-fn bridges(spot: &Spot) -> Vec<Bdf> {
-    let way = |length: usize| {
-        spot.bridges[..length]
+/// The addresses of the bridges above, derived from the path to each.
+fn bridges(position: &Position) -> Vec<Bdf> {
+    let path_number = |length: usize| {
+        position.bridges[..length]
             .iter()
-            .fold(1_u8, |way, turn| way * 2 + turn)
+            .fold(1_u8, |path_number, common| path_number * 2 + common)
     };
-    (1..=spot.bridges.len())
-        .map(|length| address(u32::from(spot.root), way(length), 1))
+    (1..=position.bridges.len())
+        .map(|length| address(u32::from(position.root), path_number(length), 1))
         .collect()
 }
 
-fn device(bdf: Bdf, spot: &Spot, bridges: Vec<Bdf>, ids: (u16, u16, u32)) -> PciDevice {
-    let link = spot.width.map(|width| {
+fn device(bdf: Bdf, position: &Position, bridges: Vec<Bdf>, ids: (u16, u16, u32)) -> PciDevice {
+    let link = position.width.map(|width| {
         let link = Link {
             speed: LinkSpeed(5),
             width,
@@ -89,10 +89,10 @@ fn device(bdf: Bdf, spot: &Spot, bridges: Vec<Bdf>, ids: (u16, u16, u32)) -> Pci
         bdf,
         place: Fact::Known(Place {
             root: RootBus {
-                domain: spot.root.into(),
+                domain: position.root.into(),
                 bus: 0,
             },
-            rooted: spot.rooted,
+            rooted: position.rooted,
             bridges,
         }),
         ids: Fact::Known(Ids {
@@ -100,7 +100,9 @@ fn device(bdf: Bdf, spot: &Spot, bridges: Vec<Bdf>, ids: (u16, u16, u32)) -> Pci
             device: Some(ids.1),
             class: ids.2,
         }),
-        numa_node: spot.numa.map_or(Fact::Unknown(Why::Denied), Fact::Known),
+        numa_node: position
+            .numa
+            .map_or(Fact::Unknown(Why::Denied), Fact::Known),
         config: Config::default(),
         attributes: Some(Box::new(Attributes {
             link: link.map_or(Fact::Unknown(Why::Denied), |link| {
@@ -111,38 +113,38 @@ fn device(bdf: Bdf, spot: &Spot, bridges: Vec<Bdf>, ids: (u16, u16, u32)) -> Pci
     }
 }
 
-fn facts(spots: &[Spot], nodes: Option<u32>) -> Facts {
+fn facts(positions: &[Position], nodes: Option<u32>) -> Facts {
     let mut devices: Vec<PciDevice> = Vec::new();
     let mut nics = Vec::new();
-    for (at, spot) in (0_u32..).zip(spots) {
+    for (at, position) in (0_u32..).zip(positions) {
         let bdf = address(0x1000 + at, 0, 0);
-        let above = bridges(spot);
+        let above = bridges(position);
         for (length, bridge) in above.iter().enumerate() {
             if devices.iter().all(|device| device.bdf != *bridge) {
                 devices.push(device(
                     *bridge,
-                    spot,
+                    position,
                     above[..length].to_vec(),
                     (0x1000, 0xc030, 0x06_0400),
                 ));
             }
         }
-        let ids = match (spot.gpu, spot.coherent) {
+        let ids = match (position.gpu, position.coherent) {
             (true, true) => (Ids::NVIDIA, COHERENT, 0x03_0200),
             (true, false) => (Ids::NVIDIA, GPU, 0x03_0200),
             (false, _) => (Ids::MELLANOX, 0x1021, 0x02_0700),
         };
-        devices.push(device(bdf, spot, above, ids));
-        if !spot.gpu {
+        devices.push(device(bdf, position, above, ids));
+        if !position.gpu {
             let port = RdmaPort {
                 number: 1,
-                state: Fact::Known(if spot.down { "DOWN" } else { "ACTIVE" }.to_owned()),
+                state: Fact::Known(if position.down { "DOWN" } else { "ACTIVE" }.to_owned()),
                 ..RdmaPort::default()
             };
             nics.push(RdmaDevice {
                 name: format!("mlx5_{at}"),
                 place: Fact::Known(Some(bdf)),
-                parent: Fact::Known(spot.software.then(|| "eth0".to_owned())),
+                parent: Fact::Known(position.software.then(|| "eth0".to_owned())),
                 ports: Fact::Known(vec![port]),
                 ..RdmaDevice::default()
             });
@@ -163,7 +165,7 @@ fn facts(spots: &[Spot], nodes: Option<u32>) -> Facts {
     }
 }
 
-/// How near a partner is, as the table of classes has it: less is nearer. None where the class is not known.
+/// The distance of a partner by class, less is nearer; `None` if unknown.
 fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, bool, u64)> {
     let (a, b) = (&topology.rows[me], &topology.rows[other]);
     let class = *topology.pair(me, other)?.pci.known()?;
@@ -190,7 +192,7 @@ fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, bool, u
     ))
 }
 
-/// The partners of the least rank, found by looking at all of them.
+/// The partners of least rank, by searching all.
 fn nearest(topology: &Topology<'_>, me: usize, theirs: Kind) -> Vec<usize> {
     let others = topology
         .rows_of(theirs)
@@ -216,13 +218,13 @@ fn other(kind: Kind) -> Kind {
 
 proptest! {
     #[test]
-    fn the_index_finds_what_looking_at_every_pair_finds(
-        spots in prop::collection::vec(spot(), 1..14),
+    fn index_equals_search_of_all_pairs(
+        positions in prop::collection::vec(position(), 1..14),
         nodes in prop::option::of(1..3_u32),
     ) {
-        let facts = facts(&spots, nodes);
+        let facts = facts(&positions, nodes);
         let topology = topology(&facts);
-        prop_assert_eq!(topology.matches.len(), spots.len());
+        prop_assert_eq!(topology.matches.len(), positions.len());
         for found in &topology.matches {
             let theirs = other(topology.rows[found.row].kind);
             prop_assert_eq!(&found.best, &nearest(&topology, found.row, theirs), "{}", topology.rows[found.row].name);
@@ -232,10 +234,10 @@ proptest! {
     }
 }
 
-/// A machine with more rows than pairs are computed of: eight trees of the same shape, each with its part of the devices.
+/// A machine with more rows than the limit: eight equal trees that share the devices.
 fn large(gpus: usize, nics: usize) -> Facts {
-    let spots: Vec<Spot> = (0..gpus + nics)
-        .map(|at| Spot {
+    let positions: Vec<Position> = (0..gpus + nics)
+        .map(|at| Position {
             gpu: at < gpus,
             coherent: false,
             software: false,
@@ -247,11 +249,11 @@ fn large(gpus: usize, nics: usize) -> Facts {
             width: Some(16),
         })
         .collect();
-    facts(&spots, Some(2))
+    facts(&positions, Some(2))
 }
 
 #[test]
-fn beyond_the_limit_each_row_has_one_partner_of_the_nearest() {
+fn above_the_limit_partners_are_nearest() {
     let facts = large(MAX_ROWS, 64);
     let topology = topology(&facts);
     assert!(!topology.has_all_pairs() && !topology.has_all_paths());
@@ -266,11 +268,11 @@ fn beyond_the_limit_each_row_has_one_partner_of_the_nearest() {
         assert_eq!(found.best, [pick]);
         assert!(
             best.contains(&pick),
-            "{}: {pick} is none of {best:?}",
+            "{}: {pick} is not in {best:?}",
             topology.rows[found.row].name
         );
     }
-    // They are shared out: no NIC has many more than its part of the GPUs.
+    // Evenly distributed: no NIC has many more than its share of GPUs.
     let of_gpus = topology
         .matches
         .iter()
@@ -286,7 +288,7 @@ fn beyond_the_limit_each_row_has_one_partner_of_the_nearest() {
 }
 
 #[test]
-fn the_limits_are_where_they_are_said_to_be() {
+fn limits_are_exact() {
     let cases = [
         (MAX_ROWS, 0, true, false),
         (MAX_ROWS + 1, 0, false, false),

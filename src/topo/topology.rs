@@ -1,4 +1,4 @@
-//! The rows of a machine, what is computed once for each of them, and from that any pair on demand. No pair is stored.
+//! The rows of a machine with cached data, from which any pair is computed on demand.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -9,27 +9,25 @@ use super::nvlinks::NvLinks;
 use super::{pairing, rows};
 use crate::model::{Bdf, Fact, Facts, Kind, Match, Pair, PciClass, PciDevice, Row, Why};
 
-/// The devices and how each reaches each other.
 pub struct Topology<'a> {
-    /// The rows: GPUs, then NICs, then NVMe controllers.
+    /// GPUs, then NICs, then NVMe controllers.
     pub rows: Vec<Row>,
-    /// For each GPU its NICs, and for each NIC its GPUs.
+    /// For each GPU its NICs, for each NIC its GPUs.
     pub matches: Vec<Match>,
     pub forest: Forest<'a>,
     pub(super) facts: &'a Facts,
-    /// What decides over each row's pairs, in the order of the rows.
+    /// The data that decide each row's pairs, in row order.
     ends: Vec<End<'a>>,
     nvlinks: NvLinks,
     /// The first row of each name, in lower case.
     names: HashMap<String, usize>,
-    /// The first NIC or controller of each RDMA or controller name.
+    /// The first NIC or controller of each device name.
     labels: HashMap<String, usize>,
     addresses: HashMap<Bdf, usize>,
-    /// The rows whose traffic to the root passes a function, by that function.
+    /// The rows whose traffic to the root passes a function.
     pub(super) below: OnceCell<BTreeMap<Bdf, Vec<usize>>>,
 }
 
-/// The topology of a machine.
 pub fn topology(facts: &Facts) -> Topology<'_> {
     let rows = rows::rows(facts);
     let ends = rows.iter().map(|row| end(facts, row)).collect();
@@ -71,7 +69,7 @@ fn end<'a>(facts: &'a Facts, row: &Row) -> End<'a> {
 }
 
 impl<'a> Topology<'a> {
-    /// The rows of one kind, with their numbers.
+    /// The rows of one kind, with their indices.
     pub fn rows_of(&self, kind: Kind) -> impl Iterator<Item = (usize, &Row)> {
         self.rows
             .iter()
@@ -81,7 +79,7 @@ impl<'a> Topology<'a> {
 
     /// The pair of two different rows, in either order.
     pub fn pair(&self, a: usize, b: usize) -> Option<Pair> {
-        // Both ways are the same, but for links that only one end tells of.
+        // Symmetric, except for links that only one end reports.
         let (low, high) = (
             self.ends.get(a.min(b))?,
             self.ends.get(a.max(b)).filter(|_| a != b)?,
@@ -92,7 +90,7 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// How two different rows meet over PCI; none where that is not known.
+    /// The PCI class of a pair, if known.
     pub fn class(&self, a: usize, b: usize) -> Option<PciClass> {
         let (low, high) = (
             self.ends.get(a.min(b))?,
@@ -101,7 +99,7 @@ impl<'a> Topology<'a> {
         class(self.facts, low, high).known().copied()
     }
 
-    /// A row by its name, its RDMA or controller name, or its address.
+    /// Finds a row by its name, its device name or its address.
     pub fn find(&self, name: &str) -> Option<usize> {
         let by_name = self.names.get(&name.to_ascii_lowercase()).copied();
         let by_label = self.labels.get(name).copied();
@@ -109,22 +107,19 @@ impl<'a> Topology<'a> {
         [by_name, by_label, by_address].into_iter().flatten().min()
     }
 
-    /// The number of a row of this topology.
     pub fn number(&self, row: &Row) -> Option<usize> {
         self.names.get(&row.name.to_ascii_lowercase()).copied()
     }
 
-    /// The first row that is this PCI function.
+    /// The first row of this PCI function.
     pub fn row_at(&self, bdf: Bdf) -> Option<usize> {
         self.addresses.get(&bdf).copied()
     }
 
-    /// The PCI function of a row, and where it is.
     pub(super) fn end(&self, row: usize) -> Option<&End<'a>> {
         self.ends.get(row)
     }
 
-    /// The PCI function of a row.
     pub fn device(&self, row: usize) -> Option<&'a PciDevice> {
         self.facts.device(self.ends.get(row)?.bdf?)
     }

@@ -362,7 +362,7 @@ fn hostile_documents_end_early() {
             format!(
                 "<!DOCTYPE topology [<!ENTITY a \"ha\">{entities}]>{machine}<info name=\"&k;\"/>{end}"
             ),
-            "entities of its own",
+            "document type defines entities",
         ),
         (
             "entity",
@@ -372,7 +372,7 @@ fn hostile_documents_end_early() {
         (
             "functions",
             format!("{machine}{}{end}", gpus(16_385)),
-            "no machine has so many",
+            "more than 16384 PCI functions",
         ),
         (
             "twice",
@@ -399,7 +399,7 @@ fn hostile_documents_end_early() {
             ),
             "attribute",
         ),
-        ("other", "<nvidia_smi_log/>".to_owned(), "no XML of hwloc"),
+        ("other", "<nvidia_smi_log/>".to_owned(), "hwloc XML"),
     ];
     let dir = tempfile::tempdir().expect("a temporary directory");
     for (name, text, wanted) in cases {

@@ -205,7 +205,7 @@ fn an_image_below_a_machines_id_is_found_in_the_masked_record() {
     for (path, text) in [
         ("etc/modprobe.d/a.conf", "options nvidia A=1\n"),
         ("proc/sys/kernel/osrelease", "6.8.0\n"),
-        (&format!("efi/{ID}/6.8.0/initrd"), "no archive"),
+        (&format!("efi/{ID}/6.8.0/initrd"), "not an initramfs"),
     ] {
         let path = dir.path().join(path);
         fs::create_dir_all(path.parent().expect("a directory above")).expect("directories");

@@ -1,9 +1,9 @@
-//! Lists that loop, stray or stop, and structures that cannot be.
+//! Looping and broken lists, and impossible structures.
 
 use super::*;
 
 #[test]
-fn lists_that_do_not_end_well() {
+fn broken_lists() {
     let change = |at: usize, bytes: &[u8]| {
         let mut space = endpoint();
         put(&mut space, at, bytes);
@@ -20,7 +20,7 @@ fn lists_that_do_not_end_well() {
         "+B++",
         &["capability list loops back from 0x60 to 0x40"],
     );
-    // What was found before the break is kept.
+    // Capabilities before the error are kept.
     expect(
         &change(0x61, &[0x40]),
         "++++",
@@ -52,7 +52,7 @@ fn lists_that_do_not_end_well() {
 }
 
 #[test]
-fn a_structure_out_of_bounds() {
+fn structure_out_of_bounds() {
     let mut space = endpoint();
     space[0x41] = 0xf0;
     put(&mut space, 0xf0, &[0x10, 0x00, 0x02, 0x00]);
@@ -75,7 +75,7 @@ fn a_structure_out_of_bounds() {
 }
 
 #[test]
-fn a_resizable_bar_that_cannot_be() {
+fn invalid_resizable_bar() {
     let count = "a BAR count other than 1 to 6 in Resizable BAR at 0x168";
     let size = "a reserved size in Resizable BAR at 0x168";
     for (control, failure) in [(0u32, count), (0xe0, count), (0x2c20, size)] {
@@ -89,7 +89,7 @@ fn a_resizable_bar_that_cannot_be() {
 }
 
 #[test]
-fn a_blanked_list_is_told_from_an_empty_one() {
+fn blanked_list_differs_from_empty_one() {
     let mut space = endpoint();
     put(&mut space, 0x100, &0x1400_0000_u32.to_le_bytes());
     let config = full(&space);
@@ -99,7 +99,7 @@ fn a_blanked_list_is_told_from_an_empty_one() {
 }
 
 #[test]
-fn the_egress_vector_is_as_long_as_its_size_says() {
+fn egress_vector_has_stated_size() {
     let vector = |capability: u16| {
         let mut space = endpoint();
         put(&mut space, 0x140, &0x0001_000d_u32.to_le_bytes());

@@ -1,17 +1,17 @@
-//! What is read, what is refused, and bytes at random.
+//! Reads, failures, and random bytes.
 
 use std::cell::RefCell;
 
 use super::*;
 
-/// Counts reads and refuses those from an offset on.
-struct Watched {
+/// Counts reads, and fails from an offset on.
+struct CountingSpace {
     bytes: Vec<u8>,
     reads: RefCell<Vec<(u16, usize)>>,
     refuse: Option<(u16, ReadError)>,
 }
 
-impl Watched {
+impl CountingSpace {
     fn new(bytes: Vec<u8>, refuse: Option<(u16, ReadError)>) -> Self {
         let reads = RefCell::default();
         Self {
@@ -22,7 +22,7 @@ impl Watched {
     }
 }
 
-impl ConfigSpace for Watched {
+impl ConfigSpace for CountingSpace {
     fn read(&self, offset: u16, out: &mut [u8]) -> Result<usize, ReadError> {
         self.reads.borrow_mut().push((offset, out.len()));
         match self.refuse {
@@ -33,8 +33,8 @@ impl ConfigSpace for Watched {
 }
 
 #[test]
-fn reads_no_more_than_it_decodes() {
-    let space = Watched::new(endpoint(), None);
+fn reads_only_what_it_decodes() {
+    let space = CountingSpace::new(endpoint(), None);
     decode(&space, Depth::Header);
     assert_eq!(space.reads.take(), [(0, 64)]);
     decode(&space, Depth::Express);
@@ -53,12 +53,12 @@ fn reads_no_more_than_it_decodes() {
 }
 
 #[test]
-fn refusals_keep_their_reason() {
-    let denied = Watched::new(endpoint(), Some((0, ReadError::Denied)));
+fn read_errors_keep_their_reason() {
+    let denied = CountingSpace::new(endpoint(), Some((0, ReadError::Denied)));
     expect(&decode(&denied, Depth::Full), "DDDD", &[]);
-    let denied = Watched::new(endpoint(), Some((0x40, ReadError::Denied)));
+    let denied = CountingSpace::new(endpoint(), Some((0x40, ReadError::Denied)));
     expect(&decode(&denied, Depth::Full), "+DDD", &[]);
-    let failed = Watched::new(endpoint(), Some((0x140, ReadError::Failed)));
+    let failed = CountingSpace::new(endpoint(), Some((0x140, ReadError::Failed)));
     expect(
         &decode(&failed, Depth::Full),
         "++BB",
@@ -67,8 +67,8 @@ fn refusals_keep_their_reason() {
 }
 
 #[test]
-fn no_bytes_make_it_panic() {
-    // Knuth's MMIX generator; its upper bits are the good ones.
+fn random_bytes_do_not_panic() {
+    // Knuth's MMIX generator; use its upper bits.
     let mut state = 0x5eed_u64;
     let mut random = move || {
         state = state
@@ -84,7 +84,7 @@ fn no_bytes_make_it_panic() {
             1 => (0..40).for_each(|_| space[random() % 0x180] = random() as u8),
             _ => (0..0x180).for_each(|at| space[at] |= (random() & random() & random()) as u8),
         }
-        // A list, and ids that are decoded, in most of them.
+        // Usually with a list and relevant ids.
         space[0x06] |= 0x10;
         space[0x0e] &= 0x83;
         for at in (0x100..4096)

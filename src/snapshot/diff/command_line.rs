@@ -1,9 +1,9 @@
-//! What differs between two command lines. Of a parameter that stands there twice the kernel may take the last, or all:
-//! there the order counts, and between different ones it does not.
+//! Compares kernel command lines. The order matters only among repeated parameters, of which the kernel may use the last
+//! or all.
 
 use std::collections::BTreeMap;
 
-/// The words of a command line by the parameter that they set, each with its place; those of one in their order.
+/// The words by parameter, each with its position; repeated ones in order.
 pub fn parameters(line: &str) -> BTreeMap<&str, Vec<(usize, &str)>> {
     let mut found: BTreeMap<&str, Vec<(usize, &str)>> = BTreeMap::new();
     for (at, word) in line.split_ascii_whitespace().enumerate() {
@@ -13,7 +13,7 @@ pub fn parameters(line: &str) -> BTreeMap<&str, Vec<(usize, &str)>> {
     found
 }
 
-/// The words of the parameters that the other line sets otherwise, in the line's order.
+/// The words of the parameters whose values differ from the other line's, in order.
 pub fn only_in(
     line: &BTreeMap<&str, Vec<(usize, &str)>>,
     other: &BTreeMap<&str, Vec<(usize, &str)>>,

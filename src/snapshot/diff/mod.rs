@@ -1,7 +1,7 @@
-//! What differs between the facts of two machines, or of one at two times: by fact, never by line.
+//! Compares the facts of two machines, or of one at two times.
 //!
-//! Things are matched by what they are known by (an address, a name, a path, a number), and a thing that only one side
-//! has is one change. A fact that only one side could read was learned or lost; it did not change.
+//! Things are matched by key (address, name, path, number); one that only one side has is a single change. A fact that
+//! only one side could read was learned or lost, not changed.
 
 mod command_line;
 mod node;
@@ -15,19 +15,19 @@ use serde::Serialize;
 use crate::model::{Change, ChangeKind, Diff, Fact, Facts, Software, Why};
 use node::Node;
 
-/// What differs from `a` to `b`.
+/// The changes from `a` to `b`.
 pub fn diff(a: &Facts, b: &Facts) -> Diff {
     let mut walk = Walk {
         path: Vec::new(),
         found: Vec::new(),
         sleepers: [a, b].into_iter().flat_map(sleepers).collect(),
     };
-    // Area by area, each dropped before the next: a record may be as large as it likes, its tree is not.
+    // Each area is dropped before the next, because the trees of large snapshots take much memory.
     macro_rules! areas {
         ($($field:ident)*) => { $( walk.area(&[stringify!($field)], &a.$field, &b.$field); )* };
     }
     let host = |facts: &Facts| crate::model::Host {
-        // The kernel has its own area.
+        // The kernel is an area of its own.
         kernel: None,
         ..facts.host.clone()
     };
@@ -62,12 +62,12 @@ pub fn diff(a: &Facts, b: &Facts) -> Diff {
     };
     walk.area(&["registration"], &registration(a), &registration(b));
     let mut found = walk.found;
-    said_twice(&mut found);
+    drop_duplicate_links(&mut found);
     found.sort_by(|a, b| order(a).cmp(&order(b)));
     Diff { changes: found }
 }
 
-/// The functions whose links may sleep: GPUs, and the port right above each.
+/// Functions whose links change speed when idle: GPUs, and the port above each.
 fn sleepers(facts: &Facts) -> impl Iterator<Item = String> {
     facts.gpus().flat_map(|gpu| {
         let port = gpu.place.known().and_then(|place| place.bridges.last());
@@ -77,7 +77,6 @@ fn sleepers(facts: &Facts) -> impl Iterator<Item = String> {
     })
 }
 
-/// A comparison in progress.
 struct Walk {
     path: Vec<String>,
     found: Vec<Change>,
@@ -85,7 +84,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Compares what stands at one place in both.
+    /// Compares an area.
     fn area<T: Serialize + PartialEq>(&mut self, path: &[&str], a: &T, b: &T) {
         if a == b {
             return;
@@ -102,7 +101,7 @@ impl Walk {
         )
     }
 
-    /// Compares a long list thing by thing, so that one tree at a time is there.
+    /// Compares a long list element by element, with one tree at a time.
     fn list<T: Serialize + PartialEq>(
         &mut self,
         name: &str,
@@ -123,7 +122,7 @@ impl Walk {
         };
         let (by_old, by_new) = (by_key(olds.as_slice()), by_key(news.as_slice()));
         if by_old.len() < olds.len() || by_new.len() < news.len() {
-            // Things without keys of their own.
+            // Elements without keys.
             self.area(&[name], olds, news);
             return;
         }
@@ -160,14 +159,14 @@ impl Walk {
                 .get("attributes")
                 .is_some_and(serde_json::Value::is_null)
         {
-            // A PCI function that was not looked at closely: its attributes are not none, they are not known.
+            // Attributes of an unread PCI function are unknown, not absent.
             fields.remove("attributes");
         }
         Node::new(&mut self.path, value)
     }
 }
 
-/// A list as a whole.
+/// A list as one node.
 fn in_all<T>(list: &Fact<Vec<T>>) -> Node {
     match list {
         Fact::Unknown(why) => Node::Unknown(*why),
@@ -176,7 +175,7 @@ fn in_all<T>(list: &Fact<Vec<T>>) -> Node {
     }
 }
 
-/// A thing that only one side has.
+/// Adds a thing that only one side has.
 fn alone(walk: &mut Walk, here: &Node, kind: ChangeKind) {
     let (area, fact) = words::name(&walk.path);
     let text = Some(here.summary());
@@ -203,10 +202,10 @@ fn compare(walk: &mut Walk, a: &Node, b: &Node) {
         (Node::Things(a), Node::Things(b)) => members(walk, a, b, alone),
         (Node::Facts(a), Node::Facts(b)) if !is_other_variant(&walk.path, a, b) => {
             members(walk, a, b, |walk, here, kind| {
-                let unsaid = words::unsaid(&walk.path);
+                let omitted_value = words::omitted_value(&walk.path);
                 match kind {
-                    ChangeKind::Added => compare(walk, &unsaid, here),
-                    _ => compare(walk, here, &unsaid),
+                    ChangeKind::Added => compare(walk, &omitted_value, here),
+                    _ => compare(walk, here, &omitted_value),
                 }
             });
         }
@@ -217,7 +216,7 @@ fn compare(walk: &mut Walk, a: &Node, b: &Node) {
     }
 }
 
-/// Compares what both have, and tells of what one has alone.
+/// Compares common members, and adds those of one side.
 fn members(
     walk: &mut Walk,
     a: &BTreeMap<String, Node>,
@@ -237,7 +236,7 @@ fn members(
     }
 }
 
-/// Whether the two are different answers, as `read` and `absent` of NVML: no field of one is one of the other.
+/// Whether the two are different variants of an enum, such as `read` and `absent` of NVML: they share no field.
 fn is_other_variant(
     path: &[String],
     a: &BTreeMap<String, Node>,
@@ -246,7 +245,7 @@ fn is_other_variant(
     !path.is_empty() && !a.is_empty() && !b.is_empty() && a.keys().all(|name| !b.contains_key(name))
 }
 
-/// The change of one fact; none where the two say the same in another order.
+/// The change of one fact; `None` if only the order differs.
 fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
     let path = walk.path.as_slice();
     let (area, fact) = words::name(path);
@@ -263,7 +262,7 @@ fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
         }
     }
     if path.last().is_some_and(|last| last == "express") {
-        // A capability that came or went is more than its link.
+        // An appeared or lost capability is shown as a whole.
         for (text, node) in [(&mut from, a), (&mut to, b)] {
             if matches!(node, Node::Facts(_)) {
                 "there".clone_into(text);
@@ -279,7 +278,7 @@ fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
             _ => ChangeKind::Changed,
         },
         identity: words::is_identity(path),
-        // Why something is not known, and what a source cannot tell, says nothing of the machine.
+        // Different reasons for "unknown" say nothing about the machine.
         volatile: (unknown(a) && unknown(b))
             || uncovered(a)
             || uncovered(b)
@@ -293,7 +292,7 @@ fn change(walk: &Walk, a: &Node, b: &Node) -> Option<Change> {
     })
 }
 
-/// A node in a few words; of one with a single field, the name of that too: it is the one that was taken of several.
+/// Summarizes a node; of an enum also the variant's name.
 fn variant(node: &Node) -> String {
     match node {
         Node::Facts(facts) if facts.len() == 1 => {
@@ -312,14 +311,14 @@ fn variant(node: &Node) -> String {
     }
 }
 
-/// A link is in configuration space and in attribute files: what the first tells, the second need not.
-fn said_twice(found: &mut Vec<Change>) {
+/// Removes the link of attribute files if that of configuration space changed too.
+fn drop_duplicate_links(found: &mut Vec<Change>) {
     let twins = [
         (words::LINK_OF_ATTRIBUTES, "link"),
         (words::LINK_AT_BEST_OF_ATTRIBUTES, "link at best"),
     ];
     let firsts = twins.map(|(_, first)| first);
-    let told: HashSet<(String, String, Option<String>)> = found
+    let known: HashSet<(String, String, Option<String>)> = found
         .iter()
         .filter(|change| firsts.contains(&change.fact.as_str()))
         .map(|change| (change.area.clone(), change.fact.clone(), change.b.clone()))
@@ -327,12 +326,12 @@ fn said_twice(found: &mut Vec<Change>) {
     found.retain(|change| {
         let twin = twins.iter().find(|(fact, _)| *fact == change.fact);
         twin.is_none_or(|(_, first)| {
-            !told.contains(&(change.area.clone(), (*first).to_owned(), change.b.clone()))
+            !known.contains(&(change.area.clone(), (*first).to_owned(), change.b.clone()))
         })
     });
 }
 
-/// The machine first, then what is in it, then what sits on its buses; numbers within names by their value.
+/// Orders the machine first, then its parts, then PCI devices; numbers in names by value.
 fn order(change: &Change) -> (usize, Natural<'_>, &str) {
     const KINDS: [&str; 17] = [
         "host", "machine", "platform", "kernel", "IOMMU", "module", "driver", "driver's", "peer",
@@ -346,7 +345,7 @@ fn order(change: &Change) -> (usize, Natural<'_>, &str) {
     (rank, Natural(&change.area), &change.fact)
 }
 
-/// A text that is ordered with the numbers at its end by their value.
+/// A text whose trailing number is ordered by value.
 #[derive(PartialEq, Eq)]
 struct Natural<'a>(&'a str);
 

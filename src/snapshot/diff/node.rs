@@ -1,4 +1,4 @@
-//! Facts as a tree of names: things by their keys, their facts by their names, each leaf in words.
+//! Facts as a tree: things by key, facts by name, leaves as text.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,17 @@ use serde_json::{Map, Value};
 use super::words;
 use crate::model::Why;
 
-/// A fact, or a thing with facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
-    /// Not known, for this reason.
+    /// Unknown, with the reason.
     Unknown(Why),
-    /// A value in words.
     Leaf(String),
     Facts(BTreeMap<String, Node>),
-    /// Things by key: one may be there or not.
+    /// Things by key, which may be present or not.
     Things(BTreeMap<String, Node>),
 }
 
-/// Facts whose names are keys of things: modules, tools, parameters.
+/// Facts whose field names are keys: modules, tools, parameters.
 const MAPS_OF_THINGS: [&str; 7] = [
     "driver/gpus",
     "driver/params",
@@ -31,7 +29,7 @@ const MAPS_OF_THINGS: [&str; 7] = [
 ];
 
 impl Node {
-    /// The tree of a value that stands at `path`.
+    /// The tree of a value at `path`.
     pub fn new(path: &mut Vec<String>, value: Value) -> Self {
         if let Some(text) = words::value(path, &value) {
             return Self::Leaf(text);
@@ -57,7 +55,7 @@ impl Node {
         }
     }
 
-    /// The whole in a few words.
+    /// A short description.
     pub fn summary(&self) -> String {
         match self {
             Self::Unknown(why) => format!("unknown ({})", why.phrase()),
@@ -70,8 +68,8 @@ impl Node {
                 let telling = [
                     "ids", "control", "link", "place", "address", "current", "state",
                 ];
-                let told = telling.iter().find_map(|name| facts.get(*name));
-                told.map_or_else(|| "there".to_owned(), Self::summary)
+                let value = telling.iter().find_map(|name| facts.get(*name));
+                value.map_or_else(|| "there".to_owned(), Self::summary)
             }
         }
     }
@@ -94,7 +92,7 @@ fn children(path: &mut Vec<String>, fields: Map<String, Value>) -> BTreeMap<Stri
         .collect()
 }
 
-/// Things by their natural key, by their place where they have none; plain values as one list.
+/// An array as things by key or position, or as one list of plain values.
 fn array(path: &mut Vec<String>, values: Vec<Value>) -> Node {
     let plain = |value: &Value| !value.is_object() && !value.is_array();
     if !values.is_empty() && values.iter().all(plain) {
@@ -113,7 +111,7 @@ fn array(path: &mut Vec<String>, values: Vec<Value>) -> Node {
     let things = keys.into_iter().zip(values);
     let things = things.map(|(key, value)| {
         path.push(key.clone());
-        // A name with an address beside it: the address is what there is to say.
+        // A name with an address: the address is the value.
         let node = match value {
             Value::Array(mut pair) if pair.len() == 2 => Node::new(path, pair.remove(1)),
             value => Node::new(path, value),
@@ -124,7 +122,7 @@ fn array(path: &mut Vec<String>, values: Vec<Value>) -> Node {
     Node::Things(things.collect())
 }
 
-/// What a thing is known by, from the strongest key to the weakest.
+/// The key of a thing; the strongest available.
 fn key(value: &Value) -> Option<String> {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),

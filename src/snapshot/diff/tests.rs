@@ -1,4 +1,4 @@
-//! A small machine and one thing changed about it, with the words that this should give.
+//! A small machine, one change each, and the expected output.
 
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn facts(value: Value) -> Facts {
     serde_json::from_value(value).expect("facts")
 }
 
-/// All changes from the machine to one with this done to it: `area | fact | from | to | kind`, `!` where it is left out.
+/// All changes after an edit: `area | fact | from | to | kind`, `!` if it is left out.
 fn changes(edit: impl FnOnce(&mut Value)) -> Vec<String> {
     let mut after = machine();
     edit(&mut after);
@@ -91,7 +91,7 @@ fn nothing_changed() {
     );
 }
 
-/// The fields of the facts, by the name that stands in a document: none is forgotten.
+/// Every field of the facts is compared.
 #[test]
 fn every_area_is_compared() {
     let bare = serde_json::to_value(Facts::default()).expect("JSON");
@@ -120,14 +120,14 @@ fn every_area_is_compared() {
     fields.sort_unstable();
     fields.dedup();
     for field in fields {
-        // What is said of the text, and what is said to the reader, is no fact of the machine.
+        // Remarks about the source are no facts of the machine.
         if ["partial", "notes"].contains(&field) {
             continue;
         }
         let mut after = bare.clone();
         match whole.iter().find(|(name, _)| *name == field) {
             Some((_, value)) => after[field] = value.clone(),
-            // Of an area, or of the first thing in it that may be unknown, another reason why it is.
+            // Replace the area, or its first fact, by another reason for "unknown".
             None => {
                 let unknown = |value: &mut Value| *value = json!({"unknown": "denied"});
                 let area = &mut after[field];
@@ -149,7 +149,7 @@ fn every_area_is_compared() {
 }
 
 #[test]
-fn a_thing_that_came_or_went_is_one_change() {
+fn added_or_removed_thing_is_one_change() {
     let added = device("0000:05:00.0", [0x10de, 0x2335, 0x030200], &[PORT]);
     assert_eq!(
         changes(|facts| facts["pci"]["known"]
@@ -185,7 +185,7 @@ fn a_thing_that_came_or_went_is_one_change() {
 }
 
 #[test]
-fn registers_read_as_lspci_writes_them() {
+fn registers_use_lspci_notation() {
     assert_eq!(
         changes(
             |facts| facts["pci"]["known"][0]["config"]["acs"]["known"]["control"] = json!(0x1d)
@@ -204,7 +204,7 @@ fn registers_read_as_lspci_writes_them() {
             link["current"]["speed"] = json!(1);
         }),
         ["! PCI 0000:03:00.0 | link | 32GT/s x16 | 2.5GT/s x16 | Changed"],
-        "an idle GPU's link sleeps"
+        "an idle GPU's link is slow"
     );
     assert_eq!(
         changes(|facts| facts["pci"]["known"][1]["numa_node"] = json!({"known": null})),
@@ -213,8 +213,8 @@ fn registers_read_as_lspci_writes_them() {
 }
 
 #[test]
-fn the_machine_around_the_devices() {
-    for (pointer, value, want) in [
+fn system_facts() {
+    for (pointer, value, expected) in [
         (
             "/driver/module_version/known",
             json!("595.1"),
@@ -288,13 +288,13 @@ fn the_machine_around_the_devices() {
     ] {
         assert_eq!(
             changes(|facts| *facts.pointer_mut(pointer).expect("a fact") = value),
-            [want]
+            [expected]
         );
     }
 }
 
 #[test]
-fn only_a_gpu_and_the_port_above_it_may_sleep() {
+fn only_gpu_links_may_be_slow_when_idle() {
     for (device, mark) in [(0, "! "), (1, "! "), (2, "")] {
         let nic = device_of_a_nic();
         let mut before = machine();
@@ -320,7 +320,7 @@ fn device_of_a_nic() -> Value {
 }
 
 #[test]
-fn what_a_node_leads_to_is_told() {
+fn reports_device_numbers_of_nodes() {
     let nodes = |major: u32, minor: u32| {
         json!({"known": [{"path": "/dev/nvidia0", "state": {"known":
             {"character": true, "major": major, "minor": minor, "mode": 0o666, "usable": {"known": true}}}}]})
@@ -337,16 +337,16 @@ fn what_a_node_leads_to_is_told() {
     let mut after = before.clone();
     after["kernel"]["char_devices"] = json!({"known": {"gdrdrv": [241], "mem": [2]}});
     let found = diff(&facts(before), &facts(after)).changes;
-    let told: Vec<(bool, Option<&str>)> = found
+    let shown: Vec<(bool, Option<&str>)> = found
         .iter()
         .map(|c| (c.matters(), c.b.as_deref()))
         .collect();
-    assert_eq!(told, [(true, Some("241")), (false, Some("2"))]);
+    assert_eq!(shown, [(true, Some("241")), (false, Some("2"))]);
 }
 
 #[test]
-fn command_lines_are_compared_by_parameter() {
-    for (a, b, want) in [
+fn compares_command_lines_by_parameter() {
+    for (a, b, expected) in [
         (
             "iommu=pt iommu=off quiet",
             "iommu=off iommu=pt quiet",
@@ -366,22 +366,22 @@ fn command_lines_are_compared_by_parameter() {
             facts(value)
         };
         let found = diff(&with(a), &with(b)).changes;
-        let told = found.first().map(|c| {
+        let shown = found.first().map(|c| {
             (
                 c.a.as_deref().expect("a text"),
                 c.b.as_deref().expect("a text"),
             )
         });
         assert_eq!(
-            (told, found.len()),
-            (want, usize::from(want.is_some())),
+            (shown, found.len()),
+            (expected, usize::from(expected.is_some())),
             "{a} / {b}"
         );
     }
 }
 
 #[test]
-fn a_capability_that_came_or_went() {
+fn added_or_removed_capability() {
     assert_eq!(
         changes(
             |facts| facts["pci"]["known"][1]["config"]["express"] = json!({"unknown": "denied"})
@@ -391,7 +391,7 @@ fn a_capability_that_came_or_went() {
 }
 
 #[test]
-fn a_fact_is_learned_or_lost() {
+fn fact_learned_or_lost() {
     let denied = json!({"unknown": "denied"});
     let mut before = machine();
     before["pci"]["known"][0]["config"]["acs"] = denied.clone();
@@ -419,7 +419,7 @@ fn a_fact_is_learned_or_lost() {
 }
 
 #[test]
-fn the_report_leaves_out_what_any_two_machines_differ_in() {
+fn report_omits_identity() {
     let mut after = machine();
     after["host"]["name"] = json!("node18");
     after["pci"]["known"][1]["config"]["serial_number"] = json!({"known": 2});

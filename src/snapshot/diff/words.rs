@@ -1,10 +1,10 @@
-//! How facts are called, how their values read, and which of them say nothing of how a machine works.
+//! Names of facts, readable values, and which facts do not describe how a machine works.
 
 use serde_json::Value;
 
 use crate::model::{AcsBits, Link, Why};
 
-/// A value that reads better in words than as it is stored, by where it stands.
+/// A readable form of the value at this path.
 pub fn value(path: &[String], value: &Value) -> Option<String> {
     let last = path.last().map(String::as_str).unwrap_or_default();
     let above = path
@@ -42,7 +42,7 @@ pub fn value(path: &[String], value: &Value) -> Option<String> {
     }
 }
 
-/// The value of a fact that is known, or of what is no fact.
+/// The value of a known fact, or any other value.
 fn known(value: &Value) -> &Value {
     value.get("known").unwrap_or(value)
 }
@@ -52,7 +52,7 @@ fn ids(value: &Value) -> Option<String> {
     Some(ids.to_string())
 }
 
-/// The root bus and the bridges, as sysfs has them in a path.
+/// The root bus and the bridges, as in a sysfs path.
 fn place(value: &Value) -> Option<String> {
     let place: crate::model::Place = serde_json::from_value(value.clone()).ok()?;
     let root = match place.rooted {
@@ -68,7 +68,6 @@ fn place(value: &Value) -> Option<String> {
     )
 }
 
-/// Speed and width of a link.
 fn link(value: &Value) -> Option<String> {
     let fields = value.as_object().filter(|fields| fields.len() == 2)?;
     if !fields.contains_key("speed") {
@@ -81,7 +80,7 @@ fn link(value: &Value) -> Option<String> {
     })
 }
 
-/// A namespace's inode number tells it from others and nothing else.
+/// Drops the inode numbers of namespaces, which only distinguish them.
 fn without_inodes(marks: &[Value]) -> String {
     let marks = marks.iter().filter_map(Value::as_str);
     let marks: Vec<&str> = marks
@@ -93,7 +92,7 @@ fn without_inodes(marks: &[Value]) -> String {
     }
 }
 
-/// Bytes in the largest unit that leaves nothing over.
+/// Bytes in the largest unit without a remainder.
 fn bytes(count: u64) -> String {
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = UNITS
@@ -105,7 +104,7 @@ fn bytes(count: u64) -> String {
     }
 }
 
-/// The area and the fact of a path, in words.
+/// Area and name of the fact at a path.
 pub fn name(path: &[String]) -> (String, String) {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     let (area, rest): (String, &[&str]) = match parts.as_slice() {
@@ -158,17 +157,17 @@ fn fact(parts: &[&str]) -> String {
                 .iter()
                 .filter(|part| !["config", "attributes", "header", "express"].contains(part));
             let words = parts.map(|part| phrase(part)).collect::<Vec<_>>().join(" ");
-            // A group of facts as a whole.
+            // A group of facts.
             if words.is_empty() { text } else { words }
         }
     }
 }
 
-/// The link as attribute files tell it.
+/// The link from attribute files.
 pub const LINK_OF_ATTRIBUTES: &str = "link in sysfs";
 pub const LINK_AT_BEST_OF_ATTRIBUTES: &str = "link at best in sysfs";
 
-/// The words of a field's name.
+/// A field's name in words.
 fn phrase(name: &str) -> String {
     const WORDS: [(&str, &str); 24] = [
         ("pci", "PCI"),
@@ -197,7 +196,7 @@ fn phrase(name: &str) -> String {
         ("dmi", "DMI"),
     ];
     const NAMES: [&str; 2] = ["nvidia_peermem", "nv_peer_mem"];
-    // A parameter's or a device's own name stays.
+    // Names of parameters and devices are kept.
     if NAMES.contains(&name) || name.chars().any(char::is_uppercase) || name.contains(['/', ':']) {
         return name.to_owned();
     }
@@ -208,12 +207,12 @@ fn phrase(name: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether any two machines differ in it.
+/// Whether the fact differs between any two machines.
 pub fn is_identity(path: &[String]) -> bool {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
         ["host", .., "name" | "source"] => true,
-        // A node's numbers say what it leads to.
+        // A node's numbers identify its driver.
         [.., "state", "minor"] => false,
         [
             ..,
@@ -223,7 +222,7 @@ pub fn is_identity(path: &[String]) -> bool {
     }
 }
 
-/// Whether two moments of one machine differ in it. `may_sleep` tells of a PCI function by its address.
+/// Whether the fact changes over time on one machine. `may_sleep` takes a function's address.
 pub fn is_volatile(
     path: &[String],
     a: Option<&str>,
@@ -232,7 +231,7 @@ pub fn is_volatile(
 ) -> bool {
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     match parts.as_slice() {
-        // Majors are given out as modules come; these two are compared with their nodes.
+        // Major numbers are dynamic; these two are compared with their nodes.
         ["kernel", "char_devices", name] => {
             a.is_some() && b.is_some() && !name.starts_with("nvidia") && *name != "gdrdrv"
         }
@@ -244,14 +243,14 @@ pub fn is_volatile(
         {
             true
         }
-        // A GPU's link sleeps at the lowest speed while nobody uses it, and has two ends.
+        // An idle GPU's link has the lowest speed, seen at both ends.
         ["pci", bdf, .., "link", "current"] => may_sleep(bdf) && only_speed(a, b),
         ["nvml", .., "link", "current"] => only_speed(a, b),
         _ => false,
     }
 }
 
-/// Whether a link has the same width at two speeds, of which one is the lowest.
+/// Whether only the link's speed differs, and one is the lowest.
 fn only_speed(a: Option<&str>, b: Option<&str>) -> bool {
     let parse = |text: Option<&str>| {
         text?
@@ -264,8 +263,8 @@ fn only_speed(a: Option<&str>, b: Option<&str>) -> bool {
     }
 }
 
-/// What a field that is left out in one of two documents says there.
-pub fn unsaid(path: &[String]) -> super::Node {
+/// The value of a field that one of two documents omits.
+pub fn omitted_value(path: &[String]) -> super::Node {
     let last = path.last().map(String::as_str).unwrap_or_default();
     match last {
         "null_entries" | "trouble" | "unnamed_nics" => super::Node::Leaf("none".to_owned()),

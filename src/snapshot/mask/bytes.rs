@@ -1,17 +1,16 @@
-//! What names a machine in files that are no text: serial numbers of configuration spaces and of vital product data.
-//! Nothing changes its length.
+//! Masks serial numbers in configuration spaces and vital product data, keeping the length.
 
-/// The parts of a file that were recorded.
+/// The recorded ranges of a file.
 pub type Parts<'a> = Vec<(u64, &'a mut Vec<u8>)>;
 
-/// Replaces the Device Serial Number (extended capability 3) of a configuration space, where its list can be followed.
+/// Masks the Device Serial Number (extended capability 3), if the list can be followed.
 pub fn config(parts: &mut Parts<'_>, mut eui: impl FnMut(u64) -> u64) {
     const FIRST: u64 = 0x100;
     const SERIAL_NUMBER: u32 = 3;
     let mut seen = [false; 1024];
     let mut at = FIRST;
     while let Some(head) = get::<4>(parts, at).map(u32::from_le_bytes) {
-        // An offset is 12 bits with the lowest two clear.
+        // An offset has 12 bits, the lowest two clear.
         let Some(place) = usize::try_from(at / 4).ok().and_then(|at| seen.get_mut(at)) else {
             return;
         };
@@ -58,17 +57,17 @@ fn put(parts: &mut Parts<'_>, at: u64, new: &[u8]) {
     }
 }
 
-/// What of a vital product data field there is to replace.
+/// A maskable field of vital product data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// The whole is a serial number.
+    /// Entirely a serial number.
     Serial,
-    /// A text that may name the machine.
+    /// Text that may name the machine.
     Text,
 }
 
-/// Replaces serial numbers in vital product data (PCI Local Bus Specification 3.0, appendix I), and keeps its checksum
-/// right. Answers whether it could be followed as such.
+/// Masks serial numbers in vital product data (PCI Local Bus Specification 3.0, appendix I) and updates the checksum.
+/// Returns false if the data are malformed.
 pub fn vital_product_data(data: &mut [u8], mut replace: impl FnMut(Field, &str) -> String) -> bool {
     const NAME: u8 = 0x82;
     const READ_ONLY: u8 = 0x90;
@@ -98,7 +97,7 @@ fn keywords(
     replace: &mut impl FnMut(Field, &str) -> String,
 ) {
     let mut at = start;
-    // Of all bytes before it and its own, the checksum makes a sum of zero.
+    // The bytes up to and including the checksum add up to zero.
     let mut change = 0u8;
     while at + 3 <= end {
         let keyword = [data[at], data[at + 1]];
@@ -110,7 +109,7 @@ fn keywords(
                     *sum = sum.wrapping_sub(change);
                 }
             }
-            // Serial number, and the asset tags.
+            // Serial number and asset tags.
             b"SN" | b"YA" | b"AT" => {
                 change = change.wrapping_add(field(&mut data[from..to], Field::Serial, replace))
             }
@@ -123,7 +122,7 @@ fn keywords(
     }
 }
 
-/// Replaces the text of a field within its blanks; answers by how much its sum has grown.
+/// Replaces a field's text within its padding; returns the change of its sum.
 fn field(data: &mut [u8], field: Field, replace: &mut impl FnMut(Field, &str) -> String) -> u8 {
     let Ok(text) = std::str::from_utf8(data) else {
         return runs(data, |run| replace(Field::Text, run));
@@ -138,7 +137,7 @@ fn field(data: &mut [u8], field: Field, replace: &mut impl FnMut(Field, &str) ->
     overwrite(&mut data[place], &new)
 }
 
-/// Replaces what names a machine in each stretch of printable ASCII; answers by how much the sum has grown.
+/// Masks each run of printable ASCII; returns the change of the sum.
 pub fn runs(data: &mut [u8], mut replace: impl FnMut(&str) -> String) -> u8 {
     const SHORTEST: usize = 4;
     let mut change = 0u8;
@@ -155,7 +154,7 @@ pub fn runs(data: &mut [u8], mut replace: impl FnMut(&str) -> String) -> u8 {
     change
 }
 
-/// Writes `new` over the old bytes, cut or filled with blanks to their length; answers by how much their sum has grown.
+/// Overwrites bytes with a text cut or padded to their length; returns the change of their sum.
 fn overwrite(old: &mut [u8], new: &str) -> u8 {
     let sum = |bytes: &[u8]| bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
     let before = sum(old);

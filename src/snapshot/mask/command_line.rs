@@ -1,13 +1,12 @@
-//! The kernel's command line: what gdr or its reader needs of it stays, every other value goes. Whoever starts machines
-//! may write anything there: servers, accounts, addresses, keys.
+//! Masks the kernel command line: keeps only what gdr or its reader needs, because installers may put servers,
+//! accounts, addresses and keys there.
 
 use super::Masker;
 use super::scan::Place;
 
-/// What stands for a word or a value that went.
 const MASKED: &str = "masked";
 
-/// Parameters whose values stay, but for what names somebody in them. One with a star may go on; `-` is `_`.
+/// Parameters whose values are kept, apart from names in them. `*` is a wildcard; `-` equals `_`.
 const KEPT: [&str; 66] = [
     "acpi",
     "amd_iommu*",
@@ -78,7 +77,6 @@ const KEPT: [&str; 66] = [
 ];
 
 impl Masker {
-    /// The command line with what gdr and its reader need of it.
     pub(super) fn command_line(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut of_kernel = true;
@@ -90,7 +88,7 @@ impl Masker {
                     out.push_str(word);
                 }
                 true => out.push_str(&self.parameter(word)),
-                // What the first process is told.
+                // Arguments of init.
                 false => out.push_str(MASKED),
             }
             out.push_str(blank);
@@ -113,13 +111,13 @@ impl Masker {
         let value = match () {
             () if ["BOOT_IMAGE", "initrd"].contains(&name) => self.file_name(value),
             () if is_kept(name) => self.text(Place::CommandLine, value),
-            () if says_nothing(name, value) => value.to_owned(),
+            () if is_harmless(name, value) => value.to_owned(),
             () => MASKED.to_owned(),
         };
         format!("{open}{kept}={value}{open}")
     }
 
-    /// A word of the kernel's, which names nobody.
+    /// A word of the kernel, which is not private.
     fn own_word<'a>(&mut self, word: &'a str) -> &'a str {
         match is_plain(word) && self.text(Place::CommandLine, word) == word {
             true => word,
@@ -127,7 +125,7 @@ impl Masker {
         }
     }
 
-    /// A kernel's file: where it lies is the installation's, and may be told by its number.
+    /// A kernel image: its directory is private, and may be a number.
     fn file_name(&mut self, path: &str) -> String {
         match path.rfind(['/', '\\']) {
             Some(at) => format!(
@@ -140,7 +138,7 @@ impl Masker {
     }
 }
 
-/// The words of a command line, each with the white space behind it; within quotes there is none.
+/// The words, each with the white space after it; quotes are not special.
 fn words(text: &str) -> Vec<(&str, &str)> {
     let mut words = Vec::new();
     let mut rest = text;
@@ -161,7 +159,7 @@ fn words(text: &str) -> Vec<(&str, &str)> {
     words
 }
 
-/// Whether it looks as the kernel's own words do: few digits, and nothing that joins names.
+/// Whether a word looks like one of the kernel's: few digits, no separators of names.
 fn is_plain(word: &str) -> bool {
     const DIGITS: usize = 4;
     const LONGEST: usize = 64;
@@ -178,8 +176,8 @@ fn is_kept(name: &str) -> bool {
     })
 }
 
-/// Whether a value is a small number or a switch, of a parameter that holds no name.
-fn says_nothing(name: &str, value: &str) -> bool {
+/// Whether a value is a small number or a switch, of a parameter without names.
+fn is_harmless(name: &str, value: &str) -> bool {
     const SWITCHES: [&str; 10] = [
         "", "on", "off", "y", "n", "yes", "no", "auto", "true", "false",
     ];

@@ -1,12 +1,11 @@
-//! The texts in a document of JSON, replaced where they stand: its numbers, names and punctuation are copied.
+//! Replaces the strings of a JSON document; copies numbers, keys and punctuation.
 
 use super::scan::Place;
 
-/// The document with what `map` makes of each of its texts; none where it is no JSON. What stands under a name that ends in
-/// `version` is one.
+/// Maps each string value; `None` if the text is not JSON. Values below a key that ends in `version` are versions.
 pub fn map_texts(json: &str, mut map: impl FnMut(Place, &str) -> String) -> Option<String> {
     let mut out = String::with_capacity(json.len());
-    // Of each list or object that is open: whether what is in it is a version.
+    // For each open list or object: whether it contains versions.
     let mut open: Vec<Place> = Vec::new();
     let mut place = Place::Plain;
     let mut rest = json;
@@ -42,7 +41,7 @@ pub fn map_texts(json: &str, mut map: impl FnMut(Place, &str) -> String) -> Opti
     open.is_empty().then_some(out)
 }
 
-/// The bytes of the text that a document begins with, its quotes included.
+/// The length of the string literal at the start of the text.
 fn text_length(json: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, byte) in json.bytes().enumerate().skip(1) {
@@ -61,18 +60,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_replaced_and_nothing_else() {
+    fn replaces_strings_only() {
         let json = r#"{"a":"x","driver_version":{"known":["1","2"]},"b":[{"c":"\"q\\","n":-1.5e3},null,true],"e":"","ü":"é"}"#;
         let mut seen = Vec::new();
         let out = map_texts(json, |place, text| {
             seen.push((place, text.to_owned()));
             text.to_uppercase()
         });
-        let want = json
+        let expected = json
             .replace("\"x\"", "\"X\"")
             .replace("\\\"q", "\\\"Q")
             .replace('é', "É");
-        assert_eq!(out.as_deref(), Some(want.as_str()));
+        assert_eq!(out.as_deref(), Some(expected.as_str()));
         let text = |place, text: &str| (place, text.to_owned());
         assert_eq!(
             seen,

@@ -1,4 +1,4 @@
-//! What is told by the words before it: serial numbers, names of users and hosts, ids of disks.
+//! Values recognised by the words before them: serial numbers, user and host names, disk ids.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use regex::Captures;
 use super::scan::Scan;
 
 impl Scan<'_> {
-    /// A candidate that is told by the words before it.
+    /// A candidate recognised by the words before it.
     pub(super) fn keyed(&mut self, captures: &Captures<'_>, whole: Range<usize>) -> usize {
         let part = |name: &str| captures.name(name).map(|part| part.range());
         let end = whole.end;
@@ -30,7 +30,7 @@ impl Scan<'_> {
             return self.disk(range);
         }
         if let Some(range) = part("v_qualified") {
-            // What an id of another shape follows is masked by that shape.
+            // An id of another shape is masked by its shape.
             if self.text[range.clone()].starts_with("uuid:") {
                 return range.start;
             }
@@ -46,7 +46,7 @@ impl Scan<'_> {
         let text = &self.text[range.clone()];
         let trimmed = text.trim_end_matches(['.', '-', '_']).len();
         let range = range.start..range.start + trimmed;
-        // A serial port is told of in the same words.
+        // Serial ports are named by the same word.
         if self.after(range.end) == b'/' || !text.bytes().any(|byte| byte.is_ascii_digit()) {
             return range.end;
         }
@@ -60,9 +60,9 @@ impl Scan<'_> {
         end
     }
 
-    /// Hexadecimal digits of any number, with separators.
+    /// Hexadecimal digits with separators.
     fn digits(&mut self, range: Range<usize>) -> usize {
-        // The beginning of a longer id, which has a shape of its own.
+        // The beginning of a longer id with a shape of its own.
         if self.after(range.end).is_ascii_hexdigit() {
             return range.start;
         }
@@ -74,7 +74,7 @@ impl Scan<'_> {
         self.keep_shape(range, &masked)
     }
 
-    /// A name in `/dev/disk/by-id`: `BUS-MODEL_SERIAL`, with a namespace or a partition behind it.
+    /// A name in `/dev/disk/by-id`: `BUS-MODEL_SERIAL`, maybe with namespace or partition.
     fn disk(&mut self, range: Range<usize>) -> usize {
         let name = &self.text[range.clone()];
         // These have shapes of their own.
@@ -86,16 +86,16 @@ impl Scan<'_> {
         }
         let stem = name.rsplit_once("-part").map_or(name, |(stem, _)| stem);
         let mut end = stem.len();
-        // Namespaces are small numbers, and stand behind the serial number.
+        // Namespaces are small numbers after the serial number.
         let marks = stem.match_indices('_').map(|(at, _)| at).rev();
         for mark in marks.chain(stem.find('-')) {
-            let piece = stem
+            let part = stem
                 .get(mark + 1..end)
                 .unwrap_or_default()
                 .trim_end_matches('_');
-            if piece.len() > 2 && piece.bytes().any(|byte| byte.is_ascii_digit()) {
+            if part.len() > 2 && part.bytes().any(|byte| byte.is_ascii_digit()) {
                 let start = range.start + mark + 1;
-                self.as_serial(start..start + piece.len());
+                self.as_serial(start..start + part.len());
                 break;
             }
             end = mark;
@@ -103,7 +103,7 @@ impl Scan<'_> {
         range.end
     }
 
-    /// `wwn-0x…`, `nvme-eui.…`: digits after the last mark. The ids of volume managers have digits of other kinds too.
+    /// `wwn-0x…`, `nvme-eui.…`: digits after the last separator. Ids of volume managers have other digits too.
     fn disk_number(&mut self, range: Range<usize>) -> usize {
         let name = &self.text[range.clone()];
         if let Some(at) = name.find("uuid-") {

@@ -1,15 +1,14 @@
-//! Which replacement stands for which original. One original has one replacement in a document, whatever its spelling;
-//! two originals never share one.
+//! Maps originals to replacements: one replacement per original in a document, whatever its spelling, and never one for
+//! two originals.
 //!
-//! A replacement has the shape of what it replaces and bears a number. What already is one stays as it is, and its
-//! number is given to nobody else: that is what the learning pass is for.
+//! A replacement keeps the original's shape and contains a number. Existing replacements are kept: the learning pass
+//! reserves their numbers.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::words::Word;
 
-/// What numbers are counted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Wide,
@@ -24,25 +23,25 @@ enum Kind {
     Serial,
 }
 
-/// The replacements given so far.
+/// The replacements so far.
 #[derive(Debug, Default)]
 pub struct Ledger {
     numbers: HashMap<(Kind, String), u64>,
     taken: HashSet<(Kind, u64)>,
     last: HashMap<Kind, u64>,
-    /// The first pass over a document: no number is given, those that are there are reserved.
+    /// First pass: reserve the numbers of existing replacements, assign none.
     pub learning: bool,
-    /// Names met in the first pass where only names of their kind stand.
+    /// Names found in the first pass in places that contain only such names.
     pub met: Vec<(Word, String)>,
-    /// Whether the document says that it is masked: then addresses of machines' own ranges are replacements too.
+    /// The document says that it is masked; then addresses of reserved ranges are replacements too.
     pub masked: bool,
-    /// The first 12 digits of the containers' ids met in the first pass.
+    /// The first 12 digits of container ids found in the first pass.
     containers: HashSet<String>,
 }
 
-/// Replacements carry numbers of 24 bits at most.
+/// Numbers have at most 24 bits.
 const LIMIT: u64 = 1 << 24;
-/// A locally administered EUI-64, with room for the number below.
+/// A locally administered EUI-64 with room for the number.
 const EUI: u64 = 0x0200 << 48;
 const MAC: u64 = 0x0200 << 32;
 
@@ -65,7 +64,7 @@ impl Ledger {
         number
     }
 
-    /// Remembers a name for the second pass.
+    /// Records a name for the second pass.
     pub fn meet(&mut self, word: Word, name: &str) {
         if self.learning {
             self.met.push((word, name.to_owned()));
@@ -76,7 +75,7 @@ impl Ledger {
         self.taken.insert((kind, number));
     }
 
-    /// 128 bits: a UUID, a machine id.
+    /// 128 bits: UUIDs, machine ids.
     pub fn wide(&mut self, value: u128) -> u128 {
         match u64::try_from(value) {
             _ if value == u128::MAX => value,
@@ -89,7 +88,7 @@ impl Ledger {
         }
     }
 
-    /// 64 bits: a GUID, a world wide name, a device serial number, the interface part of a GID.
+    /// 64 bits: GUIDs, world wide names, device serial numbers, interface ids of GIDs.
     pub fn eui(&mut self, value: u64) -> u64 {
         if value == 0 || value == u64::MAX {
             return value;
@@ -101,7 +100,7 @@ impl Ledger {
         EUI | self.number(Kind::Eui, format!("{value:x}"))
     }
 
-    /// 48 bits: the address of a network interface.
+    /// 48 bits: MAC addresses.
     pub fn mac(&mut self, value: u64) -> u64 {
         if value == 0 || value == (1 << 48) - 1 {
             return value;
@@ -113,7 +112,7 @@ impl Ledger {
         MAC | self.number(Kind::Mac, format!("{value:x}"))
     }
 
-    /// A container's id of 64 digits, or the first 12 of one.
+    /// A container id of 64 digits, or its first 12.
     pub fn container(&mut self, id: &str) -> String {
         let short = id.get(..12).unwrap_or(id).to_ascii_lowercase();
         if self.learning {
@@ -137,12 +136,12 @@ impl Ledger {
         }
     }
 
-    /// Whether these are the first 12 digits of a container's id that was met before.
+    /// Whether these are the first 12 digits of a known container id.
     pub fn knows_container(&self, short: &str) -> bool {
         self.containers.contains(&short.to_ascii_lowercase())
     }
 
-    /// An IPv4 address. Those that are the same everywhere stay: unspecified, loopback, broadcast, masks.
+    /// An IPv4 address. Keeps unspecified, loopback and broadcast addresses, and masks.
     pub fn ipv4(&mut self, address: Ipv4Addr) -> Ipv4Addr {
         let bits = address.to_bits();
         let is_mask = bits.leading_ones() + bits.trailing_zeros() >= 32;
@@ -159,7 +158,7 @@ impl Ledger {
         Ipv4Addr::from_bits(ipv4_of_number(self.number(Kind::Ipv4, address.to_string())))
     }
 
-    /// An IPv6 address. A link's own prefix stays, and so does the form of an IPv4 address.
+    /// An IPv6 address. Keeps the link-local prefix and the form of mapped IPv4 addresses.
     pub fn ipv6(&mut self, address: Ipv6Addr) -> Ipv6Addr {
         if let Some(v4) = address.to_ipv4_mapped() {
             return self.ipv4(v4).to_ipv6_mapped();
@@ -192,7 +191,7 @@ impl Ledger {
         self.word(Kind::User, name, "maskeduser", "")
     }
 
-    /// A host's name, with its domain where it has one.
+    /// A host name, with its domain if it has one.
     pub fn host(&mut self, name: &str) -> String {
         if !is_host_name(name) {
             return match name.parse() {
@@ -208,7 +207,7 @@ impl Ledger {
         }
     }
 
-    /// The machine's own name, where nothing else stands: even one that is all digits.
+    /// The machine's own name, even if it has only digits.
     pub fn own_host(&mut self, name: &str) -> String {
         let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
         if digits {
@@ -240,14 +239,14 @@ impl Ledger {
             self.reserve(kind, number);
             return word.to_owned();
         }
-        // A replacement of another kind, where shapes meet.
+        // A replacement of another kind.
         if lower.starts_with(MASKED) {
             return word.to_owned();
         }
         format!("{before}{}{after}", self.number(kind, lower))
     }
 
-    /// A serial number in a text. It is at least as long as the original.
+    /// A serial number in a text; the replacement is not shorter.
     pub fn serial(&mut self, serial: &str) -> String {
         if is_no_serial(serial) {
             return serial.to_owned();
@@ -262,9 +261,9 @@ impl Ledger {
         format!("{SERIAL}{number:0width$}")
     }
 
-    /// A serial number in a field of fixed width, which it fills as the original does.
+    /// A serial number in a field of fixed width.
     pub fn serial_in_place(&mut self, serial: &str) -> String {
-        // Too short for the word: as much of it as goes in before the number.
+        // Too short for the word: use as much of it as fits before the number.
         let digits = serial.trim_start_matches(|c: char| SERIAL.contains(c));
         if serial.len() <= SERIAL.len()
             && let Some(number) = decimal(digits)
@@ -282,7 +281,7 @@ impl Ledger {
         short_serial(number, serial.len())
     }
 
-    /// Hexadecimal digits that spell a serial number.
+    /// A serial number in hexadecimal digits.
     pub fn hex_serial(&mut self, digits: &str) -> String {
         let significant = digits.trim_start_matches('0');
         if significant.len() <= 4 {
@@ -296,9 +295,7 @@ impl Ledger {
     }
 }
 
-/// What masked names begin with.
 const MASKED: &str = "masked";
-/// What a masked serial number begins with.
 const SERIAL: &str = "MASKED";
 
 fn short_serial(number: u64, length: usize) -> String {
@@ -313,7 +310,7 @@ fn decimal(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number| digits && *number < LIMIT)
 }
 
-/// What makers write where there is no serial number.
+/// Placeholders of vendors for a missing serial number.
 fn is_no_serial(text: &str) -> bool {
     const NONE: [&str; 13] = [
         "n/a",
@@ -337,7 +334,7 @@ fn is_no_serial(text: &str) -> bool {
         || NONE.contains(&lower.as_str())
 }
 
-/// Whether a name is one of a host: not nobody's, not everybody's.
+/// Whether a name is a host's, and not a generic one.
 pub fn is_host_name(name: &str) -> bool {
     let lower = name.to_lowercase();
     let digits = lower
@@ -346,7 +343,7 @@ pub fn is_host_name(name: &str) -> bool {
     !digits && !["localhost", "(none)", "localhost.localdomain"].contains(&lower.as_str())
 }
 
-/// The blocks of addresses for documentation and for benchmarks, then class E, which is nobody's.
+/// Address blocks for documentation and benchmarks, then class E, which is unused.
 const BLOCKS: [(u32, u64); 5] = [
     (0xc000_0200, 254),
     (0xc633_6400, 254),
@@ -355,7 +352,7 @@ const BLOCKS: [(u32, u64); 5] = [
     (0xf000_0000, (1 << 28) - 2),
 ];
 
-/// How many of them are for documentation, and no machine's.
+/// How many of them are for documentation only.
 const DOCUMENTED: u64 = 3 * 254;
 
 fn ipv4_of_number(number: u64) -> u32 {
@@ -387,8 +384,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ipv4_addresses_go_through_the_blocks_in_order() {
-        for (number, want) in [
+    fn ipv4_numbers_fill_blocks_in_order() {
+        for (number, expected) in [
             (1, [192, 0, 2, 1]),
             (254, [192, 0, 2, 254]),
             (255, [198, 51, 100, 1]),
@@ -397,24 +394,24 @@ mod tests {
             (762 + 131_070, [198, 19, 255, 254]),
             (762 + 131_071, [240, 0, 0, 1]),
         ] {
-            let address = Ipv4Addr::from(want);
+            let address = Ipv4Addr::from(expected);
             assert_eq!(Ipv4Addr::from_bits(ipv4_of_number(number)), address);
             assert_eq!(number_of_ipv4(address.to_bits()), Some(number), "{address}");
         }
     }
 
     #[test]
-    fn serials_in_fields_keep_their_width_and_stay_once_masked() {
+    fn serials_keep_width_and_are_idempotent() {
         let mut ledger = Ledger::default();
-        for (serial, want) in [
+        for (serial, expected) in [
             ("MT2043X12345", "MASKED000001"),
             ("AB12", "MAS2"),
             ("1234567", "MASKED3"),
             ("x9", "M4"),
         ] {
             let masked = ledger.serial_in_place(serial);
-            assert_eq!(masked, want);
-            assert_eq!(ledger.serial_in_place(&masked), want, "again");
+            assert_eq!(masked, expected);
+            assert_eq!(ledger.serial_in_place(&masked), expected, "again");
         }
         assert_eq!(ledger.serial("MT2043X12345"), "MASKED000001");
         assert_eq!(ledger.serial("A1"), "MASKED5");

@@ -1,8 +1,7 @@
-//! Takes out of a snapshot what tells its machine apart from others of its kind, and changes nothing that gdr judges.
+//! Masks a snapshot: removes what identifies its machine, and keeps everything that gdr checks.
 //!
-//! Serial numbers, UUIDs, GUIDs, hardware and network addresses, names of hosts and users become others of the same
-//! shape: one original has one replacement throughout the document. PCI addresses, versions, masks and sizes stay.
-//! What is masked stays what it is when it is masked again.
+//! Serial numbers, UUIDs, GUIDs, hardware and network addresses, host and user names get replacements of the same shape,
+//! one per original in the document. PCI addresses, versions, masks and sizes are kept. Masking is idempotent.
 
 mod bytes;
 mod command_line;
@@ -26,34 +25,32 @@ use ledger::Ledger;
 use scan::{Patterns, Place};
 use words::{Word, Words};
 
-/// The kernel's command line, the one text that anybody who starts machines writes.
+/// Files with the kernel command line, which contains free text.
 const COMMAND_LINE: [&str; 3] = [
     "/proc/cmdline",
     "/etc/kernel/cmdline",
     "/usr/lib/kernel/cmdline",
 ];
 
-/// Where GRUB's share of it is written.
 const GRUB_DEFAULT: &str = "/etc/default/grub";
 
-/// Names that the caller knows to be somebody's.
+/// Names that the caller knows to be private.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Names of hosts, with or without a domain.
     pub hosts: Vec<String>,
     pub users: Vec<String>,
 }
 
-/// What stands for the directory or the file that a masked machine was read from.
+/// Replaces the path that a masked machine was read from.
 const SOURCE: &str = "sysroot";
 
 static PATTERNS: LazyLock<Result<Patterns, regex::Error>> = LazyLock::new(Patterns::new);
 
-/// Replaces what names the machine, and says so in the document.
+/// Masks the snapshot and marks it as masked.
 pub fn mask(snapshot: &mut Snapshot, known: &Known) {
     let was_masked = std::mem::replace(&mut snapshot.masked, true);
     let Ok(patterns) = PATTERNS.as_ref() else {
-        // A test keeps this from happening. An empty document is better than one that only says it is masked.
+        // A test prevents this. An empty document is better than an unmasked one.
         *snapshot = Snapshot {
             masked: true,
             ..Snapshot::default()
@@ -77,7 +74,7 @@ struct Masker {
 }
 
 impl Masker {
-    /// The first pass: which names there are, and which replacements are already taken.
+    /// First pass: collects names and existing replacements.
     fn learn(&mut self, snapshot: &Snapshot, known: &Known) {
         self.ledger.learning = true;
         self.read(snapshot);
@@ -98,7 +95,7 @@ impl Masker {
         vocabulary(snapshot, |text| self.words.meet_vocabulary(text));
     }
 
-    /// Goes through a document as if it were masked. Of what it makes, one piece at a time is there.
+    /// Processes the document without changing it, one item at a time.
     fn read(&mut self, snapshot: &Snapshot) {
         self.host(&mut snapshot.host.clone());
         for (path, recorded) in &snapshot.files {
@@ -152,7 +149,6 @@ impl Masker {
             .collect();
     }
 
-    /// A text with the replacements in place.
     fn text(&mut self, place: Place, text: &str) -> String {
         let by_shape = scan::spans(self.patterns, &mut self.ledger, place, text);
         let mut spans = self.words.spans(&mut self.ledger, text, &by_shape);
@@ -173,7 +169,7 @@ impl Masker {
         if let Some(name) = &mut host.name {
             *name = self.ledger.own_host(name.trim());
         }
-        // A path is its owner's, and may name anybody.
+        // A path may contain names.
         if !["", "live", SOURCE].contains(&host.source.as_str()) {
             host.source = SOURCE.to_owned();
         }
@@ -198,12 +194,12 @@ impl Masker {
         let Recorded {
             bytes, parts, end, ..
         } = recorded;
-        let mut pieces: bytes::Parts<'_> = parts
+        let mut file_parts: bytes::Parts<'_> = parts
             .iter_mut()
             .flatten()
             .map(|part| (part.at, &mut part.bytes.0))
             .collect();
-        self.pieces(path, &mut pieces);
+        self.file_parts(path, &mut file_parts);
         if let Some(Hex(bytes)) = bytes {
             let length = bytes.len() as u64;
             self.bytes(path, bytes);
@@ -218,12 +214,12 @@ impl Masker {
         }
     }
 
-    /// The names in a directory: each as it is masked in its whole path, so that both stay the same name.
+    /// Masks a directory's names as in their full paths, so that both agree.
     fn names(&mut self, path: &str, names: &mut [String]) {
         let was_sorted = names.is_sorted();
         for name in names.iter_mut() {
-            let whole = format!("{}/{name}", path.trim_end_matches('/'));
-            let masked = self.text(Place::Plain, &whole);
+            let full_path = format!("{}/{name}", path.trim_end_matches('/'));
+            let masked = self.text(Place::Plain, &full_path);
             if let Some((_, last)) = masked.rsplit_once('/') {
                 *name = last.to_owned();
             }
@@ -267,7 +263,7 @@ impl Masker {
             _ if HOST_NAMES.contains(&path) => around(self.ledger.own_host(trimmed)),
             "domainname" if trimmed != "(none)" => around(self.ledger.domain(trimmed)),
             "node_desc" => {
-                // What the kernel puts there: the host's name and the device's.
+                // The kernel's default: host name and device name.
                 let host = trimmed
                     .split_once(' ')
                     .filter(|(_, rest)| rest.starts_with("HCA-") || rest.starts_with("mlx"));
@@ -290,7 +286,7 @@ impl Masker {
         }
     }
 
-    /// The text of a file that holds one number of a device.
+    /// Masks a file that contains one number of a device.
     fn number(&mut self, text: &str) -> String {
         let (mark, digits) = match text.strip_prefix("0x") {
             Some(digits) => ("0x", digits),
@@ -308,13 +304,13 @@ impl Masker {
         }
     }
 
-    fn pieces(&mut self, path: &str, pieces: &mut bytes::Parts<'_>) {
+    fn file_parts(&mut self, path: &str, file_parts: &mut bytes::Parts<'_>) {
         let name = path.rsplit('/').next().unwrap_or_default();
         if is_config(path) {
-            bytes::config(pieces, |serial| self.ledger.eui(serial));
+            bytes::config(file_parts, |serial| self.ledger.eui(serial));
             return;
         }
-        for (at, data) in pieces {
+        for (at, data) in file_parts {
             let followed = *at == 0 && name == "vpd" && self.vital_product_data(data);
             if !followed {
                 bytes::runs(data, |run| self.text(Place::Plain, run));
@@ -338,11 +334,11 @@ impl Masker {
                     .into_bytes()
             }
             Ok(text) if !special => *data = self.file(path, text).into_bytes(),
-            _ => self.pieces(path, &mut vec![(0, data)]),
+            _ => self.file_parts(path, &mut vec![(0, data)]),
         }
     }
 
-    /// A library's answer: every text in it.
+    /// Masks all strings of a library's answer.
     fn library<T: Serialize + DeserializeOwned>(
         &mut self,
         answer: &LibraryAnswer<T>,
@@ -368,15 +364,15 @@ impl Masker {
     }
 }
 
-/// Whether a file is an initramfs, of which a record has what gdr made of it.
+/// Whether the file is an initramfs, of which the snapshot contains gdr's summary.
 fn is_image(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
-    // Of a partition for booting gdr reads nothing else.
+    // gdr reads nothing else from boot partitions.
     let to_boot = path.starts_with("/boot/") || path.starts_with("/efi/");
     to_boot || (path.contains("/modules/") && ["initramfs.img", "initrd"].contains(&name))
 }
 
-/// The record of an image without what names somebody; none of it where it is no such record.
+/// The summary of an image without private words; empty if invalid.
 fn image(text: &str) -> String {
     let found: Result<Option<Initramfs>, _> = serde_json::from_str(text);
     found
@@ -385,8 +381,7 @@ fn image(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Whether a file is the configuration space of a PCI function.
-/// GRUB's settings without what they have the kernel told.
+/// GRUB's settings without kernel command lines.
 fn without_command_lines(text: &str) -> String {
     let line = |line: &str| match line.split_once('=') {
         Some((name, _)) if name.trim_start().starts_with("GRUB_CMDLINE") => {
@@ -401,7 +396,7 @@ fn is_config(path: &str) -> bool {
     path.starts_with("/sys/") && path.ends_with("/config")
 }
 
-/// Texts in which the kernel and vendors use words of their own, and hosts and users have no place.
+/// Texts with the vocabulary of kernel and vendors, but no host or user names.
 fn vocabulary(snapshot: &Snapshot, mut each: impl FnMut(&str)) {
     const FILES: [&str; 9] = [
         "/proc/cpuinfo",
@@ -421,7 +416,7 @@ fn vocabulary(snapshot: &Snapshot, mut each: impl FnMut(&str)) {
         "/dev/infiniband",
         "/dev/gdrdrv",
     ];
-    // There the names are people's: of interfaces, of volumes, of groups of processes.
+    // Names of interfaces, volumes and process groups are private.
     const PEOPLE: [&str; 7] = [
         "/sys/block",
         "/sys/class/block",

@@ -1,7 +1,5 @@
-//! Finds in a text what names a machine, by its shape and by the words before it, and says what stands for it.
-//!
-//! One pass over the text finds candidates; what each is, is decided by code that looks at it and around it. A candidate
-//! that is nothing stays.
+//! Finds private data in a text by shape and by the words before it. One pass finds candidates; code then inspects each
+//! one and its surroundings.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -11,15 +9,14 @@ use regex::Regex;
 use super::ledger::Ledger;
 use super::words::UNIT_SUFFIXES;
 
-/// A part of a text and what stands for it. The part may stand for itself: then nothing inside it is anything else.
+/// A range of the text and its replacement, which may be equal: then it contains nothing else to mask.
 pub type Span = (Range<usize>, String);
 
-/// The patterns, compiled once.
 pub struct Patterns {
     candidates: Regex,
 }
 
-/// Each alternative is named; a name that begins with `v_` is the part that is replaced.
+/// Alternatives have names; the group whose name begins with `v_` is replaced.
 const CANDIDATES: &str = r#"(?ix-u)
   (?: (?: serial (?:[\ _-]?(?:number|no|num))? | asset[\ _-]?tag | \bs/n ) ["']? [\ \t]* [:=] [\ \t]* ["']? )
   (?P<v_serial> [a-z0-9] [a-z0-9_.-]{3,127} )
@@ -46,17 +43,16 @@ impl Patterns {
     }
 }
 
-/// What kind of text it is, by the file it comes from.
+/// The kind of text, by its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Plain,
-    /// Versions: four numbers with dots are one, not an address.
+    /// Four numbers with dots are a version, not an address.
     Version,
-    /// The kernel's command line.
     CommandLine,
 }
 
-/// The parts of a text that are masked by their shape, in order, none touching another's bytes.
+/// The ranges to mask by shape, ordered and disjoint.
 pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
     let mut mails = mails(ledger, place, text).into_iter().peekable();
     let mut found = Vec::new();
@@ -64,7 +60,7 @@ pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str)
     while let Some(whole) = patterns.candidates.find_at(text, at) {
         let taken = found.last().map_or(0, |(range, _): &Span| range.end);
         if let Some(name) = mails.next_if(|(name, _)| name.start <= whole.start()) {
-            // What is taken by a shape that began before is no name.
+            // Part of an earlier match, so not a name.
             if name.0.start >= taken {
                 at = at.max(name.0.end);
                 found.push(name);
@@ -78,7 +74,7 @@ pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str)
             found: &mut found,
         };
         let resume = scan.candidate(patterns, whole.range());
-        // A candidate has at least two bytes of ASCII.
+        // A candidate has at least two ASCII bytes.
         at = resume.max(whole.start() + 1).min(text.len());
     }
     let taken = found.last().map_or(0, |(range, _)| range.end);
@@ -86,7 +82,7 @@ pub fn spans(patterns: &Patterns, ledger: &mut Ledger, place: Place, text: &str)
     found
 }
 
-/// The names of each `user@host`, told from its sign.
+/// The names in each `user@host`.
 fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
     const LONGEST_USER: usize = 64;
     const LONGEST_HOST: usize = 255;
@@ -122,7 +118,7 @@ fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
             && suffix.len() < host.len()
             && suffix.bytes().all(|b| b.is_ascii_alphabetic());
         let in_brackets = text[..start].ends_with('(');
-        // An instance of a unit has a sign too, and so have sizes at addresses.
+        // Unit instances and sizes at addresses contain the sign too.
         let none =
             user.is_empty() || UNIT_SUFFIXES.contains(&suffix) || (host.is_empty() && !in_brackets);
         if none || (place == Place::CommandLine && !top_level) {
@@ -138,14 +134,14 @@ fn mails(ledger: &mut Ledger, place: Place, text: &str) -> Vec<Span> {
     found
 }
 
-/// Which alternative a candidate is, told from its bytes: finding out from the pattern costs many times as much.
+/// A candidate's alternative, from its bytes: asking the regex would be many times slower.
 enum Shape {
     Uuid,
     Colons,
     Dashes,
     Dotted,
     Hex,
-    /// One of those with words in them.
+    /// One with a keyword.
     Keyed,
 }
 
@@ -171,7 +167,6 @@ fn shape(bytes: &[u8]) -> Shape {
     }
 }
 
-/// A text in progress.
 pub(super) struct Scan<'a> {
     pub(super) ledger: &'a mut Ledger,
     pub(super) place: Place,
@@ -180,7 +175,7 @@ pub(super) struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Decides on one candidate; returns where to go on.
+    /// Handles one candidate; returns where to continue.
     fn candidate(&mut self, patterns: &Patterns, whole: Range<usize>) -> usize {
         match shape(&self.text.as_bytes()[whole.clone()]) {
             Shape::Uuid => self.uuid(whole),
@@ -203,7 +198,7 @@ impl Scan<'_> {
         self.text.as_bytes().get(at).copied().unwrap_or(b' ')
     }
 
-    /// Whether what ends at `at` ends with one of these, in any case.
+    /// Whether the text before `at` ends with one of these words, ignoring case.
     fn follows(&self, at: usize, words: &[&str]) -> bool {
         let text = &self.text.as_bytes()[..at];
         words.iter().any(|word| {
@@ -226,7 +221,7 @@ impl Scan<'_> {
         self.keep_shape(range, &masked)
     }
 
-    /// Puts `digits` where the range has hexadecimal digits; separators stay.
+    /// Replaces the hexadecimal digits of a range, keeping separators.
     pub(super) fn keep_shape(&mut self, range: Range<usize>, digits: &str) -> usize {
         let end = range.end;
         let original = &self.text[range.clone()];
@@ -238,7 +233,7 @@ impl Scan<'_> {
                 false => c,
             })
             .collect();
-        // What stayed what it was stays in its case too.
+        // Keeps the case of an unchanged text.
         let masked = match masked.eq_ignore_ascii_case(original) {
             true => original.to_owned(),
             false => masked,
@@ -247,7 +242,7 @@ impl Scan<'_> {
         end
     }
 
-    /// Groups of hexadecimal digits between colons: hardware addresses, GUIDs, IPv6 addresses.
+    /// Groups of hexadecimal digits between colons: MAC addresses, GUIDs, IPv6 addresses.
     fn colons(&mut self, mut range: Range<usize>) -> usize {
         let tail = self.dotted_tail(&range);
         let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -291,11 +286,11 @@ impl Scan<'_> {
             self.found.push((whole, masked));
             return end;
         }
-        // With dots behind it, the last group may begin an IPv4 address.
+        // With dots after it, the last group may begin an IPv4 address.
         tail.map_or(range.end, |tail| tail.start)
     }
 
-    /// Whether four groups are a PCI function's vendor, device and those of its maker, not a GUID.
+    /// Whether four groups are PCI vendor, device and subsystem ids, not a GUID.
     fn names_a_part(&self, range: &Range<usize>, groups: &[&str]) -> bool {
         const VENDORS: [&str; 16] = [
             "1000", "1002", "1022", "1028", "103c", "10b5", "10de", "1137", "11f8", "144d", "14e4",
@@ -309,7 +304,7 @@ impl Scan<'_> {
             || vendor(0) && (vendor(2) || self.before(range.start) == b',')
     }
 
-    /// An IPv4 address that the last group of a run of groups begins.
+    /// The IPv4 address that begins with the last group.
     fn dotted_tail(&self, range: &Range<usize>) -> Option<Range<usize>> {
         if self.after(range.end) != b'.' {
             return None;
@@ -334,8 +329,8 @@ impl Scan<'_> {
         end
     }
 
-    /// Hardware addresses: six pairs, eight of an EUI-64, twenty of IP over InfiniBand. Seven are a type and six.
-    /// A group that is joined to a word is none of them.
+    /// Hardware addresses: six pairs, eight (EUI-64), twenty (IP over InfiniBand), or seven (type and MAC). A group that
+    /// is part of a word does not count.
     fn pairs(&mut self, range: Range<usize>, separator: char, joined: (bool, bool)) -> bool {
         let run = &self.text[range.clone()];
         if run.len() < 17 {
@@ -403,7 +398,7 @@ impl Scan<'_> {
         {
             return end;
         }
-        // A number with a leading zero, or one that is too large, is none of an address.
+        // Leading zeros and large numbers do not occur in addresses.
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             let zero = |part: &str| part.len() > 1 && part.starts_with('0');
             if !text.split('.').any(zero) {
@@ -414,7 +409,7 @@ impl Scan<'_> {
         end
     }
 
-    /// Digits without separators: what they are is said by their number, and where that is not enough, by what is before.
+    /// Digits without separators, recognised by their number and by the words before them.
     fn hex(&mut self, mut range: Range<usize>) -> usize {
         const GUID: [&str; 6] = ["guid", "wwn", "wwid", "wwpn", "wwnn", "eui"];
         const CONTAINER: [&str; 5] = [
@@ -425,13 +420,13 @@ impl Scan<'_> {
             "containerd-",
         ];
         let end = range.end;
-        // `pod` is written close to an id, and ends with a digit.
+        // `pod` directly precedes an id.
         if self.follows(range.start + 1, &["pod"]) && [33, 65].contains(&range.len()) {
             range.start += 1;
         }
         let number = self.follows(range.start, &["0x"]);
         let start = if number { range.start - 2 } else { range.start };
-        // What a device is called by its address or by its GUID.
+        // Device names derived from an address or a GUID.
         let of_guid = range.len() == 16 && self.follows(start, &["rocex", "ibx", "iwx", "opax"]);
         let interface = of_guid
             || range.len() == 12

@@ -1,4 +1,4 @@
-//! Documents written by hand, and what is left of them.
+//! Hand-written documents and their masked form.
 
 use super::*;
 use crate::model::{LibraryAnswer, NvmlOutcome, Part};
@@ -33,7 +33,7 @@ fn text_of<'a>(snapshot: &'a Snapshot, path: &str) -> &'a str {
     snapshot.files[path].text.as_deref().expect("a text")
 }
 
-/// A file's text, masked; masking it again changes nothing.
+/// A masked file; also checks that masking is idempotent.
 fn file(path: &str, text: &str) -> String {
     let mut snapshot = with_text(path, text);
     mask(&mut snapshot, &known());
@@ -48,9 +48,9 @@ fn plain(text: &str) -> String {
 }
 
 #[test]
-fn each_shape_becomes_another_of_its_shape() {
+fn replacements_keep_shape() {
     patterns_are_there();
-    for (text, want) in [
+    for (text, expected) in [
         (
             "GPU UUID: \t GPU-8f2c1a44-9d3e-11ee-b962-0242ac120002\n",
             "GPU UUID: \t GPU-00000000-0000-0000-0000-000000000001\n",
@@ -172,12 +172,12 @@ fn each_shape_becomes_another_of_its_shape() {
         ),
     ] {
         let masked = plain(text);
-        assert_eq!(masked, want, "{text}");
+        assert_eq!(masked, expected, "{text}");
     }
 }
 
 #[test]
-fn what_names_nothing_stays() {
+fn keeps_text_without_names() {
     for text in [
         "0000:1a:00.0 pci0000:15 00000000:3B:00.0 10000:e0:01.7 1a:00.0",
         "00000000,ffffffff,ffffffff",
@@ -209,8 +209,8 @@ fn what_names_nothing_stays() {
 }
 
 #[test]
-fn what_follows_vendor_ids_or_a_name_of_a_device() {
-    for (text, want) in [
+fn vendor_ids_and_device_names() {
+    for (text, expected) in [
         (
             "rocex525400c0fe123455 ibx98039b030067ab12v3 enxac1f6b123456",
             "rocex0200000000000001 ibx0200000000000002v3 enx020000000001",
@@ -224,13 +224,13 @@ fn what_follows_vendor_ids_or_a_name_of_a_device() {
             "8086:0001:8086:0002 0200:0000:0000:0001",
         ),
     ] {
-        assert_eq!(plain(text), want);
+        assert_eq!(plain(text), expected);
     }
 }
 
 #[test]
-fn files_that_hold_one_name_or_number() {
-    for (path, text, want) in [
+fn files_with_one_name_or_number() {
+    for (path, text, expected) in [
         ("/sys/class/dmi/id/product_serial", "XY12 34\n", "MASKED1\n"),
         (
             "/sys/class/dmi/id/board_serial",
@@ -275,12 +275,12 @@ fn files_that_hold_one_name_or_number() {
             "maskedhost1 HCA-1\n",
         ),
     ] {
-        assert_eq!(file(path, text), want, "{path}");
+        assert_eq!(file(path, text), expected, "{path}");
     }
 }
 
 #[test]
-fn a_container_has_one_number_long_and_short() {
+fn short_and_long_container_ids_agree() {
     let id = "3f2a9c4b5d6e7f80112233445566778899aabbccddeeff00112233445566aabb";
     let text = format!(
         "0::/docker/{id}\n1:x:/system.slice/docker-{id}.scope\n/docker/3f2a9c4b5d6e, host 3f2a9c4b5d6e"
@@ -295,7 +295,7 @@ fn a_container_has_one_number_long_and_short() {
 }
 
 #[test]
-fn replacements_that_are_taken_are_given_to_nobody_else() {
+fn reserves_existing_replacements() {
     assert_eq!(
         plain("10.0.0.1 192.0.2.1 10.0.0.1 ac:1f:6b:00:00:01 02:00:00:00:00:01"),
         "192.0.2.2 192.0.2.1 192.0.2.2 02:00:00:00:00:01 02:00:00:00:00:02"
@@ -303,7 +303,7 @@ fn replacements_that_are_taken_are_given_to_nobody_else() {
 }
 
 #[test]
-fn names_that_other_things_have_too_are_replaced_only_where_names_stand() {
+fn common_words_are_names_only_in_name_positions() {
     let mut snapshot = with_text(
         "/proc/cmdline",
         "nvidia.NVreg_X=1 systemd.hostname=peers ip=1.2.3.4::::peers:nvme0:off x",
@@ -343,7 +343,7 @@ fn names_that_other_things_have_too_are_replaced_only_where_names_stand() {
 }
 
 #[test]
-fn names_in_a_directory_agree_with_the_paths_below_it() {
+fn directory_names_agree_with_paths() {
     let disk = "/dev/disk/by-id/nvme-SAMSUNG_S64DNX0R123456";
     let mut snapshot = with_text(disk, "");
     snapshot.files.insert(
@@ -380,8 +380,8 @@ fn part(at: u64, bytes: &[u8]) -> Part {
 }
 
 #[test]
-fn the_serial_number_of_a_configuration_space() {
-    // AER at 100 leads to a serial number at 148, whose capability came in two parts, and that to ACS at 158.
+fn masks_serial_number_of_configuration_space() {
+    // AER at 100 leads to a serial number at 148, recorded in two parts, and that to ACS at 158.
     let dsn = [0x12, 0xab, 0x67, 0x00, 0x03, 0x9b, 0x03, 0x98];
     let parts = vec![
         part(0, &[0xde, 0x10, 0x30, 0x23]),
@@ -403,9 +403,9 @@ fn the_serial_number_of_a_configuration_space() {
     snapshot.files.insert(path.to_owned(), recorded);
     for _ in 0..2 {
         mask(&mut snapshot, &known());
-        let mut want = parts.clone();
-        want[3] = part(0x14c, &[1, 0, 0, 0, 0, 0, 0, 2]);
-        assert_eq!(snapshot.files[path].parts, Some(want));
+        let mut expected = parts.clone();
+        expected[3] = part(0x14c, &[1, 0, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(snapshot.files[path].parts, Some(expected));
         assert_eq!(
             text_of(&snapshot, "/sys/class/infiniband/mlx5_0/node_guid"),
             "0200:0000:0000:0001",
@@ -415,7 +415,7 @@ fn the_serial_number_of_a_configuration_space() {
 }
 
 #[test]
-fn a_masked_configuration_space_reads_the_same_but_for_its_serial_number() {
+fn masked_configuration_space_differs_only_in_serial_number() {
     use crate::model::Fact;
     use crate::model::config::SerialNumber;
     let mut space = vec![0; 4096];
@@ -446,7 +446,7 @@ fn a_masked_configuration_space_reads_the_same_but_for_its_serial_number() {
 }
 
 #[test]
-fn a_list_that_loops_or_is_cut_off_ends() {
+fn looping_or_truncated_list_terminates() {
     for bytes in [
         &[0x01, 0x00, 0x01, 0x10][..],
         &[0x03, 0x00, 0x01, 0x10, 1, 2, 3],
@@ -463,7 +463,7 @@ fn a_list_that_loops_or_is_cut_off_ends() {
 }
 
 #[test]
-fn vital_product_data_keeps_its_length_and_its_checksum() {
+fn vital_product_data_keeps_length_and_checksum() {
     let mut vpd =
         b"\x82\x04\x00CX-7\x90\x23\x00PN\x04AB12SN\x0cMT2043X12345V0\x06SW_MNGRV\x01".to_vec();
     let sum = |bytes: &[u8]| bytes.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
@@ -489,7 +489,7 @@ fn vital_product_data_keeps_its_length_and_its_checksum() {
 }
 
 #[test]
-fn what_libraries_answered() {
+fn masks_library_answers() {
     let answer = serde_json::json!({"read": {
         "library": "/home/bob/lib/libnvidia-ml.so.580.159.04", "driver_version": {"known": "580.159.4.1"},
         "cuda_version": {"known": 13000}, "confidential_compute": {"unknown": "not_covered"}, "gpus": [], "pairs": [],

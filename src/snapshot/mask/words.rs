@@ -1,4 +1,4 @@
-//! Names that are known to be somebody's, and where they stand as whole words.
+//! Known private names, and where they occur as whole words.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -7,13 +7,13 @@ use std::ops::Range;
 use super::ledger::{Ledger, is_host_name};
 use super::scan::Span;
 
-/// What follows the name of a unit or of a file, and is no domain.
+/// Suffixes of units and files, which are not domains.
 pub const UNIT_SUFFIXES: [&str; 16] = [
     "service", "socket", "scope", "slice", "mount", "target", "timer", "device", "swap", "path",
     "conf", "log", "json", "ko", "txt", "so",
 ];
 
-/// Words that gdr, the kernel and NVIDIA use, whatever else a document holds.
+/// Words of gdr, the kernel and NVIDIA, never masked.
 const VOCABULARY: &str = "live linux kernel host system machine server node cpu cpus gpu gpus mem memory nvidia nvml cuda \
     mellanox mlx5 mlx4 pci pcie bus device devices driver net eth0 ib0 rdma infiniband ethernet intel amd arm root boot \
     debian ubuntu rhel centos rocky fedora suse sles vm guest qemu kvm docker unknown none default switch bridge port \
@@ -22,10 +22,9 @@ const VOCABULARY: &str = "live linux kernel host system machine server node cpu 
     link layer rate unlimited soft hard limit max locked character block flags hypervisor vendor_id implementer power \
     model uuid minor ro rw quiet masked";
 
-/// The longest name there is: a host's with its domain.
+/// The longest host name with domain.
 const LONGEST: usize = 255;
 
-/// What a known word is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Word {
     Host,
@@ -34,20 +33,20 @@ pub enum Word {
     Serial,
 }
 
-/// The words that are replaced wherever they stand.
+/// The words that are replaced everywhere.
 #[derive(Debug, Default)]
 pub struct Words {
     words: HashMap<String, Word>,
-    /// Those that something else is called too: they are replaced only where names of their kind stand.
+    /// Common words: replaced only in positions of such names.
     common: HashSet<String>,
-    /// How long the names are that begin with this piece, the longest first.
+    /// Lengths of the names that begin with this part, longest first.
     lengths: HashMap<String, BTreeSet<Reverse<usize>>>,
-    /// How long those pieces are.
-    pieces: BTreeSet<usize>,
+    /// Lengths of those parts.
+    parts: BTreeSet<usize>,
 }
 
 impl Words {
-    /// A host, with or without its domain.
+    /// Adds a host name, with or without domain.
     pub fn learn_host(&mut self, name: &str) {
         let name = name.trim();
         if !is_host_name(name) {
@@ -70,7 +69,7 @@ impl Words {
         }
     }
 
-    /// A serial number that may stand elsewhere too.
+    /// Adds a serial number that may occur elsewhere.
     pub fn learn_serial(&mut self, serial: &str) {
         let digits = serial.bytes().all(|byte| byte.is_ascii_digit());
         let long = serial.len() >= if digits { 8 } else { 6 };
@@ -98,16 +97,16 @@ impl Words {
         if lower.len() > LONGEST || self.common.contains(&lower) {
             return;
         }
-        self.pieces.insert(first_piece(&lower).len());
+        self.parts.insert(first_part(&lower).len());
         let lengths = self
             .lengths
-            .entry(first_piece(&lower).to_owned())
+            .entry(first_part(&lower).to_owned())
             .or_default();
         lengths.insert(Reverse(lower.len()));
         self.words.entry(lower).or_insert(word);
     }
 
-    /// Words that stand in this text of the kernel's or of a vendor's are common ones.
+    /// Marks the words of this text as common.
     pub fn meet_vocabulary(&mut self, text: &str) {
         let mut met = Vec::new();
         self.whole_words(text, |range, word| {
@@ -121,28 +120,28 @@ impl Words {
         }
     }
 
-    /// Each place where a known word stands as a whole word.
+    /// Calls `each` for every known whole word.
     fn whole_words(&self, text: &str, mut each: impl FnMut(Range<usize>, Word)) {
         if self.words.is_empty() {
             return;
         }
         let mut at = 0;
         while at < text.len() {
-            let piece = first_piece(&text[at..]);
-            let found = self.word_at(text, at, piece);
+            let part = first_part(&text[at..]);
+            let found = self.word_at(text, at, part);
             if let Some((length, word)) = found {
                 each(at..at + length, word);
             }
-            // What was found ends where a word ends.
-            at += found.map_or(piece.len(), |(length, _)| length);
+            // A match ends at a word boundary.
+            at += found.map_or(part.len(), |(length, _)| length);
         }
     }
 
-    /// The longest known word that begins here and ends where a word ends.
-    fn word_at(&self, text: &str, at: usize, piece: &str) -> Option<(usize, Word)> {
-        // Most pieces are none of a name: their number of letters says so at little cost.
-        let lengths = match self.pieces.contains(&piece.len()) {
-            true => self.lengths.get(&piece.to_lowercase()),
+    /// The longest known word that begins here and ends at a word boundary.
+    fn word_at(&self, text: &str, at: usize, part: &str) -> Option<(usize, Word)> {
+        // Checking the length first is cheap and excludes most parts.
+        let lengths = match self.parts.contains(&part.len()) {
+            true => self.lengths.get(&part.to_lowercase()),
             false => None,
         };
         lengths.into_iter().flatten().find_map(|Reverse(length)| {
@@ -157,7 +156,7 @@ impl Words {
         })
     }
 
-    /// Where known words stand in a text, outside of `taken`, which is in order.
+    /// The known words outside `taken`, which is ordered.
     pub fn spans(&self, ledger: &mut Ledger, text: &str, taken: &[Span]) -> Vec<Span> {
         let mut found = Vec::new();
         self.whole_words(text, |range, word| {
@@ -199,8 +198,8 @@ impl Words {
     }
 }
 
-/// Letters and digits up to something else, or one character that is neither.
-fn first_piece(text: &str) -> &str {
+/// Letters and digits up to another character, or one other character.
+fn first_part(text: &str) -> &str {
     let end = text
         .find(|c: char| !c.is_alphanumeric())
         .unwrap_or(text.len());
@@ -210,7 +209,7 @@ fn first_piece(text: &str) -> &str {
     }
 }
 
-/// How long the domain is that follows the name of a host.
+/// The length of the domain after a host name.
 fn domain_behind(rest: &str) -> usize {
     let ascii = rest.bytes().take(LONGEST).take_while(u8::is_ascii).count();
     let rest = &rest[..ascii];
@@ -246,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_is_no_suffix_of_a_file() {
+    fn file_suffix_is_not_a_domain() {
         assert_eq!(domain_behind(".hpc.site.edu:/x"), 13);
         assert_eq!(domain_behind(".service"), 0);
         assert_eq!(domain_behind(". Then"), 0);

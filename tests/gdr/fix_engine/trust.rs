@@ -56,7 +56,7 @@ fn nobody_else_may_write_to_journals() {
         let dir = made();
         let path = dir.path().join(path);
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("permissions");
-        refuses(dir.path(), "others may write to it");
+        refuses(dir.path(), "writable by others");
     }
 }
 
@@ -74,10 +74,7 @@ fn journals_of_another_user_are_not_obeyed() {
     ] {
         let dir = made();
         chown(dir.path().join(path), Some(65534), None).expect("another owner");
-        refuses(
-            dir.path(),
-            "it belongs to user 65534, and gdr runs as user 0",
-        );
+        refuses(dir.path(), "owned by user 65534, but gdr runs as user 0");
     }
 }
 

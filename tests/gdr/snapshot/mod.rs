@@ -245,7 +245,7 @@ fn what_a_snapshot_does_not_hold_is_unknown_and_said() {
     );
     assert!(
         run.stderr.contains("/proc/driver/nvidia/params")
-            && run.stderr.contains("does not hold it"),
+            && run.stderr.contains("not in this snapshot"),
         "{}",
         run.stderr
     );

@@ -1,9 +1,9 @@
-//! What is left of command lines.
+//! Masked command lines.
 
 use super::*;
 
 #[test]
-fn what_tells_of_the_machine_stays() {
+fn keeps_machine_parameters() {
     for text in [
         "iommu=pt intel_iommu=on,sm_on amd_iommu=off iommu.passthrough=1 ro quiet nomodeset",
         "crashkernel=512M@256M memmap=64K@0x1000 mem=64G hugepages=16 default_hugepagesz=1G",
@@ -19,8 +19,8 @@ fn what_tells_of_the_machine_stays() {
 }
 
 #[test]
-fn what_anybody_may_write_goes() {
-    for (text, want) in [
+fn masks_free_text() {
+    for (text, expected) in [
         (
             "ip=10.0.0.5::10.0.0.1:255.255.255.0:gpu7:eth0:off ro",
             "ip=masked ro",
@@ -63,12 +63,12 @@ fn what_anybody_may_write_goes() {
         ),
         ("  a=b\n", "  a=masked\n"),
     ] {
-        assert_eq!(file("/proc/cmdline", text), want);
+        assert_eq!(file("/proc/cmdline", text), expected);
     }
 }
 
 #[test]
-fn bytes_that_are_no_text_are_masked_too() {
+fn masks_invalid_utf8() {
     let recorded = Recorded {
         bytes: Some(Hex(b"iommu=pt ip=gpu7\xff x=gpu7".to_vec())),
         ..Recorded::default()

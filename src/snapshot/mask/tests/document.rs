@@ -1,4 +1,4 @@
-//! A rich document, and any document.
+//! A rich document, and random documents.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Everything that names the machine of [`rich`].
+/// All private data of [`rich`].
 const ORIGINALS: [&str; 19] = [
     "node17",
     "hpc.site.edu",
@@ -112,7 +112,7 @@ fn rich() -> Snapshot {
     snapshot
 }
 
-/// A document as one text: bytes as the characters they are.
+/// A document as one text, with bytes as characters.
 fn all_of(snapshot: &Snapshot) -> String {
     let bytes = snapshot
         .files
@@ -125,7 +125,7 @@ fn all_of(snapshot: &Snapshot) -> String {
 }
 
 #[test]
-fn nothing_of_the_originals_is_left() {
+fn no_original_is_left() {
     let mut snapshot = rich();
     mask(&mut snapshot, &known());
     assert!(snapshot.masked);
@@ -155,13 +155,13 @@ fn nothing_of_the_originals_is_left() {
     let once = snapshot.clone();
     mask(&mut snapshot, &known());
     assert_eq!(snapshot, once);
-    // Another person masks it, who knows other names.
+    // Someone else masks it again, knowing other names.
     mask(&mut snapshot, &Known::default());
     assert_eq!(snapshot, once);
 }
 
 #[test]
-fn one_original_has_one_replacement() {
+fn one_replacement_per_original() {
     let mut snapshot = rich();
     mask(&mut snapshot, &known());
     let uuid = "00000000-0000-0000-0000-00000000000";
@@ -192,7 +192,7 @@ fn one_original_has_one_replacement() {
 }
 
 #[test]
-fn a_large_text_takes_its_time_and_no_more() {
+fn masking_is_linear() {
     let line = "Nov 21 10:15:00 node17 kernel: nvidia 0000:1a:00.0: ac:1f:6b:12:34:56 at 10.20.30.40 deadbeef:: aaaa:bbbb\n";
     let lines = 2 << 20;
     let mut snapshot = with_text("/var/log/x", &line.repeat(lines / line.len()));
@@ -213,7 +213,7 @@ fn a_large_text_takes_its_time_and_no_more() {
 
 /// Many short candidates in one long word, many names, many signs.
 #[test]
-fn hostile_texts_take_their_time_and_no_more() {
+fn masking_hostile_text_is_linear() {
     let size = 1 << 18;
     let repeated = |text: &str| text.repeat(size / text.len());
     for text in [
@@ -241,7 +241,7 @@ fn hostile_texts_take_their_time_and_no_more() {
     }
 }
 
-/// Words of the shapes that are looked for.
+/// Words of all shapes.
 const WORD: &str = "[0-9a-f]{2}(:[0-9a-f]{2}){5,8}|[0-9]{1,3}(\\.[0-9]{1,3}){3}|[0-9a-f]{12,33}|[a-z]{1,6}@[a-z]{1,6}(\\.[a-z]{2,3}){0,2}|\
     [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|serial=[A-Z0-9]{1,14}|(ip|nfsroot|url)=[a-z0-9:/.]{0,20}|[0-9a-f]{0,4}(:[0-9a-f]{0,4}){1,7}|\
     /home/[a-z]{1,5}|/by-id/[a-z]{3}-[A-Z]{3}_[A-Z0-9]{3,9}(_1)?|UUID=[0-9a-f]{4}-[0-9a-f]{4}|node17[a-z.-]{0,5}";
@@ -255,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_masked_stays(words in proptest::collection::vec(WORD, 0..6)) {
+    fn masking_is_idempotent(words in proptest::collection::vec(WORD, 0..6)) {
         // `file` masks twice.
         file("/proc/cmdline", &words.join(" "));
     }
@@ -275,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn addresses_of_pci_functions_survive(domain in 0u32..0x20000, bus: u8, device in 0u8..32, function in 0u8..8, text in "[ -~]{0,30}") {
+    fn keeps_pci_addresses(domain in 0u32..0x20000, bus: u8, device in 0u8..32, function in 0u8..8, text in "[ -~]{0,30}") {
         let bdf = crate::model::Bdf { domain, bus, device, function };
         let masked = plain(&format!("{text} {bdf} pci{domain:04x}:{bus:02x}/{bdf}/x {text}"));
         let kept = format!(" {bdf} pci{domain:04x}:{bus:02x}/{bdf}/x ");

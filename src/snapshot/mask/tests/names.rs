@@ -1,9 +1,9 @@
-//! Names of hosts and users: where they are replaced, and where they are words that gdr reads.
+//! Host and user names: replaced, except where they are words that gdr reads.
 
 use super::*;
 
 #[test]
-fn a_volume_group_is_no_word_of_the_kernels() {
+fn volume_group_does_not_protect_a_name() {
     let mut snapshot = with_text("/dev/node17-vg/root", "");
     snapshot.files.insert(
         "/dev".to_owned(),
@@ -23,7 +23,7 @@ fn a_volume_group_is_no_word_of_the_kernels() {
 }
 
 #[test]
-fn a_name_that_stands_in_one_file_is_no_name_in_another() {
+fn common_word_is_a_name_only_in_name_position() {
     let line = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (build@open)\n";
     let mut snapshot = with_text("/proc/driver/nvidia/version", line);
     let others = [
@@ -52,7 +52,7 @@ fn a_name_that_stands_in_one_file_is_no_name_in_another() {
 }
 
 #[test]
-fn a_host_that_is_called_as_a_word_that_gdr_compares() {
+fn host_named_like_a_value_that_gdr_compares() {
     for word in [
         "open",
         "kernel",
@@ -71,7 +71,7 @@ fn a_host_that_is_called_as_a_word_that_gdr_compares() {
 }
 
 #[test]
-fn a_host_that_is_a_number() {
+fn host_named_by_a_number() {
     let mut snapshot = with_text("/proc/sys/kernel/hostname", "4711\n");
     snapshot
         .files
@@ -92,8 +92,8 @@ fn a_host_that_is_a_number() {
 }
 
 #[test]
-fn where_a_machine_lies_is_no_part_of_it() {
-    for (source, want) in [
+fn replaces_source_path() {
+    for (source, expected) in [
         ("live", "live"),
         ("/home/bob/cases/acme", "sysroot"),
         ("acme", "sysroot"),
@@ -102,13 +102,13 @@ fn where_a_machine_lies_is_no_part_of_it() {
         snapshot.host.source = source.to_owned();
         for _ in 0..2 {
             mask(&mut snapshot, &known());
-            assert_eq!(snapshot.host.source, want);
+            assert_eq!(snapshot.host.source, expected);
         }
     }
 }
 
 #[test]
-fn addresses_that_machines_do_have_are_masked_unless_the_document_is() {
+fn masks_private_addresses_unless_document_is_masked() {
     let text =
         "198.18.0.9 240.0.0.7 02:00:00:00:00:09 0x0200000000000009 node_guid 0200:0000:0000:0009";
     let mut snapshot = with_text("/x", text);
@@ -122,7 +122,7 @@ fn addresses_that_machines_do_have_are_masked_unless_the_document_is() {
 }
 
 #[test]
-fn devices_that_bear_their_guid_are_one_name_everywhere() {
+fn device_names_with_guid_agree_everywhere() {
     let class = "/sys/class/infiniband";
     let mut snapshot = with_text(
         &format!("{class}/rocex525400c0fe123455/node_guid"),
@@ -156,7 +156,7 @@ fn devices_that_bear_their_guid_are_one_name_everywhere() {
 }
 
 #[test]
-fn modprobe_keeps_its_directives_and_loses_who_wrote_them() {
+fn masks_private_words_of_modprobe() {
     let path = "/etc/modprobe.d/node17.conf";
     let text = "# gdr: line 2\ninstall nvidia /opt/acme/load --from node17\n# gdr: line 3\noptions nvidia NVreg_RegistryDwords=A=1\n";
     let image = crate::model::Initramfs {
