@@ -1,4 +1,4 @@
-//! `gdr explain` through the real binary: what it takes for what, what it prints, what it promises to programs.
+//! `gdr explain` through the real binary: recognition, output, JSON.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ fn json(run: &Run) -> Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"))
 }
 
-/// Runs it with this on standard input.
+/// Runs gdr with this standard input.
 fn piped(args: &[&str], text: &[u8]) -> Run {
     let mut command = Gdr::new().args(args).command();
     let mut child = command
@@ -23,7 +23,7 @@ fn piped(args: &[&str], text: &[u8]) -> Run {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the built gdr starts");
-    // gdr may end before it has read all.
+    // gdr may exit before it has read everything.
     let _ = child.stdin.take().expect("a pipe").write_all(text);
     let output = child.wait_with_output().expect("it ends");
     Run {
@@ -34,7 +34,7 @@ fn piped(args: &[&str], text: &[u8]) -> Run {
 }
 
 #[test]
-fn a_line_a_file_and_standard_input_lead_to_the_same_check() {
+fn line_file_and_stdin_find_the_same_check() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("run.log");
     fs::write(&file, format!("start\n{LINE}\n{LINE}\n")).expect("a file");
@@ -59,7 +59,7 @@ fn a_line_a_file_and_standard_input_lead_to_the_same_check() {
 }
 
 #[test]
-fn a_line_that_begins_with_a_hyphen_is_a_line() {
+fn accepts_line_with_leading_hyphen() {
     let run = gdr(&[
         "explain",
         "--use_cuda=0: unrecognized option",
@@ -71,7 +71,7 @@ fn a_line_that_begins_with_a_hyphen_is_a_line() {
 }
 
 #[test]
-fn the_checks_of_the_matches_are_run_on_the_machine_that_is_named() {
+fn runs_matched_checks_on_named_machine() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let line = "NET/IB : Got completion with error 4, opcode 1, len 21938, vendor err 81";
     let run = |args: &[&str]| {
@@ -117,7 +117,7 @@ fn the_checks_of_the_matches_are_run_on_the_machine_that_is_named() {
 }
 
 #[test]
-fn the_machine_is_judged_by_the_profiles_that_are_named() {
+fn uses_named_profiles() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     Machine::load("sound").lay_out(dir.path());
     let run = |args: &[&str]| {
@@ -129,7 +129,7 @@ fn the_machine_is_judged_by_the_profiles_that_are_named() {
         assert_eq!(run.code, 0, "{run:?}");
         run
     };
-    let told = |profiles: &[&str]| {
+    let outcomes = |profiles: &[&str]| {
         let report = json(&run(&[&["--format", "json"], profiles].concat()));
         let findings = report["findings"].as_array().expect("findings");
         let memlock = findings
@@ -138,17 +138,17 @@ fn the_machine_is_judged_by_the_profiles_that_are_named() {
         let severity = memlock.expect("its check")["severity"].clone();
         (report["profiles"].clone(), severity)
     };
-    // profiles/p2p.toml: no NIC takes part, so locked memory is told of and no more; of several the greatest weight counts.
-    let (names, rdma) = told(&[]);
+    // profiles/p2p.toml involves no NIC, so locked memory is only info; with several profiles the greatest severity counts.
+    let (names, rdma) = outcomes(&[]);
     assert_eq!(names, serde_json::json!(["rdma"]));
     assert_ne!(rdma, "info");
     assert_eq!(
-        told(&["--profile", "p2p"]),
+        outcomes(&["--profile", "p2p"]),
         (serde_json::json!(["p2p"]), Value::from("info"))
     );
     let both = serde_json::json!(["p2p", "rdma"]);
     assert_eq!(
-        told(&["--profile", "p2p", "--profile", "rdma"]),
+        outcomes(&["--profile", "p2p", "--profile", "rdma"]),
         (both, rdma)
     );
     assert!(
@@ -162,7 +162,7 @@ fn the_machine_is_judged_by_the_profiles_that_are_named() {
 }
 
 #[test]
-fn an_id_is_explained() {
+fn explains_check_id() {
     let run = gdr(&["explain", "pcie.acs"]);
     assert_eq!(run.code, 0);
     for part in ["pcie.acs", "rule:", "why:", "read:", "fix:", "see:"] {
@@ -174,7 +174,7 @@ fn an_id_is_explained() {
 }
 
 #[test]
-fn nothing_matched_is_said_and_ends_with_1() {
+fn no_match_exits_with_1() {
     let run = gdr(&[
         "explain",
         "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
@@ -194,7 +194,7 @@ fn nothing_matched_is_said_and_ends_with_1() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_an_error() {
+fn rejects_invalid_input() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for what in [
         "pcie.nothing",
@@ -216,7 +216,7 @@ fn what_cannot_be_meant_is_an_error() {
 }
 
 #[test]
-fn a_hostile_text_steers_no_terminal() {
+fn output_has_no_control_characters() {
     let text =
         b"\x1b]0;owned\x07\x1b[2J NET/IB : No device found. \x1b[31m\x9b\xc2\x9b\x08\x00\xff end";
     for format in ["table", "json"] {
@@ -228,7 +228,7 @@ fn a_hostile_text_steers_no_terminal() {
 }
 
 #[test]
-fn a_page_fits_its_terminal() {
+fn page_fits_terminal() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let text = fs::read_to_string("tests/data/explain/threads-a.tsv").expect("a file");
     let file = dir.path().join("log");
@@ -241,7 +241,7 @@ fn a_page_fits_its_terminal() {
         .run();
     assert_eq!(run.code, 0);
     for line in run.stdout.lines() {
-        // A command and an address are never broken.
+        // Commands and addresses are never wrapped.
         let whole = ["fix:", "source:", "setpci", "http"]
             .iter()
             .any(|word| line.contains(word));

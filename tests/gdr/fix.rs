@@ -1,12 +1,11 @@
-//! Repairs through the built binary, on laid-out machines: finding, plan, repair, the check that holds, undo, the finding
-//! again.
+//! Repairs through the built binary, on machines in directories: finding, plan, repair, check, undo, finding.
 
 use std::fs;
 
 use crate::support::{Bench, ended};
 use serde_json::{Value, json};
 
-/// A switch above GPU and NIC whose two ports redirect, as the kernel sets them with an IOMMU on: SV RR CR UF.
+/// A switch above GPU and NIC whose two ports redirect, as set by the kernel with an IOMMU: SV RR CR UF.
 fn redirecting() -> Value {
     json!({"roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {
         "02:00.0": {"acs_ctl": "001d"}, "02:01.0": {"acs_ctl": "001d"}}}}}}}}})
@@ -22,7 +21,7 @@ fn config(bench: &Bench, bdf: &str) -> Vec<u8> {
 }
 
 #[test]
-fn redirecting_ports_are_cleared_and_set_back() {
+fn clears_redirecting_ports_and_undoes_it() {
     let bench = Bench::of("sound", &redirecting());
     let before = bench.tree();
     let (gpu, nic) = (
@@ -80,17 +79,17 @@ fn redirecting_ports_are_cleared_and_set_back() {
     ended(&bench.repair(&["undo"]), 2);
 }
 
-/// A plan is made of a recorded machine as of the machine itself; and a record is not repaired.
+/// A recorded machine gets the same plan, but is not repaired.
 #[test]
-fn a_recorded_machine_is_planned_for() {
+fn plans_for_recorded_machine() {
     let bench = Bench::of("sound", &redirecting());
     let file = bench.tools().join("snapshot.json");
     let file = file.to_str().expect("a path");
     ended(&bench.gdr(&["snapshot", "-o", file]), 0);
     for format in ["table", "script", "json"] {
-        let asked = ["fix-acs", "--dry-run", "--format", format];
-        let here = bench.gdr(&asked);
-        let there = crate::support::gdr(&[&asked[..], &["--from", file]].concat());
+        let args = ["fix-acs", "--dry-run", "--format", format];
+        let here = bench.gdr(&args);
+        let there = crate::support::gdr(&[&args[..], &["--from", file]].concat());
         ended(&here, 0);
         assert_eq!(
             (&here.stdout, here.code),
@@ -104,9 +103,9 @@ fn a_recorded_machine_is_planned_for() {
     assert!(run.stderr.contains("--format script"), "{}", run.stderr);
 }
 
-/// Only what is asked for: one port, one pair, every bridge.
+/// Only the chosen ports: one port, one pair, every bridge.
 #[test]
-fn the_ports_can_be_chosen() {
+fn selects_ports() {
     let redirecting = json!({"roots": {"0000:00": {"below": {"00:01.0": {"acs_ctl": "001d", "below": {"01:00.0": {"below": {
         "02:00.0": {"acs_ctl": "003d"}, "02:01.0": {"acs_ctl": "0019"}}}}}}}}});
     let bench = Bench::of("sound", &redirecting);
@@ -128,7 +127,7 @@ fn the_ports_can_be_chosen() {
         steps.iter().map(step).collect::<Vec<_>>()
     };
     let of = |bdf: &str, old, new| (bdf.to_owned(), old, new);
-    // Egress control without a vector bit for the other port stops nothing, and stays.
+    // Egress control is kept if no vector bit blocks the other port.
     let (gpu, nic) = (
         of("0000:02:00.0", 0x3d, 0x31),
         of("0000:02:01.0", 0x19, 0x11),
@@ -140,7 +139,7 @@ fn the_ports_can_be_chosen() {
         plan(&["--device", "0000:02:01.0"]),
         std::slice::from_ref(&nic)
     );
-    // The blunt way knows no pair, and takes egress control along; the root port is no port of the pair.
+    // --all-bridges also clears egress control; the root port is not part of the pair.
     assert_eq!(
         plan(&["--all-bridges"]),
         [
@@ -149,18 +148,18 @@ fn the_ports_can_be_chosen() {
             nic
         ]
     );
-    let nobody = bench.gdr(&["fix-acs", "--dry-run", "--pair", "GPU0", "GPU7"]);
-    ended(&nobody, 1);
+    let unknown = bench.gdr(&["fix-acs", "--dry-run", "--pair", "GPU0", "GPU7"]);
+    ended(&unknown, 1);
     assert!(
-        nobody.stdout.contains("There is no device GPU7"),
+        unknown.stdout.contains("There is no device GPU7"),
         "{}",
-        nobody.stdout
+        unknown.stdout
     );
 }
 
-/// What gdr does not do, and says why.
+/// Refusals with their reasons.
 #[test]
-fn what_is_refused_is_not_done() {
+fn refusals_change_nothing() {
     let merge = |patch: Value| {
         let mut whole = redirecting();
         crate::support::merge(&mut whole, &patch);
@@ -176,7 +175,7 @@ fn what_is_refused_is_not_done() {
     let guest = merge(
         json!({"files": {"proc/cpuinfo": ["processor\t: 0", "vendor_id\t: GenuineIntel", "flags\t\t: fpu vme hypervisor"]}}),
     );
-    // The NIC of a virtual machine is in no pair here: only who asks for its port meets it.
+    // The NIC of a virtual machine is in no pair; only a request for its port meets it.
     let its_port: &[&str] = &["--device", "0000:02:01.0"];
     for (patch, args, says, forced) in [
         (held, its_port, "virtual machine", 0),

@@ -1,5 +1,5 @@
-//! Repairs that outlast a reboot, on laid-out machines: a unit of systemd, and the kernel's command line by GRUB, grubby
-//! and systemd-boot. The reboots are made by the test, from the files that gdr wrote and by the real programs.
+//! Repairs that survive a reboot, on machines in directories: a systemd unit, and kernel parameters through GRUB, grubby and
+//! systemd-boot. The test simulates reboots with gdr's files and the real programs.
 
 use std::fs;
 use std::path::Path;
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 const PORTS: [&str; 2] = ["0000:02:00.0", "0000:02:01.0"];
 
-/// What was printed, on one line.
+/// Standard output on one line.
 fn flat(run: &Run) -> String {
     run.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A switch above GPU and NIC whose two ports redirect, as the kernel sets them with an IOMMU on: SV RR CR UF.
+/// A switch above GPU and NIC whose two ports redirect, as set by the kernel with an IOMMU: SV RR CR UF.
 fn redirecting(patch: Value) -> Bench {
     let mut machine = json!({"roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {
         "02:00.0": {"acs_ctl": "001d"}, "02:01.0": {"acs_ctl": "001d"}}}}}}}}});
@@ -23,7 +23,7 @@ fn redirecting(patch: Value) -> Bench {
     Bench::of("sound", &machine)
 }
 
-/// A running kernel, by its release and its command line.
+/// A running kernel: release and command line.
 fn running(release: &str, line: &str) -> Value {
     json!({"files": {
         "proc/sys/kernel/osrelease": [release],
@@ -46,7 +46,7 @@ fn write(bench: &Bench, path: &str, text: &str) {
     fs::write(path, text).expect("a file");
 }
 
-/// A port's ACS control, by the real setpci: read, or written.
+/// Reads or writes a port's ACS control with the real setpci.
 fn acs(bench: &Bench, port: &str, value: Option<&str>) -> String {
     let register = match value {
         Some(value) => format!("ECAP_ACS+6.w={value}"),
@@ -68,8 +68,8 @@ fn acs(bench: &Bench, port: &str, value: Option<&str>) -> String {
         .to_owned()
 }
 
-/// A boot: the firmware leaves the control registers 0, the kernel sets SV RR CR UF of every port but of those that
-/// `config_acs` (a mask over what the firmware left) or `disable_acs_redir` (before 6.11: RR CR EC cleared after that) names.
+/// A boot: the firmware leaves control registers 0; the kernel sets SV RR CR UF of every port, except those in `config_acs`
+/// (a mask over the firmware's value) or `disable_acs_redir` (before 6.11: then clears RR CR EC).
 fn boot(bench: &Bench, nth: u32, line: &str) {
     write(bench, "proc/cmdline", &format!("{line}\n"));
     write(
@@ -159,7 +159,7 @@ fn journals(bench: &Bench) -> Vec<String> {
 const KERNEL: &str = "BOOT_IMAGE=/boot/vmlinuz-6.17.0-1 root=/dev/sda1 ro";
 
 #[test]
-fn a_unit_makes_it_again_at_every_boot() {
+fn unit_repeats_change_at_every_boot() {
     if !(need(Need::Systemd) && need(Need::Lspci) && need(Need::SafeHome)) {
         return;
     }
@@ -185,11 +185,11 @@ fn a_unit_makes_it_again_at_every_boot() {
         verify.status.success() && verify.stderr.is_empty(),
         "{verify:?}"
     );
-    let wanted = bench
+    let expected = bench
         .root()
         .join("etc/systemd/system/multi-user.target.wants/gdr-acs.service");
     assert_eq!(
-        fs::read_link(wanted).expect("a link"),
+        fs::read_link(expected).expect("a link"),
         Path::new("/etc/systemd/system/gdr-acs.service")
     );
     let text = bench.text("etc/systemd/system/gdr-acs.service");
@@ -205,8 +205,8 @@ fn a_unit_makes_it_again_at_every_boot() {
     assert_eq!(argv[0], bench.binary().to_str().expect("a path"));
     assert_eq!(argv[1..], ["fix-acs", "--yes"]);
 
-    // Each boot sets the bits, and the unit clears them. One journal of it stays, whatever the number of boots; one that a
-    // boot's end cut short is no hindrance.
+    // Each boot sets the bits and the unit clears them. Only one journal of it remains, and one interrupted by the end of a
+    // boot does not block the next.
     for nth in 1..=3 {
         boot(&bench, nth, KERNEL);
         assert_eq!(failed(&bench), PORTS);
@@ -243,7 +243,7 @@ fn a_unit_makes_it_again_at_every_boot() {
 }
 
 #[test]
-fn a_unit_takes_the_ports_as_chosen() {
+fn unit_uses_chosen_ports() {
     if !need(Need::SafeHome) {
         return;
     }
@@ -286,7 +286,7 @@ fn a_unit_takes_the_ports_as_chosen() {
     );
 }
 
-/// Debian's GRUB, with the real scripts: grub-mkconfig and 10_linux of this machine, on the laid-out root.
+/// Debian's GRUB with this machine's grub-mkconfig and 10_linux.
 fn debian(settings: &str, scripts: &str) -> Value {
     let mkconfig = fs::read_to_string("/usr/sbin/grub-mkconfig").expect("grub-mkconfig");
     json!({"files": {
@@ -298,7 +298,7 @@ fn debian(settings: &str, scripts: &str) -> Value {
     }, "empty_dirs": ["etc/default/grub.d"]})
 }
 
-/// Stands in for update-grub: runs the root's own grub-mkconfig, with a device for its root that grub-probe would find.
+/// A stand-in for update-grub, which runs the root's grub-mkconfig with a fixed root device.
 fn update_grub(bench: &Bench, name: &str) {
     bench.tool(
         name,
@@ -316,8 +316,7 @@ cat "$work/cfg" > "$GDR_ROOT/boot/grub/grub.cfg""#,
     );
 }
 
-/// What GRUB hands to the kernel: the first entry's words, as its script has them. Quotes go, and `;` outside of them ends
-/// the command.
+/// The command line of the first GRUB entry: quotes are removed, and an unquoted `;` ends it.
 fn grubs_line(bench: &Bench) -> String {
     let cfg = bench.text("boot/grub/grub.cfg");
     let line = cfg
@@ -338,11 +337,11 @@ fn grubs_line(bench: &Bench) -> String {
 }
 
 #[test]
-fn grub_has_the_kernel_clear_the_bits() {
+fn grub_sets_kernel_parameter() {
     if !(need(Need::Grub) && need(Need::Root) && need(Need::Lspci)) {
         return;
     }
-    // Somebody's own port, on the command line and in the settings from which that comes.
+    // A user's own port, on the command line and in the settings.
     let theirs = "pci=realloc,config_acs=xx111x1@0000:05:00.0";
     let line = format!("{KERNEL} quiet {theirs}");
     let settings = format!(
@@ -364,11 +363,11 @@ fn grub_has_the_kernel_clear_the_bits() {
     ended(&run, 0);
     assert_eq!(bench.calls(), ["update-grub"]);
     let drop_in = bench.text("etc/default/grub.d/zz-gdr-acs.cfg");
-    let wanted = r#"GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT pci=config_acs=\"xx100x1@0000:02:00.0;xx100x1@0000:02:01.0;xx111x1@0000:05:00.0\"""#;
-    assert_eq!(drop_in.lines().last(), Some(wanted));
+    let expected = r#"GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT pci=config_acs=\"xx100x1@0000:02:00.0;xx100x1@0000:02:01.0;xx111x1@0000:05:00.0\"""#;
+    assert_eq!(drop_in.lines().last(), Some(expected));
     nothing_more(&bench, &persist);
 
-    // The boot loader's configuration was not made again: doctor says why it did not last.
+    // GRUB's configuration was not regenerated: doctor says why the change did not last.
     boot(&bench, 1, &line);
     assert_eq!(failed(&bench), PORTS);
     assert!(says(
@@ -376,19 +375,19 @@ fn grub_has_the_kernel_clear_the_bits() {
         "pcie.acs",
         "/etc/default/grub.d/zz-gdr-acs.cfg has the kernel told pci=config_acs="
     ));
-    // It was.
-    let told = grubs_line(&bench);
+    // It was regenerated.
+    let cmdline = grubs_line(&bench);
     assert!(
-        told.ends_with(
+        cmdline.ends_with(
             "pci=config_acs=xx100x1@0000:02:00.0;xx100x1@0000:02:01.0;xx111x1@0000:05:00.0"
         ),
-        "{told}"
+        "{cmdline}"
     );
-    boot(&bench, 2, &told);
+    boot(&bench, 2, &cmdline);
     assert_eq!(PORTS.map(|port| acs(&bench, port, None)), ["0011", "0011"]);
     assert!(bench.holds("pcie.acs", &[]));
     nothing_more(&bench, &persist);
-    // A kernel that does not take it.
+    // A kernel without the parameter.
     acs(&bench, PORTS[0], Some("001d"));
     assert!(says(
         &bench,
@@ -415,7 +414,7 @@ fn grub_has_the_kernel_clear_the_bits() {
 }
 
 #[test]
-fn settings_are_edited_where_grub_reads_no_drop_ins() {
+fn edits_settings_without_drop_ins() {
     if !(need(Need::Grub) && need(Need::Root) && need(Need::Lspci)) {
         return;
     }
@@ -436,15 +435,15 @@ fn settings_are_edited_where_grub_reads_no_drop_ins() {
     let added = text
         .strip_prefix(settings)
         .expect("all that was there, byte for byte");
-    let wanted = r#"GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT pci=disable_acs_redir=\"0000:02:00.0;0000:02:01.0\"" # gdr: acs"#;
-    assert_eq!(added, format!("\n{wanted}\n"));
+    let expected = r#"GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT pci=disable_acs_redir=\"0000:02:00.0;0000:02:01.0\"" # gdr: acs"#;
+    assert_eq!(added, format!("\n{expected}\n"));
     nothing_more(&bench, &persist);
-    let told = grubs_line(&bench);
+    let cmdline = grubs_line(&bench);
     assert!(
-        told.ends_with("ro net.ifnames=0 quiet pci=disable_acs_redir=0000:02:00.0;0000:02:01.0"),
-        "{told}"
+        cmdline.ends_with("ro net.ifnames=0 quiet pci=disable_acs_redir=0000:02:00.0;0000:02:01.0"),
+        "{cmdline}"
     );
-    boot(&bench, 1, &told);
+    boot(&bench, 1, &cmdline);
     assert_eq!(PORTS.map(|port| acs(&bench, port, None)), ["0011", "0011"]);
     assert!(bench.holds("pcie.acs", &[]));
     ended(&bench.repair(&["undo"]), 0);
@@ -458,7 +457,7 @@ fn settings_are_edited_where_grub_reads_no_drop_ins() {
 }
 
 #[test]
-fn kernels_that_do_not_take_it_are_refused() {
+fn refuses_kernels_without_parameter() {
     for (release, words) in [
         (
             "6.12.41-generic",
@@ -475,10 +474,10 @@ fn kernels_that_do_not_take_it_are_refused() {
         let before = bench.tree();
         let run = bench.repair(&["fix-acs", "--persist", "cmdline", "--yes"]);
         ended(&run, 1);
-        let said = flat(&run);
+        let output = flat(&run);
         assert!(
-            said.contains(words) && said.contains("gdr fix-acs --persist unit"),
-            "{said}"
+            output.contains(words) && output.contains("gdr fix-acs --persist unit"),
+            "{output}"
         );
         assert_eq!(bench.tree(), before);
     }
@@ -490,14 +489,14 @@ fn kernels_that_do_not_take_it_are_refused() {
     ]);
     ended(&run, 1);
     assert!(
-        flat(&run).contains("No boot loader was found"),
+        flat(&run).contains("No supported boot loader found"),
         "{}",
         run.stdout
     );
 }
 
 #[test]
-fn a_locked_kernel_takes_it_from_its_command_line() {
+fn lockdown_allows_kernel_parameter() {
     let locked = json!({"files": {"sys/kernel/security/lockdown": ["none [integrity] confidentiality"], "usr/sbin/update-grub": "",
         "usr/sbin/grub-mkconfig": "for x in ${sysconfdir}/default/grub.d/*.cfg ; do\n"}, "empty_dirs": ["etc/default/grub.d"]});
     let bench = machine(&[running("6.17.0-1", KERNEL), locked]);
@@ -515,7 +514,7 @@ fn a_locked_kernel_takes_it_from_its_command_line() {
 }
 
 #[test]
-fn a_snapshot_gives_the_same_plan() {
+fn snapshot_gives_the_same_plan() {
     if !need(Need::SafeHome) {
         return;
     }
@@ -541,12 +540,12 @@ fn a_snapshot_gives_the_same_plan() {
     }
 }
 
-/// Fedora's: entries that grubby keeps.
+/// Fedora's boot loader entries, which grubby edits.
 fn fedora(options: &str) -> Value {
     json!({"files": {"usr/sbin/grubby": "", "boot/loader/entries/a.conf": format!("title Linux\noptions root=/dev/sda1 ro{options}\n")}})
 }
 
-/// grubby as its manual has it: the words that are taken off and put on, of every entry.
+/// A stand-in after grubby's manual: removes and adds arguments in every entry.
 fn grubby(bench: &Bench) {
     bench.tool(
         "grubby",
@@ -558,7 +557,7 @@ esac; done"#,
 }
 
 #[test]
-fn grubby_puts_one_port_on_every_entry_and_no_list() {
+fn grubby_sets_single_port_only() {
     if !need(Need::Lspci) {
         return;
     }
@@ -575,7 +574,7 @@ fn grubby_puts_one_port_on_every_entry_and_no_list() {
         "--yes",
     ];
     ended(&bench.repair(&persist), 0);
-    // A port by its address loses egress control, too.
+    // A port given by address also loses egress control.
     let word = "pci=realloc,config_acs=x0100x1@0000:02:00.0";
     assert_eq!(
         bench.calls(),
@@ -603,7 +602,7 @@ fn grubby_puts_one_port_on_every_entry_and_no_list() {
     );
     assert_eq!(bench.tree(), before);
 
-    // Entries are GRUB's script, its settings sh's, and kernel-install's file neither: no writing of ';' suits all.
+    // No quoting of ';' suits boot loader entries, /etc/default/grub and /etc/kernel/cmdline alike.
     let run = bench.repair(&["fix-acs", "--persist", "cmdline", "--yes"]);
     ended(&run, 1);
     assert!(
@@ -615,7 +614,7 @@ fn grubby_puts_one_port_on_every_entry_and_no_list() {
 }
 
 #[test]
-fn systemd_boot_gets_entries_without_quotes() {
+fn systemd_boot_entries_have_no_quotes() {
     if !need(Need::Lspci) {
         return;
     }
@@ -635,7 +634,7 @@ fn systemd_boot_gets_entries_without_quotes() {
         running("6.17.0-1", &format!("initrd=\\x\\initrd {KERNEL}")),
         files,
     ]);
-    // As 90-loaderentry.install has it: the file's words, else those of the running kernel but for two.
+    // Like 90-loaderentry.install: the file's words, else the running kernel's except two.
     bench.tool(
         "kernel-install",
         r#"if [ -f "$GDR_ROOT/etc/kernel/cmdline" ]; then options=$(tr -s '\n\t ' ' ' < "$GDR_ROOT/etc/kernel/cmdline")
@@ -652,12 +651,12 @@ echo "options ${options% }" > "$GDR_ROOT/boot/loader/entries/x-$2.conf""#,
             "kernel-install add 6.17.0-1 /lib/modules/6.17.0-1/vmlinuz"
         ]
     );
-    let told = "root=/dev/sda1 ro pci=config_acs=xx100x1@0000:02:00.0;xx100x1@0000:02:01.0";
-    assert_eq!(bench.text("etc/kernel/cmdline"), format!("{told}\n"));
+    let cmdline = "root=/dev/sda1 ro pci=config_acs=xx100x1@0000:02:00.0;xx100x1@0000:02:01.0";
+    assert_eq!(bench.text("etc/kernel/cmdline"), format!("{cmdline}\n"));
     nothing_more(&bench, &persist);
     let entry = bench.text("boot/loader/entries/x-6.17.0-1.conf");
-    assert_eq!(entry, format!("options {told}\n"));
-    boot(&bench, 1, told);
+    assert_eq!(entry, format!("options {cmdline}\n"));
+    boot(&bench, 1, cmdline);
     assert!(bench.holds("pcie.acs", &[]));
     ended(&bench.repair(&["undo"]), 0);
     assert_eq!(bench.calls().len(), 2);

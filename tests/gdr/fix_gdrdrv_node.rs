@@ -1,4 +1,4 @@
-//! gdrdrv-node on laid-out machines with real device nodes; what the rule does at a boot is told by the real udevadm.
+//! gdrdrv-node on machines in directories with real device nodes; the real udevadm interprets the rule.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -11,7 +11,7 @@ const CHECK: [&str; 2] = ["--profile", "gdrcopy"];
 
 fn bench(patch: &Value) -> Bench {
     let bench = Bench::of("sound", patch);
-    // The programs themselves, on the nodes of the root.
+    // The real programs, on the root's nodes.
     bench.tool(
         "mknod",
         "exec /usr/bin/mknod \"$1\" \"$2\" \"$GDR_ROOT$3\" \"$4\" \"$5\" \"$6\"",
@@ -34,7 +34,7 @@ fn node(bench: &Bench) -> Option<(u32, u32, u32)> {
     ))
 }
 
-/// Linux's `major` of small numbers.
+/// Linux's `major` for small numbers.
 fn major_of(device: u64) -> u32 {
     ((device >> 8) & 0xfff) as u32
 }
@@ -52,8 +52,8 @@ fn make(bench: &Bench, major: u32, mode: &str) {
     ));
 }
 
-/// What the machine's next boot does: an empty /dev, the module with another number, and the rule's command as the real
-/// udevadm makes it of the rule, run where /dev and /proc/devices are the root's.
+/// The next boot: an empty /dev, another major number, and the rule's command as parsed by the real udevadm, with /dev and
+/// /proc/devices of the root.
 fn reboot(bench: &Bench, major: u32) {
     let devices = bench.text("proc/devices");
     let lines: Vec<String> = devices
@@ -78,14 +78,14 @@ fn reboot(bench: &Bench, major: u32) {
         .arg(bench.root())
         .output()
         .expect("unshare");
-    let said = fs::read_to_string(bench.root().join("said")).unwrap_or_default();
+    let log = fs::read_to_string(bench.root().join("said")).unwrap_or_default();
     assert!(
         output.status.success(),
-        "{}{said}",
+        "{}{log}",
         String::from_utf8_lossy(&output.stderr)
     );
-    // It names a rule's line where it finds fault with it.
-    let of_the_rule: Vec<&str> = said
+    // udevadm names the line of an invalid rule.
+    let of_the_rule: Vec<&str> = log
         .lines()
         .filter(|line| line.contains("gdr-gdrdrv.rules:"))
         .collect();
@@ -97,7 +97,7 @@ fn reboot(bench: &Bench, major: u32) {
 }
 
 #[test]
-fn a_missing_node_is_made_now_and_at_boot() {
+fn makes_missing_node_now_and_at_boot() {
     if !need(Need::Root) {
         return;
     }
@@ -136,7 +136,7 @@ fn a_missing_node_is_made_now_and_at_boot() {
         "made by the rule, with the new number"
     );
     assert_eq!(outcome(&bench), "pass");
-    // An undo after it takes the rule away, and leaves the new boot's node alone.
+    // A later undo removes the rule but not the new boot's node.
     let boot = bench.root().join("proc/sys/kernel/random/boot_id");
     fs::write(boot, "22222222-0000-0000-0000-000000000000\n").expect("another boot");
     let undo = bench.repair(&["undo"]);
@@ -151,7 +151,7 @@ fn a_missing_node_is_made_now_and_at_boot() {
 }
 
 #[test]
-fn a_node_of_another_number_is_replaced_and_put_back() {
+fn replaces_node_with_wrong_number_and_undoes_it() {
     if !need(Need::Root) {
         return;
     }
@@ -177,7 +177,7 @@ fn a_node_of_another_number_is_replaced_and_put_back() {
         again.stdout
     );
 
-    // An undo that was cut short before it was written down is made again: the journal of before it, and what it left.
+    // Repeats an interrupted undo from the earlier journal.
     let journal = bench.root().join("var/lib/gdr/journal/1.json");
     let kept = fs::read(&journal).expect("the journal");
     ended(&bench.repair(&["undo"]), 0);
@@ -190,7 +190,7 @@ fn a_node_of_another_number_is_replaced_and_put_back() {
 }
 
 #[test]
-fn a_node_that_is_closed_is_opened() {
+fn opens_closed_node() {
     if !need(Need::Root) {
         return;
     }
@@ -212,17 +212,17 @@ fn a_node_that_is_closed_is_opened() {
 }
 
 #[test]
-fn udevd_is_told_of_the_rule_where_it_runs() {
+fn reloads_udev_rules() {
     if !need(Need::Root) {
         return;
     }
     let bench = bench(&json!({}));
     make(&bench, 240, "0666");
     let before = bench.tree();
-    // It sees the rule as it is then: there after the repair, gone after the undo.
+    // The rule exists after the repair, and is gone after the undo.
     let log = "if [ -e \"$GDR_ROOT/etc/udev/rules.d/71-gdr-gdrdrv.rules\" ]; then echo rule; else echo none; fi \
                >> \"$(dirname \"$0\")/calls\"";
-    // Without a udevd, udevadm of systemd 252 ends with 1, an old one's with 2.
+    // Without udevd, udevadm of systemd 252 exits with 1, older ones with 2.
     for code in [0, 1, 2] {
         bench.tool("udevadm", &format!("{log}\nexit {code}"));
         ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
@@ -233,7 +233,7 @@ fn udevd_is_told_of_the_rule_where_it_runs() {
         assert_eq!(bench.calls(), ["udevadm control --reload", "none"]);
         assert_eq!(bench.tree(), before);
     }
-    // Whatever else it ends with is trouble, and the rule is left as it was found to be.
+    // Any other status is an error, and the rule is restored.
     bench.tool("udevadm", "exit 3");
     let run = bench.repair(&["fix", "gdrdrv-node", "--yes"]);
     ended(&run, 1);
@@ -248,7 +248,7 @@ fn udevd_is_told_of_the_rule_where_it_runs() {
 }
 
 #[test]
-fn what_is_no_node_and_what_no_module_owns_is_left_alone() {
+fn refuses_non_node_and_missing_module() {
     let bench = bench(&json!({}));
     fs::write(bench.root().join("dev/gdrdrv"), "somebody's notes\n").expect("a file");
     let before = bench.tree();

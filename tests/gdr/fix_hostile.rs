@@ -1,5 +1,5 @@
-//! Repairs and undos by the built binary that somebody interrupts or prepares: journals of another's making, kills, large
-//! files, a program of gdr's own that others may exchange.
+//! Interrupted and tampered repairs and undos through the built binary: forged journals, kills, large files, and a gdr that
+//! others may replace.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::support::{Bench, Need, ended, need};
 use serde_json::{Value, json};
 
-/// A machine whose driver needs two options, which two fixes write into one file.
+/// A machine whose driver needs two options, written by two fixes into one file.
 fn two_options() -> Bench {
     let bench = Bench::of(
         "sound",
@@ -25,7 +25,7 @@ fn two_options() -> Bench {
     bench
 }
 
-/// Runs gdr on a machine and kills it at its `nth` rename; returns whether it ended before that.
+/// Runs gdr and kills it at its `nth` rename; returns whether it ended before that.
 fn killed_at_rename(bench: &Bench, nth: usize, args: &[&str]) -> bool {
     let mut command = Command::new("strace");
     command
@@ -49,7 +49,7 @@ fn killed_at_rename(bench: &Bench, nth: usize, args: &[&str]) -> bool {
 }
 
 #[test]
-fn an_undo_of_two_writes_of_one_file_may_be_killed_at_any_rename() {
+fn undo_survives_kill_at_any_rename() {
     if !need(Need::Strace) {
         return;
     }
@@ -65,12 +65,12 @@ fn an_undo_of_two_writes_of_one_file_may_be_killed_at_any_rename() {
         );
         let whole = killed_at_rename(&bench, nth, &["undo"]);
         let again = bench.gdr(&["undo"]);
-        // Or all of it was done before the kill.
+        // Or everything was done before the kill.
         let is_done = again.code == 0 || again.stderr.contains("there is no repair to");
         assert!(is_done, "killed at rename {nth}: {again:?}");
         assert_eq!(bench.tree(), before, "killed at rename {nth}");
         if whole {
-            // A file's state between, and a record of each of two steps, and of the whole.
+            // An intermediate state, and the records of both steps and of the whole.
             assert!(nth > 3, "there were only {} renames", nth - 1);
             break;
         }
@@ -78,7 +78,7 @@ fn an_undo_of_two_writes_of_one_file_may_be_killed_at_any_rename() {
 }
 
 #[test]
-fn a_large_file_of_modprobe_is_repaired_and_comes_back() {
+fn repairs_and_restores_large_modprobe_file() {
     let comment = "# what somebody wrote down about this machine\n".repeat(9600);
     let bench = Bench::of(
         "sound",
@@ -96,7 +96,7 @@ fn a_large_file_of_modprobe_is_repaired_and_comes_back() {
     assert_eq!(bench.tree(), before);
 }
 
-/// Puts a journal of one step into a machine's directory.
+/// Writes a journal of one step.
 fn plant(root: &Path, step: &Value) {
     let journals = root.join("var/lib/gdr/journal");
     fs::create_dir_all(&journals).expect("directories");
@@ -104,7 +104,7 @@ fn plant(root: &Path, step: &Value) {
     let mut entry = json!({"fix": "x", "about": "x", "progress": "done", "step": {"about": "x"}});
     for (name, value) in step.as_object().expect("an object") {
         entry[name] = value.clone();
-        // Where the first journals had it, whose command lines were run as they stood.
+        // An old format, whose command lines were run unchecked.
         entry["step"][name] = value.clone();
     }
     let journal = json!({
@@ -125,7 +125,7 @@ fn plant(root: &Path, step: &Value) {
 }
 
 #[test]
-fn a_journal_starts_no_program_of_its_choice() {
+fn journal_cannot_choose_programs() {
     let mark = tempfile::tempdir().expect("a directory");
     let touch = format!("touch {}", mark.path().join("was-run").display());
     let argv = |words: &[&str]| json!({"action": "run_command", "argv": ["true"], "expected": [0], "undo": {"command": words}});
@@ -150,7 +150,7 @@ fn a_journal_starts_no_program_of_its_choice() {
 }
 
 #[test]
-fn a_journal_of_another_user_is_not_obeyed() {
+fn rejects_journal_of_another_user() {
     if !need(Need::Root) {
         return;
     }
@@ -168,17 +168,17 @@ fn a_journal_of_another_user_is_not_obeyed() {
     let before = bench.tree();
     let run = bench.gdr(&["undo"]);
     assert_eq!(run.code, 2, "{run:?}");
-    assert!(run.stderr.contains("belongs to user 65534"), "{run:?}");
+    assert!(run.stderr.contains("owned by user 65534"), "{run:?}");
     assert_eq!(bench.tree(), before);
-    // The same journal of this user is obeyed: the file that it says gdr made is removed.
+    // The same journal of this user is trusted: its file is removed.
     chown(root.join("var/lib/gdr/journal/1.json"), Some(0), Some(0)).expect("an owner");
     ended(&bench.gdr(&["undo"]), 0);
     assert!(!root.join("etc/x").exists());
 }
 
-/// A unit runs gdr as root at every boot: not one that others may exchange.
+/// A unit runs gdr as root at every boot, so others must not be able to replace it.
 #[test]
-fn a_unit_runs_no_program_that_others_may_exchange() {
+fn unit_rejects_replaceable_program() {
     let bench = Bench::of(
         "sound",
         &json!({"roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {

@@ -1,5 +1,5 @@
-//! The repair of a translating IOMMU, on laid-out machines: the groups alone where nothing uses the devices, else the kernel
-//! from its next boot on.
+//! Repairs of a translating IOMMU, on machines in directories: by group type if no driver is bound, else by kernel
+//! parameter.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::{Bench, ended, merge};
 use serde_json::{Value, json};
 
-/// The GPU and the NIC of the machine `sound` changed, and more.
+/// The machine `sound` with changes to GPU, NIC and more.
 fn machine(gpu: Value, nic: Value, more: &Value) -> Bench {
     let mut whole = json!({"roots": {"0000:00": {"below": {"00:01.0": {"below": {"01:00.0": {"below": {
         "02:00.0": {"below": {"03:00.0": gpu}}, "02:01.0": {"below": {"04:00.0": nic}}}}}}}}}});
@@ -15,7 +15,7 @@ fn machine(gpu: Value, nic: Value, more: &Value) -> Bench {
     Bench::of("sound", &whole)
 }
 
-/// GPU and NIC in groups that translate, held by their drivers; Debian's GRUB.
+/// GPU and NIC in translating groups with bound drivers; Debian's GRUB.
 fn translating(more: &Value) -> Bench {
     let mut grub = json!({"files": {
         "usr/sbin/update-grub": "",
@@ -41,7 +41,7 @@ fn set(bench: &Bench, path: &str, text: &str) {
     fs::write(bench.root().join(path), text).expect("a file");
 }
 
-/// What GRUB has the kernel told: the settings are sourced as grub-mkconfig sources them, and 10_linux joins the two.
+/// GRUB's kernel command line: sources the settings like grub-mkconfig, and joins them like 10_linux.
 fn sourced(bench: &Bench) -> String {
     let script = r#". etc/default/grub; for x in etc/default/grub.d/*.cfg; do if [ -e "$x" ]; then . "./$x"; fi; done
 echo "$GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT""#;
@@ -58,7 +58,7 @@ echo "$GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT""#;
 }
 
 #[test]
-fn the_group_of_an_unbound_gpu_gets_another_type() {
+fn changes_group_type_of_unbound_gpu() {
     let gpu = json!({"is": "h200", "iommu": "DMA-FQ", "iommu_group": 13, "without": ["driver"]});
     let bench = machine(gpu, json!({}), &json!({}));
     let before = bench.tree();
@@ -92,12 +92,12 @@ fn the_group_of_an_unbound_gpu_gets_another_type() {
 }
 
 #[test]
-fn an_older_kernel_or_a_second_device_wants_the_command_line() {
+fn older_kernel_or_second_device_needs_kernel_parameter() {
     let gpu = json!({"is": "h200", "iommu": "DMA", "iommu_group": 13, "without": ["driver"]});
     let sound = json!({"files": {"usr/sbin/update-grub": "", "usr/sbin/grub-mkconfig": "default/grub.d/\n"}});
     let mut old = sound.clone();
     old["files"]["proc/sys/kernel/osrelease"] = json!(["5.10.0-30-amd64"]);
-    // Two functions in the group: 6.4 and later change it, 6.1 does not.
+    // Two functions in the group: supported from 6.4 on, not in 6.1.
     let second = json!({"links": {
         "sys/kernel/iommu_groups/13/devices/0000:03:00.1": "../../../../devices/pci0000:00"}});
     let mut two = sound.clone();
@@ -123,7 +123,7 @@ fn an_older_kernel_or_a_second_device_wants_the_command_line() {
 }
 
 #[test]
-fn bound_devices_want_the_kernel_told() {
+fn bound_devices_need_kernel_parameter() {
     let bench = translating(&json!({}));
     let before = bench.tree();
     let warned = ["GPU0 (0000:03:00.0): warn", "NIC0 (0000:04:00.0): warn"];
@@ -179,7 +179,7 @@ fn bound_devices_want_the_kernel_told() {
 }
 
 #[test]
-fn each_processor_has_its_word_and_one_that_did_nothing_is_not_written_again() {
+fn parameter_depends_on_architecture_and_is_set_once() {
     let arm = json!({"files": {"proc/cpuinfo": ["processor\t: 0", "CPU implementer\t: 0x41"]}});
     let plan = translating(&arm).gdr(&["fix", "iommu", "--dry-run"]);
     ended(&plan, 0);
@@ -189,8 +189,8 @@ fn each_processor_has_its_word_and_one_that_did_nothing_is_not_written_again() {
         "{}",
         plan.stdout
     );
-    let told = json!({"files": {"proc/cmdline": ["BOOT_IMAGE=/vmlinuz ro iommu=pt"]}});
-    let plan = translating(&told).gdr(&["fix", "iommu", "--dry-run"]);
+    let patch = json!({"files": {"proc/cmdline": ["BOOT_IMAGE=/vmlinuz ro iommu=pt"]}});
+    let plan = translating(&patch).gdr(&["fix", "iommu", "--dry-run"]);
     ended(&plan, 1);
     assert!(
         plan.stdout.contains("has iommu=pt already"),

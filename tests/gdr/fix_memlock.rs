@@ -1,4 +1,4 @@
-//! memlock on laid-out machines: what it writes is read by systemd itself.
+//! memlock on machines in directories; systemd itself reads the files.
 
 use std::fs;
 use std::process::Command;
@@ -6,11 +6,11 @@ use std::process::Command;
 use crate::support::{Bench, Need, Run, ended, need};
 use serde_json::{Value, json};
 
-fn said(run: &Run) -> String {
+fn flat(run: &Run) -> String {
     run.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A user's shell that may lock nothing, and three services, of which crio has no bound.
+/// A user's shell with limit 0, and three services, of which crio is unlimited.
 fn bounded() -> Value {
     let unit = |name: &str| {
         json!([
@@ -30,7 +30,7 @@ fn bounded() -> Value {
             "usr/lib/systemd/system/slurmd.service": unit("slurmd"),
             "usr/lib/systemd/system/docker.service": unit("dockerd"),
             "usr/lib/systemd/system/crio.service": unit("crio"),
-            // Drop-ins count in the order of their names, wherever they lie.
+            // Drop-ins apply by name across directories.
             "etc/systemd/system/crio.service.d/10-low.conf": ["[Service]", "LimitMEMLOCK=8M"],
             "usr/lib/systemd/system/crio.service.d/20-site.conf": ["[Service]", "LimitMEMLOCK=infinity"],
             "etc/systemd/system/slurmd.service.d/override.conf": ["[Service]", "LimitMEMLOCK=8M"],
@@ -40,8 +40,7 @@ fn bounded() -> Value {
     })
 }
 
-/// The bound that pam_limits gives a login, by limits.conf(5): the files in the order of their names, for everybody the last
-/// line of each kind.
+/// The limit of a login by limits.conf(5): files in name order, the last `*` line of each kind.
 fn login(bench: &Bench) -> [Option<String>; 2] {
     let directory = bench.root().join("etc/security/limits.d");
     let mut files: Vec<_> = fs::read_dir(directory)
@@ -67,7 +66,7 @@ fn login(bench: &Bench) -> [Option<String>; 2] {
     limits
 }
 
-/// systemd's own view of a configuration file with its drop-ins, the last assignment of a key.
+/// systemd's own view: the last assignment of a key in a file and its drop-ins.
 fn configured(bench: &Bench, file: &str, key: &str) -> Option<String> {
     let mut analyze = Command::new("systemd-analyze");
     analyze
@@ -82,7 +81,7 @@ fn configured(bench: &Bench, file: &str, key: &str) -> Option<String> {
 }
 
 #[test]
-fn memory_may_be_locked_after_the_next_login() {
+fn removes_limit_for_next_login() {
     if !need(Need::Systemd) {
         return;
     }
@@ -97,7 +96,7 @@ fn memory_may_be_locked_after_the_next_login() {
     let run = bench.repair(&["fix", "--yes", "--profile", "rdma"]);
     ended(&run, 0);
     assert_eq!(bench.calls(), ["systemctl daemon-reload"]);
-    let text = said(&run);
+    let text = flat(&run);
     for word in [
         "limits.d/memlock.conf limits a user (memlock 1024)",
         "then: Log in again",
@@ -107,7 +106,7 @@ fn memory_may_be_locked_after_the_next_login() {
     ] {
         assert!(text.contains(word), "'{word}' in: {text}");
     }
-    // What reads these files reads them so.
+    // PAM's and systemd's own readers agree.
     assert_eq!(
         login(&bench),
         [Some("unlimited".to_owned()), Some("unlimited".to_owned())]
@@ -161,7 +160,7 @@ fn memory_may_be_locked_after_the_next_login() {
 
     let again = bench.repair(&["fix", "memlock", "--yes"]);
     ended(&again, 0);
-    let text = said(&again);
+    let text = flat(&again);
     assert!(
         text.contains("Nothing is to be changed") && text.contains("Log in again."),
         "{text}"
@@ -176,7 +175,7 @@ fn memory_may_be_locked_after_the_next_login() {
     assert_eq!(check()["this process"], "fail");
 }
 
-/// `systemd-analyze verify` of a copy, with the program that the unit runs.
+/// `systemd-analyze verify` of a copy, with the unit's program.
 fn verify(root: &std::path::Path, unit: &str, program: &str) -> String {
     let system = root.join("usr/lib/systemd/system");
     for target in ["sysinit", "basic", "shutdown", "multi-user"] {
@@ -197,14 +196,14 @@ fn verify(root: &std::path::Path, unit: &str, program: &str) -> String {
 }
 
 #[test]
-fn without_programs_of_the_machine_the_commands_are_printed() {
+fn prints_commands_without_programs() {
     let bench = Bench::of("sound", &bounded());
     let before = bench.tree();
-    // systemctl cannot have a root's manager read its units again: that is for the user, and stops nothing.
+    // systemctl cannot reload the manager of a root: the user has to, and the repair continues.
     let run = bench.gdr(&["fix", "memlock", "--yes"]);
     ended(&run, 0);
     assert!(
-        said(&run).contains("1 more are yours to run"),
+        flat(&run).contains("1 more are yours to run"),
         "{}",
         run.stdout
     );
@@ -220,7 +219,7 @@ fn without_programs_of_the_machine_the_commands_are_printed() {
 }
 
 #[test]
-fn a_container_gets_its_limit_from_what_started_it() {
+fn refuses_in_container() {
     let mut patch = bounded();
     crate::support::merge(
         &mut patch,
@@ -229,11 +228,11 @@ fn a_container_gets_its_limit_from_what_started_it() {
     let bench = Bench::of("sound", &patch);
     let run = bench.repair(&["fix", "memlock", "--yes"]);
     ended(&run, 1);
-    assert!(said(&run).contains("--ulimit memlock=-1"), "{}", run.stdout);
+    assert!(flat(&run).contains("--ulimit memlock=-1"), "{}", run.stdout);
 }
 
 #[test]
-fn without_systemd_there_are_logins_alone() {
+fn changes_only_logins_without_systemd() {
     let mut patch = bounded();
     crate::support::merge(&mut patch, &json!({"empty_dirs": ["run"]}));
     let run = Bench::of("sound", &patch).gdr(&["fix", "memlock", "--dry-run", "--format", "json"]);

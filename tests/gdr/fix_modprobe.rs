@@ -1,4 +1,4 @@
-//! Repairs of modprobe.d: lines that work against each other, and what the real modprobe makes of the files afterwards.
+//! Repairs of modprobe.d: conflicting lines, verified by the real modprobe.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ fn bench(files: &Value) -> Bench {
     Bench::of("sound", &json!({ "files": files }))
 }
 
-/// What the check warns of.
+/// The check's warnings.
 fn warnings(bench: &Bench) -> Vec<String> {
     let run = bench.gdr(&["doctor", "--format", "json", "--only", "param.conflict"]);
     let report: Value = serde_json::from_str(&run.stdout).expect("a report");
@@ -23,8 +23,8 @@ fn warnings(bench: &Bench) -> Vec<String> {
         .collect()
 }
 
-/// Repairs what the check warns of, finds nothing more to repair, and takes it back: the files are as they were, and so are
-/// the warnings. In between `then` looks at what there is.
+/// Repairs all warnings, calls `then`, verifies that nothing is left to repair, and undoes: files and warnings are as
+/// before.
 fn there_and_back(bench: &Bench, count: usize, then: impl FnOnce(&Bench)) {
     let before = bench.tree();
     let warned = warnings(bench);
@@ -51,7 +51,7 @@ fn params(of: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn lines_that_keep_modules_out_become_comments() {
+fn comments_out_blocking_lines() {
     if !need(Need::Kmod) || !need(Need::C) {
         return;
     }
@@ -63,7 +63,7 @@ fn lines_that_keep_modules_out_become_comments() {
     let kmod = Kmod::new(&bench.root(), &["nvidia", "nvidia-uvm", "mlx5_core"]);
     let modules = ["nvidia", "nvidia_uvm", "mlx5_core"];
     assert_eq!(modules.map(|name| kmod.named(name)), [None, None, None]);
-    // One warning for each module.
+    // One warning per module.
     there_and_back(&bench, 3, |bench| {
         assert_eq!(
             bench.text("etc/modprobe.d/site.conf"),
@@ -90,7 +90,7 @@ fn lines_that_keep_modules_out_become_comments() {
 }
 
 #[test]
-fn a_blacklist_goes_where_the_driver_is_wanted_and_not_loaded() {
+fn removes_blacklist_of_unloaded_driver() {
     if !need(Need::Kmod) || !need(Need::C) {
         return;
     }
@@ -121,7 +121,7 @@ fn a_blacklist_goes_where_the_driver_is_wanted_and_not_loaded() {
 }
 
 #[test]
-fn options_that_are_lost_are_set_where_they_count() {
+fn sets_ineffective_options_in_effective_file() {
     if !need(Need::Kmod) || !need(Need::C) {
         return;
     }
@@ -134,9 +134,9 @@ fn options_that_are_lost_are_set_where_they_count() {
         "usr/lib/modprobe.d/c.conf": ["# another name", "options nvidia-current NVreg_EnableResizableBar=1 NVreg_EnableMSI=1"],
     }));
     let kmod = Kmod::new(&bench.root(), &["nvidia"]);
-    // Overridden, passed over, reaching nothing, misspelt.
+    // Overridden, skipped, without effect, misspelt.
     there_and_back(&bench, 4, |bench| {
-        let want = params(&[
+        let expected = params(&[
             ("NVreg_EnableMSI", "0"),
             ("NVreg_EnableResizableBar", "1"),
             ("NVreg_EnableStreamMemOPs", "1"),
@@ -147,11 +147,11 @@ fn options_that_are_lost_are_set_where_they_count() {
         ]);
         assert_eq!(
             kmod.named("nvidia"),
-            Some(("nvidia".to_owned(), want.clone()))
+            Some(("nvidia".to_owned(), expected.clone()))
         );
-        assert_eq!(kmod.by_device(), Some(("nvidia".to_owned(), want)));
+        assert_eq!(kmod.by_device(), Some(("nvidia".to_owned(), expected)));
         assert!(kmod.config("options nvidia_current").is_empty());
-        // What is not wrong stays where it is.
+        // Correct lines are kept.
         assert_eq!(
             bench.text("etc/modprobe.d/a.conf"),
             "options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\" NVreg_EnableMSI=1\n"
@@ -165,7 +165,7 @@ fn options_that_are_lost_are_set_where_they_count() {
 }
 
 #[test]
-fn debians_driver_gets_the_options_by_either_road() {
+fn debian_driver_gets_options_by_both_loads() {
     if !need(Need::Kmod) || !need(Need::C) {
         return;
     }
@@ -181,9 +181,9 @@ fn debians_driver_gets_the_options_by_either_road() {
         Some((module.clone(), params(&[("NVreg_EnableMSI", "1")])))
     );
     there_and_back(&bench, 1, |bench| {
-        let want = params(&[("NVreg_EnableMSI", "1"), ("NVreg_EnableStreamMemOPs", "1")]);
-        assert_eq!(kmod.by_device(), Some((module.clone(), want.clone())));
-        assert_eq!(kmod.named("nvidia"), Some((module, want)));
+        let expected = params(&[("NVreg_EnableMSI", "1"), ("NVreg_EnableStreamMemOPs", "1")]);
+        assert_eq!(kmod.by_device(), Some((module.clone(), expected.clone())));
+        assert_eq!(kmod.named("nvidia"), Some((module, expected)));
         assert!(
             bench
                 .text("etc/modprobe.d/zz-gdr.conf")
@@ -193,7 +193,7 @@ fn debians_driver_gets_the_options_by_either_road() {
 }
 
 #[test]
-fn the_driver_and_peer_mapping_are_repaired_together() {
+fn repairs_driver_and_peer_mapping_together() {
     if !need(Need::Kmod) || !need(Need::C) {
         return;
     }
@@ -217,20 +217,20 @@ fn the_driver_and_peer_mapping_are_repaired_together() {
 }
 
 #[test]
-fn what_only_the_owner_can_change_is_said() {
-    // The words of the command line.
+fn reports_manual_changes() {
+    // The kernel command line.
     let bench = bench(&json!({ "proc/cmdline": ["ro module_blacklist=nvidia"] }));
     let before = bench.tree();
     let run = bench.repair(&["fix", "modprobe", "--yes"]);
     ended(&run, 1);
-    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("has module_blacklist=nvidia") && said.contains("remove it"),
-        "{said}"
+        output.contains("has module_blacklist=nvidia") && output.contains("remove it"),
+        "{output}"
     );
     assert_eq!(bench.tree(), before);
 
-    // A file that is a link to another.
+    // A file that is a symbolic link.
     let bench = self::bench(&json!({ "etc/nvidia/modprobe.conf": ["install nvidia /bin/false"] }));
     let directory = bench.root().join("etc/modprobe.d");
     fs::create_dir_all(&directory).expect("a directory");
@@ -238,10 +238,10 @@ fn what_only_the_owner_can_change_is_said() {
     let before = bench.tree();
     let run = bench.repair(&["fix", "modprobe", "--yes"]);
     ended(&run, 1);
-    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("/etc/modprobe.d/nvidia.conf is a symbolic link"),
-        "{said}"
+        output.contains("/etc/modprobe.d/nvidia.conf is a symbolic link"),
+        "{output}"
     );
     assert_eq!(bench.tree(), before);
 }

@@ -1,4 +1,4 @@
-//! Repairs of NICs through the built binary, on laid-out machines: read requests, and the first BAR of a NIC below old GPUs.
+//! Repairs of NICs on machines in directories: read request size, and the first BAR of a NIC for old GPUs.
 
 use std::fs;
 use std::process::Command;
@@ -20,7 +20,7 @@ fn config(bench: &Bench, bdf: &str) -> Vec<u8> {
     .expect("configuration space")
 }
 
-/// Device Control as the real setpci reads it.
+/// Device Control, read by the real setpci.
 fn device_control(bench: &Bench, bdf: &str) -> String {
     let devices = bench.root().join("sys/bus/pci");
     let setpci = Command::new("setpci")
@@ -37,7 +37,7 @@ fn device_control(bench: &Bench, bdf: &str) -> String {
 }
 
 #[test]
-fn a_nic_asks_for_more_at_once_and_for_what_it_did() {
+fn sets_read_request_size_and_undoes_it() {
     if !need(Need::Lspci) {
         return;
     }
@@ -53,7 +53,7 @@ fn a_nic_asks_for_more_at_once_and_for_what_it_did() {
             .cloned()
     };
     assert_eq!(says_so(&bench).as_deref(), Some("info"));
-    // 2 << 12 is 512 bytes at once, bit 11 no snoop, 1 << 5 a payload of 256, bit 4 relaxed ordering.
+    // 2 << 12: 512 bytes; bit 11: no snoop; 1 << 5: payload of 256; bit 4: relaxed ordering.
     assert_eq!(device_control(&bench, "0000:04:00.0"), "2830");
 
     ended(&bench.gdr(&["fix", "mrrs", "--dry-run"]), 0);
@@ -87,7 +87,7 @@ fn a_nic_asks_for_more_at_once_and_for_what_it_did() {
 }
 
 #[test]
-fn read_requests_are_the_hosts_and_a_locked_kernels() {
+fn refuses_in_guest_and_under_lockdown() {
     let small = json!({"02:01.0": {"below": {"04:00.0": {"mrrs": 512}}}});
     let mut guest = below_the_switch(small.clone());
     guest["files"] = json!({"proc/cpuinfo": ["processor\t: 0", "vendor_id\t: GenuineIntel", "flags\t\t: fpu hypervisor"]});
@@ -107,7 +107,7 @@ fn read_requests_are_the_hosts_and_a_locked_kernels() {
     ended(&bench.repair(&["fix", "mrrs", "--yes", "--force"]), 0);
 }
 
-/// What `mlxconfig -e q` prints of the setting, as the manual of mstflint 4.2x shows the columns.
+/// The setting in `mlxconfig -e q`, with the columns of mstflint 4.2x's manual.
 fn settings(current: &str, next: &str) -> Value {
     let text = format!(
         "Configurations:                                          Default             Current             Next Boot\n        \
@@ -126,7 +126,7 @@ fn kepler(tools: &str) -> Bench {
         "gdr/tools.json": settings("False(0)", "False(0)").to_string(),
     });
     let bench = Bench::of("sound", &patch);
-    // What the real one documents: the setting's value at the next boot is the one that is set.
+    // As documented, the program sets the value for the next boot.
     bench.tool(
         "mlxconfig",
         r#"case "$*" in
@@ -138,7 +138,7 @@ esac"#,
     bench
 }
 
-/// What the reset of the firmware does: bit 3 of the first BAR is no longer set, and what was next is now.
+/// A firmware reset: bit 3 of the first BAR is cleared, and the next value becomes current.
 fn reset(bench: &Bench, prefetchable: bool) {
     let path = bench.root().join("sys/bus/pci/devices/0000:04:00.0/config");
     let mut bytes = config(bench, "0000:04:00.0");
@@ -153,7 +153,7 @@ fn reset(bench: &Bench, prefetchable: bool) {
 }
 
 #[test]
-fn the_first_bar_is_told_not_to_be_prefetchable() {
+fn makes_first_bar_non_prefetchable() {
     let bench = kepler("usr/bin/mlxconfig");
     let before = bench.tree();
     let outcome = |bench: &Bench| {
@@ -204,7 +204,7 @@ fn the_first_bar_is_told_not_to_be_prefetchable() {
 }
 
 #[test]
-fn mstconfig_serves_where_it_is_there_and_none_is_said() {
+fn uses_mstconfig_or_reports_missing_tool() {
     let plan = kepler("usr/bin/mstconfig").gdr(&["fix", "nonprefetchable", "--dry-run"]);
     ended(&plan, 0);
     let command = "mstconfig -y -d 0000:04:00.0 set NON_PREFETCHABLE_PF_BAR=1";

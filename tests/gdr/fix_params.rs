@@ -1,5 +1,4 @@
-//! Repairs of the driver's parameters: what gdr writes is what the real modprobe then gives the driver, and what was there
-//! stays.
+//! Repairs of driver parameters: the real modprobe gives the driver what gdr wrote, and other values are kept.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 const IMAGE: &str = "boot/initrd.img-6.8.0-60-generic";
 
-/// The machine `sound` with these files, seen by a user without privileges.
+/// The machine `sound` with these files, seen by an unprivileged user.
 fn bench(files: &Value) -> Bench {
     let mut all = json!({
         "proc/self/status": ["Uid:\t1000\t1000\t1000\t1000", "CapEff:\t0000000000000000"],
@@ -20,7 +19,7 @@ fn bench(files: &Value) -> Bench {
     Bench::of("sound", &json!({ "files": all }))
 }
 
-/// The driver is loaded anew with these parameters, and its defaults for the rest.
+/// The driver reloaded with these parameters, and defaults for the rest.
 fn load(bench: &Bench, with: &BTreeMap<String, String>) {
     let path = bench.root().join("proc/driver/nvidia/params");
     let text = fs::read_to_string(&path).expect("parameters");
@@ -36,7 +35,7 @@ fn load(bench: &Bench, with: &BTreeMap<String, String>) {
     fs::write(&path, lines.collect::<String>()).expect("parameters");
 }
 
-/// An update-initramfs that packs modprobe.d and the driver, the same bytes for the same files.
+/// A stand-in for update-initramfs that packs modprobe.d and the driver reproducibly.
 fn packer(bench: &Bench) {
     bench.tool(
         "update-initramfs",
@@ -60,7 +59,7 @@ fn packer(bench: &Bench) {
 }
 
 #[test]
-fn peer_mapping_joins_the_keys_that_are_there_and_goes_last() {
+fn peer_mapping_keeps_other_keys_and_comes_last() {
     if !need(Need::Kmod) || !need(Need::C) {
         return;
     }
@@ -90,7 +89,7 @@ fn peer_mapping_joins_the_keys_that_are_there_and_goes_last() {
             .expect("a text")
             .contains("CVE-2015-5053")
     );
-    // The machine's list of modules: nvidia_peermem and nvidia_uvm are above nvidia.
+    // The machine's modules: nvidia_peermem and nvidia_uvm use nvidia.
     let then = repair["afterwards"][0].as_str().expect("a text");
     assert!(
         then.contains("'rmmod nvidia_peermem nvidia_uvm nvidia'"),
@@ -115,7 +114,7 @@ fn peer_mapping_joins_the_keys_that_are_there_and_goes_last() {
             .collect::<Vec<_>>(),
         ["options nvidia NVreg_RegistryDwords=\"RMForceP2PType=1;PeerMappingOverride=1;\""]
     );
-    let want = [
+    let expected = [
         ("NVreg_EnableMSI", "1"),
         ("NVreg_EnableResizableBar", "1"),
         (
@@ -123,12 +122,12 @@ fn peer_mapping_joins_the_keys_that_are_there_and_goes_last() {
             "RMForceP2PType=1;PeerMappingOverride=1;",
         ),
     ];
-    let want: BTreeMap<String, String> = want
+    let expected: BTreeMap<String, String> = expected
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
-    assert_eq!(loaded(), want);
+    assert_eq!(loaded(), expected);
 
-    // Before the reload and after it there is nothing more to write.
+    // Before and after the reload nothing is left to write.
     for _ in 0..2 {
         let again = bench.repair(&["fix", "peer-mapping", "--yes"]);
         ended(&again, 0);
@@ -149,7 +148,7 @@ fn peer_mapping_joins_the_keys_that_are_there_and_goes_last() {
 }
 
 #[test]
-fn both_fixes_share_a_line_for_either_name_and_one_initramfs() {
+fn both_fixes_share_lines_and_one_initramfs_rebuild() {
     if !need(Need::Kmod) || !need(Need::C) || !need(Need::Packers) {
         return;
     }
@@ -193,18 +192,21 @@ fn both_fixes_share_a_line_for_either_name_and_one_initramfs() {
             ),
         ]
     );
-    let want = [
+    let expected = [
         ("NVreg_EnableStreamMemOPs", "1"),
         ("NVreg_RegistryDwords", keys),
     ];
-    let want: BTreeMap<String, String> = want
+    let expected: BTreeMap<String, String> = expected
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
-    assert_eq!(loaded(), ("nvidia-current".to_owned(), want.clone()));
-    assert_eq!(kmod.by_device(), Some(("nvidia-current".to_owned(), want)));
+    assert_eq!(loaded(), ("nvidia-current".to_owned(), expected.clone()));
+    assert_eq!(
+        kmod.by_device(),
+        Some(("nvidia-current".to_owned(), expected))
+    );
     load(&bench, &loaded().1);
     assert_eq!(failing(&bench), [false, false]);
-    // Loaded, on disk and in the image they are the same.
+    // The loaded driver, the disk and the image agree.
     let drift = bench.outcomes("param.drift", &[]);
     assert_eq!(
         (drift["driver"].as_str(), drift["initramfs"].as_str()),
@@ -222,29 +224,29 @@ fn both_fixes_share_a_line_for_either_name_and_one_initramfs() {
 }
 
 #[test]
-fn no_file_goes_over_the_command_line() {
+fn kernel_command_line_overrides_files() {
     let bench = bench(&json!({
         "proc/cmdline": ["ro nvidia.NVreg_RegistryDwords=\"A=1\" quiet"],
     }));
     let before = bench.tree();
     let run = bench.repair(&["fix", "peer-mapping", "--yes"]);
     ended(&run, 1);
-    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("change it to nvidia.NVreg_RegistryDwords=\"A=1;PeerMappingOverride=1;\""),
-        "{said}"
+        output.contains("change it to nvidia.NVreg_RegistryDwords=\"A=1;PeerMappingOverride=1;\""),
+        "{output}"
     );
     assert_eq!(bench.tree(), before);
 }
 
 #[test]
-fn a_recorded_machine_has_a_plan() {
+fn plans_for_recorded_machine() {
     let bench =
         bench(&json!({ "etc/modprobe.d/a.conf": ["options nvidia NVreg_RegistryDwords=A=1"] }));
     let record = tempfile::NamedTempFile::new().expect("a file");
     let path = record.path().to_str().expect("a path");
     ended(&bench.gdr(&["snapshot", "-o", path]), 0);
-    // A machine that has no modprobe.d at all.
+    // A machine without modprobe.d.
     let bare = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/tests/recorded/h200-x1/snapshot.json"
@@ -261,12 +263,12 @@ fn a_recorded_machine_has_a_plan() {
 }
 
 #[test]
-fn an_image_that_is_not_known_is_made_anew_by_what_is_there() {
+fn rebuilds_unknown_image_with_installed_tool() {
     for (program, command) in [
         ("usr/bin/dracut", "dracut -f --regenerate-all"),
         ("usr/bin/mkinitcpio", "mkinitcpio -P"),
     ] {
-        // What is no archive may hold anything.
+        // An unreadable image may contain anything.
         let bench = bench(&json!({
             "usr/sbin/update-initramfs": null, program: ["#!/bin/sh"], IMAGE: ["BZh91AY"],
         }));
@@ -277,7 +279,7 @@ fn an_image_that_is_not_known_is_made_anew_by_what_is_there() {
 }
 
 #[test]
-fn a_stale_initramfs_is_made_anew_and_the_old_one_comes_back() {
+fn rebuilds_stale_initramfs_and_restores_it() {
     if !need(Need::Packers) {
         return;
     }
@@ -303,7 +305,7 @@ fn a_stale_initramfs_is_made_anew_and_the_old_one_comes_back() {
     ended(&again, 0);
     assert!(bench.calls().is_empty());
 
-    // An image that somebody has made since is not replaced by an old one.
+    // An image rebuilt since is not replaced by the old one.
     let image = bench.root().join(IMAGE);
     let made = fs::read(&image).expect("the image");
     fs::write(&image, "another").expect("an image");

@@ -1,4 +1,4 @@
-//! peermem on laid-out machines, whose modprobe and rmmod do to the files what the modules do to sysfs.
+//! peermem on machines in directories, with stand-ins for modprobe and rmmod that change sysfs like the modules.
 
 use std::fs;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::support::{Bench, Need, ended, need};
 use serde_json::{Value, json};
 
-/// The proprietary modules: dma-buf is closed.
+/// Proprietary modules: no dma-buf.
 const PROPRIETARY: &str =
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Release Build";
 
@@ -20,7 +20,7 @@ fn bench(patch: &Value) -> Bench {
     bench
 }
 
-/// nvidia-peermem is on disk and not loaded, and nothing loads it at boot.
+/// nvidia-peermem is on disk, not loaded, and not configured for boot.
 fn unloaded() -> Value {
     json!({
         "with": ["driver-580", "sound-around"],
@@ -30,12 +30,12 @@ fn unloaded() -> Value {
 }
 
 #[test]
-fn peermem_is_loaded_now_and_at_boot_and_taken_back() {
+fn loads_peermem_now_and_at_boot_and_undoes_it() {
     let bench = bench(&unloaded());
     let before = bench.tree();
     assert_eq!(bench.rdma_outcome("peermem.loaded", "mlx5_0"), "fail");
 
-    // By the findings alone, without a name.
+    // Selected by the findings.
     let run = bench.repair(&["fix", "--yes", "--profile", "rdma"]);
     ended(&run, 0);
     assert!(
@@ -79,7 +79,7 @@ fn peermem_is_loaded_now_and_at_boot_and_taken_back() {
 }
 
 #[test]
-fn a_module_that_the_kernel_refuses_stops_the_repair_and_leaves_nothing() {
+fn refused_module_stops_repair_and_leaves_nothing() {
     let bench = bench(&unloaded());
     let before = bench.tree();
     bench.tool(
@@ -98,7 +98,7 @@ fn a_module_that_the_kernel_refuses_stops_the_repair_and_leaves_nothing() {
 }
 
 #[test]
-fn after_a_reboot_the_undo_leaves_the_module_to_the_next_boot() {
+fn undo_after_reboot_leaves_module_loaded() {
     let mut patch = unloaded();
     crate::support::merge(
         &mut patch,
@@ -126,7 +126,7 @@ fn after_a_reboot_the_undo_leaves_the_module_to_the_next_boot() {
 }
 
 #[test]
-fn a_module_that_cannot_load_is_refused_with_its_cure() {
+fn refuses_unloadable_module_with_fix() {
     let dep = "lib/modules/6.8.0-60-generic/modules.dep";
     let symbols = "lib/modules/6.8.0-60-generic/modules.symbols";
     let alone = "updates/dkms/nvidia-peermem.ko.zst: updates/dkms/nvidia.ko.zst";
@@ -158,9 +158,9 @@ fn a_module_that_cannot_load_is_refused_with_its_cure() {
         let before = bench.tree();
         let run = bench.repair(&["fix", "peermem", "--yes"]);
         ended(&run, 1);
-        let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         for word in words {
-            assert!(said.contains(word), "'{word}' in: {said}");
+            assert!(output.contains(word), "'{word}' in: {output}");
         }
         assert_eq!(bench.tree(), before);
         assert_eq!(bench.calls(), Vec::<String>::new());
@@ -168,16 +168,16 @@ fn a_module_that_cannot_load_is_refused_with_its_cure() {
 }
 
 #[test]
-fn where_dma_buf_serves_every_nic_it_is_said_to_be_unnecessary() {
+fn notes_that_dma_buf_makes_it_unnecessary() {
     let bench = bench(&json!({"with": ["driver-580", "sound-around"]}));
     let run = bench.gdr(&["fix", "peermem", "--dry-run"]);
     ended(&run, 0);
-    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("dma-buf works for every NIC"), "{said}");
+    let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(output.contains("dma-buf works for every NIC"), "{output}");
 }
 
 #[test]
-fn other_nics_have_other_roads() {
+fn other_nics_need_other_modules() {
     let driven_by = |driver: &str| {
         let mut patch = unloaded();
         let more = json!({
@@ -205,15 +205,15 @@ fn other_nics_have_other_roads() {
 
     let run = driven_by("irdma").repair(&["fix", "peermem", "--yes"]);
     ended(&run, 1);
-    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("has no peer memory support: dma-buf is their only path"),
-        "{said}"
+        output.contains("has no peer memory support: dma-buf is their only path"),
+        "{output}"
     );
 }
 
 #[test]
-fn a_blacklist_that_only_the_boot_heeds_is_named() {
+fn warns_of_blacklist_that_affects_boot() {
     let mut patch = unloaded();
     crate::support::merge(
         &mut patch,
@@ -221,11 +221,11 @@ fn a_blacklist_that_only_the_boot_heeds_is_named() {
     );
     let run = bench(&patch).gdr(&["fix", "peermem", "--dry-run"]);
     ended(&run, 0);
-    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("blocks nvidia-peermem at boot"), "{said}");
+    let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(output.contains("blocks nvidia-peermem at boot"), "{output}");
 }
 
-/// nv_peer_mem is loaded by its service, by a unit of the site's, and by two lists.
+/// nv_peer_mem is loaded by its service, by a site's unit, and by two lists.
 fn predecessor() -> Value {
     let mut patch = unloaded();
     let more = json!({
@@ -257,7 +257,7 @@ fn predecessor() -> Value {
 }
 
 #[test]
-fn nv_peer_mem_makes_room_at_the_next_boot() {
+fn replaces_nv_peer_mem_at_next_boot() {
     if !need(Need::Systemd) {
         return;
     }
@@ -266,14 +266,14 @@ fn nv_peer_mem_makes_room_at_the_next_boot() {
     assert_eq!(bench.rdma_outcome("peermem.legacy", "nv_peer_mem"), "warn");
     let run = bench.repair(&["fix", "peermem", "--yes"]);
     ended(&run, 0);
-    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("then: Stop all programs that use RDMA, then: rmmod nv_peer_mem"),
-        "{said}"
+        output.contains("then: Stop all programs that use RDMA, then: rmmod nv_peer_mem"),
+        "{output}"
     );
     assert!(
-        said.contains("then: modprobe nvidia-peermem; or reboot."),
-        "{said}"
+        output.contains("then: modprobe nvidia-peermem; or reboot."),
+        "{output}"
     );
     let calls = bench.calls();
     assert_eq!(
@@ -293,17 +293,20 @@ fn nv_peer_mem_makes_room_at_the_next_boot() {
         "# the site's\nloop\n  # nv-peer-mem  \n"
     );
     if need(Need::Root) && need(Need::Namespace) {
-        let asked = bench.asked_for_at_boot();
-        assert!(asked.contains(&"nvidia-peermem".to_owned()), "{asked:?}");
+        let modules = bench.asked_for_at_boot();
         assert!(
-            !asked
+            modules.contains(&"nvidia-peermem".to_owned()),
+            "{modules:?}"
+        );
+        assert!(
+            !modules
                 .iter()
                 .any(|name| name.replace('-', "_") == "nv_peer_mem"),
-            "{asked:?}"
+            "{modules:?}"
         );
     }
 
-    // What the reboot does: the old one is not loaded, the new one is.
+    // The reboot loads the new module and not the old one.
     bench.root_command(
         "rm -r sys/module/nv_peer_mem sys/kernel/mm/memory_peers/nv_mem && sed -i /^nv_peer_mem/d proc/modules",
     );
@@ -321,7 +324,7 @@ fn nv_peer_mem_makes_room_at_the_next_boot() {
         again.stdout
     );
 
-    // And back, with the old one running again.
+    // Undo, with the old module running again.
     bench.run_tool("rmmod", &["nvidia_peermem"]);
     bench.root_command(
         "mkdir -p sys/module/nv_peer_mem sys/kernel/mm/memory_peers/nv_mem && \
@@ -334,7 +337,7 @@ fn nv_peer_mem_makes_room_at_the_next_boot() {
 }
 
 #[test]
-fn openibd_loads_it_again_with_its_stack() {
+fn openibd_reloads_module_with_its_stack() {
     if !need(Need::Systemd) {
         return;
     }
@@ -344,7 +347,7 @@ fn openibd_loads_it_again_with_its_stack() {
         "mkdir -p etc/init.d sbin && cp /bin/true etc/init.d/openibd && cp /bin/true sbin/modprobe",
     );
     assert_eq!(bench.verify("openibd.service"), "");
-    // That the tool would have said something.
+    // Proves that the tool would have reported errors.
     let drop_in = "etc/systemd/system/openibd.service.d/gdr-peermem.conf";
     let text = bench.text(drop_in);
     assert_eq!(
@@ -360,7 +363,7 @@ fn openibd_loads_it_again_with_its_stack() {
 }
 
 #[test]
-fn mlnx_ofed_4_9_wants_a_parameter() {
+fn mlnx_ofed_4_9_needs_parameter() {
     let mut patch = unloaded();
     let more = json!({"files": {"sys/module/mlx5_core/version": ["4.9-7.1.0"], "sys/module/nvidia_peermem/version": ["580.159.04"],
         "sys/module/nvidia_peermem/parameters/peerdirect_support": ["0"]}});
@@ -377,11 +380,11 @@ fn mlnx_ofed_4_9_wants_a_parameter() {
         modprobe
             .args(["--showconfig", "-C"])
             .arg(bench.root().join("etc/modprobe.d"));
-        let said = modprobe.output().expect("modprobe").stdout;
-        let said = String::from_utf8_lossy(&said);
+        let output = modprobe.output().expect("modprobe").stdout;
+        let output = String::from_utf8_lossy(&output);
         assert!(
-            said.contains("options nvidia_peermem peerdirect_support=1"),
-            "{said}"
+            output.contains("options nvidia_peermem peerdirect_support=1"),
+            "{output}"
         );
     }
     assert!(

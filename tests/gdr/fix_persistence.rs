@@ -1,13 +1,13 @@
-//! persistence on laid-out machines, with systemctl and nvidia-smi that do to NVML's answer what the daemon does.
+//! persistence on machines in directories, with stand-ins for systemctl and nvidia-smi that change NVML's answer.
 
 use crate::support::{Bench, Need, Run, ended, need};
 use serde_json::{Value, json};
 
-fn said(run: &Run) -> String {
+fn flat(run: &Run) -> String {
     run.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Units as distributions have them.
+/// Units of distributions.
 const DEBIAN: [&str; 9] = [
     "[Unit]",
     "Description=NVIDIA Persistence Daemon",
@@ -29,7 +29,7 @@ const UBUNTU: [&str; 7] = [
     "ExecStopPost=/bin/rm -rf /var/run/nvidia-persistenced",
 ];
 
-/// A machine whose GPU has persistence mode off, and programs that do to it what the daemon and nvidia-smi do.
+/// A machine whose GPU has persistence mode off, with stand-ins for the daemon and nvidia-smi.
 fn idle(patch: &Value) -> Bench {
     let bench = Bench::of("sound", patch);
     let mode = |from: &str, to: &str| {
@@ -39,7 +39,7 @@ fn idle(patch: &Value) -> Bench {
     };
     let group = "\"$GDR_ROOT/sys/fs/cgroup/system.slice/nvidia-persistenced.service\"";
     let (on, off) = (mode("false", "true"), mode("true", "false"));
-    // systemd's own words for a unit and its drop-ins decide what the daemon is told.
+    // systemd itself evaluates the unit and its drop-ins.
     let start = format!(
         "command=$(cat \"$GDR_ROOT\"/usr/lib/systemd/system/nvidia-persistenced.service \
          \"$GDR_ROOT\"/etc/systemd/system/nvidia-persistenced.service.d/*.conf 2> /dev/null | grep ^ExecStart= | tail -n 1)\n\
@@ -70,7 +70,7 @@ fn with_unit(lines: &[&str]) -> Value {
     })
 }
 
-/// Finding, repair, the check that holds, nothing the second time, undo, the finding again.
+/// Finding, repair, check, nothing the second time, undo, finding.
 fn round(bench: &Bench, made: &[&str], undone: &[&str]) {
     let before = bench.tree();
     assert_eq!(outcome(bench), "info");
@@ -97,7 +97,7 @@ fn round(bench: &Bench, made: &[&str], undone: &[&str]) {
 }
 
 #[test]
-fn the_daemon_is_enabled_and_started() {
+fn enables_and_starts_daemon() {
     if !need(Need::Systemd) {
         return;
     }
@@ -116,13 +116,13 @@ fn the_daemon_is_enabled_and_started() {
 }
 
 #[test]
-fn ubuntus_daemon_is_told_to_keep_the_gpus() {
+fn overrides_command_of_ubuntu_daemon() {
     if !need(Need::Systemd) {
         return;
     }
     let bench = idle(&with_unit(&UBUNTU));
     bench.root_command("mkdir sys/fs/cgroup/system.slice/nvidia-persistenced.service");
-    // It runs and keeps nothing; no target wants it, so that it cannot be enabled.
+    // It runs without effect, and cannot be enabled because no target wants it.
     let reload = [
         "systemctl daemon-reload",
         "systemctl restart nvidia-persistenced.service",
@@ -143,26 +143,26 @@ fn ubuntus_daemon_is_told_to_keep_the_gpus() {
 }
 
 #[test]
-fn without_the_daemon_nvidia_smi_does_it_until_the_next_boot() {
+fn uses_nvidia_smi_without_daemon() {
     let bench = idle(&json!({}));
     let set = |to: u8| format!("nvidia-smi -i 0000:03:00.0 -pm {to}");
     round(&bench, &[&set(1)], &[&set(0)]);
     let dry = bench.gdr(&["fix", "persistence", "--dry-run"]);
     assert!(
-        said(&dry).contains("A reboot reverts the change"),
+        flat(&dry).contains("A reboot reverts the change"),
         "{}",
         dry.stdout
     );
 }
 
 #[test]
-fn a_daemon_that_runs_is_not_started_again() {
+fn does_not_restart_running_daemon() {
     let bench = idle(&with_unit(&DEBIAN));
     bench.root_command(
         "mkdir sys/fs/cgroup/system.slice/nvidia-persistenced.service etc/systemd/system/multi-user.target.wants && \
          ln -s /usr/lib/systemd/system/nvidia-persistenced.service etc/systemd/system/multi-user.target.wants/",
     );
-    // Somebody has switched it off by hand.
+    // The mode was switched off by hand.
     round(
         &bench,
         &["nvidia-smi -i 0000:03:00.0 -pm 1"],

@@ -1,4 +1,4 @@
-//! rdma-modules on a laid-out machine, whose modprobe and rmmod do to the files what the modules do to sysfs.
+//! rdma-modules on a machine in a directory, with stand-ins for modprobe and rmmod that change sysfs like the modules.
 
 use crate::support::{Bench, Machine, Need, ended, need};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ fn bench(patch: &Value) -> Bench {
     bench
 }
 
-/// A ConnectX-7 that mlx5_core drives and nothing makes an RDMA device of.
+/// A ConnectX-7 with mlx5_core bound but no RDMA device.
 fn no_rdma() -> Value {
     json!({
         "with": ["driver-580", "sound-around"],
@@ -29,9 +29,9 @@ fn no_rdma() -> Value {
 }
 
 #[test]
-fn a_nic_becomes_an_rdma_device() {
+fn makes_nic_an_rdma_device() {
     let bench = bench(&no_rdma());
-    // What mlx5_ib makes: what the whole machine has more than this one, below these directories.
+    // What mlx5_ib adds: the difference to the complete machine below these directories.
     let whole = tempfile::tempdir().expect("a directory");
     Machine::load("sound").lay_out(whole.path());
     bench.keep_beside("rdma", whole.path(), "/infiniband");
@@ -51,8 +51,8 @@ fn a_nic_becomes_an_rdma_device() {
     );
     assert_eq!(bench.rdma_outcome("rdma.modules", "machine"), "pass");
     if need(Need::Root) && need(Need::Systemd) && need(Need::Namespace) {
-        let asked = bench.asked_for_at_boot();
-        assert_eq!(asked[..2], ["ib_uverbs", "mlx5_ib"]);
+        let modules = bench.asked_for_at_boot();
+        assert_eq!(modules[..2], ["ib_uverbs", "mlx5_ib"]);
     }
     let again = bench.repair(&["fix", "rdma-modules", "--yes"]);
     assert!(
@@ -72,7 +72,7 @@ fn a_nic_becomes_an_rdma_device() {
 }
 
 #[test]
-fn what_is_not_on_disk_is_to_be_installed() {
+fn names_package_of_missing_module() {
     let mut patch = no_rdma();
     crate::support::merge(
         &mut patch,
@@ -81,10 +81,10 @@ fn what_is_not_on_disk_is_to_be_installed() {
     let bench = bench(&patch);
     let run = bench.repair(&["fix", "rdma-modules", "--yes"]);
     ended(&run, 1);
-    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let output = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("There is no ib_uverbs.ko for kernel 6.8.0-60-generic: install"),
-        "{said}"
+        output.contains("There is no ib_uverbs.ko for kernel 6.8.0-60-generic: install"),
+        "{output}"
     );
-    assert!(said.contains("linux-modules-extra"), "{said}");
+    assert!(output.contains("linux-modules-extra"), "{output}");
 }

@@ -1,4 +1,4 @@
-//! `--from` with hwloc's XML: what lstopo printed of every machine says what the machine's own files say, or less.
+//! `--from` with hwloc's XML: the facts of lstopo's output match the machine's own files or are unknown.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// lstopo's XML of a laid-out machine.
+/// lstopo's XML of a machine in a directory.
 fn lstopo(root: &Path, file: &Path, options: &[&str]) {
     let output = Command::new("lstopo-no-graphics")
         .env("HWLOC_FSROOT", root)
@@ -22,19 +22,19 @@ fn lstopo(root: &Path, file: &Path, options: &[&str]) {
         .arg(file)
         .output()
         .expect("lstopo starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {said}", root.display());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {text}", root.display());
 }
 
 fn from(file: &Path) -> Gdr {
     Gdr::new().args(["--from".as_ref(), file.as_os_str()])
 }
 
-/// Pairs that meet below a bridge or in one host bridge are known from the tree alone. On `broken` a bridge's buses
-/// cannot be read, so what is below 04 is known to nobody; the software device of `virtual-functions` is no function.
+/// Pairs below a bridge or in one host bridge are known from the tree alone. On `broken` a bridge's buses are unreadable, so
+/// devices below 04 are unknown; the software device of `virtual-functions` is not a function.
 const EXCEPT: [(&str, &str); 1] = [("broken", "0000:04:00.0")];
 
-/// Options, and whether all is told.
+/// Options, and whether all classes are known.
 const MODES: [(&[&str], bool); 7] = [
     (&["--whole-io"], true),
     (&[], true),
@@ -46,7 +46,7 @@ const MODES: [(&[&str], bool); 7] = [
 ];
 
 #[test]
-fn every_class_is_that_of_the_machine_or_unknown() {
+fn classes_match_machine_or_are_unknown() {
     if !need(Need::Lstopo) {
         return;
     }
@@ -72,15 +72,15 @@ fn every_class_is_that_of_the_machine_or_unknown() {
             }
         }
     }
-    // All 312 pairs that a full dump of this repository's machines can tell; without bridges none is certain.
+    // All 312 pairs of a full dump; without bridges none is certain.
     for (mode, (options, full)) in MODES.iter().enumerate() {
-        let wanted = match (full, options) {
+        let expected = match (full, options) {
             (true, _) => 300,
             (false, ["--no-bridges"]) => 0,
             (false, _) => 250,
         };
         assert!(
-            totals[mode] >= wanted,
+            totals[mode] >= expected,
             "{options:?}: only {} pairs are known",
             totals[mode]
         );
@@ -94,7 +94,7 @@ fn document(gdr: Gdr) -> Value {
 }
 
 #[test]
-fn nodes_and_cpus_are_those_of_sysfs() {
+fn nodes_and_cpus_match_sysfs() {
     if !need(Need::Lstopo) {
         return;
     }
@@ -121,7 +121,7 @@ fn nodes_and_cpus_are_those_of_sysfs() {
                 let Some(real) = theirs.iter().find(|other| other["bdf"] == device["bdf"]) else {
                     continue;
                 };
-                // A machine of one node is that node, where the kernel names none.
+                // With one node, that is the node even if the kernel names none.
                 for key in ["numa", "cpus"] {
                     if !device[key].is_null() && !real[key].is_null() {
                         assert_eq!(
@@ -146,7 +146,7 @@ fn laid_out(name: &str) -> (Machine, TempDir) {
 }
 
 #[test]
-fn rows_have_the_names_that_programs_know() {
+fn rows_have_device_names() {
     if !need(Need::Lstopo) {
         return;
     }
@@ -154,16 +154,16 @@ fn rows_have_the_names_that_programs_know() {
     let xml = root.path().join("lstopo.xml");
     lstopo(root.path(), &xml, &[]);
     let run = from(&xml).args(["topo", "--nvme"]).run();
-    for wanted in [
+    for expected in [
         "mlx5_0",
         "mlx5_3",
         "nvme0",
         "0-55,112-167",
         "56-111,168-223",
     ] {
-        assert!(run.stdout.contains(wanted), "{wanted}: {}", run.stdout);
+        assert!(run.stdout.contains(expected), "{expected}: {}", run.stdout);
     }
-    // Without OS devices a NIC is known by its address.
+    // Without OS devices NICs are named by address.
     lstopo(root.path(), &xml, &["--filter", "osdev:none"]);
     let run = from(&xml).args(["topo"]).run();
     assert!(
@@ -171,7 +171,7 @@ fn rows_have_the_names_that_programs_know() {
         "{}",
         run.stdout
     );
-    // Without any I/O there is nothing to tell, and that is said.
+    // Without I/O devices there is no topology, which is reported.
     lstopo(root.path(), &xml, &["--no-io"]);
     let run = from(&xml).args(["topo"]).run();
     assert_eq!(run.code, 2, "{}", run.stdout);
@@ -183,7 +183,7 @@ fn rows_have_the_names_that_programs_know() {
 }
 
 #[test]
-fn what_only_configuration_space_tells_is_unknown() {
+fn facts_of_configuration_space_are_unknown() {
     if !need(Need::Lstopo) {
         return;
     }
@@ -203,9 +203,9 @@ fn what_only_configuration_space_tells_is_unknown() {
     );
 }
 
-/// In a container that may use one of two nodes, hwloc leaves the other out, and the devices near it hang elsewhere.
+/// In a container with one of two nodes, hwloc omits the other and moves its devices.
 #[test]
-fn a_node_that_a_container_may_not_use_is_still_one() {
+fn keeps_node_unusable_by_container() {
     if !need(Need::Lstopo) {
         return;
     }
@@ -247,7 +247,7 @@ const HEAD: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 "#;
 
-/// Written by hand after hwloc 3's export: OS devices have bits, pci_type has the interface, infos are below topology.
+/// Hand-written after hwloc 3's export: OS devices have bits, pci_type has the interface, infos are below topology.
 const BITS: &str = r#"<topology version="3.0">
   <object type="Machine" os_index="0" cpuset="0x0000000f" nodeset="0x00000003" complete_nodeset="0x00000003" gp_index="1">
     <object type="Package" os_index="0" cpuset="0x0000000f" nodeset="0x00000003" complete_nodeset="0x00000003" gp_index="2">
@@ -280,7 +280,7 @@ const BITS: &str = r#"<topology version="3.0">
 "#;
 
 #[test]
-fn hwloc_3_is_read_and_a_bus_that_does_not_fit_ends_the_way_up() {
+fn reads_hwloc_3_and_stops_at_inconsistent_bus() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let xml = file(&dir, "three.xml", format!("{HEAD}{BITS}").as_bytes());
     let document = document(from(&xml));
@@ -309,14 +309,14 @@ fn hwloc_3_is_read_and_a_bus_that_does_not_fit_ends_the_way_up() {
         class("0000:11:00.0", "0000:11:00.1").as_deref(),
         Some("PIX")
     );
-    // Bus 13 lies below the bridge to 11, and through which one hwloc did not say.
+    // Bus 13 is below the bridge to 11, but hwloc did not say through which bridge.
     assert_eq!(class("0000:11:00.0", "0000:13:00.0"), None);
-    // The GPU's own memory is no node of its CPUs.
+    // The GPU's memory node has no CPUs.
     assert_eq!(document["devices"][0]["numa"], 0, "{document}");
 }
 
 #[test]
-fn two_bridges_to_one_bus_are_both_not_believed() {
+fn ignores_two_bridges_to_one_bus() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let twice = BITS.replace(
         r#"      <object type="Bridge" gp_index="5""#,
@@ -328,10 +328,9 @@ fn two_bridges_to_one_bus_are_both_not_believed() {
     assert!(classes.values().all(Option::is_none), "{classes:?}");
 }
 
-/// Each is refused in one sentence, quickly and in little memory. The deadline is for an unoptimised build on a busy
-/// machine.
+/// Each is rejected with one sentence, quickly and with little memory. The deadline is for a debug build on a busy machine.
 #[test]
-fn hostile_documents_end_early() {
+fn rejects_hostile_documents_early() {
     if !need(Need::Prlimit) {
         return;
     }
@@ -402,13 +401,13 @@ fn hostile_documents_end_early() {
         ("other", "<nvidia_smi_log/>".to_owned(), "hwloc XML"),
     ];
     let dir = tempfile::tempdir().expect("a temporary directory");
-    for (name, text, wanted) in cases {
+    for (name, text, expected) in cases {
         let path = file(&dir, name, text.as_bytes());
         let started = Instant::now();
         let run = limited(&path);
         assert_eq!(run.code, 2, "{name}: {}", run.stderr);
         assert!(
-            run.stderr.contains(wanted) && run.stderr.lines().count() == 1,
+            run.stderr.contains(expected) && run.stderr.lines().count() == 1,
             "{name}: {}",
             run.stderr
         );
@@ -421,11 +420,11 @@ fn hostile_documents_end_early() {
 }
 
 #[test]
-fn sixty_four_mebibytes_are_read_in_little_memory() {
+fn reads_64_mib_with_little_memory() {
     if !need(Need::Prlimit) {
         return;
     }
-    // The largest that is read at all, less what stands around it.
+    // The size limit, less the surrounding text.
     const SIZE: usize = (64 << 20) - 1024;
     let head = r#"<topology version="2.0"><object type="Machine" cpuset="0x1" nodeset="0x1" complete_nodeset="0x1">"#;
     let gpu = r#"<object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0302 [10de:2330] [10de:16c1] a1"/>"#;
@@ -455,9 +454,9 @@ fn sixty_four_mebibytes_are_read_in_little_memory() {
     }
 }
 
-/// Real documents, cut and changed: gdr answers or refuses, and never falls over.
+/// Truncated and mutated real documents never make gdr panic.
 #[test]
-fn changed_documents_never_make_it_fall_over() {
+fn mutated_documents_do_not_panic() {
     let text = format!("{HEAD}{BITS}");
     let dir = tempfile::tempdir().expect("a temporary directory");
     let try_one = |bytes: &[u8]| {

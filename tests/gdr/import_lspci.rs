@@ -1,5 +1,5 @@
-//! `--from` with the text of lspci: what the real lspci prints of each test machine must give the classes that the machine
-//! itself gives, or none. A class that differs is the one thing a dump must never give.
+//! `--from` with lspci text: the real lspci's output of each test machine gives the machine's own classes, or unknown, but
+//! never another class.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::support::{Gdr, Machine, Need, corpus, names, need};
 use serde_json::Value;
 
-/// The class of each pair of addresses; none where it is not known.
+/// The class of each pair of addresses, `None` if unknown.
 type Pairs = BTreeMap<(String, String), Option<String>>;
 
 fn lspci(root: &Path, options: &[&str]) -> String {
@@ -37,7 +37,7 @@ fn from(text: &str, args: &[&str]) -> Value {
     )
 }
 
-/// Of GPUs, NICs and NVMe controllers; NVLinks are not PCI's.
+/// Pairs of GPUs, NICs and NVMe controllers; NVLinks are not PCI.
 fn pairs(topology: &Value) -> Pairs {
     let devices = topology["devices"].as_array().expect("devices");
     let rows: Vec<(&str, &str)> = devices
@@ -56,14 +56,14 @@ fn pairs(topology: &Value) -> Pairs {
 
 const TOPO: [&str; 3] = ["topo", "--pci", "--nvme"];
 
-/// Every machine there is: of the repository, and of the recorded ones.
+/// All machines: the repository's and the recorded ones.
 fn machines() -> Vec<Machine> {
     let mut machines: Vec<Machine> = names().iter().map(|name| Machine::load(name)).collect();
     machines.extend(corpus().iter().map(|path| Machine::from_corpus(path)));
     machines
 }
 
-/// As it comes in a report of a bug: quoted, with a prompt, other programs' output and the line ends of another system.
+/// As in a bug report: quoted, with a prompt, other programs' output and CRLF.
 fn reported(text: &str) -> String {
     let before = "Hi all, on this machine it is slow.\n\n```\n$ uname -r\n6.8.0\n[root@node ~]# lspci -vvv\n";
     let after = "$ nvidia-smi topo -m\n\tGPU0\tGPU1\nGPU0\t X \tSYS\n[   12.3] pci 0000:01:00.0: BAR 0: assigned\n```\n";
@@ -74,7 +74,7 @@ fn reported(text: &str) -> String {
         .collect()
 }
 
-/// How lspci is called, and what is done to its text.
+/// lspci's options, and the transformation of its text.
 fn texts(root: &Path) -> Vec<(&'static str, String)> {
     let with = |options: &[&str]| lspci(root, options);
     vec![
@@ -92,7 +92,7 @@ fn texts(root: &Path) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The same machine for a user who is not root: 64 bytes of each configuration space.
+/// The same machine for an unprivileged user: 64 bytes of each configuration space.
 fn shorten(root: &Path) {
     for entry in std::fs::read_dir(root.join("sys/bus/pci/devices")).expect("devices") {
         let config = entry.expect("an entry").path().join("config");
@@ -104,7 +104,7 @@ fn shorten(root: &Path) {
     }
 }
 
-/// Compares pair by pair; `(known here, known there too)`.
+/// Compares pair by pair; returns `(known here, known there too)`.
 fn compare(what: &str, truth: &Pairs, found: &Pairs) -> (usize, usize) {
     let (mut known, mut all) = (0, 0);
     for (pair, class) in truth
@@ -112,8 +112,8 @@ fn compare(what: &str, truth: &Pairs, found: &Pairs) -> (usize, usize) {
         .filter_map(|(pair, class)| Some((pair, class.as_ref()?)))
     {
         all += 1;
-        if let Some(Some(told)) = found.get(pair) {
-            assert_eq!(told, class, "{what}: {pair:?}");
+        if let Some(Some(dumped)) = found.get(pair) {
+            assert_eq!(dumped, class, "{what}: {pair:?}");
             known += 1;
         }
     }
@@ -121,7 +121,7 @@ fn compare(what: &str, truth: &Pairs, found: &Pairs) -> (usize, usize) {
 }
 
 #[test]
-fn no_text_of_lspci_gives_a_class_that_the_machine_does_not() {
+fn lspci_text_gives_no_wrong_class() {
     if !need(Need::Lspci) {
         return;
     }
@@ -143,7 +143,7 @@ fn no_text_of_lspci_gives_a_class_that_the_machine_does_not() {
             *sum = (sum.0 + known, sum.1 + all);
             if ["-Dvvv", "-vvv", "-nnvvv", "-D -xxxx", "-vvv in a report"].contains(&mode) {
                 for (pair, class) in &truth {
-                    // Both are below one bridge: that is known without knowing the root.
+                    // Both are below one bridge: known without the root.
                     if matches!(class.as_deref(), Some("PIX" | "PXB")) && found.contains_key(pair) {
                         assert_eq!(&found[pair], class, "{what}: {pair:?}");
                     }
@@ -152,7 +152,7 @@ fn no_text_of_lspci_gives_a_class_that_the_machine_does_not() {
         }
     }
     let known = |mode: &str| counts[mode].0;
-    // All but those that rest on NUMA nodes nobody printed, or on buses that nothing says are root buses.
+    // All except those that need unprinted NUMA nodes, or buses of uncertain root.
     for mode in [
         "-Dvvv",
         "-vvv",
@@ -173,7 +173,7 @@ fn no_text_of_lspci_gives_a_class_that_the_machine_does_not() {
     }
 }
 
-/// What `pcie.acs` says: each subject with its outcome.
+/// Subjects and outcomes of `pcie.acs`.
 fn acs(report: &Value) -> BTreeMap<String, String> {
     let findings = report["findings"].as_array().expect("findings");
     let of_acs = findings
@@ -185,7 +185,7 @@ fn acs(report: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Each port that a finding names, with the finding's outcome.
+/// Each port of a finding with its outcome.
 fn ports(findings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let ports = findings.iter().flat_map(|(subject, outcome)| {
         subject
@@ -195,14 +195,14 @@ fn ports(findings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     ports.collect()
 }
 
-/// Ports whose egress control is on: which neighbours it blocks, no lspci prints.
+/// Ports with egress control: lspci does not print which ports it blocks.
 const EGRESS_ON: [&str; 2] = ["0000:99:02.0", "0000:99:03.0"];
 
-/// Where some pairs are not known for want of NUMA nodes or of a sign that a bus is a root bus, and so not looked at.
+/// Machines where some pairs are unknown without NUMA nodes or certain root buses.
 const LESS_KNOWN: [&str; 3] = ["numa-minus-one", "vm-iommu-off", "vm-iommu-on"];
 
 #[test]
-fn ports_are_judged_as_on_the_machine() {
+fn port_findings_match_machine() {
     if !need(Need::Lspci) {
         return;
     }
@@ -210,7 +210,7 @@ fn ports_are_judged_as_on_the_machine() {
     let (mut same, mut failing) = (0, 0);
     for machine in machines().iter().filter(|machine| machine.name != "broken") {
         let dir = machine.laid_out();
-        // A dump has no answer of NVML, on which it rests which pairs are looked at.
+        // A dump has no NVML answer, which decides the pairs to check.
         let _ = std::fs::remove_file(dir.path().join("gdr/nvml.json"));
         let truth = ports(&acs(&json(Gdr::new().sysroot(dir.path()), &DOCTOR)));
         let recorded = names().iter().all(|name| *name != machine.name);
@@ -219,19 +219,19 @@ fn ports_are_judged_as_on_the_machine() {
             let bytes = options.contains(&"-xxxx");
             for (port, outcome) in truth.iter().filter(|(port, _)| port.contains('.')) {
                 let what = format!("{} {options:?} {port}", machine.name);
-                let told = found.get(port).map(String::as_str);
+                let dumped = found.get(port).map(String::as_str);
                 let hidden = recorded || (EGRESS_ON.contains(&port.as_str()) && !bytes);
-                match told {
+                match dumped {
                     Some("unknown") if hidden => {}
                     None if recorded || LESS_KNOWN.contains(&machine.name.as_str()) => {}
-                    told => {
-                        assert_eq!(told, Some(outcome.as_str()), "{what}");
+                    dumped => {
+                        assert_eq!(dumped, Some(outcome.as_str()), "{what}");
                         same += 1;
                         failing += usize::from(outcome != "pass");
                     }
                 }
             }
-            // And no port that the machine does not have.
+            // And no port that the machine lacks.
             for port in found
                 .keys()
                 .filter(|port| port.contains('.') && !port.starts_with(char::is_alphabetic))
@@ -250,7 +250,7 @@ fn ports_are_judged_as_on_the_machine() {
     );
 }
 
-/// Numbers that are the same in every run.
+/// Deterministic random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -263,19 +263,19 @@ impl Dice {
     }
 }
 
-/// The functions of a text, each up to the blank line behind it.
+/// The functions of a text, each with the blank line after it.
 fn without_some(text: &str, dice: &mut Dice) -> String {
     let kept = text.split_inclusive("\n\n").filter(|_| dice.below(3) != 0);
     kept.collect()
 }
 
-/// Cut anywhere: what is lost with the end must be unknown, not absent.
+/// Truncated anywhere: facts lost with the end are unknown, not absent.
 fn cut_off(text: &str, dice: &mut Dice) -> String {
     let end = dice.below(text.len() as u64 + 1) as usize;
     text[..end].to_owned()
 }
 
-/// As `grep` leaves it: the lines of addresses, and those with certain words.
+/// After `grep`: lines with addresses, and lines with certain words.
 fn some_lines(text: &str, dice: &mut Dice) -> String {
     const WORDS: [&str; 8] = [
         "NUMA",
@@ -297,7 +297,7 @@ fn some_lines(text: &str, dice: &mut Dice) -> String {
 }
 
 #[test]
-fn a_part_of_a_text_gives_no_other_class() {
+fn partial_text_gives_no_wrong_class() {
     if !need(Need::Lspci) {
         return;
     }
@@ -313,7 +313,7 @@ fn a_part_of_a_text_gives_no_other_class() {
                 ("cut off", cut_off(&whole, &mut dice)),
                 ("lines left out", some_lines(&whole, &mut dice)),
             ] {
-                // Where not even one function is left, it is no text of lspci.
+                // Without any function it is not lspci text.
                 if part.contains(": ") && part.contains("\n\t") {
                     let found = pairs(&from(&part, &TOPO));
                     known += compare(&format!("{} {how} {round}", machine.name), &truth, &found).0;
@@ -325,13 +325,13 @@ fn a_part_of_a_text_gives_no_other_class() {
 }
 
 #[test]
-fn a_capability_lost_with_the_end_is_unknown() {
+fn truncated_capability_is_unknown() {
     if !need(Need::Lspci) {
         return;
     }
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let whole = lspci(dir.path(), &["-Dvvv"]);
-    // The last port on the way of a pair, cut before its access control.
+    // A pair's last port, cut before its ACS capability.
     let port = whole.find("0000:99:02.0 ").expect("the port");
     let end = whole[port..]
         .find("Access Control Services")
@@ -346,7 +346,7 @@ fn a_capability_lost_with_the_end_is_unknown() {
         "{found:?}"
     );
     let lines = lspci(dir.path(), &["-Dvvv"]).replace("Access Control Services", "Something else");
-    // There the list is whole, and what is not on it is not there.
+    // Here the list is complete, so missing capabilities are absent.
     let found = ports(&acs(&from(&lines, &["doctor", "--platform", "bare-metal"])));
     assert_eq!(
         found.get("0000:99:02.0").map(String::as_str),
@@ -356,7 +356,7 @@ fn a_capability_lost_with_the_end_is_unknown() {
 }
 
 #[test]
-fn a_table_says_what_would_tell_more() {
+fn table_names_options_for_more_facts() {
     let text = "15:01.0 0604: 8086:352a\n16:00.0 0302: 10de:2335 (rev a1)\n27:00.0 0207: 15b3:1021\n3b:00.0 0108: 144d:a824\n";
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(text.as_bytes()).expect("a text");
@@ -365,15 +365,15 @@ fn a_table_says_what_would_tell_more() {
         .args(["topo", "--nvme"])
         .run();
     assert_eq!(run.code, 0, "{}", run.stderr);
-    for wanted in [
+    for expected in [
         "NIC0",
         "NVME0",
         "0000:3b:00.0",
         "this source does not tell: lspci -vvv of the whole machine, as root",
     ] {
         assert!(
-            run.stdout.contains(wanted),
-            "'{wanted}' is not in:\n{}",
+            run.stdout.contains(expected),
+            "'{expected}' is not in:\n{}",
             run.stdout
         );
     }
@@ -386,7 +386,7 @@ fn a_table_says_what_would_tell_more() {
         "{}",
         doctor.stdout
     );
-    // On a machine that was read, nothing of the kind is said.
+    // Not for a live machine.
     let dir = Machine::load("broken").laid_out();
     let table = Gdr::new().sysroot(dir.path()).args(["topo"]).run().stdout;
     assert!(!table.contains("this source does not tell"), "{table}");

@@ -1,4 +1,4 @@
-//! `--from` with a dump of rdma-core's rdma_topo: it says what the machine's own files say, access control included.
+//! `--from` with rdma_topo's dump: facts match the machine's own files, ACS included.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,27 +16,27 @@ fn from(file: &Path) -> Gdr {
 }
 
 #[test]
-fn every_class_is_that_of_the_machine() {
+fn classes_match_machine() {
     let mut known = 0;
     for (name, machine, root) in everywhere() {
         let dump = file(&root, "dump.json", &rdma_topo(&machine, root.path()));
-        let wanted = classes(Gdr::new().sysroot(root.path())).expect("the machine's classes");
-        let told = classes(from(&dump)).expect("the dump's classes");
-        known += agreement(&name, &wanted, &told);
-        // The software device of this machine is no PCI function.
+        let expected = classes(Gdr::new().sysroot(root.path())).expect("the machine's classes");
+        let dumped = classes(from(&dump)).expect("the dump's classes");
+        known += agreement(&name, &expected, &dumped);
+        // This machine's software device is not a PCI function.
         let software = if name == "virtual-functions" { 5 } else { 0 };
-        let unknown: Vec<_> = wanted
+        let unknown: Vec<_> = expected
             .iter()
-            .filter(|(pair, class)| told.get(*pair) != Some(class))
+            .filter(|(pair, class)| dumped.get(*pair) != Some(class))
             .collect();
         assert_eq!(unknown.len(), software, "{name}: {unknown:?}");
     }
     assert!(known >= 300, "only {known} pairs");
 }
 
-/// The findings of one check, without the sentences that rest on what no dump has.
+/// A check's findings without sentences about facts that no dump has.
 fn findings(gdr: Gdr, check: &str) -> Vec<Value> {
-    // A dump says no processor's flags, so that both are told where they run.
+    // A dump has no CPU flags, so both texts mention where they apply.
     let run = gdr
         .args(["doctor", "--platform", "bare-metal", "--format", "json"])
         .run();
@@ -58,14 +58,14 @@ fn findings(gdr: Gdr, check: &str) -> Vec<Value> {
 }
 
 #[test]
-fn access_control_is_judged_as_on_the_machine() {
+fn acs_findings_match_machine() {
     let mut judged = 0;
     for (name, machine, root) in everywhere() {
         let dump = file(&root, "dump.json", &rdma_topo(&machine, root.path()));
-        let wanted = findings(Gdr::new().sysroot(root.path()), "pcie.acs");
-        let told = findings(from(&dump), "pcie.acs");
-        assert_eq!(told, wanted, "{name}");
-        judged += wanted
+        let expected = findings(Gdr::new().sysroot(root.path()), "pcie.acs");
+        let dumped = findings(from(&dump), "pcie.acs");
+        assert_eq!(dumped, expected, "{name}");
+        judged += expected
             .iter()
             .filter(|finding| finding[0] == "fail" || finding[0] == "warn")
             .count();
@@ -74,23 +74,26 @@ fn access_control_is_judged_as_on_the_machine() {
 }
 
 #[test]
-fn the_ports_that_a_person_expects_are_found() {
+fn finds_expected_ports() {
     let mut ports = 0;
     for name in crate::support::names() {
         let machine = Machine::load(&name);
-        let Some(wanted) = machine.expect().acs_findings else {
+        let Some(expected) = machine.expect().acs_findings else {
             continue;
         };
         let root = machine.laid_out();
         let dump = file(&root, "dump.json", &rdma_topo(&machine, root.path()));
-        let told = findings(from(&dump), "pcie.acs");
+        let dumped = findings(from(&dump), "pcie.acs");
         let bad = |finding: &&Value| finding[0] == "fail" || finding[0] == "warn";
-        let mut found: Vec<&str> = told
+        let mut found: Vec<&str> = dumped
             .iter()
             .filter(bad)
             .filter_map(|finding| finding[2].as_str())
             .collect();
-        let mut expected: Vec<&str> = wanted.iter().map(|finding| finding.port.as_str()).collect();
+        let mut expected: Vec<&str> = expected
+            .iter()
+            .map(|finding| finding.port.as_str())
+            .collect();
         found.sort_unstable();
         expected.sort_unstable();
         ports += expected.len();
@@ -100,7 +103,7 @@ fn the_ports_that_a_person_expects_are_found() {
 }
 
 #[test]
-fn management_functions_are_no_rows() {
+fn management_functions_are_not_rows() {
     let (machine, root) = laid_out("hgx-h100-8gpu-8nic");
     let dump = file(&root, "dump.json", &rdma_topo(&machine, root.path()));
     let nics = |gdr: Gdr| {
@@ -112,12 +115,12 @@ fn management_functions_are_no_rows() {
             .filter(|device| device["kind"] == "nic")
             .count()
     };
-    let wanted = machine
+    let expected = machine
         .expect()
         .nics
         .expect("the NICs that a person expects")
         .len();
-    assert_eq!(nics(from(&dump)), wanted);
+    assert_eq!(nics(from(&dump)), expected);
 }
 
 fn laid_out(name: &str) -> (Machine, TempDir) {
@@ -140,7 +143,7 @@ fn function(bdf: &str) -> Value {
 }
 
 #[test]
-fn hostile_dumps_end_early() {
+fn rejects_hostile_dumps_early() {
     if !need(Need::Prlimit) {
         return;
     }
@@ -193,13 +196,13 @@ fn hostile_dumps_end_early() {
         ),
     ];
     let dir = tempfile::tempdir().expect("a temporary directory");
-    for (name, text, wanted) in cases {
+    for (name, text, expected) in cases {
         let path = file(&dir, name, text.as_bytes());
         let started = Instant::now();
         let run = limited(&path);
         assert_eq!(run.code, 2, "{name}: {}", run.stderr);
         assert!(
-            run.stderr.contains(wanted) && run.stderr.lines().count() == 1,
+            run.stderr.contains(expected) && run.stderr.lines().count() == 1,
             "{name}: {}",
             run.stderr
         );
@@ -212,7 +215,7 @@ fn hostile_dumps_end_early() {
 }
 
 #[test]
-fn changed_dumps_never_make_it_fall_over() {
+fn mutated_dumps_do_not_panic() {
     let (machine, root) = laid_out("cascade-asymmetric");
     let text = rdma_topo(&machine, root.path());
     let mut runner = TestRunner::new(Config {

@@ -1,4 +1,4 @@
-//! gdr's reading of modprobe.d and of an initramfs against the tools that own them: modprobe, and the packers.
+//! Compares gdr's reading of modprobe.d and initramfs images with modprobe and the packing tools.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use gdr::kmod::{self, Config};
 use gdr::model::{self, Directive, Fact, Initramfs, Modprobe};
 use gdr::world::World;
 
-/// The directories that kmod 30, the oldest that a test meets, reads; `modprobe -C` names them in this order.
+/// The directories of kmod 30, the oldest version tested, in the order in which `modprobe -C` gets them.
 const DIRECTORIES: [&str; 4] = [
     "etc/modprobe.d",
     "run/modprobe.d",
@@ -20,7 +20,7 @@ const DIRECTORIES: [&str; 4] = [
     "lib/modprobe.d",
 ];
 
-/// A root whose library says that its kmod is 30.
+/// A root whose libkmod is version 30.
 fn root() -> tempfile::TempDir {
     let dir = scratch();
     for directory in DIRECTORIES {
@@ -40,17 +40,17 @@ fn put(root: &Path, path: &str, text: &str) {
 
 fn ours(root: &Path) -> Modprobe {
     let world = World::directory(root).expect("a root");
-    let want = CollectOptions {
+    let expected = CollectOptions {
         system: true,
         modules: true,
         software: true,
         settings: true,
         ..CollectOptions::default()
     };
-    collect::facts(&world, want).modprobe
+    collect::facts(&world, expected).modprobe
 }
 
-/// modprobe with the configuration of a root.
+/// modprobe with a root's configuration.
 fn modprobe(root: &Path, args: &[&str]) -> String {
     let mut command = Command::new("modprobe");
     for directory in DIRECTORIES {
@@ -62,7 +62,7 @@ fn modprobe(root: &Path, args: &[&str]) -> String {
 
 const KINDS: [&str; 4] = ["blacklist ", "install ", "alias ", "options "];
 
-/// What modprobe read, by kind, in order: the lines of these modules, before it lists the kernel's own aliases.
+/// The directives that modprobe read for these modules, by kind, before the kernel's aliases.
 fn theirs(root: &Path) -> Vec<String> {
     let text = modprobe(root, &["--showconfig"]);
     let own = text
@@ -100,7 +100,7 @@ fn sorted_by_kind(lines: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// A directive as `modprobe --showconfig` writes it.
+/// A directive in the format of `modprobe --showconfig`.
 fn written(directive: &Directive) -> Option<String> {
     Some(match &directive.command {
         model::Command::Options { module, options } => format!("options {module} {options}"),
@@ -111,7 +111,7 @@ fn written(directive: &Directive) -> Option<String> {
     })
 }
 
-/// A sequence that is the same in every run.
+/// A deterministic sequence.
 struct Dice(u64);
 
 impl Dice {
@@ -128,7 +128,7 @@ impl Dice {
     }
 }
 
-/// A file of lines that are right, nearly right and wrong.
+/// A file of valid, nearly valid and invalid lines.
 fn file(dice: &mut Dice) -> String {
     const COMMANDS: [&str; 9] = [
         "options",
@@ -181,9 +181,9 @@ fn file(dice: &mut Dice) -> String {
     text
 }
 
-/// Names, hiding, order, joined lines, quotes and what is no directive: 200 roots of up to ten files.
+/// Compares 200 roots of up to ten files: names, overriding, order, joined lines, quotes, invalid lines.
 #[test]
-fn modprobe_reads_the_same_directives() {
+fn directives_match_modprobe() {
     if !need(Need::Kmod) {
         return;
     }
@@ -220,7 +220,7 @@ fn modprobe_reads_the_same_directives() {
     assert!(lines > 1000, "only {lines} lines were compared");
 }
 
-/// A tree with two modules that have the alias of a GPU, as Debian builds them and as NVIDIA's own installer does.
+/// A tree with two modules that have a GPU's alias, as built by Debian and by NVIDIA's installer.
 fn with_modules(root: &Path, names: &[&str]) {
     let directory = root.join("lib/modules/6.8.0");
     fs::create_dir_all(&directory).expect("a directory");
@@ -250,10 +250,10 @@ fn with_modules(root: &Path, names: &[&str]) {
     assert!(done.success());
 }
 
-/// The module that a name ends at and its options, as `modprobe --show-depends` tells; the command of an install line.
-fn depends(root: &Path, asked: &[&str]) -> Option<String> {
+/// The module and options of a name from `modprobe --show-depends`; for an install line its command.
+fn depends(root: &Path, names: &[&str]) -> Option<String> {
     let directory = root.display().to_string();
-    let args = [&["-d", &directory, "-S", "6.8.0", "--show-depends"], asked].concat();
+    let args = [&["-d", &directory, "-S", "6.8.0", "--show-depends"], names].concat();
     let text = modprobe(root, &args);
     let line = text.lines().last()?.trim();
     Some(match line.strip_prefix("insmod ") {
@@ -265,7 +265,7 @@ fn depends(root: &Path, asked: &[&str]) -> Option<String> {
 const GPU: &str = "pci:v000010DEd00002335sv000010DEsd000018BEbc03sc02i00";
 
 #[test]
-fn modprobe_gives_the_module_the_same_options() {
+fn options_match_modprobe() {
     if !need(Need::Kmod) || !need(Need::C) {
         return;
     }
@@ -306,21 +306,21 @@ fn modprobe_gives_the_module_the_same_options() {
             let words = std::iter::once(format!("{module}.ko")).chain(options);
             words.collect::<Vec<_>>().join(" ")
         };
-        // Where no alias leads to it, modprobe finds no module of the other name.
-        if let Some(want) = depends(dir.path(), &["nvidia"]) {
-            assert_eq!(shown(&config.load("nvidia")), want, "{text}");
+        // Without an alias, modprobe finds no module of the other name.
+        if let Some(expected) = depends(dir.path(), &["nvidia"]) {
+            assert_eq!(shown(&config.load("nvidia")), expected, "{text}");
         }
-        let want = depends(dir.path(), &["-b", GPU]);
+        let expected = depends(dir.path(), &["-b", GPU]);
         let load = config.load_for_device(GPU, &kmod::module_name(module).expect("a name"));
-        assert_eq!(load.refused.is_none(), want.is_some(), "{text}");
-        if let Some(want) = want {
-            assert_eq!(shown(&load), want, "{text}");
+        assert_eq!(load.refused.is_none(), expected.is_some(), "{text}");
+        if let Some(expected) = expected {
+            assert_eq!(shown(&load), expected, "{text}");
         }
     }
 }
 
 #[test]
-fn modprobe_runs_the_same_install_line() {
+fn install_lines_match_modprobe() {
     if !need(Need::Kmod) || !need(Need::C) {
         return;
     }
@@ -332,7 +332,7 @@ fn modprobe_runs_the_same_install_line() {
         depends(dir.path(), &["nvidia"]).as_deref(),
         Some("install modprobe -i nvidia-current $CMDLINE_OPTS A=1")
     );
-    // What that inner call of modprobe comes to, with the options in the place of the variable.
+    // The result of the inner modprobe, with the options in place of the variable.
     assert_eq!(
         depends(dir.path(), &["-i", "nvidia-current", "A=1"]).as_deref(),
         Some("nvidia-current.ko B=2 A=1")
@@ -352,7 +352,7 @@ fn modprobe_runs_the_same_install_line() {
     );
 }
 
-/// Runs a tool on these bytes.
+/// Pipes bytes through a tool.
 fn through(tool: &str, args: &[&str], bytes: &[u8], at: &Path) -> Vec<u8> {
     let mut child = Command::new(tool)
         .args(args)
@@ -382,16 +382,15 @@ fn image(bytes: &[u8]) -> Initramfs {
     initramfs::read(&mut &*bytes, &reading)
 }
 
-/// What distributions' tools pack is read back: with microcode before it, blocks and dictionaries beyond the first, and
-/// the driver behind them.
+/// Reads images of distributions' tools: with microcode, several blocks and dictionaries, and the driver at the end.
 #[test]
-fn images_of_every_packing_are_read() {
+fn reads_images_of_all_compressions() {
     if !need(Need::Packers) {
         return;
     }
     let dir = tempfile::tempdir().expect("a directory");
     let at = dir.path();
-    // Words in no order pack, but not to nothing.
+    // Compressible, but not trivially.
     let mut dice = Dice(7);
     let filler: String = (0..2_500_000)
         .map(|_| dice.pick(&["firmware ", "0xa5 ", "module\n", "zz"]))
@@ -466,7 +465,7 @@ fn images_of_every_packing_are_read() {
             ["options nvidia A=1", "options nvidia Z=1"],
             "{shown}"
         );
-        // Cut off anywhere it says so, or has what it needs.
+        // Truncated anywhere: reports it, or already has all that matters.
         for share in [3, 5, 9] {
             let cut = image(&whole[..whole.len() - packed.len() * share / 10]);
             assert!(

@@ -1,4 +1,4 @@
-//! The test machines themselves: what is laid out has the shape of the real sysfs and of the recorder's own layout.
+//! The test machines themselves: directories have the layout of the real sysfs and of the recorder.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::{Machine, Need, corpus, gdr, names, need, scratch, shared};
 
 #[test]
-fn sysfs_has_the_shape_of_the_real_one() {
+fn layout_matches_real_sysfs() {
     let dir = Machine::load("grace-gh200").laid_out();
     let read = |path: &str| std::fs::read_to_string(dir.path().join(path)).expect(path);
     let resolved = |path: &str| dir.path().join(path).canonicalize().expect(path);
@@ -36,7 +36,7 @@ fn sysfs_has_the_shape_of_the_real_one() {
 }
 
 #[test]
-fn the_broken_machine_is_broken() {
+fn broken_machine_is_broken() {
     let dir = Machine::load("broken").laid_out();
     let at = |path: &str| dir.path().join("sys/bus/pci/devices").join(path);
     let size = |path: &str| std::fs::read(at(path)).map(|bytes| bytes.len()).ok();
@@ -51,14 +51,14 @@ fn the_broken_machine_is_broken() {
     assert!(std::str::from_utf8(&version).is_err());
 }
 
-/// A captured GPU's resource file, as the kernel printed it there.
+/// A captured GPU's resource file, as the kernel printed it.
 #[test]
-fn captured_resources_come_back() {
+fn captured_resources_match() {
     let dir = Machine::load("h200-x2").laid_out();
     let path = "sys/bus/pci/devices/0000:00:06.0/resource";
     let text = std::fs::read_to_string(dir.path().join(path)).expect(path);
     let none = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
-    let want = [
+    let expected = [
         "0x0000104002000000 0x0000104002ffffff 0x000000000014220c\n",
         none,
         "0x0000100000000000 0x0000103fffffffff 0x000000000014220c\n",
@@ -67,10 +67,10 @@ fn captured_resources_come_back() {
         none,
         none,
     ];
-    assert_eq!(text, want.concat());
+    assert_eq!(text, expected.concat());
 }
 
-/// What both layouts must agree on, by device.
+/// Facts by device that both layouts must share.
 fn facts(root: &Path) -> BTreeMap<String, (String, [String; 3], Vec<u8>)> {
     let root = root.canonicalize().expect("a root");
     std::fs::read_dir(root.join("sys/bus/pci/devices"))
@@ -82,7 +82,7 @@ fn facts(root: &Path) -> BTreeMap<String, (String, [String; 3], Vec<u8>)> {
             let config = std::fs::read(real.join("config")).expect("config");
             let place = real.strip_prefix(&root).expect("inside the root");
             let names = ["class", "vendor", "device"].map(text);
-            // ACS at 0x100; a bridge's buses, where an endpoint has a BAR.
+            // ACS at 0x100; a bridge's buses, or an endpoint's BAR.
             let buses = if config[0x0e] & 0x7f == 1 {
                 0x18..0x1b
             } else {
@@ -96,7 +96,7 @@ fn facts(root: &Path) -> BTreeMap<String, (String, [String; 3], Vec<u8>)> {
 }
 
 #[test]
-fn recorded_machines_equal_the_recorders_own_layout() {
+fn recorded_machines_match_recorder_layout() {
     if !need(Need::Shared) || !need(Need::Python) {
         return;
     }
@@ -118,22 +118,22 @@ fn recorded_machines_equal_the_recorders_own_layout() {
         let ours = machine.laid_out();
         let (ours, theirs) = (facts(ours.path()), facts(theirs.path()));
         assert_eq!(ours.len(), machine.devices.len());
-        for (bdf, want) in &theirs {
-            assert_eq!(ours.get(bdf), Some(want), "{} {bdf}", file.display());
+        for (bdf, expected) in &theirs {
+            assert_eq!(ours.get(bdf), Some(expected), "{} {bdf}", file.display());
         }
     }
 }
 
 #[test]
-fn expectations_name_what_the_machines_have() {
+fn expectations_match_machines() {
     for name in names() {
         let machine = Machine::load(&name);
         let expect = machine.expect();
         let has = |bdf: &String| machine.devices.iter().any(|d| d.bdf == *bdf);
-        let rdma = |wanted: &String| {
+        let rdma = |expected: &String| {
             let hard = machine.devices.iter().filter_map(|d| d.rdma.as_ref());
             let mut all = hard.chain(&machine.soft_rdma);
-            all.any(|r| r.name == *wanted)
+            all.any(|r| r.name == *expected)
         };
         let gpus: Vec<_> = expect.gpus.iter().flatten().collect();
         let in_order: Vec<_> = machine
@@ -149,7 +149,7 @@ fn expectations_name_what_the_machines_have() {
         assert!(expect.acs_unknown.iter().all(has), "{name}");
         let findings = expect.acs_findings.iter().flatten();
         assert!(findings.map(|f| &f.port).all(has), "{name}");
-        // A class is the same from both ends.
+        // A class is symmetric.
         for (row, columns) in &expect.classes {
             for (column, class) in columns {
                 let back = expect.classes.get(column).and_then(|r| r.get(row));
@@ -162,6 +162,6 @@ fn expectations_name_what_the_machines_have() {
 }
 
 #[test]
-fn the_binary_starts() {
+fn binary_starts() {
     assert_eq!(gdr(&["--help"]).code, 0);
 }

@@ -1,4 +1,4 @@
-//! The test machines as lspci reads them: a parser that is not ours finds what their authors wrote.
+//! The test machines as read by lspci, an independent parser.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,18 +13,18 @@ fn lspci(root: &Path, options: &[&str]) -> String {
         .output()
         .expect("lspci runs");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    // A machine without the running kernel's modules.
+    // Without the running kernel's modules.
     let errors = errors.lines().filter(|line| !line.contains("libkmod"));
     String::from_utf8_lossy(&output.stdout).into_owned() + &errors.collect::<String>()
 }
 
-/// Each wanted line must follow the one before, whole but for the names at its end.
-fn shows(output: &str, wanted: &[&str]) {
+/// Expects these lines in this order; names at their ends may differ.
+fn shows(output: &str, expected: &[&str]) {
     let mut lines = output.lines();
-    for want in wanted {
+    for expected_line in expected {
         assert!(
-            lines.any(|line| line.trim().starts_with(want.trim())),
-            "'{want}' is not there, or not in this order, in:\n{output}"
+            lines.any(|line| line.trim().starts_with(expected_line.trim())),
+            "'{expected_line}' is not there, or not in this order, in:\n{output}"
         );
     }
 }
@@ -39,7 +39,7 @@ fn lspci_reads_every_machine() {
         let dir = machine.laid_out();
         let output = lspci(dir.path(), &["-vvv", "-nn", "-D"]);
         if name == "broken" {
-            // It must be broken where it says so: lspci is not the one to be spared.
+            // `broken` must make lspci complain.
             assert!(
                 output.contains("!!!") || output.contains("lspci: "),
                 "{output}"
@@ -60,7 +60,7 @@ fn lspci_reads_every_machine() {
 }
 
 #[test]
-fn lspci_draws_a_cascade() {
+fn lspci_draws_cascade() {
     if !need(Need::Lspci) {
         return;
     }
@@ -79,9 +79,9 @@ fn lspci_draws_a_cascade() {
     assert_eq!(tree, drawn, "lspci drew:\n{tree}");
 }
 
-/// The tree that lspci drew in a captured machine comes back from what is laid out of it.
+/// The captured lspci tree equals that of the directory laid out from it.
 #[test]
-fn lspci_draws_a_captured_machine_as_it_did_there() {
+fn lspci_tree_of_captured_machine_matches() {
     if !need(Need::Lspci) {
         return;
     }
@@ -92,7 +92,7 @@ fn lspci_draws_a_captured_machine_as_it_did_there() {
             env!("CARGO_MANIFEST_DIR")
         );
         let there = std::fs::read_to_string(&path).expect("lspci-tv.txt");
-        // Names stand two blanks behind an address; they are those of the pci.ids there.
+        // Names follow an address after two blanks, from that machine's pci.ids.
         let bare = |line: &str| {
             let named = line.rmatch_indices("  ").map(|(at, _)| at);
             let drawn = named
@@ -100,8 +100,8 @@ fn lspci_draws_a_captured_machine_as_it_did_there() {
                 .find(|drawn| drawn.ends_with(|c: char| c.is_ascii_digit()));
             format!("{}\n", drawn.unwrap_or(line))
         };
-        let wanted: String = there.lines().map(bare).collect();
-        assert_eq!(lspci(dir.path(), &["-t"]), wanted, "{name}");
+        let expected: String = there.lines().map(bare).collect();
+        assert_eq!(lspci(dir.path(), &["-t"]), expected, "{name}");
     }
 }
 
@@ -134,7 +134,7 @@ fn lspci_reads_the_registers() {
     let config = std::fs::read(dir.path().join("sys/bus/pci/devices/0000:99:03.0/config"))
         .expect("a port's config");
     assert_eq!(config.len(), 4096);
-    // Id 000d version 1; capability with a vector of 32 bits; control; bits 0, 1, 2 and 24.
+    // Id 000d version 1; capability with a 32-bit vector; control; bits 0, 1, 2 and 24.
     let acs = [0x0d, 0, 1, 0, 0x7f, 0x20, 0x21, 0, 0x07, 0, 0, 0x01];
     assert_eq!(config[0x100..0x10c], acs);
     let gpu = show("0000:18:00.0");

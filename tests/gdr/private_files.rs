@@ -1,4 +1,4 @@
-//! A file that a person names may be one that only root may read: what gdr prints of it holds nothing that stands in it.
+//! gdr never prints the content of files that only root may read.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Gdr, Machine, Run};
 
-/// What must not be printed.
+/// Must not be printed.
 const SECRETS: [&str; 3] = ["hunter2", "s3cr3t", "swordfish"];
 
-/// Files that are none of those gdr reads, each with secrets where a parser's message would repeat them.
+/// Files of other formats, with secrets where a parser's message would quote them.
 const FILES: [(&str, &str); 17] = [
     (
         "shadow",
@@ -65,15 +65,15 @@ const FILES: [(&str, &str); 17] = [
 ];
 
 fn holds_no_secret(what: &str, run: &Run) {
-    let said = format!("{}{}", run.stdout, run.stderr);
+    let output = format!("{}{}", run.stdout, run.stderr);
     for secret in SECRETS {
-        assert!(!said.contains(secret), "{what} prints {secret}: {said}");
+        assert!(!output.contains(secret), "{what} prints {secret}: {output}");
     }
-    assert!([0, 1, 2, 3].contains(&run.code), "{what}: {said}");
+    assert!([0, 1, 2, 3].contains(&run.code), "{what}: {output}");
 }
 
 #[test]
-fn an_error_repeats_nothing_of_a_file() {
+fn errors_quote_no_file() {
     let machine = Machine::load("h200-x1").laid_out();
     let directory = tempfile::tempdir().expect("a directory");
     for (name, text) in FILES {
@@ -82,7 +82,7 @@ fn an_error_repeats_nothing_of_a_file() {
         let path = path.to_str().expect("a path");
         let run = |args: &[&str]| Gdr::new().args(args).run();
         let root = machine.path().to_str().expect("a path");
-        // A profile that is one may be named by what it says of itself.
+        // A valid profile may be named in messages.
         let profiles = [
             run(&["doctor", "--sysroot", root, "--profile", path]),
             run(&["fix", "--sysroot", root, "--dry-run", "--profile", path]),
@@ -113,9 +113,9 @@ fn an_error_repeats_nothing_of_a_file() {
     }
 }
 
-/// What a directory laid out like a machine says that a library answered.
+/// A library's answer in a directory laid out like a machine.
 #[test]
-fn an_error_repeats_nothing_of_an_answer_that_is_none() {
+fn errors_quote_no_invalid_answer() {
     let machine = Machine::load("h200-x1").laid_out();
     for (name, text) in FILES {
         for library in ["nvml", "cuda", "verbs", "mapping", "registration", "tools"] {
@@ -130,9 +130,9 @@ fn an_error_repeats_nothing_of_an_answer_that_is_none() {
     }
 }
 
-/// No file is waited for, and no device is read.
+/// Neither waits for a pipe nor reads a device.
 #[test]
-fn what_is_no_file_ends_at_once() {
+fn rejects_non_files_at_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let begun = Instant::now();
     for path in [
@@ -160,9 +160,9 @@ fn what_is_no_file_ends_at_once() {
     assert!(begun.elapsed() < Duration::from_secs(60));
 }
 
-/// A shell's `<(command)` is a pipe, and standard input is one.
+/// A shell's `<(command)` and standard input are pipes.
 #[test]
-fn a_pipe_is_read() {
+fn reads_pipe() {
     let machine = Machine::load("h200-x1").laid_out();
     let snapshot = Gdr::new()
         .args(["snapshot", "-o", "-"])
@@ -174,16 +174,16 @@ fn a_pipe_is_read() {
     fs::write(&file, snapshot).expect("a file");
     let script = format!("cat {} | \"$GDR\" topo --from /dev/stdin", file.display());
     let gdr = env!("CARGO_BIN_EXE_gdr");
-    let said = Command::new("/bin/sh")
+    let output = Command::new("/bin/sh")
         .args(["-c", &script])
         .env("GDR", gdr)
         .stdin(Stdio::null())
         .output();
-    let said = said.expect("a shell");
+    let output = output.expect("a shell");
     assert!(
-        said.status.success(),
+        output.status.success(),
         "{}",
-        String::from_utf8_lossy(&said.stderr)
+        String::from_utf8_lossy(&output.stderr)
     );
-    assert!(String::from_utf8_lossy(&said.stdout).contains("GPU0"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("GPU0"));
 }

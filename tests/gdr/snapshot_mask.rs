@@ -1,4 +1,4 @@
-//! Masking a machine changes what names it, and nothing of what gdr says of it.
+//! Masking changes private data, but not gdr's output.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use gdr::model::{Hex, Part, Recorded, Snapshot};
 use gdr::snapshot::{Known, mask};
 use serde_json::Value;
 
-/// The files below `root` as a snapshot has them.
+/// The files below `root` as in a snapshot.
 fn record(root: &Path, at: &str, files: &mut BTreeMap<String, Recorded>) {
     let here = root.join(at.trim_start_matches('/'));
     let mut recorded = Recorded::default();
@@ -67,7 +67,7 @@ fn lay_out(snapshot: &Snapshot, root: &Path) {
     }
 }
 
-/// The driver's version line ends with who built it: `(user@host)`.
+/// Removes the builder (`user@host`) at the end of the driver's version line.
 fn without_builders(text: &str) -> String {
     let mut out = String::new();
     for (at, part) in text.split('@').enumerate() {
@@ -86,8 +86,8 @@ fn without_builders(text: &str) -> String {
     out
 }
 
-/// What gdr says, but for what names the machine.
-fn said(root: &Path, command: &str) -> (i32, Value) {
+/// gdr's output without private data.
+fn output(root: &Path, command: &str) -> (i32, Value) {
     let run = Gdr::new()
         .sysroot(root)
         .args([command, "--format", "json"])
@@ -102,7 +102,7 @@ fn said(root: &Path, command: &str) -> (i32, Value) {
 }
 
 #[test]
-fn gdr_says_the_same_of_a_masked_machine() {
+fn masked_machine_gives_same_output() {
     for name in [
         "h200-x8",
         "grace-gh200",
@@ -134,18 +134,17 @@ fn gdr_says_the_same_of_a_masked_machine() {
         lay_out(&snapshot, masked.path());
         for command in ["doctor", "topo"] {
             assert_eq!(
-                said(masked.path(), command),
-                said(plain.path(), command),
+                output(masked.path(), command),
+                output(plain.path(), command),
                 "{name}: {command}"
             );
         }
     }
 }
 
-/// What a process's environment, the limits of users and the boot's lists hold beside what gdr judges is in no snapshot,
-/// masked or not.
+/// Private parts of the environment, user limits and boot lists are in no snapshot, masked or not.
 #[test]
-fn what_is_somebodys_own_is_not_recorded() {
+fn does_not_record_private_data() {
     const SECRETS: [&str; 6] = [
         "hunter2",
         "alice",
@@ -197,9 +196,9 @@ fn what_is_somebodys_own_is_not_recorded() {
     }
 }
 
-/// On a partition of the firmware's an image lies below the machine's id: masked, it is found by the same rules.
+/// An image on the EFI partition, below the machine id, is still found after masking.
 #[test]
-fn an_image_below_a_machines_id_is_found_in_the_masked_record() {
+fn finds_image_below_masked_machine_id() {
     const ID: &str = "8f2c1a449d3e11eeb9620242ac12ffff";
     let dir = tempfile::tempdir().expect("a directory");
     for (path, text) in [
@@ -211,7 +210,7 @@ fn an_image_below_a_machines_id_is_found_in_the_masked_record() {
         fs::create_dir_all(path.parent().expect("a directory above")).expect("directories");
         fs::write(path, text).expect("a file");
     }
-    let want = gdr::collect::CollectOptions {
+    let options = gdr::collect::CollectOptions {
         system: true,
         modules: true,
         software: true,
@@ -225,7 +224,7 @@ fn an_image_below_a_machines_id_is_found_in_the_masked_record() {
         let image = facts.modprobe.initramfs.expect("an option is set");
         image.known().cloned().flatten().expect("an image")
     };
-    let before = image(gdr::collect::facts(&world, want));
+    let before = image(gdr::collect::facts(&world, options));
     assert_eq!(before.path, format!("/efi/{ID}/6.8.0/initrd"));
     let mut snapshot = record.finish(String::new());
     mask(&mut snapshot, &Known::default());
@@ -233,7 +232,7 @@ fn an_image_below_a_machines_id_is_found_in_the_masked_record() {
     assert!(!document.contains(ID));
     let after = image(gdr::collect::facts(
         &gdr::world::World::snapshot(snapshot),
-        want,
+        options,
     ));
     assert!(after.path.starts_with("/efi/") && after.path.ends_with("/6.8.0/initrd"));
     assert_eq!(after.failure, before.failure);

@@ -1,4 +1,4 @@
-//! `gdr topo` against what people wrote down: expectations by hand, recorded matrices, nvidia-smi's own bytes.
+//! Compares `gdr topo` with hand-written expectations, recorded matrices and nvidia-smi's output.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn document(root: &Path) -> Value {
     serde_json::from_str(&topo(root, &["--format", "json", "--nvme"])).expect("JSON")
 }
 
-/// Names by which a person may call a row: its own, and a NIC's RDMA device.
+/// Names of a row: its own, and a NIC's RDMA device.
 fn rows(document: &Value) -> BTreeMap<String, String> {
     let mut rows = BTreeMap::new();
     for device in document["devices"].as_array().expect("devices") {
@@ -29,15 +29,15 @@ fn rows(document: &Value) -> BTreeMap<String, String> {
     rows
 }
 
-/// Compares cell by cell; NVLink cells of a recorded matrix say nothing about PCI.
+/// Compares cell by cell; a recorded matrix's NVLink cells have no PCI class.
 fn compare(
     name: &str,
     document: &Value,
-    wanted: &BTreeMap<String, BTreeMap<String, String>>,
+    expected: &BTreeMap<String, BTreeMap<String, String>>,
 ) -> usize {
     let rows = rows(document);
     let mut cells = 0;
-    for (a, columns) in wanted {
+    for (a, columns) in expected {
         for (b, class) in columns.iter().filter(|(_, class)| !class.starts_with("NV")) {
             let (a, b) = (&rows[a], &rows[b]);
             assert_eq!(
@@ -57,7 +57,7 @@ fn compare(
 }
 
 #[test]
-fn every_machine_is_as_a_person_expects_it() {
+fn machines_match_expectations() {
     let mut cells = 0;
     for name in names() {
         let machine = Machine::load(&name);
@@ -117,7 +117,7 @@ fn every_machine_is_as_a_person_expects_it() {
 }
 
 #[test]
-fn recorded_machines_have_the_classes_that_nvidia_smi_printed() {
+fn recorded_machines_match_nvidia_smi_classes() {
     if !need(Need::Shared) {
         return;
     }
@@ -134,14 +134,14 @@ fn recorded_machines_have_the_classes_that_nvidia_smi_printed() {
     assert!(cells >= 100, "only {cells} cells were compared");
 }
 
-/// The real nvidia-smi's output of these machines, and what NVML answered there, are beside them.
+/// The machines' files include nvidia-smi's real output and NVML's answer.
 #[test]
-fn the_bytes_are_those_of_nvidia_smi() {
+fn output_equals_nvidia_smi() {
     for name in ["h200-x1", "h200-x2", "h200-x8"] {
         let machine = Machine::load(name);
         let dir = machine.laid_out();
         for (sample, args) in samples() {
-            let wanted = machine.nvidia_smi(&sample).expect("a sample");
+            let expected = machine.nvidia_smi(&sample).expect("a sample");
             let run = Gdr::new()
                 .sysroot(dir.path())
                 .args(["topo"])
@@ -150,7 +150,7 @@ fn the_bytes_are_those_of_nvidia_smi() {
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{name} {sample}");
             assert_eq!(
                 run.stdout.as_bytes(),
-                wanted,
+                expected,
                 "{name} {sample}:\n{}",
                 run.stdout
             );
@@ -158,7 +158,7 @@ fn the_bytes_are_those_of_nvidia_smi() {
     }
 }
 
-/// What nvidia-smi is asked, and gdr the same.
+/// nvidia-smi's arguments, and gdr's.
 fn samples() -> Vec<(String, Vec<&'static str>)> {
     let mut samples = vec![
         ("topo-m".to_owned(), vec![]),
@@ -173,14 +173,14 @@ fn samples() -> Vec<(String, Vec<&'static str>)> {
     samples
 }
 
-/// The masked snapshots of real machines, and what nvidia-smi printed there.
+/// Masked snapshots of real machines, with nvidia-smi's output.
 #[test]
-fn snapshots_have_the_bytes_of_nvidia_smi() {
+fn snapshots_equal_nvidia_smi() {
     let around = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
     let mut compared = 0;
     for name in recorded() {
         for (sample, args) in samples() {
-            let Ok(wanted) = std::fs::read(around.join(&name).join("nvidia-smi").join(&sample))
+            let Ok(expected) = std::fs::read(around.join(&name).join("nvidia-smi").join(&sample))
             else {
                 continue;
             };
@@ -190,7 +190,7 @@ fn snapshots_have_the_bytes_of_nvidia_smi() {
             assert_eq!(run.code, 0, "{name} {sample}: {}", run.stderr);
             assert_eq!(
                 run.stdout.as_bytes(),
-                wanted,
+                expected,
                 "{name} {sample}:\n{}",
                 run.stdout
             );
@@ -204,7 +204,7 @@ fn snapshots_have_the_bytes_of_nvidia_smi() {
 }
 
 #[test]
-fn an_unknown_branch_is_said_to_be_unknown() {
+fn reports_unknown_driver_branch() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     std::fs::write(dir.path().join("sys/module/nvidia/version"), "470.82.01\n")
         .expect("the version");
@@ -228,7 +228,7 @@ fn an_unknown_branch_is_said_to_be_unknown() {
 }
 
 #[test]
-fn nics_have_rows_and_a_legend_as_nvidia_smi_prints_them() {
+fn nic_rows_and_legend_match_nvidia_smi() {
     let dir = Machine::load("numa-minus-one").laid_out();
     let text = topo(dir.path(), &["--format", "nvidia-smi"]);
     let nic = text
@@ -241,7 +241,7 @@ fn nics_have_rows_and_a_legend_as_nvidia_smi_prints_them() {
 }
 
 #[test]
-fn a_path_names_each_hop() {
+fn path_has_every_hop() {
     let dir = Machine::load("cascade-asymmetric").laid_out();
     let document = document(dir.path());
     let long = document["paths"]
@@ -265,7 +265,7 @@ fn a_path_names_each_hop() {
 }
 
 #[test]
-fn a_path_to_an_nvme_controller_needs_no_other_option() {
+fn path_to_nvme_needs_no_option() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let path = topo(dir.path(), &["--path", "GPU0", "nvme0"]);
     assert!(
@@ -275,7 +275,7 @@ fn a_path_to_an_nvme_controller_needs_no_other_option() {
 }
 
 #[test]
-fn pairs_are_ready_lines() {
+fn pairs_print_settings() {
     let dir = Machine::load("hgx-h100-8gpu-8nic").laid_out();
     let text = topo(dir.path(), &["--pairs"]);
     let lines: Vec<&str> = text
@@ -296,7 +296,7 @@ fn pairs_are_ready_lines() {
             "{line}"
         );
     }
-    // Eight GPUs share eight NICs out: none is picked twice.
+    // Eight GPUs share eight NICs; none is picked twice.
     let mut nics: Vec<&str> = lines
         .iter()
         .filter_map(|line| line.split("UCX_NET_DEVICES=").nth(1))
@@ -314,7 +314,7 @@ fn nvme_controllers_are_rows_on_request() {
 }
 
 #[test]
-fn colour_is_asked_for_or_absent() {
+fn colour_only_on_request() {
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     assert!(!topo(dir.path(), &[]).contains('\u{1b}'));
     let painted = topo(dir.path(), &["--color", "always"]);
@@ -326,7 +326,7 @@ fn colour_is_asked_for_or_absent() {
 }
 
 #[test]
-fn check_fails_where_the_best_nic_is_a_bad_one() {
+fn check_fails_for_bad_best_nic() {
     let code = |name: &str| {
         let dir = Machine::load(name).laid_out();
         Gdr::new()

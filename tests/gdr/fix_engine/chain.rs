@@ -1,5 +1,5 @@
-//! Several steps on one file, attribute or register: an undo that is interrupted anywhere is made again, and `--force`
-//! comes back to the first state.
+//! Several steps on one file, attribute or register: an interrupted undo can be repeated, and `--force` restores the first
+//! state.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::fix_engine::plans::{
 
 const CONF: &str = "/etc/modprobe.d/zz-gdr.conf";
 
-/// Two writes of one new file, as `gdr fix peer-mapping stream-memops` makes them.
+/// Two writes of one new file, as in `gdr fix peer-mapping stream-memops`.
 fn twice() -> Vec<Action> {
     vec![
         write(
@@ -36,9 +36,9 @@ fn journal(root: &Path) -> Journal {
     serde_json::from_slice(&text).expect("a journal")
 }
 
-/// What the first undo had done is done again: the journal on the disk is that of any moment of the undo.
+/// An undo can be repeated from the journal of any moment.
 #[test]
-fn an_undo_that_lost_its_last_records_is_made_again() {
+fn undo_repeats_after_losing_records() {
     for force in [false, true] {
         let dir = laid_out(&[1]);
         let root = dir.path();
@@ -70,11 +70,11 @@ fn an_undo_that_lost_its_last_records_is_made_again() {
 }
 
 #[test]
-fn each_undone_step_is_on_the_disk_before_the_next_is_undone() {
+fn records_each_undone_step_before_the_next() {
     let dir = laid_out(&[1]);
     let root = dir.path();
     apply(root, twice()).expect("it is made");
-    // The first step's directory cannot be removed from: the undo fails at its file.
+    // The first step's directory is read-only, so its undo fails.
     let saved = root.join("var/lib/gdr/saved");
     let [blob] = &fs::read_dir(&saved)
         .expect("a directory")
@@ -99,7 +99,7 @@ fn each_undone_step_is_on_the_disk_before_the_next_is_undone() {
 }
 
 #[test]
-fn a_change_between_two_undos_is_nobodys_to_lose() {
+fn keeps_change_between_two_undos() {
     let dir = laid_out(&[1]);
     let root = dir.path();
     let before = tree(root);
@@ -125,7 +125,7 @@ fn a_change_between_two_undos_is_nobodys_to_lose() {
 }
 
 #[test]
-fn a_state_that_comes_twice_is_gone_through_to_the_first() {
+fn repeated_state_is_undone_to_the_first() {
     let dir = laid_out(&[1]);
     let root = dir.path();
     let before = tree(root);
@@ -148,7 +148,7 @@ fn a_state_that_comes_twice_is_gone_through_to_the_first() {
 }
 
 #[test]
-fn attributes_and_registers_are_chains_too() {
+fn attributes_and_registers_form_chains() {
     let dir = laid_out(&[0]);
     let root = dir.path();
     let before = tree(root);
@@ -178,7 +178,7 @@ fn attributes_and_registers_are_chains_too() {
         register(0x03, 0x1f, 0x1c),
     ];
     apply(root, actions).expect("it is made");
-    // An undo whose first three steps are done and not recorded.
+    // An undo with three steps done but not recorded.
     let config = root.join("sys/bus/pci/devices").join(PORT).join("config");
     let mut space = fs::read(&config).expect("a space");
     space[0x106] = 0x03;
@@ -190,7 +190,7 @@ fn attributes_and_registers_are_chains_too() {
 }
 
 #[test]
-fn what_somebody_puts_into_a_new_directory_stays() {
+fn keeps_foreign_files_in_new_directory() {
     let dir = laid_out(&[1]);
     let root = dir.path();
     apply(root, vec![write("/etc/a/b/c.conf", None, "ours\n")]).expect("it is made");

@@ -1,6 +1,6 @@
-//! Random histories of repairs and undos that are killed at random: always back to the first state or on to the last.
+//! Random histories of repairs and undos that are killed at random: they end in the first state or in the last.
 //!
-//! `GDR_HISTORIES=10000` makes more of them, `GDR_SEED` other ones.
+//! `GDR_HISTORIES=10000` runs more of them, `GDR_SEED` changes the seed.
 
 use std::fs;
 use std::path::Path;
@@ -18,13 +18,13 @@ use crate::fix_engine::plans::{Draw, apply, draw, drawn, laid_out_in_memory, say
 /// One event of a history.
 #[derive(Debug, Clone)]
 enum Event {
-    /// A repair, killed after so many microseconds.
+    /// A repair, killed after this many microseconds.
     KilledFix(u64),
-    /// An undo, killed after so many microseconds.
+    /// An undo, killed after this many microseconds.
     KilledUndo(u64),
-    /// A repair that ends.
+    /// A complete repair.
     Fix,
-    /// An undo that ends.
+    /// A complete undo.
     Undo,
 }
 
@@ -61,7 +61,7 @@ fn steps() -> impl Strategy<Value = Vec<Draw>> {
     })
 }
 
-/// Starts a repair or an undo in a process of its own.
+/// Starts a repair or an undo in a child process.
 fn start(root: &Path, part: &str, actions: &[Action]) -> Child {
     fs::create_dir_all(root.join("var")).expect("a directory");
     fs::write(
@@ -92,7 +92,7 @@ fn killed(root: &Path, part: &str, actions: &[Action], after: u64) -> bool {
     child.wait().expect("its end").success()
 }
 
-/// How long the process of a repair with eight steps takes on this machine, in microseconds.
+/// Duration of a repair with eight steps on this machine, in microseconds.
 fn duration() -> u64 {
     let dir = laid_out_in_memory(&[1]);
     let write = |file| Draw::Write {
@@ -111,7 +111,7 @@ fn duration() -> u64 {
 }
 
 #[test]
-fn every_history_comes_back_to_the_first_state_or_on_to_the_last() {
+fn history_ends_in_first_or_last_state() {
     let histories = number("GDR_HISTORIES", 200);
     let seed = number("GDR_SEED", 1);
     let mut bytes = [0; 32];
@@ -154,7 +154,7 @@ fn every_history_comes_back_to_the_first_state_or_on_to_the_last() {
                         assert_eq!(tree(root), last, "{about}");
                         finished += 1;
                     }
-                    // The plan is that of the first state, and the machine may be in another.
+                    // The plan was made for the first state; the machine may be in another.
                     Ok(_) | Err(Error::Unexpected(_) | Error::Unfinished(_)) => {}
                     Err(error) => panic!("{about}: {error}"),
                 },
@@ -183,7 +183,7 @@ fn every_history_comes_back_to_the_first_state_or_on_to_the_last() {
     ));
 }
 
-/// A repair or an undo of the test above that is killed; nothing on its own.
+/// The child process of the test above; does nothing by itself.
 #[test]
 fn wrapped_event() {
     let (Some(root), Ok(part)) = (

@@ -1,4 +1,4 @@
-//! Roots that want to be left, that hold us, or that cannot be written.
+//! Roots with links out, blocking files, or unwritable file systems.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,9 +11,9 @@ use gdr::model::JournalState;
 use crate::fix_engine::plans::{apply, laid_out, say, tree, undo, write};
 use crate::support::{Need, need};
 
-/// Roots that want to be left, or to hold us: nothing is written, inside or out.
+/// Nothing is written inside or outside of a hostile root.
 #[test]
-fn a_hostile_root_is_neither_left_nor_half_changed() {
+fn hostile_root_is_not_changed() {
     let outside = tempfile::tempdir().expect("a directory");
     fs::write(outside.path().join("victim.conf"), "theirs\n").expect("a file");
     let path = "/etc/modprobe.d/victim.conf";
@@ -94,9 +94,9 @@ fn a_hostile_root_is_neither_left_nor_half_changed() {
     }
 }
 
-/// A directory that is a link is followed inside the root, as the machine itself would: never out of it.
+/// A directory link is resolved inside the root.
 #[test]
-fn a_directory_that_leads_out_leads_into_the_root() {
+fn directory_link_stays_in_root() {
     let outside = tempfile::tempdir().expect("a directory");
     let dir = laid_out(&[3]);
     symlink(outside.path(), dir.path().join("etc/modprobe.d")).expect("a link");
@@ -104,7 +104,7 @@ fn a_directory_that_leads_out_leads_into_the_root() {
         .path()
         .join(outside.path().strip_prefix("/").expect("an absolute path"));
     let action = write("/etc/modprobe.d/zz-gdr.conf", None, "ours\n");
-    // Where the link leads there is nothing inside the root: a link that dangles.
+    // A dangling link inside the root.
     let error = apply(dir.path(), vec![action.clone()]).expect_err("it dangles");
     assert!(error.to_string().contains("/etc/modprobe.d"), "{error}");
     fs::create_dir_all(&inside).expect("directories");
@@ -124,9 +124,9 @@ fn a_directory_that_leads_out_leads_into_the_root() {
     assert_eq!(tree(dir.path()), before);
 }
 
-/// A file system that is full, one that is read-only, and a file that is immutable. They are mounted in a name space of our own.
+/// A full file system, a read-only one, and an immutable file, mounted in a mount namespace.
 #[test]
-fn what_cannot_be_written_changes_nothing() {
+fn write_errors_change_nothing() {
     if !(need(Need::Root) && need(Need::Namespace)) {
         return;
     }
@@ -156,14 +156,14 @@ fn what_cannot_be_written_changes_nothing() {
             .args(["-m", "sh", "-c", &script])
             .env("GDR_WRAPPED_ROOT", dir.path());
         let output = command.output().expect("unshare of util-linux");
-        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        let text = String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{about}: {said}");
-        assert!(said.contains("WRAPPED"), "{about}: {said}");
+        assert!(output.status.success(), "{about}: {text}");
+        assert!(text.contains("WRAPPED"), "{about}: {text}");
     }
 }
 
-/// The part of the test above that runs in the name space; nothing on its own.
+/// The part of the test above in the namespace; does nothing by itself.
 #[test]
 fn wrapped() {
     let Some(root) = std::env::var_os("GDR_WRAPPED_ROOT") else {

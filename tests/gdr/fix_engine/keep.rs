@@ -1,5 +1,5 @@
-//! What a replacement keeps of a file: owner, permissions, access control lists, labels and other attributes; and which
-//! files cannot be kept, so that nothing is changed.
+//! What a replacement keeps of a file: owner, permissions, ACLs, labels and other attributes; files that cannot be kept are
+//! refused.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -12,7 +12,7 @@ use crate::support::{Need, need};
 
 const GRUB: &str = "etc/default/grub";
 
-/// An access control list in which user 7 may read (posix_acl_xattr.h: version 2, then tag, permissions and id of each entry).
+/// An ACL in which user 7 may read (posix_acl_xattr.h: version 2, then tag, permissions and id of each entry).
 fn acl() -> Vec<u8> {
     let entries: [(u16, u16, u32); 5] = [
         (0x01, 6, u32::MAX),
@@ -36,13 +36,13 @@ fn attribute(path: &Path, name: &str) -> Option<Vec<u8>> {
     Some(value[..length].to_vec())
 }
 
-/// Sets an attribute where the file system has any.
+/// Sets an attribute if the file system supports it.
 fn set(path: &Path, name: &str, value: &[u8]) -> bool {
     setxattr(path, name, value, XattrFlags::empty()).is_ok()
 }
 
 #[test]
-fn owner_permissions_and_attributes_stay_and_come_back() {
+fn keeps_and_restores_owner_permissions_and_attributes() {
     if !need(Need::Root) {
         return;
     }
@@ -50,7 +50,7 @@ fn owner_permissions_and_attributes_stay_and_come_back() {
     let file = dir.path().join(GRUB);
     chown(&file, Some(7), Some(8)).expect("an owner");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("permissions");
-    let wanted: Vec<(&str, Vec<u8>)> = [
+    let expected: Vec<(&str, Vec<u8>)> = [
         ("system.posix_acl_access", acl()),
         ("user.comment", b"an administrator's\0note".to_vec()),
         ("trusted.tool", vec![0, 255]),
@@ -63,8 +63,8 @@ fn owner_permissions_and_attributes_stay_and_come_back() {
     .filter(|(name, value)| set(&file, name, value))
     .collect();
     assert!(
-        wanted.iter().any(|(name, _)| *name == "trusted.tool"),
-        "this file system keeps no attributes: {wanted:?}"
+        expected.iter().any(|(name, _)| *name == "trusted.tool"),
+        "this file system keeps no attributes: {expected:?}"
     );
     let same = |when: &str| {
         let meta = fs::metadata(&file).expect("the file");
@@ -73,7 +73,7 @@ fn owner_permissions_and_attributes_stay_and_come_back() {
             (7, 8, 0o640),
             "{when}"
         );
-        for (name, value) in &wanted {
+        for (name, value) in &expected {
             assert_eq!(
                 attribute(&file, name).as_ref(),
                 Some(value),
@@ -99,7 +99,7 @@ fn owner_permissions_and_attributes_stay_and_come_back() {
         "GRUB_TIMEOUT=5\n"
     );
     same("undone");
-    // Also of a file that is removed.
+    // Also for a removed file.
     let removed = gdr::model::Action::RemoveFile {
         path: crate::fix_engine::plans::path("/etc/default/grub"),
         old: crate::fix_engine::plans::sha256sum(b"GRUB_TIMEOUT=5\n"),
@@ -111,7 +111,7 @@ fn owner_permissions_and_attributes_stay_and_come_back() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused_before_anything_is_changed() {
+fn refuses_unkeepable_files_first() {
     type Make = fn(&Path);
     let cases: [(&str, Make, &str); 3] = [
         (
@@ -163,7 +163,7 @@ fn what_cannot_be_kept_is_refused_before_anything_is_changed() {
 }
 
 #[test]
-fn a_change_of_permissions_since_is_somebodys() {
+fn detects_later_change_of_permissions() {
     let dir = laid_out(&[3]);
     apply(
         dir.path(),

@@ -1,4 +1,4 @@
-//! `kill -9` at every call that changes anything, and every such call failing, in a repair and in its undo.
+//! `kill -9` at every call that changes something, and every such call failing, during repair and undo.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use gdr::model::{Action, JournalState};
 use crate::fix_engine::plans::{Draw, apply, drawn, laid_out_in_memory, say, tree, undo};
 use crate::support::{Need, need};
 
-/// The calls by which a repair changes anything.
+/// Calls that change something.
 const CHANGING: [&str; 10] = [
     "write",
     "pwrite64",
@@ -24,7 +24,7 @@ const CHANGING: [&str; 10] = [
     "flock",
 ];
 
-/// The calls that a file system may refuse, and how it does.
+/// Calls that a file system may refuse, with the error.
 const FAILING: [(&str, &str); 10] = [
     ("openat", "EIO"),
     ("renameat", "EIO"),
@@ -38,7 +38,7 @@ const FAILING: [(&str, &str); 10] = [
     ("flistxattr", "EIO"),
 ];
 
-/// Six steps of every kind that changes something.
+/// Six steps, one of every kind.
 fn every_kind(root: &Path) -> Vec<Action> {
     let draws = [
         Draw::Config {
@@ -93,7 +93,7 @@ fn repeated(root: &Path) -> Vec<Action> {
 type Plan = fn(&Path) -> Vec<Action>;
 const PLANS: [(&str, Plan); 2] = [("every kind", every_kind), ("repeated", repeated)];
 
-/// Runs a part of a test of this file in a process of its own, with a fault in its `nth` call of one name.
+/// Runs a part of a test in a child process, with a fault in its `nth` call of one name.
 fn with_fault(root: &Path, part: &str, plan: &str, call: &str, fault: &str, nth: usize) -> Output {
     let mut command = Command::new("strace");
     command
@@ -119,7 +119,7 @@ fn with_fault(root: &Path, part: &str, plan: &str, call: &str, fault: &str, nth:
     command.output().expect("strace")
 }
 
-/// Undoes what there is, and compares with how it began.
+/// Undoes, and compares with the initial state.
 fn comes_back(
     root: &Path,
     before: &std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)>,
@@ -138,10 +138,9 @@ fn comes_back(
     assert!(differs.is_empty(), "{when}: {differs:?}");
 }
 
-/// `kill -9` at every call that changes something, first while the steps are made, then while they are undone: an undo always
-/// comes to where it began, whatever steps there are on one file.
+/// `kill -9` at every changing call, during the repair and then during the undo: the next undo restores the initial state.
 #[test]
-fn killed_anywhere_it_can_be_undone() {
+fn undo_works_after_kill_at_any_call() {
     if !need(Need::Strace) {
         return;
     }
@@ -169,7 +168,7 @@ fn killed_anywhere_it_can_be_undone() {
                     killed += 1;
                 }
             }
-            // Each step has a journal and a change, each of several calls.
+            // Each step writes a journal and a change, several calls each.
             assert!(
                 killed >= 60,
                 "{name}: {part}: killed only {killed} times: is this the plan's work?"
@@ -179,10 +178,9 @@ fn killed_anywhere_it_can_be_undone() {
     }
 }
 
-/// Every call that may fail fails once, in a repair and in an undo: the error is a value, and the next undo comes to where it
-/// began.
+/// Every call fails once, during repair and undo: the error is returned, and the next undo restores the initial state.
 #[test]
-fn whatever_call_fails_it_can_be_undone() {
+fn undo_works_after_failure_of_any_call() {
     if !need(Need::Strace) {
         return;
     }
@@ -193,7 +191,7 @@ fn whatever_call_fails_it_can_be_undone() {
     for part in ["make-or-fail", "undo-or-fail"] {
         let mut failed = 0;
         for (call, errno) in FAILING {
-            // The last calls of the process come after this many of a name.
+            // The process's last calls come after this many of a name.
             for nth in 1..400 {
                 if part == "undo-or-fail" {
                     apply(root, plan(root)).expect("it is made");
@@ -211,7 +209,7 @@ fn whatever_call_fails_it_can_be_undone() {
                     &format!("{part}, {call} {nth} fails with {errno}"),
                 );
                 if printed.contains("WRAPPED whole") {
-                    // This call came after the work, or there is none such.
+                    // This call came after the work, or does not exist.
                     break;
                 }
                 failed += 1;
@@ -225,7 +223,7 @@ fn whatever_call_fails_it_can_be_undone() {
     }
 }
 
-/// The parts of the tests above that are killed; nothing on its own.
+/// The child processes of the tests above; does nothing by itself.
 #[test]
 fn wrapped_part() {
     let (Some(root), Ok(part), Ok(name)) = (

@@ -1,8 +1,8 @@
-//! Plans made and undone on directories: whatever the plan, what was there is there again, and nobody's later change is lost.
+//! Applies and undoes plans on directories: an undo restores the initial state, and later changes are kept.
 //!
-//! [`chain`]: several steps on one file. [`hostile`]: roots that lead out or cannot be written. [`trust`]: whose journals are
-//! obeyed. [`keep`]: what a replacement keeps of a file. [`programs`]: what is run, where, and under which lock. [`killed`]:
-//! kill -9 and failing system calls. [`histories`]: random repairs and undos that are killed at random.
+//! [`chain`]: several steps on one file. [`hostile`]: roots with links out or unwritable. [`trust`]: which journals are
+//! trusted. [`keep`]: what a replacement keeps of a file. [`programs`]: which programs run, where, and the lock. [`killed`]:
+//! kill -9 and failing system calls. [`histories`]: random repairs and undos, killed at random.
 
 mod chain;
 mod histories;
@@ -25,7 +25,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_made_and_taken_back_was_never_there(noise in prop::collection::vec(any::<u8>(), 16..64), draws in prop::collection::vec(draw(), 1..9)) {
+    fn undo_restores_initial_state(noise in prop::collection::vec(any::<u8>(), 16..64), draws in prop::collection::vec(draw(), 1..9)) {
         let dir = laid_out(&noise);
         let root = dir.path();
         let before = tree(root);
@@ -34,15 +34,15 @@ proptest! {
         let journal = apply(root, actions.clone()).expect("it is made");
         prop_assert_eq!(&journal.state, &JournalState::Applied);
         prop_assert_eq!(journal.entries.len(), count);
-        // What the plan says came true.
+        // The plan was applied.
         for path in FILES {
             let last = actions.iter().rev().find_map(|action| match action {
                 Action::WriteFile(write) if write.path.as_str() == path => Some(Some(write.content.clone())),
                 Action::RemoveFile { path: gone, .. } if gone.as_str() == path => Some(None),
                 _ => None,
             });
-            if let Some(wanted) = last {
-                prop_assert_eq!(fs::read_to_string(root.join(&path[1..])).ok(), wanted);
+            if let Some(expected) = last {
+                prop_assert_eq!(fs::read_to_string(root.join(&path[1..])).ok(), expected);
             }
         }
         let undone = undo(root).expect("it is taken back");
@@ -52,7 +52,7 @@ proptest! {
 }
 
 #[test]
-fn nobodys_later_change_is_lost() {
+fn keeps_later_change() {
     let dir = laid_out(&[7]);
     let root = dir.path();
     let path = "/etc/modprobe.d/zz-gdr.conf";
@@ -81,7 +81,7 @@ fn nobodys_later_change_is_lost() {
 }
 
 #[test]
-fn what_a_reboot_reset_is_left_as_it_is() {
+fn leaves_values_reset_by_reboot() {
     let dir = laid_out(&[0]);
     let root = dir.path();
     let config = root.join("sys/bus/pci/devices").join(PORT).join("config");
@@ -95,7 +95,7 @@ fn what_a_reboot_reset_is_left_as_it_is() {
         new: 0x1d,
     });
     apply(root, vec![set]).expect("it is made");
-    // The machine boots: the firmware sets another value, which is not ours to judge.
+    // A reboot: the firmware sets another value.
     let mut space = fs::read(&config).expect("a space");
     space[0x106] = 0x05;
     fs::write(&config, &space).expect("a space");
@@ -108,7 +108,7 @@ fn what_a_reboot_reset_is_left_as_it_is() {
 }
 
 #[test]
-fn a_plan_that_is_no_longer_true_is_not_made() {
+fn refuses_outdated_plan() {
     let dir = laid_out(&[1]);
     let root = dir.path();
     let stale = write("/etc/default/grub", Some(b"GRUB_TIMEOUT=6\n"), "x");
@@ -123,7 +123,7 @@ fn a_plan_that_is_no_longer_true_is_not_made() {
     assert_eq!(tree(root), before);
     assert!(matches!(undo(root), Err(Error::NothingToUndo)));
 
-    // Half way: what was done stands until it is taken back, and nothing else is begun before that.
+    // Stopped half way: the steps done stay until they are undone, and block other repairs.
     let first = write("/etc/x", None, "one");
     let journal = apply(root, vec![first, stale.clone()]).expect("a journal");
     assert!(
@@ -139,7 +139,7 @@ fn a_plan_that_is_no_longer_true_is_not_made() {
 }
 
 #[test]
-fn one_at_a_time() {
+fn one_repair_at_a_time() {
     let dir = laid_out(&[3]);
     let journals = Journals::create(&executor(dir.path())).expect("a directory");
     let lock = journals.lock().expect("free");
@@ -152,7 +152,7 @@ fn one_at_a_time() {
 }
 
 #[test]
-fn a_broken_journal_is_named_and_kept() {
+fn names_and_keeps_broken_journal() {
     let dir = laid_out(&[3]);
     apply(dir.path(), vec![write("/etc/x", None, "x")]).expect("it is made");
     let journal = dir.path().join("var/lib/gdr/journal/1.json");

@@ -1,4 +1,4 @@
-//! Plans by hand and by chance, and the directories that they are made on.
+//! Hand-written and random plans, and directories to apply them on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,7 +40,7 @@ pub fn moment(boot: &str) -> Moment {
     }
 }
 
-/// The hash as another program tells it.
+/// The hash from another program.
 pub fn sha256sum(content: &[u8]) -> Digest {
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), content).expect("its content");
@@ -69,7 +69,7 @@ pub fn write(path: &str, old: Option<&[u8]>, content: &str) -> Action {
     })
 }
 
-/// Everything below a directory but the journals: kind and permissions, and content.
+/// Kind, permissions and content of everything below a directory, except journals.
 pub fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     fn walk(root: &Path, at: &Path, found: &mut BTreeMap<PathBuf, (u32, Vec<u8>)>) {
         for entry in fs::read_dir(at).expect("a directory") {
@@ -98,7 +98,7 @@ pub fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     found
 }
 
-/// A line for whoever reads the test's output.
+/// Prints a line for the test's reader.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -107,12 +107,12 @@ pub fn executor(root: &Path) -> Executor {
     Executor::directory(root, None, SECOND).expect("a root")
 }
 
-/// Makes these steps on the machine in `root`.
+/// Applies these steps to the machine in `root`.
 pub fn apply(root: &Path, actions: Vec<Action>) -> Result<Journal, Error> {
     gdr::fix::apply(&executor(root), &plan(actions), &moment("a"), &mut |_| {})
 }
 
-/// Undoes the newest repair in the boot in which it was made.
+/// Undoes the newest repair in the same boot.
 pub fn undo(root: &Path) -> Result<UndoReport, Error> {
     undo_in(root, "a", false)
 }
@@ -137,7 +137,7 @@ pub fn space(noise: &[u8]) -> Vec<u8> {
     space[0x40..0x42].copy_from_slice(&[0x10, 0x00]);
     space[0x100..0x104].copy_from_slice(&0x1201_000d_u32.to_le_bytes());
     space[0x120..0x124].copy_from_slice(&0x0001_0001_u32.to_le_bytes());
-    // Registers that are all ones are those of a device that is gone.
+    // All ones would mean that the device is gone.
     for register in [0x48, 0x106] {
         space[register] &= 0x7f;
     }
@@ -146,7 +146,7 @@ pub fn space(noise: &[u8]) -> Vec<u8> {
 
 pub const PORT: &str = "0000:02:00.0";
 
-/// One change out of a few kinds, by numbers that the test draws.
+/// A random change.
 #[derive(Debug, Clone)]
 pub enum Draw {
     Config { acs: bool, mask: u16, value: u16 },
@@ -159,7 +159,7 @@ pub fn draw() -> impl Strategy<Value = Draw> {
     prop_oneof![
         (any::<bool>(), any::<u16>(), any::<u16>()).prop_map(|(acs, mask, value)| Draw::Config {
             acs,
-            // The top bit stays: all ones are no value of a register that answers.
+            // The top bit is clear, because all ones would mean that the device is gone.
             mask: mask & 0x7f7f,
             value
         }),
@@ -178,7 +178,7 @@ pub const FILES: [&str; 4] = [
 ];
 pub const ATTRIBUTE: &str = "/sys/kernel/iommu_groups/1/type";
 
-/// The plan that the draws are, told from what a plan maker would see at each step.
+/// The plan for these draws, from the state that a planner would see at each step.
 pub fn drawn(root: &Path, draws: &[Draw]) -> Vec<Action> {
     let mut files: BTreeMap<&str, Option<Vec<u8>>> = FILES
         .iter()
@@ -242,7 +242,7 @@ pub fn laid_out(noise: &[u8]) -> TempDir {
     lay_out(tempfile::tempdir().expect("a temporary directory"), noise)
 }
 
-/// The same in memory, where the machine has a file system for that: a disk takes its time for each of many thousand fsyncs.
+/// The same on a RAM disk if there is one, because many thousand fsyncs are slow on a disk.
 pub fn laid_out_in_memory(noise: &[u8]) -> TempDir {
     lay_out(crate::support::scratch(), noise)
 }

@@ -1,5 +1,5 @@
-//! What is run for a repair and its undo: programs of a closed list, by stand-ins or printed on a laid-out machine, in an
-//! environment of their own, and under a lock that they hold too.
+//! Programs of a repair and its undo: only those of a closed list; stand-ins or printed commands for a directory; a clean
+//! environment; the lock that they inherit.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ use gdr::world::Executor;
 
 use crate::fix_engine::plans::{SECOND, apply, executor, laid_out, moment, path, plan, tree, undo};
 
-/// A directory with a program that writes down how it was called, and then runs this.
+/// A directory with a program that records its arguments and then runs this script.
 fn tool(name: &str, script: &str) -> tempfile::TempDir {
     let tools = tempfile::tempdir().expect("a directory");
     let program = tools.path().join(name);
@@ -28,7 +28,7 @@ fn with(root: &Path, tools: &Path) -> Executor {
 }
 
 #[test]
-fn commands_of_a_laid_out_machine_are_printed_or_run_by_stand_ins() {
+fn commands_are_printed_or_run_by_stand_ins() {
     let dir = laid_out(&[1]);
     let tools = tool("update-initramfs", "exit 0");
     let actions = || {
@@ -51,7 +51,7 @@ fn commands_of_a_laid_out_machine_are_printed_or_run_by_stand_ins() {
     );
     let log = fs::read_to_string(tools.path().join("update-initramfs.log")).expect("it was run");
     assert_eq!(log, format!("{} -u -k all\n", dir.path().display()));
-    // What is made again by the undo fails, and that is said.
+    // The rebuild fails during the undo, and is reported.
     fs::write(tools.path().join("update-initramfs"), "#!/bin/sh\nexit 5\n").expect("a program");
     let undone = gdr::fix::undo(&executor, &UndoOptions::default(), &mut |_| {}).expect("an undo");
     assert!(!undone.whole, "{undone:?}");
@@ -67,7 +67,7 @@ fn commands_of_a_laid_out_machine_are_printed_or_run_by_stand_ins() {
 }
 
 #[test]
-fn a_program_sees_nothing_of_our_environment() {
+fn program_gets_clean_environment() {
     let dir = laid_out(&[1]);
     let tools = tool(
         "update-grub",
@@ -97,7 +97,7 @@ fn a_program_sees_nothing_of_our_environment() {
         String::from_utf8_lossy(&output.stderr)
     );
     let names = fs::read_to_string(dir.path().join("etc/environment-names")).expect("it was run");
-    // The shell adds PWD, and some shells SHLVL and _.
+    // The shell adds PWD; some add SHLVL and _.
     let names: Vec<&str> = names
         .lines()
         .filter(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name))
@@ -105,7 +105,7 @@ fn a_program_sees_nothing_of_our_environment() {
     assert_eq!(names, ["GDR_ROOT", "LC_ALL", "PATH"]);
 }
 
-/// The part of the test above that has another environment; nothing on its own.
+/// The child process of the test above; does nothing by itself.
 #[test]
 fn wrapped_environment() {
     let (Some(root), Some(tools)) = (
@@ -119,9 +119,9 @@ fn wrapped_environment() {
     gdr::fix::apply(&executor, &plan, &moment("a"), &mut |_| {}).expect("it is made");
 }
 
-/// gdr is killed while its program works on: the program holds the lock until it ends, and whoever comes is told its name.
+/// gdr is killed while its program runs: the program holds the lock until it ends, and others are told its name.
 #[test]
-fn a_program_that_outlives_gdr_holds_the_lock() {
+fn surviving_program_holds_lock() {
     let dir = laid_out(&[1]);
     let tools = tool(
         "update-grub",
@@ -169,9 +169,9 @@ fn a_program_that_outlives_gdr_holds_the_lock() {
     assert!(undone.whole, "{:?}", undone.steps);
 }
 
-/// An initramfs is kept before it is built again, put back by an undo, and left alone where somebody built it since.
+/// The old initramfs is kept, restored by an undo, and left alone if it was rebuilt since.
 #[test]
-fn an_image_is_put_back_unless_somebody_built_it_since() {
+fn restores_image_unless_rebuilt_since() {
     let image = "/boot/initrd.img-6.8.0-60-generic";
     let dir = laid_out(&[1]);
     let root = dir.path();
@@ -228,7 +228,7 @@ fn an_image_is_put_back_unless_somebody_built_it_since() {
     );
     assert_eq!(tree(root), before);
 
-    // The program fails: the image is as it was at once.
+    // The program fails: the image is restored at once.
     fs::write(
         tools.path().join("update-initramfs"),
         format!("#!/bin/sh\necho half > \"$GDR_ROOT{image}\"; exit 1\n"),
@@ -243,7 +243,7 @@ fn an_image_is_put_back_unless_somebody_built_it_since() {
     assert!(failed.is_err(), "{failed:?}");
     assert_eq!(tree(root), before);
 
-    // Without a program it is for the user, and nothing is kept.
+    // Without a program the user has to run it, and nothing is kept.
     let printed = apply(root, vec![build]).expect("it is made");
     assert_eq!(printed.state, JournalState::Applied);
     assert_eq!(tree(root), before);
@@ -254,9 +254,9 @@ fn an_image_is_put_back_unless_somebody_built_it_since() {
     );
 }
 
-/// No program outside the closed list is ever started for a laid-out machine, whatever lies in its directories.
+/// For a machine in a directory, only programs of the closed list are run, whatever the directory contains.
 #[test]
-fn programs_of_the_machine_are_not_those_of_the_root() {
+fn does_not_run_programs_of_the_root() {
     let dir = laid_out(&[1]);
     let program: PathBuf = dir.path().join("usr/sbin/update-grub");
     fs::create_dir_all(program.parent().expect("a directory")).expect("directories");

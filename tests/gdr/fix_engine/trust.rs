@@ -1,4 +1,4 @@
-//! Whose journals are obeyed, and which journals can be read.
+//! Which journals are trusted and readable.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
@@ -28,7 +28,7 @@ fn made() -> tempfile::TempDir {
     dir
 }
 
-/// That neither an undo nor the next repair uses what is there: with these words, and nothing changed.
+/// Undo and repair both fail with these words and change nothing.
 fn refuses(root: &Path, words: &str) {
     let before = tree(root);
     for error in [
@@ -44,7 +44,7 @@ fn refuses(root: &Path, words: &str) {
 }
 
 #[test]
-fn nobody_else_may_write_to_journals() {
+fn rejects_writable_journal_directories() {
     for (path, mode) in [
         ("var/lib/gdr", 0o777),
         ("var/lib/gdr", 0o770),
@@ -61,7 +61,7 @@ fn nobody_else_may_write_to_journals() {
 }
 
 #[test]
-fn journals_of_another_user_are_not_obeyed() {
+fn rejects_journals_of_another_user() {
     if !need(Need::Root) {
         return;
     }
@@ -79,7 +79,7 @@ fn journals_of_another_user_are_not_obeyed() {
 }
 
 #[test]
-fn a_journal_behind_a_link_is_not_obeyed() {
+fn rejects_journal_behind_link() {
     for path in ["var/lib/gdr/journal", JOURNAL] {
         let dir = made();
         let path = dir.path().join(path);
@@ -95,7 +95,7 @@ fn a_journal_behind_a_link_is_not_obeyed() {
 }
 
 #[test]
-fn permissions_do_not_depend_on_the_umask() {
+fn permissions_ignore_umask() {
     let dir = laid_out(&[3]);
     let script = format!(
         "umask 077; exec '{}' --exact fix_engine::trust::wrapped_umask --nocapture",
@@ -125,7 +125,7 @@ fn permissions_do_not_depend_on_the_umask() {
     assert_eq!(mode(JOURNAL), 0o600);
 }
 
-/// The part of the test above that runs with another umask; nothing on its own.
+/// The child process of the test above, with another umask; does nothing by itself.
 #[test]
 fn wrapped_umask() {
     if let Some(root) = std::env::var_os("GDR_WRAPPED_UMASK") {
@@ -138,14 +138,14 @@ fn wrapped_umask() {
 }
 
 #[test]
-fn an_undo_where_nothing_was_made_makes_nothing() {
+fn undo_without_repair_creates_nothing() {
     let dir = laid_out(&[3]);
     assert!(matches!(undo(dir.path()), Err(Error::NothingToUndo)));
     assert!(!dir.path().join("var").exists());
 }
 
 #[test]
-fn the_last_number_is_not_written_over() {
+fn does_not_overwrite_highest_number() {
     let dir = made();
     let last = dir.path().join("var/lib/gdr/journal/4294967295.json");
     let mut journal: Value =
@@ -165,7 +165,7 @@ fn the_last_number_is_not_written_over() {
     assert_eq!(fs::read(&last).expect("a journal"), kept);
 }
 
-/// Names that are not exactly a number's are not journals.
+/// Only exact numbers are names of journals.
 #[test]
 fn only_plain_numbers_are_journals() {
     let dir = made();
@@ -176,10 +176,10 @@ fn only_plain_numbers_are_journals() {
 }
 
 #[test]
-fn a_large_file_is_kept_beside_the_journal_and_comes_back() {
+fn saves_and_restores_large_file() {
     let dir = laid_out(&[3]);
     let root = dir.path();
-    // Of every byte value, which a journal would have to escape.
+    // All byte values, which JSON would have to escape.
     let large: Vec<u8> = (0..=255_u8).cycle().take(700_000).collect();
     fs::write(root.join("etc/x"), &large).expect("a file");
     let before = tree(root);
@@ -204,7 +204,7 @@ fn a_large_file_is_kept_beside_the_journal_and_comes_back() {
 }
 
 #[test]
-fn a_file_too_large_to_keep_is_refused_before_anything_is_changed() {
+fn refuses_too_large_file_first() {
     let dir = laid_out(&[3]);
     let root = dir.path();
     let large = vec![b'x'; (1 << 20) + 1];
@@ -219,9 +219,9 @@ fn a_file_too_large_to_keep_is_refused_before_anything_is_changed() {
     assert_eq!(tree(root), before);
 }
 
-/// A journal of somebody's making, field by field: it is refused, and no panic, write or program comes of it.
+/// A forged journal, field by field, is rejected without panic, write or program.
 #[test]
-fn a_journal_says_nothing_but_what_gdr_writes() {
+fn rejects_forged_journal() {
     let record = json!({"sha256": "0".repeat(64), "mode": 420, "uid": 0, "gid": 0});
     let entry = |action: Value| {
         let mut entry = json!({"fix": "x", "about": "x", "progress": "done"});
@@ -255,9 +255,9 @@ fn a_journal_says_nothing_but_what_gdr_writes() {
     }
 }
 
-/// A copy that was changed is not put back.
+/// A modified copy is not restored.
 #[test]
-fn what_was_kept_is_checked() {
+fn verifies_saved_copy() {
     let dir = made();
     let saved = dir.path().join("var/lib/gdr/saved");
     let kept = fs::read_dir(saved)
@@ -280,7 +280,7 @@ fn what_was_kept_is_checked() {
     );
 }
 
-/// Texts that a journal may hold in place of a path, a unit or a hash.
+/// Invalid values for paths, units and hashes.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("/etc/default/grub".to_owned()),
@@ -315,7 +315,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The fields that a step may have, and one that it has not.
+/// The fields of a step, and an unknown one.
 fn field() -> impl Strategy<Value = String> {
     let fields = "action operation path before after created sha256 mode uid gid attributes old new unit module release image \
         program device gpu on major minor builder bdf capability offset width mask progress fix about other argv undo expected";
@@ -394,9 +394,9 @@ fn entry() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a journal says: nothing outside the root changes, and no program but the tools is started.
+    /// Whatever a journal contains, nothing outside the root changes, and only the tools are run.
     #[test]
-    fn a_journal_of_any_making_stays_in_its_root(entries in prop::collection::vec(entry(), 1..5), force in any::<bool>()) {
+    fn forged_journal_stays_in_root(entries in prop::collection::vec(entry(), 1..5), force in any::<bool>()) {
         let outer = crate::support::scratch();
         let root = outer.path().join("root");
         fs::create_dir(&root).expect("a directory");
@@ -419,7 +419,7 @@ proptest! {
         let _ = crate::fix_engine::plans::undo_in(&root, "a", force);
         prop_assert_eq!(names(outer.path()), outside);
         prop_assert_eq!(fs::read_to_string(outer.path().join("victim")).expect("a file"), "theirs\n");
-        // A second one ends too.
+        // A second undo terminates too.
         let _ = crate::fix_engine::plans::undo_in(&root, "b", force);
     }
 }

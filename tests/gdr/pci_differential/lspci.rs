@@ -1,4 +1,4 @@
-//! What `lspci -n -vvv -F FILE` says, in lspci's own words.
+//! The output of `lspci -n -vvv -F FILE` as a map.
 
 use std::io::Write;
 use std::process::Command;
@@ -72,7 +72,7 @@ fn view(text: &str) -> View {
                 let mut flags = name.split(' ').filter(|flag| {
                     ["RlxdOrd", "ExtTag", "NoSnoop"]
                         .iter()
-                        .any(|wanted| flag.starts_with(wanted))
+                        .any(|is_relevant| flag.starts_with(is_relevant))
                 });
                 let flags: Vec<_> = flags.by_ref().collect();
                 put("express flags", &flags.join(" "));
@@ -132,7 +132,7 @@ fn section_of(title: &str) -> &'static str {
         ("Device Serial Number", "serial"),
     ];
     let found = sections.iter().find(|(start, _)| title.starts_with(start));
-    // Not empty: the lines that follow belong to this capability, and not to the header.
+    // Not empty: the following lines belong to this capability, not to the header.
     found.map_or("other", |(_, section)| section)
 }
 
@@ -143,18 +143,21 @@ fn express(title: &str) -> String {
     text.to_owned()
 }
 
-/// Only what has an address: without the kernel's view lspci shows the upper halves of 64-bit BARs as unassigned.
+/// Only regions with an address: without sysfs lspci shows the upper halves of 64-bit BARs as unassigned.
 fn region(text: &str) -> Option<String> {
     let text = text.replace(" [disabled]", "").replace(" [virtual]", "");
     (!text.contains("<unassigned>")).then_some(text)
 }
 
 fn control(text: &str) -> String {
-    let wanted = |flag: &&str| flag.starts_with("Enable") || flag.starts_with("MSE");
-    text.split(' ').filter(wanted).collect::<Vec<_>>().join(" ")
+    let is_relevant = |flag: &&str| flag.starts_with("Enable") || flag.starts_with("MSE");
+    text.split(' ')
+        .filter(is_relevant)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
-/// The flags that every pciutils since 3.9 shows; later ones add to the line.
+/// The flags of pciutils 3.9; later versions add some.
 fn without_newer(flags: &str) -> String {
     let newer = [
         "UncorrIntErr",

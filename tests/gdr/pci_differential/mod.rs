@@ -1,8 +1,7 @@
-//! Our decoding against lspci (pciutils), and of what lspci does not print against values written by hand.
+//! Compares our decoding with lspci (pciutils), and with hand-written values where lspci prints nothing.
 //!
-//! Both answers are put into the same small map of names to text, and the maps must be equal. The inputs are
-//! real spaces (`tests/data`, this machine, and the dump that `GDR_LSPCI_DUMP` names, from `lspci -xxxx`) and spaces
-//! built by hand from the specification.
+//! Both results become maps of names to texts, which must be equal. Inputs are real spaces (`tests/data`, this machine, and the
+//! dump named by `GDR_LSPCI_DUMP`, from `lspci -xxxx`) and hand-built ones.
 
 mod dump;
 mod lspci;
@@ -16,13 +15,13 @@ use gdr::model::Fact;
 use gdr::model::config::Acs;
 use gdr::pci::{Depth, decode};
 
-/// What a decoder says of one function.
+/// A decoder's view of one function.
 type View = BTreeMap<String, String>;
 
 const H200: &str = include_str!("../../data/h200.hex");
 const VIRTIO: &str = include_str!("../../data/virtio-blk.hex");
 
-/// Compares every function of a dump with lspci. Returns how many there were.
+/// Compares every function of a dump with lspci; returns their number.
 fn compare_with_lspci(text: &str) -> usize {
     let theirs = lspci::views(text);
     let spaces = dump::parse(text);
@@ -34,7 +33,7 @@ fn compare_with_lspci(text: &str) -> usize {
     for ((slot, bytes), theirs) in spaces.iter().zip(&theirs) {
         let config = decode(&bytes.as_slice(), Depth::Full);
         let mut ours = ours::view(&config);
-        // lspci shows the second set of link registers of an endpoint for device 0, function 0 alone.
+        // lspci shows the second link register set of endpoints only for device 0, function 0.
         if !slot.ends_with(":00.0")
             && ours
                 .get("express")
@@ -47,7 +46,7 @@ fn compare_with_lspci(text: &str) -> usize {
     spaces.len()
 }
 
-/// Whether lspci is here. In CI it has to be.
+/// Whether lspci is installed; required in CI.
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn lspci_found() -> bool {
     let found = Command::new("lspci").arg("--version").output().is_ok();
@@ -63,7 +62,7 @@ fn lspci_found() -> bool {
 }
 
 #[test]
-fn lspci_reads_real_spaces_as_we_do() {
+fn real_spaces_match_lspci() {
     if lspci_found() {
         assert_eq!(compare_with_lspci(H200), 1);
         assert_eq!(compare_with_lspci(VIRTIO), 1);
@@ -71,7 +70,7 @@ fn lspci_reads_real_spaces_as_we_do() {
 }
 
 #[test]
-fn lspci_reads_spaces_built_by_hand_as_we_do() {
+fn hand_built_spaces_match_lspci() {
     if lspci_found() {
         for (name, bytes) in spaces::all() {
             let text = dump::write("01:00.0", &bytes);
@@ -81,7 +80,7 @@ fn lspci_reads_spaces_built_by_hand_as_we_do() {
 }
 
 #[test]
-fn lspci_reads_this_machine_as_we_do() {
+fn this_machine_matches_lspci() {
     if lspci_found() {
         let out = Command::new("lspci")
             .arg("-xxxx")
@@ -93,7 +92,7 @@ fn lspci_reads_this_machine_as_we_do() {
 }
 
 #[test]
-fn lspci_reads_a_given_dump_as_we_do() {
+fn given_dump_matches_lspci() {
     if let Some(path) = std::env::var_os("GDR_LSPCI_DUMP")
         && lspci_found()
     {
@@ -103,7 +102,7 @@ fn lspci_reads_a_given_dump_as_we_do() {
 }
 
 #[test]
-fn sound_spaces_decode_without_trouble() {
+fn sound_spaces_have_no_remarks() {
     for (name, bytes) in spaces::all() {
         let config = decode(&bytes.as_slice(), Depth::Full);
         assert_eq!(config.failure, [""; 0], "{name}");
@@ -116,9 +115,9 @@ fn sound_spaces_decode_without_trouble() {
     }
 }
 
-/// lspci does not print the egress control vector. The port's has 64 bits: 0x80000003, 0x000000a0.
+/// lspci does not print the egress control vector. This port's has 64 bits: 0x80000003, 0x000000a0.
 #[test]
-fn the_egress_control_vector_blocks_the_ports_of_its_bits() {
+fn egress_control_vector_blocks_ports() {
     let (_, bytes) = spaces::all().swap_remove(0);
     let config = decode(&bytes.as_slice(), Depth::Full);
     let mut acs = config.acs.present().expect("the port has ACS").clone();

@@ -1,4 +1,4 @@
-//! What gdr says, in lspci's words.
+//! gdr's decoding in lspci's notation.
 
 use gdr::model::Config;
 use gdr::model::config::{Aspm, Bar, BarKind, Express, Header, HeaderKind, PortType};
@@ -198,7 +198,7 @@ fn express_view(express: &Express, put: &mut impl FnMut(&str, String)) {
         ),
     );
     put("link Train", sign(link.training).to_owned());
-    // lspci shows the bit also where the port does not report it.
+    // lspci shows the bit even if the port does not report it.
     put(
         "link DLActive",
         sign(link.data_link_layer_active == Some(true)).to_owned(),
@@ -220,7 +220,7 @@ fn region(bar: &Bar, digits: usize) -> Option<(String, String)> {
             bits64,
             prefetchable,
         } => {
-            // lspci pads the addresses of virtual functions to the width of the register.
+            // lspci pads addresses of virtual functions to the register's width.
             let digits = if digits == 0 {
                 8
             } else {

@@ -1,4 +1,4 @@
-//! Configuration spaces built by hand from the PCI Express Base Specification, chapters 7, 9 and 10.
+//! Configuration spaces hand-built from the PCI Express Base Specification, chapters 7, 9 and 10.
 
 /// A space under construction.
 struct Space(Vec<u8>);
@@ -77,7 +77,7 @@ fn downstream_port() -> Vec<u8> {
         .0
 }
 
-/// 16 GT/s x4, nothing connected; the four ACS services Linux switches on.
+/// 16 GT/s x4, nothing connected; the four ACS services that Linux enables.
 fn root_port() -> Vec<u8> {
     Space::new(4096)
         .words(0x00, &[0x8086, 0x347a, 0x0406, 0x0010])
@@ -96,7 +96,7 @@ fn root_port() -> Vec<u8> {
         .0
 }
 
-/// 8 GT/s x16 with neither ACS nor anything else extended.
+/// 8 GT/s x16 without extended capabilities.
 fn upstream_port() -> Vec<u8> {
     Space::new(4096)
         .words(0x00, &[0x10b5, 0x8796, 0x0007, 0x0010])
@@ -160,7 +160,7 @@ fn adapter() -> Vec<u8> {
         .0
 }
 
-/// PCI Express 1.1 behind no extended space to speak of: the short structure.
+/// PCI Express 1.1 without extended capabilities: the short structure.
 fn legacy_endpoint() -> Vec<u8> {
     Space::new(256)
         .words(0x00, &[0x10de, 0x0e0f, 0x0006, 0x0010])

@@ -1,10 +1,10 @@
-//! Input that is no record, lies, or is too large: a clear error, little memory, no harm.
+//! Malformed, lying and huge input: a clear error and little memory.
 
 use std::fs::File;
 
 use super::*;
 
-/// Exit 2, nothing on standard output, and these words on standard error.
+/// Exit 2, empty standard output, and these words on standard error.
 fn refused(file: &Path, words: &[&str]) {
     let run = limited(file);
     assert_eq!(
@@ -23,7 +23,7 @@ fn refused(file: &Path, words: &[&str]) {
     assert!(run.stderr.len() < 2000, "{}", run.stderr);
 }
 
-/// With no more than 256 MiB of address space.
+/// Runs with 256 MiB of address space.
 fn limited(file: &Path) -> Run {
     let run = Gdr::within(MEMORY)
         .args(["doctor", "--from", text_of(file)])
@@ -33,7 +33,7 @@ fn limited(file: &Path) -> Run {
 }
 
 #[test]
-fn input_that_is_no_record_is_refused() {
+fn rejects_other_formats() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let at = dir.path();
     refused(&at.join("nowhere"), &["No such file"]);
@@ -72,7 +72,7 @@ fn input_that_is_no_record_is_refused() {
 }
 
 #[test]
-fn a_gigabyte_is_refused_however_it_is_dressed() {
+fn rejects_gigabyte_in_any_compression() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("large");
     File::create(&file)
@@ -80,12 +80,12 @@ fn a_gigabyte_is_refused_however_it_is_dressed() {
         .expect("a sparse file");
     refused(&file, &["larger than 64 MiB"]);
     refused(&written(dir.path(), &bomb(None)), &["larger than 64 MiB"]);
-    // The frame says that it holds nothing, or more than there is memory.
+    // The frame claims to be empty, or larger than memory.
     refused(&written(dir.path(), &bomb(Some(1))), &[]);
     refused(&written(dir.path(), &bomb(Some(u64::MAX))), &[]);
 }
 
-/// A gigabyte of spaces as Zstandard frames it (RFC 8878): blocks of one byte, repeated 128 KiB times.
+/// A gigabyte of spaces as a Zstandard frame (RFC 8878): blocks of one byte repeated 128 KiB times.
 fn bomb(lie: Option<u64>) -> Vec<u8> {
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd];
     match lie {
@@ -107,7 +107,7 @@ fn bomb(lie: Option<u64>) -> Vec<u8> {
 }
 
 #[test]
-fn a_record_cut_anywhere_is_refused() {
+fn rejects_truncated_snapshot() {
     let (dir, file) = recorded("h200-x1", &[]);
     let compressed = fs::read(&file).expect("the snapshot");
     let plain = run(&["--from", text_of(&file), "snapshot", "-o", "-"])
@@ -123,9 +123,9 @@ fn a_record_cut_anywhere_is_refused() {
     }
 }
 
-/// The most that a document of its size can hold.
+/// As much as a document of its size can contain.
 #[test]
-fn a_full_record_fits_into_its_memory() {
+fn full_snapshot_fits_memory_limit() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let size = 8 << 20;
     let around = |inside: &str, end: &str| {
@@ -178,9 +178,9 @@ fn a_full_record_fits_into_its_memory() {
     }
 }
 
-/// Numbers in a record that no machine could have answered.
+/// Impossible numbers in a snapshot.
 #[test]
-fn a_record_that_lies_about_sizes_does_no_harm() {
+fn wrong_sizes_do_no_harm() {
     let (dir, _) = recorded("h200-x1", &[]);
     let root = dir.path().join("root");
     let honest: Value =
@@ -209,9 +209,9 @@ fn a_record_that_lies_about_sizes_does_no_harm() {
     }
 }
 
-/// Lists that no machine has, compared with no more than 256 MiB of address space.
+/// Compares snapshots with huge lists in 256 MiB of address space.
 #[test]
-fn hostile_records_are_compared_within_their_memory() {
+fn compares_hostile_snapshots_within_memory_limit() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let functions = |count: u32| {
         let name = |n: u32| {

@@ -1,5 +1,4 @@
-//! What NVML answered, or why it did not, is in the record, and a command sees of it what it would have asked for.
-//! The library is a simulated one.
+//! A snapshot has NVML's answer or failure, and each command sees the part that it queries. The library is simulated.
 
 use fake_nvml_build::Driver;
 
@@ -14,7 +13,7 @@ const ASKING: &[&[&str]] = &[
     &["topo", "--p2p", "a", "--format", "nvidia-smi"],
 ];
 
-/// Standard error but for the lines that say where a replay comes from, and where its fixes belong.
+/// Standard error without the lines about the snapshot's origin and where its fixes belong.
 fn remarks(run: &Run) -> Vec<&str> {
     run.stderr
         .lines()
@@ -23,7 +22,7 @@ fn remarks(run: &Run) -> Vec<&str> {
 }
 
 #[test]
-fn a_library_is_replayed_however_it_did() {
+fn replays_every_library_outcome() {
     let fake = fake_nvml_build::build(Driver::Current).expect("the simulated library");
     let dir = tempfile::tempdir().expect("a temporary directory");
     let machine = |name: &str, change: &dyn Fn(&mut Value)| {

@@ -1,8 +1,8 @@
-//! Nothing that names the machine is left in a masked snapshot, and it concludes the same.
+//! A masked snapshot contains no private data and gives the same conclusions.
 
 use super::*;
 
-/// Each kind of name and number that tells a machine apart, as it stands in the files of this one.
+/// Each kind of private data in this machine's files.
 const NAMES: &[(&str, &str)] = &[
     ("host", "hopper-node17"),
     ("domain", "cluster.example.org"),
@@ -13,12 +13,12 @@ const NAMES: &[(&str, &str)] = &[
     ("MAC", "b8:3f:d2:9a:4c:01"),
     ("IPv4", "10.31.7.212"),
     ("IPv6", "2a01:4f8:c0c:1234::77"),
-    // Bytes of the capability, and how lspci writes them.
+    // The capability's bytes, and lspci's notation.
     ("serial number", "5634120000a1b2c3"),
 ];
 
 #[test]
-fn a_masked_snapshot_names_nothing_and_concludes_the_same() {
+fn masked_snapshot_has_no_private_data_and_same_conclusions() {
     let (dir, _) = recorded("h200-x2", &[]);
     let root = dir.path().join("root");
     let [host, domain, user, gpu, disk, guid, mac, v4, v6, _serial] =
@@ -49,7 +49,7 @@ fn a_masked_snapshot_names_nothing_and_concludes_the_same() {
         })
         .collect::<String>();
     fs::write(&information, text).expect("a file");
-    // Extended capability 0003 in the place of the first one there is.
+    // Extended capability 0003 in place of the first one.
     let bdf = information
         .parent()
         .and_then(Path::file_name)
@@ -85,7 +85,7 @@ fn a_masked_snapshot_names_nothing_and_concludes_the_same() {
     for part in ["node17", "jdoe", "cluster", "31.7", "6f1c2a3b", "4f8:c0c"] {
         assert!(!masked.contains(part), "{part} is left");
     }
-    // The same findings of the same functions.
+    // The same findings for the same functions.
     let conclusions = |document: &str| {
         let file = written(dir.path(), document.as_bytes());
         let report: Value =

@@ -1,4 +1,4 @@
-//! `gdr snapshot` and `--from`: a record says what its machine says, byte for byte, and no record can do harm.
+//! `gdr snapshot` and `--from`: a snapshot gives the same output as its machine, and malformed ones do no harm.
 
 mod hostile;
 mod libraries;
@@ -14,7 +14,7 @@ use crate::support::{Gdr, MEMORY, Machine, Run, names, scratch};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What a machine is asked in these tests: every format, and every part of the topology.
+/// Commands for these tests: all formats and parts of the topology.
 const QUESTIONS: &[&[&str]] = &[
     &["doctor", "--platform", "bare-metal"],
     &[
@@ -54,7 +54,7 @@ fn text_of(path: &Path) -> &str {
     path.to_str().expect("a path that is text")
 }
 
-/// A machine laid out, and its snapshot.
+/// A machine in a directory, and its snapshot.
 fn recorded(name: &str, more: &[&str]) -> (TempDir, PathBuf) {
     let dir = scratch();
     let root = dir.path().join("root");
@@ -82,7 +82,7 @@ fn recorded(name: &str, more: &[&str]) -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn a_snapshot_says_what_its_machine_says() {
+fn snapshot_gives_same_output_as_machine() {
     for name in names() {
         let (dir, file) = recorded(&name, &[]);
         let root = dir.path().join("root");
@@ -100,7 +100,7 @@ fn a_snapshot_says_what_its_machine_says() {
 }
 
 #[test]
-fn this_machine_says_what_its_snapshot_says() {
+fn snapshot_of_this_machine_gives_same_output() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("here.json");
     assert_eq!(run(&["snapshot", "-o", text_of(&file)]).code, 0);
@@ -113,15 +113,15 @@ fn this_machine_says_what_its_snapshot_says() {
         );
         assert_eq!(snapshot.stdout, live.stdout, "{question:?}");
     }
-    let said = with(&file, &["doctor"]).stderr;
+    let output = with(&file, &["doctor"]).stderr;
     assert!(
-        said.contains("recorded") && said.contains("here.json"),
-        "{said}"
+        output.contains("recorded") && output.contains("here.json"),
+        "{output}"
     );
 }
 
 #[test]
-fn a_snapshot_of_a_snapshot_is_the_same() {
+fn snapshot_of_snapshot_is_equal() {
     let (dir, file) = recorded("h200-x2", &[]);
     let again = dir.path().join("again.json.zst");
     assert_eq!(with(&file, &["snapshot", "-o", text_of(&again)]).code, 0);
@@ -135,7 +135,7 @@ fn a_snapshot_of_a_snapshot_is_the_same() {
 }
 
 #[test]
-fn it_goes_through_a_pipe_and_holds_what_its_schema_says() {
+fn snapshot_passes_pipe_and_matches_schema() {
     let taken = Gdr::new()
         .sysroot(recorded("h200-x1", &[]).0.path())
         .args(["snapshot", "-o", "-"])
@@ -168,17 +168,17 @@ fn it_goes_through_a_pipe_and_holds_what_its_schema_says() {
     );
 }
 
-/// The largest machine here, compressed.
+/// The largest test machine, compressed.
 #[test]
-fn eight_gpus_and_eight_nics_fit_a_mail() {
+fn large_machine_has_small_snapshot() {
     let (_dir, file) = recorded("hgx-h100-8gpu-8nic", &[]);
     let size = fs::metadata(&file).expect("the snapshot").len();
     assert!(size < 300_000, "{size} bytes");
 }
 
-/// Of what is large or private in a file, the record holds what gdr uses.
+/// Large and private files are reduced to what gdr uses.
 #[test]
-fn large_and_private_sources_are_reduced() {
+fn reduces_large_and_private_files() {
     let (dir, _) = recorded("hgx-h100-8gpu-8nic", &[]);
     let root = dir.path().join("root");
     fs::create_dir_all(root.join("usr/share/misc")).expect("a directory");
@@ -211,7 +211,7 @@ fn large_and_private_sources_are_reduced() {
 }
 
 #[test]
-fn what_a_snapshot_does_not_hold_is_unknown_and_said() {
+fn missing_data_are_unknown_and_reported() {
     let (dir, _) = recorded("h200-x1", &[]);
     let root = dir.path().join("root");
     let mut document: Value =
@@ -252,7 +252,7 @@ fn what_a_snapshot_does_not_hold_is_unknown_and_said() {
 }
 
 #[test]
-fn a_snapshot_that_cannot_be_written_leaves_what_was_there() {
+fn failed_write_keeps_existing_file() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let missing = dir.path().join("no/such/place.json");
     let failed = run(&["snapshot", "-o", text_of(&missing)]);
@@ -274,7 +274,7 @@ fn a_snapshot_that_cannot_be_written_leaves_what_was_there() {
 }
 
 #[test]
-fn two_machines_are_compared_by_fact() {
+fn compares_machines_by_fact() {
     let (dir, one) = recorded("vm-iommu-on", &[]);
     let (_other, two) = recorded("vm-iommu-off", &[]);
     let same = run(&["snapshot", "--diff", text_of(&one), text_of(&one)]);
@@ -320,7 +320,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn what_names_the_machine_is_its_owners() {
+fn snapshot_file_is_private() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| dir.path().join(name);
     assert_eq!(run(&["snapshot", "-o", text_of(&at("new.json"))]).code, 0);
@@ -346,7 +346,7 @@ fn what_names_the_machine_is_its_owners() {
 }
 
 #[test]
-fn what_needs_the_machine_itself_says_so() {
+fn reports_commands_that_need_the_machine() {
     let (_dir, file) = recorded("h200-x1", &[]);
     for (args, words) in [
         (&["doctor", "--live"][..], "gdr snapshot --live"),
