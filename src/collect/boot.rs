@@ -168,8 +168,8 @@ fn options(entry: &str) -> String {
 /// Whether the unit exists, and whether it is enabled.
 fn unit(files: &dyn Files) -> Fact<Option<bool>> {
     let present = text(files, &format!("{}/{}", Boot::UNITS, Boot::UNIT));
-    let wants = |name: &str| name.ends_with(".wants") || name.ends_with(".requires");
-    let names = match files.list_kept(Path::new(Boot::UNITS), &wants) {
+    let is_link_directory = |name: &str| name.ends_with(".wants") || name.ends_with(".requires");
+    let names = match files.list_kept(Path::new(Boot::UNITS), &is_link_directory) {
         Ok(names) => names,
         Err(error) if error.is_absent() => Vec::new(),
         Err(error) => return Fact::Unknown(error.why()),

@@ -96,11 +96,11 @@ impl<'a> Tally<'a> {
         matches.sort_by_key(|(_, found)| std::cmp::Reverse(found.score));
         let mut kept: Vec<SymptomMatch> = Vec::new();
         for (rule, found) in matches {
-            let said = rule
+            let is_covered = rule
                 && kept
                     .iter()
                     .any(|buffered| buffered.checks.contains(&found.check));
-            if !said {
+            if !is_covered {
                 kept.push(found);
             }
         }

@@ -27,30 +27,13 @@ const EGRESS: u16 = 0b10_0000;
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
-    if ctx.facts.platform.is_guest() {
-        return DesiredState::refused(
-            "This is a virtual machine: the host controls these ports, and a guest can neither see nor change them. Use \
-             DirectTrans with ATS on the NIC there (see pcie.acs-vm).",
-        );
-    }
-    if ground::is_grace(ctx) {
-        return DesiredState::refused(
-            "On Grace and Vera the ports keep the kernel's settings: GPU memory is reached over NVLink-C2C, and clearing the bits \
-             is unsafe.",
-        );
-    }
     let locked = match &ctx.facts.platform.lockdown {
-        Fact::Known(Some(mode)) if mode != "none" && !request.options.force => Some(mode),
+        Fact::Known(Some(mode)) if mode != "none" && !request.options.force => Some(mode.as_str()),
         _ => None,
     };
     let by_kernel = request.options.persist == Some(Persist::CommandLine);
-    if let Some(mode) = locked
-        && !by_kernel
-    {
-        return DesiredState::refused(format!(
-            "The kernel is locked down ({mode}) and rejects writes to configuration space. Set the bits on the kernel command \
-             line instead (gdr fix-acs --persist cmdline), or disable secure boot; --force tries anyway."
-        ));
+    if let Some(why) = refusal(ctx, locked.filter(|_| !by_kernel)) {
+        return DesiredState::refused(why);
     }
     let ports = match ports(request) {
         Ok(ports) => ports,
@@ -78,27 +61,8 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         ));
     }
     // Under lockdown only the kernel command line can change the bits.
-    for (port, mask) in ports.iter().filter(|_| locked.is_none()) {
-        let Some(acs) = ctx
-            .facts
-            .device(*port)
-            .and_then(|device| device.config.acs.present())
-        else {
-            continue;
-        };
-        let set = AcsBits(acs.control.0 & mask);
-        let verb = if set.0.count_ones() == 1 { "is" } else { "are" };
-        desired.change(
-            format!("{port} stops redirecting: {} {verb} cleared.", names(set)),
-            ChangeTarget::Register {
-                bdf: *port,
-                capability: Capability::ACS,
-                offset: CONTROL,
-                width: 2,
-                mask: (*mask).into(),
-                value: 0,
-            },
-        );
+    if locked.is_none() {
+        clear_bits(&mut desired, ctx, &ports);
     }
     if !held.is_empty() {
         desired.warnings.push(format!(
@@ -130,6 +94,55 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     match kept {
         Ok(()) => desired,
         Err(why) => DesiredState::refused(why),
+    }
+}
+
+/// Why this machine's ports are not changed. `locked` is the kernel's lockdown mode.
+fn refusal(ctx: &Ctx<'_>, locked: Option<&str>) -> Option<String> {
+    if ctx.facts.platform.is_guest() {
+        return Some(
+            "This is a virtual machine: the host controls these ports, and a guest can neither see nor change them. Use \
+             DirectTrans with ATS on the NIC there (see pcie.acs-vm)."
+                .to_owned(),
+        );
+    }
+    if ground::is_grace(ctx) {
+        return Some(
+            "On Grace and Vera the ports keep the kernel's settings: GPU memory is reached over NVLink-C2C, and clearing the bits \
+             is unsafe."
+                .to_owned(),
+        );
+    }
+    locked.map(|mode| {
+        format!(
+            "The kernel is locked down ({mode}) and rejects writes to configuration space. Set the bits on the kernel command \
+             line instead (gdr fix-acs --persist cmdline), or disable secure boot; --force tries anyway."
+        )
+    })
+}
+
+fn clear_bits(desired: &mut DesiredState, ctx: &Ctx<'_>, ports: &BTreeMap<Bdf, u16>) {
+    for (port, mask) in ports {
+        let Some(acs) = ctx
+            .facts
+            .device(*port)
+            .and_then(|device| device.config.acs.present())
+        else {
+            continue;
+        };
+        let set = AcsBits(acs.control.0 & mask);
+        let verb = if set.0.count_ones() == 1 { "is" } else { "are" };
+        desired.change(
+            format!("{port} stops redirecting: {} {verb} cleared.", names(set)),
+            ChangeTarget::Register {
+                bdf: *port,
+                capability: Capability::ACS,
+                offset: CONTROL,
+                width: 2,
+                mask: (*mask).into(),
+                value: 0,
+            },
+        );
     }
 }
 

@@ -52,7 +52,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         );
     }
     if module == NEW {
-        retire(ctx, &mut desired);
+        stop_nv_peer_mem(ctx, &mut desired);
     }
     if !in_the_way {
         modules::load(ctx, &mut desired, module);
@@ -182,7 +182,7 @@ fn needs_parameter(ctx: &Ctx<'_>) -> bool {
 }
 
 /// Stops nv_peer_mem from loading at boot, wherever it is configured.
-fn retire(ctx: &Ctx<'_>, desired: &mut DesiredState) {
+fn stop_nv_peer_mem(ctx: &Ctx<'_>, desired: &mut DesiredState) {
     let places = ctx
         .facts
         .module_files

@@ -99,8 +99,9 @@ impl<'a> Site<'a> {
 
     /// Whether any target wants the unit at boot.
     pub fn is_enabled(&self, unit: &str) -> Result<bool, String> {
-        let wants = |name: &str| name.ends_with(".wants") || name.ends_with(".requires");
-        let names = match self.files.list_kept(Path::new(UNITS), &wants) {
+        let is_link_directory =
+            |name: &str| name.ends_with(".wants") || name.ends_with(".requires");
+        let names = match self.files.list_kept(Path::new(UNITS), &is_link_directory) {
             Ok(names) => names,
             Err(error) if error.is_absent() => return Ok(false),
             Err(error) => return Err(error.sentence()),

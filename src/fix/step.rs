@@ -7,8 +7,8 @@ use super::journal::Journals;
 use super::register::{Register, name, value};
 use super::{Error, Report};
 use crate::model::{
-    Action, Digest, FileChange, FileMeta, FilePath, FileRecord, ImageChange, ModuleName, Mutation,
-    Operation, UnitName,
+    Action, Digest, FileChange, FileMeta, FilePath, FileRecord, FileWrite, ImageChange, ModuleName,
+    Mutation, Operation, UnitName,
 };
 use crate::world::{CommandLine, Executor, FileImage, Ran};
 
@@ -138,33 +138,7 @@ pub fn act(
             }
         }
         (Action::WriteFile(write), Mutation::ReplaceFile(change)) => {
-            for directory in &change.created {
-                executor.make_directory(Path::new(directory.as_str()), 0o755)?;
-            }
-            let path = Path::new(write.path.as_str());
-            let meta = change
-                .after
-                .as_ref()
-                .map_or_else(|| new_meta(write.mode), |after| after.meta.clone());
-            let image = FileImage {
-                content: write.content.clone().into_bytes(),
-                meta,
-                links: 1,
-            };
-            executor.replace(path, &image)?;
-            match executor.file(path)? {
-                Some(now)
-                    if now == image || change.before.is_none() && is_same_file(&now, &image) =>
-                {
-                    // Its directory may give a new file a default ACL or a security label.
-                    change.after = Some(FileRecord {
-                        sha256: Digest::of(&now.content),
-                        meta: now.meta,
-                    });
-                    Ok(StepResult::Done)
-                }
-                _ => unexpected(format!("{} reads back with other content", write.path)),
-            }
+            write_file(executor, write, change)
         }
         (Action::RemoveFile { path, .. }, _) => {
             executor.remove(Path::new(path.as_str()))?;
@@ -196,22 +170,60 @@ pub fn act(
             }
             Ok(acted)
         }
-        (Action::Run(operation), _) => {
-            let acted = run(executor, &command(operation), expected(operation), report)?;
-            match operation {
-                _ if acted == StepResult::Printed => Ok(acted),
-                Operation::LoadModule { module } if !is_loaded(executor, module)? => unexpected(
-                    format!("modprobe {module} succeeded, but {MODULES} does not list it"),
-                ),
-                Operation::EnableUnit { unit } if !is_enabled(executor, unit)? => unexpected(
-                    format!("systemctl enable {unit} succeeded, but no target in {UNITS} wants it"),
-                ),
-                _ => Ok(acted),
-            }
-        }
+        (Action::Run(operation), _) => run_operation(executor, operation, report),
         (action, _) => unexpected(format!(
             "the record of a step has the wrong type: {action:?}"
         )),
+    }
+}
+
+fn write_file(
+    executor: &Executor,
+    write: &FileWrite,
+    change: &mut FileChange,
+) -> Result<StepResult, Error> {
+    for directory in &change.created {
+        executor.make_directory(Path::new(directory.as_str()), 0o755)?;
+    }
+    let path = Path::new(write.path.as_str());
+    let meta = change
+        .after
+        .as_ref()
+        .map_or_else(|| new_meta(write.mode), |after| after.meta.clone());
+    let image = FileImage {
+        content: write.content.clone().into_bytes(),
+        meta,
+        links: 1,
+    };
+    executor.replace(path, &image)?;
+    match executor.file(path)? {
+        Some(now) if now == image || change.before.is_none() && is_same_file(&now, &image) => {
+            // Its directory may give a new file a default ACL or a security label.
+            change.after = Some(FileRecord {
+                sha256: Digest::of(&now.content),
+                meta: now.meta,
+            });
+            Ok(StepResult::Done)
+        }
+        _ => unexpected(format!("{} reads back with other content", write.path)),
+    }
+}
+
+fn run_operation(
+    executor: &Executor,
+    operation: &Operation,
+    report: Report<'_>,
+) -> Result<StepResult, Error> {
+    let acted = run(executor, &command(operation), expected(operation), report)?;
+    match operation {
+        _ if acted == StepResult::Printed => Ok(acted),
+        Operation::LoadModule { module } if !is_loaded(executor, module)? => unexpected(format!(
+            "modprobe {module} succeeded, but {MODULES} does not list it"
+        )),
+        Operation::EnableUnit { unit } if !is_enabled(executor, unit)? => unexpected(format!(
+            "systemctl enable {unit} succeeded, but no target in {UNITS} wants it"
+        )),
+        _ => Ok(acted),
     }
 }
 

@@ -235,9 +235,9 @@ mod tests {
             let shares = Profile::parse(name, text, |_| true)
                 .expect("a profile")
                 .probe;
-            let says = shares != Shares::default();
+            let is_set = shares != Shares::default();
             assert_eq!(
-                says,
+                is_set,
                 ["gdrcopy", "mpi", "p2p", "rdma"].contains(&name),
                 "{name}"
             );

@@ -139,7 +139,7 @@ impl Walk {
                     let new = self.thing(new);
                     compare(self, &tree, &new);
                 }
-                None => alone(self, &tree, ChangeKind::Removed),
+                None => one_sided(self, &tree, ChangeKind::Removed),
             }
         }
         for new in news {
@@ -147,7 +147,7 @@ impl Walk {
             if !by_old.contains_key(&key) {
                 self.path = vec![name.to_owned(), key];
                 let tree = self.thing(new);
-                alone(self, &tree, ChangeKind::Added);
+                one_sided(self, &tree, ChangeKind::Added);
             }
         }
     }
@@ -176,7 +176,7 @@ fn in_all<T>(list: &Fact<Vec<T>>) -> Node {
 }
 
 /// Adds a thing that only one side has.
-fn alone(walk: &mut Walk, here: &Node, kind: ChangeKind) {
+fn one_sided(walk: &mut Walk, here: &Node, kind: ChangeKind) {
     let (area, fact) = words::name(&walk.path);
     let text = Some(here.summary());
     let (a, b) = match kind {
@@ -199,7 +199,7 @@ fn compare(walk: &mut Walk, a: &Node, b: &Node) {
         return;
     }
     match (a, b) {
-        (Node::Things(a), Node::Things(b)) => members(walk, a, b, alone),
+        (Node::Things(a), Node::Things(b)) => members(walk, a, b, one_sided),
         (Node::Facts(a), Node::Facts(b)) if !is_other_variant(&walk.path, a, b) => {
             members(walk, a, b, |walk, here, kind| {
                 let omitted_value = words::omitted_value(&walk.path);
@@ -221,15 +221,15 @@ fn members(
     walk: &mut Walk,
     a: &BTreeMap<String, Node>,
     b: &BTreeMap<String, Node>,
-    alone: impl Fn(&mut Walk, &Node, ChangeKind),
+    one_sided: impl Fn(&mut Walk, &Node, ChangeKind),
 ) {
     let new = b.keys().filter(|name| !a.contains_key(*name));
     for name in a.keys().chain(new) {
         walk.path.push(name.clone());
         match (a.get(name), b.get(name)) {
             (Some(a), Some(b)) => compare(walk, a, b),
-            (Some(a), None) => alone(walk, a, ChangeKind::Removed),
-            (None, Some(b)) => alone(walk, b, ChangeKind::Added),
+            (Some(a), None) => one_sided(walk, a, ChangeKind::Removed),
+            (None, Some(b)) => one_sided(walk, b, ChangeKind::Added),
             (None, None) => {}
         }
         walk.path.pop();
