@@ -9,7 +9,7 @@ use rustix::process::geteuid;
 use super::fix::{UNDONE, confirmed, executor};
 use super::machine::Machine;
 use crate::cli::{Global, Undo, style};
-use crate::fix::{self, Back, Journals, UndoOptions, Undone};
+use crate::fix::{self, Back, Journals, UndoOptions, UndoReport};
 use crate::model::{Journal, Why};
 use crate::render::{self, Style};
 use crate::world::{Executor, World};
@@ -83,7 +83,7 @@ fn rooted(error: fix::Error) -> anyhow::Error {
 }
 
 /// What became of each step.
-fn report(undone: &Undone, style: Style) -> String {
+fn report(undone: &UndoReport, style: Style) -> String {
     let mut text = String::new();
     for (at, back) in &undone.steps {
         let entry = &undone.journal.entries[*at];
