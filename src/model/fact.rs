@@ -20,7 +20,7 @@ pub enum Fact<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// The source cannot tell: it was not recorded, not asked, or is too old to know.
+    /// Not available from this source: not recorded, not queried, or the source is too old.
     NotCovered,
     /// Permission was refused.
     Denied,

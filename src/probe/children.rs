@@ -234,7 +234,7 @@ impl Children<'_> {
             }
             Ended::Hung(step) => {
                 self.note(format!(
-                    "{subject}: gave up after waiting {:.0} s for {}. The driver or the GPU hangs: look for Xid lines in \
+                    "{subject}: gave up after waiting {:.0} s for {}. The driver or the GPU appears to hang: look for Xid lines in \
                      dmesg, or give it longer with --library-timeout.",
                     step.timeout.as_secs_f64(),
                     step.what

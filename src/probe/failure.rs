@@ -40,7 +40,7 @@ pub enum StepError {
     },
     #[error(transparent)]
     Verbs(#[from] verbs::Error),
-    /// A memory path that was asked for does not lead to GPU memory.
+    /// The requested memory path is not available.
     #[error("GPU memory is not reached by {0}")]
     MemoryPath(&'static str, #[source] verbs::MemoryPathError),
     /// A request to a NIC failed.
@@ -104,7 +104,7 @@ impl StepError {
     }
 
     /// The GPU's context is lost, and this process can do no more with that GPU: what a failing kernel, an Xid or a broken
-    /// link leaves behind. A refusal, an old driver or a full memory is none of these.
+    /// link leaves behind. An error of a call, an old driver or a full memory does not lose it.
     pub fn is_lost(&self) -> bool {
         match self {
             Self::Gpu(error) | Self::Queues(gdsync::Error::Gpu { source: error, .. }) => {

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::events::{Event, Step};
 
-/// A line longer than this is none of ours.
+/// The longest line that a child writes.
 const LONGEST: usize = 4 << 20;
 
 /// What is read at once.

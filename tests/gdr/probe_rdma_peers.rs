@@ -338,7 +338,7 @@ fn message() -> BoxedStrategy<Value> {
         "staged": false, "pinned": false, "seen": true, "simulated": false,
     }}));
     let pair = (number(), number(), number()).prop_map(
-        |(pair, packet, qkey)| json!({"queue_pair": pair, "first_packet": packet, "qkey": qkey}),
+        |(pair, packet, qkey)| json!({"queue_pair": pair, "psn": packet, "qkey": qkey}),
     );
     let window = prop_oneof![
         Just(Value::Null),
@@ -484,7 +484,7 @@ fn a_server_that_knows_the_secret_and_lies_ends_the_client_and_no_worse() {
             "staged": false, "pinned": false, "seen": true, "simulated": false,
         }}]}),
         json!({"say": [0, {"pairs": [
-            [{"queue_pair": 1, "first_packet": 1, "qkey": 1}], {"address": 4096, "rkey": 1},
+            [{"queue_pair": 1, "psn": 1, "qkey": 1}], {"address": 4096, "rkey": 1},
         ]}]}),
         json!({"say": [0, "ready"]}),
     ];

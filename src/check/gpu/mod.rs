@@ -167,7 +167,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "gpu.mig",
-        rule: "The GPU is not cut into instances where peers or CPU mappings are wanted.",
+        rule: "MIG is off when peer access or CPU mappings are needed.",
         sources: "NVML",
         severity: Severity::Warn,
         why: "Between instances and GPUs in MIG mode there is no peer-to-peer, and the driver's own CPU mapping is \

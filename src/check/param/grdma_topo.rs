@@ -93,7 +93,7 @@ fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice], chipset: Option<&'static str>) -> V
         )
     };
     let Some(chipset) = chipset else {
-        let message = "The driver lets a NIC at GPU memory wherever both sit on this machine.";
+        let message = "The driver allows NIC access to GPU memory for every topology of this machine.";
         return vec![seen(Judgement::pass("driver", message))];
     };
     if ctx.facts.platform.is_guest() {
@@ -162,7 +162,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, nics: &[Bdf], chipset: &str) -> Judgement
     }
 }
 
-/// The root complex that the driver knows to carry no peer traffic; none where it is none of them.
+/// The root complex that the driver knows to carry no peer traffic; none if it is another.
 ///
 /// osinit.c names three, and nvcst.h the bridges they are known by: Grace (TH500), Ampere Altra, AmpereOne with 160
 /// cores; AmpereOne with 192 is not among them.

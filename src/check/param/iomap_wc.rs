@@ -59,7 +59,7 @@ pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
     ]
 }
 
-/// The machines on which the driver does so itself; none where it is none of them.
+/// The machines on which the driver does so itself; none for others.
 fn by_machine(facts: &Facts) -> Fact<Option<&'static str>> {
     let devices = match &facts.pci {
         Fact::Known(devices) => devices,

@@ -91,7 +91,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "param.grdma-topo",
-        rule: "The driver lets a NIC at GPU memory for where both sit.",
+        rule: "The driver allows NIC access to GPU memory for this topology.",
         sources: "driver version, /proc/driver/nvidia/params, PCI ids of the bridges, links of /sys/bus/pci/devices",
         severity: Severity::Warn,
         why: "From 570.86.15 on the driver refuses GPUDirect RDMA, by peermem and by dma-buf, where the root complex \

@@ -13,8 +13,8 @@ use super::purpose::{Purpose, Role};
 use super::queue_pair::{Completions, Pair, Post, Unconnected, WorkCompletion};
 use crate::probe::failure::StepError;
 
-/// How often it is looked at a queue or a byte before it is looked at the clock and for the other end: what that costs must not be part
-/// of a turn, also where the CPU is an emulated one.
+/// Polls of a queue or a byte between checks of the clock and of the other end. The checks must not
+/// add to a round trip, not even on an emulated CPU.
 const LOOKS: u32 = 4096;
 
 /// After so many looks in vain somebody else may run. On a single CPU who looks all the time keeps from it what it looks for;

@@ -30,7 +30,7 @@ pub enum Error {
         /// The fewest its opcode has.
         need: usize,
     },
-    /// An opcode that is none of the ones known here.
+    /// An unknown opcode.
     #[error("opcode {opcode:#04x} with modifier {modifier:#04x} is not known here")]
     Opcode {
         /// The opcode.

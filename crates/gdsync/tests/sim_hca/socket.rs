@@ -402,7 +402,7 @@ fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_
         (
             "nonsense",
             vec![0x20; 64],
-            "message at byte 0 of what it sent is none: its byte 56 (0x20) is wrong",
+            "malformed message from the remote HCA at byte 0: its byte 56 (0x20) is wrong",
         ),
         (
             "a kind",

@@ -15,7 +15,7 @@ use super::image::Image;
 use super::packages::Selection;
 use super::tool::{self, progress};
 
-/// Doubles that are compiled together.
+/// Fake modules that are compiled together.
 #[derive(Clone, Copy, Debug)]
 pub struct Fakes {
     /// What they are called, and the folder of their sources below `tests/vm`.

@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use gdsync::hca::sim::SimHca;
-//! use gdsync::hca::{Access, Hca, Patience, Request};
+//! use gdsync::hca::{Access, Hca, RetryPolicy, Request};
 //! use gdsync::wire::Entry;
 //! use gdsync::{Home, Supply};
 //! use gpu::Gpu;
@@ -22,7 +22,7 @@
 //! let supply = Supply::new(Gpu::sim(), None);
 //! let hca = SimHca::new(supply.clone())?;
 //! let mut pair = hca.create(&Request::default())?;
-//! hca.connect(pair.endpoint, pair.endpoint, Patience::default())?;
+//! hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default())?;
 //! let memory = supply.place(Home::Host, 4096)?;
 //! let region = hca.register(&memory, Access::ALL)?;
 //!

@@ -40,8 +40,8 @@ impl Drop for Registered {
     }
 }
 
-/// The first key is this many above nothing: it is none of the small numbers that a program could name by mistake, nor the key that
-/// ends a receive entry.
+/// The first key: above the small numbers that a program could name by mistake, and not the key that
+/// ends a receive WQE.
 const FIRST: u32 = 0x1000;
 /// Keys are an index and eight bits that tell one use of it from the next.
 const STEP: u32 = 0x101;

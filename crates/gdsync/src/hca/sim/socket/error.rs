@@ -59,7 +59,7 @@ pub enum Error {
     #[error("the other end of the socket did not say within {} ms who it is", .0.as_millis())]
     Unnamed(Duration),
     /// Bytes that are no message.
-    #[error("the far HCA's message at byte {offset} of what it sent is none")]
+    #[error("malformed message from the remote HCA at byte {offset}")]
     Message {
         /// Where its first byte is, counted after the hello.
         offset: u64,
