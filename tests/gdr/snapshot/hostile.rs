@@ -39,9 +39,9 @@ fn rejects_other_formats() {
     refused(&at.join("nowhere"), &["No such file"]);
     refused(at, &["directory"]);
     for (bytes, words) in [
-        (&b""[..], &["no snapshot"][..]),
-        (b"hello\n", &["no snapshot", "gdr snapshot"]),
-        (b"\x00\xff\xfe\x80", &["no snapshot"]),
+        (&b""[..], &["not a gdr snapshot"][..]),
+        (b"hello\n", &["not a gdr snapshot", "gdr snapshot"]),
+        (b"\x00\xff\xfe\x80", &["not a gdr snapshot"]),
         (b"{", &["JSON"]),
         (b"{}", &["names no schema"]),
         (b"{\"schema\":7}", &["JSON"]),
