@@ -87,7 +87,7 @@ fn what_is_left_out_is_said() {
     let file = input.written(directory.path());
     let run = |args: &[&str]| from(&input, &file, args);
     let pairs =
-        "there are 4000 GPUs, NICs and NVMe controllers; gdr computes all pairs of at most 1024";
+        "there are 4000 GPUs, NICs and NVMe controllers; gdr computes all pairs only up to 1024";
 
     let table = run(&["topo"]);
     assert_eq!(table.code, 0);
@@ -110,7 +110,7 @@ fn what_is_left_out_is_said() {
     let svg = run(&["topo", "--format", "svg"]);
     assert!(
         svg.stdout
-            .contains("gdr computes all pairs of at most 1024"),
+            .contains("gdr computes all pairs only up to 1024"),
         "{}",
         svg.stdout
     );
