@@ -23,7 +23,7 @@ use super::secret::Secret;
 use crate::probe::random::random;
 
 /// The number of the protocol: of the handshake, the frames and what they say. Whatever changes has another number.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Bytes of a message of the handshake, and of its head.
 pub const MESSAGE: usize = 40;
