@@ -1,357 +1,357 @@
-//! What can go wrong: a variant an operation, the driver's own answer as its source, and [`Kind`] for those who only need to
-//! know what sort of trouble it is.
+//! Errors: one variant for each operation, with the driver's result as source, and [`Kind`] to
+//! classify them.
 
 use gdr_sys::cuda::{CuResult, OpenError};
 
 use crate::{DevicePtr, memory::Allocation};
 
-/// What went wrong, and with what.
+/// Error of a GPU operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no CUDA driver library, or it cannot be loaded.
+    /// The CUDA driver library is missing or cannot be loaded.
     #[error(transparent)]
     Library(#[from] OpenError),
-    /// `cuInit` refused.
+    /// `cuInit` failed.
     #[error("the CUDA driver does not start")]
     Initialise(#[source] Failure),
-    /// The driver does not say how many GPUs there are.
+    /// The driver cannot count the GPUs.
     #[error("the GPUs cannot be counted")]
     Count(#[source] Failure),
-    /// A GPU cannot be asked what it is.
+    /// The properties of a GPU cannot be read.
     #[error("GPU {ordinal} cannot be read")]
     Device {
-        /// CUDA's number of it.
+        /// CUDA ordinal.
         ordinal: u32,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
     /// An attribute of a GPU cannot be read.
     #[error("attribute {attribute} of GPU {ordinal} cannot be read")]
     Attribute {
-        /// CUDA's number of the GPU.
+        /// CUDA ordinal.
         ordinal: u32,
         /// `CUdevice_attribute`.
         attribute: u32,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// The GPU's context cannot be had or made current.
+    /// The GPU's context cannot be retained or made current.
     #[error("the context of GPU {ordinal} cannot be used")]
     Context {
-        /// CUDA's number of the GPU.
+        /// CUDA ordinal.
         ordinal: u32,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// The calling thread has no current context, or a broken one.
+    /// The calling thread has no current context, or the context is corrupted.
     #[error("the calling thread has no CUDA context that can be used: make one current first")]
     NoCurrentContext(#[source] Failure),
-    /// One GPU cannot reach another's memory, or has not been let.
+    /// Peer access is unsupported or not enabled.
     #[error("GPU {from} has no access to the memory of GPU {to}")]
     Peer {
-        /// CUDA's number of the GPU that reaches.
+        /// CUDA ordinal of the accessing GPU.
         from: u32,
-        /// CUDA's number of the GPU whose memory it is.
+        /// CUDA ordinal of the GPU that owns the memory.
         to: u32,
-        /// What the driver said, or what it would have said of work that was refused before it was asked.
+        /// Driver result, or the result the driver would return for work rejected before the call.
         source: Failure,
     },
-    /// Device memory was refused.
+    /// Device memory allocation failed.
     #[error("{bytes} bytes of device memory ({kind}) cannot be allocated")]
     Allocate {
-        /// What sort of memory.
+        /// Kind of memory.
         kind: Allocation,
-        /// How much.
+        /// Size in bytes.
         bytes: usize,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// Device memory cannot be given back.
+    /// Device memory cannot be freed.
     #[error("the device memory at {address} cannot be freed")]
     Free {
-        /// Where it starts.
+        /// Start address.
         address: DevicePtr,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// Somebody still uses the memory that was to be freed.
+    /// The memory to free is still in use.
     #[error("the device memory at {address} is still in use: {holders} other holders")]
     Held {
-        /// Where it starts.
+        /// Start address.
         address: DevicePtr,
-        /// How many clones, mappings and streams hold it.
+        /// Number of clones, mappings and streams that hold the memory.
         holders: usize,
     },
-    /// Pinned host memory was refused.
+    /// Pinned host memory allocation failed.
     #[error("{bytes} bytes of pinned host memory cannot be allocated")]
     Pin {
-        /// How much.
+        /// Size in bytes.
         bytes: usize,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
     /// Host memory cannot be registered with the GPU.
     #[error("{bytes} bytes of host memory at {address:#x} cannot be registered with the GPU")]
     Register {
-        /// Where they start.
+        /// Start address.
         address: usize,
-        /// How many.
+        /// Size in bytes.
         bytes: usize,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// A registration of host memory cannot be ended.
+    /// Host memory cannot be unregistered.
     #[error("the registration of host memory at {address:#x} cannot be ended")]
     Unregister {
-        /// Where it starts.
+        /// Start address.
         address: usize,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// Host memory of several registrations, which the GPU sees apart.
+    /// Host memory that spans several registrations, so it has no single device address range.
     #[error(
         "{bytes} bytes of host memory at {address:#x} are of several registrations, which the GPU sees apart"
     )]
     Scattered {
-        /// Where they start.
+        /// Start address.
         address: usize,
-        /// How many.
+        /// Size in bytes.
         bytes: usize,
     },
-    /// Host memory that no GPU sees: it is neither pinned nor registered.
+    /// Host memory that is neither pinned nor registered.
     #[error("the host memory at {address:#x} has no device address")]
     HostAddress {
-        /// The address asked about.
+        /// Host address.
         address: usize,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// Host pages of our own were refused.
+    /// Host pages cannot be mapped.
     #[error("{bytes} bytes of host memory cannot be had")]
     Pages {
-        /// How many.
+        /// Size in bytes.
         bytes: usize,
-        /// What the kernel said.
+        /// Operating system error.
         source: std::io::Error,
     },
-    /// A stream cannot be made.
+    /// A stream cannot be created.
     #[error("a stream cannot be made")]
     Stream(#[source] Failure),
-    /// An event cannot be made or asked.
+    /// An event cannot be created or queried.
     #[error("an event cannot be used")]
     Event(#[source] Failure),
-    /// Earlier work of a stream failed, or the GPU did.
+    /// Earlier work in a stream failed, or the GPU did.
     #[error("the work of a stream failed")]
     Synchronize(#[source] Failure),
-    /// A copy was refused.
+    /// A copy was rejected.
     #[error("{bytes} bytes cannot be copied to or from {address}")]
     Copy {
-        /// The device's side.
+        /// Device address.
         address: DevicePtr,
-        /// How many.
+        /// Size in bytes.
         bytes: usize,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// A fill was refused.
+    /// A fill was rejected.
     #[error("{bytes} bytes at {address} cannot be filled")]
     Fill {
-        /// Where they start.
+        /// Start address.
         address: DevicePtr,
-        /// How many.
+        /// Size in bytes.
         bytes: usize,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// A batch of stream memory operations was refused.
+    /// A batch of stream memory operations was rejected.
     #[error("a batch of {count} stream memory operations was refused")]
     MemoryOperations {
-        /// How many there were.
+        /// Number of operations.
         count: usize,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
     /// A kernel cannot be loaded or launched.
     #[error("the kernel {name} cannot be run")]
     Kernel {
-        /// Its name.
+        /// Kernel name.
         name: &'static str,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// CUDA knows nothing of this address.
+    /// CUDA does not know this address.
     #[error("{address} is no address CUDA knows")]
     Describe {
-        /// The address.
+        /// Address.
         address: DevicePtr,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// The GPU of this address has no context in this process that we could use without making one.
+    /// The GPU of this address has no active context in this process.
     #[error("{address} belongs to GPU {ordinal}, which has no active context in this process")]
     NoContext {
-        /// The address.
+        /// Address.
         address: DevicePtr,
-        /// CUDA's number of its GPU.
+        /// CUDA ordinal of its GPU.
         ordinal: u32,
     },
-    /// The memory cannot be shared by an IPC handle: it is not `cuMemAlloc`'s.
+    /// The memory has no IPC handle because `cuMemAlloc` did not allocate it.
     #[error("there is no IPC handle for the memory at {address}")]
     IpcHandle {
-        /// The address.
+        /// Address.
         address: DevicePtr,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// The allocation behind a mapping cannot be had: it is not `cuMemCreate`'s.
+    /// The mapping has no allocation handle because `cuMemCreate` did not allocate it.
     #[error("there is no allocation handle for the memory at {address}")]
     AllocationHandle {
-        /// The address.
+        /// Address.
         address: DevicePtr,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// The memory was not made to be exported as a file descriptor.
+    /// The memory was not created as exportable to a file descriptor.
     #[error("the memory at {address} cannot be exported as a file descriptor")]
     ExportFd {
-        /// The address.
+        /// Address.
         address: DevicePtr,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// There is no dma-buf of this range.
+    /// The range cannot be exported as dma-buf.
     #[error("there is no dma-buf of {bytes} bytes at {address}")]
     DmaBuf {
-        /// Where the range starts.
+        /// Start address.
         address: DevicePtr,
-        /// How long it is.
+        /// Size in bytes.
         bytes: usize,
-        /// What the driver said.
+        /// Driver result.
         source: Failure,
     },
-    /// A range that is not inside the memory it was asked of.
+    /// The range is outside the memory.
     #[error("bytes {offset}..{} are not inside {size} bytes", u128::from(*.offset) + *.bytes as u128)]
     Range {
-        /// Where it starts.
+        /// Start offset in bytes.
         offset: u64,
-        /// How long it is.
+        /// Length in bytes.
         bytes: usize,
-        /// How much memory there is.
+        /// Memory size in bytes.
         size: usize,
     },
-    /// A word that is not at a multiple of its size, or a range of words that is not.
+    /// A word or a range of words is misaligned.
     #[error("{address} is not a multiple of {alignment}")]
     Misaligned {
-        /// The address, offset or length.
+        /// Address, offset or length.
         address: u64,
-        /// What it must be a multiple of.
+        /// Required alignment.
         alignment: usize,
     },
-    /// Pageable host memory where the GPU needs an address of its own for it.
+    /// Pageable host memory used where the GPU needs a device address.
     #[error("pageable host memory has no device address: only uploads and downloads use it")]
     Pageable,
-    /// A list that a kernel is to follow, of another size than it can.
+    /// The pointer-chase list has an unsupported size.
     #[error(
         "a list that a kernel follows has a power of two of bytes, from 8 to 2 GiB, and this one has {bytes}"
     )]
     List {
-        /// Its bytes.
+        /// List size in bytes.
         bytes: usize,
     },
-    /// A block that no multiprocessor runs.
+    /// The block number exceeds the number of multiprocessors.
     #[error(
         "there is no block {block}: the GPU has {multiprocessors} multiprocessors, and as many blocks"
     )]
     Block {
-        /// Its number.
+        /// Block number.
         block: u32,
-        /// How many there are.
+        /// Number of multiprocessors.
         multiprocessors: u32,
     },
-    /// Nothing was asked for.
+    /// Zero-size allocation.
     #[error("an allocation of no bytes")]
     Empty,
-    /// Objects of a simulated and of a real GPU, or of two GPUs, were mixed.
+    /// Objects of different GPUs, or of simulated and real GPUs, were mixed.
     #[error("the {0} belongs to another GPU than the stream")]
     Foreign(&'static str),
     /// Host memory that a stream may still read or write.
     #[error("a stream may still use this host memory: synchronise the stream first")]
     InUse,
-    /// A stream did not finish in time.
+    /// A stream did not finish before the timeout.
     #[error("the stream did not finish in {waited:?}: {state}")]
     Timeout {
-        /// How long it was waited for.
+        /// Time waited.
         waited: std::time::Duration,
-        /// What is known of what it does.
+        /// Known state of the stream.
         state: String,
     },
-    /// The result of a check is none: something between the GPU's memory and the host loses what is copied.
+    /// The check result is invalid: data is lost between GPU memory and the host.
     #[error(
         "what a kernel found in {words} words did not come back: {count:#x} words from {position:#x} on cannot be"
     )]
     Finding {
-        /// The count that was read.
+        /// Mismatch count that was read.
         count: u64,
-        /// The position that was read.
+        /// Mismatch position that was read.
         position: u64,
-        /// How many words were looked at.
+        /// Number of words checked.
         words: u64,
     },
-    /// Work that will never be done, because its stream was dropped or waits for such work.
+    /// Work that never runs because its stream was dropped or waits for such work.
     #[error("abandoned: {0}")]
     Abandoned(String),
-    /// The operating system refused what a simulated GPU needs.
+    /// An operating system call for a simulated GPU failed.
     #[error("the simulated GPU cannot {what}")]
     Simulation {
-        /// What it was about to do.
+        /// Operation that failed.
         what: &'static str,
-        /// What the kernel said.
+        /// Operating system error.
         source: std::io::Error,
     },
 }
 
-/// What sort of trouble an [`Error`] is.
+/// Class of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// There is no such library or GPU.
+    /// The library or GPU does not exist.
     Absent,
-    /// Not permitted.
+    /// Permission denied.
     Denied,
-    /// This driver or GPU cannot do it.
+    /// Not supported by this driver or GPU.
     Unsupported,
-    /// Not now: something is in use or unfinished.
+    /// In use or unfinished.
     Busy,
-    /// The request makes no sense.
+    /// Invalid request.
     Invalid,
-    /// Not enough memory.
+    /// Out of memory.
     OutOfMemory,
-    /// Something is out of order, in the driver, the GPU or here.
+    /// Failure of the driver, the GPU or this program.
     Broken,
 }
 
-/// One driver function's answer, when it was not success.
+/// Failure of one driver function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
     /// The driver is older than the function.
     #[error("this driver has no {function}")]
     Missing {
-        /// Its name in `cuda.h`.
+        /// Function name in `cuda.h`.
         function: &'static str,
     },
-    /// It returned this.
+    /// The function returned an error.
     #[error("{function}: {result}")]
     Returned {
-        /// Its name in `cuda.h`.
+        /// Function name in `cuda.h`.
         function: &'static str,
-        /// What it returned.
+        /// Returned result.
         result: CuResult,
     },
 }
 
 impl Failure {
-    /// What the function returned, if it was there.
+    /// Result of the function, if the driver has it.
     #[must_use]
     pub fn result(&self) -> Option<CuResult> {
         match *self {
@@ -360,7 +360,7 @@ impl Failure {
         }
     }
 
-    /// What sort of trouble it is.
+    /// Class of this failure.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.result().map_or(Kind::Unsupported, kind_of)
@@ -368,7 +368,7 @@ impl Failure {
 }
 
 impl Error {
-    /// What sort of trouble it is.
+    /// Class of this error.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -393,7 +393,7 @@ impl Error {
         }
     }
 
-    /// The driver's answer behind this, if a driver was asked.
+    /// Driver failure behind this error, if any.
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         std::error::Error::source(self).and_then(|source| source.downcast_ref())
@@ -417,7 +417,7 @@ fn kind_of(result: CuResult) -> Kind {
         | CuResult::NOT_READY
         | CuResult::SYSTEM_NOT_READY
         | CuResult::TOO_MANY_PEERS => Kind::Busy,
-        // Capture: not while a graph is being recorded.
+        // Stream capture errors: retry after capture ends.
         CuResult(900..=908) => Kind::Busy,
         CuResult::INVALID_VALUE
         | CuResult::INVALID_DEVICE
@@ -448,7 +448,7 @@ mod tests {
 
     #[test]
     fn codes_are_sorted_by_what_a_caller_can_do() {
-        // The numbers are cuda.h's.
+        // Values from cuda.h.
         for (code, kind) in [
             (2, Kind::OutOfMemory),
             (100, Kind::Absent),

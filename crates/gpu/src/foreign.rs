@@ -1,9 +1,9 @@
-//! A program's own CUDA: its streams, its current context, its host memory. Whoever makes these calls lives in somebody else's
-//! process, and has neither [`Gpu`](crate::Gpu) nor [`Stream`](crate::Stream).
+//! Access to the program's own CUDA streams, context and host memory, for libraries that have no
+//! [`Gpu`](crate::Gpu) or [`Stream`](crate::Stream).
 //!
-//! Nothing here makes a context or changes which one is current: what needs one takes the calling thread's. Registrations and
-//! allocations leave a stream capture that is in progress alone, as in [`mod@crate::pointer`]; operations put into a stream that is
-//! being captured are captured.
+//! No call creates a context or changes the current one; calls that need one use the thread's.
+//! Registration and allocation do not disturb stream capture, as in [`mod@crate::pointer`];
+//! operations enqueued into a capturing stream are captured.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -17,18 +17,19 @@ use crate::error::Failure;
 use crate::operation::Step;
 use crate::{Allocation, DevicePtr, Error, MemoryOperation, Registration};
 
-/// What the streams of a GPU can do.
+/// Stream memory operations that a GPU supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamCapabilities {
-    /// Words of 64 bits.
+    /// 64-bit words.
     pub words_of_64_bits: bool,
-    /// Waits by [`Compare::Nor`](crate::Compare::Nor).
+    /// [`Compare::Nor`](crate::Compare::Nor) waits.
     pub nor: bool,
-    /// Flushes of remote writes ([`MemoryOperation::flushed`]). A GPU that says no may need none (an H200).
+    /// Remote write flushes ([`MemoryOperation::flushed`]). A GPU without them may need none
+    /// (H200).
     pub flush: bool,
 }
 
-/// CUDA's `CUdevice` of the calling thread's current context.
+/// `CUdevice` of the calling thread's current context.
 ///
 /// # Errors
 ///
@@ -40,8 +41,8 @@ pub fn current_device() -> Result<i32, Error> {
         .map_err(Error::NoCurrentContext)
 }
 
-/// What the streams of a device ([`current_device`]) can do, by the operations that [`batch`] will use: v2's attributes where
-/// the driver has v2, else v1's. An attribute that the driver does not know is a no.
+/// Stream capabilities of a device ([`current_device`]), from the v2 attributes if the driver has
+/// them, else v1. An unknown attribute means unsupported.
 ///
 /// # Errors
 ///
@@ -71,11 +72,11 @@ pub fn stream_capabilities(device: i32) -> Result<StreamCapabilities, Error> {
     })
 }
 
-/// Puts operations into a stream of the program's own (`CUstream`; null and CUDA's two special handles are the default
-/// streams of the current context), in order. More than 255 go to the driver in several calls: where one is refused, what came
-/// before it is in the stream.
+/// Enqueues operations, in order, into the program's stream (`CUstream`; null and CUDA's two
+/// special handles are the context's default streams). Over 255 operations take several driver
+/// calls; if one fails, earlier operations stay enqueued.
 ///
-/// The operations hold nothing: what they name is the caller's to keep.
+/// The caller keeps the memory that the operations name.
 ///
 /// # Errors
 ///
@@ -83,8 +84,8 @@ pub fn stream_capabilities(device: i32) -> Result<StreamCapabilities, Error> {
 ///
 /// # Safety
 ///
-/// `stream` is a live stream of this process or a default one. The words that the operations name are valid for the GPU until
-/// they are done.
+/// `stream` is a live or default stream of this process. The words that the operations name stay
+/// valid for the GPU until the operations are done.
 pub unsafe fn batch(stream: *mut c_void, operations: &[MemoryOperation]) -> Result<(), Error> {
     let driver = Driver::open()?;
     let steps: Vec<Step> = operations.iter().map(|operation| operation.step).collect();
@@ -95,18 +96,18 @@ pub unsafe fn batch(stream: *mut c_void, operations: &[MemoryOperation]) -> Resu
     })
 }
 
-/// Whose a registration is.
+/// Owner of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// Made by this call: [`unregister`] is the caller's to call.
+    /// This call registered the memory; the caller must call [`unregister`].
     Us,
-    /// Some of it was registered before (`CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED`; old drivers say
-    /// `CUDA_ERROR_ALREADY_MAPPED`), and is not ours to undo.
+    /// Part of the range was already registered (`CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED`;
+    /// `CUDA_ERROR_ALREADY_MAPPED` on old drivers) and must not be unregistered.
     Others,
 }
 
-/// Registers host memory with all contexts of the process, mapped for their GPUs (`PORTABLE | DEVICEMAP`); another device's
-/// registers also as such.
+/// Registers host memory with all contexts of the process (`PORTABLE | DEVICEMAP`), or another
+/// device's registers as I/O memory.
 ///
 /// # Errors
 ///
@@ -114,7 +115,8 @@ pub enum Owner {
 ///
 /// # Safety
 ///
-/// `bytes` bytes from `start` on are memory of this process, or registers that it has mapped, until they are unregistered.
+/// The `bytes` bytes from `start` are memory of this process, or registers it has mapped, until
+/// unregistered.
 pub unsafe fn register(
     start: NonNull<c_void>,
     bytes: usize,
@@ -139,8 +141,8 @@ pub unsafe fn register(
     }
 }
 
-/// Undoes [`register`] of the range that starts there. Where CUDA knows of none any more (its context is gone, or somebody else has
-/// undone it), nothing is left to do.
+/// Unregisters the range that starts at `start`. Succeeds if CUDA no longer knows it, because its
+/// context is gone or it was already unregistered.
 ///
 /// # Errors
 ///
@@ -148,7 +150,7 @@ pub unsafe fn register(
 ///
 /// # Safety
 ///
-/// The registration is the caller's, and no GPU uses it any more.
+/// The caller owns the registration, and no GPU still uses it.
 pub unsafe fn unregister(start: NonNull<c_void>) -> Result<(), Error> {
     let driver = Driver::open()?;
     let _relaxed = Relaxed::enter(driver);
@@ -168,7 +170,7 @@ pub unsafe fn unregister(start: NonNull<c_void>) -> Result<(), Error> {
     }
 }
 
-/// Where the current context's GPU sees registered or pinned host memory.
+/// Device address of registered or pinned host memory in the current context.
 ///
 /// # Errors
 ///
@@ -176,7 +178,7 @@ pub unsafe fn unregister(start: NonNull<c_void>) -> Result<(), Error> {
 pub fn device_address(host: usize) -> Result<DevicePtr, Error> {
     let driver = Driver::open()?;
     let mut out = 0;
-    // CUDA looks the number up among what it has registered; it is not followed.
+    // CUDA looks the address up in its registrations without dereferencing it.
     let place = std::ptr::without_provenance_mut(host);
     let found = call!(driver, cuMemHostGetDevicePointer(&mut out, place, 0));
     found
@@ -187,7 +189,7 @@ pub fn device_address(host: usize) -> Result<DevicePtr, Error> {
         })
 }
 
-/// Whether [`device_address`] says that the memory is neither pinned nor registered, rather than that something is out of order.
+/// True if [`device_address`] failed because the memory is neither pinned nor registered.
 #[must_use]
 pub fn is_not_registered(error: &Error) -> bool {
     matches!(
@@ -204,7 +206,7 @@ pub fn is_not_registered(error: &Error) -> bool {
     )
 }
 
-/// Device memory of the current context (`cuMemAlloc`), for [`free`].
+/// Allocates device memory in the current context (`cuMemAlloc`), for [`free`].
 ///
 /// # Errors
 ///
@@ -222,7 +224,7 @@ pub fn allocate(bytes: usize) -> Result<DevicePtr, Error> {
         })
 }
 
-/// Frees what [`allocate`] gave; like `cuMemFree` it may wait for work of the GPU.
+/// Frees memory from [`allocate`]; like `cuMemFree`, may wait for GPU work.
 ///
 /// # Errors
 ///
@@ -230,7 +232,7 @@ pub fn allocate(bytes: usize) -> Result<DevicePtr, Error> {
 ///
 /// # Safety
 ///
-/// The memory is the caller's, and nothing uses it any more.
+/// The caller owns the memory, and nothing still uses it.
 pub unsafe fn free(address: DevicePtr) -> Result<(), Error> {
     let driver = Driver::open()?;
     let _relaxed = Relaxed::enter(driver);

@@ -1,5 +1,3 @@
-//! A GPU in use.
-
 use std::sync::Arc;
 
 use crate::backend::{Backend, Context, Peer};
@@ -10,7 +8,8 @@ use crate::{
     Allocation, Attribute, Device, DeviceMemory, Error, Event, HostMemory, PeerAccess, Stream,
 };
 
-/// One GPU and its primary context, or a simulated one. Clones are the same GPU; what is made from it keeps it open.
+/// A GPU with its primary or current context, or a simulated GPU. Clones share it; derived objects
+/// keep it open.
 ///
 /// ```
 /// use gpu::{Allocation, Gpu};
@@ -28,9 +27,9 @@ use crate::{
 pub struct Gpu(Arc<dyn Backend>);
 
 impl Gpu {
-    /// A real GPU, by CUDA's number of it in this process. Its primary context, which the CUDA runtime uses too, is retained
-    /// (made if nobody has it yet: 105 ms on an H200) and released when the last user of this is
-    /// dropped. A thread's current context is left as it was by every call.
+    /// Opens a GPU by its CUDA ordinal in this process. Retains its primary context, shared with
+    /// the CUDA runtime (creation takes 105 ms on H200), until the last user is dropped. Calls
+    /// preserve the thread's current context.
     ///
     /// # Errors
     ///
@@ -39,8 +38,9 @@ impl Gpu {
         Ok(Self(Arc::new(CudaGpu::open(ordinal)?)))
     }
 
-    /// The GPU of the calling thread's current context, by that context, which is the program's own: nothing is retained, and once the
-    /// program has ended it, calls are refused. For libraries that live in other people's processes; see [`mod@crate::foreign`].
+    /// Uses the calling thread's current context without retaining it. Calls fail once the program
+    /// destroys that context. For libraries in another program's process; see
+    /// [`mod@crate::foreign`].
     ///
     /// # Errors
     ///
@@ -49,38 +49,39 @@ impl Gpu {
         Ok(Self(Arc::new(CudaGpu::current()?)))
     }
 
-    /// A simulated GPU; see [`sim`](crate::sim). Each call makes another.
+    /// Creates a simulated GPU; see [`sim`](crate::sim).
     #[must_use]
     pub fn sim() -> Self {
         Self(Arc::new(SimGpu::new(None)))
     }
 
-    /// A simulated GPU whose copies go wrong, the same way each time: those between host and device memory, those between device
-    /// memories, and [`Stream::copy_words`], by its streams. Fills, the other kernels and memory operations do what they should.
+    /// Creates a simulated GPU whose streams corrupt host-device copies, device-device copies and
+    /// [`Stream::copy_words`] deterministically. Fills, other kernels and memory operations stay
+    /// correct.
     #[must_use]
     pub fn sim_with(faults: Faults) -> Self {
         Self(Arc::new(SimGpu::new(Some(faults))))
     }
 
-    /// Whether it is a simulated one.
+    /// True for a simulated GPU.
     #[must_use]
     pub fn is_sim(&self) -> bool {
         self.device().simulated
     }
 
-    /// Whether both are the same open GPU.
+    /// True if both are the same open GPU.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// What it is.
+    /// Device properties.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.0.device()
     }
 
-    /// 1000 × major + 10 × minor of the newest CUDA its driver serves.
+    /// CUDA version the driver supports, as 1000 × major + 10 × minor.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl Gpu {
         self.0.driver_version()
     }
 
-    /// An attribute; `None` if the driver is older than it.
+    /// Reads an attribute; `None` if the driver does not know it.
     ///
     /// # Errors
     ///
@@ -98,21 +99,22 @@ impl Gpu {
         self.device().attribute(attribute)
     }
 
-    /// How many multiprocessors it has.
+    /// Number of multiprocessors.
     ///
     /// # Errors
     ///
     /// [`Error::Attribute`].
     pub fn multiprocessors(&self) -> Result<u32, Error> {
         let count = self.attribute(Attribute::MULTIPROCESSOR_COUNT)?;
-        // A GPU that says nothing, or nonsense, has one all the same.
+        // At least one, even if the driver returns a missing or invalid count.
         Ok(count
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(1)
             .max(1))
     }
 
-    /// Whether its kernels and copies could reach the other's memory directly (`cuDeviceCanAccessPeer`); of itself, CUDA says no.
+    /// True if this GPU can access `other`'s memory directly (`cuDeviceCanAccessPeer`); false for
+    /// itself.
     ///
     /// # Errors
     ///
@@ -121,8 +123,9 @@ impl Gpu {
         self.0.can_access(other.peer())
     }
 
-    /// Lets its kernels and copies reach the other's memory directly, until the result is dropped and streams that used it are
-    /// synchronised (`cuCtxEnablePeerAccess`). The other way round is another access. See [`PeerAccess`].
+    /// Enables direct access to `other`'s memory for kernels and copies (`cuCtxEnablePeerAccess`),
+    /// until the result is dropped and streams that used it are synchronised. One direction only.
+    /// See [`PeerAccess`].
     ///
     /// # Errors
     ///
@@ -131,7 +134,7 @@ impl Gpu {
         PeerAccess::new(self.clone(), other.clone())
     }
 
-    /// Bytes of its memory: free, and in all.
+    /// Free and total memory in bytes.
     ///
     /// # Errors
     ///
@@ -140,7 +143,7 @@ impl Gpu {
         self.0.memory_info()
     }
 
-    /// Device memory of `bytes` bytes.
+    /// Allocates device memory.
     ///
     /// # Errors
     ///
@@ -151,7 +154,7 @@ impl Gpu {
         Ok(DeviceMemory::new(self.clone(), block))
     }
 
-    /// Pinned host memory of `bytes` bytes, zeroed, mapped into the GPU's address space.
+    /// Allocates zeroed pinned host memory, mapped for the GPU.
     ///
     /// # Errors
     ///
@@ -170,7 +173,7 @@ impl Gpu {
         HostMemory::pinned(self.clone(), bytes, options)
     }
 
-    /// Ordinary zeroed pages of our own, registered with the GPU.
+    /// Allocates zeroed host pages and registers them with the GPU.
     ///
     /// # Errors
     ///
@@ -180,8 +183,8 @@ impl Gpu {
         HostMemory::registered(self.clone(), bytes)
     }
 
-    /// Ordinary zeroed pages of our own, which the GPU knows nothing of: [`Stream::upload`] and [`Stream::download`] use them, CUDA
-    /// carrying the bytes through pinned memory of its own, and nothing else does. A page is there once it is first written.
+    /// Allocates zeroed pageable host memory, populated at first write. Only [`Stream::upload`] and
+    /// [`Stream::download`] accept it; CUDA stages those copies through pinned memory.
     ///
     /// # Errors
     ///
@@ -191,7 +194,7 @@ impl Gpu {
         HostMemory::pageable(self.clone(), bytes)
     }
 
-    /// A stream, ordered by nothing but itself (not by the legacy default stream either).
+    /// Creates a stream, which does not synchronise with the legacy default stream.
     ///
     /// # Errors
     ///
@@ -200,7 +203,7 @@ impl Gpu {
         Stream::new(self.clone())
     }
 
-    /// An event, with time stamps.
+    /// Creates an event with timing.
     ///
     /// # Errors
     ///
@@ -209,7 +212,7 @@ impl Gpu {
         Event::new(self.clone())
     }
 
-    /// Loads the kernels, which otherwise happens at the first launch and may wait for running work.
+    /// Loads the kernels now; otherwise the first launch loads them and may wait for running work.
     ///
     /// # Errors
     ///
@@ -218,7 +221,8 @@ impl Gpu {
         self.0.load_kernels()
     }
 
-    /// Makes writes of third parties that arrived over PCIe visible to this GPU, or to all GPUs (`cuFlushGPUDirectRDMAWrites`).
+    /// Makes inbound third-party PCIe writes visible to this GPU, or to all GPUs
+    /// (`cuFlushGPUDirectRDMAWrites`).
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Host memory: what a GPU reaches too, and ordinary pages that it does not.
+//! Host memory: pinned, registered, pageable or borrowed.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use crate::borrowed::Share;
 use crate::memory::{aligned, check_range};
 use crate::{DevicePtr, Error, Gpu, bytes};
 
-/// Pinned, registered or pageable host memory. Clones are the same memory.
+/// Host memory. Clones share it.
 ///
-/// A GPU may write it at any time, so it is read and written by methods that touch each word once; a slice of it is given only
-/// to the only holder, [`Self::as_mut_slice`].
+/// A GPU may write it at any time, so access methods touch each word once; [`Self::as_mut_slice`]
+/// requires the only holder.
 #[derive(Debug, Clone)]
 pub struct HostMemory(Arc<Owned>);
 
-/// How pinned host memory is made.
+/// Options for pinned host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PinnedOptions {
-    /// Write-combined: faster for the GPU to read on some machines, very slow for the CPU to read.
+    /// Write-combined: GPU reads are faster on some machines, CPU reads very slow.
     pub write_combined: bool,
 }
 
@@ -33,18 +33,18 @@ struct Owned {
 
 #[derive(Debug)]
 enum Origin {
-    /// The driver allocated it.
+    /// Allocated by the driver.
     Pinned,
-    /// We mapped it and had it registered.
+    /// Mapped here and registered with the GPU.
     Registered,
-    /// We mapped it, and that was all.
+    /// Mapped here, not registered.
     Pageable,
-    /// Somebody else's, who keeps it while we hold it.
+    /// Externally owned; the share keeps it alive.
     Borrowed(Share),
 }
 
-// SAFETY: the block is memory of the process, reached through `bytes` only (or through an exclusive reference of its only holder);
-// which thread does it makes no difference.
+// SAFETY: the block is process memory, accessed only through `bytes` or an exclusive reference of
+// its only holder, so the accessing thread does not matter.
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
@@ -68,7 +68,7 @@ impl HostMemory {
 
     pub(crate) fn registered(gpu: Gpu, bytes: usize) -> Result<Self, Error> {
         let start = map(bytes)?;
-        // SAFETY: the mapping is ours, and is unmapped by our drop alone, after it was unregistered.
+        // SAFETY: we own the mapping; only drop unmaps it, after unregistering it.
         match unsafe { gpu.backend().register(start, bytes, Registration::Memory) } {
             Ok(device) => {
                 let block = HostBlock {
@@ -85,7 +85,7 @@ impl HostMemory {
         }
     }
 
-    /// Memory that `share` keeps, and that the GPU sees at `device` if it is registered.
+    /// Wraps memory that `share` keeps alive, at device address `device` if registered.
     pub(crate) fn borrowed(
         gpu: Gpu,
         start: NonNull<u8>,
@@ -105,19 +105,19 @@ impl HostMemory {
         Self(Arc::new(Owned { gpu, block, origin }))
     }
 
-    /// Whether others hold it besides this value: clones, and streams that have not been synchronised since they used it.
+    /// True if clones or unsynchronised streams also hold it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
 
-    /// Where the GPU finds it; 0 of pageable memory, which no GPU finds.
+    /// Device address; 0 for pageable memory.
     #[must_use]
     pub fn device_address(&self) -> DevicePtr {
         self.0.block.device
     }
 
-    /// Whether it is ordinary memory without a device address.
+    /// True if pageable, so without a device address.
     #[must_use]
     pub fn is_pageable(&self) -> bool {
         match &self.0.origin {
@@ -127,43 +127,44 @@ impl HostMemory {
         }
     }
 
-    /// Bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.block.bytes
     }
 
-    /// Never: nothing cannot be allocated.
+    /// Always false: empty allocations are rejected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The GPU it was pinned for or registered with, or that gave it.
+    /// GPU it was allocated for or registered with.
     #[must_use]
     pub fn gpu(&self) -> &Gpu {
         &self.0.gpu
     }
 
-    /// Where the CPU finds it. Others may write it at any time.
+    /// Host address. Other devices or threads may write the memory at any time.
     #[must_use]
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.0.block.start
     }
 
-    /// All of it, for its only holder.
+    /// The whole memory as a slice, for its only holder.
     ///
     /// # Errors
     ///
-    /// [`Error::InUse`] while there are clones, or a stream has not been synchronised since it used it; always of somebody
-    /// else's memory.
+    /// [`Error::InUse`] while clones or unsynchronised streams hold the memory, and always for
+    /// externally owned memory.
     pub fn as_mut_slice(&mut self) -> Result<&mut [u8], Error> {
         let owned = Arc::get_mut(&mut self.0).ok_or(Error::InUse)?;
         if matches!(owned.origin, Origin::Borrowed(_)) {
             return Err(Error::InUse);
         }
-        // SAFETY: the block is initialised memory (the kernel zeroes what drivers and mmap give) of this many bytes; nobody
-        // else can name it: there is no clone, and streams that used it hold one until they are done.
+        // SAFETY: the block is initialised (mmap and the driver return zeroed memory) and has this
+        // size; the caller is the only holder, because streams that use it hold a clone until they
+        // are done.
         Ok(
             unsafe {
                 std::slice::from_raw_parts_mut(owned.block.start.as_ptr(), owned.block.bytes)
@@ -171,42 +172,44 @@ impl HostMemory {
         )
     }
 
-    /// Copies out of it.
+    /// Copies from this memory.
     ///
     /// # Errors
     ///
     /// [`Error::Range`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<(), Error> {
         let from = self.at(offset, to.len())?;
-        // SAFETY: `at` checked the range; `to` is exclusively ours, so it is no part of this memory.
+        // SAFETY: `at` checked the range; `to` is exclusively borrowed, so it cannot overlap this
+        // memory.
         unsafe { bytes::copy(to.as_mut_ptr(), from, to.len()) };
         Ok(())
     }
 
-    /// Copies into it.
+    /// Copies into this memory.
     ///
     /// # Errors
     ///
     /// [`Error::Range`].
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
         let to = self.at(offset, from.len())?;
-        // SAFETY: `at` checked the range; `from` is borrowed shared, and this memory is lent to nobody as a slice.
+        // SAFETY: `at` checked the range; `from` is a shared borrow, and no slice of this memory is
+        // lent out.
         unsafe { bytes::copy(to, from.as_ptr(), from.len()) };
         Ok(())
     }
 
-    /// Reads a 32-bit word (acquire: what the writer wrote before it is seen after it).
+    /// Reads a 32-bit word with acquire ordering.
     ///
     /// # Errors
     ///
     /// [`Error::Range`], [`Error::Misaligned`].
     pub fn load_u32(&self, offset: usize) -> Result<u32, Error> {
         let word = self.word(offset, 4)?;
-        // SAFETY: in range, aligned, and valid for as long as `self` is.
+        // SAFETY: in range, aligned, and valid while `self` is.
         Ok(unsafe { bytes::load32(word) })
     }
 
-    /// Writes a 32-bit word (release: what was written before it is seen by who sees it).
+    /// Writes a 32-bit word with release ordering.
     ///
     /// # Errors
     ///
@@ -219,18 +222,18 @@ impl HostMemory {
         Ok(())
     }
 
-    /// Reads a 64-bit word (acquire).
+    /// Reads a 64-bit word with acquire ordering.
     ///
     /// # Errors
     ///
     /// [`Error::Range`], [`Error::Misaligned`].
     pub fn load_u64(&self, offset: usize) -> Result<u64, Error> {
         let word = self.word(offset, 8)?;
-        // SAFETY: in range, aligned, and valid for as long as `self` is.
+        // SAFETY: in range, aligned, and valid while `self` is.
         Ok(unsafe { bytes::load64(word) })
     }
 
-    /// Writes a 64-bit word (release).
+    /// Writes a 64-bit word with release ordering.
     ///
     /// # Errors
     ///
@@ -243,7 +246,7 @@ impl HostMemory {
         Ok(())
     }
 
-    /// A device's registers are mapped write-combined: what was stored leaves the CPU now.
+    /// Flushes write-combined stores to device registers.
     fn settle(&self) {
         if matches!(&self.0.origin, Origin::Borrowed(share) if share.registers) {
             bytes::drain();
@@ -260,7 +263,7 @@ impl HostMemory {
         Ok(unsafe { self.0.block.start.as_ptr().add(offset) })
     }
 
-    /// Where a word of `width` bytes is.
+    /// Address of a word of `width` bytes.
     fn word(&self, offset: usize, width: usize) -> Result<*mut u8, Error> {
         let word = self.at(offset, width)?;
         aligned(word.addr() as u64, width)?;
@@ -277,20 +280,20 @@ impl Drop for Owned {
                 unmap(self.block.start, self.block.bytes);
             }
             Origin::Pageable => unmap(self.block.start, self.block.bytes),
-            // What it holds ends it.
+            // Its share drops it.
             Origin::Borrowed(_) => {}
         }
     }
 }
 
-/// Zeroed pages of our own.
+/// Maps zeroed pages.
 fn map(bytes: usize) -> Result<NonNull<u8>, Error> {
     let failed = |source: rustix::io::Errno| Error::Pages {
         bytes,
         source: source.into(),
     };
     let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: a new mapping where the kernel likes replaces nothing.
+    // SAFETY: a new mapping at a kernel-chosen address replaces no existing one.
     let start =
         unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) };
     NonNull::new(start.map_err(failed)?.cast::<u8>())
@@ -298,7 +301,8 @@ fn map(bytes: usize) -> Result<NonNull<u8>, Error> {
 }
 
 fn unmap(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: our own mapping, which nobody holds any more. It can only fail for arguments that mmap did not give.
+    // SAFETY: our own mapping, with no holders left. It fails only for arguments that mmap did not
+    // return.
     let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
 }
 
@@ -306,11 +310,11 @@ fn unmap(start: NonNull<u8>, bytes: usize) {
 mod tests {
     use super::*;
 
-    /// Copies are made of words only where both sides begin at the same place in a word.
+    /// Copies use words only if both sides have the same offset within a word.
     #[repr(align(8))]
     struct Aligned([u8; 16]);
 
-    /// Rust's atomics may not be used so: Miri says that it is undefined behaviour.
+    /// Miri reports overlapping atomics of different sizes as undefined behaviour.
     #[test]
     fn words_are_whole_in_whatever_size_they_are_read_and_written() {
         let rounds = if cfg!(miri) { 20 } else { 20_000 };

@@ -1,10 +1,10 @@
-//! What the process's own CUDA says of an arbitrary device address: the caller's memory, allocated by whomever.
+//! Queries about any device address in the process, whoever allocated it.
 //!
-//! Nothing here makes a context. Where CUDA needs a current one, the one the memory was allocated in is pushed for the length
-//! of the call, or the GPU's primary context if that is already active. Each call sets this thread's stream-capture mode to
-//! relaxed and puts it back, so a capture in progress in the program is not disturbed.
+//! No call creates a context. Calls that need one push the allocation's context, or the GPU's
+//! primary context if active. Each call sets the thread's stream-capture mode to relaxed and
+//! restores it, so it does not disturb a capture in progress.
 //!
-//! An address is only as good as its owner: if another thread frees the memory meanwhile, the answers are of what is there then.
+//! If another thread frees the memory meanwhile, results describe what is mapped at that moment.
 
 mod scratch;
 
@@ -21,63 +21,65 @@ use crate::{DevicePtr, Error, PciAddress};
 
 pub use scratch::{Scratch, ScratchKind};
 
-/// What CUDA knows of an address.
+/// Properties CUDA reports for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pointer {
-    /// The address asked about.
+    /// Queried address.
     pub address: DevicePtr,
-    /// Where its allocation starts (`cuMemGetAddressRange`); of `cuMemCreate` memory, the mapping.
+    /// Start of the allocation (`cuMemGetAddressRange`); for `cuMemCreate` memory, of the mapping.
     pub base: DevicePtr,
-    /// Bytes from `base`: what was asked for; of `cuMemCreate` memory, what is mapped.
+    /// Bytes from `base`: requested size, or mapped size of `cuMemCreate` memory.
     pub size: u64,
-    /// Whose memory it is.
+    /// Kind of memory.
     pub kind: MemoryKind,
-    /// CUDA's number of the GPU it was allocated on or registered with.
+    /// CUDA ordinal of the GPU it was allocated on or registered with.
     pub ordinal: u32,
-    /// Where that GPU sits.
+    /// PCI address of that GPU.
     pub pci: Option<PciAddress>,
-    /// Unique among all allocations this process ever makes: the key to remember an allocation by, where an address may be reused.
+    /// Unique for the process lifetime: identifies an allocation even if its address is reused.
     pub buffer_id: u64,
-    /// Whether `cuIpcGetMemHandle` serves it: `cuMemAlloc`'s memory.
+    /// True if `cuIpcGetMemHandle` supports it (`cuMemAlloc` memory).
     pub ipc_capable: bool,
-    /// What CUDA says of GPUDirect RDMA to it; `None` if the driver is too old to say. On an H200 (driver 580) it is false of
-    /// pool memory, of which there is a dma-buf all the same.
+    /// GPUDirect RDMA support as CUDA reports it; `None` if the driver is too old. H200 with driver
+    /// 580 reports false for pool memory, although its dma-buf export works.
     pub rdma_capable: Option<bool>,
-    /// Whether it comes from a stream-ordered pool (`cudaMallocAsync`).
+    /// True for memory of a stream-ordered pool (`cudaMallocAsync`).
     pub mempool: bool,
-    /// `CUmemAllocationHandleType` bits it may be exported as; bit 0 is a file descriptor. 0 if none or unknown.
+    /// Exportable `CUmemAllocationHandleType` bits; bit 0 is a file descriptor. 0 if none or
+    /// unknown.
     pub handle_types: u64,
-    /// Whether synchronous operations on it always synchronise (`CU_POINTER_ATTRIBUTE_SYNC_MEMOPS`).
+    /// True if synchronous operations on it always synchronise
+    /// (`CU_POINTER_ATTRIBUTE_SYNC_MEMOPS`).
     pub sync_memops: bool,
-    /// Whether CUDA names a context that it was allocated in; `cuMemCreate` memory has none.
+    /// True if CUDA names the allocation's context; `cuMemCreate` memory has none.
     pub has_context: bool,
 }
 
-/// Whose memory an address is.
+/// Kind of memory behind an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryKind {
-    /// A GPU's own.
+    /// GPU memory.
     Device,
-    /// Managed memory, which moves.
+    /// Managed memory, which migrates.
     Managed,
-    /// Host memory, pinned or registered.
+    /// Pinned or registered host memory.
     Host,
-    /// `CUmemorytype` says something else.
+    /// Other `CUmemorytype` value.
     Other(u32),
 }
 
-/// How the dma-buf's importer reaches the memory.
+/// PCIe or default mapping of a dma-buf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DmaBufMapping {
-    /// As the driver thinks best.
+    /// Driver's choice.
     Default,
-    /// Over PCIe, also where a coherent link exists (CUDA 12.8).
+    /// Over PCIe even if a coherent link exists (CUDA 12.8).
     Pcie,
 }
 
-/// What CUDA knows of `address`. 2 to 4 µs (measured: H200, driver 580).
+/// Describes `address`. Takes 2 to 4 µs (H200, driver 580).
 ///
 /// # Errors
 ///
@@ -120,7 +122,7 @@ pub fn describe(address: DevicePtr) -> Result<Pointer, Error> {
     })
 }
 
-/// The 64 opaque bytes of `cuIpcGetMemHandle`.
+/// Returns the 64 opaque bytes of `cuIpcGetMemHandle`.
 ///
 /// # Errors
 ///
@@ -133,7 +135,8 @@ pub fn ipc_handle(address: DevicePtr) -> Result<[u8; 64], Error> {
         .map_err(|source| Error::IpcHandle { address, source })
 }
 
-/// The physical allocation (`CUmemGenericAllocationHandle`) mapped at an address, held until dropped.
+/// Reference to the physical allocation (`CUmemGenericAllocationHandle`) mapped at an address,
+/// released on drop.
 #[derive(Debug)]
 pub struct AllocationHandle {
     driver: Driver,
@@ -141,7 +144,7 @@ pub struct AllocationHandle {
 }
 
 impl AllocationHandle {
-    /// CUDA's number of it.
+    /// Raw CUDA handle.
     #[must_use]
     pub fn raw(&self) -> u64 {
         self.handle.0
@@ -151,12 +154,12 @@ impl AllocationHandle {
 impl Drop for AllocationHandle {
     fn drop(&mut self) {
         let _relaxed = Relaxed::enter(self.driver);
-        // The reference is ours; should the driver refuse, there is nobody left to tell.
+        // Ignored: drop cannot report a failed release.
         let _ = self.driver.release_allocation(self.handle);
     }
 }
 
-/// A reference of our own to the `cuMemCreate` allocation mapped at `address`.
+/// Retains the `cuMemCreate` allocation mapped at `address`.
 ///
 /// # Errors
 ///
@@ -170,8 +173,8 @@ pub fn retain_handle(address: DevicePtr) -> Result<AllocationHandle, Error> {
     Ok(AllocationHandle { driver, handle })
 }
 
-/// A file descriptor of the whole `cuMemCreate` allocation mapped at `address`, or of the whole pool that it comes from; closed
-/// in programs this one starts.
+/// Exports the whole `cuMemCreate` allocation or memory pool at `address` as a file descriptor,
+/// closed on exec.
 ///
 /// # Errors
 ///
@@ -193,8 +196,8 @@ pub fn export_fd(address: DevicePtr) -> Result<OwnedFd, Error> {
     driver.export_allocation(allocation.handle).map_err(failed)
 }
 
-/// The 64 opaque bytes of `cuMemPoolExportPointer`: where in its pool the memory at `address` lies. The pool's file descriptor must
-/// have been exported before.
+/// Returns the 64 opaque bytes of `cuMemPoolExportPointer`, which locate `address` in its pool. The
+/// pool's file descriptor must already be exported.
 ///
 /// # Errors
 ///
@@ -208,7 +211,7 @@ pub fn pool_place(address: DevicePtr) -> Result<[u8; 64], Error> {
         .map_err(|source| Error::ExportFd { address, source })
 }
 
-/// A dma-buf of `bytes` bytes at `address`; both must be multiples of the host's page size.
+/// Exports a range as a dma-buf; `address` and `bytes` must be multiples of the host page size.
 ///
 /// # Errors
 ///
@@ -229,8 +232,8 @@ pub fn dmabuf(address: DevicePtr, bytes: usize, mapping: DmaBufMapping) -> Resul
         })
 }
 
-/// Makes synchronous operations on the allocation of `address` always synchronise (`CU_POINTER_ATTRIBUTE_SYNC_MEMOPS`), as
-/// third parties who read it over PCIe need.
+/// Makes synchronous operations on the allocation always synchronise
+/// (`CU_POINTER_ATTRIBUTE_SYNC_MEMOPS`), as third-party PCIe readers need.
 ///
 /// # Errors
 ///
@@ -243,7 +246,7 @@ pub fn set_sync_memops(address: DevicePtr) -> Result<(), Error> {
         .map_err(|source| Error::Describe { address, source })
 }
 
-/// Copies device memory into `to`, on a stream of its own; see [`Reader`] for many.
+/// Copies device memory into `to` on a private stream; use [`Reader`] for repeated reads.
 ///
 /// # Errors
 ///
@@ -252,17 +255,18 @@ pub fn read(address: DevicePtr, to: &mut [u8]) -> Result<(), Error> {
     Reader::open(address)?.read(address, to)
 }
 
-/// Copies from device memory on a private stream in the memory's own context: it waits for nobody's work, and nobody's for it.
+/// Copies from device memory on a private stream in the memory's context, independent of other
+/// work.
 #[derive(Debug)]
 pub struct Reader {
     place: Context,
     stream: sys::Stream,
-    /// The address it was opened for, to name in errors.
+    /// Address it was opened for, for error messages.
     near: DevicePtr,
 }
 
 impl Reader {
-    /// For memory of the GPU and context that `address` is in.
+    /// Opens a reader for the GPU and context of `address`.
     ///
     /// # Errors
     ///
@@ -279,11 +283,11 @@ impl Reader {
         })
     }
 
-    /// Copies `to.len()` bytes at `address`; done when it returns. 8 µs for 64 bytes (measured: H200, driver 580).
+    /// Copies `to.len()` bytes at `address` and waits. Takes 8 µs for 64 bytes (H200, driver 580).
     ///
     /// # Errors
     ///
-    /// [`Error::Copy`] for an address that is not all there.
+    /// [`Error::Copy`] if part of the range is not mapped.
     pub fn read(&self, address: DevicePtr, to: &mut [u8]) -> Result<(), Error> {
         let entered = self.place.enter(address)?;
         let bytes = to.len();
@@ -293,14 +297,15 @@ impl Reader {
             source,
         };
         let started = {
-            // SAFETY: `to` is exclusively borrowed until this returns, and this returns after the stream is done with it.
+            // SAFETY: `to` is exclusively borrowed until this returns, after the stream finished
+            // with it.
             unsafe {
                 entered
                     .driver
                     .copy_to_host(to.as_mut_ptr(), address.get(), bytes, self.stream)
             }
         };
-        // Also after a refusal: whatever part of it began must have ended before `to` is given back.
+        // Waits even after an error: a started copy must end before `to` is returned.
         let finished = entered.driver.synchronize_stream(self.stream);
         started.and(finished).map_err(failed)
     }
@@ -310,22 +315,22 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let driver = self.place.driver;
         let _relaxed = Relaxed::enter(driver);
-        // The stream is idle and ours; a context that is gone took it along.
+        // The stream is idle. If its context is gone, so is the stream.
         let _ = driver.destroy_stream(self.stream);
     }
 }
 
-/// The context that an address is to be asked in.
+/// Context used to query an address.
 struct Context {
     driver: Driver,
     context: sys::Context,
-    /// A primary context held for as long as this is.
+    /// Primary context retained for this value's lifetime.
     retained: Option<sys::Device>,
 }
 
 impl Context {
-    /// The one the memory was allocated in, else the calling thread's if it is of the same GPU, else the GPU's primary context
-    /// if it is active.
+    /// The allocation's context, else the thread's context on the same GPU, else the GPU's active
+    /// primary context.
     fn of(address: DevicePtr) -> Result<Self, Error> {
         let driver = Driver::open()?;
         let failed = |source| Error::Describe { address, source };
@@ -380,7 +385,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if let Some(device) = self.retained {
-            // Ours, from `of`; the driver keeps the count.
+            // Balances the retain in `of`; the driver counts references.
             let _ = self.driver.release_primary(device);
         }
     }
@@ -394,17 +399,17 @@ impl fmt::Debug for Context {
     }
 }
 
-/// An address's context, current on this thread.
+/// Context of an address, current on this thread.
 struct Current {
     driver: Driver,
     _entered: Entered,
     _relaxed: Relaxed,
 }
 
-/// [`Current`], with the context itself.
+/// [`Current`] and its context.
 struct Place {
     driver: Driver,
-    // Left before the context may be given back.
+    // Dropped first: pops the context before it may be released.
     _current: Current,
     _context: Context,
 }
@@ -421,7 +426,7 @@ impl Place {
     }
 }
 
-/// Whether CUDA says it does not know the address, rather than that something is out of order.
+/// True if CUDA does not know the address; false for other errors.
 #[must_use]
 pub fn is_unknown(error: &Error) -> bool {
     matches!(

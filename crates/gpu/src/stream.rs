@@ -1,4 +1,4 @@
-//! Streams: work for a GPU, done in order. The kernels they launch are in `launch`.
+//! Streams: ordered work queues of a GPU. `launch` has their kernel launches.
 
 mod launch;
 
@@ -13,12 +13,12 @@ use crate::memory::{Held, Memory, aligned};
 use crate::operation::Step;
 use crate::{DeviceMemory, Error, Event, Gpu, HostMemory, MemoryOperation, PeerAccess};
 
-/// A queue of work for one GPU. What is put in by several threads at once is done in some order.
+/// Work queue of one GPU. Work enqueued by several threads runs in an unspecified order.
 ///
-/// It keeps alive the memory that its work names until it is synchronised or dropped. Dropped with unfinished work, the rest is
-/// still done, if it can be: on a real GPU the drop waits up to two seconds and then leaves memory and GPU open rather than
-/// free what may still be written; a simulated stream that waits for a word nobody writes gives up after a tenth of a second.
-/// [`Self::close`] is the drop that says how it went.
+/// The stream holds the memory its work uses until it is synchronised or dropped. Drop lets queued
+/// work finish: on a real GPU it waits up to two seconds, then leaks the memory and GPU, because
+/// the work may still write to them. A simulated stream abandons an unsatisfied wait after 100 ms.
+/// [`Self::close`] also reports the result.
 #[derive(Debug)]
 pub struct Stream {
     gpu: Gpu,
@@ -27,7 +27,7 @@ pub struct Stream {
     closed: bool,
 }
 
-/// What is held, by [`Held::key`].
+/// Held memory by [`Held::key`].
 type Holding = HashMap<(u64, u64), Held>;
 
 impl Stream {
@@ -41,19 +41,19 @@ impl Stream {
         })
     }
 
-    /// Whose stream.
+    /// GPU of this stream.
     #[must_use]
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
-    /// The driver's `CUstream` of it; of a simulated stream, just a number.
+    /// Driver's `CUstream` handle; an arbitrary number for a simulated stream.
     #[must_use]
     pub fn raw(&self) -> u64 {
         self.handle.0
     }
 
-    /// Copies `from` into device memory; done when it returns, after the work before it.
+    /// Copies `from` into device memory after earlier work, and waits for completion.
     ///
     /// # Errors
     ///
@@ -66,11 +66,12 @@ impl Stream {
             bytes: from.len(),
             keeper: &held[0],
         };
-        // SAFETY: `from` is borrowed until this returns, which is after the stream is done with it or has given up on it.
+        // SAFETY: `from` stays borrowed until this returns, after the stream finished with it or
+        // failed.
         unsafe { self.enqueue_now(&held, work) }
     }
 
-    /// Copies device memory into `to`; done when it returns, after the work before it.
+    /// Copies device memory into `to` after earlier work, and waits for completion.
     ///
     /// # Errors
     ///
@@ -83,12 +84,13 @@ impl Stream {
             bytes: to.len(),
             keeper: None,
         };
-        // SAFETY: `to` is exclusively borrowed until this returns, which is after the stream is done with it or gave up.
+        // SAFETY: `to` stays exclusively borrowed until this returns, after the stream finished
+        // with it or failed.
         unsafe { self.enqueue_now(&[from.held()], work) }
     }
 
-    /// Starts a copy of `bytes` bytes from host memory to device memory. Of pageable memory it may have happened when this
-    /// returns: CUDA carries it over itself.
+    /// Enqueues a copy from host to device memory. CUDA stages pageable memory, so that copy may be
+    /// complete on return.
     ///
     /// # Errors
     ///
@@ -111,7 +113,7 @@ impl Stream {
         self.enqueue(&held, work)
     }
 
-    /// Starts a copy of `bytes` bytes from device memory to host memory; of pageable memory as [`Self::upload`].
+    /// Enqueues a copy from device to host memory. Pageable memory behaves as in [`Self::upload`].
     ///
     /// # Errors
     ///
@@ -134,8 +136,8 @@ impl Stream {
         self.enqueue(&held, work)
     }
 
-    /// Starts a copy of `bytes` bytes from device memory to device memory. Between two GPUs it goes directly where one has
-    /// [access](Gpu::access) to the other, and else through host memory, by the driver.
+    /// Enqueues a device-to-device copy. Copies between GPUs are direct with peer
+    /// [access](Gpu::access); otherwise the driver stages them through host memory.
     ///
     /// # Errors
     ///
@@ -161,7 +163,7 @@ impl Stream {
                 keeper: &keeper,
             }
         } else {
-            // What it may go through is not to be turned off under it.
+            // Keeps peer access enabled until the copy is done.
             let ways = [
                 PeerAccess::held(to.gpu(), from.gpu()),
                 PeerAccess::held(from.gpu(), to.gpu()),
@@ -179,7 +181,7 @@ impl Stream {
         self.enqueue(&held, work)
     }
 
-    /// Starts to set `bytes` bytes to `value`.
+    /// Enqueues a fill of `bytes` bytes with `value`.
     ///
     /// # Errors
     ///
@@ -195,7 +197,7 @@ impl Stream {
         self.enqueue(&[memory.held()], Work::FillBytes { to, value, bytes })
     }
 
-    /// Starts to set `words` 32-bit words to `value`.
+    /// Enqueues a fill of `words` 32-bit words with `value`.
     ///
     /// # Errors
     ///
@@ -212,13 +214,14 @@ impl Stream {
         self.enqueue(&[memory.held()], Work::FillWords { to, value, words })
     }
 
-    /// Puts a batch of memory operations in, which are done in order. More than 255 go to the driver in several calls: what
-    /// other threads put into the stream meanwhile comes before or after the batch, never in between.
+    /// Enqueues a batch of memory operations, in order. Batches over 255 operations take several
+    /// driver calls, but work from other threads never interleaves with them.
     ///
-    /// A wait lasts as long as it takes: use [`Self::synchronize_within`]. On a real GPU it may also hold up others. Streams
-    /// share hardware queues, of which there are `CUDA_DEVICE_MAX_CONNECTIONS` (8 unless set): with 1, a wait is never ended by
-    /// another stream's write (seen on an H200), so have an end at hand that the CPU can write into [`HostMemory`]. And what synchronises implicitly,
-    /// such as freeing memory and loading code ([`Gpu::load_kernels`] does that ahead), waits with it.
+    /// Waits have no timeout; use [`Self::synchronize_within`]. On a real GPU a wait may block
+    /// other streams that share its hardware queue. With `CUDA_DEVICE_MAX_CONNECTIONS` 1 (default
+    /// 8), another stream's write cannot end a wait (measured on H200), so keep a way to end it by
+    /// a CPU write to [`HostMemory`]. Implicit synchronisation, such as freeing memory or loading
+    /// code, blocks too ([`Gpu::load_kernels`] loads code ahead).
     ///
     /// ```
     /// use gpu::{Allocation, Compare, Gpu, MemoryOperation};
@@ -254,7 +257,7 @@ impl Stream {
         self.enqueue(&held, Work::Operations(&steps))
     }
 
-    /// Marks the work put in so far by an event.
+    /// Records an event after the work enqueued so far.
     ///
     /// # Errors
     ///
@@ -266,7 +269,7 @@ impl Stream {
         self.enqueue(&[], Work::Record(event.handle()))
     }
 
-    /// Makes what is put in from now on wait for an event's latest record; an event never recorded is done.
+    /// Makes later work wait for the latest record of `event`; an unrecorded event is complete.
     ///
     /// # Errors
     ///
@@ -278,7 +281,7 @@ impl Stream {
         self.enqueue(&[], Work::Wait(event.handle()))
     }
 
-    /// Whether all work put in is done.
+    /// True if all enqueued work is done.
     ///
     /// # Errors
     ///
@@ -287,7 +290,7 @@ impl Stream {
         self.gpu.backend().is_idle(self.handle)
     }
 
-    /// Waits until the work put in so far is done, however long it takes.
+    /// Waits without a timeout until the work enqueued so far is done.
     ///
     /// # Errors
     ///
@@ -301,7 +304,7 @@ impl Stream {
         outcome
     }
 
-    /// [`Self::synchronize`] with an end. The stream is looked at again and again, first without a pause.
+    /// [`Self::synchronize`] with a timeout. Polls the stream, at first without pauses.
     ///
     /// # Errors
     ///
@@ -325,7 +328,7 @@ impl Stream {
         }
     }
 
-    /// Drops the stream, and says whether all its work was done.
+    /// Closes the stream and reports whether all its work completed.
     ///
     /// # Errors
     ///
@@ -337,16 +340,18 @@ impl Stream {
 
     fn enqueue(&self, held: &[Held], work: Work<'_>) -> Result<(), Error> {
         self.check_world(held)?;
-        // Locked until the work is in: a synchronisation that takes what is held must come after the work that needs it.
+        // Stays locked until the work is enqueued: a synchronisation must not release what later
+        // work needs.
         let mut holding = self.lock();
         for held in held {
             holding.entry(held.key()).or_insert_with(|| held.clone());
         }
-        // SAFETY: what the work names is kept by `holding` until a synchronisation after it, or the stream's end.
+        // SAFETY: `holding` keeps the memory until a synchronisation after this work, or the end of
+        // the stream.
         unsafe { self.gpu.backend().enqueue(self.handle, work) }
     }
 
-    /// What is simulated and what is real do not mix.
+    /// Rejects mixing simulated and real objects.
     fn check_world(&self, held: &[Held]) -> Result<(), Error> {
         if held
             .iter()
@@ -357,14 +362,14 @@ impl Stream {
         Ok(())
     }
 
-    /// Puts work in and waits for it.
+    /// Enqueues work and waits for it.
     ///
     /// # Safety
     ///
-    /// What the work names besides `held` is valid until this returns.
+    /// Memory the work names, other than `held`, stays valid until this returns.
     unsafe fn enqueue_now(&self, held: &[Held], work: Work<'_>) -> Result<(), Error> {
         let entered = self.enqueue(held, work);
-        // Also after a refusal: a part of it may have begun.
+        // Synchronises even after an error: part of the work may have started.
         let done = self.synchronize();
         entered.and(done)
     }
@@ -378,14 +383,14 @@ impl Stream {
             Destroyed::Finished => Ok(()),
             Destroyed::Abandoned(error) => Err(error),
             Destroyed::StillRunning(error) => {
-                // A leak is harmless; memory freed under a running copy is not.
+                // A leak is safe; freeing memory under a running copy is not.
                 std::mem::forget((held, self.gpu.clone()));
                 Err(error)
             }
         }
     }
 
-    /// The map is whole at every moment, so a panic elsewhere leaves nothing half-done in it.
+    /// Each map update is atomic, so a poisoned lock still holds valid data.
     fn lock(&self) -> MutexGuard<'_, Holding> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -393,7 +398,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`.
+        // Ignored: `close` reports errors.
         let _ = self.end();
     }
 }
