@@ -1,27 +1,27 @@
-//! Addresses that must not be mistaken for one another: a GPU's virtual address and a PCI function.
+//! Distinct types for GPU virtual addresses and PCI addresses.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// An address in a GPU's virtual address space. Never dereferenced by the CPU, even where CUDA's unified addressing makes the
-/// number valid there.
+/// GPU virtual address. The CPU never dereferences it, even where unified addressing makes it valid
+/// there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DevicePtr(u64);
 
 impl DevicePtr {
-    /// The address of this number.
+    /// Address from its number.
     #[must_use]
     pub const fn new(address: u64) -> Self {
         Self(address)
     }
 
-    /// The number.
+    /// Address as a number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The address `bytes` further on, wrapping at the end of the address space (which no allocation reaches).
+    /// Adds `bytes`, wrapping at the end of the address space (which no allocation reaches).
     #[must_use]
     pub const fn offset(self, bytes: u64) -> Self {
         Self(self.0.wrapping_add(bytes))
@@ -40,21 +40,21 @@ impl fmt::Debug for DevicePtr {
     }
 }
 
-/// Where a PCI function sits.
+/// PCI function address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciAddress {
-    /// The domain (segment).
+    /// Domain (segment).
     pub domain: u32,
-    /// The bus.
+    /// Bus.
     pub bus: u8,
-    /// The device, 0 to 31.
+    /// Device, 0 to 31.
     pub device: u8,
-    /// The function, 0 to 7.
+    /// Function, 0 to 7.
     pub function: u8,
 }
 
 impl fmt::Display for PciAddress {
-    /// As sysfs names it: `0000:3b:00.0`.
+    /// As in sysfs: `0000:3b:00.0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             domain,
@@ -66,7 +66,7 @@ impl fmt::Display for PciAddress {
     }
 }
 
-/// The text is no PCI address.
+/// The text is not a PCI address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a PCI address such as 0000:3b:00.0")]
 pub struct NotAPciAddress(String);
@@ -74,7 +74,8 @@ pub struct NotAPciAddress(String);
 impl FromStr for PciAddress {
     type Err = NotAPciAddress;
 
-    /// `domain:bus:device.function` in hexadecimal of either case, as CUDA and sysfs write it.
+    /// Parses `domain:bus:device.function` in upper- or lower-case hexadecimal, as CUDA and sysfs
+    /// write it.
     fn from_str(text: &str) -> Result<Self, NotAPciAddress> {
         parse(text).ok_or_else(|| NotAPciAddress(text.to_owned()))
     }

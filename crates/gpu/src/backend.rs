@@ -1,6 +1,6 @@
-//! What a GPU must be able to do to be one: the trait behind [`Gpu`](crate::Gpu), served by CUDA and by the simulation.
+//! The trait behind [`Gpu`](crate::Gpu), implemented by CUDA and by the simulation.
 //!
-//! The safe types above see to ranges, alignment and lifetimes; what reaches a backend is plain.
+//! The safe types above check ranges, alignment and lifetimes; backends take raw values.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -10,26 +10,28 @@ use crate::memory::Held;
 use crate::operation::Step;
 use crate::{Allocation, Device, DevicePtr, Error, Pattern};
 
-/// A GPU, real or not.
+/// Real or simulated GPU.
 ///
 /// # Safety
 ///
-/// An implementation touches memory only as the work it was given says, and no longer than until a `synchronize` that comes
-/// after, or a `destroy_stream` that did not answer [`Destroyed::StillRunning`], returns; or holds that memory itself.
+/// An implementation accesses memory only as its work says, and stops when a later `synchronize`
+/// returns, or a `destroy_stream` returns other than [`Destroyed::StillRunning`]; or it holds that
+/// memory itself.
 pub(crate) unsafe trait Backend: Send + Sync + fmt::Debug {
     fn device(&self) -> &Device;
-    /// Which context; what has the same is the same GPU's, however often that was opened.
+    /// Context; GPUs opened repeatedly share it.
     fn context(&self) -> Context;
     fn driver_version(&self) -> Result<i32, Error>;
-    /// Has the kernels ready, so that a launch loads nothing.
+    /// Loads the kernels, so launches load nothing.
     fn load_kernels(&self) -> Result<(), Error>;
-    /// Bytes free and in all.
+    /// Free and total bytes.
     fn memory_info(&self) -> Result<(u64, u64), Error>;
     fn flush_remote_writes(&self, to_all_devices: bool) -> Result<(), Error>;
 
-    /// Whether this GPU can reach that one's memory; never its own.
+    /// True if this GPU can access `other`'s memory; false for itself.
     fn can_access(&self, other: Peer) -> Result<bool, Error>;
-    /// Lets this GPU reach that one's memory; false if somebody else in the process has done so already.
+    /// Enables access to `other`'s memory; false if it was already enabled elsewhere in the
+    /// process.
     fn enable_access(&self, other: Peer) -> Result<bool, Error>;
     fn disable_access(&self, other: Peer);
 
@@ -48,18 +50,18 @@ pub(crate) unsafe trait Backend: Send + Sync + fmt::Debug {
         how: Registration,
     ) -> Result<DevicePtr, Error>;
     fn unregister(&self, start: NonNull<u8>);
-    /// Where the GPU sees what was registered from `start` on.
+    /// Device address of memory registered from `start`.
     fn host_address(&self, start: NonNull<u8>) -> Result<DevicePtr, Error>;
 
     fn create_stream(&self) -> Result<StreamHandle, Error>;
     fn destroy_stream(&self, stream: StreamHandle) -> Destroyed;
     fn is_idle(&self, stream: StreamHandle) -> Result<bool, Error>;
-    /// What the stream does, for a person.
+    /// Human-readable stream state.
     fn state(&self, stream: StreamHandle) -> String;
     fn synchronize(&self, stream: StreamHandle) -> Result<(), Error>;
     /// # Safety
     ///
-    /// All memory the work names stays valid until the stream is done with it.
+    /// All memory that the work names stays valid until the stream finishes with it.
     unsafe fn enqueue(&self, stream: StreamHandle, work: Work<'_>) -> Result<(), Error>;
 
     fn create_event(&self) -> Result<EventHandle, Error>;
@@ -69,11 +71,11 @@ pub(crate) unsafe trait Backend: Send + Sync + fmt::Debug {
     fn elapsed(&self, from: EventHandle, to: EventHandle) -> Result<Duration, Error>;
 }
 
-/// A backend's own number of a context: unique among all open ones of the process. Of CUDA, the handle.
+/// Context handle, unique among the open contexts of the process; CUDA's own handle for a real GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Context(pub u64);
 
-/// Another GPU, for a question or a request that names two.
+/// The other GPU in a request that names two.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub ordinal: u32,
@@ -81,18 +83,18 @@ pub(crate) struct Peer {
     pub simulated: bool,
 }
 
-/// Device memory as a backend gave it.
+/// Device memory allocated by a backend.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     pub address: DevicePtr,
-    /// As asked for.
+    /// Requested size.
     pub bytes: usize,
-    /// As taken.
+    /// Allocated size.
     pub reserved: usize,
     pub kind: Allocation,
 }
 
-/// Pinned host memory as a backend gave it.
+/// Pinned host memory allocated by a backend.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HostBlock {
     pub start: NonNull<u8>,
@@ -100,52 +102,52 @@ pub(crate) struct HostBlock {
     pub bytes: usize,
 }
 
-/// What host memory is registered as.
+/// How host memory is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Registration {
     /// Ordinary memory.
     #[default]
     Memory,
-    /// Ordinary memory that the GPU only reads.
+    /// Memory that the GPU only reads.
     ReadOnly,
-    /// Another device's registers, mapped by their driver.
+    /// Another device's registers, mapped by its driver.
     Registers,
 }
 
-/// A backend's own number of a stream.
+/// Backend stream handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct StreamHandle(pub u64);
 
-/// A backend's own number of an event.
+/// Backend event handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct EventHandle(pub u64);
 
-/// How a stream ended.
+/// Result of destroying a stream.
 #[derive(Debug)]
 pub(crate) enum Destroyed {
-    /// All its work was done.
+    /// All work is done.
     Finished,
-    /// The rest of its work will not be done.
+    /// The remaining work will not run.
     Abandoned(Error),
-    /// It still runs, unseen: what it uses must not be given back.
+    /// Still running: its resources must not be freed.
     StillRunning(Error),
 }
 
-/// One thing for a stream to do.
+/// One stream operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Work<'a> {
     HostToDevice {
         to: DevicePtr,
         from: *const u8,
         bytes: usize,
-        /// What keeps `to`, here and below.
+        /// Keeps `to` alive, here and below.
         keeper: &'a Held,
     },
     DeviceToHost {
         to: *mut u8,
         from: DevicePtr,
         bytes: usize,
-        /// `None`: lent until the caller has synchronised, and no longer.
+        /// `None`: borrowed until the caller has synchronised.
         keeper: Option<&'a Held>,
     },
     DeviceToDevice {
@@ -154,7 +156,7 @@ pub(crate) enum Work<'a> {
         bytes: usize,
         keeper: &'a Held,
     },
-    /// From the memory of one GPU to another's, whether one reaches the other or not.
+    /// Between two GPUs' memory, with or without peer access.
     PeerToPeer {
         to: DevicePtr,
         to_context: Context,
@@ -163,7 +165,7 @@ pub(crate) enum Work<'a> {
         bytes: usize,
         keeper: &'a Held,
     },
-    /// As `DeviceToHost`, of what a kernel found: what makes the copies of a simulated GPU go wrong leaves this alone.
+    /// Like `DeviceToHost`, for a kernel's result: simulated copy faults do not affect it.
     Finding {
         to: *mut u8,
         from: DevicePtr,
@@ -183,7 +185,7 @@ pub(crate) enum Work<'a> {
     Wait(EventHandle),
     Operations(&'a [Step]),
     Launch(Kernel),
-    /// The kernel of that name: a copy of whole vectors of 16 bytes.
+    /// The `copy_words` kernel, in 16-byte vectors.
     CopyWords {
         to: DevicePtr,
         from: DevicePtr,
@@ -192,7 +194,7 @@ pub(crate) enum Work<'a> {
     },
 }
 
-/// One of the kernels of `kernels.ptx`, but for `copy_words`, with its parameters.
+/// Kernels of `kernels.ptx` except `copy_words`, with their parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kernel {
     PingPong {
@@ -212,19 +214,19 @@ pub(crate) enum Kernel {
         words: u64,
         pattern: Pattern,
         first: u64,
-        /// Set to 2³² times `mark` and `u64::MAX` before the kernel runs.
+        /// Set to 2³² × `mark` and `u64::MAX` before the kernel runs.
         result: DevicePtr,
-        /// What tells a result from zeros, and from what an earlier check left.
+        /// Distinguishes the result from zeros and from earlier results.
         mark: u32,
     },
     Chase {
         list: DevicePtr,
-        /// The offset of the first word.
+        /// Offset of the first word.
         start: u32,
         hops: u32,
         block: u32,
         result: DevicePtr,
-        /// The bytes of the list, a power of two, less 8.
+        /// List size in bytes, a power of two, minus 8.
         mask: u32,
     },
     Hold {
@@ -240,7 +242,7 @@ pub(crate) enum Kernel {
 }
 
 impl Kernel {
-    /// Its name in `kernels.ptx`.
+    /// Kernel name in `kernels.ptx`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::PingPong { .. } => "ping_pong",

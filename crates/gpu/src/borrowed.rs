@@ -1,7 +1,7 @@
-//! Memory that somebody else owns, for the CPU and for GPUs: what a NIC's driver laid its queues and registers in.
+//! Externally owned memory, such as a NIC driver's queues and registers, for CPU and GPU access.
 //!
-//! CUDA registers whole pages, and several parts of memory share one (the doorbell records of queue pairs do): a page is registered once in
-//! the process, counted by who holds it, and its registration ends with the last of them.
+//! CUDA registers whole pages, and several objects may share a page (such as queue pair doorbell
+//! records). Each page is registered once per process and reference-counted.
 
 use std::any::Any;
 use std::fmt;
@@ -15,30 +15,33 @@ use process::PerProcess;
 use crate::pages::{PageRanges, page_size, pages};
 use crate::{DevicePtr, Error, Gpu, HostMemory, Registration};
 
-/// Externally owned memory, or another device's registers, and what keeps it. Clones are the same.
+/// Externally owned memory or device registers, with the owner that keeps it alive. Clones share
+/// it.
 #[derive(Clone)]
 pub struct BorrowedMemory {
     start: NonNull<u8>,
     bytes: usize,
-    /// Held, and nothing else.
+    /// Keeps the memory alive.
     _keep: Arc<dyn Any + Send + Sync>,
 }
 
-// SAFETY: a number and what may be sent; the memory is reached through `bytes` alone (`BorrowedMemory::new`).
+// SAFETY: an address and a `Send` owner; the memory is accessed only through `bytes`
+// (`BorrowedMemory::new`).
 unsafe impl Send for BorrowedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for BorrowedMemory {}
 
 impl BorrowedMemory {
-    /// `bytes` bytes from `start` on, which are there for as long as `keep` is.
+    /// Wraps `bytes` bytes from `start`, which stay valid while `keep` lives.
     ///
     /// # Safety
     ///
-    /// They are valid for reads and writes until the last clone of `keep` is dropped; until then nobody holds a reference into
-    /// them, or accesses them but as [`mod@crate::bytes`] does (registers: by single loads and stores).
+    /// The range is valid for reads and writes until the last clone of `keep` is dropped. Until
+    /// then no references into it exist, and all accesses are like those of [`mod@crate::bytes`]
+    /// (registers: single loads and stores).
     #[must_use]
     pub unsafe fn new(start: NonNull<u8>, bytes: usize, keep: Arc<dyn Any + Send + Sync>) -> Self {
-        // A simulated GPU finds memory by its number.
+        // A simulated GPU accesses the memory by its exposed address.
         let _ = start.as_ptr().expose_provenance();
         Self {
             start,
@@ -47,25 +50,25 @@ impl BorrowedMemory {
         }
     }
 
-    /// Where the CPU finds it.
+    /// Host address.
     #[must_use]
     pub fn address(&self) -> usize {
         self.start.as_ptr().addr()
     }
 
-    /// Bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether it has none.
+    /// True if empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// For the CPU alone.
+    /// Makes it accessible to the CPU only.
     ///
     /// # Errors
     ///
@@ -79,10 +82,11 @@ impl BorrowedMemory {
         self.memory(gpu, DevicePtr::new(0), share)
     }
 
-    /// For the GPU too: its pages are registered as `how` with all contexts of the process. Where somebody else has registered one
-    /// already, that registration is used, for as long as it lasts. Registers that CUDA refuses as such (`CUDA_ERROR_INVALID_VALUE`: those
-    /// of a device in software are memory) are registered as memory. CUDA copies no range that is of several registrations; words are
-    /// reached in all of them.
+    /// Makes it accessible to the GPU too, by registering its pages with all contexts of the
+    /// process. Existing external registrations are used while they last. Registers that CUDA
+    /// rejects (`CUDA_ERROR_INVALID_VALUE`; a software device's registers are memory) are
+    /// registered as memory. CUDA cannot copy a range that spans several registrations; words work
+    /// in all of them.
     ///
     /// # Errors
     ///
@@ -91,7 +95,8 @@ impl BorrowedMemory {
         if self.bytes == 0 {
             return Err(Error::Empty);
         }
-        // SAFETY: the memory is valid while what keeps it is, which the result holds, and drops after the registration.
+        // SAFETY: the memory is valid while its owner lives; the result holds the owner and drops
+        // it after the registration.
         let (registered, device) = unsafe { Registered::new(gpu, self.start, self.bytes, how) }?;
         let share = Share {
             registered: Some(registered),
@@ -121,23 +126,23 @@ impl fmt::Debug for BorrowedMemory {
     }
 }
 
-/// What [`HostMemory`] holds of borrowed memory; dropped in this order.
+/// Borrowed memory in [`HostMemory`]; field order is drop order.
 #[derive(Debug)]
 pub(crate) struct Share {
     registered: Option<Registered>,
-    /// Another device's, on which a store is to arrive at once.
+    /// True for device registers, where stores must be flushed at once.
     pub registers: bool,
     _memory: BorrowedMemory,
 }
 
 impl Share {
-    /// Whether a GPU reaches it.
+    /// True if a GPU can access it.
     pub(crate) fn is_registered(&self) -> bool {
         self.registered.is_some()
     }
 }
 
-/// A hold of registered pages.
+/// Reference to registered pages.
 #[derive(Debug)]
 struct Registered {
     gpu: Gpu,
@@ -145,23 +150,23 @@ struct Registered {
     pages: Range<usize>,
 }
 
-// SAFETY: the pointer is a number here.
+// SAFETY: the pointer is used only as an address here.
 unsafe impl Send for Registered {}
 // SAFETY: as above.
 unsafe impl Sync for Registered {}
 
-/// Pages that were registered in one call.
+/// Pages registered by one call.
 struct Holders {
     count: usize,
-    /// Whether the registration is ours to end.
+    /// True if we must unregister it.
     ours: bool,
 }
 
-/// Of this process: a forked child has none. Held while CUDA is asked: who finds a page unregistered registers it before another may
-/// end a registration.
+/// Per process: a forked child has no registrations. Held during CUDA calls, so that registering a
+/// page cannot race with unregistering it.
 static REGISTERED: PerProcess<Mutex<PageRanges<Holders>>> = PerProcess::new(Mutex::default);
 
-/// Its data is whole at every moment.
+/// Each update is atomic, so a poisoned lock still holds valid data.
 fn registered() -> MutexGuard<'static, PageRanges<Holders>> {
     REGISTERED
         .get()
@@ -170,7 +175,7 @@ fn registered() -> MutexGuard<'static, PageRanges<Holders>> {
 }
 
 impl Registered {
-    /// Takes a hold of the pages of `bytes` bytes, and says where the GPU sees the first byte.
+    /// References the pages of the range and returns the device address of its first byte.
     ///
     /// # Safety
     ///
@@ -189,10 +194,11 @@ impl Registered {
             pages,
         };
         let mut all = registered();
-        // SAFETY: the caller's promise; a page of which some bytes are memory is memory.
+        // SAFETY: the caller guarantees validity; a page that holds some valid bytes is mapped
+        // memory.
         let made = unsafe { hold.fill_gaps(&mut all, how) };
         let starts = all.overlapping(&hold.pages);
-        // Before anything can fail: dropped, the hold is taken back.
+        // Counted before anything can fail: drop releases the reference.
         for start in &starts {
             if let Some(holders) = all.get_mut(*start) {
                 holders.count += 1;
@@ -209,11 +215,11 @@ impl Registered {
         Ok((hold, device))
     }
 
-    /// Has the pages registered that are not.
+    /// Registers the pages that are not registered yet.
     ///
     /// # Safety
     ///
-    /// They are memory until their registration ends.
+    /// The pages stay mapped until their registration ends.
     unsafe fn fill_gaps(
         &self,
         all: &mut PageRanges<Holders>,
@@ -221,7 +227,7 @@ impl Registered {
     ) -> Result<(), Error> {
         let page = page_size();
         for gap in all.gaps(&self.pages) {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             if unsafe { self.register(&gap, how) }? {
                 all.insert(
                     gap,
@@ -232,7 +238,7 @@ impl Registered {
                 );
                 continue;
             }
-            // Some of its pages are registered by somebody else: the others one by one.
+            // Some pages are already registered elsewhere: register the others one by one.
             let only = gap.len() == page;
             for start in gap.step_by(page) {
                 let range = start..start + page;
@@ -244,13 +250,13 @@ impl Registered {
         Ok(())
     }
 
-    /// Has pages registered; false where somebody else has done so.
+    /// Registers pages; false if they are already registered elsewhere.
     ///
     /// # Safety
     ///
     /// As [`Self::fill_gaps`].
     unsafe fn register(&self, pages: &Range<usize>, how: Registration) -> Result<bool, Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let ask = |how| unsafe {
             self.gpu
                 .backend()
@@ -261,7 +267,8 @@ impl Registered {
                 if how == Registration::Registers
                     && returned(&error, &[CuResult::INVALID_VALUE]) =>
             {
-                // If both fail, the first error is reported, except that "registered already" is no error to the caller.
+                // If both fail, report the first error, unless the second is "already registered",
+                // which counts as success.
                 ask(Registration::Memory).map_err(|second| match is_registered_already(&second) {
                     true => second,
                     false => error,
@@ -280,7 +287,7 @@ impl Registered {
         self.gpu.backend().host_address(self.at(address))
     }
 
-    /// An address of these pages. The driver looks it up, and does not follow it.
+    /// Address in these pages, which the driver looks up without dereferencing.
     fn at(&self, address: usize) -> NonNull<u8> {
         let distance = address.wrapping_sub(self.start.as_ptr().addr());
         NonNull::new(self.start.as_ptr().wrapping_add(distance)).unwrap_or(self.start)
@@ -314,7 +321,7 @@ fn is_registered_already(error: &Error) -> bool {
     returned(error, &results)
 }
 
-/// Whether a registration was refused with one of these results.
+/// True if registration failed with one of these results.
 fn returned(error: &Error, results: &[CuResult]) -> bool {
     let refused = match error {
         Error::Register { source, .. } => source.result(),

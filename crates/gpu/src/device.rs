@@ -1,4 +1,4 @@
-//! The GPUs of a machine as CUDA numbers them, and what each can do; nothing here makes a context.
+//! GPUs in CUDA's numbering and their attributes. No call creates a context.
 
 use gdr_sys::cuda as sys;
 
@@ -6,30 +6,31 @@ use crate::cuda::driver::Driver;
 use crate::error::Failure;
 use crate::{Error, PciAddress};
 
-/// A question about a GPU. The constants are those that bear on GPUDirect; any other number of `CUdevice_attribute` will do.
+/// GPU attribute. The constants cover GPUDirect; any other `CUdevice_attribute` number works too.
 pub use gdr_sys::cuda::DeviceAttribute as Attribute;
-/// A question about a pair of GPUs.
+/// Attribute of a pair of GPUs.
 pub use gdr_sys::cuda::P2pAttribute;
 
-/// One GPU, or one MIG instance.
+/// GPU or MIG instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Device {
-    /// CUDA's number of it in this process.
+    /// CUDA ordinal in this process.
     pub ordinal: u32,
     /// Such as `NVIDIA H200`.
     pub name: String,
-    /// Such as `GPU-2f2c…`; `MIG-…` is not told from it by CUDA and shows as `GPU-…` too.
+    /// Such as `GPU-2f2c…`. CUDA reports MIG instances as `GPU-…` too.
     pub uuid: String,
-    /// Where it is plugged in; `None` for a simulated GPU.
+    /// PCI address; `None` for a simulated GPU.
     pub pci: Option<PciAddress>,
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub memory: u64,
-    /// Whose GPU it is.
+    /// True for a simulated GPU.
     pub(crate) simulated: bool,
 }
 
-/// The GPUs of this process, as `CUDA_VISIBLE_DEVICES` leaves and orders them. Initialises CUDA, never makes a context.
+/// GPUs visible to this process, in `CUDA_VISIBLE_DEVICES` order. Initialises CUDA without creating
+/// a context.
 ///
 /// # Errors
 ///
@@ -43,7 +44,7 @@ pub fn devices() -> Result<Vec<Device>, Error> {
         .collect()
 }
 
-/// 1000 × major + 10 × minor of the newest CUDA the driver serves (13000 for 13.0).
+/// CUDA version the driver supports, as 1000 × major + 10 × minor (13000 for 13.0).
 ///
 /// # Errors
 ///
@@ -53,7 +54,7 @@ pub fn driver_version() -> Result<i32, Error> {
 }
 
 impl Device {
-    /// An attribute of this GPU; `None` if the driver is older than the attribute.
+    /// Reads an attribute; `None` if the driver does not know it.
     ///
     /// # Errors
     ///
@@ -72,7 +73,7 @@ impl Device {
         known(driver.attribute(device, attribute.0)).map_err(failed)
     }
 
-    /// An attribute of the way from this GPU to another; `None` if the driver is older than the attribute.
+    /// Reads an attribute of the path to another GPU; `None` if the driver does not know it.
     ///
     /// # Errors
     ///
@@ -106,7 +107,7 @@ impl Device {
             ordinal,
             name: driver.name(device).map_err(failed)?,
             uuid: uuid_text(driver.uuid(device).map_err(failed)?),
-            // Absent on GPUs that are not PCI devices (Tegra).
+            // Missing on GPUs that are not PCI devices (Tegra).
             pci: pci_of(driver, device),
             memory: driver.total_memory(device).map_err(failed)? as u64,
             simulated: false,
@@ -118,7 +119,7 @@ pub(crate) fn pci_of(driver: Driver, device: sys::Device) -> Option<PciAddress> 
     driver.pci_bus_id(device).ok()?.parse().ok()
 }
 
-/// "Invalid value" of a device that is there means an attribute the driver does not know.
+/// Maps "invalid value" for an existing device to `None`: the driver does not know the attribute.
 pub(crate) fn known(answer: Result<i32, Failure>) -> Result<Option<i32>, Failure> {
     match answer {
         Ok(value) => Ok(Some(value)),

@@ -1,12 +1,12 @@
-//! Events: a point in a stream's work that others can wait for.
+//! Events: points in a stream's work that others can wait for.
 
 use std::time::Duration;
 
 use crate::backend::EventHandle;
 use crate::{Error, Gpu};
 
-/// A mark that a stream passes. [`Stream::record`](crate::Stream::record) sets it anew, [`Stream::wait`](crate::Stream::wait)
-/// makes another stream wait for it.
+/// CUDA event. [`Stream::record`](crate::Stream::record) sets it,
+/// [`Stream::wait`](crate::Stream::wait) makes another stream wait for it.
 ///
 /// ```
 /// use gpu::{Allocation, Gpu};
@@ -35,7 +35,7 @@ impl Event {
         Ok(Self { gpu, handle })
     }
 
-    /// Whether the work before its latest record is done; of an event that was never recorded, yes.
+    /// True if the work before its latest record is done, or if it was never recorded.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Event {
         self.gpu.backend().synchronize_event(self.handle)
     }
 
-    /// The time from an earlier event to this one, as the GPU took it (resolution about 0.5 µs). Both must be done.
+    /// GPU time since an earlier event (resolution about 0.5 µs). Both must be done.
     ///
     /// # Errors
     ///

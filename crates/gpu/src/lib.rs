@@ -1,13 +1,13 @@
 //! Safe access to NVIDIA GPUs.
 //!
-//! Vendor libraries are opened at run time and every function in them is optional: what a machine lacks is a value
-//! ([`nvml::Reading::NotCovered`], [`Kind::Unsupported`]), never a failure to start. The crate knows nothing of the program
-//! that uses it.
+//! Vendor libraries are opened at run time and every function is optional: missing features are
+//! values ([`nvml::Reading::NotCovered`], [`Kind::Unsupported`]) and never prevent startup.
 //!
-//! [`Gpu`] is a GPU in use, real ([`Gpu::open`]) or simulated ([`Gpu::sim`]), with its [`DeviceMemory`], [`HostMemory`],
-//! [`Stream`]s, [`Event`]s and [`PeerAccess`] to others, and [`BorrowedMemory`] that somebody else owns; every one of them keeps alive what it needs and undoes itself on drop. [`devices`],
-//! [`Device::attribute`] and [`survey()`] ask without a context. [`mod@pointer`] asks about memory that others allocated, and
-//! [`mod@foreign`] works in the streams and the context that a program made itself.
+//! [`Gpu`] is a real ([`Gpu::open`]) or simulated ([`Gpu::sim`]) GPU with its [`DeviceMemory`],
+//! [`HostMemory`], [`Stream`]s, [`Event`]s, [`PeerAccess`] and externally owned [`BorrowedMemory`];
+//! each keeps alive what it needs and cleans up on drop. [`devices`], [`Device::attribute`] and
+//! [`survey()`] need no context. [`mod@pointer`] queries memory that others allocated, and
+//! [`mod@foreign`] uses the program's own streams and context.
 
 #![warn(missing_docs)]
 #![deny(clippy::undocumented_unsafe_blocks)]

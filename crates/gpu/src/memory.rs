@@ -1,4 +1,4 @@
-//! Device memory, owned: freed when its last holder lets go.
+//! Owned device memory, freed with its last holder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,21 +6,22 @@ use std::sync::Arc;
 use crate::backend::Block;
 use crate::{DevicePtr, Error, Gpu, HostMemory, PeerAccess};
 
-/// What sort of device memory.
+/// Kind of device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Allocation {
-    /// `cuMemAlloc`: what `cudaMalloc` gives; small ones share 2 MiB blocks.
+    /// `cuMemAlloc`, as used by `cudaMalloc`; small allocations share 2 MiB blocks.
     Malloc,
-    /// `cuMemCreate`, mapped at an address of its own; a multiple of 2 MiB is taken.
+    /// `cuMemCreate` with its own mapping, in multiples of 2 MiB.
     Create {
-        /// Whether a file descriptor of it can be had.
+        /// Allows export as a file descriptor.
         exportable: bool,
-        /// Whether third parties may reach it (`gpuDirectRDMACapable`).
+        /// Allows third-party access (`gpuDirectRDMACapable`).
         rdma: bool,
     },
-    /// A stream-ordered pool: what `cudaMallocAsync` gives.
+    /// Stream-ordered pool, as used by `cudaMallocAsync`.
     Pool {
-        /// Whether it comes from a pool of our own whose file descriptor can be had, else from the GPU's default pool.
+        /// Uses a private pool that can be exported as a file descriptor, instead of the GPU's
+        /// default pool.
         exportable: bool,
     },
     /// `cuMemAllocManaged`.
@@ -44,8 +45,8 @@ impl fmt::Display for Allocation {
     }
 }
 
-/// A stretch of a GPU's memory. Clones are the same memory; it is freed when the last of them is dropped, and of what a
-/// stream still uses, when the stream is synchronised or dropped.
+/// GPU memory. Clones share it; it is freed when the last clone is dropped and streams that use it
+/// are synchronised or dropped.
 #[derive(Debug, Clone)]
 pub struct DeviceMemory(Arc<Owned>);
 
@@ -53,7 +54,7 @@ pub struct DeviceMemory(Arc<Owned>);
 struct Owned {
     gpu: Gpu,
     block: Block,
-    /// Freed already, by [`DeviceMemory::free`].
+    /// True after [`DeviceMemory::free`].
     freed: bool,
 }
 
@@ -66,47 +67,48 @@ impl DeviceMemory {
         }))
     }
 
-    /// Where it starts.
+    /// Start address.
     #[must_use]
     pub fn address(&self) -> DevicePtr {
         self.0.block.address
     }
 
-    /// Bytes, as asked for.
+    /// Requested size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.block.bytes
     }
 
-    /// Never: nothing cannot be allocated.
+    /// Always false: empty allocations are rejected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What sort of memory.
+    /// Kind of memory.
     #[must_use]
     pub fn kind(&self) -> Allocation {
         self.0.block.kind
     }
 
-    /// Whose memory.
+    /// GPU that owns it.
     #[must_use]
     pub fn gpu(&self) -> &Gpu {
         &self.0.gpu
     }
 
-    /// How many hold it: clones, operations, and streams that have not been synchronised since they used it.
+    /// Number of holders: clones, operations and unsynchronised streams.
     #[must_use]
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.0)
     }
 
-    /// Frees it now and says how that went.
+    /// Frees it now and reports errors.
     ///
     /// # Errors
     ///
-    /// [`Error::Held`] if there are other holders: this one lets go, and the memory lives on. [`Error::Free`].
+    /// [`Error::Held`] if there are other holders: this one is released and the memory stays
+    /// allocated. [`Error::Free`].
     pub fn free(self) -> Result<(), Error> {
         let address = self.address();
         match Arc::try_unwrap(self.0) {
@@ -125,25 +127,26 @@ impl DeviceMemory {
 impl Drop for Owned {
     fn drop(&mut self) {
         if !self.freed {
-            // A context that is broken or gone has taken the memory with it; there is nobody to tell here.
+            // Ignored: a broken or destroyed context has already released the memory.
             let _ = self.gpu.backend().free(self.block);
         }
     }
 }
 
-/// Memory a GPU reaches: [`DeviceMemory`], and [`HostMemory`] that is not pageable. Sealed.
+/// Memory a GPU can access: [`DeviceMemory`] and non-pageable [`HostMemory`]. Sealed.
 pub trait Memory: sealed::Sealed {
-    /// Where the GPU finds it; 0 of pageable host memory, which whatever needs an address refuses ([`Error::Pageable`]).
+    /// Device address; 0 for pageable host memory, rejected where an address is needed
+    /// ([`Error::Pageable`]).
     fn device_address(&self) -> DevicePtr;
 
-    /// Bytes.
+    /// Size in bytes.
     fn size(&self) -> usize;
 
-    /// Something that keeps it alive.
+    /// Reference that keeps it alive.
     #[doc(hidden)]
     fn held(&self) -> Held;
 
-    /// The address of a word of `width` bytes.
+    /// Address of a word of `width` bytes, range-checked.
     #[doc(hidden)]
     fn word(&self, offset: usize, width: usize) -> Result<DevicePtr, Error> {
         let address = self.range(offset, width)?;
@@ -151,7 +154,7 @@ pub trait Memory: sealed::Sealed {
         Ok(address)
     }
 
-    /// The address of `bytes` bytes that are inside.
+    /// Address of `bytes` bytes, range-checked.
     #[doc(hidden)]
     fn range(&self, offset: usize, bytes: usize) -> Result<DevicePtr, Error> {
         check_range(offset, bytes, self.size())?;
@@ -195,20 +198,20 @@ impl Memory for HostMemory {
     }
 }
 
-/// What something still uses.
+/// Resource kept alive.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
 pub enum Held {
-    /// A GPU's.
+    /// Device memory.
     Device(DeviceMemory),
-    /// The host's.
+    /// Host memory.
     Host(HostMemory),
-    /// The way to another GPU's.
+    /// Peer access.
     Peer(PeerAccess),
 }
 
 impl Held {
-    /// The same for all clones of the same memory, and for all holders of the same access.
+    /// Equal for all clones of a memory, and for all holders of an access.
     pub(crate) fn key(&self) -> (u64, u64) {
         match self {
             Self::Device(memory) => (Arc::as_ptr(&memory.0) as u64, 0),

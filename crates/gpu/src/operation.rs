@@ -1,20 +1,21 @@
-//! Stream memory operations: words a stream writes, and words it waits for.
+//! Stream memory operations: word writes and waits of a stream.
 
 use gpu_sim::Compare;
 
 use crate::memory::{Held, Memory};
 use crate::{DevicePtr, Error};
 
-/// One operation of a batch. It holds the memory it names, and so does the stream it is given to.
+/// One operation of a batch. The operation, and the stream it is enqueued to, hold the memory it
+/// names.
 ///
-/// A word is at a multiple of its size. Waiting on managed memory is refused by CUDA.
+/// Words must be naturally aligned. CUDA rejects waits on managed memory.
 #[derive(Debug, Clone)]
 pub struct MemoryOperation {
     pub(crate) step: Step,
     pub(crate) held: Option<Held>,
 }
 
-/// An operation without what it holds.
+/// Operation without the memory that it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Write32 {
@@ -42,7 +43,7 @@ pub(crate) enum Step {
 }
 
 impl MemoryOperation {
-    /// Writes a 32-bit word, after everything the stream wrote before has become visible to the whole system.
+    /// Writes a 32-bit word after all earlier writes of the stream are visible system-wide.
     ///
     /// # Errors
     ///
@@ -52,7 +53,7 @@ impl MemoryOperation {
         Ok(Self::on(memory, Step::Write32 { address, value }))
     }
 
-    /// Writes a 64-bit word, likewise.
+    /// Writes a 64-bit word; see [`Self::write32`].
     ///
     /// # Errors
     ///
@@ -62,7 +63,7 @@ impl MemoryOperation {
         Ok(Self::on(memory, Step::Write64 { address, value }))
     }
 
-    /// Waits until a 32-bit word satisfies the condition.
+    /// Waits until a 32-bit word satisfies the comparison.
     ///
     /// # Errors
     ///
@@ -77,7 +78,7 @@ impl MemoryOperation {
         Ok(Self::on(memory, wait32(address, value, compare)))
     }
 
-    /// Waits until a 64-bit word satisfies the condition.
+    /// Waits until a 64-bit word satisfies the comparison.
     ///
     /// # Errors
     ///
@@ -92,21 +93,22 @@ impl MemoryOperation {
         Ok(Self::on(memory, wait64(address, value, compare)))
     }
 
-    /// Orders the stream's writes before it, for the whole system, before those after it.
+    /// System-wide barrier between earlier and later writes of the stream.
     #[must_use]
     pub fn barrier() -> Self {
         Self::bare(Step::Barrier)
     }
 
-    /// Waits until writes of third parties that arrived over PCIe are visible to the GPU. Only where
-    /// [`CAN_FLUSH_REMOTE_WRITES`](crate::Attribute::CAN_FLUSH_REMOTE_WRITES) is 1 (an H200 says 0: it refuses this, and needs
-    /// no flush for its own reads).
+    /// Makes third-party PCIe writes visible to the GPU. Requires
+    /// [`CAN_FLUSH_REMOTE_WRITES`](crate::Attribute::CAN_FLUSH_REMOTE_WRITES) = 1 (H200 reports 0:
+    /// it rejects the flush and needs none for its own reads).
     #[must_use]
     pub fn flush_remote_writes() -> Self {
         Self::bare(Step::FlushRemoteWrites)
     }
 
-    /// Follows a wait with a flush of remote writes, under the same condition; of another operation, nothing changes.
+    /// Adds a remote write flush to a wait, under the same condition; other operations stay
+    /// unchanged.
     #[must_use]
     pub fn flushed(mut self) -> Self {
         if let Step::Wait32 { flush, .. } | Step::Wait64 { flush, .. } = &mut self.step {
@@ -115,17 +117,17 @@ impl MemoryOperation {
         self
     }
 
-    /// [`Self::write32`] at any address, such as a register of another device.
+    /// [`Self::write32`] at a raw address, such as a device register.
     ///
     /// # Safety
     ///
-    /// Until the operation is done, the address is valid for the GPU to write, and nobody minds that it does.
+    /// Until the operation is done, the GPU may write the address.
     #[must_use]
     pub unsafe fn write32_at(address: DevicePtr, value: u32) -> Self {
         Self::bare(Step::Write32 { address, value })
     }
 
-    /// [`Self::write64`] at any address.
+    /// [`Self::write64`] at a raw address.
     ///
     /// # Safety
     ///
@@ -135,17 +137,17 @@ impl MemoryOperation {
         Self::bare(Step::Write64 { address, value })
     }
 
-    /// [`Self::wait32`] at any address.
+    /// [`Self::wait32`] at a raw address.
     ///
     /// # Safety
     ///
-    /// Until the operation is done, the address is valid for the GPU to read, and reading has no effect of its own.
+    /// Until the operation is done, the GPU may read the address, and reads have no side effects.
     #[must_use]
     pub unsafe fn wait32_at(address: DevicePtr, value: u32, compare: Compare) -> Self {
         Self::bare(wait32(address, value, compare))
     }
 
-    /// [`Self::wait64`] at any address.
+    /// [`Self::wait64`] at a raw address.
     ///
     /// # Safety
     ///
@@ -189,7 +191,7 @@ fn wait64(address: DevicePtr, value: u64, compare: Compare) -> Step {
 mod tests {
     use super::Compare::{And, Eq, Geq, Nor};
 
-    // Every expectation below is worked out by hand from cuda.h's formulas.
+    // Expected values are computed by hand from cuda.h's formulas.
 
     #[test]
     fn geq_is_cyclic_in_the_width_of_the_word() {
@@ -197,10 +199,11 @@ mod tests {
             (5, 5, true),
             (6, 5, true),
             (4, 5, false),
-            // 0 - 0xffffffff = 1: the counter has wrapped and passed the value.
+            // 0 - 0xffffffff = 1: the counter wrapped past the value.
             (0, 0xffff_ffff, true),
             (0xffff_ffff, 0, false),
-            // Half-way round: 0x80000000 is the most negative difference, 0x7fffffff the most positive.
+            // Half the range: 0x80000000 is the most negative difference, 0x7fffffff the most
+            // positive.
             (0x8000_0000, 0, false),
             (0x7fff_ffff, 0, true),
             (0, 0x8000_0000, false),
@@ -210,7 +213,7 @@ mod tests {
         }
         assert!(Geq.holds64(0, u64::MAX));
         assert!(!Geq.holds64(1 << 63, 0));
-        // What wraps in 32 bits does not in 64.
+        // A 32-bit wrap is none in 64 bits.
         assert!(!Geq.holds64(0, 0xffff_ffff));
     }
 
@@ -228,7 +231,7 @@ mod tests {
 
     #[test]
     fn nor_holds_while_some_bit_is_in_neither() {
-        // The owner bit of a completion entry: value 0xfeffffff leaves bit 24, so it holds while that is clear.
+        // CQE owner bit: value 0xfeffffff leaves bit 24, so the wait holds while that bit is clear.
         assert!(Nor.holds32(0xf000_0000, 0xfeff_ffff));
         assert!(!Nor.holds32(0xf100_0000, 0xfeff_ffff));
         assert!(Nor.holds32(0, 0));

@@ -1,9 +1,9 @@
-//! Ranges of whole pages of host memory, none of which overlap: what is registered with a GPU's driver, which knows whole pages alone.
+//! Non-overlapping ranges of whole host pages, for registrations with a GPU driver.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Ranges of whole pages, by where they start, each with what is known of it. No two overlap.
+/// Map of non-overlapping page ranges to values, by start address.
 #[derive(Debug)]
 pub struct PageRanges<T>(BTreeMap<usize, Known<T>>);
 
@@ -14,13 +14,13 @@ struct Known<T> {
 }
 
 impl<T> PageRanges<T> {
-    /// None yet.
+    /// Empty map.
     #[must_use]
     pub const fn new() -> Self {
         Self(BTreeMap::new())
     }
 
-    /// Takes a range in, of which no page is in another one ([`Self::gaps`]).
+    /// Inserts a range that overlaps no existing one ([`Self::gaps`]).
     pub fn insert(&mut self, range: Range<usize>, value: T) {
         self.0.insert(
             range.start,
@@ -31,23 +31,23 @@ impl<T> PageRanges<T> {
         );
     }
 
-    /// What is known of the range that starts there.
+    /// Value of the range that starts at `start`.
     #[must_use]
     pub fn get(&self, start: usize) -> Option<&T> {
         self.0.get(&start).map(|known| &known.value)
     }
 
-    /// The same, to be changed.
+    /// Mutable value of the range that starts at `start`.
     pub fn get_mut(&mut self, start: usize) -> Option<&mut T> {
         self.0.get_mut(&start).map(|known| &mut known.value)
     }
 
-    /// Takes out the range that starts there.
+    /// Removes the range that starts at `start`.
     pub fn remove(&mut self, start: usize) -> Option<T> {
         self.0.remove(&start).map(|known| known.value)
     }
 
-    /// Where the ranges start that overlap this one, in order.
+    /// Starts of the ranges that overlap this one, in order.
     #[must_use]
     pub fn overlapping(&self, range: &Range<usize>) -> Vec<usize> {
         let before = self.0.range(..range.end).rev();
@@ -59,7 +59,7 @@ impl<T> PageRanges<T> {
         starts
     }
 
-    /// The parts of a range that are in none of these, in order.
+    /// Parts of a range that the map does not cover, in order.
     #[must_use]
     pub fn gaps(&self, range: &Range<usize>) -> Vec<Range<usize>> {
         let mut gaps = Vec::new();
@@ -83,13 +83,13 @@ impl<T> Default for PageRanges<T> {
     }
 }
 
-/// Bytes of a page of the host.
+/// Host page size in bytes.
 #[must_use]
 pub fn page_size() -> usize {
     rustix::param::page_size()
 }
 
-/// The whole pages that hold the bytes; none where they leave the address space.
+/// Whole pages that hold the bytes; `None` if they exceed the address space.
 #[must_use]
 pub fn pages(address: usize, bytes: usize) -> Option<Range<usize>> {
     let page = page_size();

@@ -1,6 +1,6 @@
-//! A pattern that tells every 32-bit word of a buffer from its neighbours, so that a byte in the wrong place shows.
+//! Test pattern that distinguishes neighbouring 32-bit words, to detect misplaced bytes.
 
-/// One of 2⁶⁴ patterns, which the CPU and the GPU can both write and check.
+/// One of 2⁶⁴ patterns that CPU and GPU can write and check.
 ///
 /// ```
 /// use gpu::{Allocation, Gpu, Pattern};
@@ -17,27 +17,28 @@
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// Which.
+    /// Pattern seed.
     pub seed: u64,
 }
 
-/// What the comparison of a buffer with a pattern found.
+/// Result of comparing a buffer with a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatches {
-    /// How many 32-bit words differ.
+    /// Number of 32-bit words that differ.
     pub words: u64,
-    /// The first of them, counted in words from the start of the range compared; `None` if all are equal.
+    /// First mismatch, in words from the start of the range; `None` if all match.
     pub first: Option<u64>,
 }
 
 impl Pattern {
-    /// The pattern of this seed.
+    /// Pattern with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// Word `index`: one xorshift step (13, 7, 17) of a multiple of the seed xor a multiple of 2⁶⁴/φ, its upper half.
+    /// Word `index`: upper half of one xorshift step (13, 7, 17) of (seed multiple xor index
+    /// multiple of 2⁶⁴/φ).
     #[must_use]
     pub const fn word(self, index: u64) -> u32 {
         let mut x = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.key();
@@ -47,20 +48,20 @@ impl Pattern {
         (x >> 32) as u32
     }
 
-    /// The seed spread over 64 bits: the step alone does not carry low bits into the upper half, and neighbouring seeds would
-    /// give one pattern.
+    /// Spreads the seed over 64 bits: the xorshift alone would not carry low bits to the upper
+    /// half, so adjacent seeds would give the same pattern.
     pub(crate) const fn key(self) -> u64 {
         self.seed.wrapping_mul(0xbf58_476d_1ce4_e5b9)
     }
 
-    /// Fills `bytes` with the pattern from word `first` on, little-endian; a last partial word is cut.
+    /// Fills `bytes` from pattern word `first`, little-endian; truncates a last partial word.
     pub fn fill(self, bytes: &mut [u8], first: u64) {
         for (index, chunk) in (first..).zip(bytes.chunks_mut(4)) {
             chunk.copy_from_slice(&self.word(index).to_le_bytes()[..chunk.len()]);
         }
     }
 
-    /// The first byte of `bytes` that is not the pattern's from word `first` on.
+    /// Index of the first byte that differs from the pattern starting at word `first`.
     #[must_use]
     pub fn first_difference(self, bytes: &[u8], first: u64) -> Option<usize> {
         let words = (first..).zip(bytes.chunks(4)).enumerate();
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_words_are_those_worked_out_by_hand() {
-        // Computed with Python's integers from the definition in `word`'s documentation.
+        // Computed with Python integers from the definition in `word`'s documentation.
         assert_eq!(Pattern::new(0).word(0), 0xdc1b_77ae);
         assert_eq!(Pattern::new(0x1234_5678_9abc_def0).word(1000), 0x3faf_5197);
     }

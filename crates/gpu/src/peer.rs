@@ -1,4 +1,4 @@
-//! One GPU's access to another's memory: who has it, counted for the whole process, because the driver knows only on and off.
+//! Peer access, counted per process because the driver only knows on and off.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,16 @@ use crate::backend::Context;
 use crate::memory::Held;
 use crate::{Allocation, Error, Failure, Gpu};
 
-/// One GPU's access to the memory of another, on for as long as anybody in the process holds it: this, another of the same pair,
-/// or a stream that was not synchronised since it used it. It keeps both GPUs open.
+/// Direct access of one GPU to another's memory. Stays enabled while the process holds it here, in
+/// another value for the pair, or in an unsynchronised stream. Keeps both GPUs open.
 ///
-/// It is of `cuMemAlloc` memory, all that there is and will be. Managed memory needs none. `cuMemCreate` and pool memory have
-/// lists of their own of the GPUs that may reach them, which nothing here adds to: a kernel of another GPU is refused there.
-/// Access that somebody else in the process turned on (CUDA's error 704) is left on at the end.
+/// Covers all present and future `cuMemAlloc` memory. Managed memory needs no access. `cuMemCreate`
+/// and pool memory have their own access lists, which this does not change: kernels on other GPUs
+/// are rejected. Access already enabled elsewhere in the process (CUDA error 704) stays enabled.
 ///
-/// A kernel of a stream that is to touch a peer's memory without it is refused with [`Error::Peer`], of
-/// `CUDA_ERROR_PEER_ACCESS_NOT_ENABLED` (705): a GPU would run into an illegal address, and the context be lost. Copies need none.
+/// A kernel that needs missing access is rejected with [`Error::Peer`]
+/// (`CUDA_ERROR_PEER_ACCESS_NOT_ENABLED`, 705): on the GPU it would fault and lose the context.
+/// Copies need no access.
 ///
 /// ```
 /// use gpu::{Allocation, Gpu};
@@ -38,22 +39,22 @@ pub struct PeerAccess {
     to: Gpu,
 }
 
-/// Who holds an access.
+/// Holders of an access.
 struct Holders {
     count: usize,
-    /// We turned it on, and are to turn it off.
+    /// True if we enabled it and must disable it.
     ours: bool,
 }
 
 type Pair = (Context, Context);
 
-/// Of this process: CUDA does not survive a fork.
+/// Per process: CUDA does not survive a fork.
 static ON: PerProcess<Mutex<BTreeMap<Pair, Holders>>> = PerProcess::new(Mutex::default);
 
 impl PeerAccess {
     pub(crate) fn new(from: Gpu, to: Gpu) -> Result<Self, Error> {
         let pair = (from.context(), to.context());
-        // Locked while the driver is asked: nobody may take it for on, or turn it off, meanwhile.
+        // Locked during the driver call, so that concurrent enables and disables cannot race.
         let mut on = lock();
         match on.get_mut(&pair) {
             Some(holders) => holders.count += 1,
@@ -65,19 +66,19 @@ impl PeerAccess {
         Ok(Self { from, to })
     }
 
-    /// The GPU that reaches.
+    /// GPU that accesses.
     #[must_use]
     pub fn from(&self) -> &Gpu {
         &self.from
     }
 
-    /// The GPU whose memory it is.
+    /// GPU that owns the memory.
     #[must_use]
     pub fn to(&self) -> &Gpu {
         &self.to
     }
 
-    /// One more holder, if somebody has it.
+    /// Adds a holder if access is already held.
     pub(crate) fn held(from: &Gpu, to: &Gpu) -> Option<Self> {
         lock().get_mut(&(from.context(), to.context()))?.count += 1;
         Some(Self {
@@ -121,7 +122,7 @@ impl Drop for PeerAccess {
     }
 }
 
-/// What a kernel of `gpu` needs besides the memory itself to touch it; nothing for its own and the host's.
+/// Access that a kernel on `gpu` needs for `memory`; `None` for local and host memory.
 pub(crate) fn needed(gpu: &Gpu, memory: &Held) -> Result<Option<Held>, Error> {
     let Held::Device(memory) = memory else {
         return Ok(None);
@@ -147,7 +148,7 @@ pub(crate) fn needed(gpu: &Gpu, memory: &Held) -> Result<Option<Held>, Error> {
     }
 }
 
-/// A change of the map is one operation: a panic elsewhere leaves nothing half-done in it.
+/// Each map update is atomic, so a poisoned lock still holds valid data.
 fn lock() -> MutexGuard<'static, BTreeMap<Pair, Holders>> {
     ON.get().lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
-//! An error with its causes on one line: for people, logs and reports.
+//! Formats an error and its causes on one line.
 
 use std::error::Error;
 
-/// The error and what caused it, outermost first, with colons between them.
+/// The error and its causes, outermost first, separated by colons.
 ///
 /// ```
 /// let error = gpu::pointer::describe(gpu::DevicePtr::new(0)).unwrap_err();
@@ -23,8 +23,8 @@ pub fn sentence(error: &(dyn Error + 'static)) -> String {
     text.replace('\n', "; ")
 }
 
-/// What one error says. The system's own are worded here: the C library's `strerror` takes locks of its locales, and a forked child may
-/// find them locked.
+/// Message of one error. System errors are worded here: the C library's `strerror` takes locale
+/// locks, which may be held in a forked child.
 fn words(error: &(dyn Error + 'static)) -> String {
     let io = error
         .downcast_ref::<std::io::Error>()

@@ -1,7 +1,7 @@
-//! One round of questions to CUDA about the whole machine: every GPU, every ordered pair, nothing that makes a context.
+//! Queries CUDA about every GPU and every ordered pair, without creating a context.
 //!
-//! A question that fails leaves the others standing, and a driver that does not start is an answer, not an error: a
-//! diagnosis wants to know what it said.
+//! Individual failures are recorded as results, even of `cuInit`, so that a diagnosis can show
+//! them.
 
 use std::path::PathBuf;
 
@@ -9,54 +9,54 @@ use crate::cuda::driver::Driver;
 use crate::device::{known, pci_of};
 use crate::{Attribute, Error, Failure, P2pAttribute, PciAddress};
 
-/// What CUDA said.
+/// CUDA's results.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Survey {
-    /// The library's file.
+    /// Library file.
     pub library: PathBuf,
-    /// 1000 × major + 10 × minor of the newest CUDA the library serves. It tells that even where it does not start.
+    /// CUDA version as 1000 × major + 10 × minor; available even if `cuInit` fails.
     pub version: Result<i32, Failure>,
-    /// The GPUs in CUDA's order; the refusal of `cuInit` or `cuDeviceGetCount` where there are none to ask.
+    /// GPUs in CUDA's order, or the failure of `cuInit` or `cuDeviceGetCount`.
     pub gpus: Result<Vec<Surveyed>, Failure>,
     /// Every ordered pair of GPUs.
     pub pairs: Vec<SurveyedPair>,
 }
 
-/// What CUDA said of one GPU.
+/// Results for one GPU.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Surveyed {
-    /// CUDA's number of it in this process.
+    /// CUDA ordinal in this process.
     pub ordinal: u32,
-    /// Where it is plugged in; `None` for a GPU that is not a PCI device, or whose address CUDA does not give.
+    /// PCI address; `None` for a GPU that is not a PCI device, or if CUDA does not report it.
     pub pci: Option<PciAddress>,
     /// Such as `NVIDIA H200`.
     pub name: Result<String, Failure>,
-    /// The attributes that were asked for, in that order; `None` where the driver is older than the attribute.
+    /// Requested attributes, in order; `None` if the driver does not know the attribute.
     pub attributes: Vec<(Attribute, Result<Option<i32>, Failure>)>,
 }
 
-/// What CUDA said of the way from one GPU to another.
+/// Results for the path between two GPUs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SurveyedPair {
-    /// CUDA's number of the GPU that reaches.
+    /// CUDA ordinal of the accessing GPU.
     pub from: u32,
-    /// CUDA's number of the GPU that is reached.
+    /// CUDA ordinal of the accessed GPU.
     pub to: u32,
     /// `cuDeviceCanAccessPeer`.
     pub can_access: Result<bool, Failure>,
-    /// The attributes that were asked for, in that order; `None` where the driver is older than the attribute.
+    /// Requested attributes, in order; `None` if the driver does not know the attribute.
     pub attributes: Vec<(P2pAttribute, Result<Option<i32>, Failure>)>,
 }
 
-/// Asks these attributes of every GPU, and of every ordered pair. CUDA is initialised, which takes some 95 ms with one
-/// H200; the rest is microseconds.
+/// Queries these attributes of every GPU and ordered pair. `cuInit` takes about 95 ms with one
+/// H200; the rest takes microseconds.
 ///
 /// # Errors
 ///
-/// [`Error::Library`], and nothing else: without a library there is nobody to ask.
+/// [`Error::Library`] only.
 pub fn survey(attributes: &[Attribute], peer_attributes: &[P2pAttribute]) -> Result<Survey, Error> {
     let (driver, library) = Driver::found()?;
     let version = driver.version();

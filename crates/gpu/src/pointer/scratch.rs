@@ -1,4 +1,5 @@
-//! Device memory of our own beside a foreign address: in its context, to learn on how the driver lays memory out.
+//! Scratch device memory in the context of an existing address, to study the driver's memory
+//! layout.
 
 use gdr_sys::cuda as sys;
 
@@ -7,8 +8,8 @@ use crate::cuda::driver::{Answer, Driver, call};
 use crate::error::Failure;
 use crate::{Allocation, DevicePtr, Error};
 
-/// Device memory that is ours and is never freed before the process ends: to free device memory may wait for every running
-/// kernel, and a kernel may be waiting for the caller.
+/// Device memory that is not freed before the process ends: freeing may wait for every running
+/// kernel, and a kernel may wait for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scratch {
     address: DevicePtr,
@@ -16,13 +17,13 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Where it starts.
+    /// Start address.
     #[must_use]
     pub fn address(&self) -> DevicePtr {
         self.address
     }
 
-    /// Bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -34,15 +35,15 @@ impl Scratch {
 pub enum ScratchKind {
     /// `cuMemAlloc`.
     Malloc,
-    /// `cuMemCreate` and a mapping of its own; of the bytes, the least that holds them in the driver's granularity.
+    /// `cuMemCreate` with its own mapping, rounded up to the driver's granularity.
     Create {
-        /// Whether a file descriptor of it can be had.
+        /// Allows export as a file descriptor.
         exportable: bool,
     },
 }
 
 impl Reader {
-    /// Memory of our own on the GPU of this reader.
+    /// Allocates scratch memory on this reader's GPU.
     ///
     /// # Errors
     ///
@@ -73,8 +74,8 @@ impl Reader {
         })
     }
 
-    /// A `cuMemCreate` allocation of our own that no address shows, for as long as its handle lives, and its bytes: the least
-    /// that hold `bytes` in the driver's granularity. As nothing shows it, no kernel can use it, and nothing waits when it ends.
+    /// Creates an unmapped `cuMemCreate` allocation and returns its size, rounded up to the
+    /// driver's granularity. No kernel can use it, so releasing it waits for nothing.
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ impl Reader {
             })
     }
 
-    /// Memory of our own in a stream-ordered pool of our own, whose file descriptor can be had: one stretch for each size.
+    /// Allocates one scratch range for each size in a new exportable stream-ordered pool.
     ///
     /// # Errors
     ///
@@ -114,7 +115,7 @@ impl Reader {
         let made = driver
             .current_device()
             .and_then(|device| pool(driver, device));
-        // Never destroyed, like the memory in it.
+        // Not destroyed, like the memory in it.
         let pool = made.map_err(failed(sizes.iter().sum()))?;
         let mut scratch = Vec::with_capacity(sizes.len());
         for &bytes in sizes {
@@ -133,11 +134,11 @@ impl Reader {
         Ok(scratch)
     }
 
-    /// Writes from the start of scratch memory; done when it returns.
+    /// Writes to the start of scratch memory and waits.
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] for more bytes than it has; [`Error::Copy`].
+    /// [`Error::Range`] if `from` is longer than the memory; [`Error::Copy`].
     pub fn write(&self, scratch: &Scratch, from: &[u8]) -> Result<(), Error> {
         let bytes = from.len();
         if bytes > scratch.bytes {
@@ -158,7 +159,7 @@ impl Reader {
                 self.stream
             )
         );
-        // Also after a refusal: `from` is the caller's again when this returns.
+        // Waits even after an error: the caller owns `from` again on return.
         let finished = driver.synchronize_stream(self.stream);
         started.and(finished).map_err(|source| Error::Copy {
             address: scratch.address,
@@ -167,17 +168,18 @@ impl Reader {
         })
     }
 
-    /// Fills each part from its address, all in one wait.
+    /// Fills each part from its address, with one wait for all.
     ///
     /// # Errors
     ///
-    /// [`Error::Copy`] of the first that fails.
+    /// [`Error::Copy`] of the first failed copy.
     pub fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), Error> {
         let entered = self.place.enter(self.near)?;
         let mut first = Ok(());
         for (address, to) in &mut *parts {
             let (address, bytes) = (*address, to.len());
-            // SAFETY: `to` is exclusively borrowed until this returns, and this returns after the stream is done with it.
+            // SAFETY: `to` is exclusively borrowed until this returns, after the stream finished
+            // with it.
             let started = unsafe {
                 entered
                     .driver
@@ -192,7 +194,7 @@ impl Reader {
                 break;
             }
         }
-        // Also after a refusal: whatever began must have ended before the parts are given back.
+        // Waits even after an error: started copies must end before the parts are returned.
         let finished = entered.driver.synchronize_stream(self.stream);
         first.and(finished.map_err(|source| Error::Copy {
             address: self.near,
@@ -225,7 +227,7 @@ fn location(device: sys::Device) -> sys::MemLocation {
     }
 }
 
-/// Address and bytes of a new allocation with a mapping.
+/// Address and size of a new mapped allocation.
 fn created(
     driver: Driver,
     device: sys::Device,
@@ -235,13 +237,13 @@ fn created(
     let location = location(device);
     let (handle, bytes) = allocated(driver, location, exportable, bytes)?;
     let shown = shown(driver, handle, location, bytes);
-    // The mapping keeps the allocation; without one it ends here.
+    // The mapping keeps the allocation; without a mapping, this frees it.
     let released = driver.release_allocation(handle);
     let address = shown?;
     released.map(|()| (address, bytes))
 }
 
-/// A new allocation and its bytes.
+/// A new allocation and its size.
 fn allocated(
     driver: Driver,
     location: sys::MemLocation,
@@ -272,7 +274,8 @@ fn allocated(
     let mut handle = sys::GenericHandle(0);
     let made = call!(driver, cuMemCreate(&mut handle, bytes, &properties, 0));
     if made.is_err() {
-        // GPUs that third parties cannot reach have no such memory; ours need not be.
+        // Retried without RDMA: GPUs without third-party access have no such memory, and scratch
+        // memory does not need it.
         properties.alloc_flags.gpu_direct_rdma_capable = 0;
         call!(driver, cuMemCreate(&mut handle, bytes, &properties, 0))?;
     }
@@ -288,7 +291,7 @@ fn shown(
     let mut address = 0;
     call!(driver, cuMemAddressReserve(&mut address, bytes, 0, 0, 0))?;
     let undo = |failure: Failure| {
-        // Nothing lies there: the range goes back, and a refusal would leave addresses unused, no more.
+        // Nothing is mapped there: a failure only leaks address space.
         let _ = call!(driver, cuMemAddressFree(address, bytes));
         failure
     };
@@ -298,7 +301,7 @@ fn shown(
         flags: sys::MEM_ACCESS_FLAGS_PROT_READWRITE,
     };
     call!(driver, cuMemSetAccess(address, bytes, &access, 1)).map_err(|failure| {
-        // Unmapped first, else the addresses cannot go back.
+        // Unmap first, else the address range cannot be freed.
         let _ = call!(driver, cuMemUnmap(address, bytes));
         undo(failure)
     })?;

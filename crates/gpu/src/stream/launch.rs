@@ -1,5 +1,5 @@
-//! The kernels a stream can launch, each a method with what it checks beforehand. Memory of another GPU needs
-//! [`PeerAccess`](crate::PeerAccess), and the stream holds that too until it is synchronised.
+//! Kernel launches, with their argument checks. Memory of another GPU needs
+//! [`PeerAccess`](crate::PeerAccess), which the stream holds until it is synchronised.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,13 +10,14 @@ use crate::memory::{Held, Memory, aligned};
 use crate::pattern::Mismatches;
 use crate::{Allocation, DeviceMemory, Error, HostMemory, Pattern, peer};
 
-/// How long the ping-pong kernels wait for one word before they give up: the GPU is not to be hung by a partner who died.
+/// Timeout of each ping-pong wait, so that a dead peer does not hang the GPU.
 const PING_PONG_TIMEOUT: Duration = Duration::from_secs(10);
-/// What `copy_words` loads and stores at a time.
+/// Bytes per load and store of `copy_words`.
 const VECTOR: usize = 16;
 
 impl Stream {
-    /// Starts a kernel that writes the pattern from its word `first` on to `bytes` bytes. Offset and length are multiples of 4.
+    /// Launches a kernel that writes the pattern from word `first` to `bytes` bytes. Offset and
+    /// length are multiples of 4.
     ///
     /// # Errors
     ///
@@ -41,8 +42,8 @@ impl Stream {
         self.launch(&[memory.held()], Work::Launch(kernel))
     }
 
-    /// Compares `bytes` bytes with the pattern from its word `first` on, by the GPU's own eyes; done when it returns. What
-    /// it finds comes over a way of its own, which the [faults](crate::sim::Fault) of a simulated GPU leave alone.
+    /// Compares `bytes` bytes with the pattern from word `first` on the GPU, and waits. The result
+    /// is copied on a separate path that simulated [faults](crate::sim::Fault) do not affect.
     ///
     /// # Errors
     ///
@@ -57,20 +58,21 @@ impl Stream {
     ) -> Result<Mismatches, Error> {
         let result = self.gpu.allocate(Allocation::Malloc, Check::BYTES)?;
         let check = self.start_check(memory, (offset, bytes), (pattern, first), &result, 0)?;
-        // No result is all ones: a copy that does nothing must not pass.
+        // All ones is never a valid result: a copy that does nothing must fail the check.
         let mut found = [0xff; Check::BYTES];
         let finding = Work::Finding {
             to: found.as_mut_ptr(),
             from: result.address(),
             bytes: found.len(),
         };
-        // SAFETY: `found` is ours, and this returns after the stream is done with it or gave up.
+        // SAFETY: `found` is ours, and this returns after the stream finished with it or failed.
         unsafe { self.enqueue_now(&[result.held()], finding) }?;
         check.finding(found)
     }
 
-    /// Starts the same comparison, of the range (offset, bytes) with a pattern from one of its words on, and waits for nothing. What
-    /// it finds is in the [`Check::BYTES`] bytes at `at` of `results` once the stream has done it: hand them to [`Check::finding`].
+    /// Enqueues a comparison of the range (offset, bytes) with the pattern, without waiting. The
+    /// stream writes its result to the [`Check::BYTES`] bytes at `at` of `results`: decode it with
+    /// [`Check::finding`].
     ///
     /// # Errors
     ///
@@ -90,7 +92,7 @@ impl Stream {
         aligned(result.get(), 8)?;
         let check = Check {
             words: bytes as u64 / 4,
-            // Odd, and below 2³¹: zeros and stale results are told from this one's.
+            // Odd and below 2³¹: distinguishes this result from zeros and stale results.
             mark: MARK.fetch_add(2, Ordering::Relaxed) % (1 << 31),
         };
         let kernel = Kernel::CheckPattern {
@@ -105,10 +107,10 @@ impl Stream {
         Ok(check)
     }
 
-    /// Starts a kernel of this GPU that copies `bytes` bytes by loads and stores of its threads, 16 bytes each: a pull from a
-    /// peer's memory, a push to it, or a copy between this GPU's memory and pinned or registered host memory. Addresses and
-    /// `bytes` are multiples of 16; of two ranges that overlap, what is copied is not defined. One block of 512 threads runs on
-    /// each multiprocessor, with twelve loads of each thread in progress at once.
+    /// Launches a copy kernel with 16-byte loads and stores: pull from or push to peer memory, or
+    /// copy between GPU and pinned or registered host memory. Addresses and `bytes` are multiples
+    /// of 16; overlapping ranges give undefined contents. One block of 512 threads runs on each
+    /// multiprocessor, with twelve loads per thread in flight.
     ///
     /// # Errors
     ///
@@ -136,13 +138,14 @@ impl Stream {
         self.launch(&held, work)
     }
 
-    /// Starts a kernel of which one thread follows the 64-bit words of `list`: the word at `start_offset` holds the offset in bytes
-    /// of the next, that of the one after it, and so on, `hops` times; the last offset is then in the first 8 bytes of `result`.
-    /// Every look goes to memory, so the time over `hops` is the latency. The thread is the only one of block number `block`, of as
-    /// many blocks as there are multiprocessors: each in turn has that multiprocessor measured.
+    /// Launches a pointer-chase kernel: the word at `start_offset` of `list` holds the byte offset
+    /// of the next word, and so on for `hops` hops; the last offset is written to the first 8 bytes
+    /// of `result`. Every load goes to memory, so time over `hops` is the latency. One thread runs
+    /// in block `block` of as many blocks as multiprocessors, to measure each multiprocessor in
+    /// turn.
     ///
-    /// The list has a power of two of bytes. A word that is no offset in it, or no multiple of 8, leads somewhere in it all the
-    /// same, and the result is `u64::MAX` at the end.
+    /// The list size is a power of two. An invalid offset is wrapped into the list, and the result
+    /// becomes `u64::MAX`.
     ///
     /// # Errors
     ///
@@ -184,8 +187,9 @@ impl Stream {
         self.launch(&[list.held(), result.held()], Work::Launch(kernel))
     }
 
-    /// Starts a kernel that waits until the first 32-bit word of `gate` is not 0, or `timeout` is over. A whole queue of work can be
-    /// put in behind it before any of it runs. A driver takes about a thousand pieces; putting in more than it takes waits.
+    /// Launches a kernel that waits until the first 32-bit word of `gate` is nonzero or `timeout`
+    /// expires, so that work can be queued behind it. A driver queues about a thousand operations;
+    /// further enqueues block.
     ///
     /// # Errors
     ///
@@ -198,9 +202,9 @@ impl Stream {
         self.launch(&[gate.held()], Work::Launch(kernel))
     }
 
-    /// Starts the ping-pong kernel: for i = 1 to `rounds` it waits until the first 32-bit word of `flag` is i and then writes i
-    /// to the first word of `reply`. A flag of `u32::MAX`, or ten seconds without the one awaited, ends it early; the reply is
-    /// `u32::MAX` then.
+    /// Launches the ping-pong kernel: for i = 1 to `rounds`, waits until the first 32-bit word of
+    /// `flag` is i, then writes i to the first word of `reply`. A flag of `u32::MAX`, or a
+    /// ten-second timeout, ends it early with `u32::MAX` in `reply`.
     ///
     /// # Errors
     ///
@@ -220,9 +224,10 @@ impl Stream {
         self.launch(&[flag.held(), reply.held()], Work::Launch(kernel))
     }
 
-    /// Starts the other side of [`Self::ping_pong`]: for i = 1 to `rounds` it writes i to the first 32-bit word of `theirs` and then
-    /// waits until the first word of `ours` is i. A word of `u32::MAX`, or ten seconds without the one awaited, ends it early, with
-    /// `u32::MAX` in `theirs`. Both words are to be 0 before either side begins.
+    /// Launches the opposite end of [`Self::ping_pong`]: for i = 1 to `rounds`, writes i to the
+    /// first 32-bit word of `theirs`, then waits until the first word of `ours` is i. `u32::MAX` in
+    /// the word, or a ten-second timeout, ends it early with `u32::MAX` in `theirs`. Both words
+    /// must be 0 at the start.
     ///
     /// # Errors
     ///
@@ -237,7 +242,7 @@ impl Stream {
         self.launch(&[ours.held(), theirs.held()], Work::Launch(kernel))
     }
 
-    /// Puts a kernel in, and has the way to other GPUs' memory held like the memory itself.
+    /// Enqueues a kernel and holds the peer access it needs.
     fn launch(&self, memory: &[Held], work: Work<'_>) -> Result<(), Error> {
         self.check_world(memory)?;
         let mut held = memory.to_vec();
@@ -248,7 +253,7 @@ impl Stream {
     }
 }
 
-/// A comparison that was started: it knows its own result.
+/// A comparison in progress, which recognises its own result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "nobody knows what it found until its result is read"]
 pub struct Check {
@@ -257,24 +262,25 @@ pub struct Check {
 }
 
 impl Check {
-    /// Bytes of a result, at a multiple of 8.
+    /// Result size in bytes; results are aligned to 8.
     pub const BYTES: usize = 16;
 
-    /// What a result says.
+    /// Decodes a result.
     ///
     /// # Errors
     ///
-    /// [`Error::Finding`] for bytes that are not this comparison's result: it has not ended, or they did not come back.
+    /// [`Error::Finding`] if the bytes are not this comparison's result: it is unfinished, or the
+    /// copy lost them.
     pub fn finding(self, result: [u8; Self::BYTES]) -> Result<Mismatches, Error> {
         finding_of(result, self.words, self.mark)
     }
 }
 
-/// A number for each check of the process.
+/// Distinct mark for each check of the process.
 static MARK: AtomicU32 = AtomicU32::new(1);
 
-/// What the 16 bytes of a check's result say. With a wrong IOMMU setting a copy succeeds and brings zeros: these are no "all
-/// words are right".
+/// Decodes a check's 16-byte result. With a wrong IOMMU setting a copy succeeds but returns zeros,
+/// which must not mean "all words match".
 fn finding_of(found: [u8; 16], words: u64, mark: u32) -> Result<Mismatches, Error> {
     let [count, position] = [&found[..8], &found[8..]].map(|half| {
         let mut word = [0; 8];
