@@ -1,7 +1,7 @@
 //! The ioctl ABI of gdrdrv, gdrcopy's kernel module: numbers and layouts of versions 2.0 to 2.6 (gdrdrv.h).
 //!
-//! Most numbers carry the size of a pointer where the structure is larger: that is how upstream's header makes them, so
-//! that is what the module expects.
+//! Most numbers encode a pointer size although the structure is larger, as upstream's header does
+//! and the module expects.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -25,11 +25,11 @@ pub const REQUEST_MAPPING_TYPE: u32 = number(8, POINTER);
 /// With [`Version`]; from 2.0.
 pub const VERSION: u32 = number(255, POINTER);
 
-/// GPU pages are pinned whole: 64 KiB.
+/// Pins cover whole GPU pages of 64 KiB.
 pub const GPU_PAGE: u64 = 1 << 16;
-/// [`Attribute::attribute`]: whether pins outlive the free of the memory.
+/// [`Attribute::attribute`]: 1 if pins outlive the free of the memory.
 pub const ATTRIBUTE_PERSISTENT: u32 = 1;
-/// [`Attribute::attribute`]: whether [`PIN_FORCE_PCIE`] is taken.
+/// [`Attribute::attribute`]: 1 if [`PIN_FORCE_PCIE`] is supported.
 pub const ATTRIBUTE_FORCE_PCIE: u32 = 2;
 /// [`PinBufferV2::flags`]: map through PCIe on a coherent machine.
 pub const PIN_FORCE_PCIE: u32 = 1;
@@ -48,12 +48,12 @@ pub struct PinBuffer {
     pub address: u64,
     /// Bytes.
     pub size: u64,
-    /// Zero; the tokens are deprecated.
+    /// Zero: tokens are deprecated.
     pub token: u64,
     /// Zero.
     pub address_space: u32,
     pub padding: u32,
-    /// Out: the handle; 0 is one.
+    /// Out: the handle; 0 is a valid handle.
     pub handle: u64,
 }
 
@@ -84,7 +84,7 @@ pub struct Unpin {
 #[derive(Debug, Default, Clone, Copy)]
 pub struct CallbackFlag {
     pub handle: u64,
-    /// Out: 1 once the memory was freed under the pin.
+    /// Out: 1 once the pinned memory was freed.
     pub flag: u32,
     pub padding: u32,
 }
@@ -96,17 +96,17 @@ pub struct Information {
     pub handle: u64,
     /// Out: device address of the first pinned page.
     pub va: u64,
-    /// Out: bytes pinned, whole pages.
+    /// Out: pinned bytes, in whole pages.
     pub mapped_size: u64,
-    /// Out: bytes of a page.
+    /// Out: page size in bytes.
     pub page_size: u32,
     /// Out: kHz of the clock behind `cycles`.
     pub khz: u32,
-    /// Out: cycles that pinning took.
+    /// Out: cycles spent pinning.
     pub cycles: u64,
     /// Out: 1 while mapped.
     pub mapped: u32,
-    /// Out: 1 where that mapping is write-combined.
+    /// Out: 1 if the mapping is write-combined.
     pub write_combining: u32,
 }
 
@@ -117,13 +117,13 @@ pub struct InformationV2 {
     pub handle: u64,
     /// Out: device address of the first pinned page.
     pub va: u64,
-    /// Out: bytes pinned, whole pages.
+    /// Out: pinned bytes, in whole pages.
     pub mapped_size: u64,
-    /// Out: bytes of a page.
+    /// Out: page size in bytes.
     pub page_size: u32,
     /// Out: kHz of the clock behind `cycles`.
     pub khz: u32,
-    /// Out: cycles that pinning took.
+    /// Out: cycles spent pinning.
     pub cycles: u64,
     /// Out: 0 not mapped, 1 write-combined, 2 cached, 3 device.
     pub mapping_type: u32,
@@ -134,7 +134,7 @@ pub struct InformationV2 {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Attribute {
-    /// In: which.
+    /// In: attribute number.
     pub attribute: u32,
     /// Out: its value.
     pub value: u32,
@@ -145,7 +145,7 @@ pub struct Attribute {
 #[derive(Debug, Default, Clone, Copy)]
 pub struct RequestMappingType {
     pub handle: u64,
-    /// What the next mmap shall be, in the numbers of [`InformationV2::mapping_type`].
+    /// Type of the next mmap, as in [`InformationV2::mapping_type`].
     pub mapping_type: u32,
     pub padding: u32,
 }
@@ -156,20 +156,21 @@ pub struct RequestMappingType {
 pub struct Version {
     /// Out: the module's version.
     pub driver: u32,
-    /// Out: the oldest library it works with.
+    /// Out: oldest supported library version.
     pub minimum_library: u32,
 }
 
-/// Sends one ioctl and waits out interruptions.
+/// Issues an ioctl, retrying on `EINTR`.
 ///
 /// # Safety
-/// `request` must be one of this module's numbers and `T` the structure its sentence names.
+/// `request` must be one of this module's numbers and `T` its structure.
 ///
 /// # Errors
-/// What the module answered.
+/// Error of the kernel module.
 pub unsafe fn ioctl<T>(file: BorrowedFd<'_>, request: u32, argument: &mut T) -> io::Result<()> {
     loop {
-        // SAFETY: the caller promises that `request` reads and writes a `T`, which `argument` borrows for the call.
+        // SAFETY: the caller guarantees that `request` reads and writes a `T`, which `argument`
+        // borrows for the call.
         let answer = unsafe {
             libc::ioctl(
                 file.as_raw_fd(),

@@ -1,8 +1,9 @@
-//! The raw ABI of vendor interfaces: numbers, layouts and function types, each with its source, and nothing that decides.
+//! Raw vendor ABIs: numbers, layouts and function types, each with its source, without policy.
 //!
-//! Libraries are opened at run time and every function in them is optional: what a driver lacks is a `None`, never a
-//! failure to start. Return codes are integers with names for the known ones, so a code newer than this crate is a number,
-//! not undefined behaviour. Calling anything here is unsafe; the safe crates above say when it is sound.
+//! Libraries are opened at run time and every function is optional: a missing function is `None`
+//! and never prevents startup. Return codes are integers with names for known values, so an unknown
+//! code is not undefined behaviour. All calls are unsafe; the safe crates above document when they
+//! are sound.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 

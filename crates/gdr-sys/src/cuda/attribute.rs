@@ -1,4 +1,4 @@
-//! What a device, a pair of devices or a pointer can be asked, as integers.
+//! Attributes of devices, device pairs and pointers, as integers.
 
 macro_rules! attributes {
     ($(#[$doc:meta])* $type:ident, $prefix:literal: $( $name:ident = $value:literal; )*) => {
@@ -20,7 +20,7 @@ macro_rules! attributes {
 }
 
 attributes! {
-    /// `CUdevice_attribute`: those that bear on GPUDirect.
+    /// `CUdevice_attribute` values relevant to GPUDirect.
     DeviceAttribute, "CU_DEVICE_ATTRIBUTE_":
     MAX_THREADS_PER_BLOCK = 1;
     CLOCK_RATE = 13;

@@ -56,14 +56,14 @@ constants! {
     MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: u32 = 1;
     /// A fabric handle can be exported.
     MEM_HANDLE_TYPE_FABRIC: u32 = 8;
-    /// Memory that stays where it is.
+    /// Memory that does not migrate.
     MEM_ALLOCATION_TYPE_PINNED: u32 = 1;
     MEM_LOCATION_TYPE_DEVICE: u32 = 1;
     /// Readable and writable.
     MEM_ACCESS_FLAGS_PROT_READWRITE: u32 = 3;
-    /// The smallest granularity that works.
+    /// Minimum granularity.
     MEM_ALLOC_GRANULARITY_MINIMUM: u32 = 0;
-    /// The granularity that performs best.
+    /// Granularity with the best performance.
     MEM_ALLOC_GRANULARITY_RECOMMENDED: u32 = 1;
     /// A range is exported as a dma-buf.
     MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD: u32 = 1;
@@ -103,19 +103,19 @@ constants! {
     /// The event has no time stamp.
     EVENT_DISABLE_TIMING: u32 = 2;
 
-    /// Unsafe calls are refused while any thread captures.
+    /// Unsafe calls fail while any thread captures.
     STREAM_CAPTURE_MODE_GLOBAL: u32 = 0;
-    /// Unsafe calls are refused while this thread captures.
+    /// Unsafe calls fail while this thread captures.
     STREAM_CAPTURE_MODE_THREAD_LOCAL: u32 = 1;
-    /// Calls are refused only on a capturing stream.
+    /// Calls fail only on a capturing stream.
     STREAM_CAPTURE_MODE_RELAXED: u32 = 2;
     /// The stream does not capture.
     STREAM_CAPTURE_STATUS_NONE: u32 = 0;
 
     /// Several contexts may use the device.
     COMPUTEMODE_DEFAULT: u32 = 0;
-    /// No context may.
+    /// No context may use it.
     COMPUTEMODE_PROHIBITED: u32 = 2;
-    /// One process may.
+    /// One process may use it.
     COMPUTEMODE_EXCLUSIVE_PROCESS: u32 = 3;
 }

@@ -1,4 +1,4 @@
-//! The functions, each present or not.
+//! Optional driver functions.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -7,10 +7,10 @@ use super::{
     MemAllocationProp, MemPoolProps, MemoryPool, Module, Stream, StreamMemOp, Uuid,
 };
 
-/// One name a line: the field, the symbols that serve it (the first one found is taken; all have this signature), the type.
+/// Each line: field name, symbols (the first one found is used; all have this signature), type.
 macro_rules! functions {
     ($( $name:ident = $($symbol:literal)|+ ( $($argument:ty),* $(,)? ); )*) => {
-        /// Every function this crate knows, `None` where the library lacks it.
+        /// All functions this crate knows; `None` if the library lacks one.
         #[derive(Debug, Default)]
         #[allow(non_snake_case)]
         #[non_exhaustive]
@@ -22,17 +22,18 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// Looks every function up; `symbol` gives the address of an exported function, or `None`.
+            /// Resolves all functions; `symbol` returns the address of an exported function, or
+            /// `None`.
             ///
             /// # Safety
             ///
-            /// A pointer that `symbol` gives for a name of the CUDA driver API must be that function, of CUDA's signature,
-            /// and stay callable for as long as the result is used.
+            /// A pointer that `symbol` returns for a CUDA driver API name must be that function,
+            /// with CUDA's signature, and stay callable while the result is used.
             pub unsafe fn resolve(symbol: impl Fn(&str) -> Option<*mut c_void>) -> Self {
                 Self { $(
                     $name: [$($symbol),+].into_iter().find_map(&symbol).map(|address| {
-                        // SAFETY: the address is not null (`symbol` found it) and is that of a function with the
-                        // signature cuda.h gives under this name (this function's own condition).
+                        // SAFETY: the address is non-null (`symbol` found it) and has the signature
+                        // that cuda.h gives this name (precondition of this function).
                         unsafe {
                             std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> CuResult>(address)
                         }
@@ -40,7 +41,7 @@ macro_rules! functions {
                 )* }
             }
 
-            /// The names of the functions that are missing.
+            /// Names of the missing functions.
             #[must_use]
             pub fn missing(&self) -> Vec<&'static str> {
                 let mut missing = Vec::new();
@@ -60,7 +61,7 @@ functions! {
     cuDeviceGet = "cuDeviceGet"(*mut Device, c_int);
     cuDeviceGetCount = "cuDeviceGetCount"(*mut c_int);
     cuDeviceGetName = "cuDeviceGetName"(*mut c_char, c_int, Device);
-    // v2 tells MIG instances apart; v1 gives the whole GPU's.
+    // v2 distinguishes MIG instances; v1 returns the whole GPU's UUID.
     cuDeviceGetUuid = "cuDeviceGetUuid_v2" | "cuDeviceGetUuid"(*mut Uuid, Device);
     cuDeviceGetAttribute = "cuDeviceGetAttribute"(*mut c_int, u32, Device);
     cuDeviceGetPCIBusId = "cuDeviceGetPCIBusId"(*mut c_char, c_int, Device);
@@ -71,7 +72,7 @@ functions! {
     cuDevicePrimaryCtxRetain = "cuDevicePrimaryCtxRetain"(*mut Context, Device);
     cuDevicePrimaryCtxRelease = "cuDevicePrimaryCtxRelease_v2" | "cuDevicePrimaryCtxRelease"(Device);
     cuDevicePrimaryCtxGetState = "cuDevicePrimaryCtxGetState"(Device, *mut u32, *mut c_int);
-    // cuda.h 13.0 maps the name to v4, which takes one more parameter; the v2 function stays.
+    // cuda.h 13.0 maps the name to v4, which takes one more parameter; v2 remains exported.
     cuCtxCreate_v2 = "cuCtxCreate_v2"(*mut Context, u32, Device);
     cuCtxDestroy = "cuCtxDestroy_v2"(Context);
     cuCtxPushCurrent = "cuCtxPushCurrent_v2"(Context);
@@ -149,7 +150,8 @@ functions! {
     cuEventSynchronize = "cuEventSynchronize"(Event);
     cuEventElapsedTime = "cuEventElapsedTime_v2" | "cuEventElapsedTime"(*mut f32, Event, Event);
 
-    // The v1 memory operations are off by default and differ in what they allow, so they are functions of their own.
+    // The v1 memory operations are off by default and have different restrictions, so they are
+    // separate functions.
     cuStreamBatchMemOp_v2 = "cuStreamBatchMemOp_v2"(Stream, u32, *mut StreamMemOp, u32);
     cuStreamBatchMemOp_v1 = "cuStreamBatchMemOp"(Stream, u32, *mut StreamMemOp, u32);
     cuStreamWriteValue32_v2 = "cuStreamWriteValue32_v2"(Stream, u64, u32, u32);

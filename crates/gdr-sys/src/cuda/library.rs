@@ -1,4 +1,4 @@
-//! Opening `libcuda.so.1`: the one the process already has, else the loader's, else the few places it hides in.
+//! Opens `libcuda.so.1`: the copy already loaded, else the loader's, else one in known directories.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,11 @@ use process::SetOnce;
 
 use super::Functions;
 
-/// Never `libcuda.so`: that file belongs to development packages and may be a stub.
+/// Not `libcuda.so`, which belongs to development packages and may be a stub.
 const NAME: &str = "libcuda.so.1";
 
-/// Where drivers are that the loader does not know: WSL, container mounts, the GPU operator's driver container.
+/// Driver directories outside the loader's search path: WSL, container mounts, the GPU operator's
+/// driver container.
 const PLACES: [&str; 4] = [
     "/usr/lib/wsl/lib",
     "/usr/local/nvidia/lib64",
@@ -18,32 +19,33 @@ const PLACES: [&str; 4] = [
     "/run/nvidia/driver/usr/lib",
 ];
 
-/// The driver's library, open until the process ends: libcuda does not survive being closed.
+/// The driver library. Stays open until the process ends, because libcuda does not survive dlclose.
 #[derive(Debug)]
 pub struct Library {
     functions: Functions,
     path: PathBuf,
 }
 
-/// Why there is no driver library.
+/// The driver library cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// No such file: no NVIDIA user-space driver is installed, or not in this container.
+    /// Not found: no NVIDIA user-space driver is installed, or not in this container.
     #[error("no {NAME} on this machine: {0}")]
     Absent(String),
-    /// The file is there and the loader refused it.
+    /// The loader rejected the file.
     #[error("{NAME} cannot be loaded: {0}")]
     Unusable(String),
-    /// The file loads and is not CUDA's: it has no `cuInit`.
+    /// The file is not the CUDA driver: it has no `cuInit`.
     #[error("{0} is not the CUDA driver: it has no cuInit")]
     NotCuda(PathBuf),
 }
 
-/// The process's driver library, opened at the first call that finds one. A failure is not remembered: the program may yet
-/// load its own.
+/// The process's driver library, opened on first success. Failures are not cached: the program may
+/// load its own copy later.
 ///
 /// # Errors
+/// [`OpenError`], with the loader's message.
 ///
 /// [`OpenError`], with the loader's words.
 pub fn library() -> Result<&'static Library, OpenError> {
@@ -56,10 +58,11 @@ pub fn library() -> Result<&'static Library, OpenError> {
 }
 
 impl Library {
-    /// The library the process already has loaded, else `libcuda.so.1` as the loader finds it, else in the places where it
-    /// is known to hide.
+    /// Opens the library already loaded, else `libcuda.so.1` by the loader's search, else from
+    /// known directories.
     ///
     /// # Errors
+    /// [`OpenError`] of the loader's search, or of the first file that exists but does not load.
     ///
     /// [`OpenError`] of the loader's own search, or of the first file that is there and does not work.
     pub fn open() -> Result<Self, OpenError> {
@@ -79,30 +82,31 @@ impl Library {
         Err(OpenError::Absent(refused))
     }
 
-    /// The library in this file.
+    /// Opens this library file.
     ///
     /// # Errors
+    /// [`OpenError`], with the loader's message.
     ///
     /// [`OpenError`], with the loader's words.
     pub fn open_at(path: &Path) -> Result<Self, OpenError> {
         Self::from_opened(dlopen(path, libc::RTLD_NOW)?, path)
     }
 
-    /// The functions, each present or not.
+    /// The resolved functions.
     #[must_use]
     pub fn functions(&self) -> &Functions {
         &self.functions
     }
 
-    /// The file, as the loader resolved it where that can be told.
+    /// File path, as resolved by the loader if known.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     fn from_opened(opened: Opened, asked: &Path) -> Result<Self, OpenError> {
-        // SAFETY: `symbol` returns what this library exports under the CUDA name asked for. That a file called libcuda.so.1
-        // means CUDA's functions by CUDA's names is beyond what any caller of dlopen can check. The library is kept open
+        // SAFETY: `symbol` returns what this library exports under the requested CUDA name. No
+        // caller of dlopen can check further that libcuda.so.1 is CUDA's. The library is kept open
         // below (or dropped with the functions unused), so the addresses stay callable.
         let functions = unsafe { Functions::resolve(|name| opened.symbol(name)) };
         let path = opened.file_of("cuInit").unwrap_or_else(|| asked.to_owned());
@@ -124,7 +128,7 @@ impl From<LoadError> for OpenError {
 }
 
 fn dlopen(path: &Path, flags: i32) -> Result<Opened, LoadError> {
-    // SAFETY: libcuda's constructors have no condition on the caller, and with RTLD_NOLOAD nothing runs at all.
+    // SAFETY: libcuda's constructors have no preconditions, and RTLD_NOLOAD runs none.
     unsafe { Opened::open(path, flags) }
 }
 

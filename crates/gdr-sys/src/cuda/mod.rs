@@ -1,7 +1,7 @@
-//! The CUDA driver API (`libcuda.so.1`): its loader, its functions, its numbers and structures.
+//! CUDA driver API (`libcuda.so.1`): loader, functions, constants and structures.
 //!
-//! Source of every name, number and layout: `cuda.h` of CUDA 13.0. Functions are called under the symbol the header maps
-//! their name to (`cuMemAlloc` is `cuMemAlloc_v2`), in the legacy-default-stream variant.
+//! Source: `cuda.h` of CUDA 13.0. Functions use the symbol to which the header maps their name
+//! (`cuMemAlloc` is `cuMemAlloc_v2`), in the legacy-default-stream variant.
 
 mod attribute;
 mod flags;

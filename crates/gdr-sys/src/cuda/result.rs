@@ -1,14 +1,14 @@
-//! `CUresult`, an integer: a code newer than this table stays a number.
+//! `CUresult` as an integer, so unknown codes stay numbers.
 
 use std::fmt;
 
-/// What a driver function returned.
+/// Return value of a driver function.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CuResult(pub u32);
 
 impl CuResult {
-    /// Whether the call did what it was asked.
+    /// True on success.
     #[must_use]
     pub fn is_ok(self) -> bool {
         self == Self::SUCCESS
@@ -23,7 +23,7 @@ macro_rules! codes {
                 pub const $name: Self = Self($value);
             )*
 
-            /// The name in `cuda.h` of CUDA 13.0, if it has one.
+            /// Name in `cuda.h` of CUDA 13.0, if known.
             #[must_use]
             pub fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -140,7 +140,7 @@ codes! {
 }
 
 impl fmt::Display for CuResult {
-    /// The name and the number, or the number alone: `CUDA_ERROR_INVALID_VALUE (1)`, `CUDA error 4711`.
+    /// Name and number, or the number alone: `CUDA_ERROR_INVALID_VALUE (1)`, `CUDA error 4711`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => write!(f, "{name} ({})", self.0),

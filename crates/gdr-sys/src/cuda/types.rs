@@ -1,4 +1,5 @@
-//! Handles and structures as `cuda.h` of CUDA 13.0 lays them out; sizes and offsets are the same on x86-64 and aarch64.
+//! Handles and structures of `cuda.h`, CUDA 13.0. Sizes and offsets are equal on x86-64 and
+//! aarch64.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -11,18 +12,19 @@ macro_rules! handles {
         pub struct $name(pub *mut c_void);
 
         impl $name {
-            /// The null handle.
+            /// Null handle.
             pub const NULL: Self = Self(std::ptr::null_mut());
 
-            /// Whether this is the null handle.
+            /// True for the null handle.
             #[must_use]
             pub fn is_null(self) -> bool {
                 self.0.is_null()
             }
         }
 
-        // SAFETY: the handle is an opaque number to us, never dereferenced; the driver API may be called with it from any
-        // thread (CUDA Programming Guide, "Driver API": handles are process-wide, only the current context is per thread).
+        // SAFETY: the handle is opaque and never dereferenced here; the driver API accepts it on
+        // any thread (CUDA Programming Guide, "Driver API": handles are process-wide, only the
+        // current context is per thread).
         unsafe impl Send for $name {}
         // SAFETY: as above.
         unsafe impl Sync for $name {}
@@ -46,12 +48,12 @@ handles! {
     MemoryPool;
 }
 
-/// `CUdevice`: an ordinal-like number the driver gives out.
+/// `CUdevice`: a number assigned by the driver.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Device(pub i32);
 
-/// `CUmemGenericAllocationHandle`: physical memory made by `cuMemCreate`.
+/// `CUmemGenericAllocationHandle`: physical memory from `cuMemCreate`.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GenericHandle(pub u64);
@@ -60,7 +62,7 @@ pub struct GenericHandle(pub u64);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uuid {
-    /// In the order they are printed.
+    /// In print order.
     pub bytes: [u8; 16],
 }
 const _: () = assert!(size_of::<Uuid>() == 16);
@@ -78,7 +80,7 @@ const _: () = assert!(size_of::<IpcMemHandle>() == 64);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemLocation {
-    /// [`super::MEM_LOCATION_TYPE_DEVICE`] and its like.
+    /// Such as [`super::MEM_LOCATION_TYPE_DEVICE`].
     pub kind: u32,
     /// For a device, its `CUdevice`.
     pub id: i32,
@@ -91,7 +93,7 @@ const _: () = assert!(size_of::<MemLocation>() == 8 && offset_of!(MemLocation, i
 pub struct MemAllocationFlags {
     /// `CUmemAllocationCompType`: 0 none, 1 generic.
     pub compression_type: u8,
-    /// 1 if the memory must be usable for GPUDirect RDMA.
+    /// 1 to require GPUDirect RDMA support.
     pub gpu_direct_rdma_capable: u8,
     /// `CU_MEM_CREATE_USAGE_*`.
     pub usage: u16,
@@ -112,11 +114,11 @@ pub struct MemAllocationProp {
     pub kind: u32,
     /// [`super::MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`] or none.
     pub requested_handle_types: u32,
-    /// Where the memory is.
+    /// Memory location.
     pub location: MemLocation,
     /// Null on Linux.
     pub win32_handle_meta_data: *mut c_void,
-    /// What the memory must be capable of.
+    /// Required capabilities.
     pub alloc_flags: MemAllocationFlags,
 }
 const _: () = {
@@ -143,9 +145,9 @@ impl Default for MemAllocationProp {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemAccessDesc {
-    /// Who gets access.
+    /// Location that gets access.
     pub location: MemLocation,
-    /// [`super::MEM_ACCESS_FLAGS_PROT_READWRITE`] and its like.
+    /// Such as [`super::MEM_ACCESS_FLAGS_PROT_READWRITE`].
     pub flags: u32,
 }
 const _: () = assert!(size_of::<MemAccessDesc>() == 12 && offset_of!(MemAccessDesc, flags) == 8);
@@ -158,7 +160,7 @@ pub struct MemPoolProps {
     pub alloc_type: u32,
     /// [`super::MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`] or none.
     pub handle_types: u32,
-    /// Where the memory is.
+    /// Memory location.
     pub location: MemLocation,
     /// Null on Linux.
     pub win32_security_attributes: *mut c_void,
@@ -193,24 +195,25 @@ impl Default for MemPoolProps {
     }
 }
 
-/// `CUstreamBatchMemOpParams`: a union of four structures, all of which fit this one. A wait or write has its flags at 24,
-/// a barrier or flush at 4; a 32-bit value is the low half of the 64-bit one on these little-endian machines.
+/// `CUstreamBatchMemOpParams`: a union of four structures, which all fit this layout. Waits and
+/// writes have flags at offset 24, barriers and flushes at 4; a 32-bit value is the low half of the
+/// 64-bit value (little-endian).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamMemOp {
-    /// [`super::STREAM_MEM_OP_WAIT_VALUE_32`] and its like; tells which member of the union is meant.
+    /// Selects the union member, such as [`super::STREAM_MEM_OP_WAIT_VALUE_32`].
     pub operation: u32,
     /// `memoryBarrier.flags` and `flushRemoteWrites.flags`.
     pub leading_flags: u32,
-    /// Of the watched or written word.
+    /// Address of the word.
     pub address: u64,
-    /// The value, 32 or 64 bits of it.
+    /// 32- or 64-bit value.
     pub value: u64,
     /// `waitValue.flags` and `writeValue.flags`.
     pub flags: u32,
     /// Padding.
     pub pad: u32,
-    /// The driver's own.
+    /// Reserved for the driver.
     pub alias: u64,
     /// The rest of the union's `pad[6]`.
     pub tail: u64,

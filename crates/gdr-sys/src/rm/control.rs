@@ -1,5 +1,5 @@
-//! The control calls: a command number and the exact size of its structure (ctrl0000gpu.h, ctrl0000unix.h,
-//! ctrl0000client.h, ctrl0041.h). All are open to every user in every release.
+//! RM control calls: command numbers and exact parameter structures (ctrl0000gpu.h, ctrl0000unix.h,
+//! ctrl0000client.h, ctrl0041.h). All are unprivileged in every release.
 
 /// `NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2` with [`GpuIdInfo`], on the client.
 pub const GPU_ID_INFO: u32 = 0x205;
@@ -17,15 +17,15 @@ pub const SURFACE_INFO: u32 = 0x41_0110;
 /// `NV2080_CTRL_CMD_FB_GET_STATIC_BAR1_INFO` with [`StaticBar1`], on the subdevice; from 570, not in gVisor.
 pub const STATIC_BAR1: u32 = 0x2080_1354;
 
-/// Video memory, in the numbering of [`AddressSpace`] and of [`SURFACE_ADDRESS_SPACE`].
+/// Video memory in [`AddressSpace`] and [`SURFACE_ADDRESS_SPACE`].
 pub const VIDEO_MEMORY: u32 = 2;
-/// Video memory, in the numbering of [`ImportObjects::types`].
+/// Video memory in [`ImportObjects::types`].
 pub const IMPORTED_VIDEO_MEMORY: u8 = 1;
 /// [`ExportInfo::gpu_instance`] without MIG.
 pub const NO_GPU_INSTANCE: u32 = 0xFFFF_FFFF;
-/// [`ExportInfo::device`] of an object that belongs to a client and to no device.
+/// [`ExportInfo::device`] of a client object without a device.
 pub const NO_DEVICE: u32 = 32;
-/// Objects a single export can hold at most.
+/// Maximum number of objects in one export.
 pub const IMPORTS: usize = 128;
 /// [`ImportObject::kind`]: an RM object.
 pub const IMPORT_RM: u32 = 1;
@@ -36,7 +36,7 @@ pub const SURFACE_ATTRIBUTES: u32 = 1;
 pub const SURFACE_SIZE_LOW: u32 = 2;
 /// Index of [`SurfaceEntry`]: high word of the size.
 pub const SURFACE_SIZE_HIGH: u32 = 3;
-/// Index of [`SurfaceEntry`]: the address space, [`VIDEO_MEMORY`] for what we map.
+/// Index of [`SurfaceEntry`]: address space, [`VIDEO_MEMORY`] for memory we map.
 pub const SURFACE_ADDRESS_SPACE: u32 = 9;
 
 /// `NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS`.
@@ -47,17 +47,17 @@ pub struct GpuIdInfo {
     pub gpu_id: u32,
     /// Out: flags.
     pub flags: u32,
-    /// Out: the device's instance.
+    /// Out: device instance.
     pub device: u32,
-    /// Out: the subdevice's instance.
+    /// Out: subdevice instance.
     pub subdevice: u32,
     /// Out: SLI status.
     pub sli: u32,
     /// Out: board.
     pub board: u32,
-    /// Out: the GPU's instance.
+    /// Out: GPU instance.
     pub gpu: u32,
-    /// Out: NUMA node of its memory, or -1.
+    /// Out: NUMA node of the GPU memory, or -1.
     pub numa: i32,
 }
 
@@ -79,28 +79,28 @@ pub struct AddressSpace {
 pub struct ExportInfo {
     /// In: the exported file.
     pub fd: i32,
-    /// Out: the device's instance, or [`NO_DEVICE`].
+    /// Out: device instance, or [`NO_DEVICE`].
     pub device: u32,
-    /// Out: the MIG instance, or [`NO_GPU_INSTANCE`].
+    /// Out: MIG instance, or [`NO_GPU_INSTANCE`].
     pub gpu_instance: u32,
-    /// Out: objects in the file, at most.
+    /// Out: upper bound of the objects in the file.
     pub objects: u16,
-    /// Out: the exporter's own notes.
+    /// Out: exporter metadata.
     pub metadata: [u8; 64],
     pub padding: [u8; 2],
 }
 
-/// The same before 545: no MIG instance, four bytes shorter.
+/// The layout before 545: four bytes shorter, without the MIG instance.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct ExportInfoBefore545 {
     /// In: the exported file.
     pub fd: i32,
-    /// Out: the device's instance.
+    /// Out: device instance.
     pub device: u32,
-    /// Out: objects in the file, at most.
+    /// Out: upper bound of the objects in the file.
     pub objects: u16,
-    /// Out: the exporter's own notes.
+    /// Out: exporter metadata.
     pub metadata: [u8; 64],
     pub padding: [u8; 2],
 }
@@ -115,7 +115,7 @@ pub struct ImportObject {
     pub kind: u32,
     /// In: our device.
     pub device: u32,
-    /// In: our parent for the new object, the device.
+    /// In: parent of the new object, our device.
     pub parent: u32,
     /// In: the new handle.
     pub object: u32,
@@ -129,13 +129,13 @@ pub struct ImportObjects {
     pub fd: i32,
     /// In: our device.
     pub parent: u32,
-    /// In: the new handles, where not zero.
+    /// In: new handles; zero entries are skipped.
     pub objects: [u32; IMPORTS],
     /// Out: 1 video memory, 2 system memory, 3 fabric, 4 fabric multicast.
     pub types: [u8; IMPORTS],
-    /// In: how many.
+    /// In: number of objects.
     pub count: u16,
-    /// In: the first one's index in the file.
+    /// In: index of the first object in the file.
     pub index: u16,
 }
 
@@ -143,10 +143,10 @@ pub struct ImportObjects {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SurfaceInfo {
-    /// In: entries.
+    /// In: number of entries.
     pub count: u32,
     pub padding: u32,
-    /// In: address of the entries, [`SurfaceEntry`] each.
+    /// In: address of the [`SurfaceEntry`] array.
     pub list: u64,
 }
 
@@ -154,9 +154,9 @@ pub struct SurfaceInfo {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SurfaceEntry {
-    /// In: what is asked.
+    /// In: queried attribute.
     pub index: u32,
-    /// Out: the answer.
+    /// Out: value.
     pub data: u32,
 }
 
@@ -164,19 +164,19 @@ pub struct SurfaceEntry {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct StaticBar1 {
-    /// Out: whether all of the memory stands in BAR1.
+    /// Out: nonzero if BAR1 maps all of the memory.
     pub enabled: u8,
-    /// Out, from 580: whether write-combined.
+    /// Out, from 580: nonzero if write-combined.
     pub write_combining: u8,
     pub padding: [u8; 6],
-    /// Out: where in BAR1.
+    /// Out: offset in BAR1.
     pub start: u64,
-    /// Out: bytes.
+    /// Out: size in bytes.
     pub size: u64,
 }
 
 impl ExportInfo {
-    /// The question about this file.
+    /// Query for this file.
     pub const fn of(fd: i32) -> Self {
         Self {
             fd,
@@ -190,7 +190,7 @@ impl ExportInfo {
 }
 
 impl ExportInfoBefore545 {
-    /// The question about this file.
+    /// Query for this file.
     pub const fn of(fd: i32) -> Self {
         Self {
             fd,

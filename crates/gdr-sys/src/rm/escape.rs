@@ -1,4 +1,4 @@
-//! The escapes, one an ioctl: `_IOC(READ | WRITE, 'F', number, size of the structure)` (nv-ioctl-numbers.h,
+//! RM escape ioctls: `_IOC(READ | WRITE, 'F', number, size of the structure)` (nv-ioctl-numbers.h,
 //! `nv_escape.h`, `nv-unix-nvos-params-wrappers.h`, nvos.h, nv-ioctl.h).
 
 use std::io;
@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub const FREE: u32 = number(0x29, size_of::<Free>());
 /// `NV_ESC_RM_CONTROL` with [`Control`].
 pub const CONTROL: u32 = number(0x2A, size_of::<Control>());
-/// `NV_ESC_RM_ALLOC` with [`Allocate`], the form of 32 bytes that every release takes.
+/// `NV_ESC_RM_ALLOC` with [`Allocate`], the 32-byte form that every release accepts.
 pub const ALLOCATE: u32 = number(0x2B, size_of::<Allocate>());
 /// `NV_ESC_RM_DUP_OBJECT` with [`Duplicate`].
 pub const DUPLICATE: u32 = number(0x34, size_of::<Duplicate>());
@@ -18,30 +18,31 @@ pub const MAP_MEMORY: u32 = number(0x4E, size_of::<MapMemory>());
 pub const UNMAP_MEMORY: u32 = number(0x4F, size_of::<UnmapMemory>());
 /// `NV_ESC_CARD_INFO` with [`CARDS`] of [`CardInfo`].
 pub const CARD_INFO: u32 = number(0xC8, CARDS * size_of::<CardInfo>());
-/// `NV_ESC_REGISTER_FD` with [`RegisterFd`]; the only one that goes to a GPU's node.
+/// `NV_ESC_REGISTER_FD` with [`RegisterFd`]; the only one issued on a GPU's node.
 pub const REGISTER_FD: u32 = number(0xC9, size_of::<RegisterFd>());
 /// `NV_ESC_CHECK_VERSION_STR` with [`Version`].
 pub const CHECK_VERSION: u32 = number(0xD2, size_of::<Version>());
-/// Places in the table that [`CARD_INFO`] fills; fewer than the GPUs of the machine answer `EINVAL`.
+/// Entries in the [`CARD_INFO`] table; a table smaller than the number of GPUs fails with `EINVAL`.
 pub const CARDS: usize = 32;
-/// [`Version::command`] that asks (`NV_RM_API_VERSION_CMD_QUERY`, from 530.30.02; before it the string stays empty).
+/// Query value of [`Version::command`] (`NV_RM_API_VERSION_CMD_QUERY`, from 530.30.02; older
+/// releases leave the string empty).
 pub const VERSION_QUERY: u32 = b'2' as u32;
 
 const BUSY_RETRIES: u32 = 1000;
 
 const fn number(number: u32, size: usize) -> u32 {
-    // Three: the kernel reads the structure and writes it.
+    // 3 = read | write.
     (3 << 30) | ((size as u32) << 16) | ((b'F' as u32) << 8) | number
 }
 
-/// `NVOS00_PARAMETERS`: frees an object and all below it.
+/// `NVOS00_PARAMETERS`: frees an object and its descendants.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Free {
     pub client: u32,
-    /// Ignored by RM; the object's parent.
+    /// Parent object; ignored by RM.
     pub parent: u32,
-    /// What is freed.
+    /// Object to free.
     pub object: u32,
     /// Out: an NV status.
     pub status: u32,
@@ -52,58 +53,59 @@ pub struct Free {
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Control {
     pub client: u32,
-    /// The object the command goes to.
+    /// Target object.
     pub object: u32,
     pub command: u32,
     /// Zero.
     pub flags: u32,
-    /// Address of the command's own structure.
+    /// Address of the command's parameters.
     pub parameters: u64,
-    /// Its size in bytes; RM takes the exact one alone.
+    /// Parameter size in bytes; RM accepts only the exact size.
     pub parameters_size: u32,
     /// Out: an NV status.
     pub status: u32,
 }
 
-/// `NVOS21_PARAMETERS`: makes an object. Its last two words changed places in 535 ([`Allocate::status`]).
+/// `NVOS21_PARAMETERS`: allocates an object. 535 swapped the last two words ([`Allocate::status`]).
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Allocate {
-    /// The client; zero when the client itself is made.
+    /// Client; zero when allocating the client itself.
     pub client: u32,
-    /// The new object's parent.
+    /// Parent of the new object.
     pub parent: u32,
-    /// The new object's handle: chosen by the caller, or zero and RM chooses.
+    /// Handle of the new object; zero lets RM choose.
     pub object: u32,
     pub class: u32,
-    /// Address of the class's structure, or zero.
+    /// Address of the class parameters, or zero.
     pub parameters: u64,
-    /// Before 535 the status; from 535 the size of the parameters, which RM takes from its class table when it is zero.
+    /// Before 535 the status; from 535 the parameter size, where zero means the size from RM's
+    /// class table.
     pub status_or_size: u32,
-    /// From 535 the status, before it padding.
+    /// From 535 the status; before 535 padding.
     pub padding_or_status: u32,
 }
 
 impl Allocate {
-    /// The status, in whichever word this release writes it: the other one stays zero as it was sent.
+    /// Status from whichever word this release writes; the other word stays zero.
     pub const fn status(&self) -> u32 {
         self.status_or_size | self.padding_or_status
     }
 }
 
-/// `NVOS55_PARAMETERS`: a second handle of another client's object, and a reference to it.
+/// `NVOS55_PARAMETERS`: duplicates another client's object and takes a reference.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Duplicate {
     /// Our client.
     pub client: u32,
-    /// Our parent for the new object.
+    /// Parent of the new object.
     pub parent: u32,
     /// The new handle.
     pub object: u32,
-    /// The client whose object it is.
+    /// Client that owns the source object.
     pub source_client: u32,
-    /// Its handle there.
+    /// Source object handle.
     pub source_object: u32,
     /// Zero.
     pub flags: u32,
@@ -111,36 +113,36 @@ pub struct Duplicate {
     pub status: u32,
 }
 
-/// `nv_ioctl_nvos33_parameters_with_fd`: prepares a CPU mapping, which one mmap of `fd` then makes.
+/// `nv_ioctl_nvos33_parameters_with_fd`: prepares a CPU mapping for one mmap of `fd`.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct MapMemory {
     pub client: u32,
-    /// The device whose BAR1 shows the memory. RM does not check that the memory is that device's.
+    /// Device whose BAR1 maps the memory. RM does not check that it owns the memory.
     pub device: u32,
     pub memory: u32,
     pub padding: u32,
-    /// First byte within the memory.
+    /// Byte offset in the memory.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Out: what [`UnmapMemory`] wants back.
+    /// Out: value for [`UnmapMemory`].
     pub linear_address: u64,
     /// Out: an NV status.
     pub status: u32,
     /// Zero: readable and writable, caching as RM chooses.
     pub flags: u32,
-    /// A fresh open file of the GPU's node: a file takes one mapping in its life.
+    /// Newly opened file of the GPU's node: each file supports one mapping.
     pub fd: i32,
     pub padding_end: u32,
 }
 
-/// `NVOS34_PARAMETERS`: undoes [`MapMemory`]; after munmap, never before.
+/// `NVOS34_PARAMETERS`: undoes [`MapMemory`]; call it only after munmap.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct UnmapMemory {
     pub client: u32,
-    /// The device it was mapped with.
+    /// Device used for the mapping.
     pub device: u32,
     pub memory: u32,
     pub padding: u32,
@@ -152,7 +154,8 @@ pub struct UnmapMemory {
     pub flags: u32,
 }
 
-/// `nv_ioctl_register_fd_t`: binds a file of a GPU's node to a client's control file, which it then keeps open.
+/// `nv_ioctl_register_fd_t`: binds a file of a GPU's node to a client's control file and keeps that
+/// open.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct RegisterFd {
@@ -164,19 +167,19 @@ pub struct RegisterFd {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Version {
-    /// [`VERSION_QUERY`]; anything else may log an error in the kernel.
+    /// [`VERSION_QUERY`]; other values may log a kernel error.
     pub command: u32,
-    /// Out: 1 when the string was recognised.
+    /// Out: 1 if the string was recognised.
     pub reply: u32,
-    /// Out: the release, ended by a zero.
+    /// Out: NUL-terminated release.
     pub text: [u8; 64],
 }
 
-/// `nv_ioctl_card_info_t`: one GPU of the machine, whether or not this process may open its node.
+/// `nv_ioctl_card_info_t`: one GPU, even if this process may not open its node.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct CardInfo {
-    /// Not zero where this place of the table is filled.
+    /// Nonzero if this entry is used.
     pub valid: u8,
     pub padding: [u8; 3],
     /// PCI domain.
@@ -185,29 +188,29 @@ pub struct CardInfo {
     pub bus: u8,
     /// PCI device.
     pub slot: u8,
-    /// PCI function; never filled, so zero.
+    /// PCI function; never set, so zero.
     pub function: u8,
     pub padding_pci: u8,
     /// PCI vendor.
     pub vendor: u16,
-    /// PCI device identification.
+    /// PCI device ID.
     pub device: u16,
-    /// RM's number of the GPU: domain, bus and device put together.
+    /// RM's GPU ID: domain, bus and device combined.
     pub gpu_id: u32,
     /// Interrupt line.
     pub interrupt: u16,
     pub padding_interrupt: [u8; 2],
     /// Physical address of BAR0.
     pub registers_address: u64,
-    /// Bytes of BAR0.
+    /// BAR0 size in bytes.
     pub registers_size: u64,
     /// Physical address of BAR1.
     pub bar1_address: u64,
-    /// Bytes of BAR1 (the header calls it framebuffer).
+    /// BAR1 size in bytes (the header calls it framebuffer).
     pub bar1_size: u64,
     /// N of `/dev/nvidiaN`.
     pub minor: u32,
-    /// A name of the device, for reading.
+    /// Human-readable device name.
     pub name: [u8; 10],
     pub padding_end: [u8; 2],
 }
@@ -216,7 +219,7 @@ pub struct CardInfo {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct DeviceParameters {
-    /// The device's instance, not its minor and not CUDA's ordinal.
+    /// Device instance, not the minor or CUDA ordinal.
     pub device: u32,
     /// Our own client.
     pub client_share: u32,
@@ -242,22 +245,23 @@ pub struct DeviceParameters {
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 pub struct SubdeviceParameters {
-    /// Zero: the first.
+    /// Zero: the first subdevice.
     pub subdevice: u32,
 }
 
-/// Sends one escape and waits out interruptions.
+/// Issues an escape ioctl, retrying on `EINTR`.
 ///
 /// # Safety
-/// `request` must be the number of an escape whose structure is `T`, with the files and addresses in `argument` as that
-/// escape wants them: RM reads and writes through every address given to it.
+/// `request` must be an escape whose structure is `T`, with valid files and addresses in
+/// `argument`: RM reads and writes through every address.
 ///
 /// # Errors
-/// What the kernel answered. An NV status is no error here: the caller reads it from `argument`.
+/// Kernel error. NV status is not an error here: the caller reads it from `argument`.
 pub unsafe fn escape<T>(file: BorrowedFd<'_>, request: u32, argument: &mut T) -> io::Result<()> {
     let mut busy = 0;
     loop {
-        // SAFETY: the caller promises that `request` reads and writes a `T`, which `argument` borrows for the call.
+        // SAFETY: the caller guarantees that `request` reads and writes a `T`, which `argument`
+        // borrows for the call.
         let answer = unsafe {
             libc::ioctl(
                 file.as_raw_fd(),
@@ -271,7 +275,7 @@ pub unsafe fn escape<T>(file: BorrowedFd<'_>, request: u32, argument: &mut T) ->
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EINTR) => {}
-            // A lock not taken in time; to be repeated, but not for ever.
+            // RM lock timeout: retry a bounded number of times.
             Some(libc::EAGAIN) if busy < BUSY_RETRIES => {
                 busy += 1;
                 std::thread::yield_now();

@@ -1,8 +1,8 @@
-//! NV status codes (nvstatuscodes.h): an integer with names, so that a newer code is a number and not a lie.
+//! NV status codes (nvstatuscodes.h) as integers, so unknown codes stay numbers.
 
 use std::fmt;
 
-/// What RM answered. Zero is success.
+/// RM status. Zero is success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status(pub u32);
 
@@ -42,10 +42,10 @@ impl Status {
     /// `NV_ERR_RESOURCE_LOST`.
     pub const RESOURCE_LOST: Self = Self(0x6E);
 
-    /// `Ok` for success, itself as the error otherwise.
+    /// Converts to a `Result`.
     ///
     /// # Errors
-    /// Every code but zero.
+    /// Every nonzero code.
     pub const fn result(self) -> Result<(), Self> {
         if self.0 == 0 { Ok(()) } else { Err(self) }
     }

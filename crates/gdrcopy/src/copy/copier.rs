@@ -1,4 +1,4 @@
-//! What a mapping copies with: kernels for both directions, when to share a copy among threads, and which fences.
+//! Copies for a mapping: kernels for both directions, thread thresholds, fences.
 
 use std::ops::Range;
 
@@ -8,18 +8,19 @@ use super::plan::LINE;
 use super::pool::{ANYWHERE, Cpus, Direction, Job, MOST_THREADS, Place};
 use super::{fence, memory};
 
-/// How the CPU caches a mapping of device memory.
+/// CPU caching of a device memory mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Caching {
-    /// Stores gather in buffers, loads are not cached: a GPU behind PCIe.
+    /// Write-combined stores, uncached loads: a GPU behind PCIe.
     WriteCombining,
-    /// Ordinary memory, coherent with the device: Grace Hopper, and simulated devices.
+    /// Ordinary memory, coherent with the device: Grace Hopper and simulated devices.
     Cached,
-    /// Each access goes to the device by itself and must be aligned: Arm's Device memory, `UC` on x86.
+    /// Each access reaches the device and must be aligned: Arm Device memory, `UC` on x86.
     Uncached,
 }
 
-/// Copies between host memory and one kind of mapping. Made once a mapping, cheap to copy, usable from any thread.
+/// Copies between host memory and one kind of mapping. Create one for each mapping; it is cheap to
+/// copy and usable from any thread.
 ///
 /// | caching | accesses | threads | after `to_device` | after `from_device` |
 /// |---|---|---|---|---|
@@ -27,15 +28,16 @@ pub enum Caching {
 /// | uncached | `portable`: at most 8 bytes, aligned, each byte once | one | `fence::writes` | nothing |
 /// | cached | the C library's `memcpy` | one | nothing | nothing |
 ///
-/// **Writes.** When `to_device` returns, its bytes are on their way in order: whatever this thread stores afterwards, to
-/// the device or to a flag in host memory, is seen after them. That they have arrived, a read of the same device shows.
-/// Within one copy there is no order, and nothing wider than an aligned 8-byte piece arrives whole by promise.
+/// **Writes.** When `to_device` returns, its stores are ordered before this thread's later stores
+/// to the device or to host flags. A read of the same device confirms arrival. Within one copy
+/// there is no order, and only aligned 8-byte units are atomic.
 ///
-/// **Reads.** `from_device` on write-combining memory is weakly ordered. It may begin before earlier loads have ended, and
-/// its bytes may be those of a read of the same line shortly before (two or three calls, a microsecond or so): x86-64's
-/// streaming loads are answered from their buffers where they can be. To read data that a flag announced, use
-/// [`from_device_ordered`](Self::from_device_ordered), which costs about 0.6 µs more. An aligned read of 1, 2, 4 or 8 bytes
-/// is one plain load that goes to the device each time, so it can poll.
+/// **Reads.** On write-combined memory `from_device` is weakly ordered. It may start before earlier
+/// loads end, and may return data of a recent read of the same line (within two or three calls,
+/// about a microsecond), because x86-64 streaming loads may hit in their buffers. To read data
+/// after a flag, use [`from_device_ordered`](Self::from_device_ordered), which costs about 0.6 µs
+/// more. An aligned read of 1, 2, 4 or 8 bytes is one plain load that reaches the device each time,
+/// so it can poll.
 #[derive(Clone, Copy, Debug)]
 pub struct Copier {
     write: Way,
@@ -49,22 +51,24 @@ pub struct Copier {
 struct Way {
     kernel: Move,
     name: &'static str,
-    /// Copies of this many bytes and more are shared among threads.
+    /// Minimum size in bytes to use several threads.
     shared_from: usize,
 }
 
-/// From where on more threads are faster, measured on an H200 (16 CPUs, helpers spinning): reads of 16 KiB take 16 µs with
-/// one thread and 4 with eight; writes of 64 KiB 3.7 µs with one and 3.0 with two, of 16 KiB 2.7 µs with any number.
+/// Threshold measured on H200 (16 CPUs, spinning helpers): 16 KiB reads take 16 µs on one thread, 4
+/// µs on eight; 64 KiB writes take 3.7 µs on one and 3.0 on two; 16 KiB writes take 2.7 µs on any
+/// number.
 const SHARE_READS_FROM: usize = 16 << 10;
 const SHARE_WRITES_FROM: usize = 64 << 10;
 
 impl Copier {
-    /// For a mapping of this caching: the kernel that `GDR_COPY_KERNEL` names, else what [`tune`](super::tune) measured on
-    /// this machine, else what is best on CPUs like this one. `GDR_COPY_THREADS` limits the threads of one copy (1 to 16).
-    /// Both variables speak of write-combining mappings only, but a wrong value is an error for all.
+    /// Copier for a caching type: the kernel named in `GDR_COPY_KERNEL`, else the
+    /// [`tune`](super::tune) result for this machine, else the best known for this CPU.
+    /// `GDR_COPY_THREADS` limits threads per copy (1 to 16). Both variables apply to write-combined
+    /// mappings only, but invalid values always fail.
     ///
     /// # Errors
-    /// A variable has a value that is not among those it takes, or names a kernel that this CPU lacks.
+    /// A variable has an invalid value, or names a kernel that this CPU does not support.
     pub fn for_caching(caching: Caching) -> Result<Copier, Error> {
         let (Choice { write, read }, threads) = choice::from_environment()?;
         Ok(match caching {
@@ -82,11 +86,11 @@ impl Copier {
         })
     }
 
-    /// With these kernels and the rules of write-combining memory, which are correct on any mapping that is not Arm's
-    /// Device memory.
+    /// Copier with these kernels and the rules of write-combined memory, which are correct on any
+    /// mapping except Arm Device memory.
     ///
     /// # Errors
-    /// This CPU lacks one of them.
+    /// This CPU does not support one of them.
     pub fn with_kernels(write: &'static Kernel, read: &'static Kernel) -> Result<Copier, Error> {
         match [write, read].into_iter().find(|kernel| !kernel.supported()) {
             Some(kernel) => Err(Error::KernelUnsupported {
@@ -96,8 +100,8 @@ impl Copier {
         }
     }
 
-    /// The same, with helpers near these CPUs: those of the GPU's NUMA node, from its PCI device's `local_cpulist`. Only as
-    /// far as the process's affinity allows.
+    /// Places helper threads near these CPUs, those of the GPU's NUMA node (its PCI device's
+    /// `local_cpulist`), within the process's affinity.
     #[must_use]
     pub fn near(self, cpus: &Cpus) -> Copier {
         Copier {
@@ -106,7 +110,7 @@ impl Copier {
         }
     }
 
-    /// The same, with at most this many threads in a copy, the caller's included. 1 keeps it to the caller.
+    /// Limits threads per copy, the caller included. 1 uses the caller only.
     #[must_use]
     pub fn with_threads(self, most: usize) -> Copier {
         Copier {
@@ -115,27 +119,27 @@ impl Copier {
         }
     }
 
-    /// The caching it was made for.
+    /// Caching type.
     pub fn caching(&self) -> Caching {
         self.caching
     }
 
-    /// What writes with: a kernel's name, or `memcpy`.
+    /// Name of the write kernel, or `memcpy`.
     pub fn write_kernel(&self) -> &'static str {
         self.write.name
     }
 
-    /// What reads with: a kernel's name, or `memcpy`.
+    /// Name of the read kernel, or `memcpy`.
     pub fn read_kernel(&self) -> &'static str {
         self.read.name
     }
 
-    /// Copies to device memory; see [`Copier`] for the order in which that is seen. Neither side need be aligned.
+    /// Copies to device memory; [`Copier`] documents the ordering. Neither side needs alignment.
     ///
     /// # Safety
-    /// `host` is readable and `device` writable for `len` bytes until this returns, and they do not overlap; the mapping
-    /// has the caching this was made for; nobody else writes those host bytes meanwhile. What other agents do to the
-    /// device's bytes meanwhile may tear, and is no undefined behaviour.
+    /// `host` is readable and `device` writable for `len` bytes until this returns, and they do not
+    /// overlap; the mapping has this copier's caching; no other thread writes the host bytes
+    /// meanwhile. Concurrent device accesses may tear, but are not undefined behaviour.
     #[inline]
     pub unsafe fn to_device(&self, device: *mut u8, host: *const u8, len: usize) {
         if len >= self.write.shared_from {
@@ -147,22 +151,23 @@ impl Copier {
                 len,
                 direction: Direction::Write,
             };
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             if unsafe { self.share(&job) } {
                 return;
             }
         }
-        // SAFETY: the caller's promise; the kernel is supported, or the Copier would not exist.
+        // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.write.kernel)(device, host, len) }
         if self.caching != Caching::Cached {
             fence::writes();
         }
     }
 
-    /// Copies from device memory, in no order with other reads; see [`Copier`].
+    /// Copies from device memory, unordered with other reads; see [`Copier`].
     ///
     /// # Safety
-    /// As [`to_device`](Self::to_device), with the directions exchanged; nobody else touches those host bytes.
+    /// As [`to_device`](Self::to_device) with directions swapped; no other thread accesses the host
+    /// bytes.
     #[inline]
     pub unsafe fn from_device(&self, host: *mut u8, device: *const u8, len: usize) {
         if len >= self.read.shared_from {
@@ -174,20 +179,20 @@ impl Copier {
                 len,
                 direction: Direction::Read,
             };
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             if unsafe { self.share(&job) } {
                 return;
             }
         }
-        // SAFETY: the caller's promise; the kernel is supported, or the Copier would not exist.
+        // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.read.kernel)(host, device, len) }
         if self.caching == Caching::WriteCombining {
             fence::drop_streamed_lines();
         }
     }
 
-    /// Copies from device memory what is there now: all that had been written when a flag was seen before this call, and
-    /// all that this thread wrote. Later accesses of this thread come after it.
+    /// Copies current device memory: at least as new as any flag read before this call and this
+    /// thread's own writes. This thread's later accesses come after it.
     ///
     /// # Safety
     /// As [`from_device`](Self::from_device).
@@ -202,35 +207,36 @@ impl Copier {
                 len,
                 direction: Direction::OrderedRead,
             };
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             if unsafe { self.share(&job) } {
                 return;
             }
         }
-        // SAFETY: the caller's promise; the kernel is supported, or the Copier would not exist.
+        // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.read.kernel)(host, device, len) }
         fence::after_reads();
     }
 
-    /// One thread's part of a write, for callers with threads of their own: the kernel alone. Each thread calls
-    /// [`fence::writes`] after its last part and before it reports it done. [`split`] cuts a copy into such parts.
+    /// Runs the write kernel for one thread's part, for callers with their own threads. Each thread
+    /// calls [`fence::writes`] after its last part, before it reports completion. [`split`] divides
+    /// a copy into parts.
     ///
     /// # Safety
     /// As [`to_device`](Self::to_device).
     #[inline]
     pub unsafe fn to_device_part(&self, device: *mut u8, host: *const u8, len: usize) {
-        // SAFETY: the caller's promise; the kernel is supported, or the Copier would not exist.
+        // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.write.kernel)(device, host, len) }
     }
 
-    /// One thread's part of a read: the kernel alone. Where order matters, each thread calls [`fence::before_reads`] before
-    /// its first part and [`fence::after_reads`] after its last.
+    /// Runs the read kernel for one thread's part. For ordered reads, each thread calls
+    /// [`fence::before_reads`] before its first part and [`fence::after_reads`] after its last.
     ///
     /// # Safety
     /// As [`from_device`](Self::from_device).
     #[inline]
     pub unsafe fn from_device_part(&self, host: *mut u8, device: *const u8, len: usize) {
-        // SAFETY: the caller's promise; the kernel is supported, or the Copier would not exist.
+        // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.read.kernel)(host, device, len) }
     }
 
@@ -252,7 +258,7 @@ impl Copier {
         }
     }
 
-    /// Never with helpers.
+    /// Without helper threads.
     fn alone(caching: Caching, name: &'static str, write: Move, read: Move) -> Copier {
         let way = |kernel| Way {
             kernel,
@@ -273,13 +279,13 @@ impl Copier {
     #[cold]
     #[inline(never)]
     unsafe fn share(&self, job: &Job) -> bool {
-        // SAFETY: the caller's promise; the kernel is supported, or the Copier would not exist.
+        // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { self.place.copy(job, self.threads) }
     }
 }
 
-/// Cuts a copy at device address `address` into at most `parts` ranges of about equal size, none empty, that meet at lines
-/// of the device: no two threads then store to one line.
+/// Splits a copy at device address `address` into at most `parts` non-empty ranges of similar size,
+/// at device cache-line boundaries: no two threads store to the same line.
 ///
 /// ```
 /// use gdrcopy::copy::split;

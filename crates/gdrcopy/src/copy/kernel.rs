@@ -1,10 +1,11 @@
-//! The table of copy kernels: for each its name, the widths of its accesses, and whether this CPU has it.
+//! Table of copy kernels: name, access widths and CPU support.
 //!
-//! A kernel moves bytes and nothing else: no fence, no thread, no choice. Those are [`Copier`](super::Copier)'s.
+//! A kernel only moves bytes. [`Copier`](super::Copier) adds fences, threads and the choice of
+//! kernel.
 
 use super::plan::{LINE, walk};
 
-/// One way to copy: a pair of functions made of this crate's own instructions, one a direction.
+/// Copy kernel: a pair of assembly functions, one for each direction.
 pub struct Kernel {
     pub(super) name: &'static str,
     pub(super) load: usize,
@@ -18,61 +19,63 @@ pub struct Kernel {
 /// `(destination, source, bytes)`.
 pub(super) type Move = unsafe fn(*mut u8, *const u8, usize);
 
-/// Every kernel compiled for this architecture, the plainest first. Which of them run here, [`Kernel::supported`] tells.
+/// All kernels compiled for this architecture, simplest first. [`Kernel::supported`] says which run
+/// on this CPU.
 pub fn kernels() -> &'static [Kernel] {
     super::arch::KERNELS
 }
 
-/// The kernel of that name, whether or not this CPU has it.
+/// Kernel by name, even if this CPU does not support it.
 pub fn kernel(name: &str) -> Option<&'static Kernel> {
     kernels().iter().find(|kernel| kernel.name == name)
 }
 
 impl Kernel {
-    /// The name `GDR_COPY_KERNEL=` takes: `portable`, `sse41`, `avx2`, `avx512`, `movdir64b`, `neon`, `ls64`.
+    /// Name for `GDR_COPY_KERNEL=`: `portable`, `sse41`, `avx2`, `avx512`, `movdir64b`, `neon`,
+    /// `ls64`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Bytes of its widest load from device memory.
+    /// Widest load from device memory in bytes.
     pub fn load_unit(&self) -> usize {
         self.load
     }
 
-    /// Bytes of its widest store to device memory.
+    /// Widest store to device memory in bytes.
     pub fn store_unit(&self) -> usize {
         self.store
     }
 
-    /// Whether this CPU and its operating system can run it.
+    /// True if the CPU and operating system support it.
     pub fn supported(&self) -> bool {
         (self.supported)()
     }
 
-    /// Whether it is never chosen unless named. True for `ls64`, which has been assembled but never run: nobody here
-    /// has had a CPU with it.
+    /// True if it is used only when named. True for `ls64`, which has been assembled but never run
+    /// for lack of hardware.
     pub fn named_only(&self) -> bool {
         self.named_only
     }
 
-    /// Stores `len` bytes to device memory. Ends without a fence.
+    /// Stores `len` bytes to device memory, without a fence.
     ///
     /// # Safety
-    /// The kernel is [`supported`](Self::supported); `host` is readable and `device` writable for `len` bytes; they do
-    /// not overlap; nobody else writes those host bytes meanwhile.
+    /// The kernel is [`supported`](Self::supported); `host` is readable and `device` writable for
+    /// `len` bytes; they do not overlap; no other thread writes the host bytes meanwhile.
     #[inline]
     pub unsafe fn write(&self, device: *mut u8, host: *const u8, len: usize) {
-        // SAFETY: the caller's promise is the kernel's.
+        // SAFETY: the caller guarantees the kernel's conditions.
         unsafe { (self.write)(device, host, len) }
     }
 
-    /// Loads `len` bytes of device memory. Begins and ends without a fence.
+    /// Loads `len` bytes of device memory, without fences.
     ///
     /// # Safety
-    /// As [`write`](Self::write), with the directions exchanged.
+    /// As [`write`](Self::write), with directions swapped.
     #[inline]
     pub unsafe fn read(&self, host: *mut u8, device: *const u8, len: usize) {
-        // SAFETY: the caller's promise is the kernel's.
+        // SAFETY: the caller guarantees the kernel's conditions.
         unsafe { (self.read)(host, device, len) }
     }
 }
@@ -87,12 +90,13 @@ impl std::fmt::Debug for Kernel {
     }
 }
 
-/// The instructions of one kernel in one direction. Each function copies its number of bytes from `source` to
-/// `destination`; the device side is aligned to it (lines: to 64), the host side need not be.
+/// Instructions of one kernel in one direction. Each function copies its size from `source` to
+/// `destination`; the device side is aligned to that size (lines: to 64), the host side need not
+/// be.
 ///
 /// # Safety
-/// An implementation touches exactly those bytes, each once, the device side in naturally aligned accesses. The caller
-/// of a function promises that the CPU has its instructions and that both sides are valid.
+/// An implementation accesses exactly those bytes, each once, with naturally aligned device
+/// accesses. Callers guarantee that the CPU has the instructions and both sides are valid.
 pub(super) unsafe trait Instructions {
     unsafe fn one(destination: *mut u8, source: *const u8);
     unsafe fn two(destination: *mut u8, source: *const u8);
@@ -103,26 +107,26 @@ pub(super) unsafe trait Instructions {
     unsafe fn lines(destination: *mut u8, source: *const u8, count: usize);
 }
 
-/// Copies to device memory by the plan, with the instructions `I`.
+/// Copies to device memory by the plan with instructions `I`.
 ///
 /// # Safety
 /// As [`Kernel::write`].
 pub(super) unsafe fn write<I: Instructions>(device: *mut u8, host: *const u8, len: usize) {
-    // SAFETY: the caller's promise, and `device` is the side the plan is made for.
+    // SAFETY: guaranteed by the caller; `device` is the side the plan aligns.
     unsafe { drive::<I>(device, host, len, device.addr()) }
 }
 
-/// Copies from device memory by the plan, with the instructions `I`.
+/// Copies from device memory by the plan with instructions `I`.
 ///
 /// # Safety
 /// As [`Kernel::read`].
 pub(super) unsafe fn read<I: Instructions>(host: *mut u8, device: *const u8, len: usize) {
-    // SAFETY: the caller's promise, and `device` is the side the plan is made for.
+    // SAFETY: guaranteed by the caller; `device` is the side the plan aligns.
     unsafe { drive::<I>(host, device, len, device.addr()) }
 }
 
 /// # Safety
-/// Both sides are valid for `len` bytes, `address` is the device side's, the CPU has `I`.
+/// Both sides are valid for `len` bytes, `address` is the device address, the CPU has `I`.
 #[inline(always)]
 unsafe fn drive<I: Instructions>(
     destination: *mut u8,
@@ -131,7 +135,8 @@ unsafe fn drive<I: Instructions>(
     address: usize,
 ) {
     walk(address, len, |step| {
-        // SAFETY: a step lies within `len`, and its device address is a multiple of its width: `walk` says so.
+        // SAFETY: `walk` keeps each step within `len`, with a device address that is a multiple of
+        // its width.
         unsafe {
             let (destination, source) = (destination.add(step.offset), source.add(step.offset));
             match step.width {

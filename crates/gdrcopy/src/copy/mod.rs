@@ -1,14 +1,14 @@
-//! Copies by the CPU between host memory and a mapping of device memory.
+//! CPU copies between host memory and a mapping of device memory.
 //!
-//! A [`Copier`] is made for a mapping and copies; all rules of order, alignment and threads are its. It copies with two of
-//! the [`kernels`], each a set of instructions of our own: the compiler may merge, widen or repeat any access it knows
-//! of, and may turn a loop of them into `memcpy`, none of which device memory forgives. [`plan`] says which accesses a copy
-//! makes.
+//! A [`Copier`] for each mapping applies the rules of order, alignment and threads. It uses two
+//! [`kernels`] in assembly, because the compiler may merge, widen or repeat accesses or turn a loop
+//! into `memcpy`, which device memory does not allow. [`plan`] defines the accesses of a copy.
 //!
-//! Kernels are chosen by the variable `GDR_COPY_KERNEL`, else by [`tune`]'s measurement of this machine, kept in
-//! `$XDG_CACHE_HOME/gdr/copy-kernels`, else by the CPU's features. Reads from 16 KiB and writes from 64 KiB on are shared
-//! with helper threads, at most `GDR_COPY_THREADS` (1 to 16) with the caller's; callers with threads of their own use
-//! [`Copier::to_device_part`], [`Copier::from_device_part`], [`split`] and the [`fence`]s.
+//! Kernels are chosen by `GDR_COPY_KERNEL`, else by [`tune`]'s measurement of this machine, cached
+//! in `$XDG_CACHE_HOME/gdr/copy-kernels`, else by CPU features. Reads from 16 KiB and writes from
+//! 64 KiB use helper threads, at most `GDR_COPY_THREADS` (1 to 16) with the caller; callers with
+//! their own threads use [`Copier::to_device_part`], [`Copier::from_device_part`], [`split`] and
+//! the [`fence`]s.
 //!
 //! ```
 //! use gdrcopy::copy::{Caching, Copier};
@@ -34,7 +34,7 @@ mod plan;
 mod pool;
 mod tune;
 
-// Miri knows no instructions of our own: it checks all that is around them.
+// Miri cannot run inline assembly: it checks the surrounding code.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[path = "x86_64.rs"]
 mod arch;

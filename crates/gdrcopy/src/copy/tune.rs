@@ -1,8 +1,7 @@
-//! The short measurement that picks kernels, and its memory: once a process, once a machine.
+//! Short benchmark that picks kernels; results are cached per process and per machine.
 //!
-//! It writes only to memory the caller offers for it, never to a user's. What it finds is kept in the user's cache
-//! directory and taken again while CPU, kernels and version are the same; a file that is damaged or cannot be written is
-//! as good as none.
+//! It writes only to memory the caller provides. The result file in the user's cache directory is
+//! reused while CPU, kernels and version match; a damaged or unwritable file is ignored.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -13,57 +12,59 @@ use super::choice::{self, Choice};
 use super::kernel::{Kernel, Move, kernels};
 use super::{cache, fence};
 
-/// Where a choice of kernels comes from.
+/// Source of the chosen kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// `GDR_COPY_KERNEL` names it.
+    /// Named in `GDR_COPY_KERNEL`.
     Named,
     /// Measured by this process.
     Measured,
     /// Measured by an earlier process on this machine.
     Remembered,
-    /// Not measured: what suits CPUs like this one.
+    /// Not measured: default for this CPU.
     Unmeasured,
 }
 
-/// The kernels that [`Copier::for_caching`](super::Copier::for_caching) takes for write-combining mappings, and why.
+/// Kernels that [`Copier::for_caching`](super::Copier::for_caching) uses for write-combined
+/// mappings, and their source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// The kernel that writes.
+    /// Write kernel.
     pub write: &'static str,
-    /// The kernel that reads.
+    /// Read kernel.
     pub read: &'static str,
-    /// Why these.
+    /// Source of the choice.
     pub origin: Origin,
 }
 
-/// Bytes of device memory that [`tune`] uses; it takes less too, but then measures less.
+/// Bytes of device memory that [`tune`] uses; with less it measures less.
 pub const TUNE_BYTES: usize = WRITE_BYTES;
 
 const WRITE_BYTES: usize = 64 << 10;
-/// Reads are slow: these take 33 to 45 µs.
+/// Reads are slow: this size takes 33 to 45 µs.
 const READ_BYTES: usize = 32 << 10;
-/// Host memory for the copies of several rounds. Real copies end in memory that is not in the first cache, and there
-/// kernels differ most: storing then competes with loading for the buffers in which lines are fetched.
+/// Host memory for several rounds. Real copies usually miss the L1 cache, where kernels differ
+/// most: stores then compete with loads for line fill buffers.
 const HOST_BYTES: usize = 512 << 10;
 const ROUNDS: usize = 16;
-/// The end of the measurement, whatever is missing by then. Usually it takes a tenth of this.
+/// Time limit of the measurement; it usually takes a tenth.
 const BUDGET: Duration = Duration::from_millis(5);
-/// A kernel must be this much faster than the one favoured unmeasured to be taken instead, in percent.
+/// Percent by which a kernel must beat the default one.
 const MARGIN: u32 = 8;
 
-/// Measures which kernels are fastest on this mapping, unless they are named or known already: by this process, or by the
-/// file `gdr/copy-kernels` in the user's cache directory. Takes at most a few milliseconds. A [`Copier`](super::Copier)
-/// made before keeps what it has.
+/// Measures the fastest kernels for this mapping, unless they are named or already known to this
+/// process or in `gdr/copy-kernels` in the user's cache directory. Takes a few milliseconds at
+/// most. Existing [`Copier`](super::Copier)s do not change.
 ///
 /// # Safety
-/// `device` is a write-combining mapping of `len` bytes that nobody else uses meanwhile and whose contents nobody wants.
+/// `device` is a write-combined mapping of `len` bytes that nothing else uses meanwhile and whose
+/// contents may be overwritten.
 pub unsafe fn tune(device: *mut u8, len: usize) -> Tuning {
     if let Ok(Some(choice)) = choice::named() {
         return Tuning::of(choice, Origin::Named);
     }
     if known().is_none() {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let choice = unsafe { measure(device, len) };
         if MEASURED.set(choice).is_ok()
             && let Some(path) = cache::path()
@@ -74,7 +75,7 @@ pub unsafe fn tune(device: *mut u8, len: usize) -> Tuning {
     tuning()
 }
 
-/// What is chosen now, without measuring.
+/// Current choice, without measuring.
 pub fn tuning() -> Tuning {
     if let Ok(Some(choice)) = choice::named() {
         return Tuning::of(choice, Origin::Named);
@@ -86,7 +87,7 @@ pub fn tuning() -> Tuning {
     }
 }
 
-/// What was measured, now or earlier.
+/// Measured choice of this or an earlier process.
 pub(super) fn known() -> Option<Choice> {
     MEASURED.get().copied().or_else(remembered)
 }
@@ -123,22 +124,24 @@ unsafe fn measure(device: *mut u8, len: usize) -> Choice {
     let read = fastest(&candidates, favoured.read, end, |kernel| {
         let slot = round % (HOST_BYTES / READ_BYTES) * READ_BYTES;
         round += 1;
-        // SAFETY: supported, and both sides hold `reads` bytes: a slot is at least as long.
+        // SAFETY: the kernel is supported, and both sides hold `reads` bytes: a slot is at least
+        // that long.
         unsafe { (kernel.read as Move)(host.as_mut_ptr().add(slot), device, reads) };
-        // Or the next read would be answered from this one's streaming buffers.
+        // Otherwise the next read could hit this read's streaming buffers.
         fence::all();
         black_box(&mut host);
     });
     let write = fastest(&candidates, favoured.write, end, |kernel| {
-        // SAFETY: supported, and both sides hold `writes` bytes.
+        // SAFETY: the kernel is supported, and both sides hold `writes` bytes.
         unsafe { (kernel.write as Move)(device, host.as_ptr(), writes) };
         fence::writes();
     });
     Choice { write, read }
 }
 
-/// The kernel with the shortest time of interleaved rounds, if it is clearly shorter than the favoured one's. The shortest,
-/// not a median: a CPU takes up to half a millisecond to raise its wide units to full speed, most of a measurement.
+/// Kernel with the shortest time over interleaved rounds, if clearly faster than the default.
+/// Minimum, not median: a CPU takes up to 0.5 ms to run its wide units at full speed, most of a
+/// measurement.
 fn fastest(
     candidates: &[&'static Kernel],
     favoured: &'static Kernel,
@@ -179,7 +182,7 @@ mod tests {
     fn a_measurement_ends_and_picks_what_runs() {
         let mut memory = vec![0_u8; TUNE_BYTES];
         let begun = Instant::now();
-        // SAFETY: memory of the length named; ordinary, which is slower at nothing.
+        // SAFETY: ordinary memory of the given length.
         let Choice { write, read } = unsafe { measure(memory.as_mut_ptr(), memory.len()) };
         assert!(write.supported() && read.supported() && !write.named_only && !read.named_only);
         assert!(

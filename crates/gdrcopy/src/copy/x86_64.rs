@@ -1,10 +1,12 @@
-//! The kernels of x86-64. Every access to device memory is an instruction written here, never one the compiler chose.
+//! x86-64 kernels. All device accesses use inline assembly, so the compiler cannot choose the
+//! instructions.
 //!
-//! Pieces of up to 8 bytes are plain `mov`. Wider ones are streaming loads and stores: on write-combining memory a plain
-//! load fetches 8, 16 or 32 bytes per round trip, while `movntdqa` fetches the line; streaming stores keep the host's
-//! cache free of device lines on other memory types. Bodies keep several lines in flight, since one core's reads are
-//! limited by outstanding line fills (eight 64-byte loads: 1.00 GB/s on an H200, one at a time 0.87).
-//! The AVX-512 kernel uses registers 20 to 27: dirtying these costs later SSE code nothing, so it ends without `vzeroupper`.
+//! Up to 8 bytes use plain `mov`; wider accesses use streaming loads and stores. On write-combined
+//! memory a plain load fetches 8, 16 or 32 bytes per round trip, `movntdqa` a whole line; on other
+//! memory types streaming stores keep device lines out of the host cache. Several lines are in
+//! flight because outstanding line fills limit one core's reads (H200: eight 64-byte loads 1.00
+//! GB/s, one at a time 0.87). The AVX-512 kernel uses registers 20 to 27, whose dirty upper halves
+//! do not slow later SSE code, so it needs no `vzeroupper`.
 
 use std::arch::{asm, x86_64::__cpuid_count};
 
@@ -47,7 +49,8 @@ pub(super) static KERNELS: &[Kernel] = &[
         write: write::<StoreAvx512>,
         read: read::<LoadAvx512>,
     },
-    // Only stores have a direct 64-byte form. Its loads are those of SSE4.1, since CPUs without AVX have it too.
+    // Only stores have a direct 64-byte form. Loads use SSE4.1, because CPUs without AVX may have
+    // MOVDIR64B.
     Kernel {
         name: "movdir64b",
         load: 16,
@@ -59,10 +62,10 @@ pub(super) static KERNELS: &[Kernel] = &[
     },
 ];
 
-/// The kernels to take while nothing was measured, best first: (writes, reads).
+/// Default kernels without a measurement, best first: (writes, reads).
 pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) {
-    // Measured on Intel (H200 behind Emerald Rapids): AVX-512 is the fastest in both directions. Elsewhere, unmeasured,
-    // 32 bytes are the safe guess.
+    // Measured on Intel (H200, Emerald Rapids): AVX-512 is fastest both ways. Other vendors are
+    // unmeasured; 32 bytes is the conservative choice.
     if vendor() == *b"GenuineIntel" {
         (&["avx512", "avx2", "sse41"], &["avx512", "avx2", "sse41"])
     } else {
@@ -70,7 +73,7 @@ pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) 
     }
 }
 
-/// What a measurement on this CPU is filed under.
+/// Cache key of measurements on this CPU.
 pub(super) fn cpu_model() -> String {
     let mut name = Vec::new();
     if __cpuid_count(0x8000_0000, 0).eax >= 0x8000_0004 {
@@ -84,7 +87,7 @@ pub(super) fn cpu_model() -> String {
         }
     }
     let name = String::from_utf8_lossy(&name);
-    // Hypervisors blank the name; family, model and stepping stay.
+    // Hypervisors may blank the name but keep family, model and stepping.
     format!(
         "{} {:#x}",
         name.trim_matches(['\0', ' ']),
@@ -94,7 +97,8 @@ pub(super) fn cpu_model() -> String {
 
 #[inline(always)]
 pub(super) fn fence_writes() {
-    // SAFETY: sfence is SSE, which every x86-64 CPU has. Not `nomem`: the compiler keeps accesses on their side of it.
+    // SAFETY: sfence is SSE, which every x86-64 CPU has. Without `nomem`, the compiler does not
+    // move accesses across it.
     unsafe { asm!("sfence", options(nostack, preserves_flags)) }
 }
 
@@ -132,7 +136,7 @@ macro_rules! through_register {
     ($name:ident, $class:ident, $form:literal) => {
         #[inline(always)]
         unsafe fn $name(destination: *mut u8, source: *const u8) {
-            // SAFETY: the caller promises that both sides are valid for these bytes.
+            // SAFETY: the caller guarantees that both sides are valid for these bytes.
             unsafe {
                 asm!(
                     concat!("mov {bytes", $form, "}, [{source}]"),
@@ -145,7 +149,7 @@ macro_rules! through_register {
     };
 }
 
-/// The pieces of up to 8 bytes, alike in every kernel and direction.
+/// Accesses of up to 8 bytes, shared by all kernels and directions.
 macro_rules! small_pieces {
     () => {
         through_register!(one, reg_byte, "");
@@ -155,12 +159,12 @@ macro_rules! small_pieces {
     };
 }
 
-/// A piece made of two of half its size.
+/// Splits an access into two of half its size.
 macro_rules! halves {
     ($name:ident, $half:ident, $bytes:literal) => {
         #[inline(always)]
         unsafe fn $name(destination: *mut u8, source: *const u8) {
-            // SAFETY: both halves lie within the piece the caller vouches for, aligned as it is.
+            // SAFETY: both halves lie in the range that the caller guarantees, with its alignment.
             unsafe {
                 Self::$half(destination, source);
                 Self::$half(destination.add($bytes), source.add($bytes));
@@ -174,7 +178,8 @@ macro_rules! through_vector {
     ($name:ident, $load:literal, $store:literal, $register:tt $(, then $after:literal, also $($clobbered:tt)+)?) => {
         #[inline(always)]
         unsafe fn $name(destination: *mut u8, source: *const u8) {
-            // SAFETY: the caller promises both sides valid, the device side aligned, and a CPU with the instructions.
+            // SAFETY: the caller guarantees that both sides are valid, the device side is aligned
+            // and the CPU has the instructions.
             unsafe {
                 asm!(
                     concat!($load, " ", $register, ", [{source}]"),
@@ -189,8 +194,8 @@ macro_rules! through_vector {
     };
 }
 
-/// Whole lines: a loop over several lines a turn, all loads before all stores, then one over single lines. The registers
-/// are `$register` followed by a digit, and each holds `$bytes`.
+/// Whole lines: a loop over several lines, all loads before all stores, then one over single lines.
+/// Registers are `$register` plus a digit and hold `$bytes` each.
 macro_rules! lines {
     (
         $name:ident: $lines:literal a turn, $load:literal, $store:literal, $register:literal of $bytes:literal,
@@ -198,8 +203,9 @@ macro_rules! lines {
     ) => {
         #[inline(always)]
         unsafe fn $name(destination: *mut u8, source: *const u8, count: usize) {
-            // SAFETY: `count` lines are valid on both sides, the device side is aligned to a line, and the CPU has the
-            // instructions: the caller's promise. The loops touch `count` lines.
+            // SAFETY: the caller guarantees that `count` lines are valid on both sides, the device
+            // side is line-aligned and the CPU has the instructions. The loops access `count`
+            // lines.
             unsafe {
                 asm!(
                     concat!("sub {count}, ", $lines),
@@ -233,10 +239,10 @@ macro_rules! lines {
     };
 }
 
-/// Plain loads and stores of up to 8 bytes: for uncached memory, and where nothing better is known.
+/// Plain loads and stores of up to 8 bytes, for uncached memory and as the fallback.
 struct Plain;
 
-// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+// SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for Plain {
     small_pieces!();
     halves!(sixteen, eight, 8);
@@ -245,19 +251,20 @@ unsafe impl Instructions for Plain {
     #[inline(always)]
     unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
         for at in (0..count * 64).step_by(8) {
-            // SAFETY: within the lines the caller vouches for, aligned to 8 as they are to 64.
+            // SAFETY: within the lines that the caller guarantees, aligned to 8 because lines are
+            // aligned to 64.
             unsafe { Self::eight(destination.add(at), source.add(at)) }
         }
     }
 }
 
-/// A kernel of 16-byte vectors, in one direction.
+/// Kernel of 16-byte vectors in one direction.
 macro_rules! sse {
     ($(#[$doc:meta])* $name:ident, $load:literal, $store:literal) => {
         $(#[$doc])*
         struct $name;
 
-        // SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+        // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
         unsafe impl Instructions for $name {
             small_pieces!();
             through_vector!(sixteen, $load, $store, "xmm0");
@@ -270,13 +277,13 @@ macro_rules! sse {
     };
 }
 
-/// A kernel of 32-byte vectors, in one direction. `vzeroupper` changes all sixteen registers.
+/// Kernel of 32-byte vectors in one direction. `vzeroupper` changes all sixteen registers.
 macro_rules! avx {
     ($(#[$doc:meta])* $name:ident, $load:literal, $store:literal) => {
         $(#[$doc])*
         struct $name;
 
-        // SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+        // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
         unsafe impl Instructions for $name {
             small_pieces!();
             through_vector!(sixteen, $load, $store, "xmm0");
@@ -307,7 +314,7 @@ sse!(
     "movdqu"
 );
 avx!(
-    /// AVX streaming stores; the kernel is named after the loads they go with.
+    /// AVX streaming stores; the kernel is named after its AVX2 loads.
     StoreAvx2,
     "vmovdqu",
     "vmovntdq"
@@ -321,7 +328,7 @@ avx!(
 /// AVX-512 streaming stores.
 struct StoreAvx512;
 
-// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+// SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for StoreAvx512 {
     small_pieces!();
     through_vector!(sixteen, "vmovdqu64", "vmovntdq", "xmm20");
@@ -335,11 +342,12 @@ unsafe impl Instructions for StoreAvx512 {
 /// AVX-512 streaming loads, eight lines in flight.
 struct LoadAvx512;
 
-/// Fewer lines than this are loaded by halves. A line loaded again soon after is then often answered, in part, from the
-/// buffer of the first time: 64 bytes over and over take 0.45 µs by halves, 0.98 whole. From here on whole lines are faster.
+/// Below this many lines, load by halves. Reloading a line soon after may hit the first load's
+/// buffer: 64 bytes repeatedly take 0.45 µs by halves, 0.98 whole. From here on whole lines are
+/// faster.
 const WHOLE_LINES_FROM: usize = 16;
 
-// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+// SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for LoadAvx512 {
     small_pieces!();
     through_vector!(sixteen, "vmovntdqa", "vmovdqu64", "xmm20");
@@ -347,7 +355,7 @@ unsafe impl Instructions for LoadAvx512 {
 
     #[inline(always)]
     unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
-        // SAFETY: the caller's promise, for either.
+        // SAFETY: guaranteed by the caller for both variants.
         unsafe {
             if count < WHOLE_LINES_FROM {
                 load_by_halves(destination, source, count);
@@ -367,21 +375,22 @@ lines!(
     clobbers "zmm20" "zmm21" "zmm22" "zmm23" "zmm24" "zmm25" "zmm26" "zmm27"
 );
 
-/// MOVDIR64B: a line from memory to memory, stored whole or not at all; SSE2 streaming stores for pieces.
+/// MOVDIR64B: atomic 64-byte memory-to-memory store; SSE2 streaming stores for the rest.
 struct StoreDirect;
 
-// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+// SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for StoreDirect {
     small_pieces!();
     through_vector!(sixteen, "movdqu", "movntdq", "xmm0");
     halves!(thirty_two, sixteen, 16);
 
-    /// The address of the store goes in a register, so it moves on line by line.
+    /// The store address is in a register, so it advances line by line.
     #[inline(always)]
     unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
         for at in (0..count * 64).step_by(64) {
-            // SAFETY: within the lines the caller vouches for; the destination is aligned to 64, the source need not be;
-            // the caller promises a CPU with the instruction.
+            // SAFETY: within the lines that the caller guarantees; the destination is 64-byte
+            // aligned, the source need not be; the caller guarantees that the CPU has the
+            // instruction.
             unsafe {
                 asm!(
                     "movdir64b {destination}, [{source}]",
