@@ -1,4 +1,4 @@
-//! Copies by whoever is faster: the CPU through the mapping, or the GPU's copy engine.
+//! Copies by the faster of CPU mapping and GPU copy engine.
 
 use std::time::{Duration, Instant};
 
@@ -6,37 +6,37 @@ use gpu::{Allocation, Gpu, Stream};
 
 use crate::{Error, Gdr, MapRequest, Mapping, PinFlags};
 
-/// From how many bytes on the copy engine is faster than the CPU, each way. The CPU takes what is below.
+/// Sizes in bytes from which the copy engine is faster than the CPU, for each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crossover {
-    /// To the GPU.
+    /// Host to GPU.
     pub write: usize,
-    /// From the GPU.
+    /// GPU to host.
     pub read: usize,
 }
 
-/// Who copied.
+/// Which engine copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Copied {
     /// The CPU, through the mapping.
     ByCpu,
-    /// The GPU's copy engine, through a stream.
+    /// The GPU's copy engine.
     ByEngine,
 }
 
-/// The sizes measured, in bytes: powers of two.
+/// Measured sizes, as powers of two in bytes.
 const SIZES: std::ops::RangeInclusive<u32> = 10..=23;
 const ROUNDS: usize = 5;
 
 impl Crossover {
-    /// The CPU copies whatever comes.
+    /// Always use the CPU.
     pub const NEVER: Self = Self {
         write: usize::MAX,
         read: usize::MAX,
     };
 
-    /// Measures it with memory of its own, between pageable host memory and `gpu`: about a tenth of a second. The answer is
-    /// this machine's and may be kept.
+    /// Measures with newly allocated memory, between pageable host memory and `gpu`; takes about
+    /// 0.1 s. The result applies to this machine and may be cached.
     ///
     /// # Errors
     /// What allocating, pinning, mapping and copying met.
@@ -67,10 +67,10 @@ impl Crossover {
     }
 }
 
-/// A size, the CPU's time and the engine's.
+/// Size, CPU time, engine time.
 type Measured = (usize, Duration, Duration);
 
-/// The size from which on the engine wins at every larger one too.
+/// Smallest size from which the engine wins at every measured size.
 fn crossing(measured: &[Measured]) -> usize {
     let won = measured
         .iter()
@@ -90,8 +90,8 @@ fn fastest(mut copy: impl FnMut() -> Result<(), Error>) -> Result<Duration, Erro
 }
 
 impl Mapping {
-    /// As [`Mapping::write`], by the copy engine where that is faster and `stream` is of the memory's GPU. Done when it returns.
-    /// The engine is taken only for memory pinned by [`Gdr::pin`].
+    /// [`Mapping::write`], by the copy engine if that is faster and `stream` is of the memory's
+    /// GPU. Waits for completion. Only memory pinned by [`Gdr::pin`] uses the engine.
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Cuda`].
@@ -106,7 +106,7 @@ impl Mapping {
         if bytes.len() >= crossover.write
             && let Some((memory, start)) = self.memory()
         {
-            // What the CPU stored before comes first.
+            // Orders earlier CPU stores first.
             self.fence();
             stream
                 .write(memory, start + offset, bytes)
@@ -116,8 +116,8 @@ impl Mapping {
         self.write(offset, bytes).map(|()| Copied::ByCpu)
     }
 
-    /// As [`Mapping::read`], by the copy engine where that is faster and `stream` is of the memory's GPU. Done when it returns.
-    /// The engine is taken only for memory pinned by [`Gdr::pin`].
+    /// [`Mapping::read`], by the copy engine if that is faster and `stream` is of the memory's GPU.
+    /// Waits for completion. Only memory pinned by [`Gdr::pin`] uses the engine.
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Cuda`].
@@ -132,7 +132,7 @@ impl Mapping {
         if bytes.len() >= crossover.read
             && let Some((memory, start)) = self.memory()
         {
-            // What the CPU stored comes first.
+            // Orders earlier CPU stores first.
             self.fence();
             stream.read(memory, start + offset, bytes).map_err(failed)?;
             return Ok(Copied::ByEngine);
@@ -140,7 +140,7 @@ impl Mapping {
         self.read(offset, bytes).map(|()| Copied::ByCpu)
     }
 
-    /// The engine would reach beyond the mapping, as far as the memory goes.
+    /// Rejects ranges beyond the mapping, which the engine could still access in the memory.
     fn holds(&self, offset: usize, length: usize) -> Result<(), Error> {
         let available = self.len();
         match offset.checked_add(length) {

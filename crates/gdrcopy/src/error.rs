@@ -1,4 +1,4 @@
-//! What can go wrong, one variant an operation, and the errno a C caller gets for it.
+//! Errors, one variant for each operation, and their errno values for C callers.
 
 use std::io;
 
@@ -18,165 +18,166 @@ pub enum Error {
         /// What each backend lacks.
         explanations: Vec<Explanation>,
     },
-    /// `GDR_BACKEND` holds no backend's name.
+    /// `GDR_BACKEND` is not a backend name.
     #[error("GDR_BACKEND={name} names no backend: gdrdrv, dmabuf, rm or sim")]
     BackendName {
-        /// What it holds.
+        /// Its value.
         name: String,
     },
-    /// A backend was asked for by name and does not work here.
+    /// The requested backend does not work here.
     #[error("backend {backend}: {why}")]
     Refused {
-        /// The backend.
+        /// Backend.
         backend: BackendKind,
-        /// What it lacks and what to do.
+        /// What is missing, and the fix.
         why: String,
-        /// The group of this error.
+        /// Class of this error.
         kind: Kind,
     },
-    /// A range that is empty or leaves the memory or mapping it is of.
+    /// A range is empty or outside its memory or mapping.
     #[error("{length} bytes at offset {offset} are not within {available} bytes, or are none")]
     Range {
-        /// First byte.
+        /// Offset of the first byte.
         offset: usize,
-        /// Bytes.
+        /// Length in bytes.
         length: usize,
-        /// Bytes there are.
+        /// Available bytes.
         available: usize,
     },
-    /// An access whose address is no multiple of its size.
+    /// An access is not aligned to its size.
     #[error("an access of {size} bytes at {address:#x} is not aligned to its size")]
     Alignment {
-        /// The CPU address.
+        /// CPU address.
         address: usize,
-        /// Bytes of the access.
+        /// Access size in bytes.
         size: usize,
     },
-    /// An address that is no GPU memory of this process.
+    /// The address is not GPU memory of this process.
     #[error("{address} is no GPU memory of this process")]
     Address {
-        /// The address.
+        /// Address.
         address: DevicePtr,
     },
-    /// GPU memory of a sort that this backend does not map.
+    /// This backend cannot map this kind of GPU memory.
     #[error("memory at {address}: {why}")]
     Memory {
-        /// The address.
+        /// Address.
         address: DevicePtr,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
-    /// A flag the backend does not know or cannot honour.
+    /// The backend does not support a flag.
     #[error("{what} is not supported by backend {backend}")]
     Flag {
-        /// The flag.
+        /// Flag.
         what: &'static str,
-        /// The backend.
+        /// Backend.
         backend: BackendKind,
     },
-    /// A pin takes one mapping at a time.
+    /// The pin is already mapped.
     #[error("this pin is mapped already: drop the mapping first")]
     AlreadyMapped,
-    /// The driver gave another caching than asked for.
+    /// The driver offers a different caching than requested.
     #[error("{asked:?} was asked for; this memory maps as {offered}")]
     MappingType {
-        /// What was asked for.
+        /// Requested caching.
         asked: MapRequest,
-        /// What there is.
+        /// Available caching.
         offered: MappingType,
     },
-    /// CUDA refused.
+    /// A CUDA call failed.
     #[error("cannot {operation}")]
     Cuda {
-        /// What was tried.
+        /// Operation that failed.
         operation: &'static str,
-        /// CUDA's answer.
+        /// CUDA error.
         #[source]
         source: gpu::Error,
     },
-    /// The resource manager refused.
+    /// A resource manager call failed.
     #[error("cannot {operation}: {status}{}", meaning(advice))]
     Rm {
-        /// What was tried.
+        /// Operation that failed.
         operation: &'static str,
-        /// Its answer.
+        /// RM status.
         status: Status,
-        /// What that means here, and what to do; may be empty.
+        /// Meaning and fix; may be empty.
         advice: &'static str,
     },
-    /// The operating system refused.
+    /// An operating system call failed.
     #[error("cannot {operation}")]
     System {
-        /// What was tried.
+        /// Operation that failed.
         operation: String,
-        /// Its answer.
+        /// Operating system error.
         #[source]
         source: io::Error,
     },
-    /// More memory mapped than BAR1, the window of the GPU, should hold.
+    /// The mapping would exceed the limit of BAR1, the GPU's PCIe window.
     #[error(
         "{wanted} bytes do not fit the GPU's BAR1: {mapped} of {limit} usable bytes are mapped by this process"
     )]
     Bar1 {
-        /// Bytes asked for.
+        /// Requested bytes.
         wanted: u64,
-        /// Bytes mapped already.
+        /// Bytes already mapped.
         mapped: u64,
-        /// Bytes this process may map.
+        /// Bytes that this process may map.
         limit: u64,
     },
-    /// The mapping did not show what the GPU reads at the same place: it was taken down and not handed out.
+    /// The CPU mapping and the GPU read different data at the same address; the mapping was
+    /// removed.
     #[error(
         "the mapping shows other memory and was refused: at {address} the GPU reads {expected:02x?}, the CPU {found:02x?}"
     )]
     Verification {
-        /// Where.
+        /// Address.
         address: DevicePtr,
-        /// What the GPU reads.
+        /// Data read by the GPU.
         expected: [u8; 8],
-        /// What the CPU read.
+        /// Data read by the CPU.
         found: [u8; 8],
     },
-    /// The GPU does not answer any more.
+    /// The GPU no longer responds.
     #[error("the GPU is lost: {sign}; see the kernel's log for an Xid")]
     GpuLost {
-        /// By what it was seen.
+        /// Symptom that showed it.
         sign: &'static str,
     },
-    /// Used in a forked child: pins and mappings belong to the process that made them.
+    /// Used in a forked child: pins and mappings belong to the process that created them.
     #[error(
         "this belongs to the parent process: after fork a child opens, pins and maps for itself"
     )]
     Forked,
-    /// The copy functions cannot be chosen as the environment asks.
+    /// The environment requests unavailable copy functions.
     #[error(transparent)]
     CopyKernel(crate::copy::Error),
-    /// The memory was freed under the pin.
+    /// The pinned memory was freed.
     #[error("the memory was freed and the pin revoked")]
     Revoked,
 }
 
-/// The group of an error: what a caller can do about it.
+/// Class of an error, by what a caller can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A device, module or library is not there.
+    /// A device, module or library does not exist.
     Absent,
-    /// It is there and this process may not.
+    /// Permission denied.
     Denied,
-    /// Nobody may: driver, GPU or sort of memory cannot.
+    /// The driver, GPU or kind of memory does not support it.
     Unsupported,
-    /// Not now.
+    /// In use.
     Busy,
-    /// The caller's mistake.
+    /// Invalid request.
     Invalid,
-    /// A resource is used up.
+    /// Resource exhausted.
     OutOfMemory,
-    /// Hardware or driver failed.
+    /// Hardware or driver failure.
     Broken,
 }
 
 impl Error {
-    /// The group of this error.
+    /// Class of this error.
     pub fn kind(&self) -> Kind {
         match self {
             Self::NoBackend { explanations } => worst(explanations),
@@ -200,7 +201,7 @@ impl Error {
         }
     }
 
-    /// The positive errno of this error for a C caller, in the terms of gdrcopy's API.
+    /// Positive errno for C callers, with the meanings of gdrcopy's API.
     pub fn errno(&self) -> i32 {
         if let Self::System { source, .. } = self
             && let Some(errno) = source.raw_os_error()
@@ -211,7 +212,7 @@ impl Error {
         match self.kind() {
             Kind::Absent => libc::ENODEV,
             Kind::Denied => libc::EACCES,
-            // gdrcopy answers EINVAL for memory it cannot pin; callers look for that.
+            // gdrcopy returns EINVAL for memory it cannot pin, and callers check for that.
             Kind::Unsupported | Kind::Invalid => libc::EINVAL,
             Kind::Busy => libc::EAGAIN,
             Kind::OutOfMemory => libc::ENOMEM,
@@ -236,7 +237,7 @@ fn meaning(advice: &str) -> String {
     }
 }
 
-/// Denied where any backend was there and not allowed: that is what the user can change.
+/// Denied if any backend exists but is forbidden, because the user can fix that.
 fn worst(explanations: &[Explanation]) -> Kind {
     if explanations.iter().any(|explanation| explanation.denied) {
         Kind::Denied

@@ -1,4 +1,4 @@
-//! The way in: which backend this process maps GPU memory with, and pinning through it.
+//! Backend selection and pinning.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,25 +11,26 @@ use crate::backend::Backend;
 use crate::pin::{Pin, PinFlags};
 use crate::{Error, choice};
 
-/// A backend, opened. Clones share it. Opening touches no CUDA; the first pin does, in whatever context the memory has.
+/// An open backend. Clones share it. Opening uses no CUDA; the first pin does, in the memory's
+/// context.
 #[derive(Debug, Clone)]
 pub struct Gdr(Arc<dyn Backend>);
 
-/// A way to map GPU memory.
+/// Mechanism that maps GPU memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BackendKind {
     /// gdrcopy's kernel module.
     Gdrdrv,
-    /// dma-buf files of CUDA memory, which drivers map for the CPU from release 610 on.
+    /// dma-buf files of CUDA memory, which the driver can map for the CPU from release 610.
     DmaBuf,
-    /// NVIDIA's resource manager, asked through `/dev/nvidiactl` as CUDA itself does.
+    /// NVIDIA's resource manager through `/dev/nvidiactl`, as CUDA uses it.
     Rm,
-    /// Simulated GPUs of [`gpu::Gpu::sim`]; never chosen by itself.
+    /// Simulated GPUs of [`gpu::Gpu::sim`]; only used when requested.
     Sim,
 }
 
 impl BackendKind {
-    /// The name `GDR_BACKEND` takes.
+    /// Name for `GDR_BACKEND`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gdrdrv => "gdrdrv",
@@ -39,7 +40,7 @@ impl BackendKind {
         }
     }
 
-    /// The backend of that name.
+    /// Backend by name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::Gdrdrv, Self::DmaBuf, Self::Rm, Self::Sim]
             .into_iter()
@@ -53,44 +54,44 @@ impl fmt::Display for BackendKind {
     }
 }
 
-/// What was found of one backend.
+/// Availability of one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// The backend.
+    /// Backend.
     pub backend: BackendKind,
-    /// What came of it.
+    /// Result.
     pub outcome: Outcome,
-    /// Why, in words: what works, or what is lacking and what to do.
+    /// Why it works, or what is missing and the fix.
     pub why: String,
-    /// Whether it is there but forbidden to this process.
+    /// True if it exists but this process may not use it.
     pub denied: bool,
 }
 
-/// What came of a backend.
+/// Result of probing a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// [`Gdr::open`] takes it.
+    /// [`Gdr::open`] uses it.
     Chosen,
-    /// It works, and another one comes before it.
+    /// Works, but another backend has priority.
     Usable,
-    /// It does not work here.
+    /// Does not work here.
     Refused,
 }
 
-/// A property of a backend, in the numbers of gdrcopy's `gdr_attr_t`.
+/// Backend property, numbered like gdrcopy's `gdr_attr_t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Attribute {
-    /// Whether pins outlive the free of their memory.
+    /// 1 if pins outlive the free of their memory.
     PersistentMapping = 1,
-    /// Whether [`PinFlags::force_pcie`] is taken.
+    /// 1 if [`PinFlags::force_pcie`] is supported.
     ForcePcie = 2,
-    /// Whether there is no gdrdrv under it: programs that look into gdrdrv's structures ask this first.
+    /// 1 if the backend is not gdrdrv: programs check this before they read gdrdrv's structures.
     UsingDmaBuf = 3,
 }
 
 impl Gdr {
-    /// The backend `GDR_BACKEND` names, else the first that works: gdrdrv, dma-buf, RM. Touches no CUDA library, so a program
-    /// may fork afterwards.
+    /// Opens the `GDR_BACKEND` backend, else the first that works of gdrdrv, dma-buf and RM. Does
+    /// not load CUDA, so a program may fork afterwards.
     ///
     /// # Errors
     /// [`Error::NoBackend`] with what each lacks; [`Error::BackendName`]; [`Error::Refused`] where the named one does not work.
@@ -98,7 +99,7 @@ impl Gdr {
         choice::open().map(Self)
     }
 
-    /// This backend and no other.
+    /// Opens this backend only.
     ///
     /// # Errors
     /// [`Error::Refused`] with what it lacks; what opening it met, such as [`Error::System`].
@@ -106,38 +107,41 @@ impl Gdr {
         choice::open_with(kind).map(Self)
     }
 
-    /// What was found of each backend, the one that [`Gdr::open`] takes marked. Opens and closes each; touches no CUDA.
+    /// Availability of all backends, with [`Gdr::open`]'s choice marked. Opens and closes each,
+    /// without CUDA.
     pub fn explain() -> Vec<Explanation> {
         choice::explain()
     }
 
-    /// The same, with backends that only show themselves on memory tried on this memory: pinned, mapped, and let go.
+    /// Like [`Gdr::explain`], and tests backends that need memory by pinning and mapping this
+    /// memory.
     pub fn explain_with(memory: &DeviceMemory) -> Vec<Explanation> {
         choice::explain_with(memory)
     }
 
-    /// Which backend this is.
+    /// The open backend.
     pub fn backend(&self) -> BackendKind {
         self.0.kind()
     }
 
-    /// Major and minor version of what serves the backend: gdrdrv's own; for the others the gdrdrv version they are equal to,
-    /// 2.6, because that is what callers compare with.
+    /// Major and minor driver version: gdrdrv's own; other backends report 2.6, the gdrdrv version
+    /// they match, because callers compare it.
     pub fn driver_version(&self) -> (u16, u16) {
         self.0.version()
     }
 
-    /// A property of the backend; 0 where an old gdrdrv does not know it.
+    /// Backend property; 0 if an old gdrdrv does not know it.
     pub fn attribute(&self, attribute: Attribute) -> i32 {
         self.0.attribute(attribute)
     }
 
-    /// The open `/dev/gdrdrv`; `None` with any other backend.
+    /// The open `/dev/gdrdrv`; `None` for other backends.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.0.descriptor()
     }
 
-    /// Pins a part of device memory, which stays allocated until the pin and all its mappings are gone.
+    /// Pins part of device memory, which stays allocated until the pin and its mappings are
+    /// dropped.
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Memory`] for a sort of memory that cannot be mapped; [`Error::Flag`]; [`Error::Address`];
@@ -169,7 +173,7 @@ impl Gdr {
         ))
     }
 
-    /// Pins device memory by its address alone.
+    /// Pins device memory by address.
     ///
     /// # Safety
     /// Where the memory is freed while pinned or mapped, the pages stay but CUDA may give a small allocation's addresses to the

@@ -1,8 +1,8 @@
-//! GPU memory in the address space of the CPU: pin, map, copy, with or without a kernel module.
+//! Maps GPU memory for the CPU: pin, map, copy, with or without a kernel module.
 //!
-//! [`Gdr`] is the way in, [`Pin`] holds pages of GPU memory where they are, [`Mapping`] shows them at a CPU address. Each is an
-//! owned handle that keeps what it needs and undoes itself on drop, in the one order that is safe. [`copy`] moves bytes
-//! between host memory and a mapping, by instructions chosen for such mappings.
+//! [`Gdr`] opens a backend, [`Pin`] pins GPU memory, [`Mapping`] maps it for the CPU. Each owns
+//! what it needs and cleans up on drop in a safe order. [`copy`] has the copy functions for such
+//! mappings.
 //!
 //! ```
 //! use gdrcopy::{BackendKind, Gdr, MapRequest, PinFlags};

@@ -1,4 +1,4 @@
-//! GPU memory at an address of the CPU: owned, checked access.
+//! Owned CPU mappings of GPU memory with checked access.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -9,31 +9,31 @@ use crate::pin::{Claim, Pin};
 use crate::window::{Unit, Window};
 use crate::{Error, window};
 
-/// Which caching a mapping is asked to have. [`MapRequest::Default`] takes what the machine has.
+/// Requested caching of a mapping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum MapRequest {
-    /// Whatever suits the machine.
+    /// The machine's default.
     #[default]
     Default,
     /// Write-combined.
     WriteCombining,
     /// Cached, on coherent machines.
     Cached,
-    /// Device memory of Arm processors: no combining, aligned accesses only.
+    /// Arm Device memory: no write combining, aligned accesses only.
     Device,
 }
 
-/// How a mapping is cached, in the numbers of gdrcopy's `gdr_mapping_type`.
+/// Actual caching, numbered like gdrcopy's `gdr_mapping_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum MappingType {
     /// Not mapped.
     None = 0,
-    /// Stores are gathered into bursts; loads are slow and uncached.
+    /// Stores are combined into bursts; loads are slow and uncached.
     WriteCombining = 1,
     /// Cached like host memory.
     Caching = 2,
-    /// Uncached: neither gathered nor cached; aligned accesses only.
+    /// Uncached, not combined; aligned accesses only.
     Device = 3,
 }
 
@@ -57,7 +57,7 @@ impl MappingType {
 }
 
 impl MapRequest {
-    /// Whether a mapping of `offered` type is what was asked for.
+    /// Checks that an `offered` type satisfies the request.
     pub(crate) fn accepts(self, offered: MappingType) -> Result<(), Error> {
         let wanted = match self {
             Self::Default => return Ok(()),
@@ -76,7 +76,7 @@ impl MapRequest {
     }
 }
 
-/// The words of gdrcopy's `gdr_get_mapping_type_string`.
+/// Names of gdrcopy's `gdr_get_mapping_type_string`.
 impl fmt::Display for MappingType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -88,16 +88,16 @@ impl fmt::Display for MappingType {
     }
 }
 
-/// GPU memory at an address of the CPU, until dropped: the addresses go first, then the driver's mapping, then the pin.
+/// CPU mapping of GPU memory. Drop releases the addresses, then the driver's mapping, then the pin.
 ///
-/// The GPU may write these bytes at any time, so there is no slice of them: [`Mapping::read`] and [`Mapping::write`] copy,
-/// [`Mapping::load`] and [`Mapping::store`] access one word. Two threads that write use [`Mapping::split_at`].
-/// A forked child does not have the mapping: its access faults.
+/// The GPU may write these bytes at any time, so there is no slice: [`Mapping::read`] and
+/// [`Mapping::write`] copy, [`Mapping::load`] and [`Mapping::store`] access one word. Two writing
+/// threads use [`Mapping::split_at`]. In a forked child, access to the mapping faults.
 #[derive(Debug)]
 pub struct Mapping {
     area: Area,
     copier: Copier,
-    // After the area: the pin outlives what was mapped of it.
+    // Dropped after the area: the pin must outlive its mapping.
     claim: Claim,
 }
 
@@ -111,43 +111,45 @@ impl Mapping {
         })
     }
 
-    /// CPU address of the first byte pinned; within a page of the CPU it lies where its device address does.
+    /// CPU address of the first pinned byte, with the same offset in a CPU page as its device
+    /// address.
     ///
-    /// Valid for [`Mapping::len`] bytes while this lives. Make no reference of it: the GPU writes there.
+    /// Valid for [`Mapping::len`] bytes while this lives. Do not create references to it: the GPU
+    /// writes there.
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.area.start()
     }
 
-    /// Bytes mapped: as many as were pinned.
+    /// Mapped length in bytes, equal to the pinned length.
     pub fn len(&self) -> usize {
         self.area.length
     }
 
-    /// Bytes from [`Mapping::as_ptr`] to the end of the last mapped page: whole pages are mapped, as gdrdrv does, and C programs
-    /// reach beyond what they asked for.
+    /// Bytes from [`Mapping::as_ptr`] to the end of the last mapped page: like gdrdrv this maps
+    /// whole pages, and C programs access beyond the requested length.
     pub fn reach(&self) -> usize {
         self.area.vma.length() - self.area.lead
     }
 
-    /// Never: no bytes cannot be pinned.
+    /// Always false: empty ranges cannot be pinned.
     pub fn is_empty(&self) -> bool {
         self.area.length == 0
     }
 
-    /// How the mapping is cached.
+    /// Caching of the mapping.
     pub fn mapping_type(&self) -> MappingType {
         self.area.mapping_type
     }
 
-    /// The copy functions chosen for this caching, for callers that use [`Mapping::as_ptr`].
+    /// Copy functions for this caching, for callers that use [`Mapping::as_ptr`].
     pub fn copier(&self) -> Copier {
         self.copier
     }
 
-    /// Copies with these functions from now on: to compare kernels.
+    /// Replaces the copy functions, to compare kernels.
     ///
     /// # Errors
-    /// [`Error::MappingType`] where the mapping is uncached: only the functions chosen for that make accesses it bears.
+    /// [`Error::MappingType`] for an uncached mapping, which needs its own copy functions.
     pub fn set_copier(&mut self, copier: Copier) -> Result<(), Error> {
         let offered = self.area.mapping_type;
         if offered == MappingType::Device && copier.caching() != Caching::Uncached {
@@ -160,13 +162,13 @@ impl Mapping {
         Ok(())
     }
 
-    /// What is mapped.
+    /// The mapped pin.
     pub fn pin(&self) -> Pin {
         self.claim.pin()
     }
 
-    /// Copies `bytes` to `offset`. When it returns, the stores have left this CPU in order before any later store; the GPU sees
-    /// them once they arrive.
+    /// Copies `bytes` to `offset`. On return the stores have left this CPU before any later store;
+    /// the GPU sees them when they arrive.
     ///
     /// # Errors
     /// [`Error::Range`].
@@ -174,7 +176,7 @@ impl Mapping {
         self.whole().write(offset, bytes)
     }
 
-    /// Copies what is at `offset` into `bytes`.
+    /// Copies from `offset` into `bytes`.
     ///
     /// # Errors
     /// [`Error::Range`].
@@ -182,15 +184,15 @@ impl Mapping {
         self.shared().read(offset, bytes)
     }
 
-    /// One load of one word, not torn and not repeated, ordered with nothing.
+    /// Loads one word: atomic, not repeated, unordered.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Alignment`] where the address is no multiple of the word's size.
+    /// [`Error::Range`]; [`Error::Alignment`] if the address is not a multiple of the word size.
     pub fn load<T: Unit>(&self, offset: usize) -> Result<T, Error> {
         self.shared().load(offset)
     }
 
-    /// One store of one word. It may linger in a write-combining buffer until [`Mapping::fence`].
+    /// Stores one word. It may stay in a write-combining buffer until [`Mapping::fence`].
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Alignment`].
@@ -198,7 +200,7 @@ impl Mapping {
         self.whole().store(offset, value)
     }
 
-    /// Loads a flag, then copies what the flag speaks of: the bytes are at least as new as the flag's value.
+    /// Loads a flag, then copies data at least as new as the flag's value.
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Alignment`].
@@ -211,12 +213,12 @@ impl Mapping {
         self.shared().read_after(flag, offset, bytes)
     }
 
-    /// All stores before it leave this CPU before any store after it.
+    /// Orders all earlier stores of this CPU before later ones.
     pub fn fence(&self) {
         window::fence();
     }
 
-    /// A part of the mapping.
+    /// Borrows a part of the mapping.
     ///
     /// # Errors
     /// [`Error::Range`].
@@ -224,7 +226,7 @@ impl Mapping {
         self.whole().narrow(offset, length)
     }
 
-    /// Two parts that two threads may use at once.
+    /// Splits into two parts that two threads may use at once.
     ///
     /// # Errors
     /// [`Error::Range`] for a point beyond the end.
@@ -232,17 +234,18 @@ impl Mapping {
         self.whole().split_at(middle)
     }
 
-    /// The memory where it is held, and the first byte of it that is mapped.
+    /// The underlying memory and the offset of the first mapped byte.
     pub(crate) fn memory(&self) -> Option<(&gpu::DeviceMemory, usize)> {
         self.claim.memory()
     }
 
     fn whole(&mut self) -> Window<'_> {
-        // SAFETY: the area is mapped for its length while `self` lives, and is borrowed exclusively.
+        // SAFETY: the area is mapped for its length while `self` lives, and is borrowed
+        // exclusively.
         unsafe { Window::new(self.area.start(), self.area.length, self.copier) }
     }
 
-    /// The same without the right to write: the window is used for reads alone.
+    /// Window used only for reads.
     fn shared(&self) -> Window<'_> {
         // SAFETY: the area is mapped for its length while `self` lives; no caller in this file writes through it.
         unsafe { Window::new(self.area.start(), self.area.length, self.copier) }

@@ -1,4 +1,4 @@
-//! Pinned GPU memory: pages that stay until the pin falls, and can be mapped.
+//! Pinned GPU memory, which can be mapped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,50 +10,51 @@ use crate::Error;
 use crate::backend::{Backend, Pinned};
 use crate::mapping::{MapRequest, Mapping, MappingType};
 
-/// How to pin.
+/// Pin options.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PinFlags {
-    /// On a coherent machine, map through PCIe all the same. Backends without
-    /// [`Attribute::ForcePcie`](crate::Attribute::ForcePcie) refuse it.
+    /// Map through PCIe even on a coherent machine. Backends without
+    /// [`Attribute::ForcePcie`](crate::Attribute::ForcePcie) reject it.
     pub force_pcie: bool,
 }
 
-/// Pinned memory. Clones share the pin; it ends with the last of them and the last mapping.
+/// Pinned GPU memory. Clones share the pin; it ends with the last clone and mapping.
 ///
-/// A pin keeps its pages also where the memory is freed under it (gdrcopy calls that persistent): they stay valid and are
-/// given to nobody else until the pin ends. A gdrdrv module set to the old way revokes instead: [`Pin::revoked`].
+/// Pages stay valid and reserved until the pin ends, even if the memory is freed (gdrcopy calls
+/// this persistent). A gdrdrv module in legacy mode revokes the pin instead: [`Pin::revoked`].
 #[derive(Debug, Clone)]
 pub struct Pin(pub(crate) Arc<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    // Falls first: nothing shows the memory any more when its owner may free it.
+    // Dropped first: memory must not be freed while it is still mapped.
     pinned: Box<dyn Pinned>,
     mapped: AtomicBool,
     mapping_type: std::sync::atomic::AtomicU32,
     owner: Process,
     length: usize,
-    /// What keeps the memory allocated, where it is ours, and the first byte of it that is pinned.
+    /// Keeps owned memory allocated, with the offset of the first pinned byte.
     memory: Option<(DeviceMemory, usize)>,
     _backend: Arc<dyn Backend>,
 }
 
-/// What a pin is: the answer of gdrcopy's `gdr_get_info_v2`.
+/// Pin properties, as in gdrcopy's `gdr_get_info_v2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Info {
-    /// Device address of the first pinned page: the requested address rounded down to [`Info::page_size`].
+    /// Device address of the first pinned page: the requested address rounded down to
+    /// [`Info::page_size`].
     pub va: u64,
-    /// Bytes pinned, whole pages.
+    /// Pinned bytes, in whole pages.
     pub mapped_size: u64,
-    /// Bytes of a page: 65536, with dma-buf the host's.
+    /// Page size in bytes: 65536, or the host's for dma-buf.
     pub page_size: u32,
-    /// CPU cycles that pinning took; 0 where it is not counted (all but old gdrdrv modules).
+    /// CPU cycles spent pinning; 0 if not counted (all but old gdrdrv modules).
     pub tm_cycles: u64,
-    /// Cycles of that counter a millisecond; 0 like the above.
+    /// Counter cycles per millisecond; 0 if not counted.
     pub cycles_per_ms: u32,
-    /// Whether a mapping of this pin lives.
+    /// True if the pin is mapped.
     pub mapped: bool,
-    /// Its type; [`MappingType::None`] where none lives.
+    /// Type of the mapping; [`MappingType::None`] if unmapped.
     pub mapping_type: MappingType,
 }
 
@@ -75,7 +76,7 @@ impl Pin {
         }))
     }
 
-    /// Maps the pinned memory at a CPU address: one mapping at a time.
+    /// Maps the pinned memory; a pin has one mapping at a time.
     ///
     /// # Errors
     /// [`Error::AlreadyMapped`]; [`Error::MappingType`] where the memory does not map as `request` wants;
@@ -92,7 +93,7 @@ impl Pin {
         Mapping::new(area, claim)
     }
 
-    /// What this pin is.
+    /// Pin properties.
     ///
     /// # Errors
     /// [`Error::Forked`]; [`Error::System`] where gdrdrv refuses.
@@ -116,8 +117,8 @@ impl Pin {
         })
     }
 
-    /// Whether the memory was freed and the pin taken away: only a gdrdrv module with `use_persistent_mapping=0` does that. True
-    /// may come at any time after this said false.
+    /// True if the memory was freed and the pin revoked: only a gdrdrv module with
+    /// `use_persistent_mapping=0` does that. May change to true at any time.
     ///
     /// # Errors
     /// [`Error::Forked`]; [`Error::System`] where gdrdrv refuses.
@@ -126,17 +127,17 @@ impl Pin {
         self.0.pinned.revoked()
     }
 
-    /// The number that stands for this pin in the backend: gdrdrv's handle, else one of our own that is never zero.
+    /// Backend handle of the pin: gdrdrv's, else a nonzero number.
     pub fn handle(&self) -> u64 {
         self.0.pinned.handle()
     }
 
-    /// Bytes asked for when pinning.
+    /// Requested length in bytes.
     pub fn len(&self) -> usize {
         self.0.length
     }
 
-    /// Never: no bytes cannot be pinned.
+    /// Always false: empty ranges cannot be pinned.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -152,7 +153,7 @@ impl Inner {
     }
 }
 
-/// The right to the pin's only mapping, given back on drop. Keeps the pin.
+/// Exclusive right to map the pin, returned on drop. Holds the pin.
 #[derive(Debug)]
 pub(crate) struct Claim(Arc<Inner>);
 
@@ -164,7 +165,7 @@ impl Claim {
         Ok(Self(Arc::clone(inner)))
     }
 
-    /// A second hold of the pin.
+    /// Clones the pin.
     pub(crate) fn pin(&self) -> Pin {
         Pin(Arc::clone(&self.0))
     }

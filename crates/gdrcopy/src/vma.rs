@@ -1,4 +1,4 @@
-//! A range of this process's addresses that holds mappings of device memory, and is given back as a whole.
+//! Reserved address range that holds device mappings and is unmapped as a whole.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -6,31 +6,34 @@ use std::ptr::{self, NonNull};
 
 use process::Process;
 
-/// Addresses of our own. Not inherited by a forked child, where they would show the GPU's memory after we let go of it.
+/// Reserved addresses. Not inherited by a forked child, which would otherwise keep access to GPU
+/// memory after its release.
 #[derive(Debug)]
 pub(crate) struct Vma {
     base: NonNull<u8>,
     length: usize,
     owner: Process,
-    /// Where something is mapped, up to this byte: given back first, at its own borders, which takes no memory of the kernel's.
+    /// End of the mapped part, which is unmapped first at its own boundaries so that the kernel
+    /// need not allocate memory.
     placed: usize,
-    /// Addresses that a refused mapping left to whoever came first: theirs, and not given back.
+    /// Addresses that another mapping took after a failed mmap: not ours to unmap.
     lost: Option<(usize, usize)>,
 }
 
-// SAFETY: a range of addresses belongs to the process, not to a thread; nothing in here has a thread's identity.
+// SAFETY: an address range belongs to the process and has no thread affinity.
 unsafe impl Send for Vma {}
-// SAFETY: shared use of a `Vma` only reads where it lies; accesses to what it shows are the business of its owner.
+// SAFETY: shared use of a `Vma` only reads its position; its owner is responsible for accesses to
+// the mapped memory.
 unsafe impl Sync for Vma {}
 
-/// Smallest address a mapping can have; less is an error number that a driver returned as one.
+/// Lowest mapping address; smaller values are error numbers returned by a driver.
 const LOWEST: usize = 4096;
 
 impl Vma {
-    /// `length` bytes of addresses that fault.
+    /// Reserves `length` inaccessible bytes.
     pub(crate) fn reserve(length: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: no address is asked for, so no mapping of this process is replaced.
+        // SAFETY: without a requested address, mmap replaces no mapping of this process.
         let base = unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -46,8 +49,8 @@ impl Vma {
         })
     }
 
-    /// Shows `length` bytes of `file` from byte `file_offset` on, `at` bytes into the range; `None` where the driver returned a
-    /// small number for an address, as drivers before 595 do when the GPU is lost.
+    /// Maps `length` bytes of `file` from `file_offset`, `at` bytes into the range. `None` if the
+    /// driver returned a small number as address, as drivers before 595 do when the GPU is lost.
     pub(crate) fn place(
         &mut self,
         at: usize,
@@ -63,7 +66,8 @@ impl Vma {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
         let file_offset = file_offset as libc::off_t;
-        // SAFETY: the addresses replaced lie within the range this `Vma` reserved, and nobody else was given them.
+        // SAFETY: the replaced addresses lie within this `Vma`'s reservation and are not handed
+        // out.
         let got = unsafe {
             libc::mmap(
                 address.cast(),
@@ -93,20 +97,22 @@ impl Vma {
         Ok(Some(()))
     }
 
-    /// The kernel takes away what lay there before it asks the driver: after a refusal another thread may be given the addresses.
+    /// The kernel unmaps the old range before it calls the driver: after an error another thread
+    /// may get the addresses.
     fn close_gap(&mut self, at: usize, length: usize) {
         let address = self.base.as_ptr().wrapping_add(at);
         let flags = libc::MAP_PRIVATE
             | libc::MAP_ANONYMOUS
             | libc::MAP_NORESERVE
             | libc::MAP_FIXED_NOREPLACE;
-        // SAFETY: replaces nothing: where something lies there, it is refused or, before Linux 4.17, put elsewhere.
+        // SAFETY: replaces nothing: if the range is taken, the kernel rejects it or, before Linux
+        // 4.17, maps elsewhere.
         let got = unsafe { libc::mmap(address.cast(), length, libc::PROT_NONE, flags, -1, 0) };
         if got.addr() == address.addr() {
             return;
         }
         if got != libc::MAP_FAILED {
-            // SAFETY: a mapping made just now, that nobody knows.
+            // SAFETY: a new mapping with no users.
             unsafe { libc::munmap(got, length) };
         }
         self.lost = Some((at, length));
@@ -114,13 +120,13 @@ impl Vma {
 
     fn give_back(&self, from: usize, to: usize) {
         if from < to {
-            // SAFETY: this part of the range is ours, and this is its only owner's end.
+            // SAFETY: this part of the range is ours, and its only owner ends here.
             unsafe { libc::munmap(self.base.as_ptr().wrapping_add(from).cast(), to - from) };
         }
     }
 
-    /// Keeps the range out of forked children, with what is not shown of it. The whole range at once: a driver's mapping must not
-    /// be split.
+    /// Excludes the whole range from forked children, including unmapped parts. In one call,
+    /// because a driver's mapping must not be split.
     pub(crate) fn keep_from_children(&self) -> io::Result<()> {
         // SAFETY: the range is ours and stays mapped; the advice changes nothing in this process.
         let answer =
@@ -143,7 +149,7 @@ impl Vma {
 
 impl Drop for Vma {
     fn drop(&mut self) {
-        // A child has no such mapping; what lies there now is the child's own.
+        // A child has no such mapping; its addresses may hold other memory.
         if self.owner != Process::current() {
             return;
         }
@@ -204,7 +210,7 @@ mod tests {
         );
     }
 
-    /// What the kernel does where a driver refuses: the addresses are free before anybody is told.
+    /// Simulates a driver failure: the kernel has already unmapped the addresses.
     fn refused_at(vma: &Vma, at: usize, length: usize) -> *mut libc::c_void {
         let address = vma.base().as_ptr().wrapping_add(at).cast();
         // SAFETY: a part of the range this test reserved.
@@ -246,15 +252,15 @@ mod tests {
         let theirs =
             unsafe { libc::mmap(gap, 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         assert_eq!(theirs, gap);
-        // SAFETY: a page of their own.
+        // SAFETY: a mapped page of the other thread.
         unsafe { theirs.cast::<u8>().write_volatile(9) };
         vma.close_gap(4096, 4096);
         assert_eq!(vma.lost, Some((4096, 4096)));
         drop(vma);
-        // SAFETY: still mapped, which is what is asserted.
+        // SAFETY: asserted to be still mapped.
         assert_eq!(unsafe { theirs.cast::<u8>().read_volatile() }, 9);
         assert!(is_free(base.cast(), 4096) && is_free(base.wrapping_add(8192).cast(), 4096));
-        // SAFETY: theirs, and no longer needed.
+        // SAFETY: the other thread's page, no longer used.
         unsafe { libc::munmap(theirs, 4096) };
     }
 }

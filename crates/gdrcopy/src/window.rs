@@ -1,4 +1,4 @@
-//! A borrowed part of a mapping: where the accesses are made.
+//! Borrowed part of a mapping, with its access methods.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use crate::Error;
 use crate::copy::{Copier, fence as order};
 
-/// A part of a [`Mapping`](crate::Mapping), borrowed exclusively.
+/// Exclusively borrowed part of a [`Mapping`](crate::Mapping).
 #[derive(Debug)]
 pub struct Window<'a> {
     start: NonNull<u8>,
@@ -15,12 +15,13 @@ pub struct Window<'a> {
     of: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: a window is the exclusive right to a part of device memory that is mapped while `'a` lasts; threads play no part.
+// SAFETY: a window is exclusive access to device memory mapped for `'a`; it does not depend on a
+// thread.
 unsafe impl Send for Window<'_> {}
-// SAFETY: shared, a window only reads, and what it reads is no Rust value that a race could break.
+// SAFETY: a shared window only reads, and races cannot produce invalid Rust values.
 unsafe impl Sync for Window<'_> {}
 
-/// A word that the CPU loads and stores as one: `u8`, `u16`, `u32`, `u64`.
+/// Word for single loads and stores: `u8`, `u16`, `u32`, `u64`.
 pub trait Unit: Copy + sealed::Sealed {}
 
 mod sealed {
@@ -48,17 +49,17 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Bytes of this part.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether this part holds nothing.
+    /// True if empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// CPU address of its first byte.
+    /// CPU address of the first byte.
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.start
     }
@@ -69,7 +70,8 @@ impl<'a> Window<'a> {
     /// [`Error::Range`].
     pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let device = self.place(offset, bytes.len())?;
-        // SAFETY: `place` holds the whole range inside the window; `bytes` is a live slice, which cannot overlap device memory.
+        // SAFETY: `place` checked the range; `bytes` is a live slice, which cannot overlap device
+        // memory.
         unsafe { self.copier.to_device(device, bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
@@ -80,7 +82,7 @@ impl<'a> Window<'a> {
     /// [`Error::Range`].
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
         let device = self.place(offset, bytes.len())?;
-        // SAFETY: as in `write`, with the directions exchanged.
+        // SAFETY: as in `write`, with directions swapped.
         unsafe {
             self.copier
                 .from_device(bytes.as_mut_ptr(), device, bytes.len())
@@ -94,7 +96,7 @@ impl<'a> Window<'a> {
     /// [`Error::Range`]; [`Error::Alignment`].
     pub fn load<T: Unit>(&self, offset: usize) -> Result<T, Error> {
         let place = self.word::<T>(offset)?;
-        // SAFETY: `word` holds it inside the window and aligned; every bit pattern is a `Unit`.
+        // SAFETY: `word` checked range and alignment; every bit pattern is a valid `Unit`.
         Ok(unsafe { place.read_volatile() })
     }
 
@@ -104,7 +106,7 @@ impl<'a> Window<'a> {
     /// [`Error::Range`]; [`Error::Alignment`].
     pub fn store<T: Unit>(&mut self, offset: usize, value: T) -> Result<(), Error> {
         let place = self.word::<T>(offset)?;
-        // SAFETY: `word` holds it inside the window and aligned; the window is ours alone.
+        // SAFETY: `word` checked range and alignment; this window has exclusive access.
         unsafe { place.write_volatile(value) };
         Ok(())
     }
@@ -129,24 +131,24 @@ impl<'a> Window<'a> {
         Ok(value)
     }
 
-    /// A part of this part.
+    /// Narrows the window.
     ///
     /// # Errors
     /// [`Error::Range`].
     pub fn narrow(self, offset: usize, length: usize) -> Result<Self, Error> {
         let start = self.place(offset, length)?;
-        // SAFETY: a part of what this window had the right to, which it gives up here.
+        // SAFETY: a part of this window, which is consumed here.
         Ok(unsafe { Self::new(NonNull::new_unchecked(start), length, self.copier) })
     }
 
-    /// Two parts that two threads may use at once.
+    /// Splits into two parts that two threads may use at once.
     ///
     /// # Errors
     /// [`Error::Range`] for a point beyond the end.
     pub fn split_at(self, middle: usize) -> Result<(Self, Self), Error> {
         let second = self.place(middle, 0)?;
         let rest = self.length - middle;
-        // SAFETY: two parts of what this window had the right to, which do not overlap; it gives its own up here.
+        // SAFETY: two disjoint parts of this window, which is consumed here.
         Ok(unsafe {
             (
                 Self::new(self.start, middle, self.copier),
@@ -157,7 +159,7 @@ impl<'a> Window<'a> {
 
     fn place(&self, offset: usize, length: usize) -> Result<*mut u8, Error> {
         match offset.checked_add(length) {
-            // SAFETY: not beyond the end of the window.
+            // SAFETY: within the window.
             Some(end) if end <= self.length => Ok(unsafe { self.start.as_ptr().add(offset) }),
             _ => Err(Error::Range {
                 offset,
@@ -179,7 +181,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// All stores before it leave this CPU before any store after it.
+/// Orders all earlier stores of this CPU before later ones.
 pub(crate) fn fence() {
     order::writes();
 }
