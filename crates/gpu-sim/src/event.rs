@@ -1,24 +1,24 @@
-//! A record of an event: pending, done, or never to be.
+//! Event records: pending, done or abandoned.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// One record of an event. Each `record` of an event makes another.
+/// One record of an event; each `record` creates a new one.
 #[derive(Debug, Default)]
 pub struct Record {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-/// The state of a record.
+/// State of a record.
 #[derive(Debug, Clone, Default)]
 pub enum State {
-    /// The stream has not come to it yet.
+    /// Not reached by the stream yet.
     #[default]
     Pending,
-    /// The stream came to it at this time.
+    /// Reached at this time.
     Done(Instant),
-    /// The stream never will, for this reason.
+    /// Will never be reached, for this reason.
     Abandoned(Arc<str>),
 }
 
@@ -27,12 +27,12 @@ impl Record {
         self.lock().clone()
     }
 
-    /// The stream has come to it.
+    /// Marks it done.
     pub(crate) fn done(&self) {
         self.set(State::Done(Instant::now()));
     }
 
-    /// The stream never will.
+    /// Marks it abandoned.
     pub(crate) fn abandon(&self, why: Arc<str>) {
         self.set(State::Abandoned(why));
     }

@@ -1,4 +1,4 @@
-//! Copies that go wrong on purpose, so that what verifies copies can be seen to notice.
+//! Injected copy faults, to test that copy verification detects them.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,38 +6,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::bytes;
 use crate::span::{Keeper, Span};
 
-/// A page, as far as faults know; and a piece of copies that have not two pages.
+/// Page size for faults, in bytes; smaller copies use other units.
 const PAGE: usize = 4096;
 const PIECE: usize = 512;
-/// A late write comes after so many further items of work at most.
+/// Maximum delay of a late write, in work items.
 const LATEST: u64 = 4;
 
-/// What goes wrong in each copy of a simulated GPU.
+/// Fault injected into each copy of a simulated GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Faults {
-    /// What sort of fault.
+    /// Kind of fault.
     pub kind: Fault,
-    /// Which pages have it, with the number of the copy; and how late a late one is.
+    /// Selects the faulty pages, together with the copy number, and the delay.
     pub seed: u64,
 }
 
-/// A fault of a copy. Of each copy of at least two pages of 4 KiB one page has it; of each smaller one of at least 1024 bytes, a
-/// piece of 512; of one that is smaller still, all of it.
+/// Copy fault. It affects one 4 KiB page of each copy of at least two pages, one 512-byte unit of
+/// smaller copies from 1024 bytes, and all of still smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The page is not written.
     Drop,
     /// The page is written as zeros.
     Zero,
-    /// The page and another of the same copy are exchanged; the halves of a copy that is one piece. One byte is copied as it is.
+    /// The page and another of the same copy are swapped; in a copy of one unit, its halves. A
+    /// 1-byte copy is unchanged.
     Swap,
-    /// The page is written late, with what it was when the others were copied: after the stream's next item of work, or up to three
-    /// later, or when the stream ends. Until then the stream holds the memory that is to be written, also when it was synchronised.
-    /// Of a copy into bytes that the caller takes back as soon as it is done, it is never written.
+    /// The page is written late with its data from the time of the copy: one to four work items
+    /// later, or at the end of the stream. The stream holds the destination until then, even after
+    /// a synchronisation. If the caller owns the destination after the copy, the page is never
+    /// written.
     Delay,
 }
 
-/// The faults of a GPU and the number of its copies so far.
+/// Faults of a GPU and the number of its copies so far.
 #[derive(Debug)]
 pub struct Spoiler {
     faults: Faults,
@@ -54,7 +56,7 @@ impl Spoiler {
         }
     }
 
-    /// What is wrong with the next copy. `keeper` keeps what it writes to.
+    /// Fault of the next copy. `keeper` keeps its destination.
     pub fn next(&self, bytes: usize, keeper: Option<Keeper>) -> Option<Flaw> {
         let number = self.copies.fetch_add(1, Ordering::Relaxed);
         if bytes == 0 {
@@ -82,7 +84,7 @@ impl Spoiler {
     }
 }
 
-/// Two whole pieces, or the halves of the only one.
+/// Swaps two whole units, or the halves of the only one.
 fn swapped(bytes: usize, size: usize, random: u64) -> Option<Flaw> {
     let whole = bytes / size;
     let (one, other, size) = if whole >= 2 {
@@ -100,23 +102,23 @@ fn swapped(bytes: usize, size: usize, random: u64) -> Option<Flaw> {
     })
 }
 
-/// What is wrong with one copy; ranges and offsets lie in its bytes.
+/// Fault of one copy; ranges and offsets are in bytes of the copy.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Flaw {
-    /// These bytes are not written.
+    /// Not written.
     Drop(Range<usize>),
-    /// These are written as zeros.
+    /// Written as zeros.
     Zero(Range<usize>),
-    /// One bit of the byte at this offset is wrong.
+    /// One bit of the byte at this offset is flipped.
     Flip(usize),
-    /// The `size` bytes at `first` and those at `second`, which is no less than `size` further on.
+    /// Swaps `size` bytes at `first` with those at `second`, at least `size` later.
     Swap {
         first: usize,
         second: usize,
         size: usize,
     },
-    /// These are written after so many further items of work.
+    /// Written after this many more work items.
     Delay {
         piece: Range<usize>,
         after: u64,
@@ -125,15 +127,15 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// Does the copy, wrongly.
+    /// Copies with the fault.
     ///
     /// # Safety
     ///
     /// As [`bytes::copy`].
     pub(crate) unsafe fn copy(self, to: &Span, from: &Span, count: usize, late: &mut Late) {
         let part = |target: usize, range: Range<usize>| {
-            // SAFETY: this function's condition; every part begins and ends within `count` bytes of both sides, as the flaw was made
-            // for a copy of that many.
+            // SAFETY: guaranteed by the caller; the flaw was made for a copy of `count` bytes, so
+            // all its parts are within both sides.
             unsafe {
                 bytes::copy(
                     to.start.add(target),
@@ -155,7 +157,7 @@ impl Flaw {
             }
             Self::Flip(offset) => {
                 part(0, 0..count);
-                // SAFETY: as above; the byte is one of the copy's.
+                // SAFETY: as above; the byte is within the copy.
                 unsafe {
                     let byte = to.start.add(offset);
                     bytes::store8(byte, bytes::load8(byte) ^ 0x10);
@@ -178,7 +180,7 @@ impl Flaw {
                 keeper,
             } => {
                 let mut data = vec![0; piece.len()];
-                // SAFETY: as above, into bytes of our own.
+                // SAFETY: as above, into our own buffer.
                 unsafe { bytes::copy(data.as_mut_ptr(), from.start.add(piece.start), piece.len()) };
                 around(&piece);
                 late.put(to.clone(), piece.start, data, after, keeper);
@@ -187,11 +189,11 @@ impl Flaw {
     }
 }
 
-/// What a stream has still to write of copies that are done.
+/// Late writes of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Late {
     writes: Vec<Write>,
-    /// Items of work done so far.
+    /// Completed work items.
     items: u64,
 }
 
@@ -200,9 +202,9 @@ struct Write {
     to: Span,
     offset: usize,
     data: Vec<u8>,
-    /// It comes after the item of this number.
+    /// Write after this work item.
     after: u64,
-    /// Keeps what `to` is in.
+    /// Keeps the destination alive.
     _keeper: Keeper,
 }
 
@@ -217,7 +219,7 @@ impl Late {
         });
     }
 
-    /// One more item is done: writes what was to come after it.
+    /// Counts a work item and performs the writes due after it.
     pub(crate) fn passed(&mut self) {
         let done = self.items;
         self.items += 1;
@@ -226,7 +228,7 @@ impl Late {
         }
     }
 
-    /// The stream ends: writes the rest.
+    /// Performs the remaining writes at the end of the stream.
     pub(crate) fn finish(&mut self) {
         for write in self.writes.drain(..) {
             write.perform();
@@ -236,7 +238,8 @@ impl Late {
 
 impl Write {
     fn perform(&self) {
-        // SAFETY: the copy that this is of was of more bytes than these at that place, and the keeper has kept them since.
+        // SAFETY: the range is within the copy's destination, which the keeper has kept alive
+        // since.
         unsafe {
             bytes::copy(
                 self.to.start.add(self.offset),
@@ -247,7 +250,7 @@ impl Write {
     }
 }
 
-/// The finaliser of splitmix64: every bit of the number in every bit of the result.
+/// The splitmix64 finaliser: every input bit affects every output bit.
 fn mix(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,5 @@
-//! The kernels of crate `gpu`'s `kernels.ptx`, in Rust. `copy_words` is not among them: it is a copy ([`Item::Copy`](crate::Item)).
+//! Rust versions of the kernels in crate `gpu`'s `kernels.ptx`, except `copy_words`, which is a
+//! copy ([`Item::Copy`](crate::Item)).
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -7,32 +8,33 @@ use crate::bytes;
 use crate::queue::Queue;
 use crate::span::Span;
 
-/// A kernel and its parameters. Words of a span lie at multiples of their size.
+/// A kernel and its parameters. Words in a span are naturally aligned.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the fields are the parameters in kernels.ptx")]
 pub enum Kernel {
-    /// Answers each round at `flag` in `reply`.
+    /// Replies in `reply` to each round at `flag`.
     PingPong {
         flag: Span,
         reply: Span,
         rounds: u32,
         limit: Duration,
     },
-    /// Writes words of a pattern.
+    /// Writes pattern words.
     FillPattern {
         to: Span,
         words: usize,
         key: u64,
         first: u64,
     },
-    /// Counts the words that differ from a pattern.
+    /// Counts words that differ from a pattern.
     CheckPattern {
         from: Span,
         words: usize,
         key: u64,
         first: u64,
         result: Span,
-        /// What the result's two words hold before: the number of words that differ, and the first. `None`: what is there.
+        /// Initial value of the result's two words: mismatch count and first mismatch. `None` keeps
+        /// their contents.
         start: Option<(u64, u64)>,
     },
     /// Follows a list of offsets.
@@ -43,9 +45,9 @@ pub enum Kernel {
         result: Span,
         mask: u32,
     },
-    /// Waits until a word is not 0, or the limit has passed.
+    /// Waits until a word is nonzero or the timeout expires.
     Hold { gate: Span, limit: Duration },
-    /// Begins each round in `theirs`, and waits for it in `ours`.
+    /// Starts each round in `theirs` and waits for it in `ours`.
     Ping {
         ours: Span,
         theirs: Span,
@@ -159,7 +161,7 @@ fn ping(
     Ok(())
 }
 
-/// Whether a word becomes `round`; not if it becomes `u32::MAX`, or nothing of the kind in time.
+/// Waits until a word equals `round`; false if it becomes `u32::MAX` or the timeout expires.
 fn comes(queue: &Queue, word: Word32, round: u32, limit: Duration) -> Result<bool, String> {
     let start = Instant::now();
     let mut came = false;
@@ -169,11 +171,11 @@ fn comes(queue: &Queue, word: Word32, round: u32, limit: Duration) -> Result<boo
         came = seen == round;
         came || seen == u32::MAX || start.elapsed() >= limit
     })?;
-    // False too where the wait ended because the context failed.
+    // Also false if the wait ended because the context failed.
     Ok(came)
 }
 
-/// Word `index` of the pattern of a key, as in `kernels.ptx`: the upper half of one xorshift step (13, 7, 17).
+/// Word `index` of a pattern, as in `kernels.ptx`: upper half of one xorshift step (13, 7, 17).
 fn pattern(key: u64, index: u64) -> u32 {
     let mut x = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key;
     x ^= x << 13;
@@ -192,19 +194,20 @@ fn chase(list: &Span, start: u32, hops: u32, mask: u32) -> u64 {
     if astray == 0 { u64::from(at) } else { u64::MAX }
 }
 
-/// Word `position` of a span that holds it, at a multiple of 4.
+/// Word `position` of a span, aligned to 4.
 fn word32(span: &Span, position: usize) -> Word32 {
-    // SAFETY: spans and the numbers of words in them were checked when the kernel was put in.
+    // SAFETY: spans and their word counts were checked when the kernel was enqueued.
     Word32(unsafe { span.start.add(position * 4) })
 }
 
-/// Word `position` of a span that holds it, at a multiple of 8.
+/// Word `position` of a span, aligned to 8.
 fn word64(span: &Span, position: usize) -> Word64 {
     // SAFETY: as above.
     Word64(unsafe { span.start.add(position * 8) })
 }
 
-/// A word of a kernel's, whose span keeps its memory while the kernel runs. Loads and stores are in one order with all others.
+/// Kernel word whose span keeps its memory alive while the kernel runs. Loads and stores are
+/// sequentially consistent.
 #[derive(Clone, Copy)]
 struct Word32(*mut u8);
 
@@ -222,7 +225,7 @@ impl Word32 {
         fence(Ordering::SeqCst);
     }
 
-    /// A store of which only the last is followed by something.
+    /// Store without a fence, for all but the last of a series.
     fn fill(self, value: u32) {
         // SAFETY: as above.
         unsafe { bytes::store32(self.0, value) };

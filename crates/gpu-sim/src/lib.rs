@@ -1,9 +1,9 @@
-//! The engine of simulated GPUs: [`Queue`]s whose thread does the work of a stream in order, [`Record`]s of events, memory
-//! operations, [`Kernel`]s and [faulty copies](Faults), all on memory of the host.
+//! Engine of simulated GPUs: [`Queue`]s with one thread for each stream, event [`Record`]s, memory
+//! operations, [`Kernel`]s and [copy faults](Faults), all on host memory.
 //!
-//! The engine knows no API. Two stand on it, each with its own table of memory and its own error codes: crate `gpu`, whose simulated
-//! GPUs ship behind `--sim`, and crate `fake-cuda`, a `libcuda.so.1` for tests. Real GPUs share memory with the CPU too, so
-//! crate `gpu` takes [`bytes`] from here.
+//! The engine has no API of a driver. Two users add memory tables and error codes: crate `gpu`,
+//! whose simulated GPUs ship behind `--sim`, and crate `fake-cuda`, a `libcuda.so.1` for tests.
+//! Crate `gpu` also uses [`bytes`] for memory that real GPUs share with the CPU.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 

@@ -1,4 +1,4 @@
-//! Stream memory operations: words a stream writes, and words it waits for.
+//! Stream memory operations: word writes and waits of a stream.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -6,21 +6,21 @@ use crate::bytes;
 use crate::queue::Queue;
 use crate::span::Span;
 
-/// The condition a stream waits for, on the word it sees and the value it was given.
+/// Wait condition on the observed word and the given value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compare {
-    /// `seen - value >= 0` as a signed number of the word's width: cyclic, so that counters may wrap.
+    /// `seen - value >= 0` as a signed number of the word's width: cyclic, so counters may wrap.
     Geq,
     /// `seen == value`.
     Eq,
     /// `seen & value != 0`.
     And,
-    /// `!(seen | value) != 0`: some bit is in neither.
+    /// `!(seen | value) != 0`: some bit is clear in both.
     Nor,
 }
 
 impl Compare {
-    /// Whether a 32-bit word satisfies it.
+    /// True if a 32-bit word satisfies it.
     #[must_use]
     pub const fn holds32(self, seen: u32, value: u32) -> bool {
         match self {
@@ -31,7 +31,7 @@ impl Compare {
         }
     }
 
-    /// Whether a 64-bit word satisfies it.
+    /// True if a 64-bit word satisfies it.
     #[must_use]
     pub const fn holds64(self, seen: u64, value: u64) -> bool {
         match self {
@@ -43,13 +43,13 @@ impl Compare {
     }
 }
 
-/// A memory operation. Each span is a word of the operation's width, at a multiple of it.
+/// Memory operation. Each span is one naturally aligned word.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the fields are those of CUDA's operations")]
 pub enum Operation {
-    /// Writes a 32-bit word, after all earlier writes are visible.
+    /// Writes a 32-bit word after all earlier writes are visible.
     Write32 { to: Span, value: u32 },
-    /// Writes a 64-bit word, likewise.
+    /// Writes a 64-bit word after all earlier writes are visible.
     Write64 { to: Span, value: u64 },
     /// Waits until a 32-bit word satisfies the condition.
     Wait32 {
@@ -57,13 +57,13 @@ pub enum Operation {
         value: u32,
         compare: Compare,
     },
-    /// Waits for a 64-bit word.
+    /// Waits until a 64-bit word satisfies the condition.
     Wait64 {
         on: Span,
         value: u64,
         compare: Compare,
     },
-    /// Orders what comes before it and what comes after.
+    /// Orders earlier and later accesses.
     Fence,
 }
 
@@ -71,22 +71,22 @@ impl Operation {
     pub(crate) fn perform(&self, queue: &Queue) -> Result<(), String> {
         match self {
             Self::Write32 { to, value } => {
-                // What was written before is seen before: the default write has a fence in front.
+                // The default write has a fence in front, so earlier writes become visible first.
                 fence(Ordering::SeqCst);
-                // SAFETY: the span is 4 bytes at a multiple of 4, and is kept.
+                // SAFETY: the span is 4 bytes, aligned to 4, and kept alive.
                 unsafe { bytes::store32(to.start, *value) };
                 fence(Ordering::SeqCst);
                 Ok(())
             }
             Self::Write64 { to, value } => {
                 fence(Ordering::SeqCst);
-                // SAFETY: as above, of 8.
+                // SAFETY: the span is 8 bytes, aligned to 8, and kept alive.
                 unsafe { bytes::store64(to.start, *value) };
                 fence(Ordering::SeqCst);
                 Ok(())
             }
             Self::Wait32 { on, value, compare } => {
-                // SAFETY: the span is 4 bytes at a multiple of 4, and is kept.
+                // SAFETY: the span is 4 bytes, aligned to 4, and kept alive.
                 let load = || unsafe { bytes::load32(on.start) };
                 let what = || {
                     let seen = load();
@@ -95,7 +95,7 @@ impl Operation {
                 queue.wait_until(what, || compare.holds32(load(), *value))
             }
             Self::Wait64 { on, value, compare } => {
-                // SAFETY: as above, of 8.
+                // SAFETY: the span is 8 bytes, aligned to 8, and kept alive.
                 let load = || unsafe { bytes::load64(on.start) };
                 let what = || {
                     let seen = load();

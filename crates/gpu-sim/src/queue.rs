@@ -1,4 +1,4 @@
-//! A stream's queue: what is put in, what is done, and what will not be.
+//! A stream's work queue.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,51 +11,51 @@ use crate::kernels::Kernel;
 use crate::operation::Operation;
 use crate::span::Span;
 
-/// How long the thread looks at a watched word again and again, before it begins to sleep between the looks.
+/// How long a wait polls before it sleeps between polls.
 const SPIN: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(20);
 
-/// One thing for a stream to do.
+/// One work item of a stream.
 #[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Item {
-    /// Copies bytes between spans that do not overlap.
+    /// Copies bytes between disjoint spans.
     Copy {
         to: Span,
         from: Span,
         bytes: usize,
         flaw: Option<Flaw>,
     },
-    /// Sets bytes.
+    /// Fills bytes.
     FillBytes {
         to: Span,
         value: u8,
         bytes: usize,
     },
-    /// Sets words, at multiples of 4.
+    /// Fills words aligned to 4.
     FillWords {
         to: Span,
         value: u32,
         words: usize,
     },
-    /// Marks a record as done.
+    /// Marks a record done.
     Signal(Arc<Record>),
     /// Waits for a record.
     Await(Arc<Record>),
     /// Memory operations, in order.
     Operations(Vec<Operation>),
     Launch(Kernel),
-    /// Calls a function: a fault that comes when the stream comes to it.
+    /// Calls a function: an injected fault at this point of the stream.
     Call(Box<dyn FnOnce() + Send>),
 }
 
-/// A stream: work is pushed into its queue, and one thread [serves](Self::serve) it.
+/// A stream: threads push work, and one thread [serves](Self::serve) it.
 pub struct Queue {
     state: Mutex<State>,
     changed: Condvar,
     closing: AtomicBool,
-    /// How long a wait may still last once the stream is closed; `None`: until it ends.
+    /// Timeout of a wait after the stream is closed; `None`: no timeout.
     grace: Option<Duration>,
-    /// Whether the context failed: work is then skipped, waits end, and records are done.
+    /// True if the context failed: work is then skipped, waits end, and records are done.
     has_failed: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -64,15 +64,15 @@ struct State {
     items: VecDeque<Item>,
     put_in: u64,
     done: u64,
-    /// What the thread waits for.
+    /// Description of the current wait.
     waits: Option<String>,
-    /// Why the rest will not be done.
+    /// Why the remaining work will not run.
     abandoned: Option<Arc<str>>,
 }
 
 impl Queue {
-    /// An empty queue. A wait in a closed stream is given up after `grace`; once `has_failed` says that the stream's context
-    /// failed, work is skipped, waits end, and records are done.
+    /// Empty queue. A wait in a closed stream is abandoned after `grace`; once `has_failed` returns
+    /// true, work is skipped, waits end, and records are done.
     #[must_use]
     pub fn new(
         grace: Option<Duration>,
@@ -87,11 +87,11 @@ impl Queue {
         }
     }
 
-    /// Puts work in.
+    /// Enqueues work.
     ///
     /// # Errors
     ///
-    /// Why this and all later work was given up.
+    /// Why this and all later work was abandoned.
     pub fn push(&self, item: Item) -> Result<(), Arc<str>> {
         let mut state = self.lock();
         if let Some(why) = &state.abandoned {
@@ -103,11 +103,11 @@ impl Queue {
         Ok(())
     }
 
-    /// Whether all is done.
+    /// True if all work is done.
     ///
     /// # Errors
     ///
-    /// Why the rest was given up.
+    /// Why the rest was abandoned.
     pub fn is_idle(&self) -> Result<bool, Arc<str>> {
         let state = self.lock();
         match &state.abandoned {
@@ -116,11 +116,11 @@ impl Queue {
         }
     }
 
-    /// Waits until what was put in so far is done.
+    /// Waits until the work enqueued so far is done.
     ///
     /// # Errors
     ///
-    /// Why the rest was given up.
+    /// Why the rest was abandoned.
     pub fn synchronize(&self) -> Result<(), Arc<str>> {
         let state = self.lock();
         let target = state.put_in;
@@ -135,7 +135,7 @@ impl Queue {
         }
     }
 
-    /// What it does now, in words.
+    /// Human-readable description of the current work.
     pub fn describe(&self) -> String {
         let state = self.lock();
         match (&state.waits, state.put_in - state.done) {
@@ -146,7 +146,8 @@ impl Queue {
         }
     }
 
-    /// Does the work until the stream is closed and the queue empty, or until a wait of a closed stream lasts too long.
+    /// Runs work until the stream is closed and the queue empty, or a wait of a closed stream times
+    /// out.
     pub fn serve(&self) {
         let mut late = Late::default();
         while let Some(item) = self.next() {
@@ -167,24 +168,25 @@ impl Queue {
         late.finish();
     }
 
-    /// No more work will be put in.
+    /// Closes the queue: no more work follows.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
         drop(self.lock());
         self.changed.notify_all();
     }
 
-    /// Why the rest was not done.
+    /// Why the remaining work was abandoned.
     pub fn abandoned(&self) -> Option<Arc<str>> {
         self.lock().abandoned.clone()
     }
 
-    /// Whether the stream's context failed.
+    /// True if the stream's context failed.
     pub(crate) fn has_failed(&self) -> bool {
         (self.has_failed)()
     }
 
-    /// Waits until `ready`, or until the context failed; `what` says for what, to whoever asks meanwhile.
+    /// Waits until `ready` or until the context failed; `what` describes the wait for status
+    /// queries.
     pub(crate) fn wait_until(
         &self,
         what: impl Fn() -> String,
@@ -260,7 +262,7 @@ mod tests {
         static FAILED: AtomicBool = AtomicBool::new(false);
         let mut words = [0_u32; 2];
         let start = words.as_mut_ptr().cast::<u8>();
-        // SAFETY: the words outlive the scope below, and nothing else accesses them in it.
+        // SAFETY: the words outlive the scope below, and nothing else accesses them there.
         let span = |word: usize| unsafe { Span::new(start.add(4 * word), None) };
         let queue = Queue::new(None, || FAILED.load(Ordering::Relaxed));
         let record = Arc::new(Record::default());

@@ -1,24 +1,24 @@
-//! Memory that work is done on.
+//! Memory that work items use.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// Keeps memory while it exists.
+/// Keeps memory alive while it exists.
 pub type Keeper = Arc<dyn Any + Send + Sync>;
 
-/// Memory to work on, valid for as long as this exists.
+/// Memory for a work item, valid while this exists.
 #[derive(Clone)]
 pub struct Span {
     pub(crate) start: *mut u8,
     _keeper: Option<Keeper>,
 }
 
-// SAFETY: a span is used through `bytes` only, from whichever thread.
+// SAFETY: a span is accessed only through `bytes`, which works on any thread.
 unsafe impl Send for Span {}
 
 impl Span {
-    /// Memory at `start`, and what keeps it; `None` where the caller does.
+    /// Memory at `start` with its owner; `None` if the caller keeps it alive.
     ///
     /// # Safety
     ///

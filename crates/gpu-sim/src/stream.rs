@@ -1,4 +1,4 @@
-//! What a stream's thread does with each item of work.
+//! Execution of work items on a stream's thread.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -8,7 +8,7 @@ use crate::faults::Late;
 use crate::queue::{Item, Queue};
 
 impl Item {
-    /// Does it, or says why it never will be done; what a fault leaves for later goes to `late`.
+    /// Runs the item, or returns why it never will run; late writes of faults go to `late`.
     pub(crate) fn perform(self, queue: &Queue, late: &mut Late) -> Result<(), String> {
         match self {
             Self::Copy {
@@ -17,7 +17,8 @@ impl Item {
                 bytes,
                 flaw,
             } => {
-                // SAFETY: both spans were found to be that long when the work was put in, and are kept.
+                // SAFETY: both span lengths were checked when the work was enqueued, and the spans
+                // are kept alive.
                 unsafe {
                     match flaw {
                         None => bytes::copy(to.start, from.start, bytes),
@@ -34,7 +35,7 @@ impl Item {
             }
             Self::FillWords { to, value, words } => {
                 for position in 0..words {
-                    // SAFETY: as above; the address was found to be a multiple of 4.
+                    // SAFETY: as above; the address was checked to be a multiple of 4.
                     unsafe { bytes::store32(to.start.add(position * 4), value) };
                 }
                 Ok(())

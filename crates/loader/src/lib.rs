@@ -1,5 +1,5 @@
-//! A vendor's library, opened at run time: by the loader's own search, with its words where that fails, and with the place
-//! of the file. It knows no library and no function; the crates that declare one say what it must have.
+//! Opens vendor libraries at run time by the loader's search, and reports its error messages and
+//! the file path. The calling crates declare the libraries and functions.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -8,34 +8,34 @@ use std::path::{Path, PathBuf};
 
 use libloading::os::unix;
 
-/// A library, open until it is dropped; for good after [`Opened::keep`].
+/// Open library, closed on drop unless [`Opened::keep`] is called.
 #[derive(Debug)]
 pub struct Opened(unix::Library);
 
-/// Why a library did not open.
+/// Error of opening a library.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// There is no such file.
+    /// File not found.
     #[error("{0}")]
     Absent(String),
-    /// The file is there and the loader refused it, or a library that it needs is not there.
+    /// The loader rejected the file, or one of its dependencies is missing.
     #[error("{0}")]
     Unusable(String),
 }
 
 impl Opened {
-    /// Opens the library in this file, or of this name; `flags` are dlopen's, as in `libc::RTLD_NOW`.
+    /// Opens the library with this path or name; `flags` are dlopen's, such as `libc::RTLD_NOW`.
     ///
     /// # Errors
     ///
-    /// [`LoadError`], with the loader's words.
+    /// [`LoadError`], with the loader's message.
     ///
     /// # Safety
     ///
-    /// Opening runs the library's constructors, and dropping the result its destructors: they must have no condition that
-    /// the caller does not hold.
+    /// Opening runs the library's constructors, and drop its destructors: the caller must meet
+    /// their preconditions.
     pub unsafe fn open(path: &Path, flags: c_int) -> Result<Self, LoadError> {
-        // SAFETY: this function's own condition.
+        // SAFETY: guaranteed by the caller.
         let opened = unsafe { unix::Library::open(Some(path), flags) };
         opened.map(Self).map_err(|error| {
             let words = words(&error);
@@ -46,45 +46,45 @@ impl Opened {
         })
     }
 
-    /// The address that the library exports under this name, in its default version. It is callable while the library is
-    /// open.
+    /// Address of the default version of an exported symbol, callable while the library is open.
     #[must_use]
     pub fn symbol(&self, name: &str) -> Option<*mut c_void> {
-        // SAFETY: only the address is taken; what is behind it is the caller's business.
+        // SAFETY: only the address is read; using it is the caller's responsibility.
         let found = unsafe { self.0.get::<*mut c_void>(name.as_bytes()) }.ok()?;
         Some(found.as_raw_ptr()).filter(|address| !address.is_null())
     }
 
-    /// The file that holds what is exported under this name, as the loader resolved it.
+    /// File that exports this symbol, as the loader resolved it.
     #[must_use]
     pub fn file_of(&self, name: &str) -> Option<PathBuf> {
         let address = self.symbol(name)?;
-        // SAFETY: an all-zero Dl_info is a value of it: pointers and nothing else.
+        // SAFETY: Dl_info contains only pointers, so all zero is a valid value.
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
         // SAFETY: `info` is valid for the write; dladdr takes any address.
         if unsafe { libc::dladdr(address, &mut info) } == 0 || info.dli_fname.is_null() {
             return None;
         }
-        // SAFETY: dladdr gave a NUL-terminated string that lives as long as the library, which this value keeps open.
+        // SAFETY: dladdr returned a NUL-terminated string that lives while the library is open.
         let name = unsafe { CStr::from_ptr(info.dli_fname) };
         Some(PathBuf::from(name.to_string_lossy().into_owned()))
     }
 
-    /// Leaves the library open until the process ends: what has loaded libraries of its own, or started threads, does not
-    /// survive being closed.
+    /// Keeps the library open until the process ends: a library that loaded others or started
+    /// threads does not survive dlclose.
     pub fn keep(self) {
         std::mem::forget(self.0);
     }
 }
 
-/// The loader's words: libloading's own text is "dlopen failed" and no more.
+/// The loader's message, because libloading's text is only "dlopen failed".
 fn words(error: &dyn std::error::Error) -> String {
     error
         .source()
         .map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// The loader says "No such file" of the library itself, or of another one it needs; only the first is an absence.
+/// The loader reports "No such file" for the library or for a dependency; only the former means
+/// absent.
 fn is_absent(name: &str, words: &str) -> bool {
     words.contains(&format!(
         "{name}: cannot open shared object file: No such file or directory"
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn open(path: &str) -> Result<Opened, LoadError> {
-        // SAFETY: libc's constructors have run, and the other files are no libraries.
+        // SAFETY: libc's constructors have run, and the other files are not libraries.
         unsafe { Opened::open(Path::new(path), libc::RTLD_NOW) }
     }
 

@@ -1,26 +1,27 @@
-//! Which process this is: a number that no ancestor of it had.
+//! Process identity: a number that no ancestor has.
 //!
-//! The number stands in a page that the kernel wipes in a forked child (`MADV_WIPEONFORK`, Linux 4.14): a child finds 0 there and takes
-//! the next number, whoever made it and whatever its process id. Where the kernel refuses that (before 4.14, some sandboxes and
-//! emulators), the C library's `fork` has the child take the next number, and so does another process id. What neither sees: a child of
-//! the bare `clone` system call that has its parent's process id, on such a kernel.
+//! The number is in a page that the kernel wipes in a forked child (`MADV_WIPEONFORK`, Linux 4.14):
+//! a child reads 0 and takes the next number, however it was created. Without that (before 4.14,
+//! some sandboxes and emulators), the C library's `fork` handler or a changed process ID makes the
+//! child take the next number. There a child of the bare `clone` system call with its parent's
+//! process ID is not detected.
 
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-/// A process, as different from the one that forked it. Equal in all threads of a process, and to no ancestor's.
+/// Process identity, equal in all threads of a process and different from every ancestor's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Process(u64);
 
 impl Process {
-    /// The calling process. Two loads; a system call where the kernel does not wipe pages.
+    /// The calling process. Two loads, or a system call if the kernel does not wipe pages.
     #[inline]
     #[must_use]
     pub fn current() -> Self {
         Self(SOURCE.number())
     }
 
-    /// 1 for the first of a line of processes that asks, and more in its children.
+    /// 1 for the first process that asks, larger in its children.
     #[must_use]
     pub fn number(self) -> u64 {
         self.0
@@ -29,15 +30,15 @@ impl Process {
 
 static SOURCE: Source = Source::new();
 
-/// Where numbers come from.
+/// Source of the numbers.
 struct Source {
-    /// A page that is wiped in children; null before the first call, and where it cannot be had.
+    /// Page wiped in children; null before the first call, or if unavailable.
     page: AtomicPtr<AtomicU64>,
-    /// There is no such page.
+    /// True if the page is unavailable.
     is_refused: AtomicBool,
-    /// The last number that this process or an ancestor took. Children inherit it.
+    /// Last number taken by this process or an ancestor, inherited by children.
     last: AtomicU64,
-    /// Without a page: the process id in the upper 24 bits, the number below; 0 where a number is to be taken.
+    /// Without a page: process ID in the upper 24 bits, number below; 0 if a number must be taken.
     unwiped: AtomicU64,
 }
 
@@ -55,7 +56,8 @@ impl Source {
 
     #[inline]
     fn number(&self) -> u64 {
-        // SAFETY: null, or a page made by `wiped_page` that is never unmapped; all zero is a value of the type.
+        // SAFETY: null, or a page from `wiped_page` that is never unmapped; all zero is a valid
+        // value.
         if let Some(page) = unsafe { self.page.load(Ordering::Acquire).as_ref() } {
             let number = page.load(Ordering::Relaxed);
             if number != 0 {
@@ -70,7 +72,7 @@ impl Source {
         match self.page() {
             Some(page) => {
                 let next = self.next();
-                // Another thread may have been first.
+                // Another thread may have set it first.
                 let taken = page.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire);
                 taken.map_or_else(|theirs| theirs, |_| next)
             }
@@ -92,7 +94,8 @@ impl Source {
             return None;
         }
         let Some(fresh) = wiped_page() else {
-            // For good: numbers of two kinds in one process would make its own things look like its parent's.
+            // Permanent: mixing both kinds of numbers would make a process's own objects look
+            // inherited.
             self.is_refused.store(true, Ordering::Release);
             return None;
         };
@@ -103,7 +106,7 @@ impl Source {
         {
             Ok(_) => fresh.as_ptr(),
             Err(theirs) => {
-                // SAFETY: the page made above, which nobody else has seen.
+                // SAFETY: the page made above, not shared.
                 unsafe { libc::munmap(fresh.as_ptr().cast(), BYTES) };
                 theirs
             }
@@ -133,12 +136,12 @@ impl Source {
     }
 }
 
-/// What is mapped for a number: the kernel gives and wipes whole pages.
+/// Mapping size for a number; the kernel maps and wipes whole pages.
 const BYTES: usize = size_of::<AtomicU64>();
 
-/// A zeroed page that a forked child finds zeroed again.
+/// Maps a zeroed page that is zeroed again in forked children.
 fn wiped_page() -> Option<NonNull<AtomicU64>> {
-    // No process forks under Miri, which knows no such advice.
+    // Miri does not support the advice, and no process forks there.
     if cfg!(miri) {
         return None;
     }
@@ -146,26 +149,27 @@ fn wiped_page() -> Option<NonNull<AtomicU64>> {
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
     );
-    // SAFETY: a new mapping at an address of the kernel's choice touches no memory of anybody's.
+    // SAFETY: a new mapping at a kernel-chosen address replaces nothing.
     let page = unsafe { libc::mmap(null_mut(), BYTES, rights, flags, -1, 0) };
     if page == libc::MAP_FAILED {
         return None;
     }
     // SAFETY: the page made above; the advice changes nothing in this process.
     if unsafe { libc::madvise(page, BYTES, libc::MADV_WIPEONFORK) } != 0 {
-        // SAFETY: as above, and nobody knows it.
+        // SAFETY: as above, not shared.
         unsafe { libc::munmap(page, BYTES) };
         return None;
     }
     NonNull::new(page.cast())
 }
 
-/// Has the C library's `fork` forget the number in the child.
+/// Registers a `fork` handler that clears the number in the child.
 fn forget_in_children() {
     static ASKED: AtomicBool = AtomicBool::new(false);
-    // Miri knows no handlers of forks.
+    // Miri does not support fork handlers.
     if !cfg!(miri) && !ASKED.swap(true, Ordering::AcqRel) {
-        // SAFETY: the handler stores to a static. Refused for want of memory, the process id alone tells children apart.
+        // SAFETY: the handler stores to a static. If registration runs out of memory, the process
+        // ID still distinguishes children.
         unsafe { libc::pthread_atfork(None, None, Some(forget)) };
     }
 }
@@ -180,20 +184,20 @@ extern "C" fn forget() {
 mod tests {
     use super::*;
 
-    /// As on a kernel that wipes no pages.
+    /// Behaves as on a kernel that does not wipe pages.
     pub(super) static UNWIPED: Source = Source {
         is_refused: AtomicBool::new(true),
         ..Source::new()
     };
 
-    /// The exit code of a forked child that does this.
+    /// Exit code of a forked child that runs this.
     #[cfg(not(miri))]
     fn in_child(does: impl FnOnce() -> bool) -> i32 {
-        // SAFETY: the child calls what takes no lock, and ends by _exit.
+        // SAFETY: the child calls only lock-free code and ends by _exit.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let code = i32::from(does());
-            // SAFETY: ends the child without running what belongs to the parent.
+            // SAFETY: ends the child without the parent's exit handlers.
             unsafe { libc::_exit(code) };
         }
         let mut status = 0;

@@ -1,5 +1,5 @@
-//! What holds in one process and not in the children that it forks, without a lock: a forked child has one thread, and a lock that
-//! another thread of the parent held stays locked there for ever.
+//! Per-process state that does not leak into forked children, without locks: a lock that another
+//! thread holds during a fork stays locked in the child forever.
 //!
 //! - [`Process::current`] tells a child from its parent, also where both have the same process id (nested PID namespaces).
 //! - [`PerProcess`] is a value that each process makes for itself: a lock in it is never inherited locked.

@@ -1,13 +1,14 @@
-//! Messages of a library in somebody else's process: to standard error, without a lock that a forked child could inherit locked.
+//! Messages of a library in another program's process: to standard error, without locks that a
+//! forked child could inherit locked.
 
 use std::borrow::Cow;
 
-/// Writes a message to standard error, by the system call alone. As few calls as the kernel needs, so that lines of several threads stay
-/// whole; what cannot be written is dropped, because a closed standard error is the caller's choice.
+/// Writes a message to standard error by system call, in as few calls as possible so that lines of
+/// several threads stay whole. Ignores failures: closing stderr is the caller's choice.
 pub fn write_error(message: &[u8]) {
     let mut rest = message;
     while !rest.is_empty() {
-        // SAFETY: the bytes are a live slice's.
+        // SAFETY: the bytes are a live slice.
         let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
         match usize::try_from(written) {
             Ok(0) => return,
@@ -19,11 +20,11 @@ pub fn write_error(message: &[u8]) {
 }
 
 fn is_interrupted() -> bool {
-    // SAFETY: it is the calling thread's own.
+    // SAFETY: errno belongs to the calling thread.
     unsafe { *libc::__errno_location() == libc::EINTR }
 }
 
-/// An errno in the C library's words, which its own `strerror` takes locks of the locales for.
+/// Text of an errno, because the C library's `strerror` takes locale locks.
 #[must_use]
 pub fn os_text(errno: i32) -> Cow<'static, str> {
     match TEXTS.iter().find(|(known, _)| *known == errno) {
@@ -32,7 +33,7 @@ pub fn os_text(errno: i32) -> Cow<'static, str> {
     }
 }
 
-/// What the kernel, drivers and network answer.
+/// Errors of the kernel, drivers and network.
 const TEXTS: [(i32, &str); 43] = [
     (libc::EPERM, "Operation not permitted"),
     (libc::ENOENT, "No such file or directory"),
@@ -89,7 +90,8 @@ mod tests {
     #[cfg(not(miri))]
     fn texts_are_those_of_the_c_library() {
         for (errno, text) in TEXTS {
-            // SAFETY: strerror answers a string for every number, which stays until this thread asks again.
+            // SAFETY: strerror returns a string for every number, valid until this thread's next
+            // call.
             let theirs = unsafe { CStr::from_ptr(libc::strerror(errno)) };
             assert_eq!(theirs.to_str(), Ok(text), "{errno}");
         }

@@ -1,4 +1,4 @@
-//! Values that nobody waits for: made by each process for itself, or set once.
+//! Lock-free values: created by each process for itself, or set once.
 
 use std::fmt;
 use std::ptr::null_mut;
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::Process;
 
-/// A value that each process has for itself, made at the first use. In a forked child it is made anew, whatever the parent's threads
-/// were doing with theirs, which is left as it is: its locks may be locked, and its end would be the end of the parent's things.
+/// Per-process value, created at first use. A forked child creates a new one and leaks the
+/// parent's: its locks may be held, and dropping it would release the parent's resources.
 ///
-/// Threads that come first at the same time each make one; that of one of them stays.
+/// Threads that race to create it each make one; one of these is kept.
 pub struct PerProcess<T> {
     value: AtomicPtr<Owned<T>>,
     make: fn() -> T,
@@ -20,13 +20,14 @@ struct Owned<T> {
     value: T,
 }
 
-// SAFETY: the value is shared with all threads that share this, and dropped by whichever drops it.
+// SAFETY: the value is shared with all threads that share this, and dropped by the thread that
+// drops it.
 unsafe impl<T: Send + Sync> Send for PerProcess<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for PerProcess<T> {}
 
 impl<T> PerProcess<T> {
-    /// One that makes its values so. `make` waits for no other thread.
+    /// Creates values with `make`, which must not wait for another thread.
     #[must_use]
     pub const fn new(make: fn() -> T) -> Self {
         let value = AtomicPtr::new(null_mut());
@@ -37,7 +38,7 @@ impl<T> PerProcess<T> {
     pub fn get(&self) -> &T {
         let process = Process::current();
         let present = self.value.load(Ordering::Acquire);
-        // SAFETY: null, or a box given up below; that of this process is freed by the drop of `self` alone.
+        // SAFETY: null, or a box leaked below; only the drop of `self` frees this process's value.
         match unsafe { present.as_ref() } {
             Some(owned) if owned.process == process => &owned.value,
             _ => self.make(present, process),
@@ -53,7 +54,7 @@ impl<T> PerProcess<T> {
                 .value
                 .compare_exchange(present, fresh, Ordering::AcqRel, Ordering::Acquire)
             {
-                // SAFETY: it was a box a moment ago, and is freed by the drop of `self` alone.
+                // SAFETY: just leaked from a box, and freed only by the drop of `self`.
                 Ok(_) => return unsafe { &(*fresh).value },
                 Err(other) => present = other,
             }
@@ -61,7 +62,7 @@ impl<T> PerProcess<T> {
             if let Some(owned) = unsafe { present.as_ref() }
                 && owned.process == process
             {
-                // SAFETY: made above and shown to nobody.
+                // SAFETY: allocated above and not shared.
                 drop(unsafe { Box::from_raw(fresh) });
                 return &owned.value;
             }
@@ -72,7 +73,7 @@ impl<T> PerProcess<T> {
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let value = *self.value.get_mut();
-        // SAFETY: null or a box that was given up, and nobody else has this value any more.
+        // SAFETY: null or a leaked box, and drop has exclusive access to it.
         let is_ours =
             unsafe { value.as_ref() }.is_some_and(|owned| owned.process == Process::current());
         if is_ours {
@@ -88,43 +89,44 @@ impl<T: fmt::Debug> fmt::Debug for PerProcess<T> {
     }
 }
 
-/// A value that is set once, by whoever comes first, and is then the same for ever, in children too.
+/// Value set once by the first caller and then constant, in children too.
 pub struct SetOnce<T>(AtomicPtr<T>);
 
-// SAFETY: the value is shared with all threads that share this, and dropped by whichever drops it.
+// SAFETY: the value is shared with all threads that share this, and dropped by the thread that
+// drops it.
 unsafe impl<T: Send + Sync> Send for SetOnce<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for SetOnce<T> {}
 
 impl<T> SetOnce<T> {
-    /// One that is not set.
+    /// Unset value.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicPtr::new(null_mut()))
     }
 
-    /// The value, where it is set.
+    /// The value, if set.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: null, or a box given up in `set`, which is freed by the drop of `self` alone.
+        // SAFETY: null, or a box leaked in `set`, freed only by the drop of `self`.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Sets it, unless it is set.
+    /// Sets the value if unset.
     ///
     /// # Errors
     ///
-    /// The value that was there before.
+    /// The existing value.
     pub fn set(&self, value: T) -> Result<&T, &T> {
         let fresh = Box::into_raw(Box::new(value));
         match self
             .0
             .compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire)
         {
-            // SAFETY: it was a box a moment ago, and is freed by the drop of `self` alone.
+            // SAFETY: just leaked from a box, and freed only by the drop of `self`.
             Ok(_) => Ok(unsafe { &*fresh }),
             Err(first) => {
-                // SAFETY: made above and shown to nobody.
+                // SAFETY: allocated above and not shared.
                 drop(unsafe { Box::from_raw(fresh) });
                 // SAFETY: as in `get`.
                 Err(unsafe { &*first })
@@ -132,7 +134,7 @@ impl<T> SetOnce<T> {
         }
     }
 
-    /// The value, which is set where it was not. Threads that come first at the same time each make one.
+    /// Returns the value, creating it if unset. Threads that race each create one.
     pub fn get_or_set(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {
             Some(value) => value,
@@ -151,7 +153,7 @@ impl<T> Drop for SetOnce<T> {
     fn drop(&mut self) {
         let value = *self.0.get_mut();
         if !value.is_null() {
-            // SAFETY: a box given up in `set`, and nobody else has this value any more.
+            // SAFETY: a box leaked in `set`, and drop has exclusive access to it.
             drop(unsafe { Box::from_raw(value) });
         }
     }
@@ -194,7 +196,7 @@ mod tests {
                 .collect::<Vec<_>>()
         });
         assert!(addresses.iter().all(|address| *address == addresses[0]));
-        // Those that came second are gone, and the one that stayed is not.
+        // The losing values are dropped, the kept one is not.
         assert_eq!(
             MADE.load(Ordering::SeqCst),
             DROPPED.load(Ordering::SeqCst) + 1
@@ -215,17 +217,17 @@ mod tests {
         assert_eq!(Arc::strong_count(&kept), 1);
     }
 
-    /// The lock is held at the fork: a child that took the parent's would wait for ever.
+    /// The lock is held at the fork: a child that inherited it would wait forever.
     #[test]
     #[cfg(not(miri))]
     fn a_child_finds_its_own_value_unlocked() {
         static VALUE: PerProcess<Mutex<u32>> = PerProcess::new(|| Mutex::new(0));
         let mut held = VALUE.get().lock().unwrap();
         *held = 7;
-        // SAFETY: the child makes its checks, which take no lock of the parent's, and ends by _exit.
+        // SAFETY: the child's checks take no inherited lock, and it ends by _exit.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: sets the time after which a child that waits is ended by a signal.
+            // SAFETY: sets an alarm that kills a hanging child.
             unsafe { libc::alarm(60) };
             let mine = VALUE.get().try_lock().is_ok_and(|value| *value == 0);
             // SAFETY: ends the child.

@@ -1,12 +1,14 @@
-//! One load or store of one instruction each, in which no ordering is implied.
+//! Single-instruction loads and stores without implied ordering.
 //!
-//! Rust's atomics would not do: two that overlap, of different sizes and unordered, are undefined behaviour, and a program may write a word
-//! of 4 bytes, a GPU or a card 8, and a third one read 64 of them, all at once and rightly so. Volatile accesses would not do either: of
-//! memory that Rust knows they are data races. What an instruction of our own does to memory is the machine's business: an access of
-//! 1, 4 or 8 bytes at a multiple of its size is not torn (Intel SDM 3A 10.1.1; Arm ARM B2.2.1).
+//! Rust atomics do not work: unordered, overlapping accesses of different sizes are undefined
+//! behaviour, but here a program may write a 4-byte word, a GPU or NIC 8 bytes, and another reader
+//! 64, all concurrently. Volatile accesses are data races on memory that Rust knows. Inline
+//! assembly has the machine's semantics: an aligned access of 1, 4 or 8 bytes does not tear (Intel
+//! SDM 3A 10.1.1; Arm ARM B2.2.1).
 //!
-//! Sanitizers see atomics alone, and so get those (`--cfg sanitized`), as processors do for which there are no instructions here. Miri
-//! knows no instructions: there a lock stands for the machine, and finds what is out of range, freed, or not ours to touch.
+//! Sanitizers only understand atomics, so they use those (`--cfg sanitized`), as do processors
+//! without assembly here. Miri runs no assembly: a lock replaces it there, and detects out-of-range
+//! and freed accesses.
 
 macro_rules! accesses {
     ($($load:ident $store:ident $type:ident;)*) => {$(
@@ -15,7 +17,7 @@ macro_rules! accesses {
         /// `from` is valid for a read of this type, and a multiple of its size.
         #[inline]
         pub(super) unsafe fn $load(from: *const u8) -> $type {
-            // SAFETY: this function's condition.
+            // SAFETY: guaranteed by the caller.
             unsafe { machine::$load(from) }
         }
 
@@ -24,7 +26,7 @@ macro_rules! accesses {
         /// `to` is valid for a write of this type, and a multiple of its size.
         #[inline]
         pub(super) unsafe fn $store(to: *mut u8, value: $type) {
-            // SAFETY: this function's condition.
+            // SAFETY: guaranteed by the caller.
             unsafe { machine::$store(to, value) };
         }
     )*};
@@ -36,14 +38,14 @@ accesses! {
     load64 store64 u64;
 }
 
-/// Copies 8 words of 8 bytes, each as by [`load64`] and [`store64`].
+/// Copies 8 words of 8 bytes, each like [`load64`] and [`store64`].
 ///
 /// # Safety
 ///
 /// `from` is valid for reads and `to` for writes of 64 bytes; both are multiples of 8.
 #[inline]
 pub(super) unsafe fn copy_words(to: *mut u8, from: *const u8) {
-    // SAFETY: this function's condition.
+    // SAFETY: guaranteed by the caller.
     unsafe { machine::copy_words(to, from) };
 }
 
@@ -54,22 +56,22 @@ pub(super) unsafe fn copy_words(to: *mut u8, from: *const u8) {
 /// `from` is valid for reads and `to` for writes of 8 bytes.
 #[inline]
 pub(super) unsafe fn copy_bytes(to: *mut u8, from: *const u8) {
-    // SAFETY: this function's condition.
+    // SAFETY: guaranteed by the caller.
     unsafe { machine::copy_bytes(to, from) };
 }
 
-/// Stores a word of 8 bytes 8 times, each as by [`store64`].
+/// Stores an 8-byte word 8 times, each like [`store64`].
 ///
 /// # Safety
 ///
 /// `to` is valid for writes of 64 bytes, and a multiple of 8.
 #[inline]
 pub(super) unsafe fn fill_words(to: *mut u8, word: u64) {
-    // SAFETY: this function's condition.
+    // SAFETY: guaranteed by the caller.
     unsafe { machine::fill_words(to, word) };
 }
 
-/// Instructions at eight offsets in one statement: the compiler cannot unroll a loop of single ones.
+/// Eight offsets in one asm statement: the compiler cannot unroll a loop of single ones.
 #[cfg(all(
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(any(miri, sanitized))
@@ -85,7 +87,7 @@ macro_rules! eights {
     };
     (copy $name:ident $load:literal $loaded:literal $store:literal $stored:literal $($offset:literal)*) => {
         pub(super) unsafe fn $name(to: *mut u8, from: *const u8) {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 asm!(
                     $(concat!($load, $offset, $loaded), concat!($store, $offset, $stored),)*
@@ -96,7 +98,7 @@ macro_rules! eights {
     };
     (fill $store:literal $stored:literal $($offset:literal)*) => {
         pub(super) unsafe fn fill_words(to: *mut u8, word: u64) {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 asm!(
                     $(concat!($store, $offset, $stored),)*
@@ -116,21 +118,21 @@ macro_rules! eights {
     () => {
         pub(super) unsafe fn copy_words(to: *mut u8, from: *const u8) {
             for offset in (0..64).step_by(8) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { store64(to.add(offset), load64(from.add(offset))) };
             }
         }
 
         pub(super) unsafe fn copy_bytes(to: *mut u8, from: *const u8) {
             for offset in 0..8 {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { store8(to.add(offset), load8(from.add(offset))) };
             }
         }
 
         pub(super) unsafe fn fill_words(to: *mut u8, word: u64) {
             for offset in (0..64).step_by(8) {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { store64(to.add(offset), word) };
             }
         }
@@ -145,7 +147,8 @@ mod machine {
         ($($load:ident $store:ident $type:ident $reads:literal $writes:literal $into:ident $from:ident;)*) => {$(
             pub(super) unsafe fn $load(from: *const u8) -> $type {
                 let value;
-                // SAFETY: the caller's promise. It counts as one that may write all memory, so that nothing is moved past it.
+                // SAFETY: guaranteed by the caller. The asm may write all memory, so the compiler
+                // moves no accesses across it.
                 unsafe {
                     asm!($reads, at = in(reg) from, value = lateout($into) value, options(nostack, preserves_flags));
                 }
@@ -179,7 +182,8 @@ mod machine {
         ($($load:ident $store:ident $type:ident $reads:literal $writes:literal;)*) => {$(
             pub(super) unsafe fn $load(from: *const u8) -> $type {
                 let value;
-                // SAFETY: the caller's promise. It counts as one that may write all memory, so that nothing is moved past it.
+                // SAFETY: guaranteed by the caller. The asm may write all memory, so the compiler
+                // moves no accesses across it.
                 unsafe {
                     asm!($reads, at = in(reg) from, value = lateout(reg) value, options(nostack, preserves_flags));
                 }
@@ -215,7 +219,8 @@ mod machine {
     macro_rules! atomics {
         ($($load:ident $store:ident $type:ident $atomic:ident;)*) => {$(
             pub(super) unsafe fn $load(from: *const u8) -> $type {
-                // SAFETY: the caller's promise. Ordered, since the thread sanitizer does not see fences.
+                // SAFETY: guaranteed by the caller. Ordered, because the thread sanitizer does not
+                // understand fences.
                 unsafe { $atomic::from_ptr(from.cast_mut().cast()) }.load(Ordering::Acquire)
             }
 
@@ -245,7 +250,7 @@ mod machine {
         ($($load:ident $store:ident $type:ident;)*) => {$(
             pub(super) unsafe fn $load(from: *const u8) -> $type {
                 let _turn = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { from.cast::<$type>().read() }
             }
 

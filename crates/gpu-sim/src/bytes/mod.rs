@@ -1,11 +1,12 @@
-//! Accesses to memory that a GPU, a card or another thread may read and write at any time: pinned host memory, queues, the memory of a
-//! simulated GPU. No reference into it exists. Each word is read or written once, and none is torn.
+//! Access to memory that a GPU, a NIC or another thread may read and write at any time: pinned host
+//! memory, queues, simulated GPU memory. No references into it exist. Each word is accessed once,
+//! without tearing.
 
 mod access;
 
 use std::sync::atomic::{Ordering, fence};
 
-/// Reads a 32-bit word: what its writer wrote before it is seen after it (acquire).
+/// Reads a 32-bit word with acquire ordering.
 ///
 /// # Safety
 ///
@@ -13,13 +14,13 @@ use std::sync::atomic::{Ordering, fence};
 #[inline]
 #[must_use]
 pub unsafe fn load32(from: *const u8) -> u32 {
-    // SAFETY: this function's condition.
+    // SAFETY: guaranteed by the caller.
     let value = unsafe { access::load32(from) };
     fence(Ordering::Acquire);
     value
 }
 
-/// Reads a 64-bit word, likewise.
+/// Reads a 64-bit word with acquire ordering.
 ///
 /// # Safety
 ///
@@ -27,13 +28,13 @@ pub unsafe fn load32(from: *const u8) -> u32 {
 #[inline]
 #[must_use]
 pub unsafe fn load64(from: *const u8) -> u64 {
-    // SAFETY: this function's condition.
+    // SAFETY: guaranteed by the caller.
     let value = unsafe { access::load64(from) };
     fence(Ordering::Acquire);
     value
 }
 
-/// Reads a byte, likewise.
+/// Reads a byte with acquire ordering.
 ///
 /// # Safety
 ///
@@ -41,13 +42,13 @@ pub unsafe fn load64(from: *const u8) -> u64 {
 #[inline]
 #[must_use]
 pub unsafe fn load8(from: *const u8) -> u8 {
-    // SAFETY: this function's condition.
+    // SAFETY: guaranteed by the caller.
     let value = unsafe { access::load8(from) };
     fence(Ordering::Acquire);
     value
 }
 
-/// Writes a 32-bit word: what was written before it is seen by who sees it (release).
+/// Writes a 32-bit word with release ordering.
 ///
 /// # Safety
 ///
@@ -55,11 +56,11 @@ pub unsafe fn load8(from: *const u8) -> u8 {
 #[inline]
 pub unsafe fn store32(to: *mut u8, value: u32) {
     fence(Ordering::Release);
-    // SAFETY: this function's condition.
+    // SAFETY: guaranteed by the caller.
     unsafe { access::store32(to, value) };
 }
 
-/// Writes a 64-bit word, likewise.
+/// Writes a 64-bit word with release ordering.
 ///
 /// # Safety
 ///
@@ -67,11 +68,11 @@ pub unsafe fn store32(to: *mut u8, value: u32) {
 #[inline]
 pub unsafe fn store64(to: *mut u8, value: u64) {
     fence(Ordering::Release);
-    // SAFETY: this function's condition.
+    // SAFETY: guaranteed by the caller.
     unsafe { access::store64(to, value) };
 }
 
-/// Writes a byte, likewise.
+/// Writes a byte with release ordering.
 ///
 /// # Safety
 ///
@@ -79,12 +80,12 @@ pub unsafe fn store64(to: *mut u8, value: u64) {
 #[inline]
 pub unsafe fn store8(to: *mut u8, value: u8) {
     fence(Ordering::Release);
-    // SAFETY: this function's condition.
+    // SAFETY: guaranteed by the caller.
     unsafe { access::store8(to, value) };
 }
 
-/// Copies `count` bytes, in no order: 8 at a time where both sides allow it, else single ones. Either side may also be memory of the
-/// caller's own.
+/// Copies `count` bytes in no order: 8 at a time where alignment allows, else single bytes. Either
+/// side may be the caller's private memory.
 ///
 /// # Safety
 ///
@@ -111,10 +112,10 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
     unsafe { copy_bytes(to.add(done), from.add(done), count - done) };
 }
 
-/// Stores into write-combined memory leave the CPU's buffers before anything that comes after.
+/// Flushes write-combined stores from the CPU's buffers before later accesses.
 pub fn drain() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: an instruction that orders stores, and touches no memory or flags.
+    // SAFETY: the instruction only orders stores; it touches no memory or flags.
     unsafe {
         std::arch::asm!("sfence", options(nostack, preserves_flags));
     }
@@ -141,7 +142,7 @@ unsafe fn copy_bytes(to: *mut u8, from: *const u8, count: usize) {
     }
 }
 
-/// Writes `value` to `count` bytes, in no order.
+/// Writes `value` to `count` bytes in no order.
 ///
 /// # Safety
 ///
@@ -169,7 +170,7 @@ pub unsafe fn fill(to: *mut u8, value: u8, count: usize) {
 mod tests {
     use super::*;
 
-    /// Miri takes a thousand times as long: those that differ in how they are cut into words.
+    /// Miri is a thousand times slower: only the starts that divide into words differently.
     fn starts() -> Vec<usize> {
         if cfg!(miri) {
             vec![0, 3, 8]
