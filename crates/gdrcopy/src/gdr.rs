@@ -94,7 +94,8 @@ impl Gdr {
     /// not load CUDA, so a program may fork afterwards.
     ///
     /// # Errors
-    /// [`Error::NoBackend`] with what each lacks; [`Error::BackendName`]; [`Error::Refused`] where the named one does not work.
+    /// [`Error::NoBackend`] with what each lacks; [`Error::BackendName`]; [`Error::Refused`] if the
+    /// named one does not work.
     pub fn open() -> Result<Self, Error> {
         choice::open().map(Self)
     }

@@ -1,8 +1,8 @@
-//! NVML's enumerations as open lists: a number newer than nvml.h 13 stays a number.
+//! NVML enumerations as open lists: a value newer than nvml.h 13 stays a number.
 
 use serde::{Deserialize, Serialize};
 
-/// An enumeration over NVML's numbers, with `Unknown` for every other.
+/// Enumeration of NVML numbers, with `Unknown` for all others.
 macro_rules! codes {
     ($( $(#[$doc:meta])* $name:ident { $( $(#[$variant_doc:meta])* $variant:ident = $number:literal, )* } )*) => { $(
         $(#[$doc])*
@@ -10,7 +10,7 @@ macro_rules! codes {
         #[serde(rename_all = "snake_case")]
         pub enum $name {
             $( $(#[$variant_doc])* $variant, )*
-            /// A number without a name here: NVML's own "unknown", or one newer than this list.
+            /// NVML's own "unknown", or a number newer than this list.
             Unknown(u32),
         }
 
@@ -26,24 +26,24 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Whether one GPU may reach another in one way (`nvmlGpuP2PStatus_t`; after each, what `nvidia-smi topo -p2p`
-    /// prints). NVML's own "unknown" is 6 (`U`).
+    /// Peer-to-peer status for one capability (`nvmlGpuP2PStatus_t`; in parentheses the output of
+    /// `nvidia-smi topo -p2p`). NVML's own "unknown" is 6 (`U`).
     P2p {
-        /// It may (`OK`).
+        /// Supported (`OK`).
         Ok = 0,
-        /// The chipset forbids it (`CNS`).
+        /// Chipset not supported (`CNS`).
         ChipsetNotSupported = 1,
-        /// One of the GPUs cannot (`GNS`).
+        /// One of the GPUs does not support it (`GNS`).
         GpuNotSupported = 2,
-        /// The way between two I/O hubs forbids it (`TNS`).
+        /// Topology between I/O hubs not supported (`TNS`).
         IohTopologyNotSupported = 3,
-        /// A driver registry key forbids it (`DR`).
+        /// Disabled by a driver registry key (`DR`).
         DisabledByRegkey = 4,
-        /// It may not, for no reason given (`NS`).
+        /// Not supported, without a reason (`NS`).
         NotSupported = 5,
     }
 
-    /// The nearest point above two GPUs (`nvmlGpuTopologyLevel_t`), nearest first.
+    /// Nearest common ancestor of two GPUs (`nvmlGpuTopologyLevel_t`), nearest first.
     CommonAncestor {
         /// One board.
         Internal = 0,
@@ -55,11 +55,12 @@ codes! {
         Hostbridge = 30,
         /// Several host bridges of one NUMA node.
         Node = 40,
-        /// The link between NUMA nodes.
+        /// Interconnect between NUMA nodes.
         System = 50,
     }
 
-    /// What is at the remote end of an NVLink (`nvmlIntNvLinkDeviceType_t`). NVML's own "unknown" is 255.
+    /// Device at the remote end of an NVLink (`nvmlIntNvLinkDeviceType_t`). NVML's own "unknown" is
+    /// 255.
     RemoteDevice {
         /// Another GPU.
         Gpu = 0,
@@ -69,19 +70,19 @@ codes! {
         Switch = 2,
     }
 
-    /// How far the GPU is registered with the NVLink fabric (`nvmlGpuFabricState_t`).
+    /// State of the GPU's registration with the NVLink fabric (`nvmlGpuFabricState_t`).
     FabricState {
-        /// The GPU has no fabric to join.
+        /// The GPU has no fabric.
         NotSupported = 0,
-        /// The fabric manager has not begun.
+        /// Registration has not started.
         NotStarted = 1,
         /// Registration is in progress.
         InProgress = 2,
-        /// Registration has ended; whether well, [`Fabric::status`](super::Fabric::status) tells.
+        /// Registration ended, with the result in [`Fabric::status`](super::Fabric::status).
         Completed = 3,
     }
 
-    /// The fabric's health in one word (`healthSummary` of `nvmlGpuFabricInfo_v3_t`).
+    /// Fabric health summary (`healthSummary` of `nvmlGpuFabricInfo_v3_t`).
     FabricHealth {
         /// Not reported on this GPU.
         NotSupported = 0,
@@ -89,7 +90,7 @@ codes! {
         Healthy = 1,
         /// Unhealthy.
         Unhealthy = 2,
-        /// Works with less than its full capacity.
+        /// Works at reduced capacity.
         LimitedCapacity = 3,
     }
 
@@ -101,9 +102,9 @@ codes! {
         Passthrough = 1,
         /// A vGPU in this virtual machine.
         Vgpu = 2,
-        /// On a host that lends vGPUs.
+        /// On a host that provides vGPUs.
         HostVgpu = 3,
-        /// On a host that lends vSGA.
+        /// On a host that provides vSGA.
         HostVsga = 4,
     }
 
@@ -143,21 +144,22 @@ codes! {
         AmdSnpVtom = 4,
     }
 
-    /// Where confidential computing runs (`environment` of `nvmlConfComputeSystemState_t`).
+    /// Confidential computing environment (`environment` of `nvmlConfComputeSystemState_t`).
     Environment {
-        /// Nowhere.
+        /// Unavailable.
         Unavailable = 0,
-        /// In simulation.
+        /// Simulation.
         Simulation = 1,
-        /// In production.
+        /// Production.
         Production = 2,
     }
 
-    /// How several GPUs of one confidential machine talk (`multiGpuMode` of `nvmlSystemConfComputeSettings_v1_t`).
+    /// Multi-GPU mode of a confidential machine (`multiGpuMode` of
+    /// `nvmlSystemConfComputeSettings_v1_t`).
     ProtectedLinks {
-        /// Not at all, or without protection.
+        /// No communication, or unprotected.
         None = 0,
-        /// Protected PCIe: NVLink runs in the clear inside the trusted baseboard.
+        /// Protected PCIe: NVLink is unencrypted inside the trusted baseboard.
         ProtectedPcie = 1,
         /// NVLink encryption.
         Nvle = 2,

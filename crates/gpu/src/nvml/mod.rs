@@ -1,11 +1,12 @@
-//! What NVML (`libnvidia-ml.so.1`) says of the GPUs: one call, [`read`], one plain value, [`Outcome`].
+//! Reads GPU facts from NVML (`libnvidia-ml.so.1`): one call, [`read`], returns a plain
+//! [`Outcome`].
 //!
-//! `nvml-wrapper` opens and initialises the library. The questions go to the raw functions behind it, all in `raw`, the
-//! only file here with unsafe: an enumeration value newer than the binding stays a number instead of an error, a symbol an
-//! older driver lacks becomes [`Reading::NotCovered`], and an error keeps NVML's own code.
+//! `nvml-wrapper` opens and initialises the library. Queries use its raw functions, all in `raw`,
+//! the only file here with unsafe: an unknown enumeration value stays a number, a missing symbol
+//! becomes [`Reading::NotCovered`], and an error keeps NVML's code.
 //!
-//! The caller is expected to be a short-lived child process with a deadline: NVML can hang on a sick GPU, and [`read`]
-//! leaves the library initialised on purpose.
+//! Call it in a short-lived child process with a deadline: NVML can hang on a sick GPU, and
+//! [`read`] intentionally leaves the library initialised.
 
 mod codes;
 mod details;
@@ -38,51 +39,54 @@ pub use reading::Reading;
 use fault::Fault;
 use session::{Closed, Session};
 
-/// What to ask, because every question has its price. Names, UUIDs, addresses and minor numbers (0.01 ms each) always
-/// come; opening NVML costs 8 to 10 ms and each GPU 6.6 ms whatever is asked (measured: H200, driver 580).
+/// What to read; each item has a cost. Names, UUIDs, addresses and minor numbers (0.01 ms each) are
+/// always read; opening NVML costs 8 to 10 ms and each GPU 6.6 ms (H200, driver 580).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Query {
-    /// The state and the remote end of every NVLink; microseconds each.
+    /// State and remote end of every NVLink; microseconds each.
     pub links: bool,
-    /// The common ancestor (0.15 ms) and the five peer-to-peer statuses (1.65 ms each) of every pair of GPUs.
+    /// Common ancestor (0.15 ms) and five peer-to-peer statuses (1.65 ms each) for every pair of
+    /// GPUs.
     pub p2p: bool,
-    /// Of the peer-to-peer statuses this one alone, and no ancestor.
+    /// Only this peer-to-peer status, without the ancestor.
     #[serde(default)]
     pub p2p_only: Option<Capability>,
-    /// Everything else, [`Details`] and the CUDA version: about 15 ms, and 10 to 15 ms more for the first CPU affinity.
+    /// All other facts, [`Details`] and the CUDA version: about 15 ms, plus 10 to 15 ms for the
+    /// first CPU affinity.
     pub details: bool,
 }
 
-/// What came of an attempt to read NVML.
+/// Result of reading NVML.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
-    /// NVML answered; single facts may still be missing.
+    /// NVML answered; individual facts may be missing.
     Read(Nvml),
-    /// There is no such library: no NVIDIA user-space driver is installed, or not in this container.
+    /// Library not found: no NVIDIA user-space driver is installed, or not in this container.
     Absent {
-        /// The dynamic loader's words.
+        /// The dynamic loader's message.
         reason: String,
     },
-    /// The library is there and does not work.
+    /// The library exists but does not work.
     Failed {
-        /// NVML's return code, such as 18 (the library and the loaded module are of different versions), 9 (the module is
-        /// not loaded) or 4 (no permission); `None` where NVML was never asked or did not return.
+        /// NVML return code, such as 18 (library and kernel module versions differ), 9 (module not
+        /// loaded) or 4 (no permission); `None` if NVML was not called or did not return.
         code: Option<u32>,
-        /// NVML's name of that code (`NVML_ERROR_LIB_RM_VERSION_MISMATCH`); without a code one of `library_unusable` (the
-        /// loader refused the file), `symbol_missing` (it is not NVML) and `panic`.
+        /// NVML's name of the code (`NVML_ERROR_LIB_RM_VERSION_MISMATCH`); without a code
+        /// `library_unusable` (the loader rejected the file), `symbol_missing` (it is not NVML) or
+        /// `panic`.
         name: String,
-        /// What happened, in words.
+        /// Error message.
         reason: String,
     },
 }
 
-/// Reads NVML once. `library` names another file than the loader's `libnvidia-ml.so.1`.
+/// Reads NVML once. `library` replaces the loader's `libnvidia-ml.so.1`.
 ///
-/// Never panics and never shuts NVML down: `nvmlShutdown` takes 3.5 to 7 ms, and the process that called this is about
-/// to exit.
+/// Never panics or shuts NVML down: `nvmlShutdown` takes 3.5 to 7 ms, and the calling process is
+/// about to exit.
 pub fn read(query: &Query, library: Option<&Path>) -> Outcome {
-    // Nothing of ours is observed after a panic, so nothing can be seen half-changed.
+    // No state of ours is observed after a panic, so none can be inconsistent.
     catch_unwind(AssertUnwindSafe(|| attempt(query, library))).unwrap_or_else(|cause| {
         Outcome::Failed {
             code: None,
@@ -108,7 +112,7 @@ fn attempt(query: &Query, library: Option<&Path>) -> Outcome {
     }
 }
 
-/// Everything wanted, of every GPU; only a machine whose GPUs cannot even be counted is a failure.
+/// Reads all requested facts; fails only if the GPUs cannot be counted.
 fn survey(session: &Session, query: &Query, library: Option<&Path>) -> Result<Nvml, Fault> {
     let count = session.device_count()?;
     let mut gpus = Vec::new();
@@ -141,7 +145,8 @@ fn survey(session: &Session, query: &Query, library: Option<&Path>) -> Result<Nv
     })
 }
 
-/// A GPU whose handle or address NVML does not give is unreachable: nothing else about it could be placed.
+/// A GPU without a handle or address is unreachable, because its other facts could not be
+/// attributed.
 fn gpu<'s>(
     session: &'s Session,
     query: &Query,
@@ -168,7 +173,7 @@ fn failed(fault: &Fault) -> Outcome {
     }
 }
 
-/// The message of a panic, as far as it is text.
+/// Text of a panic, if any.
 fn words(cause: &(dyn std::any::Any + Send)) -> &str {
     cause
         .downcast_ref::<&str>()

@@ -1,16 +1,18 @@
-//! A simulated GPU: memory, streams, events, memory operations and kernels with the semantics of the real ones, and none of the
-//! speed. It serves tests, examples and `--sim`; nothing falls back to it by itself.
+//! Simulated GPU: memory, streams, events, memory operations and kernels with the semantics of real
+//! ones, but not their speed. For tests, examples and `--sim`; never used as an automatic fallback.
 //!
-//! Device memory lies in anonymous files (`memfd`), so that a simulated mapping can map it a second time: [`locate`] says which
-//! file and where. Its addresses are reserved and unreadable, so that a device address used as a pointer faults as it should.
-//! As CUDA does, allocations up to 1 MiB share 2 MiB blocks at multiples of 512 bytes, and larger ones have blocks of their own.
+//! Device memory is in anonymous files (`memfd`), so that a simulated mapping can map it again:
+//! [`locate`] returns file and offset. Its device addresses are reserved and inaccessible, so CPU
+//! accesses fault. As in CUDA, allocations up to 1 MiB share 2 MiB blocks, aligned to 512 bytes;
+//! larger ones have their own blocks.
 //!
-//! Simulated GPUs of one process can all access one another's memory.
+//! Simulated GPUs of one process can access one another's memory.
 //!
-//! The engine is crate `gpu_sim`: a stream is a thread that does its work in order. A stream dropped while it waits for a word or an event that does not come
-//! gives up after a tenth of a second; what depended on it ends with [`Error::Abandoned`](crate::Error::Abandoned).
+//! Crate `gpu_sim` is the engine: each stream is a thread that runs its work in order. A dropped
+//! stream abandons an unsatisfied wait after 100 ms; dependent work fails with
+//! [`Error::Abandoned`](crate::Error::Abandoned).
 //!
-//! A [faulty](Faults) simulated GPU copies wrongly, to try out what verifies copies.
+//! A [faulty](Faults) simulated GPU corrupts copies, to test their verification.
 //!
 //! ```
 //! use gpu::{Allocation, Gpu, sim};
@@ -37,7 +39,7 @@ pub use gpu_sim::{Fault, Faults};
 pub(crate) use machine::SimGpu;
 pub use space::{Located, is_live, locate};
 
-/// What the simulated GPU answers when asked for an attribute: what bears on GPUDirect, true to what the simulation does.
+/// Attributes of the simulated GPU relevant to GPUDirect, consistent with the simulation.
 pub(crate) fn attribute(attribute: DeviceAttribute) -> Option<i32> {
     match attribute {
         DeviceAttribute::UNIFIED_ADDRESSING
@@ -51,11 +53,11 @@ pub(crate) fn attribute(attribute: DeviceAttribute) -> Option<i32> {
         | DeviceAttribute::CAN_FLUSH_REMOTE_WRITES
         | DeviceAttribute::GPU_DIRECT_RDMA_SUPPORTED
         | DeviceAttribute::GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED => Some(1),
-        // One of a handful: a test that goes through them all is to end soon.
+        // Few, so that a test that visits all of them is fast.
         DeviceAttribute::MULTIPROCESSOR_COUNT => Some(4),
-        // All devices see the writes in order: 200.
+        // 200: all devices see the writes in order.
         DeviceAttribute::GPU_DIRECT_RDMA_WRITES_ORDERING => Some(200),
-        // No dma-buf, no descriptor, no multicast, and everything else that is a yes or no.
+        // Unsupported: dma-buf, file descriptors, multicast and the other boolean attributes.
         DeviceAttribute::INTEGRATED
         | DeviceAttribute::ECC_ENABLED
         | DeviceAttribute::COMPUTE_MODE
@@ -68,7 +70,7 @@ pub(crate) fn attribute(attribute: DeviceAttribute) -> Option<i32> {
     }
 }
 
-/// The same of a pair of simulated GPUs, which are all alike.
+/// Attributes of a pair of simulated GPUs, which are all alike.
 pub(crate) fn p2p_attribute(attribute: P2pAttribute) -> Option<i32> {
     match attribute {
         P2pAttribute::ACCESS_SUPPORTED | P2pAttribute::NATIVE_ATOMIC_SUPPORTED => Some(1),
