@@ -1,4 +1,5 @@
-//! The ioctl ABI of gdrdrv, gdrcopy's kernel module: numbers and layouts of versions 2.0 to 2.6 (gdrdrv.h).
+//! The ioctl ABI of gdrdrv, gdrcopy's kernel module: numbers and layouts of versions 2.0 to 2.6
+//! (gdrdrv.h).
 //!
 //! Most numbers encode a pointer size although the structure is larger, as upstream's header does
 //! and the module expects.

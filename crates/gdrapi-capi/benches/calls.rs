@@ -1,5 +1,6 @@
-//! What the border costs: nanoseconds a call of the functions that programs call often, against the copy kernel called
-//! directly, on SIMULATED device memory (so that nothing but instructions is measured).
+//! What the border costs: nanoseconds a call of the functions that programs call often, against the
+//! copy kernel called directly, on SIMULATED device memory (so that nothing but instructions is
+//! measured).
 //!
 //! ```sh
 //! cargo bench -p gdrapi-capi --bench calls

@@ -1,5 +1,5 @@
-//! The library as C programs get it, with four functions more that hand out SIMULATED device memory and look into it: for
-//! the programs under `tests/c` only, never installed.
+//! The library as C programs get it, with four functions more that hand out SIMULATED device memory
+//! and look into it: for the programs under `tests/c` only, never installed.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_ulong, c_void};
@@ -13,7 +13,8 @@ pub use gdrapi::gdr_open;
 static GPU: OnceLock<Gpu> = OnceLock::new();
 static ALLOCATIONS: Mutex<Option<HashMap<u64, DeviceMemory>>> = Mutex::new(None);
 
-/// Device memory as `cuMemAlloc` gives it: a multiple of 512, and not of a page; 0 if there is none.
+/// Device memory as `cuMemAlloc` gives it: a multiple of 512, and not of a page; 0 if there is
+/// none.
 #[unsafe(no_mangle)]
 pub extern "C" fn gdr_sim_allocate(bytes: usize) -> c_ulong {
     let gpu = GPU.get_or_init(Gpu::sim);
@@ -47,7 +48,8 @@ pub unsafe extern "C" fn gdr_sim_read(address: c_ulong, into: *mut c_void, bytes
     let Some(located) = sim::locate(DevicePtr::new(address)) else {
         return -1;
     };
-    // SAFETY: the caller promises that these bytes can be written; C knows none that are not initialised.
+    // SAFETY: the caller promises that these bytes can be written; C knows none that are not
+    // initialised.
     let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes) };
     match rustix::io::pread(&located.file, into, located.offset) {
         Ok(read) if read == bytes => 0,

@@ -1,5 +1,5 @@
-//! The shapes that cross the C border, as `include/gdrapi.h` has them. Sizes and offsets: those GCC gives the header of
-//! gdrcopy 2.6 on x86_64 and aarch64.
+//! The shapes that cross the C border, as `include/gdrapi.h` has them. Sizes and offsets: those GCC
+//! gives the header of gdrcopy 2.6 on x86_64 and aarch64.
 
 use std::ffi::{c_int, c_ulong};
 use std::mem::offset_of;
@@ -12,12 +12,13 @@ pub struct Handle {
     pub h: c_ulong,
 }
 
-/// `struct gdr`: what a `gdr_t` points to. Programs that follow the header never look inside; gdrcopy's own test program
-/// does, so the open file of gdrdrv stays where it expects it.
+/// `struct gdr`: what a `gdr_t` points to. Programs that follow the header never look inside;
+/// gdrcopy's own test program does, so the open file of gdrdrv stays where it expects it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Gdr {
-    /// The descriptor of `/dev/gdrdrv`, or -1 where another backend is in use or the session is closed.
+    /// The descriptor of `/dev/gdrdrv`, or -1 where another backend is in use or the session is
+    /// closed.
     pub(crate) fd: std::sync::atomic::AtomicI32,
     /// gdrcopy's structure is 48 bytes long and is copied as a whole by its tests.
     _rest: [u8; 44],
@@ -32,8 +33,8 @@ impl Gdr {
     }
 }
 
-/// What the exported `gdr_get_info` fills: `gdr_info_t` before release 2.4. Programs that carry a copy of that header
-/// have 40 bytes for it, so never more is written.
+/// What the exported `gdr_get_info` fills: `gdr_info_t` before release 2.4. Programs that carry a
+/// copy of that header have 40 bytes for it, so never more is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct InfoV1 {

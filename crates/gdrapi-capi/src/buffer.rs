@@ -1,5 +1,5 @@
-//! One pinned buffer and the one mapping it may have, behind a lock: two threads that map one handle get one mapping and
-//! one `EAGAIN`.
+//! One pinned buffer and the one mapping it may have, behind a lock: two threads that map one
+//! handle get one mapping and one `EAGAIN`.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,9 @@ use crate::call_error::CallError;
 use crate::copies;
 use crate::slots;
 
-/// Device memory is pinned in pages of this many bytes (`GPU_PAGE_SIZE`), and mapped from their boundaries only: programs
-/// written for gdrdrv, its own tests among them, count on a refusal elsewhere.
+/// Device memory is pinned in pages of this many bytes (`GPU_PAGE_SIZE`), and mapped from their
+/// boundaries only: programs written for gdrdrv, its own tests among them, count on a refusal
+/// elsewhere.
 const GPU_PAGE: u64 = 1 << 16;
 
 pub(crate) struct Buffer {
@@ -73,11 +74,11 @@ impl Buffer {
             .map(request)
             .map_err(|source| CallError::Map { handle, source })?;
         let start = mapping.as_ptr();
-        // gdrdrv maps whole pages and looks at no bounds, so programs copy past what they asked for: gdrcopy's own gdrcopy_pplat
-        // maps 4 bytes and writes 8.
+        // gdrdrv maps whole pages and looks at no bounds, so programs copy past what they asked
+        // for: gdrcopy's own gdrcopy_pplat maps 4 bytes and writes 8.
         let bytes = mapping.reach();
-        // SAFETY: this buffer had no mapping, so the handle had no window; copies that found an earlier one are over, as
-        // whoever unmapped it promised.
+        // SAFETY: this buffer had no mapping, so the handle had no window; copies that found an
+        // earlier one are over, as whoever unmapped it promised.
         unsafe { slots::open(handle, start.addr().get(), bytes, mapping.copier())? };
         copies::began(mapping.mapping_type());
         state.mapping = Some(mapping);
@@ -134,8 +135,8 @@ impl Buffer {
         Ok(())
     }
 
-    /// Sees to it that `bytes` bytes are pinned. gdrdrv pins and maps whole pages, so programs may map up to the end of the
-    /// last page; the backends pin what they are asked for.
+    /// Sees to it that `bytes` bytes are pinned. gdrdrv pins and maps whole pages, so programs may
+    /// map up to the end of the last page; the backends pin what they are asked for.
     fn reach(&self, gdr: &Gdr, state: &mut State, bytes: usize) -> Result<(), CallError> {
         if (1..=state.bytes).contains(&bytes) {
             return Ok(());

@@ -30,10 +30,11 @@ pub unsafe extern "C" fn gdr_pin_buffer(
     })
 }
 
-/// Pins the pages of 64 KiB that hold `size` bytes of device memory at `addr`, and writes the handle.
+/// Pins the pages of 64 KiB that hold `size` bytes of device memory at `addr`, and writes the
+/// handle.
 ///
-/// Returns `EINVAL` for a NULL pointer, no session, no bytes, unknown or unsupported flags, or memory that is not this
-/// process's device memory; otherwise the backend's error.
+/// Returns `EINVAL` for a NULL pointer, no session, no bytes, unknown or unsupported flags, or
+/// memory that is not this process's device memory; otherwise the backend's error.
 ///
 /// # Safety
 ///
@@ -87,8 +88,9 @@ unsafe fn pin(
             bytes: size,
         });
     }
-    // SAFETY: whoever calls keeps to the rule of the interface that memory is not freed while it is pinned; the backends
-    // themselves stay memory-safe for this process if it is not (docs/gdrcopy.md).
+    // SAFETY: whoever calls keeps to the rule of the interface that memory is not freed while it is
+    // pinned; the backends themselves stay memory-safe for this process if it is not
+    // (docs/gdrcopy.md).
     let pin = unsafe { session.gdr().pin_raw(DevicePtr::new(addr), size, flags) };
     let pin = pin.map_err(|source| CallError::Pin {
         address: addr,
@@ -105,7 +107,8 @@ unsafe fn pin(
     Ok(())
 }
 
-/// Ends a pin, and its mapping if there is one. The handle is gone in any case but `EINVAL` and `EACCES`.
+/// Ends a pin, and its mapping if there is one. The handle is gone in any case but `EINVAL` and
+/// `EACCES`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gdr_unpin_buffer(g: *mut abi::Gdr, handle: Handle) -> c_int {
     guard::call("gdr_unpin_buffer", || sessions::find(g)?.forget(handle.h))
@@ -217,10 +220,12 @@ pub unsafe extern "C" fn gdr_map(
     guard::call("gdr_map", || unsafe { map(g, handle, va, size, 0) })
 }
 
-/// Maps the first `size` bytes of a pinned buffer and writes their address; nothing is written on failure.
+/// Maps the first `size` bytes of a pinned buffer and writes their address; nothing is written on
+/// failure.
 ///
-/// Returns `EAGAIN` if it is mapped already, `EINVAL` if the buffer does not begin a page of 64 KiB or is smaller than
-/// `size`, or cannot be mapped the way `flags` (a `gdr_map_flags_t`) asks; otherwise the backend's error.
+/// Returns `EAGAIN` if it is mapped already, `EINVAL` if the buffer does not begin a page of 64 KiB
+/// or is smaller than `size`, or cannot be mapped the way `flags` (a `gdr_map_flags_t`) asks;
+/// otherwise the backend's error.
 ///
 /// # Safety
 ///
@@ -276,7 +281,8 @@ unsafe fn map(
     Ok(())
 }
 
-/// Takes a mapping away; `va` is what [`gdr_map`] wrote and `size` no more than was pinned, else `EINVAL`.
+/// Takes a mapping away; `va` is what [`gdr_map`] wrote and `size` no more than was pinned, else
+/// `EINVAL`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gdr_unmap(
     g: *mut abi::Gdr,

@@ -1,5 +1,5 @@
-//! What a copy needs: its window, and whether mappings of several kinds are alive at a time. Nothing on a copy's way takes
-//! a lock or makes a system call.
+//! What a copy needs: its window, and whether mappings of several kinds are alive at a time.
+//! Nothing on a copy's way takes a lock or makes a system call.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,13 @@ use gdrcopy::copy::Copier;
 use crate::call_error::CallError;
 use crate::slots;
 
-/// The mappings that are alive. A forked child begins with its parent's numbers: at worst a fence too many. No lock, which a child
-/// could inherit locked.
+/// The mappings that are alive. A forked child begins with its parent's numbers: at worst a fence
+/// too many. No lock, which a child could inherit locked.
 static ALIVE: AtomicU64 = AtomicU64::new(0);
 
-/// How many mappings of each type are alive, and in the highest bit whether they are of more than one type: one word, so that no thread
-/// sees or leaves numbers of one moment and that bit of another.
+/// How many mappings of each type are alive, and in the highest bit whether they are of more than
+/// one type: one word, so that no thread sees or leaves numbers of one moment and that bit of
+/// another.
 #[derive(Clone, Copy)]
 struct Alive(u64);
 
@@ -49,8 +50,8 @@ impl Alive {
     }
 }
 
-/// What copies `bytes` bytes at `device` through `handle`; `None` if that may not be (see [`refused`]) or there is nothing
-/// to copy. It is there for as long as the handle stays mapped.
+/// What copies `bytes` bytes at `device` through `handle`; `None` if that may not be (see
+/// [`refused`]) or there is nothing to copy. It is there for as long as the handle stays mapped.
 #[inline]
 pub(crate) fn admit(
     handle: u64,
@@ -87,8 +88,9 @@ pub(crate) fn refused(
     }
 }
 
-/// Whether mappings of more than one type are alive. Then a copy ends with a fence for everything: the CPU may hold back
-/// accesses of one type longer than those of another, also where they reach the same memory.
+/// Whether mappings of more than one type are alive. Then a copy ends with a fence for everything:
+/// the CPU may hold back accesses of one type longer than those of another, also where they reach
+/// the same memory.
 #[inline]
 pub(crate) fn mixed() -> bool {
     ALIVE.load(Ordering::Relaxed) & Alive::MIXED != 0

@@ -1,4 +1,5 @@
-//! `gdr_copy_to_mapping` and `gdr_copy_from_mapping`: the two functions whose cost is counted in nanoseconds.
+//! `gdr_copy_to_mapping` and `gdr_copy_from_mapping`: the two functions whose cost is counted in
+//! nanoseconds.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -8,8 +9,9 @@ use gdrcopy::copy::{Caching, Copier, fence};
 use crate::abi::Handle;
 use crate::{copies, guard};
 
-/// Copies of up to this many bytes go straight to the kernel: the copier would share none of them among threads, and what
-/// stands around it for longer copies costs a short one three nanoseconds of its hundred.
+/// Copies of up to this many bytes go straight to the kernel: the copier would share none of them
+/// among threads, and what stands around it for longer copies costs a short one three nanoseconds
+/// of its hundred.
 const SHORT: usize = 4096;
 
 /// Reads of up to this many bytes may be one load, which is not a streaming one.
@@ -17,13 +19,13 @@ const WORD: usize = 8;
 
 /// Copies `size` bytes from host memory into a mapping; all of them, or none and `EINVAL`.
 ///
-/// `map_d_ptr` may be any address in the mapping of `handle`. When the call returns, the bytes have left the CPU's
-/// write-combining buffers.
+/// `map_d_ptr` may be any address in the mapping of `handle`. When the call returns, the bytes have
+/// left the CPU's write-combining buffers.
 ///
 /// # Safety
 ///
-/// `h_ptr` is NULL or `size` bytes that can be read. The handle is not unmapped, unpinned or its session closed while the
-/// call runs.
+/// `h_ptr` is NULL or `size` bytes that can be read. The handle is not unmapped, unpinned or its
+/// session closed while the call runs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_copy_to_mapping(
     handle: Handle,
@@ -36,8 +38,9 @@ pub unsafe extern "C" fn gdr_copy_to_mapping(
         return refused("gdr_copy_to_mapping", handle, device, host, size);
     };
     if size > SHORT {
-        // SAFETY: `admit` found the `size` bytes from `map_d_ptr` on in a live mapping and the copier made for it, which
-        // both stay while the call runs; the caller promises the host's bytes.
+        // SAFETY: `admit` found the `size` bytes from `map_d_ptr` on in a live mapping and the
+        // copier made for it, which both stay while the call runs; the caller promises the host's
+        // bytes.
         return unsafe { long_write(copier, map_d_ptr.cast(), h_ptr.cast(), size) };
     }
     // SAFETY: as above.
@@ -59,8 +62,8 @@ pub unsafe extern "C" fn gdr_copy_to_mapping(
 ///
 /// # Safety
 ///
-/// `h_ptr` is NULL or `size` bytes that can be written. The handle is not unmapped, unpinned or its session closed while
-/// the call runs.
+/// `h_ptr` is NULL or `size` bytes that can be written. The handle is not unmapped, unpinned or its
+/// session closed while the call runs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_copy_from_mapping(
     handle: Handle,
@@ -73,8 +76,9 @@ pub unsafe extern "C" fn gdr_copy_from_mapping(
         return refused("gdr_copy_from_mapping", handle, device, host, size);
     };
     if size > SHORT {
-        // SAFETY: `admit` found the `size` bytes from `map_d_ptr` on in a live mapping and the copier made for it, which
-        // both stay while the call runs; the caller promises room on the host for as many.
+        // SAFETY: `admit` found the `size` bytes from `map_d_ptr` on in a live mapping and the
+        // copier made for it, which both stay while the call runs; the caller promises room on the
+        // host for as many.
         return unsafe { long_read(copier, h_ptr.cast(), map_d_ptr.cast(), size) };
     }
     // SAFETY: as above. No kernel unwinds.
@@ -84,8 +88,8 @@ pub unsafe extern "C" fn gdr_copy_from_mapping(
     if copies::mixed() {
         fence::all();
     } else if size > WORD && copier.caching() == Caching::WriteCombining {
-        // As `Copier::from_device`: a loop that reads the same record is not to be answered from the last turn's lines for
-        // ever. Single loads are never streamed.
+        // As `Copier::from_device`: a loop that reads the same record is not to be answered from
+        // the last turn's lines for ever. Single loads are never streamed.
         fence::writes();
     }
     0

@@ -1,4 +1,5 @@
-//! What stands around every function that C calls: no panic gets past it, and what is refused is logged.
+//! What stands around every function that C calls: no panic gets past it, and what is refused is
+//! logged.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,8 +21,8 @@ pub(crate) fn call(function: &'static str, body: impl FnOnce() -> Result<(), Cal
 /// Runs `body`; a panic becomes [`CallError::Panicked`].
 #[inline]
 pub(crate) fn attempt<T>(body: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
-    // What a panic leaves half done is guarded by locks that are taken over as they are: their data is changed by single
-    // inserts and removals only.
+    // What a panic leaves half done is guarded by locks that are taken over as they are: their data
+    // is changed by single inserts and removals only.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(CallError::Panicked))
 }
 

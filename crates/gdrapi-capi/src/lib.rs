@@ -1,7 +1,8 @@
 //! `libgdrapi.so.2`: the 17 functions of gdrcopy 2.6 for C, over the crate `gdrcopy`.
 //!
-//! The public text of the interface is `include/gdrapi.h`; [`abi`] holds its shapes. There is no logic here beyond the
-//! border itself: which pointers and handles are believed, which errno a failure becomes, what is logged.
+//! The public text of the interface is `include/gdrapi.h`; [`abi`] holds its shapes. There is no
+//! logic here beyond the border itself: which pointers and handles are believed, which errno a
+//! failure becomes, what is logged.
 //!
 //! Rules of this crate, which lives in other people's processes:
 //! - Every function that C calls catches panics (`EIO`) and returns 0 or a positive errno.

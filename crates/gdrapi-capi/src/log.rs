@@ -1,5 +1,6 @@
-//! Messages on standard error, for those who ask for them: `GDRCOPY_ENABLE_LOGGING` (set to anything) and
-//! `GDRCOPY_LOG_LEVEL`, as in gdrcopy. Read once, at the first message. No lock is taken: a forked child could inherit it locked.
+//! Messages on standard error, for those who ask for them: `GDRCOPY_ENABLE_LOGGING` (set to
+//! anything) and `GDRCOPY_LOG_LEVEL`, as in gdrcopy. Read once, at the first message. No lock is
+//! taken: a forked child could inherit it locked.
 
 use std::fmt::{Arguments, Write as _};
 use std::os::unix::ffi::OsStrExt as _;

@@ -12,7 +12,8 @@ use crate::{abi, guard, sessions};
 /// `GDR_API_MAJOR_VERSION` and `GDR_API_MINOR_VERSION` of `gdrapi.h`.
 const VERSION: (c_int, c_int) = (2, 6);
 
-/// Opens a session. NULL if no backend is usable: errno says why, and with logging on the reasons are printed.
+/// Opens a session. NULL if no backend is usable: errno says why, and with logging on the reasons
+/// are printed.
 ///
 /// CUDA is neither loaded nor initialised.
 #[unsafe(no_mangle)]
@@ -21,7 +22,8 @@ pub extern "C" fn gdr_open() -> *mut abi::Gdr {
         Ok(session) => session,
         Err(call_error) => {
             guard::report("gdr_open", &call_error);
-            // SAFETY: the C library gives every thread a place for its errno, which lives as long as the thread.
+            // SAFETY: the C library gives every thread a place for its errno, which lives as long
+            // as the thread.
             unsafe { *libc::__errno_location() = call_error.errno() };
             std::ptr::null_mut()
         }
@@ -44,9 +46,11 @@ fn open() -> Result<*mut abi::Gdr, CallError> {
     Ok(sessions::admit(gdr, descriptor))
 }
 
-/// Unmaps and unpins what is left of a session and ends it. All of it is tried; the first failure is returned.
+/// Unmaps and unpins what is left of a session and ends it. All of it is tried; the first failure
+/// is returned.
 ///
-/// Returns 0, `EINVAL` if `g` is no open session, `EACCES` if it was opened before a fork, or a backend's error.
+/// Returns 0, `EINVAL` if `g` is no open session, `EACCES` if it was opened before a fork, or a
+/// backend's error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gdr_close(g: *mut abi::Gdr) -> c_int {
     guard::call("gdr_close", || {
@@ -74,7 +78,8 @@ pub unsafe extern "C" fn gdr_runtime_get_version(major: *mut c_int, minor: *mut 
     }
 }
 
-/// The version of the gdrdrv module in use; of this interface if none is: NCCL wants at least 2.1 here.
+/// The version of the gdrdrv module in use; of this interface if none is: NCCL wants at least 2.1
+/// here.
 ///
 /// # Safety
 ///
@@ -117,8 +122,8 @@ pub unsafe extern "C" fn gdr_get_attribute(g: *mut abi::Gdr, attr: c_uint, v: *m
         let value = match attr {
             1 => session.gdr().attribute(Attribute::PersistentMapping),
             2 => session.gdr().attribute(Attribute::ForcePcie),
-            // What the question is for: whether there are a gdrdrv's descriptor and its rules. Programs, gdrcopy's tests
-            // among them, leave out what only gdrdrv can do.
+            // What the question is for: whether there are a gdrdrv's descriptor and its rules.
+            // Programs, gdrcopy's tests among them, leave out what only gdrdrv can do.
             3 => (session.gdr().backend() != BackendKind::Gdrdrv).into(),
             other => {
                 return Err(CallError::Value {
@@ -133,7 +138,8 @@ pub unsafe extern "C" fn gdr_get_attribute(g: *mut abi::Gdr, attr: c_uint, v: *m
     })
 }
 
-/// Points `pstr` to the name of a `gdr_mapping_type_t`, which is never freed; `EINVAL` for any other number.
+/// Points `pstr` to the name of a `gdr_mapping_type_t`, which is never freed; `EINVAL` for any
+/// other number.
 ///
 /// # Safety
 ///

@@ -1,8 +1,9 @@
-//! The sessions that are open, by the pointers programs hold. A pointer is looked up before anything behind it is
-//! believed, so a NULL, stale or made-up `gdr_t` is refused and never followed.
+//! The sessions that are open, by the pointers programs hold. A pointer is looked up before
+//! anything behind it is believed, so a NULL, stale or made-up `gdr_t` is refused and never
+//! followed.
 //!
-//! A forked child starts with a registry of its own, made at its first call. The parent's is not looked at: its locks may be held by
-//! threads that the child does not have.
+//! A forked child starts with a registry of its own, made at its first call. The parent's is not
+//! looked at: its locks may be held by threads that the child does not have.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -15,8 +16,8 @@ use crate::buffer::Buffer;
 use crate::call_error::CallError;
 use crate::slots::Allocator;
 
-/// What a `gdr_t` points to is never freed, because programs may still hold it. After this many further sessions were
-/// closed it serves a new one.
+/// What a `gdr_t` points to is never freed, because programs may still hold it. After this many
+/// further sessions were closed it serves a new one.
 const CLOSED_KEPT: usize = 4096;
 
 /// All that one process has open.
@@ -161,7 +162,8 @@ struct Outside {
 // SAFETY: `next` is set before it is shared, never changed, and points to what is never freed.
 unsafe impl Sync for Outside {}
 
-/// All there are, the latest first. A list without a lock: a forked child looks for its parent's here.
+/// All there are, the latest first. A list without a lock: a forked child looks for its parent's
+/// here.
 static OUTSIDES: AtomicPtr<Outside> = AtomicPtr::new(std::ptr::null_mut());
 
 impl Outside {

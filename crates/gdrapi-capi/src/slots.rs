@@ -1,10 +1,12 @@
-//! The table of live handles: what a copy needs to know of a handle, found without a lock. It owns no mapping: who maps
-//! writes the window here, who unmaps takes it out first.
+//! The table of live handles: what a copy needs to know of a handle, found without a lock. It owns
+//! no mapping: who maps writes the window here, who unmaps takes it out first.
 //!
-//! A handle is `generation << 16 | slot`. Generations only rise, in a forked child above its parent's, and they begin with the process
-//! id, so that neither an old handle nor one of another process is taken for a live one. The table's memory is wiped in a forked child
-//! (`MADV_WIPEONFORK`, Linux 4.14): there every handle of the parent is unknown, at no cost to a copy. On a kernel
-//! without it a child that copies through its parent's handle gets the same SIGSEGV as with gdrdrv.
+//! A handle is `generation << 16 | slot`. Generations only rise, in a forked child above its
+//! parent's, and they begin with the process id, so that neither an old handle nor one of another
+//! process is taken for a live one. The table's memory is wiped in a forked child
+//! (`MADV_WIPEONFORK`, Linux 4.14): there every handle of the parent is unknown, at no cost to a
+//! copy. On a kernel without it a child that copies through its parent's handle gets the same
+//! SIGSEGV as with gdrdrv.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -17,8 +19,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use crate::call_error::CallError;
 use crate::log::{self, Level};
 
-/// The process may hold this many handles at a time; `vm.max_map_count`, 65530 as it comes, lets it map no more. 8 MiB of
-/// addresses, which programs that lock all their memory get as memory.
+/// The process may hold this many handles at a time; `vm.max_map_count`, 65530 as it comes, lets it
+/// map no more. 8 MiB of addresses, which programs that lock all their memory get as memory.
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 16;
 const INDEX: u64 = (SLOTS - 1) as u64;
@@ -49,7 +51,8 @@ pub(crate) struct Window {
     pub(crate) copier: NonNull<Copier>,
 }
 
-/// The window behind `handle`; `None` if the handle is not live or not mapped, which [`refusal`] tells apart.
+/// The window behind `handle`; `None` if the handle is not live or not mapped, which [`refusal`]
+/// tells apart.
 #[inline]
 pub(crate) fn window(handle: u64) -> Option<Window> {
     let slot = slot(handle)?;
@@ -84,7 +87,8 @@ pub(crate) unsafe fn open(
     copier: Copier,
 ) -> Result<(), CallError> {
     let slot = slot(handle).ok_or(CallError::NoHandle { handle })?;
-    // SAFETY: nobody reads the copier while `start` is 0, and nobody else writes it: the caller's promise.
+    // SAFETY: nobody reads the copier while `start` is 0, and nobody else writes it: the caller's
+    // promise.
     unsafe { slot.copier.get().write(MaybeUninit::new(copier)) };
     slot.bytes.store(bytes, Ordering::Relaxed);
     slot.start.store(start, Ordering::Release);
@@ -113,7 +117,8 @@ pub(crate) struct Allocator {
 
 impl Allocator {
     pub(crate) fn new(pid: u32) -> Self {
-        // A child in a PID namespace of its own may have its parent's process id, and any a smaller one.
+        // A child in a PID namespace of its own may have its parent's process id, and any a smaller
+        // one.
         GENERATION.fetch_max(u64::from(pid) << PIN_BITS, Ordering::AcqRel);
         Self {
             used: 0,
@@ -134,7 +139,8 @@ impl Allocator {
         };
         let generation = GENERATION.fetch_add(1, Ordering::AcqRel) + 1;
         let handle = generation << SLOT_BITS | u64::from(index);
-        // SAFETY: `index` is below SLOTS, and `table` points to that many slots, which live as long as the process.
+        // SAFETY: `index` is below SLOTS, and `table` points to that many slots, which live as long
+        // as the process.
         let slot = unsafe { table.add(index as usize).as_ref() };
         slot.start.store(0, Ordering::Relaxed);
         slot.handle.store(handle, Ordering::Release);
@@ -155,9 +161,9 @@ impl Allocator {
 #[inline]
 fn slot(handle: u64) -> Option<&'static Slot> {
     let table = NonNull::new(TABLE.load(Ordering::Acquire))?;
-    // SAFETY: a non-null TABLE points to SLOTS slots that live as long as the process, and the index is below SLOTS.
-    // Zeroed pages are a value of its fields, and shared use is sound: all but `copier` are atomics, and that one is
-    // written and read in turns that `start` marks.
+    // SAFETY: a non-null TABLE points to SLOTS slots that live as long as the process, and the
+    // index is below SLOTS. Zeroed pages are a value of its fields, and shared use is sound: all
+    // but `copier` are atomics, and that one is written and read in turns that `start` marks.
     let slot = unsafe { table.add((handle & INDEX) as usize).as_ref() };
     (handle != 0 && slot.handle.load(Ordering::Acquire) == handle).then_some(slot)
 }
@@ -177,7 +183,8 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
         true => &[],
         false => &[Advice::LinuxWipeOnFork, Advice::LinuxNoHugepage],
     };
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of anybody's.
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of
+    // anybody's.
     let fresh = unsafe {
         rustix::mm::mmap_anonymous(
             std::ptr::null_mut(),
@@ -187,8 +194,8 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
         )?
     };
     for &advice in advices {
-        // SAFETY: the range is the mapping just made, that nobody else knows yet, and neither advice changes in this process
-        // what is in it.
+        // SAFETY: the range is the mapping just made, that nobody else knows yet, and neither
+        // advice changes in this process what is in it.
         if let Err(refused) = unsafe { rustix::mm::madvise(fresh, bytes, advice) } {
             // Works without either: see the heading for what is lost.
             log::say(

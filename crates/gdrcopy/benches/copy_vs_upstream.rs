@@ -1,15 +1,19 @@
-//! Our copies against those of NVIDIA's libgdrapi, on the same mapping, in the same process, in interleaved pairs.
+//! Our copies against those of NVIDIA's libgdrapi, on the same mapping, in the same process, in
+//! interleaved pairs.
 //!
-//! `GDRAPI_PEER=/path/to/libgdrapi.so.2.6 cargo bench -p gdrcopy --bench copy_vs_upstream -- [--quick] [--fresh] [--single] [--json]`;
-//! without the variable ours alone. The memory is the first GPU's; with `--ordinary` it is ordinary memory, copied by the
-//! same kernels. With `--fresh` each copy has another host buffer of 128 MiB, as data has that somebody else made; without,
-//! the same one, which stays in the cache.
+//! `GDRAPI_PEER=/path/to/libgdrapi.so.2.6 cargo bench -p gdrcopy --bench copy_vs_upstream --
+//! [--quick] [--fresh] [--single] [--json]`; without the variable ours alone. The memory is the
+//! first GPU's; with `--ordinary` it is ordinary memory, copied by the same kernels. With `--fresh`
+//! each copy has another host buffer of 128 MiB, as data has that somebody else made; without, the
+//! same one, which stays in the cache.
 //!
-//! A batch is up to 400 copies one after another, of 30 ms at most, but one at least; its figure is the median of its copies,
-//! each timed alone, or the mean where copies are too short for that. A pair is a batch of ours and a batch of the peer's, in
-//! alternating order; a ratio is the median of the pairs' ratios, above 1 where ours is faster. Our helpers sleep while the
-//! peer copies for longer than they linger; what waking them costs falls on a batch's first copies, which medians leave out.
-//! `--single` makes each batch one copy, and so shows what a copy costs that comes alone.
+//! A batch is up to 400 copies one after another, of 30 ms at most, but one at least; its figure is
+//! the median of its copies, each timed alone, or the mean where copies are too short for that. A
+//! pair is a batch of ours and a batch of the peer's, in alternating order; a ratio is the median
+//! of the pairs' ratios, above 1 where ours is faster. Our helpers sleep while the peer copies for
+//! longer than they linger; what waking them costs falls on a batch's first copies, which medians
+//! leave out. `--single` makes each batch one copy, and so shows what a copy costs that comes
+//! alone.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_ulong, c_void};
@@ -27,7 +31,8 @@ const PAIRS: usize = 41;
 const BATCH: Duration = Duration::from_millis(30);
 /// Copies of a batch at most.
 const BATCHED: u32 = 400;
-/// Copies that take longer than this, in nanoseconds, are timed one by one: reading the clock takes about 25.
+/// Copies that take longer than this, in nanoseconds, are timed one by one: reading the clock takes
+/// about 25.
 const TIMED_ALONE: f64 = 5_000.0;
 /// Pairs end here, however few there were.
 const BUDGET: Duration = Duration::from_secs(2);
@@ -91,7 +96,8 @@ fn measure(
     most: u32,
 ) -> [Figures; 2] {
     let (copier, at) = (device.copier, device.start);
-    // SAFETY: both sides hold the largest size, and nobody else uses them; the peer's functions take the same.
+    // SAFETY: both sides hold the largest size, and nobody else uses them; the peer's functions
+    // take the same.
     let write = pairs(
         most,
         || unsafe { copier.to_device(at, host.next(size), size) },
@@ -253,8 +259,8 @@ impl Device {
     }
 }
 
-/// `gdr_copy_to_mapping` and `gdr_copy_from_mapping`: a handle, where to, where from, how many bytes. The handle is a
-/// structure of one word, which is passed as that word.
+/// `gdr_copy_to_mapping` and `gdr_copy_from_mapping`: a handle, where to, where from, how many
+/// bytes. The handle is a structure of one word, which is passed as that word.
 type Copy = unsafe extern "C" fn(c_ulong, *mut c_void, *const c_void, usize) -> c_int;
 
 /// The peer's copy functions, and a handle for them made by hand.
@@ -265,7 +271,8 @@ struct Peer {
 }
 
 impl Peer {
-    /// Opens the library and lets gdr_open detect the CPU: without that, libgdrapi copies by a plain loop.
+    /// Opens the library and lets gdr_open detect the CPU: without that, libgdrapi copies by a
+    /// plain loop.
     fn open(path: &str) -> Peer {
         let path = CString::new(path).expect("a path");
         // SAFETY: a library of the user's choice, with the functions of gdrapi.h.
@@ -296,8 +303,8 @@ impl Peer {
     }
 }
 
-/// gdr_memh_t of v2.6 on 64-bit machines: 104 bytes, of which the copies read only the mapping type at 16; 1 is
-/// write-combining.
+/// gdr_memh_t of v2.6 on 64-bit machines: 104 bytes, of which the copies read only the mapping type
+/// at 16; 1 is write-combining.
 fn handle() -> [u64; 13] {
     let mut handle = [0; 13];
     handle[2] = 1;

@@ -1,8 +1,9 @@
-//! Exercises the backend of gdrdrv on device addresses given as numbers, without CUDA: `module ADDRESS WHAT`, where 1 MiB from
-//! ADDRESS on can be pinned.
+//! Exercises the backend of gdrdrv on device addresses given as numbers, without CUDA: `module
+//! ADDRESS WHAT`, where 1 MiB from ADDRESS on can be pinned.
 //!
-//! WHAT is `basic`, `revoked` or `eagain`, made for the double of the module in `tests/vm/gdrdrv-double`, whose own view of its memory
-//! each is compared with; or `refused`, which says why the backend does not open. Exit code 1 where a claim fails.
+//! WHAT is `basic`, `revoked` or `eagain`, made for the double of the module in
+//! `tests/vm/gdrdrv-double`, whose own view of its memory each is compared with; or `refused`,
+//! which says why the backend does not open. Exit code 1 where a claim fails.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -35,7 +36,8 @@ fn main() -> Outcome {
     }
 }
 
-/// The first byte pinned lies this far into the memory: within a page, and not a multiple of anything.
+/// The first byte pinned lies this far into the memory: within a page, and not a multiple of
+/// anything.
 const LEAD: u64 = 0x1_1235;
 const LENGTH: usize = 70_001;
 
@@ -220,7 +222,8 @@ fn revoked(address: u64) -> Outcome {
     say("well")
 }
 
-/// Whether reading the mapping's first byte faults, seen by the kernel's eyes: it answers EFAULT where the CPU would get a signal.
+/// Whether reading the mapping's first byte faults, seen by the kernel's eyes: it answers EFAULT
+/// where the CPU would get a signal.
 fn fork_free_fault(mapping: &Mapping) -> Result<bool, Box<dyn Error>> {
     let (reader, writer) = std::io::pipe()?;
     use std::os::fd::AsRawFd;

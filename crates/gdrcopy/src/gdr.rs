@@ -145,8 +145,9 @@ impl Gdr {
     /// dropped.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Memory`] for a sort of memory that cannot be mapped; [`Error::Flag`]; [`Error::Address`];
-    /// [`Error::Forked`]; and what CUDA, the driver and the system answer.
+    /// [`Error::Range`]; [`Error::Memory`] for a sort of memory that cannot be mapped;
+    /// [`Error::Flag`]; [`Error::Address`]; [`Error::Forked`]; and what CUDA, the driver and the
+    /// system answer.
     pub fn pin(
         &self,
         memory: &DeviceMemory,
@@ -177,9 +178,10 @@ impl Gdr {
     /// Pins device memory by address.
     ///
     /// # Safety
-    /// Where the memory is freed while pinned or mapped, the pages stay but CUDA may give a small allocation's addresses to the
-    /// program again; the caller answers for what it then reads and writes there. The address may be any number: one that is
-    /// not device memory of this process is an error.
+    /// Where the memory is freed while pinned or mapped, the pages stay but CUDA may give a small
+    /// allocation's addresses to the program again; the caller answers for what it then reads and
+    /// writes there. The address may be any number: one that is not device memory of this process
+    /// is an error.
     ///
     /// # Errors
     /// As [`Gdr::pin`].

@@ -247,7 +247,8 @@ impl Mapping {
 
     /// Window used only for reads.
     fn shared(&self) -> Window<'_> {
-        // SAFETY: the area is mapped for its length while `self` lives; no caller in this file writes through it.
+        // SAFETY: the area is mapped for its length while `self` lives; no caller in this file
+        // writes through it.
         unsafe { Window::new(self.area.start(), self.area.length, self.copier) }
     }
 }

@@ -1,4 +1,5 @@
-//! Whole pages around a range of device addresses: what is pinned when a part of a page is asked for.
+//! Whole pages around a range of device addresses: what is pinned when a part of a page is asked
+//! for.
 
 use gpu::DevicePtr;
 
@@ -16,7 +17,8 @@ pub(crate) struct Pages {
     pub(crate) lead: u64,
 }
 
-/// The pages of `page` bytes that hold `length` bytes at `address`; `None` for no bytes and where addresses end.
+/// The pages of `page` bytes that hold `length` bytes at `address`; `None` for no bytes and where
+/// addresses end.
 pub(crate) fn around(address: DevicePtr, length: u64, page: u64) -> Option<Pages> {
     let mask = page - 1;
     let end = address.get().checked_add(length)?.checked_add(mask)? & !mask;

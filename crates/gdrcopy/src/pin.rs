@@ -79,9 +79,10 @@ impl Pin {
     /// Maps the pinned memory; a pin has one mapping at a time.
     ///
     /// # Errors
-    /// [`Error::AlreadyMapped`]; [`Error::MappingType`] where the memory does not map as `request` wants;
-    /// [`Error::Forked`] in a child; [`Error::Revoked`]; and what the backend meets: [`Error::Bar1`] where the window of the GPU
-    /// is full, [`Error::Verification`] where the mapping shows other memory, [`Error::Rm`], [`Error::System`].
+    /// [`Error::AlreadyMapped`]; [`Error::MappingType`] where the memory does not map as `request`
+    /// wants; [`Error::Forked`] in a child; [`Error::Revoked`]; and what the backend meets:
+    /// [`Error::Bar1`] where the window of the GPU is full, [`Error::Verification`] where the
+    /// mapping shows other memory, [`Error::Rm`], [`Error::System`].
     pub fn map(&self, request: MapRequest) -> Result<Mapping, Error> {
         let inner = &self.0;
         inner.check_process()?;

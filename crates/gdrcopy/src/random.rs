@@ -15,8 +15,8 @@ pub(crate) fn bytes(count: usize) -> Vec<u8> {
     bytes
 }
 
-/// The next word of this thread's sequence (xorshift64*, Vigna 2016). A forked child inherits its parent's sequence, and so begins one
-/// of its own.
+/// The next word of this thread's sequence (xorshift64*, Vigna 2016). A forked child inherits its
+/// parent's sequence, and so begins one of its own.
 pub(crate) fn word() -> u64 {
     thread_local! {
         static STATE: Cell<Option<(Process, u64)>> = const { Cell::new(None) };
@@ -35,8 +35,9 @@ pub(crate) fn word() -> u64 {
     })
 }
 
-/// The seed of the standard library's hash maps, which the operating system gives. A child inherits that too: its number tells it from its
-/// ancestors, its process id and the time from their other children.
+/// The seed of the standard library's hash maps, which the operating system gives. A child inherits
+/// that too: its number tells it from its ancestors, its process id and the time from their other
+/// children.
 fn seed(process: Process) -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u64(process.number());

@@ -88,9 +88,10 @@ impl Vma {
             return Ok(None);
         }
         self.placed = self.placed.max(at + length);
-        // At once, and not when all pieces are there: another thread may fork meanwhile. Exactly this mapping: a driver's must
-        // not be split.
-        // SAFETY: the range was mapped just now and is ours; the advice changes nothing in this process.
+        // At once, and not when all pieces are there: another thread may fork meanwhile. Exactly
+        // this mapping: a driver's must not be split.
+        // SAFETY: the range was mapped just now and is ours; the advice changes nothing in this
+        // process.
         if unsafe { libc::madvise(got, length, libc::MADV_DONTFORK) } != 0 {
             return Err(io::Error::last_os_error());
         }

@@ -1,4 +1,5 @@
-//! Every kernel this CPU has, in both directions, against a byte loop, with nothing beside the buffers.
+//! Every kernel this CPU has, in both directions, against a byte loop, with nothing beside the
+//! buffers.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +35,8 @@ proptest! {
                 for (to, from) in expected[destination..].iter_mut().zip(&from.bytes()[source..source + len]) {
                     *to = *from;
                 }
-                // SAFETY: both places hold `len` bytes of pages of their own; the kernel is supported.
+                // SAFETY: both places hold `len` bytes of pages of their own; the kernel is
+                // supported.
                 unsafe {
                     let (source, destination) = (from.start().add(source), to.start().add(destination));
                     match to_device {
@@ -61,7 +63,8 @@ proptest! {
         prop_assert_eq!(next, len);
     }
 
-    /// No narrower access than alignment and length force: two neighbours are never halves of one aligned piece.
+    /// No narrower access than alignment and length force: two neighbours are never halves of one
+    /// aligned piece.
     #[test]
     fn a_plan_has_no_needless_halves(
         address in 0..4096_usize, len in 0..2000_usize, unit in prop::sample::select(vec![8_usize, 16, 32, 64]),
@@ -74,7 +77,8 @@ proptest! {
     }
 }
 
-/// Short ones, where head and tail are all there is, and ones with several turns of the widest loop.
+/// Short ones, where head and tail are all there is, and ones with several turns of the widest
+/// loop.
 fn lengths() -> impl Strategy<Value = usize> {
     prop_oneof![0..140_usize, 0..2600_usize]
 }

@@ -1,6 +1,8 @@
-//! Shared copies where things go on beside them: other callers, forks, signals, one CPU, no threads to be had, exit.
+//! Shared copies where things go on beside them: other callers, forks, signals, one CPU, no threads
+//! to be had, exit.
 //!
-//! What changes a whole process is tried in one of its own: this program again, with one test and an environment.
+//! What changes a whole process is tried in one of its own: this program again, with one test and
+//! an environment.
 
 use std::fs;
 use std::io::Write;
@@ -31,7 +33,8 @@ fn round_trip(copier: &Copier, len: usize, gap: usize, seed: u8) {
     host.fill(seed);
     back.fill(!seed);
     let device_at = device.place(len, gap, true);
-    // SAFETY: `len` bytes from the start of one and to the end, but for the gap, of the other are theirs.
+    // SAFETY: `len` bytes from the start of one and to the end, but for the gap, of the other are
+    // theirs.
     unsafe {
         copier.to_device(device.start().add(device_at), host.start(), len);
         assert!(
@@ -98,7 +101,8 @@ fn threads_of_the_caller_copy_parts() {
             scope.spawn(move || {
                 let from = std::ptr::with_exposed_provenance::<u8>(from + part.start);
                 let to = std::ptr::with_exposed_provenance_mut::<u8>(to + 13 + part.start);
-                // SAFETY: parts lie within the 300,000 bytes, which both sides hold from their starts on, and do not meet.
+                // SAFETY: parts lie within the 300,000 bytes, which both sides hold from their
+                // starts on, and do not meet.
                 unsafe { copier.to_device_part(to, from, part.len()) };
                 fence::writes();
             });
@@ -135,7 +139,8 @@ fn a_split_covers_each_byte_once_and_meets_at_lines() {
     }
 }
 
-/// Forks while other threads copy, so that the pool is busy in the parent; the child has one of its own.
+/// Forks while other threads copy, so that the pool is busy in the parent; the child has one of its
+/// own.
 #[test]
 fn a_child_of_fork_copies() {
     let copier = copier();
@@ -145,7 +150,8 @@ fn a_child_of_fork_copies() {
             scope.spawn(move || (0..40).for_each(|turn| round_trip(&copier, LARGE, turn, caller)));
         }
         for turn in 0..10 {
-            // SAFETY: the child copies, checks and leaves by _exit, with an alarm against waiting for anybody.
+            // SAFETY: the child copies, checks and leaves by _exit, with an alarm against waiting
+            // for anybody.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 // SAFETY: only ends this child, later.
@@ -254,8 +260,8 @@ fn one_cpu_has_no_helpers() {
 #[ignore = "run in a process of its own by the test above"]
 fn child_has_one_cpu() {
     let mut set = [0_u64; 16];
-    // SAFETY: the kernel writes at most the bytes it is told, then reads as many. The process's first thread is the one
-    // whose affinity counts.
+    // SAFETY: the kernel writes at most the bytes it is told, then reads as many. The process's
+    // first thread is the one whose affinity counts.
     unsafe {
         let process = libc::getpid();
         assert!(libc::sched_getaffinity(process, size_of_val(&set), set.as_mut_ptr().cast()) >= 0);

@@ -22,8 +22,9 @@ impl Span {
     ///
     /// # Safety
     ///
-    /// `start` is valid for the reads and writes of the work that gets this, at its alignment, until the span is dropped. Others
-    /// access the memory as [`bytes`](crate::bytes) does, or not while the work is done.
+    /// `start` is valid for the reads and writes of the work that gets this, at its alignment,
+    /// until the span is dropped. Others access the memory as [`bytes`](crate::bytes) does, or not
+    /// while the work is done.
     #[must_use]
     pub unsafe fn new(start: *mut u8, keeper: Option<Keeper>) -> Self {
         Self {

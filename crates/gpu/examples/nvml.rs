@@ -1,5 +1,6 @@
-//! Prints what NVML says of this machine as JSON: `nvml [links] [p2p] [details]`, all of it without a word. With `FAKE_NVML`
-//! and `LD_LIBRARY_PATH` set as crate `fake-nvml-build` says, a simulated machine.
+//! Prints what NVML says of this machine as JSON: `nvml [links] [p2p] [details]`, all of it without
+//! a word. With `FAKE_NVML` and `LD_LIBRARY_PATH` set as crate `fake-nvml-build` says, a simulated
+//! machine.
 
 use std::io::Write;
 

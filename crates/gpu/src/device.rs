@@ -34,8 +34,8 @@ pub struct Device {
 ///
 /// # Errors
 ///
-/// [`Error::Library`] without a driver library, [`Error::Initialise`] if it does not start (no GPU is
-/// [`Kind::Absent`](crate::Kind::Absent) too), [`Error::Device`] if one cannot be read.
+/// [`Error::Library`] without a driver library, [`Error::Initialise`] if it does not start (no GPU
+/// is [`Kind::Absent`](crate::Kind::Absent) too), [`Error::Device`] if one cannot be read.
 pub fn devices() -> Result<Vec<Device>, Error> {
     let driver = Driver::open()?;
     let count = driver.device_count().map_err(Error::Count)?;

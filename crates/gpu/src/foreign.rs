@@ -174,7 +174,8 @@ pub unsafe fn unregister(start: NonNull<c_void>) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::HostAddress`] for memory that is neither; [`Error::Library`], [`Error::Initialise`] without CUDA.
+/// [`Error::HostAddress`] for memory that is neither; [`Error::Library`], [`Error::Initialise`]
+/// without CUDA.
 pub fn device_address(host: usize) -> Result<DevicePtr, Error> {
     let driver = Driver::open()?;
     let mut out = 0;

@@ -83,8 +83,8 @@ pub enum DmaBufMapping {
 ///
 /// # Errors
 ///
-/// [`Error::Describe`] ([`Kind::Invalid`](crate::Kind::Invalid)) for an address CUDA does not know; [`Error::Library`],
-/// [`Error::Initialise`] without CUDA.
+/// [`Error::Describe`] ([`Kind::Invalid`](crate::Kind::Invalid)) for an address CUDA does not know;
+/// [`Error::Library`], [`Error::Initialise`] without CUDA.
 pub fn describe(address: DevicePtr) -> Result<Pointer, Error> {
     let driver = Driver::open()?;
     let _relaxed = Relaxed::enter(driver);
@@ -126,7 +126,8 @@ pub fn describe(address: DevicePtr) -> Result<Pointer, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::IpcHandle`] for memory that is not `cuMemAlloc`'s; [`Error::NoContext`]; as [`describe`].
+/// [`Error::IpcHandle`] for memory that is not `cuMemAlloc`'s; [`Error::NoContext`]; as
+/// [`describe`].
 pub fn ipc_handle(address: DevicePtr) -> Result<[u8; 64], Error> {
     let place = Place::enter(address)?;
     place
@@ -178,7 +179,8 @@ pub fn retain_handle(address: DevicePtr) -> Result<AllocationHandle, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::ExportFd`] if it was not made exportable; [`Error::AllocationHandle`] for memory that is neither; as [`describe`].
+/// [`Error::ExportFd`] if it was not made exportable; [`Error::AllocationHandle`] for memory that
+/// is neither; as [`describe`].
 pub fn export_fd(address: DevicePtr) -> Result<OwnedFd, Error> {
     let driver = Driver::open()?;
     let failed = |source| Error::ExportFd { address, source };

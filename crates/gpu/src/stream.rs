@@ -294,7 +294,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::Synchronize`] if some of it failed (on a real GPU the context is then lost), [`Error::Abandoned`].
+    /// [`Error::Synchronize`] if some of it failed (on a real GPU the context is then lost),
+    /// [`Error::Abandoned`].
     pub fn synchronize(&self) -> Result<(), Error> {
         let held = std::mem::take(&mut *self.lock());
         let outcome = self.gpu.backend().synchronize(self.handle);
@@ -308,7 +309,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::Timeout`], with what is known of what the stream waits for; as [`Self::synchronize`].
+    /// [`Error::Timeout`], with what is known of what the stream waits for; as
+    /// [`Self::synchronize`].
     pub fn synchronize_within(&self, timeout: Duration) -> Result<(), Error> {
         let start = Instant::now();
         loop {
@@ -332,8 +334,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::Abandoned`] with what a simulated stream waited for; [`Error::Timeout`] of a real one that still runs: then the
-    /// memory it uses stays allocated for good.
+    /// [`Error::Abandoned`] with what a simulated stream waited for; [`Error::Timeout`] of a real
+    /// one that still runs: then the memory it uses stays allocated for good.
     pub fn close(mut self) -> Result<(), Error> {
         self.end()
     }

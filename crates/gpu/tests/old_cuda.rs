@@ -1,4 +1,5 @@
-//! The CUDA side against a simulated driver that lacks the newer functions: what is missing is unsupported, and nothing panics.
+//! The CUDA side against a simulated driver that lacks the newer functions: what is missing is
+//! unsupported, and nothing panics.
 
 // A test that unwraps fails with a message of its own, in its helpers too.
 #![allow(clippy::unwrap_used)]

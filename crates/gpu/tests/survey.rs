@@ -1,6 +1,8 @@
-//! One round of questions against the simulated CUDA: what is told, what is refused, and that nothing makes a context.
+//! One round of questions against the simulated CUDA: what is told, what is refused, and that
+//! nothing makes a context.
 //!
-//! The library is opened once a process, so each case runs in a process of its own: this test starts itself.
+//! The library is opened once a process, so each case runs in a process of its own: this test
+//! starts itself.
 
 use std::fs;
 use std::path::Path;

@@ -6,8 +6,8 @@
 //! - [`SetOnce`] is set by whoever comes first; nobody waits for it, so no child waits for a thread that it does not have.
 //! - [`write_error`] and [`os_text`] are for messages: no lock of the standard library or of the C library's locales.
 //!
-//! It allocates: glibc's allocator works in a child that its `fork` made. A child of the bare `clone` system call in a program with
-//! several threads may only run another program.
+//! It allocates: glibc's allocator works in a child that its `fork` made. A child of the bare
+//! `clone` system call in a program with several threads may only run another program.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 

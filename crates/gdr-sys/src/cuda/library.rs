@@ -64,7 +64,8 @@ impl Library {
     /// # Errors
     /// [`OpenError`] of the loader's search, or of the first file that exists but does not load.
     ///
-    /// [`OpenError`] of the loader's own search, or of the first file that is there and does not work.
+    /// [`OpenError`] of the loader's own search, or of the first file that is there and does not
+    /// work.
     pub fn open() -> Result<Self, OpenError> {
         if let Ok(opened) = dlopen(Path::new(NAME), libc::RTLD_NOW | libc::RTLD_NOLOAD) {
             return Self::from_opened(opened, Path::new(NAME));

@@ -7,14 +7,16 @@ pub const GPU_ID_INFO: u32 = 0x205;
 pub const ADDRESS_SPACE: u32 = 0xD01;
 /// `NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD` with [`ImportObject`], on the client.
 pub const IMPORT_OBJECT: u32 = 0x3D06;
-/// `NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO` with [`ExportInfo`] or [`ExportInfoBefore545`], on the client.
+/// `NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO` with [`ExportInfo`] or [`ExportInfoBefore545`],
+/// on the client.
 pub const EXPORT_INFO: u32 = 0x3D08;
 /// `NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD` with [`ImportObjects`], on the client.
 pub const IMPORT_OBJECTS: u32 = 0x3D0C;
 /// `NV0041_CTRL_CMD_GET_SURFACE_INFO` with [`SurfaceInfo`], on the memory.
 pub const SURFACE_INFO: u32 = 0x41_0110;
 
-/// `NV2080_CTRL_CMD_FB_GET_STATIC_BAR1_INFO` with [`StaticBar1`], on the subdevice; from 570, not in gVisor.
+/// `NV2080_CTRL_CMD_FB_GET_STATIC_BAR1_INFO` with [`StaticBar1`], on the subdevice; from 570, not
+/// in gVisor.
 pub const STATIC_BAR1: u32 = 0x2080_1354;
 
 /// Video memory in [`AddressSpace`] and [`SURFACE_ADDRESS_SPACE`].

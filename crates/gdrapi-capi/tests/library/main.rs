@@ -1,4 +1,5 @@
-//! The library as programs meet it: a file with a name, exports and a header, and what its functions answer in C.
+//! The library as programs meet it: a file with a name, exports and a header, and what its
+//! functions answer in C.
 
 mod abi;
 #[path = "../../../../tests/support/need.rs"]

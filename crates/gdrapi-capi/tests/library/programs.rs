@@ -1,5 +1,5 @@
-//! C programs (tests/c) against the library with SIMULATED device memory, and against the library that ships where no
-//! device memory is needed.
+//! C programs (tests/c) against the library with SIMULATED device memory, and against the library
+//! that ships where no device memory is needed.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -128,7 +128,8 @@ fn messages_come_when_asked_for_with_the_prefixes_of_gdrcopy() {
     assert!(none.stderr.is_empty());
 }
 
-/// A libcuda that could be loaded lies in wait, so that its absence from the process means something.
+/// A libcuda that could be loaded lies in wait, so that its absence from the process means
+/// something.
 #[test]
 fn opening_and_closing_load_no_libcuda() {
     if !need(Need::C) {

@@ -13,7 +13,8 @@ pub fn simulated() -> PathBuf {
     built().join("examples")
 }
 
-/// Compiles `tests/c/NAME.c` into `into`, against `libraries` (`-L`, `-l`), with the flags of `GDR_TEST_CFLAGS`.
+/// Compiles `tests/c/NAME.c` into `into`, against `libraries` (`-L`, `-l`), with the flags of
+/// `GDR_TEST_CFLAGS`.
 pub fn compile(name: &str, into: &Path, libraries: &[&str]) -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = into.join(name);

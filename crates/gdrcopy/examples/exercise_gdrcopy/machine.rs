@@ -69,7 +69,8 @@ pub enum Ended {
 }
 
 pub fn in_child(work: impl FnOnce() -> i32) -> Result<Ended, Box<dyn Error>> {
-    // SAFETY: the child calls `work`, which allocates little and takes no lock that another thread may hold, and then _exit.
+    // SAFETY: the child calls `work`, which allocates little and takes no lock that another thread
+    // may hold, and then _exit.
     let child = unsafe { libc::fork() };
     if child < 0 {
         return Err(std::io::Error::last_os_error().into());

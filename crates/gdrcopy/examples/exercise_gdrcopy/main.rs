@@ -1,7 +1,8 @@
-//! Proves of the mapping of GPU memory what `gdr probe copy` does not: `exercise_gdrcopy [part]... [cycles=N] [nobody]`. That
-//! command verifies every byte, all offsets, and measures.
+//! Proves of the mapping of GPU memory what `gdr probe copy` does not: `exercise_gdrcopy [part]...
+//! [cycles=N] [nobody]`. That command verifies every byte, all offsets, and measures.
 //!
-//! Parts: `busy`, `crossover`, `cycles`, `fork`, `freed`, `shared`, `killed`; all of them without a word. `nobody` gives up root first, for user
+//! Parts: `busy`, `crossover`, `cycles`, `fork`, `freed`, `shared`, `killed`; all of them without a
+//! word. `nobody` gives up root first, for user
 //! 65534. `GDR_BACKEND` forces a backend. Exit code 1 where anything is wrong.
 
 mod machine;
@@ -94,8 +95,8 @@ fn main() -> Outcome {
     std::process::exit(i32::from(wrong > 0));
 }
 
-/// Pins and maps while a kernel runs that waits for this program: nothing that is done meanwhile may wait for the kernel. Run alone, it
-/// has the trials of the driver done under the kernel too.
+/// Pins and maps while a kernel runs that waits for this program: nothing that is done meanwhile
+/// may wait for the kernel. Run alone, it has the trials of the driver done under the kernel too.
 fn busy(world: &World) -> Outcome {
     // Freed in the end only: freeing waits for the kernel (seen on an H200 with 580.159.04).
     let memories = ALLOCATIONS.map(|kind| world.gpu.allocate(kind, 65536));
@@ -246,7 +247,8 @@ fn threads(calls: usize, one: &(dyn Fn(u64) -> Outcome + Sync)) -> Outcome {
     }
 }
 
-/// A forked child's access to its parent's mapping faults, and the child's exit takes nothing from the parent.
+/// A forked child's access to its parent's mapping faults, and the child's exit takes nothing from
+/// the parent.
 fn fork(world: &World) -> Outcome {
     let memory = world.gpu.allocate(Allocation::Malloc, 65536)?;
     world.stream.write(&memory, 0, &[0xA5; 64])?;
@@ -261,7 +263,8 @@ fn fork(world: &World) -> Outcome {
         Ok(_) => 0,
     })?;
     let child_drops = in_child(|| {
-        // SAFETY: bitwise copies whose originals live on in the parent: what the child undoes must not reach it. The child ends at once.
+        // SAFETY: bitwise copies whose originals live on in the parent: what the child undoes must
+        // not reach it. The child ends at once.
         let (mapping, pin) = unsafe {
             (
                 std::ptr::read(&raw const mapping),
@@ -288,7 +291,8 @@ fn fork(world: &World) -> Outcome {
     Err("the child reached its parent's mapping, or hurt it".into())
 }
 
-/// Memory that is freed while mapped stays as it was, and is given to nobody else before it is unpinned.
+/// Memory that is freed while mapped stays as it was, and is given to nobody else before it is
+/// unpinned.
 fn freed(world: &World) -> Outcome {
     // A pool gives what was freed to whoever asks it next.
     for kind in ALLOCATIONS
@@ -300,8 +304,8 @@ fn freed(world: &World) -> Outcome {
             let address = memory.address();
             world.stream.fill(&memory, 0, bytes, 0x5A)?;
             world.stream.synchronize()?;
-            // SAFETY: what is read after the free is our own memory still, or for a suballocation of CUDA's block at worst a later
-            // allocation of this program; both are read only.
+            // SAFETY: what is read after the free is our own memory still, or for a suballocation
+            // of CUDA's block at worst a later allocation of this program; both are read only.
             let pin = unsafe { world.gdr.pin_raw(address, bytes, PinFlags::default()) }?;
             let mapping = pin.map(MapRequest::Default)?;
             memory.free()?;
@@ -337,7 +341,8 @@ fn freed(world: &World) -> Outcome {
     }
 }
 
-/// Several pins and mappings of one buffer, by several threads, and by the C library's way of two pins in one page.
+/// Several pins and mappings of one buffer, by several threads, and by the C library's way of two
+/// pins in one page.
 fn shared(world: &World) -> Outcome {
     let memory = world.gpu.allocate(Allocation::Malloc, 128 << 10)?;
     std::thread::scope(|scope| {

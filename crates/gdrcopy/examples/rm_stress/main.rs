@@ -1,8 +1,10 @@
-//! Stress test of the RM backend on a real GPU: `rm_stress [--minutes N] [--seed N] [--only KINDS] [--without KINDS] [--nobody] [--sim]`.
+//! Stress test of the RM backend on a real GPU: `rm_stress [--minutes N] [--seed N] [--only KINDS]
+//! [--without KINDS] [--nobody] [--sim]`.
 //!
-//! KINDS is a list of the kinds in [`KINDS`], separated by commas. Every kind runs at once, each in several threads. Counts are
-//! printed every 30 seconds. Exit code 0: nothing was wrong; 1: something was; 2: usage; 3: a thread made no progress for
-//! [`HANG`]. `--sim` runs the same work on a simulated GPU, which proves nothing about the RM backend.
+//! KINDS is a list of the kinds in [`KINDS`], separated by commas. Every kind runs at once, each in
+//! several threads. Counts are printed every 30 seconds. Exit code 0: nothing was wrong; 1:
+//! something was; 2: usage; 3: a thread made no progress for [`HANG`]. `--sim` runs the same work
+//! on a simulated GPU, which proves nothing about the RM backend.
 
 #[path = "../exercise_gdrcopy/machine.rs"]
 mod machine;
@@ -23,7 +25,8 @@ use watch::{Watch, Worker};
 type Outcome = Result<(), Box<dyn Error>>;
 type Round = fn(&World, &Worker, &mut Random, &Stream) -> Outcome;
 
-/// A thread that makes no progress for so long hangs. The longest step copies 64 MiB while all processors are busy.
+/// A thread that makes no progress for so long hangs. The longest step copies 64 MiB while all
+/// processors are busy.
 const HANG: Duration = Duration::from_secs(90);
 /// So many errors end the run.
 const MOST_WRONG: usize = 20;
@@ -177,7 +180,8 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         gdr,
         gpu,
     };
-    // The first part fills what the driver, CUDA and the backend keep; what grows after it is a leak.
+    // The first part fills what the driver, CUDA and the backend keep; what grows after it is a
+    // leak.
     let whole = Duration::from_secs_f64(minutes * 60.0);
     let first = (whole / 10).min(Duration::from_secs(30));
     phase(&world, kinds, seed, first);
@@ -190,7 +194,8 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     for leak in leaks(&before, &after) {
         world.watch.wrong(&format!("not given back: {leak}"));
     }
-    // On a GPU without contention nearly every second one is; in a short run of one kind, none may be asked for.
+    // On a GPU without contention nearly every second one is; in a short run of one kind, none may
+    // be asked for.
     for count in ["reuse: the same address again", "fork: children"] {
         let kind = count.split(':').next().unwrap_or_default();
         if kinds.contains(&kind) && world.watch.number(count) == 0 {
@@ -249,7 +254,8 @@ fn phase(world: &World, kinds: &[&str], seed: u64, length: Duration) {
 
 fn leaks(before: &Footprint, after: &Footprint) -> Vec<String> {
     let mut leaks = Vec::new();
-    // The CUDA driver keeps a file or a block now and then; a leak of the backend would be one for each of many thousand rounds.
+    // The CUDA driver keeps a file or a block now and then; a leak of the backend would be one for
+    // each of many thousand rounds.
     let mut limit = |what: &str, before: u64, after: u64, more: u64| {
         if after > before + more {
             leaks.push(format!("{what}: {before} before, {after} after"));

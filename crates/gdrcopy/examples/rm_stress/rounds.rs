@@ -81,8 +81,8 @@ pub fn same(pattern: Pattern, bytes: &[u8], kind: Allocation, what: &str) -> Out
     }
 }
 
-/// Forks while pins and mappings exist here and in all other threads. No child can use or end its parent's, none hangs, and
-/// the parent's show what they showed.
+/// Forks while pins and mappings exist here and in all other threads. No child can use or end its
+/// parent's, none hangs, and the parent's show what they showed.
 pub fn fork(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
     let (kind, bytes) = (random.allocation(), 4096 + random.below(1 << 20));
     worker.step("allocate, pin, map");
@@ -172,8 +172,8 @@ fn refused_calls(pin: &Pin) -> i32 {
 }
 
 fn drops(mapping: &Mapping, pin: &Pin, linger: Duration) -> i32 {
-    // SAFETY: bitwise copies whose originals live on in the parent: what the child undoes must not reach it. The child ends at
-    // once.
+    // SAFETY: bitwise copies whose originals live on in the parent: what the child undoes must not
+    // reach it. The child ends at once.
     let (mapping, pin) = unsafe { (std::ptr::read(mapping), std::ptr::read(pin)) };
     drop(mapping);
     std::thread::sleep(linger);

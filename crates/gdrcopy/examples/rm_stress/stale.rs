@@ -6,7 +6,8 @@ use gpu::{Allocation, DeviceMemory, Pattern, Stream};
 use crate::rounds::same;
 use crate::{Outcome, Random, Worker, World};
 
-/// Whether CUDA gives memory of its own back to the driver when it is freed; small allocations and pools share blocks.
+/// Whether CUDA gives memory of its own back to the driver when it is freed; small allocations and
+/// pools share blocks.
 fn has_own_block(kind: Allocation, bytes: usize) -> bool {
     match kind {
         Allocation::Malloc => bytes >= 4 << 20,
@@ -29,8 +30,8 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
     stream.fill_pattern(&memory, 0, bytes, first, 0)?;
     stream.synchronize()?;
     worker.step("pin");
-    // SAFETY: after the free nothing is written through it unless the memory had a block of its own, which the pin keeps;
-    // what is read elsewhere is memory of this program.
+    // SAFETY: after the free nothing is written through it unless the memory had a block of its
+    // own, which the pin keeps; what is read elsewhere is memory of this program.
     let stale = unsafe { world.gdr.pin_raw(address, bytes, PinFlags::default()) }?;
     let is_mapped = random.below(2) == 0;
     let mapping = match is_mapped {
@@ -105,7 +106,8 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
     Ok(())
 }
 
-/// Maps a pin whose memory was freed before: it shows the pages that it holds, whatever is at their address now.
+/// Maps a pin whose memory was freed before: it shows the pages that it holds, whatever is at their
+/// address now.
 fn map_stale(
     world: &World,
     worker: &Worker,
@@ -132,7 +134,8 @@ fn map_stale(
     Ok(())
 }
 
-/// Pins and maps memory whose address a stale pin has too; sets the pattern, except where it is there already.
+/// Pins and maps memory whose address a stale pin has too; sets the pattern, except where it is
+/// there already.
 fn use_new(
     world: &World,
     random: &mut Random,

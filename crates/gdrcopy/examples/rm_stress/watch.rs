@@ -99,7 +99,8 @@ impl Watch {
         let _ = say(&format!("-- {title}, {elapsed:.0?}, {wrongs} wrong{lines}"));
     }
 
-    /// Prints the counts every 30 seconds, until all threads have ended. Ends the process where one hangs.
+    /// Prints the counts every 30 seconds, until all threads have ended. Ends the process where one
+    /// hangs.
     pub fn until_all_ended(&self) {
         let mut next = self.started.elapsed() + Duration::from_secs(30);
         loop {
@@ -125,7 +126,8 @@ impl Watch {
             if !hung.is_empty() {
                 self.wrong(&format!("no progress for {HANG:?}: {}", hung.join("; ")));
                 self.table("hang");
-                // SAFETY: ends the process at once: what hangs may hold any lock that an orderly exit takes.
+                // SAFETY: ends the process at once: what hangs may hold any lock that an orderly
+                // exit takes.
                 unsafe { libc::_exit(3) };
             }
             drop(workers);

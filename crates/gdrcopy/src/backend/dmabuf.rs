@@ -1,4 +1,5 @@
-//! The backend of dma-buf files: CUDA exports the memory, and the driver maps that file for the CPU, from release 610 on.
+//! The backend of dma-buf files: CUDA exports the memory, and the driver maps that file for the
+//! CPU, from release 610 on.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use crate::vma::Vma;
 /// The first driver that maps the dma-buf of a discrete GPU (release notes of 610.43.02).
 const FIRST: u32 = 610;
 
-/// Whether the driver is one that grants it. Earlier ones are not tried: each refused mmap leaves an error in the kernel's log.
+/// Whether the driver is one that grants it. Earlier ones are not tried: each refused mmap leaves
+/// an error in the kernel's log.
 pub(crate) fn open() -> Result<Found, Error> {
     let release = rm::release().map_err(|error| match error {
         Error::Refused { why, kind, .. } => refuse(why, kind),
@@ -124,8 +126,9 @@ impl Backend for DmaBuf {
     }
 }
 
-/// How the driver maps it (nv-dmabuf.c of 610): write-combined on `x86_64`; on aarch64 cached where GPU and CPU are coherent and
-/// PCIe was not asked for, else as device memory, whatever gdrcopy calls that.
+/// How the driver maps it (nv-dmabuf.c of 610): write-combined on `x86_64`; on aarch64 cached where
+/// GPU and CPU are coherent and PCIe was not asked for, else as device memory, whatever gdrcopy
+/// calls that.
 fn mapping_type(ordinal: u32, flags: PinFlags) -> MappingType {
     if cfg!(target_arch = "x86_64") {
         return MappingType::WriteCombining;
@@ -164,8 +167,9 @@ struct DmaBufPin {
 }
 
 impl DmaBufPin {
-    /// Drivers before 610 mapped the wrong part of memory made of several objects; what is handed out is verified, except where the
-    /// memory was freed since it was pinned: the dma-buf keeps it, and nothing is left to compare with.
+    /// Drivers before 610 mapped the wrong part of memory made of several objects; what is handed
+    /// out is verified, except where the memory was freed since it was pinned: the dma-buf keeps
+    /// it, and nothing is left to compare with.
     fn verify(&self, base: std::ptr::NonNull<u8>) -> Result<(), Error> {
         if self.verified.load(Ordering::Acquire) {
             return Ok(());

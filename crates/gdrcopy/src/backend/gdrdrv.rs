@@ -1,4 +1,5 @@
-//! The backend of gdrdrv, gdrcopy's kernel module, versions 2.0 to those that still serve a library of 2.6. No CUDA is touched.
+//! The backend of gdrdrv, gdrcopy's kernel module, versions 2.0 to those that still serve a library
+//! of 2.6. No CUDA is touched.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -491,7 +492,8 @@ impl Pinned for ModulePin {
 impl Drop for ModulePin {
     fn drop(&mut self) {
         if self.owner == Process::current() {
-            // Refused only for a handle the module does not know, and then there is nothing to unpin.
+            // Refused only for a handle the module does not know, and then there is nothing to
+            // unpin.
             let _ = self
                 .module
                 .call(Request::unpin(self.handle), "unpin the memory");

@@ -58,7 +58,8 @@ pub(crate) struct PinnedPages {
     pub(crate) cycles: (u64, u32),
 }
 
-/// Device memory at CPU addresses. The fields fall in this order: the addresses first, then what they showed.
+/// Device memory at CPU addresses. The fields fall in this order: the addresses first, then what
+/// they showed.
 #[derive(Debug)]
 pub(crate) struct Area {
     pub(crate) vma: Vma,
@@ -88,8 +89,8 @@ pub(crate) trait Held: Debug + Send + Sync {}
 
 impl<T: Debug + Send + Sync> Held for T {}
 
-/// The version of gdrdrv that a backend without it reports: callers compare with gdrcopy's releases, and this is the one it is
-/// equal to.
+/// The version of gdrdrv that a backend without it reports: callers compare with gdrcopy's
+/// releases, and this is the one it is equal to.
 pub(crate) const EQUAL_TO: (u16, u16) = (2, 6);
 
 /// The attributes of a backend without gdrdrv: our references outlive the free.

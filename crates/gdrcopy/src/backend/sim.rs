@@ -92,7 +92,8 @@ impl Pinned for SimPin {
         })
     }
 
-    /// Cached in truth; said to be write-combined, because that is what the programs tested with it meet on a GPU.
+    /// Cached in truth; said to be write-combined, because that is what the programs tested with it
+    /// meet on a GPU.
     fn map(&self, request: MapRequest) -> Result<Area, Error> {
         request.accepts(MappingType::WriteCombining)?;
         let failed = |source| Error::System {

@@ -1,8 +1,10 @@
-//! The kernels of aarch64. Every access to device memory is an instruction written here, never one the compiler chose.
+//! The kernels of aarch64. Every access to device memory is an instruction written here, never one
+//! the compiler chose.
 //!
-//! A "write-combined" mapping of a discrete GPU is Device memory (nGnRE) under drivers up to 580 and Normal non-cacheable
-//! from 590 on. Device memory faults on unaligned accesses and on `dc zva`, so the device side is always aligned and
-//! nothing here zeroes by cache line. The host side is ordinary memory, where unaligned accesses are fine.
+//! A "write-combined" mapping of a discrete GPU is Device memory (nGnRE) under drivers up to 580
+//! and Normal non-cacheable from 590 on. Device memory faults on unaligned accesses and on `dc
+//! zva`, so the device side is always aligned and nothing here zeroes by cache line. The host side
+//! is ordinary memory, where unaligned accesses are fine.
 
 use std::arch::asm;
 
@@ -44,7 +46,8 @@ pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) 
     (&["neon"], &["neon"])
 }
 
-/// What a measurement on this CPU is filed under: implementer and part, as /proc/cpuinfo of the first CPU names them.
+/// What a measurement on this CPU is filed under: implementer and part, as /proc/cpuinfo of the
+/// first CPU names them.
 pub(super) fn cpu_model() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let first = text.split("\n\n").next().unwrap_or_default();
@@ -74,8 +77,9 @@ pub(super) fn fence_all() {
     unsafe { asm!("dmb sy", options(nostack, preserves_flags)) }
 }
 
-/// HWCAP3_LS64: bit 3 of AT_HWCAP3, entry 29 of the auxiliary vector (Linux, arch/arm64/include/uapi/asm/hwcap.h and
-/// include/uapi/linux/auxvec.h). The bit also promises that the kernel lets user space use the instructions.
+/// HWCAP3_LS64: bit 3 of AT_HWCAP3, entry 29 of the auxiliary vector (Linux,
+/// arch/arm64/include/uapi/asm/hwcap.h and include/uapi/linux/auxvec.h). The bit also promises that
+/// the kernel lets user space use the instructions.
 fn has_ls64() -> bool {
     const AT_HWCAP3: libc::c_ulong = 29;
     // SAFETY: reads an entry of the auxiliary vector; an absent one is 0.
@@ -88,7 +92,8 @@ macro_rules! through_register {
     ($name:ident, $load:literal, $store:literal, $form:literal) => {
         #[inline(always)]
         unsafe fn $name(destination: *mut u8, source: *const u8) {
-            // SAFETY: the caller promises that both sides are valid for these bytes, the device side aligned.
+            // SAFETY: the caller promises that both sides are valid for these bytes, the device
+            // side aligned.
             unsafe {
                 asm!(
                     concat!($load, " {bytes:", $form, "}, [{source}]"),
@@ -186,8 +191,8 @@ unsafe impl Instructions for Neon {
 
     #[inline(always)]
     unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
-        // SAFETY: `count` lines are valid on both sides, the device side is aligned to a line: the caller's promise. The
-        // loops touch `count` lines.
+        // SAFETY: `count` lines are valid on both sides, the device side is aligned to a line: the
+        // caller's promise. The loops touch `count` lines.
         unsafe {
             asm!(
                 "subs {count}, {count}, #2",
@@ -232,7 +237,8 @@ unsafe impl Instructions for StoreLs64 {
     #[inline(always)]
     unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
         for at in (0..count * 64).step_by(64) {
-            // SAFETY: within the lines the caller vouches for, the destination aligned to 64; the CPU has the instruction.
+            // SAFETY: within the lines the caller vouches for, the destination aligned to 64; the
+            // CPU has the instruction.
             unsafe {
                 asm!(
                     ".arch_extension ls64",
@@ -263,7 +269,8 @@ unsafe impl Instructions for LoadLs64 {
     #[inline(always)]
     unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
         for at in (0..count * 64).step_by(64) {
-            // SAFETY: within the lines the caller vouches for, the source aligned to 64; the CPU has the instruction.
+            // SAFETY: within the lines the caller vouches for, the source aligned to 64; the CPU
+            // has the instruction.
             unsafe {
                 asm!(
                     ".arch_extension ls64",

@@ -1,4 +1,5 @@
-//! The file in the user's cache directory that keeps what was measured. Damaged, foreign or unwritable is as good as none.
+//! The file in the user's cache directory that keeps what was measured. Damaged, foreign or
+//! unwritable is as good as none.
 
 use std::env;
 use std::fs;
@@ -9,8 +10,8 @@ use super::choice::Choice;
 use super::kernel::{Kernel, kernel, kernels};
 use crate::random;
 
-/// `$XDG_CACHE_HOME/gdr/copy-kernels`, by default under `~/.cache`. A relative directory is as good as none (XDG Base
-/// Directory Specification).
+/// `$XDG_CACHE_HOME/gdr/copy-kernels`, by default under `~/.cache`. A relative directory is as good
+/// as none (XDG Base Directory Specification).
 pub(super) fn path() -> Option<PathBuf> {
     let absolute = |variable| {
         env::var_os(variable)
@@ -43,8 +44,8 @@ pub(super) fn remember(path: &Path, choice: Choice) {
         choice.write.name,
         choice.read.name
     );
-    // Whole or not at all: written beside, then moved. Failing is no matter: the next process measures again.
-    // Two processes of different PID namespaces may have one id.
+    // Whole or not at all: written beside, then moved. Failing is no matter: the next process
+    // measures again. Two processes of different PID namespaces may have one id.
     let beside = path.with_extension(format!(
         "new.{}.{:016x}",
         std::process::id(),

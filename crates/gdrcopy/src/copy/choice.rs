@@ -1,4 +1,5 @@
-//! Which kernels copy: the one the user names, else what was measured on this machine, else what CPUs like this one favour.
+//! Which kernels copy: the one the user names, else what was measured on this machine, else what
+//! CPUs like this one favour.
 
 use std::env;
 use std::ffi::{OsStr, OsString};

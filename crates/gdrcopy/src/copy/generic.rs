@@ -1,4 +1,5 @@
-//! The one kernel of architectures nobody has measured: naturally aligned volatile accesses of up to 8 bytes.
+//! The one kernel of architectures nobody has measured: naturally aligned volatile accesses of up
+//! to 8 bytes.
 
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
@@ -47,7 +48,8 @@ macro_rules! pieces {
     (store: $($name:ident $type:ty),+) => {$(
         #[inline(always)]
         unsafe fn $name(destination: *mut u8, source: *const u8) {
-            // SAFETY: the caller promises both sides valid and the destination, the device, aligned.
+            // SAFETY: the caller promises both sides valid and the destination, the device,
+            // aligned.
             unsafe { ptr::write_volatile(destination.cast::<$type>(), ptr::read_unaligned(source.cast::<$type>())) }
         }
     )+};

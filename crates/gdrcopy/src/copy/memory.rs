@@ -1,7 +1,7 @@
 //! The copy for mappings that are ordinary, coherent memory.
 
-/// The C library's memcpy. Never inlined, so that the compiler sees a call with unknown addresses and leaves the bytes,
-/// which a device may change at any time, to the library.
+/// The C library's memcpy. Never inlined, so that the compiler sees a call with unknown addresses
+/// and leaves the bytes, which a device may change at any time, to the library.
 ///
 /// # Safety
 /// As a kernel's: both sides valid for `len` bytes, no overlap.

@@ -1,11 +1,14 @@
-//! The order in which a range of device memory is touched: one pure rule, for every kernel and both directions.
+//! The order in which a range of device memory is touched: one pure rule, for every kernel and both
+//! directions.
 //!
-//! Device memory is touched in naturally aligned pieces only, each byte once. Pieces of 1, 2, 4, 8, 16 and 32 bytes lead
-//! up to the first 64-byte line, whole lines follow, and pieces of 32 down to 1 byte end it. A kernel whose widest access
-//! is narrower than a piece splits it. A line is what write-combining buffers hold and what one PCIe read returns, so a
-//! line is never split between two pieces of the body.
+//! Device memory is touched in naturally aligned pieces only, each byte once. Pieces of 1, 2, 4, 8,
+//! 16 and 32 bytes lead up to the first 64-byte line, whole lines follow, and pieces of 32 down to
+//! 1 byte end it. A kernel whose widest access is narrower than a piece splits it. A line is what
+//! write-combining buffers hold and what one PCIe read returns, so a line is never split between
+//! two pieces of the body.
 
-/// Bytes of a line: the write-combining and streaming-load buffers of x86-64, and an aligned 64-byte store on aarch64.
+/// Bytes of a line: the write-combining and streaming-load buffers of x86-64, and an aligned
+/// 64-byte store on aarch64.
 pub(crate) const LINE: usize = 64;
 
 /// One access to device memory.
@@ -17,8 +20,8 @@ pub struct Access {
     pub width: usize,
 }
 
-/// Every access to device memory that a copy of `len` bytes at device address `address` makes, in order, by a kernel
-/// whose widest access is `unit` bytes (a power of two, at most 64).
+/// Every access to device memory that a copy of `len` bytes at device address `address` makes, in
+/// order, by a kernel whose widest access is `unit` bytes (a power of two, at most 64).
 ///
 /// ```
 /// use gdrcopy::copy::{Access, plan};
@@ -68,8 +71,8 @@ pub(crate) fn walk(address: usize, len: usize, mut take: impl FnMut(Step)) {
             *rest -= taken;
         }
     };
-    // Up to the line. Once a piece no longer fits, no wider one does: the loop below then takes what is left, which the
-    // address is aligned for.
+    // Up to the line. Once a piece no longer fits, no wider one does: the loop below then takes
+    // what is left, which the address is aligned for.
     let short = address.wrapping_neg() & (LINE - 1);
     if short != 0 {
         piece(short & 1 != 0 && rest >= 1, 1, &mut rest);

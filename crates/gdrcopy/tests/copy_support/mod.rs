@@ -61,7 +61,8 @@ impl Guarded {
         unsafe { std::slice::from_raw_parts_mut(self.start(), self.len) }
     }
 
-    /// Bytes that differ from their neighbours, from those a page or a line away, and between two seeds.
+    /// Bytes that differ from their neighbours, from those a page or a line away, and between two
+    /// seeds.
     pub fn fill(&mut self, seed: u8) {
         // A prime number of bytes, again and again: quick even where nothing is optimised.
         let pattern: Vec<u8> = (0..1021_u32)

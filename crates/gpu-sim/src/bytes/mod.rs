@@ -98,12 +98,14 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, count: usize) {
         unsafe { copy_bytes(to, from, head) };
         done = head;
         while count - done >= 64 {
-            // SAFETY: at least 64 bytes are left on both sides, and both addresses are now multiples of 8.
+            // SAFETY: at least 64 bytes are left on both sides, and both addresses are now
+            // multiples of 8.
             unsafe { access::copy_words(to.add(done), from.add(done)) };
             done += 64;
         }
         while count - done >= 8 {
-            // SAFETY: at least 8 bytes are left on both sides, and both addresses are now multiples of 8.
+            // SAFETY: at least 8 bytes are left on both sides, and both addresses are now multiples
+            // of 8.
             unsafe { access::store64(to.add(done), access::load64(from.add(done))) };
             done += 8;
         }
@@ -157,11 +159,13 @@ pub unsafe fn fill(to: *mut u8, value: u8, count: usize) {
     }
     let eights = words - words % 8;
     for position in (0..eights).step_by(8) {
-        // SAFETY: 64 bytes at `head + 8 * position` end at `head + 8 * words <= count`, at a multiple of 8.
+        // SAFETY: 64 bytes at `head + 8 * position` end at `head + 8 * words <= count`, at a
+        // multiple of 8.
         unsafe { access::fill_words(to.add(head + position * 8), word) };
     }
     for position in eights..words {
-        // SAFETY: 8 bytes at `head + 8 * position` end at `head + 8 * words <= count`, at a multiple of 8.
+        // SAFETY: 8 bytes at `head + 8 * position` end at `head + 8 * words <= count`, at a
+        // multiple of 8.
         unsafe { access::store64(to.add(head + position * 8), word) };
     }
 }

@@ -1,4 +1,5 @@
-//! Stream memory operations: every condition, both widths, across streams, and what they cost; and the ends of the kernels that wait.
+//! Stream memory operations: every condition, both widths, across streams, and what they cost; and
+//! the ends of the kernels that wait.
 
 use std::time::{Duration, Instant};
 
@@ -107,7 +108,8 @@ fn waits(gpu: &Gpu, wide: bool, compare: Compare, value: u64, before: u64, after
         MemoryOperation::write32(&word, 0, after as u32)?
     };
     other.batch(&[release])?;
-    // Where it does not end, nothing here could end it: the other stream may wait behind it (`Stream::batch` says when).
+    // Where it does not end, nothing here could end it: the other stream may wait behind it
+    // (`Stream::batch` says when).
     stream.synchronize_within(TIMEOUT)?;
     ensure(waited, "it did not wait")?;
     Ok(String::new())

@@ -1,4 +1,5 @@
-//! Externally owned memory: registered once however many hold a part of it, and what the driver says of registers.
+//! Externally owned memory: registered once however many hold a part of it, and what the driver
+//! says of registers.
 
 use std::ptr::NonNull;
 use std::sync::Arc;

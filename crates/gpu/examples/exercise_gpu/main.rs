@@ -1,8 +1,10 @@
-//! Tries on a GPU what no `gdr probe` does: `exercise_gpu [ORDINAL | sim]`. Prints a line for each trial, and fails if one that must
-//! work does not. Copies, kernels and peers are `gdr probe host`, `p2p` and `copy`, attributes `gdr doctor --live`.
+//! Tries on a GPU what no `gdr probe` does: `exercise_gpu [ORDINAL | sim]`. Prints a line for each
+//! trial, and fails if one that must work does not. Copies, kernels and peers are `gdr probe host`,
+//! `p2p` and `copy`, attributes `gdr doctor --live`.
 //!
-//! On a real GPU it proves every condition of stream memory operations, that a kernel that waits ends, that access between GPUs is
-//! counted, what CUDA says of memory that others allocated, and that the contexts and captures of other code are left alone.
+//! On a real GPU it proves every condition of stream memory operations, that a kernel that waits
+//! ends, that access between GPUs is counted, what CUDA says of memory that others allocated, and
+//! that the contexts and captures of other code are left alone.
 
 mod batches;
 mod borrowed;

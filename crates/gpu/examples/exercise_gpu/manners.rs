@@ -1,4 +1,5 @@
-//! Manners: a thread's context, a capture in progress and other threads' work are left alone, and nothing hangs.
+//! Manners: a thread's context, a capture in progress and other threads' work are left alone, and
+//! nothing hangs.
 
 use std::time::{Duration, Instant};
 
@@ -128,7 +129,8 @@ fn other_context(gpu: &Gpu) -> Outcome {
     Ok(String::new())
 }
 
-/// Captures in the strictest mode, does everything that is forbidden then, and still ends with a graph.
+/// Captures in the strictest mode, does everything that is forbidden then, and still ends with a
+/// graph.
 fn capture(gpu: &Gpu) -> Outcome {
     let functions = functions()?;
     let begin = functions

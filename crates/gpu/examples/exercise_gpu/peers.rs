@@ -1,10 +1,12 @@
-//! Access to a second GPU: kernels are refused without it, work in a stream keeps it, and its last holder turns it off.
+//! Access to a second GPU: kernels are refused without it, work in a stream keeps it, and its last
+//! holder turns it off.
 
 use gpu::{Allocation, Error, Gpu, Kind, Pattern};
 
 use crate::{Outcome, Report, ensure};
 
-/// The other GPU of the machine to try this one with, or a second simulated one; `None` where there is none.
+/// The other GPU of the machine to try this one with, or a second simulated one; `None` where there
+/// is none.
 pub fn other(gpu: &Gpu) -> Outcome<Option<Gpu>> {
     if gpu.is_sim() {
         return Ok(Some(Gpu::sim()));

@@ -1,4 +1,5 @@
-//! Against a simulated GPU, which takes registrations as CUDA does: whole, by their start, and none that overlaps another.
+//! Against a simulated GPU, which takes registrations as CUDA does: whole, by their start, and none
+//! that overlaps another.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicBool, Ordering};

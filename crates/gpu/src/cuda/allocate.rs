@@ -59,7 +59,8 @@ impl CudaGpu {
                 self.driver.synchronize_stream(stream)
             }
             Allocation::Create { .. } => {
-                // Unmapping waits for nobody, and need not: streams hold the memory until they are done with it.
+                // Unmapping waits for nobody, and need not: streams hold the memory until they are
+                // done with it.
                 let unmapped = call!(self.driver, cuMemUnmap(address, block.reserved));
                 unmapped.and(call!(
                     self.driver,
@@ -162,7 +163,8 @@ impl CudaGpu {
         }
     }
 
-    /// Pinned host memory, zeroed: the driver hands out again what it got back. The context is current.
+    /// Pinned host memory, zeroed: the driver hands out again what it got back. The context is
+    /// current.
     pub(super) fn take_host(&self, bytes: usize, write_combined: bool) -> Answer<HostBlock> {
         let mut flags = sys::MEMHOSTALLOC_PORTABLE | sys::MEMHOSTALLOC_DEVICEMAP;
         if write_combined {

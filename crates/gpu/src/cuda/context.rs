@@ -19,13 +19,15 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         let mut popped = sys::Context::NULL;
-        // It fails only if somebody else emptied this thread's stack meanwhile; then there is nothing to put back.
+        // It fails only if somebody else emptied this thread's stack meanwhile; then there is
+        // nothing to put back.
         let _ = call!(self.driver, cuCtxPopCurrent(&mut popped));
     }
 }
 
-/// This thread's capture mode set to relaxed: while a graph is being captured somewhere in the process, calls such as
-/// allocations are refused otherwise, and would spoil the capture. The mode before comes back on drop.
+/// This thread's capture mode set to relaxed: while a graph is being captured somewhere in the
+/// process, calls such as allocations are refused otherwise, and would spoil the capture. The mode
+/// before comes back on drop.
 pub(crate) struct Relaxed {
     driver: Driver,
     before: Option<u32>,

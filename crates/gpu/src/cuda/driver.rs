@@ -25,9 +25,9 @@ macro_rules! call {
     ($driver:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
         match $driver.functions.$function {
             None => Err($crate::error::Failure::Missing { function: stringify!($function) }),
-            // SAFETY: the function is CUDA's of that name (first rule of `driver`); each pointer comes from a reference
-            // to an initialised value that outlives the call (second), or from the caller of a method that is unsafe for
-            // it (third).
+            // SAFETY: the function is CUDA's of that name (first rule of `driver`); each pointer
+            // comes from a reference to an initialised value that outlives the call (second), or
+            // from the caller of a method that is unsafe for it (third).
             Some(function) => match unsafe { function($($argument),*) } {
                 gdr_sys::cuda::CuResult::SUCCESS => Ok(()),
                 result => Err($crate::error::Failure::Returned { function: stringify!($function), result }),
@@ -41,7 +41,8 @@ pub(crate) use call;
 pub(crate) type Answer<T> = Result<T, Failure>;
 
 impl Driver {
-    /// The process's driver; `cuInit` is called, which makes no context and may be called any number of times.
+    /// The process's driver; `cuInit` is called, which makes no context and may be called any
+    /// number of times.
     pub(crate) fn open() -> Result<Self, crate::Error> {
         let (driver, _) = Self::found()?;
         driver.initialise().map_err(crate::Error::Initialise)?;
@@ -75,7 +76,8 @@ impl Driver {
 
     pub(crate) fn device(self, ordinal: u32) -> Answer<sys::Device> {
         let mut out = sys::Device(0);
-        // An ordinal past i32 becomes -1, which the driver refuses as it would any other that is not there.
+        // An ordinal past i32 becomes -1, which the driver refuses as it would any other that is
+        // not there.
         call!(
             self,
             cuDeviceGet(&mut out, i32::try_from(ordinal).unwrap_or(-1))
@@ -159,7 +161,8 @@ impl Driver {
         call!(self, cuCtxGetDevice(&mut out)).map(|()| out)
     }
 
-    /// A pointer's attribute, as the low bytes of a zeroed word: all of those asked here are of 1, 4 or 8 bytes.
+    /// A pointer's attribute, as the low bytes of a zeroed word: all of those asked here are of 1,
+    /// 4 or 8 bytes.
     pub(crate) fn pointer_attribute(
         self,
         attribute: sys::PointerAttribute,
@@ -194,7 +197,8 @@ impl Driver {
         call!(self, cuIpcGetMemHandle(&mut out, address)).map(|()| out.reserved)
     }
 
-    /// A reference of one's own to the allocation mapped there; [`Self::release_allocation`] ends it.
+    /// A reference of one's own to the allocation mapped there; [`Self::release_allocation`] ends
+    /// it.
     pub(crate) fn retain_allocation(self, address: u64) -> Answer<sys::GenericHandle> {
         let mut out = sys::GenericHandle(0);
         call!(
@@ -298,7 +302,8 @@ pub(super) fn ready(answer: Answer<()>) -> Answer<bool> {
     }
 }
 
-/// Takes over a descriptor the driver made, closed in programs this one starts: CUDA itself does not see to that.
+/// Takes over a descriptor the driver made, closed in programs this one starts: CUDA itself does
+/// not see to that.
 fn descriptor(function: &'static str, raw: RawFd) -> Answer<OwnedFd> {
     if raw < 0 {
         // The driver said success and gave none.
@@ -307,7 +312,8 @@ fn descriptor(function: &'static str, raw: RawFd) -> Answer<OwnedFd> {
     }
     // SAFETY: the driver opened it for this caller and nobody else closes it.
     let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
-    // A descriptor that was just made is open: this fails only where a sandbox forbids fcntl, and then it is merely inherited.
+    // A descriptor that was just made is open: this fails only where a sandbox forbids fcntl, and
+    // then it is merely inherited.
     let _ = rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC);
     Ok(descriptor)
 }

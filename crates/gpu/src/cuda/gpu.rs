@@ -1,4 +1,5 @@
-//! One GPU through its primary context, which is made current for the length of each call and never longer.
+//! One GPU through its primary context, which is made current for the length of each call and never
+//! longer.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -28,7 +29,8 @@ pub(crate) struct CudaGpu {
     context: sys::Context,
     /// The program's own context: not retained, and not released.
     is_borrowed: bool,
-    /// CUDA does not survive a fork: in a child every handle is dead, and giving it back would be a call into nothing.
+    /// CUDA does not survive a fork: in a child every handle is dead, and giving it back would be a
+    /// call into nothing.
     process: Process,
     pub(super) lazy: Mutex<Lazy>,
 }
@@ -67,7 +69,8 @@ impl CudaGpu {
         })
     }
 
-    /// The calling thread's current context as it is. It is the program's, which may end it: then calls here are refused.
+    /// The calling thread's current context as it is. It is the program's, which may end it: then
+    /// calls here are refused.
     pub(crate) fn current() -> Result<Self, Error> {
         let driver = Driver::open()?;
         let raw = driver.current_device().map_err(Error::NoCurrentContext)?;
@@ -115,9 +118,9 @@ impl CudaGpu {
     }
 }
 
-// SAFETY: the driver does what it is asked, on the memory it is asked about, in the stream's order, and `synchronize` and a
-// `destroy_stream` that found the stream idle return after it. A failed `synchronize` means a lost context, whose work has
-// ended.
+// SAFETY: the driver does what it is asked, on the memory it is asked about, in the stream's order,
+// and `synchronize` and a `destroy_stream` that found the stream idle return after it. A failed
+// `synchronize` means a lost context, whose work has ended.
 unsafe impl Backend for CudaGpu {
     fn device(&self) -> &Device {
         &self.device

@@ -1,4 +1,5 @@
-//! The kernels of `kernels.ptx`, loaded at first use, launched with exactly the parameters they declare.
+//! The kernels of `kernels.ptx`, loaded at first use, launched with exactly the parameters they
+//! declare.
 
 use std::ffi::{CStr, c_void};
 use std::time::Duration;
@@ -43,7 +44,8 @@ pub(super) struct Kernels {
 struct Launch {
     name: &'static str,
     function: sys::Function,
-    /// As kernels.ptx declares them: a u64 each, or a u32, which the driver reads as the low half of its word.
+    /// As kernels.ptx declares them: a u64 each, or a u32, which the driver reads as the low half
+    /// of its word.
     parameters: [u64; PARAMETERS],
     blocks: u32,
     threads: u32,
@@ -97,7 +99,8 @@ impl CudaGpu {
     ///
     /// # Safety
     ///
-    /// The addresses are of memory as large as the kernel's parameters say, valid until the stream is done.
+    /// The addresses are of memory as large as the kernel's parameters say, valid until the stream
+    /// is done.
     pub(super) unsafe fn launch(&self, stream: sys::Stream, kernel: Kernel) -> Result<(), Error> {
         let name = kernel.name();
         let kernels = self.kernels(name)?;
@@ -229,7 +232,8 @@ impl CudaGpu {
         self.start(stream, launch)
     }
 
-    /// The result of `check_pattern` before it has found anything: no differences, the first of them nowhere.
+    /// The result of `check_pattern` before it has found anything: no differences, the first of
+    /// them nowhere.
     fn clear(&self, stream: sys::Stream, result: DevicePtr, mark: u32) -> Result<(), Error> {
         let (high, first) = (result.offset(4).get(), result.offset(8).get());
         call!(self.driver, cuMemsetD32Async(result.get(), 0, 1, stream))

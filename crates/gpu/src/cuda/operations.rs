@@ -12,9 +12,9 @@ const BATCH: usize = 255;
 impl Driver {
     /// Puts operations into a stream, in order, in as many calls as it takes.
     ///
-    /// The v2 operations are on by default since CUDA 11.7. Before, there is v1, off unless the module was told otherwise, and
-    /// without barriers: those are left out, as each write comes after a fence of its own (cuda.h,
-    /// `CU_STREAM_WRITE_VALUE_DEFAULT`).
+    /// The v2 operations are on by default since CUDA 11.7. Before, there is v1, off unless the
+    /// module was told otherwise, and without barriers: those are left out, as each write comes
+    /// after a fence of its own (cuda.h, `CU_STREAM_WRITE_VALUE_DEFAULT`).
     pub(crate) fn batch(self, stream: sys::Stream, steps: &[Step]) -> Answer<()> {
         let has_v2 = self.functions.cuStreamBatchMemOp_v2.is_some();
         let steps = steps

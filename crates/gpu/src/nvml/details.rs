@@ -65,7 +65,8 @@ fn cpu_affinity(session: &Session, device: Device<'_>) -> Answer<Vec<u32>> {
     }
 }
 
-/// "Not supported" is the answer here: this GPU's memory is no NUMA node. A missing function tells nothing.
+/// "Not supported" is the answer here: this GPU's memory is no NUMA node. A missing function tells
+/// nothing.
 fn numa_node(session: &Session, device: Device<'_>) -> Reading<Option<u32>> {
     match session.numa_node_id(device) {
         Ok(u32::MAX) => Reading::Known(None),

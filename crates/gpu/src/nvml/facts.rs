@@ -19,8 +19,9 @@ pub struct Nvml {
     pub driver_version: Reading<String>,
     /// Library version, `13.580.159.04` (`nvmlSystemGetNVMLVersion`).
     pub nvml_version: Reading<String>,
-    /// The newest CUDA the driver serves, 1000 × major + 10 × minor (`nvmlSystemGetCudaDriverVersion_v2`, which opens
-    /// libcuda; its absence is `NotCovered`). `None`: not asked, see [`Query::details`](super::Want::details).
+    /// The newest CUDA the driver serves, 1000 × major + 10 × minor
+    /// (`nvmlSystemGetCudaDriverVersion_v2`, which opens libcuda; its absence is `NotCovered`).
+    /// `None`: not asked, see [`Query::details`](super::Want::details).
     pub cuda_driver_version: Option<Reading<i32>>,
     /// Confidential computing, which may disable or change peer-to-peer access.
     pub confidential_compute: ConfidentialCompute,
@@ -33,7 +34,8 @@ pub struct Nvml {
     pub pairs: Option<Vec<Pair>>,
 }
 
-/// A GPU that NVML counts and cannot open or place (`nvmlDeviceGetHandleByIndex_v2`, `nvmlDeviceGetPciInfo_v3`).
+/// A GPU that NVML counts and cannot open or place (`nvmlDeviceGetHandleByIndex_v2`,
+/// `nvmlDeviceGetPciInfo_v3`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Unreachable {
     /// NVML index.
@@ -99,7 +101,8 @@ pub struct Details {
     /// NUMA node of the GPU's own memory on coherent machines such as GH200
     /// (`nvmlDeviceGetNumaNodeId`); `Known(None)` if it is not a node.
     pub numa_node: Reading<Option<u32>>,
-    /// Registration with the NVLink fabric (`nvmlDeviceGetGpuFabricInfoV`, else `nvmlDeviceGetGpuFabricInfo`).
+    /// Registration with the NVLink fabric (`nvmlDeviceGetGpuFabricInfoV`, else
+    /// `nvmlDeviceGetGpuFabricInfo`).
     pub fabric: Reading<Fabric>,
     /// The PCIe link.
     pub pcie: Pcie,

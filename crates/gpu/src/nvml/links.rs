@@ -6,8 +6,8 @@ use super::raw::{Device, text};
 use super::reading::Reading;
 use super::session::Session;
 
-/// Twice `NVML_NVLINK_MAX_LINKS` of nvml.h 13: the library itself ends the list with "invalid argument", so one that
-/// knows more links than the header is still read whole.
+/// Twice `NVML_NVLINK_MAX_LINKS` of nvml.h 13: the library itself ends the list with "invalid
+/// argument", so one that knows more links than the header is still read whole.
 const MOST: u32 = 36;
 
 /// A GPU without NVLink answers "not supported" for each, and its list is empty.
@@ -56,7 +56,8 @@ fn is_hidden(bdf: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The first is what a guest with two H200 and no switch reads; the second a switch on bare metal.
+    /// The first is what a guest with two H200 and no switch reads; the second a switch on bare
+    /// metal.
     #[test]
     fn a_switch_out_of_sight_is_told_from_one_in_sight() {
         assert!(is_hidden("FFFFFFFF:FF:FF.0"));

@@ -1,4 +1,5 @@
-//! Which file the library came from: the dynamic loader's search is not repeated, its result is read.
+//! Which file the library came from: the dynamic loader's search is not repeated, its result is
+//! read.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,8 @@ fn find(maps: &str, real: Option<&Path>) -> Option<PathBuf> {
         .map(Path::to_path_buf)
 }
 
-/// The path of a line is all that follows its first slash; addresses, rights, offset, device and inode have none.
+/// The path of a line is all that follows its first slash; addresses, rights, offset, device and
+/// inode have none.
 fn file(line: &str) -> Option<&Path> {
     line.find('/')
         .and_then(|start| line.get(start..))

@@ -37,8 +37,8 @@ impl Capability {
     }
 }
 
-/// Each two once: the driver answers for the pair, and a status costs 1.65 ms, so eight GPUs cost a quarter of a second
-/// this way and half a second the other.
+/// Each two once: the driver answers for the pair, and a status costs 1.65 ms, so eight GPUs cost a
+/// quarter of a second this way and half a second the other.
 pub(super) fn read(
     session: &Session,
     gpus: &[(u32, Device<'_>)],

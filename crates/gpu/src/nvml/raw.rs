@@ -20,7 +20,8 @@ use nvml_wrapper_sys::bindings::{
 use super::fault::{Answer, Fault};
 use super::session::Session;
 
-/// Longer than every string NVML returns (`NVML_DEVICE_NAME_V2_BUFFER_SIZE` and `..._UUID_V2_...` are 96).
+/// Longer than every string NVML returns (`NVML_DEVICE_NAME_V2_BUFFER_SIZE` and `..._UUID_V2_...`
+/// are 96).
 const TEXT: usize = 128;
 /// `NVML_AFFINITY_SCOPE_NODE`.
 const SCOPE_NODE: c_uint = 0;
@@ -37,9 +38,10 @@ macro_rules! call {
     ($session:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
         match $session.lib().$function.as_ref() {
             Err(_) => Err(Fault::missing(stringify!($function))),
-            // SAFETY: the function has the type the arguments were checked against (first rule above), handles come from
-            // a `Device` of this session (second), and each pointer is a unique reference to an initialised integer,
-            // structure or array (third) that outlives the call; lengths passed beside a pointer are that array's own.
+            // SAFETY: the function has the type the arguments were checked against (first rule
+            // above), handles come from a `Device` of this session (second), and each pointer is a
+            // unique reference to an initialised integer, structure or array (third) that outlives
+            // the call; lengths passed beside a pointer are that array's own.
             Ok(function) => match unsafe { function($($argument),*) } {
                 0 => Ok(()),
                 code => Err(Fault::returned(stringify!($function), code)),

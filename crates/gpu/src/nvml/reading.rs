@@ -4,13 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Answer, Fault, INVALID_ARGUMENT, NO_PERMISSION};
 
-/// A value NVML was asked for. What was not asked is an `Option` that is `None` around it, never one of these.
+/// A value NVML was asked for. What was not asked is an `Option` that is `None` around it, never
+/// one of these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading<T> {
     /// NVML's answer.
     Known(T),
-    /// This GPU, driver or library has no answer: the function is missing, or says that it does not apply.
+    /// This GPU, driver or library has no answer: the function is missing, or says that it does not
+    /// apply.
     NotCovered,
     /// The answer is kept from this user.
     Denied,
@@ -37,7 +39,8 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The reading of a call whose argument an older driver may not know: there, "invalid argument" means "not covered".
+    /// The reading of a call whose argument an older driver may not know: there, "invalid argument"
+    /// means "not covered".
     pub(super) fn of_newer_argument(answer: Answer<T>) -> Self {
         match answer {
             Err(fault) if fault.code() == Some(INVALID_ARGUMENT) => Self::NotCovered,

@@ -13,7 +13,8 @@ use super::fault::Fault;
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
 pub(super) struct Session {
-    /// Never dropped, so `nvmlShutdown` (3.5 to 7 ms on a H200) is never called: the process is about to exit.
+    /// Never dropped, so `nvmlShutdown` (3.5 to 7 ms on a H200) is never called: the process is
+    /// about to exit.
     nvml: ManuallyDrop<nvml_wrapper::Nvml>,
 }
 
@@ -53,7 +54,8 @@ impl Session {
     }
 }
 
-/// The loader says "No such file" of the library itself, or of another one it needs; only the first is an absence.
+/// The loader says "No such file" of the library itself, or of another one it needs; only the first
+/// is an absence.
 fn unloadable(path: &OsStr, cause: &str) -> Closed {
     let name = path.to_string_lossy();
     if cause.starts_with(name.as_ref()) && cause.contains("No such file or directory") {

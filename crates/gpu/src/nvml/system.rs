@@ -5,8 +5,8 @@ use super::fault::LIBRARY_NOT_FOUND;
 use super::reading::Reading;
 use super::session::Session;
 
-/// The second form asks libcuda itself and says when there is none; the first, all an old library has, makes a version up
-/// then.
+/// The second form asks libcuda itself and says when there is none; the first, all an old library
+/// has, makes a version up then.
 pub(super) fn cuda_driver_version(session: &Session) -> Reading<i32> {
     match session.cuda_driver_version_v2() {
         Err(fault) if fault.code() == Some(LIBRARY_NOT_FOUND) => Reading::NotCovered,

@@ -1,4 +1,5 @@
-//! From work as it is put in to work on memory that was found: what names no memory is refused, with the code CUDA gives.
+//! From work as it is put in to work on memory that was found: what names no memory is refused,
+//! with the code CUDA gives.
 
 use std::sync::Arc;
 
@@ -244,7 +245,8 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
 
 /// Memory of the host's.
 fn host(start: *mut u8) -> Span {
-    // SAFETY: `Backend::enqueue`'s condition: the work's memory stays valid until the stream is done with it.
+    // SAFETY: `Backend::enqueue`'s condition: the work's memory stays valid until the stream is
+    // done with it.
     unsafe { Span::new(start, None) }
 }
 

@@ -37,7 +37,8 @@ struct SimStream {
     thread: JoinHandle<()>,
 }
 
-/// The latest record of every event of the process: an event of one GPU may be waited for by a stream of another.
+/// The latest record of every event of the process: an event of one GPU may be waited for by a
+/// stream of another.
 static EVENTS: Mutex<Option<HashMap<u64, Option<Arc<Record>>>>> = Mutex::new(None);
 
 impl SimGpu {
@@ -75,9 +76,9 @@ impl SimGpu {
     }
 }
 
-// SAFETY: a stream's thread touches memory only as its items say. `synchronize` returns after they are done, or after an
-// abandonment, from which on the thread does nothing; `destroy_stream` joins the thread. What a fault leaves for later has a keeper
-// with it.
+// SAFETY: a stream's thread touches memory only as its items say. `synchronize` returns after they
+// are done, or after an abandonment, from which on the thread does nothing; `destroy_stream` joins
+// the thread. What a fault leaves for later has a keeper with it.
 unsafe impl Backend for SimGpu {
     fn device(&self) -> &Device {
         &self.device
@@ -175,7 +176,8 @@ unsafe impl Backend for SimGpu {
 
     fn free_host(&self, block: HostBlock) {
         space::remove_host(block.start);
-        // SAFETY: the mapping `allocate_host` made, which nobody holds any more; only other arguments could fail.
+        // SAFETY: the mapping `allocate_host` made, which nobody holds any more; only other
+        // arguments could fail.
         let _ = unsafe { rustix::mm::munmap(block.start.as_ptr().cast(), block.bytes) };
     }
 
@@ -248,7 +250,8 @@ unsafe impl Backend for SimGpu {
         let queue = self.queue(stream)?;
         let push = |item| queue.push(item).map_err(abandoned);
         match work {
-            // An event's record is replaced only once the work is in, so that nobody waits for one that was refused.
+            // An event's record is replaced only once the work is in, so that nobody waits for one
+            // that was refused.
             Work::Record(event) => {
                 let record = Arc::new(Record::default());
                 push(Item::Signal(Arc::clone(&record)))?;

@@ -1,4 +1,5 @@
-//! The simulated GPUs' memory: one address space for the process, as CUDA's unified addressing has it.
+//! The simulated GPUs' memory: one address space for the process, as CUDA's unified addressing has
+//! it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +24,8 @@ const SHARED: usize = 1 << 20;
 pub struct Located {
     /// The anonymous file its block lies in; to be mapped shared. It outlives the allocation.
     pub file: Arc<OwnedFd>,
-    /// Where in the file the address asked for is. A multiple of 512 for the start of an allocation, not of a page.
+    /// Where in the file the address asked for is. A multiple of 512 for the start of an
+    /// allocation, not of a page.
     pub offset: u64,
     /// Where the allocation starts.
     pub base: DevicePtr,
@@ -37,7 +39,8 @@ pub struct Located {
     pub ordinal: u32,
 }
 
-/// Where an address of a simulated GPU lies; `None` for an address that is not inside an allocation.
+/// Where an address of a simulated GPU lies; `None` for an address that is not inside an
+/// allocation.
 #[must_use]
 pub fn locate(address: DevicePtr) -> Option<Located> {
     let space = lock();
@@ -114,7 +117,8 @@ pub(super) fn remove_host(start: NonNull<u8>) {
     lock().hosts.remove(&(start.as_ptr().addr() as u64));
 }
 
-/// The memory at an address; `None` unless all `bytes` bytes are inside one allocation or one piece of host memory.
+/// The memory at an address; `None` unless all `bytes` bytes are inside one allocation or one piece
+/// of host memory.
 pub(super) fn resolve(address: DevicePtr, bytes: usize) -> Option<Span> {
     let space = lock();
     let address = address.get();
@@ -123,7 +127,8 @@ pub(super) fn resolve(address: DevicePtr, bytes: usize) -> Option<Span> {
         let (&start, live) = block.live_at(inside)?;
         let end = inside.checked_add(bytes as u64)?;
         return (end <= start + live.bytes as u64).then(|| {
-            // SAFETY: the offset is inside the block's mapping, which is as large as the block and stays as long as the block.
+            // SAFETY: the offset is inside the block's mapping, which is as large as the block and
+            // stays as long as the block.
             unsafe {
                 let start = block.block.mapped.as_ptr().add(inside as usize);
                 Span::new(start, Some(Arc::clone(&block.block) as _))
@@ -134,7 +139,8 @@ pub(super) fn resolve(address: DevicePtr, bytes: usize) -> Option<Span> {
     let end = (address - start).checked_add(bytes as u64)?;
     // The address came from a pointer that was exposed when it was pinned or registered.
     (end <= size as u64).then(|| {
-        // SAFETY: memory that was pinned or registered stays until the streams that use it are done (`Backend::enqueue`).
+        // SAFETY: memory that was pinned or registered stays until the streams that use it are done
+        // (`Backend::enqueue`).
         unsafe {
             Span::new(
                 std::ptr::with_exposed_provenance_mut(address as usize),
@@ -246,7 +252,8 @@ impl Entry {
     }
 }
 
-/// Memory of a simulated GPU: an anonymous file, its mapping for the streams, and the unreadable addresses it has for everybody.
+/// Memory of a simulated GPU: an anonymous file, its mapping for the streams, and the unreadable
+/// addresses it has for everybody.
 #[derive(Debug)]
 struct Block {
     file: Arc<OwnedFd>,
@@ -314,7 +321,8 @@ fn nonnull(start: *mut std::ffi::c_void) -> NonNull<u8> {
 }
 
 fn unmap(start: NonNull<u8>, size: usize) {
-    // SAFETY: a mapping of our own that nobody holds any more. It can only fail for arguments that mmap did not give.
+    // SAFETY: a mapping of our own that nobody holds any more. It can only fail for arguments that
+    // mmap did not give.
     let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), size) };
 }
 

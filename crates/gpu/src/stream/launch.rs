@@ -21,7 +21,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Peer`], [`Error::Kernel`], [`Error::Abandoned`].
+    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Peer`], [`Error::Kernel`],
+    /// [`Error::Abandoned`].
     pub fn fill_pattern(
         &self,
         memory: &DeviceMemory,
@@ -114,7 +115,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Peer`], [`Error::Kernel`], [`Error::Abandoned`].
+    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Peer`],
+    /// [`Error::Kernel`], [`Error::Abandoned`].
     pub fn copy_words(
         &self,
         to: &impl Memory,
@@ -149,8 +151,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::List`], [`Error::Range`], [`Error::Misaligned`], [`Error::Block`], [`Error::Pageable`], [`Error::Peer`],
-    /// [`Error::Kernel`], [`Error::Abandoned`].
+    /// [`Error::List`], [`Error::Range`], [`Error::Misaligned`], [`Error::Block`],
+    /// [`Error::Pageable`], [`Error::Peer`], [`Error::Kernel`], [`Error::Abandoned`].
     pub fn chase(
         &self,
         list: &impl Memory,
@@ -193,7 +195,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Kernel`], [`Error::Abandoned`].
+    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Kernel`],
+    /// [`Error::Abandoned`].
     pub fn hold(&self, gate: &HostMemory, timeout: Duration) -> Result<(), Error> {
         let kernel = Kernel::Hold {
             gate: gate.word(0, 4)?,
@@ -208,7 +211,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Peer`], [`Error::Kernel`], [`Error::Abandoned`].
+    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`], [`Error::Peer`],
+    /// [`Error::Kernel`], [`Error::Abandoned`].
     pub fn ping_pong(
         &self,
         flag: &impl Memory,

@@ -1,4 +1,5 @@
-//! Compiles the simulated `libcuda.so.1` beside this file and loads it, so that the crate under test finds it loaded already.
+//! Compiles the simulated `libcuda.so.1` beside this file and loads it, so that the crate under
+//! test finds it loaded already.
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
-//! A SIMULATION of `libcuda.so.1`, for tests: GPUs without memory of their own, whose every answer a test can spoil. Compiled by
-//! the tests themselves (`build.rs` beside it); no target of the package.
+//! A SIMULATION of `libcuda.so.1`, for tests: GPUs without memory of their own, whose every answer
+//! a test can spoil. Compiled by the tests themselves (`build.rs` beside it); no target of the
+//! package.
 //!
-//! Signatures are written here from cuda.h 13.0, not taken from gdr-sys. With `--cfg old` the functions that an old driver lacks
-//! are missing; no real version lacks just these.
+//! Signatures are written here from cuda.h 13.0, not taken from gdr-sys. With `--cfg old` the
+//! functions that an old driver lacks are missing; no real version lacks just these.
 
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
@@ -77,9 +78,10 @@ pub unsafe extern "C" fn fake_launches(out: *mut u8, size: usize) -> usize {
     count
 }
 
-/// 0 primary contexts retained, 1 allocations alive, 2 contexts on this thread's stack, 3 this thread's capture mode,
-/// 4 the capture mode of the last allocation, 5 memory operations done, 6 pairs with access, 7 the contexts of the last copy between
-/// two: to, and 8 from, counted from the first GPU's.
+/// 0 primary contexts retained, 1 allocations alive, 2 contexts on this thread's stack, 3 this
+/// thread's capture mode, 4 the capture mode of the last allocation, 5 memory operations done, 6
+/// pairs with access, 7 the contexts of the last copy between two: to, and 8 from, counted from the
+/// first GPU's.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_count(what: u32) -> i64 {
     match what {
@@ -95,11 +97,13 @@ pub extern "C" fn fake_count(what: u32) -> i64 {
     }
 }
 
-/// The kernels of the module that was loaded, and of each parameter whether it is of 64 bits, else of 32.
+/// The kernels of the module that was loaded, and of each parameter whether it is of 64 bits, else
+/// of 32.
 #[cfg(not(old))]
 static KERNELS: Mutex<Vec<(String, Vec<bool>)>> = Mutex::new(Vec::new());
 
-/// Reads the declarations of a PTX text: `.entry name(`, and a line `.param .u64 name` or `.param .u32 name` each.
+/// Reads the declarations of a PTX text: `.entry name(`, and a line `.param .u64 name` or `.param
+/// .u32 name` each.
 #[cfg(not(old))]
 fn declared(text: &str) -> Vec<(String, Vec<bool>)> {
     let entries = text.split(".entry ").skip(1);
@@ -219,7 +223,8 @@ functions! {
         unsafe { put(out, address) }
     }
     fn cuMemFree_v2(address: u64) {
-        // Never really freed, so that what is wrongly used afterwards shows as a wrong count and not as a crash.
+        // Never really freed, so that what is wrongly used afterwards shows as a wrong count and
+        // not as a crash.
         if MEMORY.lock().unwrap().remove(&address).is_some() { 0 } else { INVALID_VALUE }
     }
     fn cuMemcpyHtoDAsync_v2(to: u64, from: *const u8, bytes: usize, _stream: usize) {

@@ -1,5 +1,5 @@
-//! The CUDA side against a simulated driver: what is called in which context and capture mode, what is given back, and what
-//! becomes of every refusal.
+//! The CUDA side against a simulated driver: what is called in which context and capture mode, what
+//! is given back, and what becomes of every refusal.
 
 // A test that unwraps fails with a message of its own, in its helpers too.
 #![allow(clippy::unwrap_used)]

@@ -33,7 +33,8 @@ pub fn reader(query: Query, out: &Path) -> Result<Command, Box<dyn Error>> {
     Ok(command)
 }
 
-/// What the child left, within a time no reading needs: a test of what must not hang must not hang itself.
+/// What the child left, within a time no reading needs: a test of what must not hang must not hang
+/// itself.
 pub fn outcome(mut command: Command, out: &Path) -> Result<Outcome, Box<dyn Error>> {
     let mut child = command.stdout(std::process::Stdio::null()).spawn()?;
     let start = Instant::now();

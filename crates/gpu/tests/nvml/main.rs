@@ -1,6 +1,6 @@
-//! The NVML reader against the SIMULATED library of crate `fake-nvml`. Each reading happens in a process of its own, as in
-//! gdr: this test program starts itself with [`child`] alone. Expected values are those of the machine files, written by
-//! hand, and nvml.h's numbers.
+//! The NVML reader against the SIMULATED library of crate `fake-nvml`. Each reading happens in a
+//! process of its own, as in gdr: this test program starts itself with [`child`] alone. Expected
+//! values are those of the machine files, written by hand, and nvml.h's numbers.
 
 mod harness;
 mod opening;
@@ -15,7 +15,8 @@ use gpu::nvml::{
 
 use harness::{EVERYTHING, NOTHING, Test, read, read_changed};
 
-/// What the other tests start: reads NVML and leaves the outcome in a file. Does nothing when the harness runs it.
+/// What the other tests start: reads NVML and leaves the outcome in a file. Does nothing when the
+/// harness runs it.
 #[test]
 fn child() -> Test {
     let Some(out) = std::env::var_os("NVML_TEST_OUT") else {
@@ -162,7 +163,8 @@ fn what_was_not_asked_is_not_there() -> Test {
     Ok(())
 }
 
-/// Only the questions that were asked are put to the library: one that hangs in every other function still answers.
+/// Only the questions that were asked are put to the library: one that hangs in every other
+/// function still answers.
 #[test]
 fn links_alone_cost_nothing_else() -> Test {
     let others = [

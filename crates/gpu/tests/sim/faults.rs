@@ -64,7 +64,8 @@ fn each_fault_is_seen_in_every_upload() {
                 let bench = Bench::new(kind, seed);
                 bench.upload(bytes);
                 let found = bench.found(bytes);
-                // At most the one page, or the two that were exchanged; of a pattern's 1024 words some few may be equal by chance.
+                // At most the one page, or the two that were exchanged; of a pattern's 1024 words
+                // some few may be equal by chance.
                 let pages = if kind == Fault::Swap { 2 } else { 1 };
                 let most = (pages * 1024).min(bytes as u64 / 4);
                 assert!(

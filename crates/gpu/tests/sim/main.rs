@@ -1,4 +1,5 @@
-//! The simulated GPU through the public interface: what a user of the crate relies on, with expectations worked out by hand.
+//! The simulated GPU through the public interface: what a user of the crate relies on, with
+//! expectations worked out by hand.
 
 // A test that unwraps fails with a message of its own, in its helpers too.
 #![allow(clippy::unwrap_used)]

@@ -8,7 +8,8 @@ use crate::TIMEOUT;
 
 const BYTES: usize = 64 << 10;
 
-/// Two GPUs, a stream of the first, and memory of each: the first's zeroed, the second's with the pattern.
+/// Two GPUs, a stream of the first, and memory of each: the first's zeroed, the second's with the
+/// pattern.
 fn pair(kind: Allocation) -> (Gpu, Gpu, Stream, DeviceMemory, DeviceMemory) {
     let (near, far) = (Gpu::sim(), Gpu::sim());
     let stream = near.stream().unwrap();

@@ -4,13 +4,16 @@ use std::path::Path;
 
 use crate::mapping::MappingType;
 
-/// What the driver was told when it was loaded (`NVreg_*`, and the registry keys in `RegistryDwords`).
+/// What the driver was told when it was loaded (`NVreg_*`, and the registry keys in
+/// `RegistryDwords`).
 const PARAMETERS: &str = "/proc/driver/nvidia/params";
-/// The key that makes mappings uncached; NVIDIA's guide to GPUDirect Storage with PCI P2PDMA asks users to set it.
+/// The key that makes mappings uncached; NVIDIA's guide to GPUDirect Storage with PCI P2PDMA asks
+/// users to set it.
 const KEY: &str = "RmForceDisableIomapWC";
 
-/// What the driver's settings let expect. On `x86_64` memory is write-combined unless the key is set; on aarch64 drivers before 590
-/// map as device memory whatever they call it, and later ones as normal uncached memory, which gathers.
+/// What the driver's settings let expect. On `x86_64` memory is write-combined unless the key is
+/// set; on aarch64 drivers before 590 map as device memory whatever they call it, and later ones as
+/// normal uncached memory, which gathers.
 pub(crate) fn expected(release: &str) -> MappingType {
     let parameters = std::fs::read_to_string(Path::new(PARAMETERS)).unwrap_or_default();
     decide(&parameters, release, cfg!(target_arch = "aarch64"))

@@ -59,7 +59,8 @@ pub(crate) struct Surface {
     pub(crate) size: u64,
 }
 
-/// The client a call is made for: its handle and the control file it was made through, without which RM refuses it.
+/// The client a call is made for: its handle and the control file it was made through, without
+/// which RM refuses it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller<'a> {
     pub(crate) control: BorrowedFd<'a>,

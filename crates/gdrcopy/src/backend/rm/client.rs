@@ -11,7 +11,8 @@ use super::calls::{Answer, Caller, Calls, RmError};
 use super::fault::{self, Step};
 use crate::Error;
 
-/// A client. RM serves it only through the file it was made with, and only in the process that made it.
+/// A client. RM serves it only through the file it was made with, and only in the process that made
+/// it.
 #[derive(Debug)]
 pub(crate) struct Client {
     calls: Arc<dyn Calls>,
@@ -21,7 +22,8 @@ pub(crate) struct Client {
     owner: Process,
 }
 
-/// Handles of our objects begin here: a number that is easy to see in a kernel's log, and RM's are all above it.
+/// Handles of our objects begin here: a number that is easy to see in a kernel's log, and RM's are
+/// all above it.
 const FIRST_HANDLE: u32 = 0x6D00_0000;
 
 /// `NV_ERR_INSERT_DUPLICATE_NAME`: the handle is taken.
@@ -60,7 +62,8 @@ impl Client {
         }
     }
 
-    /// A forked child shares the control file but not the client: what it freed would be gone in the parent.
+    /// A forked child shares the control file but not the client: what it freed would be gone in
+    /// the parent.
     pub(crate) fn is_ours(&self) -> bool {
         self.owner == Process::current()
     }
@@ -72,7 +75,8 @@ impl Client {
         make: impl Fn(&dyn Calls, Caller<'_>, u32) -> Answer<()>,
     ) -> Answer<Object> {
         loop {
-            // After four thousand million objects the numbers come round; those still in use are passed over.
+            // After four thousand million objects the numbers come round; those still in use are
+            // passed over.
             let handle = self.next.fetch_add(1, Ordering::Relaxed);
             if handle == 0 || handle == self.handle {
                 continue;
@@ -114,7 +118,8 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         if self.is_ours() {
-            // Its handle stands for all below it; nobody is left to tell of a refusal, and closing the file ends it too.
+            // Its handle stands for all below it; nobody is left to tell of a refusal, and closing
+            // the file ends it too.
             let _ = self.calls.free(self.caller(), self.handle, self.handle);
         }
     }
@@ -137,7 +142,8 @@ impl Object {
 impl Drop for Object {
     fn drop(&mut self) {
         if self.client.is_ours() {
-            // RM refuses this only for a handle it does not know, and then there is nothing to free.
+            // RM refuses this only for a handle it does not know, and then there is nothing to
+            // free.
             let _ = self
                 .client
                 .calls

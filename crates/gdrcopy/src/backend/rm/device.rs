@@ -1,4 +1,5 @@
-//! A GPU as this process's client sees it: its node kept open, its device object, and how much of BAR1 we may take.
+//! A GPU as this process's client sees it: its node kept open, its device object, and how much of
+//! BAR1 we may take.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -122,7 +123,8 @@ fn near(pci: PciAddress) -> Option<Cpus> {
     Cpus::parse(&list)
 }
 
-/// No answer, as from drivers before 570 and from sandboxes, counts as no: the smaller budget harms nobody.
+/// No answer, as from drivers before 570 and from sandboxes, counts as no: the smaller budget harms
+/// nobody.
 fn is_static(client: &Arc<Client>, device: &Object) -> bool {
     client
         .make(device.handle(), |calls, caller, handle| {
@@ -136,8 +138,8 @@ fn is_static(client: &Arc<Client>, device: &Object) -> bool {
         .unwrap_or(false)
 }
 
-/// Bytes of BAR1 this process may map at once. A GPU whose BAR1 is filled to the brim has stopped whole machines
-/// (NVIDIA/open-gpu-kernel-modules issue 1187).
+/// Bytes of BAR1 this process may map at once. A GPU whose BAR1 is filled to the brim has stopped
+/// whole machines (NVIDIA/open-gpu-kernel-modules issue 1187).
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: u64,

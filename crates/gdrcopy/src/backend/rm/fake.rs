@@ -1,4 +1,5 @@
-//! A resource manager and a CUDA to test with: their memory is files in memory, and they hold callers to the rules of the real ones.
+//! A resource manager and a CUDA to test with: their memory is files in memory, and they hold
+//! callers to the rules of the real ones.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -71,7 +72,8 @@ pub(super) struct World {
     memories: HashMap<(u32, u32), Memory>,
     live: Vec<(Allocation, (u32, u32), u64)>,
     structures: HashMap<u64, Box<[u64; 32]>>,
-    /// Node files that were prepared: their inode, and the file, offset and linear address of what they show.
+    /// Node files that were prepared: their inode, and the file, offset and linear address of what
+    /// they show.
     prepared: HashMap<u64, (Arc<OwnedFd>, u64, u64)>,
     /// Linear address of each mapping: where it was placed, once it was.
     mapped: HashMap<u64, Option<(usize, usize)>>,

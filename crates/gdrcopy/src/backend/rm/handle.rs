@@ -1,8 +1,10 @@
-//! The 64 bytes of a CUDA IPC handle, as far as they say which object of the resource manager the memory lies in, and those by
-//! which a pool's memory is shared, as far as they say where in the pool it lies.
+//! The 64 bytes of a CUDA IPC handle, as far as they say which object of the resource manager the
+//! memory lies in, and those by which a pool's memory is shared, as far as they say where in the
+//! pool it lies.
 //!
-//! The layouts are CUDA's own and nowhere documented. They were read off driver 580.159.04; [`super::trust`] proves each on memory
-//! of our own before it is used, and another layout fails there.
+//! The layouts are CUDA's own and nowhere documented. They were read off driver 580.159.04;
+//! [`super::trust`] proves each on memory of our own before it is used, and another layout fails
+//! there.
 
 use gdr_sys::rm;
 
@@ -66,7 +68,8 @@ pub(crate) fn parse(handle: &[u8; 64]) -> Option<Place> {
 mod tests {
     use super::*;
 
-    /// The words that driver 580.159.04 gave on an H200 for 64 KiB, the third suballocation of a 2 MiB object.
+    /// The words that driver 580.159.04 gave on an H200 for 64 KiB, the third suballocation of a 2
+    /// MiB object.
     fn recorded() -> [u8; 64] {
         let mut words = [0_u32; 16];
         words[0] = 0x954a_ebf0;

@@ -160,7 +160,8 @@ impl Calls for Live {
 
     fn export_info(&self, caller: Caller<'_>, file: BorrowedFd<'_>) -> Answer<Export> {
         let mut info = rm::ExportInfo::of(file.as_raw_fd());
-        // SAFETY: the command takes an `ExportInfo` from 545 on; before, its exact size is checked and refused.
+        // SAFETY: the command takes an `ExportInfo` from 545 on; before, its exact size is checked
+        // and refused.
         match unsafe { control(caller, caller.client, rm::EXPORT_INFO, &mut info) } {
             Err(refusal) if unknown_size(&refusal) => {}
             answer => {
@@ -202,7 +203,8 @@ impl Calls for Live {
             return Err(Status::INVALID_ARGUMENT.into());
         };
         handles.copy_from_slice(objects);
-        // SAFETY: the command takes an `ImportObjects`, whose count is within its table, and the file is open.
+        // SAFETY: the command takes an `ImportObjects`, whose count is within its table, and the
+        // file is open.
         match unsafe { control(caller, caller.client, rm::IMPORT_OBJECTS, &mut argument) } {
             Err(refusal) if unknown_command(&refusal) && first == 0 && objects.len() == 1 => {}
             answer => {
@@ -245,7 +247,8 @@ impl Calls for Live {
             padding: 0,
             list: std::ptr::from_mut(&mut entries).expose_provenance() as u64,
         };
-        // SAFETY: the command takes a `SurfaceInfo`; its list is `count` entries that live until the call is over.
+        // SAFETY: the command takes a `SurfaceInfo`; its list is `count` entries that live until
+        // the call is over.
         unsafe { control(caller, memory, rm::SURFACE_INFO, &mut info) }?;
         let [low, high, space] = entries.map(|entry| entry.data);
         Ok(Surface {
@@ -286,7 +289,8 @@ impl Calls for Live {
             linear_address: linear,
             ..Default::default()
         };
-        // SAFETY: `UNMAP_MEMORY` takes an `UnmapMemory`; its address is RM's own number, not one of this process's memory.
+        // SAFETY: `UNMAP_MEMORY` takes an `UnmapMemory`; its address is RM's own number, not one of
+        // this process's memory.
         unsafe { rm::escape(caller.control, rm::UNMAP_MEMORY, &mut argument) }?;
         Ok(Status(argument.status).result()?)
     }
@@ -372,7 +376,8 @@ fn card(entry: &rm::CardInfo) -> Card {
 }
 
 fn allocate(control: BorrowedFd<'_>, argument: &mut rm::Allocate) -> Answer<()> {
-    // SAFETY: `ALLOCATE` takes an `Allocate`; its parameters are zero or the live structure of its class.
+    // SAFETY: `ALLOCATE` takes an `Allocate`; its parameters are zero or the live structure of its
+    // class.
     unsafe { rm::escape(control, rm::ALLOCATE, argument) }?;
     Ok(Status(argument.status()).result()?)
 }
@@ -394,12 +399,14 @@ unsafe fn control<T>(
         parameters_size: size_of::<T>() as u32,
         status: 0,
     };
-    // SAFETY: `CONTROL` takes a `Control`, which names a live structure of exactly its size; the rest is the caller's promise.
+    // SAFETY: `CONTROL` takes a `Control`, which names a live structure of exactly its size; the
+    // rest is the caller's promise.
     unsafe { rm::escape(caller.control, rm::CONTROL, &mut argument) }?;
     Ok(Status(argument.status).result()?)
 }
 
-/// Of a structure whose size this release does not know: RM's own answer, or that of gVisor, which checks before RM does.
+/// Of a structure whose size this release does not know: RM's own answer, or that of gVisor, which
+/// checks before RM does.
 fn unknown_size(refusal: &RmError) -> bool {
     match refusal {
         RmError::Status(status) => *status == Status::INVALID_PARAMETERS_SIZE,

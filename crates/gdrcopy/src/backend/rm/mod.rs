@@ -1,9 +1,12 @@
-//! The backend of NVIDIA's resource manager: CUDA's memory mapped through `/dev/nvidiactl`, without root and without a module.
+//! The backend of NVIDIA's resource manager: CUDA's memory mapped through `/dev/nvidiactl`, without
+//! root and without a module.
 //!
-//! The way: a client of our own refers to the memory object that CUDA's allocation lies in ([`route`]), RM prepares a file of the
-//! GPU's node to show it ([`view`]), and what the CPU then sees is compared with what the GPU reads ([`verify`]) before
-//! anybody gets the pointer. That the way is right on this driver is proven first on memory of our own ([`trust`]). RM takes
-//! no mapping away when memory is freed, so the order at the end is fixed: the addresses, RM's mapping, our reference.
+//! The way: a client of our own refers to the memory object that CUDA's allocation lies in
+//! ([`route`]), RM prepares a file of the GPU's node to show it ([`view`]), and what the CPU then
+//! sees is compared with what the GPU reads ([`verify`]) before anybody gets the pointer. That the
+//! way is right on this driver is proven first on memory of our own ([`trust`]). RM takes no
+//! mapping away when memory is freed, so the order at the end is fixed: the addresses, RM's
+//! mapping, our reference.
 
 mod caching;
 mod calls;
@@ -50,7 +53,8 @@ pub(super) use self::verify::{Span, check};
 /// Every [`crate::Gdr`] uses the one client, which lives as long as the process.
 static SHARED: SetOnce<Arc<Shared>> = SetOnce::new();
 
-/// Whether the resource manager answers and a GPU's node is there. No CUDA, no client yet, nothing left open.
+/// Whether the resource manager answers and a GPU's node is there. No CUDA, no client yet, nothing
+/// left open.
 pub(crate) fn open() -> Result<Found, Error> {
     let release = ask(&live::Live)?;
     if !live::any_node() {
@@ -122,7 +126,8 @@ struct Rm {
 struct Shared {
     calls: Arc<dyn Calls>,
     owner: Arc<dyn Owner>,
-    /// The client and its devices. A forked child has its own: the parent's is of no use to it, and its locks may be locked.
+    /// The client and its devices. A forked child has its own: the parent's is of no use to it, and
+    /// its locks may be locked.
     state: PerProcess<Mutex<Option<State>>>,
     expected: MappingType,
 }

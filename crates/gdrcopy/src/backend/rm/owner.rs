@@ -54,7 +54,8 @@ impl From<Scratch> for Own {
 /// A stream of our own in the memory's context, and what can be done with it.
 pub(crate) trait Bench: Debug + Send {
     fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Own, gpu::Error>;
-    /// A `cuMemCreate` allocation of our own that no address shows, while it is held, and its bytes.
+    /// A `cuMemCreate` allocation of our own that no address shows, while it is held, and its
+    /// bytes.
     fn unmapped(&self, bytes: usize) -> Result<(Box<dyn Retained>, usize), gpu::Error>;
     /// Allocations in one exportable pool of our own.
     fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Own>, gpu::Error>;

@@ -1,4 +1,5 @@
-//! A pin of the RM backend: references to the memory objects that hold a range, and mappings of them.
+//! A pin of the RM backend: references to the memory objects that hold a range, and mappings of
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,7 +33,8 @@ pub(super) struct RmPin {
     pieces: Vec<Piece>,
     /// The allocated parts of the range.
     parts: Vec<Part>,
-    /// Set by the first mapping that was compared with the GPU's reading: the objects do not change.
+    /// Set by the first mapping that was compared with the GPU's reading: the objects do not
+    /// change.
     verified: AtomicBool,
 }
 
@@ -105,8 +107,8 @@ fn describe(owner: &dyn Owner, address: DevicePtr) -> Result<Option<Allocation>,
     })
 }
 
-/// The allocation at `address`; where the address was rounded down to a page and nothing is allocated there, the first one in
-/// the page that the range holds.
+/// The allocation at `address`; where the address was rounded down to a page and nothing is
+/// allocated there, the first one in the page that the range holds.
 fn first(owner: &dyn Owner, address: DevicePtr, length: u64) -> Result<Allocation, Error> {
     if let Some(found) = describe(owner, address)? {
         return Ok(found);
@@ -202,9 +204,10 @@ impl RmPin {
         verify::check(&*bench, base, spans, &borders.collect::<Vec<u64>>())
     }
 
-    /// The spans that are still the allocations that were pinned. What was freed since has nothing left to be compared with: our
-    /// reference keeps what was there, and the way to it is proven. What CUDA has at its address now may be freed by its owner while
-    /// the GPU reads it, which would end the context.
+    /// The spans that are still the allocations that were pinned. What was freed since has nothing
+    /// left to be compared with: our reference keeps what was there, and the way to it is proven.
+    /// What CUDA has at its address now may be freed by its owner while the GPU reads it, which
+    /// would end the context.
     fn living(&self) -> Result<Vec<Span>, Error> {
         let mut living = Vec::with_capacity(self.parts.len());
         for Part { span, buffer_id } in &self.parts {

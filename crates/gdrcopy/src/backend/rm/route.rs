@@ -1,4 +1,5 @@
-//! The ways from a CUDA allocation to its memory objects: by its IPC handle, by an exported file, by CUDA's own structures.
+//! The ways from a CUDA allocation to its memory objects: by its IPC handle, by an exported file,
+//! by CUDA's own structures.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -38,7 +39,8 @@ impl Located {
         self.start.saturating_add(self.size())
     }
 
-    /// The parts that show `length` bytes at device address `from`; `None` where the objects do not hold all of it.
+    /// The parts that show `length` bytes at device address `from`; `None` where the objects do not
+    /// hold all of it.
     pub(crate) fn pieces(&self, from: u64, length: u64) -> Option<Vec<Piece>> {
         // RM maps whole pages of an object, and mmap wants whole ones too.
         let mut skip = from
@@ -199,7 +201,8 @@ fn exported(trial: Trial<'_>, base: DevicePtr) -> Result<(OwnedFd, u16), Error> 
             "its GPU is a MIG instance, whose memory this backend does not map",
         ));
     }
-    // Another device's BAR1 would show another GPU's memory at the same place, and RM would not object.
+    // Another device's BAR1 would show another GPU's memory at the same place, and RM would not
+    // object.
     if export.device != trial.device.instance() {
         return Err(refused(
             base,
@@ -273,8 +276,9 @@ pub(crate) fn by_walk(
     })
 }
 
-/// Whether a failure of [`by_number`] tells of the number: what is no object, not in video memory, or of another size is
-/// something the heap put there. Files or memory that are used up tell nothing.
+/// Whether a failure of [`by_number`] tells of the number: what is no object, not in video memory,
+/// or of another size is something the heap put there. Files or memory that are used up tell
+/// nothing.
 pub(crate) fn is_of_the_number(error: &Error) -> bool {
     matches!(
         error,

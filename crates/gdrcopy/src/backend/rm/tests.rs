@@ -402,7 +402,8 @@ fn a_forked_child_has_no_mapping_and_frees_nothing() {
     let pin = pin(&gdr, address, 65536).unwrap();
     let mapping = pin.map(MapRequest::Default).unwrap();
     let calls = fake.world().log.len();
-    // SAFETY: the child makes its checks and ends by _exit; no other thread of this test holds the fake's lock.
+    // SAFETY: the child makes its checks and ends by _exit; no other thread of this test holds the
+    // fake's lock.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let inherited = std::fs::read_to_string("/proc/self/maps")

@@ -25,8 +25,9 @@ use crate::{Error, random};
 pub(crate) struct Trust {
     /// The way through CUDA's IPC handles, and CUDA's client and one of its objects.
     ipc: Lesson<Client>,
-    /// The way through exported files, and the file of the trial. While any exported file is open in the machine, RM exports the
-    /// next in tens of microseconds; the first takes over a millisecond (580.159.04, H200).
+    /// The way through exported files, and the file of the trial. While any exported file is open
+    /// in the machine, RM exports the next in tens of microseconds; the first takes over a
+    /// millisecond (580.159.04, H200).
     export: Lesson<Arc<OwnedFd>>,
     /// The way through exported pools.
     pool: Lesson<()>,
@@ -50,12 +51,14 @@ pub(crate) struct Walk {
     pub(crate) client: u32,
 }
 
-/// Something learnt at most once. What failed for want of memory or files may be tried again; a verdict stays.
+/// Something learnt at most once. What failed for want of memory or files may be tried again; a
+/// verdict stays.
 #[derive(Debug)]
 struct Lesson<T> {
     verdict: OnceLock<Result<T, String>>,
     learning: Mutex<()>,
-    /// Failures that were none of the driver's nature. Each trial leaves memory of its own behind, so there are not many.
+    /// Failures that were none of the driver's nature. Each trial leaves memory of its own behind,
+    /// so there are not many.
     failures: AtomicU32,
 }
 
@@ -105,7 +108,8 @@ impl<T: Clone> Lesson<T> {
     }
 }
 
-/// RM's refusals and wrong contents are the driver's nature; what CUDA or the system lacked may be there the next time.
+/// RM's refusals and wrong contents are the driver's nature; what CUDA or the system lacked may be
+/// there the next time.
 fn is_final(error: &Error) -> bool {
     match error {
         Error::Verification { .. } | Error::Memory { .. } => true,
@@ -127,7 +131,8 @@ pub(crate) struct Trial<'a> {
     pub(crate) near: DevicePtr,
 }
 
-/// Bytes of the small allocations, which share a block, and of the large one, which has its own object.
+/// Bytes of the small allocations, which share a block, and of the large one, which has its own
+/// object.
 const SMALL: usize = 4096;
 const LARGE: usize = 4 << 20;
 /// The driver's granularity of `cuMemCreate`.
@@ -144,7 +149,8 @@ const WITNESSES: [usize; 12] = [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3];
 const SAMPLES: [usize; 5] = [1, 2, 1, 1, 1];
 
 impl Trust {
-    /// The way through IPC handles, proven by two suballocations and an allocation of more than a block.
+    /// The way through IPC handles, proven by two suballocations and an allocation of more than a
+    /// block.
     pub(crate) fn ipc(&self, trial: Trial<'_>) -> Result<Client, Error> {
         self.ipc.learn(trial.near, || {
             let mut client = None;
@@ -188,7 +194,8 @@ impl Trust {
         lesson.map(drop)
     }
 
-    /// The way through exported pools, proven by two allocations, of which the second begins in the pool's second object.
+    /// The way through exported pools, proven by two allocations, of which the second begins in the
+    /// pool's second object.
     pub(crate) fn pool(&self, trial: Trial<'_>) -> Result<(), Error> {
         self.pool.learn(trial.near, || {
             let made = trial
@@ -204,7 +211,8 @@ impl Trust {
         })
     }
 
-    /// The way through CUDA's structures: every short path that leads from each of several handles to its own object.
+    /// The way through CUDA's structures: every short path that leads from each of several handles
+    /// to its own object.
     pub(crate) fn walk(&self, trial: Trial<'_>) -> Result<Walk, Error> {
         let client = self.ipc(trial)?;
         self.walk.learn(trial.near, || {
@@ -255,12 +263,14 @@ impl Trust {
         })
     }
 
-    /// Whether stores to a mapping are gathered into bursts, as measured on memory of our own; true where nothing was measured.
+    /// Whether stores to a mapping are gathered into bursts, as measured on memory of our own; true
+    /// where nothing was measured.
     pub(crate) fn gathers(&self) -> bool {
         self.gathers.get().copied().unwrap_or(true)
     }
 
-    /// Compares what is known of the sample with its mapping, writes through the mapping, and reads that back through the GPU.
+    /// Compares what is known of the sample with its mapping, writes through the mapping, and reads
+    /// that back through the GPU.
     fn prove(&self, trial: Trial<'_>, sample: &Sample, located: &Located) -> Result<(), Error> {
         let address = sample.own.address;
         let lead = address.get() % GPU_PAGE;
@@ -278,7 +288,8 @@ impl Trust {
             verify::check_known(shown.vma.base(), span, chunk)?;
         }
         let start = lead as usize + sample.bytes.len() - SMALL;
-        // SAFETY: the last page of the sample lies within the mapping, which lives to the end of this function.
+        // SAFETY: the last page of the sample lies within the mapping, which lives to the end of
+        // this function.
         let last = unsafe { shown.vma.base().add(start) };
         let span = Span {
             address: address.offset((sample.bytes.len() - SMALL) as u64),
@@ -287,7 +298,8 @@ impl Trust {
         };
         self.time_stores(last);
         if sample.bytes.len() >= LARGE && self.gathers() {
-            // SAFETY: the first bytes of the sample's mapping, which is ours alone and whose contents have been compared.
+            // SAFETY: the first bytes of the sample's mapping, which is ours alone and whose
+            // contents have been compared.
             unsafe {
                 copy::tune(
                     shown.vma.base().as_ptr().add(lead as usize),
@@ -298,14 +310,16 @@ impl Trust {
         verify::check(trial.bench, shown.vma.base(), &[span], &[])
     }
 
-    /// Fills a page of the sample several times over, timed. A page of gathered stores takes well under a microsecond, of single ones
-    /// tens (64 bytes a transaction against 8, and each of those waited for).
+    /// Fills a page of the sample several times over, timed. A page of gathered stores takes well
+    /// under a microsecond, of single ones tens (64 bytes a transaction against 8, and each of
+    /// those waited for).
     fn time_stores(&self, page: NonNull<u8>) {
         let words = page.cast::<u64>();
         let fill = |value: u64| {
             let begun = Instant::now();
             for index in 0..SMALL / 8 {
-                // SAFETY: the caller gives a page of our own device memory, aligned as pages of it are.
+                // SAFETY: the caller gives a page of our own device memory, aligned as pages of it
+                // are.
                 unsafe { words.add(index).write_volatile(value ^ index as u64) };
             }
             fence::writes();
@@ -326,8 +340,9 @@ const GATHERED: Duration = Duration::from_micros(25);
 /// Pages filled, of which the fastest counts: the others were disturbed.
 const FILLS: usize = 8;
 
-/// Those paths that also lead from each of many further allocations to an object of its very size, another each time. Paths that
-/// held for the few samples by accident, such as those that end in a neighbour on the heap, do not. `seen` are the samples' own.
+/// Those paths that also lead from each of many further allocations to an object of its very size,
+/// another each time. Paths that held for the few samples by accident, such as those that end in a
+/// neighbour on the heap, do not. `seen` are the samples' own.
 fn witnessed(
     trial: Trial<'_>,
     client: u32,
@@ -361,8 +376,8 @@ fn witnessed(
     Ok(paths)
 }
 
-/// Samples whose handles have different neighbours: what is only near a handle by the accident of the heap is then near some and
-/// not near others.
+/// Samples whose handles have different neighbours: what is only near a handle by the accident of
+/// the heap is then near some and not near others.
 fn scattered(trial: Trial<'_>) -> Result<Vec<Sample>, Error> {
     let mut clutter: Vec<Vec<u8>> = Vec::new();
     let mut samples = Vec::new();

@@ -1,7 +1,8 @@
-//! Proof that a mapping shows the memory it should: what the CPU reads through it is what the GPU's copy engine reads.
+//! Proof that a mapping shows the memory it should: what the CPU reads through it is what the GPU's
+//! copy engine reads.
 //!
-//! Nothing is written to a user's memory. Memory that all looks alike proves nothing and is accepted, because the way to it was
-//! proven on memory of our own.
+//! Nothing is written to a user's memory. Memory that all looks alike proves nothing and is
+//! accepted, because the way to it was proven on memory of our own.
 
 use std::ptr::NonNull;
 
@@ -38,7 +39,8 @@ struct Place {
     length: usize,
 }
 
-/// Compares the mapping at `base` with what `bench` reads, at the ends and the middle of every span and at the borders within it.
+/// Compares the mapping at `base` with what `bench` reads, at the ends and the middle of every span
+/// and at the borders within it.
 pub(crate) fn check(
     bench: &dyn Bench,
     base: NonNull<u8>,
@@ -72,8 +74,9 @@ pub(crate) fn check_known(base: NonNull<u8>, span: Span, known: &[u8]) -> Result
     Ok(())
 }
 
-/// Judges a place that differed. Only a difference between two equal readings of the GPU, every time, is a verdict; memory that
-/// changes all the while cannot be judged, and is accepted like memory that all looks alike.
+/// Judges a place that differed. Only a difference between two equal readings of the GPU, every
+/// time, is a verdict; memory that changes all the while cannot be judged, and is accepted like
+/// memory that all looks alike.
 fn settle(bench: &dyn Bench, base: NonNull<u8>, place: Place, first: Vec<u8>) -> Result<(), Error> {
     let mut before = first;
     let mut verdict = None;
@@ -152,7 +155,8 @@ fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
     places
 }
 
-/// Whole words of eight bytes where there are any, because every access to the mapping takes about a microsecond.
+/// Whole words of eight bytes where there are any, because every access to the mapping takes about
+/// a microsecond.
 fn place(span: &Span, start: u64, width: u64) -> Place {
     let address = span.address.offset(start).get();
     let up = address.next_multiple_of(8) - address;
@@ -193,10 +197,12 @@ fn read_gpu(bench: &dyn Bench, places: &[Place]) -> Result<Vec<Vec<u8>>, Error> 
     Ok(buffers)
 }
 
-/// What the CPU reads. Plain loads, and not the copy kernels: a proof should not lean on what is to be proven next.
+/// What the CPU reads. Plain loads, and not the copy kernels: a proof should not lean on what is to
+/// be proven next.
 fn read_cpu(base: NonNull<u8>, place: Place) -> Vec<u8> {
     fence::before_reads();
-    // SAFETY: every place lies within a span, and every span within the mapping that begins at `base` and is alive.
+    // SAFETY: every place lies within a span, and every span within the mapping that begins at
+    // `base` and is alive.
     let start = unsafe { base.add(place.at) };
     if !place.length.is_multiple_of(8) || !start.as_ptr().addr().is_multiple_of(8) {
         // SAFETY: within the place; a byte needs no alignment.

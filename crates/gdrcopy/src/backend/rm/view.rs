@@ -1,4 +1,5 @@
-//! From memory objects to CPU addresses: each piece through a fresh file of the node, all side by side.
+//! From memory objects to CPU addresses: each piece through a fresh file of the node, all side by
+//! side.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -40,7 +41,8 @@ impl Drop for Views {
             return;
         }
         for view in &self.views {
-            // Refused only where RM has dropped the mapping itself (a GPU that is gone): nothing is left to undo.
+            // Refused only where RM has dropped the mapping itself (a GPU that is gone): nothing is
+            // left to undo.
             let _ = client.calls().unmap(
                 client.caller(),
                 self.device.handle(),

@@ -1,9 +1,12 @@
-//! From CUDA's handle of a `cuMemCreate` allocation to its memory object: a path through CUDA's own structures.
+//! From CUDA's handle of a `cuMemCreate` allocation to its memory object: a path through CUDA's own
+//! structures.
 //!
-//! Memory that was not made to be exported has no documented way out, but CUDA keeps the number of its memory object somewhere
-//! near the structure its handle points to. Where, is searched once on allocations of our own, whose contents prove each guess
-//! ([`super::trust`]); a user's handle is then followed along that path alone. This process's memory is read through
-//! `process_vm_readv`, which answers for an address that is not there instead of faulting, and never touches a device's registers.
+//! Memory that was not made to be exported has no documented way out, but CUDA keeps the number of
+//! its memory object somewhere near the structure its handle points to. Where, is searched once on
+//! allocations of our own, whose contents prove each guess ([`super::trust`]); a user's handle is
+//! then followed along that path alone. This process's memory is read through `process_vm_readv`,
+//! which answers for an address that is not there instead of faulting, and never touches a device's
+//! registers.
 
 /// Bytes looked at from each pointer on.
 const REACH: usize = 0x400;
@@ -12,7 +15,8 @@ const LOWEST_POINTER: u64 = 0x1_0000;
 /// Pointers above this are the kernel's.
 const HIGHEST_POINTER: u64 = 0x0000_7FFF_FFFF_FFFF;
 
-/// Pointers to follow from the handle, by their offsets, and the offset of the object's number at the end.
+/// Pointers to follow from the handle, by their offsets, and the offset of the object's number at
+/// the end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Path {
     // Compared first: fewer hops come first.
@@ -36,7 +40,8 @@ impl Path {
     }
 }
 
-/// Hops tried, in this order. At least one: what lies behind the handle's own structure is whatever the heap put there.
+/// Hops tried, in this order. At least one: what lies behind the handle's own structure is whatever
+/// the heap put there.
 pub(crate) const DEPTHS: std::ops::RangeInclusive<usize> = 1..=2;
 
 /// Paths that lead to the same numbers.
@@ -48,8 +53,8 @@ pub(crate) struct Trace {
     pub(crate) paths: Vec<Path>,
 }
 
-/// Paths of exactly `depth` hops that end, for every root, in another number that `plausible` takes; those with the most paths to
-/// them first.
+/// Paths of exactly `depth` hops that end, for every root, in another number that `plausible`
+/// takes; those with the most paths to them first.
 pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> bool) -> Vec<Trace> {
     let Some((&first, others)) = roots.split_first() else {
         return Vec::new();
@@ -83,8 +88,9 @@ pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> boo
     traces
 }
 
-/// The numbers that the paths lead to from `root`, those of the most paths first. One number alone is what proven paths should
-/// lead to; another is the heap's accident, which RM tells apart by what its object is.
+/// The numbers that the paths lead to from `root`, those of the most paths first. One number alone
+/// is what proven paths should lead to; another is the heap's accident, which RM tells apart by
+/// what its object is.
 pub(crate) fn candidates(paths: &[Path], root: u64) -> Vec<u32> {
     let mut votes: Vec<(u32, usize)> = Vec::new();
     for number in paths
@@ -151,8 +157,8 @@ fn read_own(at: u64, to: &mut [u8]) -> usize {
         iov_base: std::ptr::without_provenance_mut(at as usize),
         iov_len: to.len(),
     };
-    // SAFETY: the kernel writes at most `to.len()` bytes into `to`, which is borrowed for the call; the other side is only read,
-    // by the kernel, which answers EFAULT for what is not there.
+    // SAFETY: the kernel writes at most `to.len()` bytes into `to`, which is borrowed for the call;
+    // the other side is only read, by the kernel, which answers EFAULT for what is not there.
     let read = unsafe {
         libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
     };
@@ -163,8 +169,9 @@ fn read_own(at: u64, to: &mut [u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// As CUDA 13.0 keeps it: the handle's structure points at 0x60 to another, which has the number at 0x38 and 0x130. Both fill
-    /// what a search reads of them, so that it meets nothing the heap put behind.
+    /// As CUDA 13.0 keeps it: the handle's structure points at 0x60 to another, which has the
+    /// number at 0x38 and 0x130. Both fill what a search reads of them, so that it meets nothing
+    /// the heap put behind.
     struct Structure {
         root: Box<[u64; REACH / 8]>,
         inner: Box<[u32; REACH / 4]>,

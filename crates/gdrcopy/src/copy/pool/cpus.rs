@@ -12,8 +12,9 @@ impl Cpus {
     /// No CPU at all. As a hint: no preference.
     pub const NONE: Cpus = Cpus([0; WORDS]);
 
-    /// Reads the kernel's list format, `0-15,32-47`, as in a PCI device's `local_cpulist` and a NUMA node's `cpulist`.
-    /// `None` where the text is something else. CPUs above 1023 are left out.
+    /// Reads the kernel's list format, `0-15,32-47`, as in a PCI device's `local_cpulist` and a
+    /// NUMA node's `cpulist`. `None` where the text is something else. CPUs above 1023 are left
+    /// out.
     ///
     /// ```
     /// use gdrcopy::copy::Cpus;
@@ -36,8 +37,9 @@ impl Cpus {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The CPUs the process may use: the affinity of its first thread, since the calling thread may have been bound to
-    /// one CPU by its program. The calling thread's own, should that be unreadable.
+    /// The CPUs the process may use: the affinity of its first thread, since the calling thread may
+    /// have been bound to one CPU by its program. The calling thread's own, should that be
+    /// unreadable.
     pub(super) fn of_process() -> Cpus {
         // SAFETY: getpid only answers.
         let process = unsafe { libc::getpid() };
@@ -60,8 +62,8 @@ impl Cpus {
 
     fn of_thread(thread: libc::pid_t) -> Option<Cpus> {
         let mut cpus = Cpus::NONE;
-        // SAFETY: the kernel writes at most the length it is told, which is the array's. cpu_set_t is an array of
-        // unsigned long; on 64-bit little-endian machines its words are ours.
+        // SAFETY: the kernel writes at most the length it is told, which is the array's. cpu_set_t
+        // is an array of unsigned long; on 64-bit little-endian machines its words are ours.
         let answer = unsafe {
             libc::sched_getaffinity(
                 thread,

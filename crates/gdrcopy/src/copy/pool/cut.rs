@@ -1,9 +1,11 @@
 //! How a copy is cut into parts: pure arithmetic.
 //!
-//! Parts shrink: each round of them halves what is left. So a thread takes few (between two parts its pipeline of loads
-//! runs dry, about 1 µs on reads, and its write-combining buffers drain), and yet all end at about the same time.
+//! Parts shrink: each round of them halves what is left. So a thread takes few (between two parts
+//! its pipeline of loads runs dry, about 1 µs on reads, and its write-combining buffers drain), and
+//! yet all end at about the same time.
 
-/// A number of units cut into rounds of one part a thread. A round takes half of what is left, down to parts of one unit.
+/// A number of units cut into rounds of one part a thread. A round takes half of what is left, down
+/// to parts of one unit.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     pub(super) units: usize,

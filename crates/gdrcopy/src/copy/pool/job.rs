@@ -1,8 +1,9 @@
 //! One copy shared among threads: who takes which part, and when it is done. Knows no thread.
 //!
-//! A job is announced by one word, the ticket: how many parts there are, how many helpers may join, which part is next.
-//! Taking a part is one `fetch_add` on it; a part taken is a part of the job now announced, whose fields stay as they are
-//! until that part is reported done. So a helper that wakes late takes nothing, and nobody waits for it.
+//! A job is announced by one word, the ticket: how many parts there are, how many helpers may join,
+//! which part is next. Taking a part is one `fetch_add` on it; a part taken is a part of the job
+//! now announced, whose fields stay as they are until that part is reported done. So a helper that
+//! wakes late takes nothing, and nobody waits for it.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -11,14 +12,16 @@ use crate::copy::fence;
 use crate::copy::kernel::Move;
 use crate::copy::plan::LINE;
 
-/// Which way the bytes go, and so which side is cut at line borders and which fences each thread needs.
+/// Which way the bytes go, and so which side is cut at line borders and which fences each thread
+/// needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// To the device; each thread drains its own write-combining buffers.
     Write,
     /// From the device.
     Read,
-    /// From the device, after whatever the GPU has written by now: each thread fences its own loads.
+    /// From the device, after whatever the GPU has written by now: each thread fences its own
+    /// loads.
     OrderedRead,
 }
 
@@ -53,8 +56,9 @@ pub(super) struct Shared {
 pub(super) struct Line<T>(pub(super) T);
 
 impl Shared {
-    /// Announces a job to the caller and `helpers` helpers, in parts of `least` bytes (a multiple of a line) at least.
-    /// Answers how many parts there are. The one who announces holds the pool, and its last job is done.
+    /// Announces a job to the caller and `helpers` helpers, in parts of `least` bytes (a multiple
+    /// of a line) at least. Answers how many parts there are. The one who announces holds the pool,
+    /// and its last job is done.
     pub(super) fn announce(&self, job: &Job, least: usize, helpers: usize) -> u32 {
         self.kernel.store(job.kernel as *mut (), Ordering::Relaxed);
         self.destination.store(job.destination, Ordering::Relaxed);
@@ -66,8 +70,8 @@ impl Shared {
             .store(job.direction as usize, Ordering::Relaxed);
         self.done.0.store(0, Ordering::Relaxed);
         let parts = job.cut(least, helpers + 1).parts() as u32;
-        // SeqCst, for the helper that is going to sleep: it says so before it looks at the ticket for the last time, and
-        // who announces looks for sleepers after.
+        // SeqCst, for the helper that is going to sleep: it says so before it looks at the ticket
+        // for the last time, and who announces looks for sleepers after.
         self.ticket.0.store(
             Ticket {
                 parts,
@@ -92,7 +96,8 @@ impl Shared {
         Ticket::unpack(self.ticket.0.load(Ordering::Relaxed)).helpers as usize
     }
 
-    /// Takes parts and copies them until none is left, then reports them. Answers how many bytes they had.
+    /// Takes parts and copies them until none is left, then reports them. Answers how many bytes
+    /// they had.
     ///
     /// # Safety
     /// The memory of an announced job stays valid until [`is_done`](Self::is_done).
@@ -110,7 +115,8 @@ impl Shared {
                 self.threads.load(Ordering::Relaxed),
             );
             let (offset, len) = job.part(index, least, threads);
-            // SAFETY: a part lies within the job, whose memory its owner keeps valid until all parts are done.
+            // SAFETY: a part lies within the job, whose memory its owner keeps valid until all
+            // parts are done.
             unsafe { (job.kernel)(job.destination.add(offset), job.source.add(offset), len) }
             taken += 1;
             bytes += len;
@@ -147,7 +153,8 @@ impl Shared {
     fn job(&self) -> Job {
         let kernel = self.kernel.load(Ordering::Relaxed);
         Job {
-            // SAFETY: it was made from a `Move` in `announce`, which happened before the ticket was taken.
+            // SAFETY: it was made from a `Move` in `announce`, which happened before the ticket was
+            // taken.
             kernel: unsafe { std::mem::transmute::<*mut (), Move>(kernel) },
             destination: self.destination.load(Ordering::Relaxed),
             source: self.source.load(Ordering::Relaxed),
@@ -249,7 +256,8 @@ mod tests {
         }
     }
 
-    /// One thread announces job after job, as the holder of a pool does, and three take parts, some of them late.
+    /// One thread announces job after job, as the holder of a pool does, and three take parts, some
+    /// of them late.
     #[test]
     fn every_job_is_copied_whole_by_whoever_takes_part() {
         unsafe fn copied(destination: *mut u8, source: *const u8, len: usize) {

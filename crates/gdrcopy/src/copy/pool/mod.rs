@@ -1,10 +1,13 @@
-//! Threads that help with large copies: started at the first one, gone to sleep soon after the last.
+//! Threads that help with large copies: started at the first one, gone to sleep soon after the
+//! last.
 //!
-//! Nothing waits for a helper that has not begun: the caller copies too, part by part, and helpers take the parts they are
-//! in time for. While one copy has the pool, others copy alone. Helpers block signals (but for faults), are never joined,
-//! touch nothing but the pool and the memory of the copy, and keep the library that holds their code loaded.
+//! Nothing waits for a helper that has not begun: the caller copies too, part by part, and helpers
+//! take the parts they are in time for. While one copy has the pool, others copy alone. Helpers
+//! block signals (but for faults), are never joined, touch nothing but the pool and the memory of
+//! the copy, and keep the library that holds their code loaded.
 //!
-//! Each process has pools of its own ([`process::PerProcess`]): a forked child starts its helpers, whatever the parent's were doing.
+//! Each process has pools of its own ([`process::PerProcess`]): a forked child starts its helpers,
+//! whatever the parent's were doing.
 
 mod cpus;
 mod cut;
@@ -19,8 +22,8 @@ pub(crate) use job::{Direction, Job};
 use job::{Line, Shared};
 pub(crate) use place::{ANYWHERE, Place};
 
-/// Threads that copy together at most, the caller included. 16 of them read 15.7 GB/s from an H200; the next doubling
-/// would take as many CPUs again from the program whose copy this is.
+/// Threads that copy together at most, the caller included. 16 of them read 15.7 GB/s from an H200;
+/// the next doubling would take as many CPUs again from the program whose copy this is.
 pub(crate) const MOST_THREADS: usize = 16;
 
 #[derive(Debug, Default)]
@@ -33,7 +36,8 @@ struct Pool {
     last: AtomicU64,
     /// How long helpers look for the next job before they sleep, in nanoseconds.
     linger: AtomicU64,
-    /// What helpers have gained of late, in nanoseconds; negative where sharing took longer than copying alone.
+    /// What helpers have gained of late, in nanoseconds; negative where sharing took longer than
+    /// copying alone.
     gain: AtomicI64,
     /// How many copies are still to be left to their callers, since helpers lost time.
     rest: AtomicU32,
@@ -56,8 +60,9 @@ const NO_HELPERS: u32 = 2;
 /// A seat's helper sleeps, and is to be woken through the seat's word.
 const ASLEEP: u32 = 1;
 
-/// Below this, waking helpers (2 to 3 µs of the caller's time for each, and 50 to 100 µs until it runs, in a virtual machine)
-/// gains nothing, unless copies follow one another: then they are woken once for many.
+/// Below this, waking helpers (2 to 3 µs of the caller's time for each, and 50 to 100 µs until it
+/// runs, in a virtual machine) gains nothing, unless copies follow one another: then they are woken
+/// once for many.
 const WAKE_FROM: Work = Work {
     write: 512 << 10,
     read: 16 << 10,
@@ -153,8 +158,9 @@ impl Pool {
         true
     }
 
-    /// Gives up helpers for a while once they have lost more time than they gained: where others want their CPUs, they are
-    /// interrupted in the middle of a part, and the caller waits. For 64 copies, then for twice as many each time.
+    /// Gives up helpers for a while once they have lost more time than they gained: where others
+    /// want their CPUs, they are interrupted in the middle of a part, and the caller waits. For 64
+    /// copies, then for twice as many each time.
     fn judge(&self, gain: i64) {
         let gain = self
             .gain
@@ -185,8 +191,9 @@ impl Pool {
     }
 }
 
-/// How long helpers wait for the next copy: twice as long as a recent pause, so that a program that copies at a steady
-/// pace finds them awake. What was recent fades with each copy, and is forgotten where a pause was longer than any wait.
+/// How long helpers wait for the next copy: twice as long as a recent pause, so that a program that
+/// copies at a steady pace finds them awake. What was recent fades with each copy, and is forgotten
+/// where a pause was longer than any wait.
 fn linger(before: u64, pause: u64) -> u64 {
     if pause < LONGEST_LINGER {
         (2 * pause)
@@ -200,8 +207,9 @@ fn linger(before: u64, pause: u64) -> u64 {
 /// How a job is shared: (bytes of its smallest parts, helpers worth having).
 fn shares(job: &Job, helpers: usize) -> (usize, usize) {
     let (least, most) = match job.direction {
-        // The bus takes 34 GB/s of stores, from two threads where the source is in their caches, from six where it is in
-        // memory. Each part ends with draining buffers, so short copies have as many parts as threads.
+        // The bus takes 34 GB/s of stores, from two threads where the source is in their caches,
+        // from six where it is in memory. Each part ends with draining buffers, so short copies
+        // have as many parts as threads.
         Direction::Write if job.len < 128 << 10 => (32 << 10, 1),
         Direction::Write => (16 << 10, 5),
         Direction::Read | Direction::OrderedRead if job.len < 128 << 10 => {

@@ -1,4 +1,5 @@
-//! The pools of a process: one for each set of CPUs that copies should be helped from, and none that a fork left behind.
+//! The pools of a process: one for each set of CPUs that copies should be helped from, and none
+//! that a fork left behind.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -11,13 +12,15 @@ use super::{Cpus, Job, Pool};
 #[derive(Debug)]
 pub(crate) struct Place {
     hint: Cpus,
-    /// A forked child begins with one of its own: it has none of its parent's threads, whatever they were doing.
+    /// A forked child begins with one of its own: it has none of its parent's threads, whatever
+    /// they were doing.
     pool: PerProcess<Pool>,
     /// The place made before this one.
     next: *const Place,
 }
 
-// SAFETY: `next` is set before the place is shared, never changed, and points to a place that is never freed.
+// SAFETY: `next` is set before the place is shared, never changed, and points to a place that is
+// never freed.
 unsafe impl Sync for Place {}
 
 /// Helpers anywhere in the process's affinity. The end of the list of places.
@@ -35,8 +38,8 @@ impl Place {
         }
     }
 
-    /// The place for helpers near these CPUs: the same one for the same CPUs. Anywhere, when there have been more kinds of
-    /// hint than machines have nodes.
+    /// The place for helpers near these CPUs: the same one for the same CPUs. Anywhere, when there
+    /// have been more kinds of hint than machines have nodes.
     pub(crate) fn near(hint: &Cpus) -> &'static Place {
         loop {
             if let Some(place) = Self::all().find(|place| place.hint == *hint) {
@@ -64,14 +67,15 @@ impl Place {
 
     fn all() -> impl Iterator<Item = &'static Place> {
         let latest = LATEST.load(Ordering::Acquire);
-        // SAFETY: places are never freed once they are in the list, and each points to an older one or nowhere.
+        // SAFETY: places are never freed once they are in the list, and each points to an older one
+        // or nowhere.
         let first = unsafe { latest.as_ref() }.unwrap_or(&ANYWHERE);
         // SAFETY: as above.
         std::iter::successors(Some(first), |place| unsafe { place.next.as_ref() })
     }
 
-    /// Copies with as many of `threads` threads as are there in time, the caller's among them. False, with nothing copied,
-    /// where there are no helpers or another copy has them.
+    /// Copies with as many of `threads` threads as are there in time, the caller's among them.
+    /// False, with nothing copied, where there are no helpers or another copy has them.
     ///
     /// # Safety
     /// The job's memory is valid for its kernel, which this CPU supports.

@@ -7,8 +7,8 @@ use std::thread::{Builder, available_parallelism};
 
 use super::{ASLEEP, Cpus, FRESH, MOST_THREADS, NO_HELPERS, Pool, STARTED, now};
 
-/// Asks for helpers, once a pool. They come by themselves, one after another, while the caller copies. False where there
-/// will be none.
+/// Asks for helpers, once a pool. They come by themselves, one after another, while the caller
+/// copies. False where there will be none.
 #[cold]
 pub(super) fn start(pool: &'static Pool, hint: &Cpus) -> bool {
     let cpus = Cpus::of_process().near(hint, 2);
@@ -54,9 +54,9 @@ pub(super) fn wake(seat: &AtomicU32) {
     };
 }
 
-/// Starts helpers 1 and up, as many as there are CPUs to run them beside the caller. Runs in helper 0, whose CPUs and
-/// signal mask they inherit, and whose view of the CPUs includes a container's quota. False where one thread is all the
-/// quota feeds.
+/// Starts helpers 1 and up, as many as there are CPUs to run them beside the caller. Runs in helper
+/// 0, whose CPUs and signal mask they inherit, and whose view of the CPUs includes a container's
+/// quota. False where one thread is all the quota feeds.
 fn seat_the_others(pool: &'static Pool) -> bool {
     let threads = available_parallelism()
         .map_or(1, usize::from)
@@ -130,12 +130,13 @@ fn spawn(life: impl FnOnce() + Send + 'static) -> bool {
         .is_ok()
 }
 
-/// Runs `act` with every signal blocked but those a fault raises, which strike the thread at fault whatever it blocks:
-/// blocked, they would end the process past its handlers.
+/// Runs `act` with every signal blocked but those a fault raises, which strike the thread at fault
+/// whatever it blocks: blocked, they would end the process past its handlers.
 fn with_signals_blocked<T>(act: impl FnOnce() -> T) -> T {
     let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigfillset fills the set, the others take it filled; pthread_sigmask fills the other before it is used.
+    // SAFETY: sigfillset fills the set, the others take it filled; pthread_sigmask fills the other
+    // before it is used.
     unsafe {
         libc::sigfillset(blocked.as_mut_ptr());
         for fault in [
@@ -161,8 +162,9 @@ fn with_signals_blocked<T>(act: impl FnOnce() -> T) -> T {
 fn stay_loaded() {
     let here = start as fn(&'static Pool, &Cpus) -> bool as *const c_void;
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr fills the structure where it answers nonzero, its name then is a string the loader keeps; dlopen
-    // with RTLD_NOLOAD only changes the flags of what is loaded, and its reference is kept for good.
+    // SAFETY: dladdr fills the structure where it answers nonzero, its name then is a string the
+    // loader keeps; dlopen with RTLD_NOLOAD only changes the flags of what is loaded, and its
+    // reference is kept for good.
     unsafe {
         if libc::dladdr(here, found.as_mut_ptr()) != 0 {
             let name = found.assume_init().dli_fname;
