@@ -12,13 +12,13 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::{Allocation, DevicePtr, Error};
 
-/// Blocks, and what is in them, are multiples of these, as CUDA's are.
+/// Size and alignment of blocks, and alignment of allocations in them, as in CUDA.
 const BLOCK: usize = 2 << 20;
 const GRAIN: usize = 512;
 /// The largest allocation that shares a block.
 const SHARED: usize = 1 << 20;
 
-/// An allocation of a simulated GPU, as seen from one address in it.
+/// Allocation of a simulated GPU, described from one address in it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Located {
@@ -27,9 +27,9 @@ pub struct Located {
     /// Where in the file the address asked for is. A multiple of 512 for the start of an
     /// allocation, not of a page.
     pub offset: u64,
-    /// Where the allocation starts.
+    /// Start of the allocation.
     pub base: DevicePtr,
-    /// Its bytes, as asked for.
+    /// Requested size in bytes.
     pub size: usize,
     /// Unique among all simulated allocations of the process; see [`is_live`].
     pub buffer_id: u64,

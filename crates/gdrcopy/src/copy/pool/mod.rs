@@ -1,5 +1,4 @@
-//! Threads that help with large copies: started at the first one, gone to sleep soon after the
-//! last.
+//! Helper threads for large copies, started at the first one and put to sleep soon after the last.
 //!
 //! Nothing waits for a helper that has not begun: the caller copies too, part by part, and helpers
 //! take the parts they are in time for. While one copy has the pool, others copy alone. Helpers
@@ -30,18 +29,18 @@ pub(crate) const MOST_THREADS: usize = 16;
 #[repr(C)]
 struct Pool {
     state: AtomicU32,
-    /// 1 while some thread's copy has the pool.
+    /// 1 while a thread's copy uses the pool.
     taken: AtomicU32,
-    /// When the last shared copy ended, in nanoseconds of the monotonic clock.
+    /// End of the last shared copy, in nanoseconds of the monotonic clock.
     last: AtomicU64,
-    /// How long helpers look for the next job before they sleep, in nanoseconds.
+    /// How long helpers poll for the next job before they sleep, in nanoseconds.
     linger: AtomicU64,
-    /// What helpers have gained of late, in nanoseconds; negative where sharing took longer than
+    /// Time that helpers recently saved, in nanoseconds; negative if sharing took longer than
     /// copying alone.
     gain: AtomicI64,
-    /// How many copies are still to be left to their callers, since helpers lost time.
+    /// Number of copies still to run without helpers, because helpers lost time.
     rest: AtomicU32,
-    /// How many that were at first, the last time.
+    /// Initial value of `rest` the last time.
     rested: AtomicU32,
     /// Helpers that run or sleep.
     helpers: Line<AtomicU32>,
@@ -50,14 +49,14 @@ struct Pool {
     seats: [Line<AtomicU32>; MOST_THREADS - 1],
 }
 
-/// `Pool::state`: nobody has asked yet.
+/// `Pool::state`: no copy has asked for helpers yet.
 const FRESH: u32 = 0;
-/// Helpers have been asked for, or are there.
+/// Helpers are requested or running.
 const STARTED: u32 = 1;
-/// One CPU, or no thread to be had.
+/// One CPU, or thread creation failed.
 const NO_HELPERS: u32 = 2;
 
-/// A seat's helper sleeps, and is to be woken through the seat's word.
+/// The helper sleeps and must be woken through its seat's word.
 const ASLEEP: u32 = 1;
 
 /// Below this, waking helpers (2 to 3 µs of the caller's time for each, and 50 to 100 µs until it
@@ -68,21 +67,21 @@ const WAKE_FROM: Work = Work {
     read: 16 << 10,
 };
 
-/// Helpers that the caller wakes itself; those wake the rest.
+/// Helpers that the caller wakes; those wake the rest.
 const WOKEN_BY_CALLER: usize = 8;
 
-/// Copies that follow each other within this time are a burst, in nanoseconds.
+/// Copies within this interval are a burst, in nanoseconds.
 const BURST: u64 = 200_000;
 
-/// Helpers look for the next job this long at least, in nanoseconds.
+/// Minimum time that helpers poll for the next job, in nanoseconds.
 const LINGER: u64 = 100_000;
-/// And this long at most.
+/// Maximum time that helpers poll, in nanoseconds.
 const LONGEST_LINGER: u64 = 2_000_000;
 
-/// Gains beyond this are forgotten, losses beyond it tell, in nanoseconds.
+/// Limit of the recorded gain or loss, in nanoseconds.
 const MOST_CREDIT: i64 = 300_000;
 
-/// A figure for each direction.
+/// One value for each direction.
 struct Work {
     write: usize,
     read: usize,
@@ -99,7 +98,7 @@ impl Work {
 }
 
 impl Pool {
-    /// Whether there are helpers or soon will be; asks for them the first time.
+    /// True if helpers exist or will soon; requests them the first time.
     #[inline]
     fn is_started(&'static self, hint: &Cpus) -> bool {
         match self.state.load(Ordering::Acquire) {
@@ -143,14 +142,14 @@ impl Pool {
         while !self.job.is_done(parts) {
             std::hint::spin_loop();
             turns += 1;
-            // A helper that was interrupted in its part may need this CPU to end it.
+            // An interrupted helper may need this CPU to finish its part.
             if turns.is_multiple_of(4096) {
                 std::thread::yield_now();
             }
         }
         let ended = now();
         self.last.store(ended, Ordering::Relaxed);
-        // What it would have taken alone, at the pace of the parts the caller copied.
+        // Estimated time without helpers, from the speed of the parts the caller copied.
         let alone = ((waited_from - started) as u128 * job.len as u128).checked_div(copied as u128);
         if let Some(alone) = alone {
             self.judge(alone as i64 - (ended - begun) as i64);
