@@ -1,4 +1,4 @@
-//! What the checks said, before profiles weigh it: judged once, weighed for each profile.
+//! Judgements of all checks, computed once and weighed for each profile.
 
 use std::cmp::Reverse;
 
@@ -8,28 +8,23 @@ use crate::model::{Facts, Finding, Outcome, Severity};
 use crate::profile::Expectations;
 use crate::topo::MAX_ROWS;
 
-/// The most judgements of one check. A machine within the limits of the topology has fewer for each check.
+/// Maximum judgements per check; a machine within the topology limits has fewer.
 const MAX_JUDGEMENTS: usize = MAX_ROWS;
 
-/// Checks that ask which profiles are in force: they are judged again for each profile alone.
+/// Checks that depend on the active profiles; they run again for each profile.
 const BY_PROFILE: [&str; 4] = ["gpu.min-driver", "gpu.mig", "gpu.p2p-grant", "pcie.iommu"];
 
-/// The checks that were run, each with its judgements.
 pub struct Judged(Vec<(&'static Check, Vec<Judgement>)>);
 
-/// A judgement as profiles weigh it.
 pub struct Weighed<'a> {
     pub id: &'static str,
-    /// What it comes to.
     pub outcome: Outcome,
-    /// How much it weighs.
     pub severity: Severity,
-    /// What the check said.
     pub judgement: &'a Judgement,
 }
 
 impl Judged {
-    /// Runs the checks that are wanted, by their ids, in the order of the registry.
+    /// Runs the wanted checks, in registry order.
     pub fn new(ctx: &Ctx<'_>, wanted: impl Fn(&str) -> bool) -> Self {
         let checks = FAMILIES
             .iter()
@@ -40,14 +35,14 @@ impl Judged {
         Self(judged.collect())
     }
 
-    /// Those of these checks that ask which profiles are in force, run again under others.
+    /// Runs the profile-dependent checks again under other expectations.
     pub fn again(&self, ctx: &Ctx<'_>) -> Self {
         Self::new(ctx, |id| {
             BY_PROFILE.contains(&id) && self.0.iter().any(|(check, _)| check.id == id)
         })
     }
 
-    /// What they come to, with the judgements of `again` in place of those of the same checks.
+    /// Weighs the judgements; those of `again` replace those of the same checks.
     pub fn weighed<'a>(&'a self, again: &'a Self, expectations: &Expectations) -> Vec<Weighed<'a>> {
         let instead = |id: &str| again.0.iter().find(|(check, _)| check.id == id);
         let judged = self
@@ -106,7 +101,7 @@ fn weigh<'a>(check: &Check, judgement: &'a Judgement, expectations: &Expectation
     }
 }
 
-/// Runs one check. A check that judges nothing does not apply here, and says so.
+/// Runs one check. A check without judgements is reported as not applicable.
 fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
     if family.judges_devices
         && let Some(devices) = too_many_devices(ctx.facts)
@@ -120,7 +115,7 @@ fn judge(ctx: &Ctx<'_>, family: &Family, check: &Check) -> Vec<Judgement> {
     few(judgements)
 }
 
-/// Where there are more GPUs and NICs than a machine can have, none is judged: what is true of a part says nothing of all.
+/// Beyond the device limits nothing is judged: a partial result would mislead.
 pub fn too_many_devices(facts: &Facts) -> Option<Judgement> {
     let nics = facts.rdma.known().map_or(0, Vec::len) + facts.unnamed_nics.len();
     let devices = facts.gpus().count() + nics;
@@ -133,7 +128,7 @@ pub fn too_many_devices(facts: &Facts) -> Option<Judgement> {
     })
 }
 
-/// The worst of too many judgements, with one more for the rest, which counts as the worst of those.
+/// Keeps the worst judgements and adds a summary with the worst outcome of the rest.
 fn few(mut judgements: Vec<Judgement>) -> Vec<Judgement> {
     if judgements.len() <= MAX_JUDGEMENTS {
         return judgements;
@@ -184,7 +179,7 @@ mod tests {
         Profile::parse(name, text, |_| true).expect("a profile")
     }
 
-    /// The small machine with so many GPUs more, each on a root bus of its own.
+    /// The small machine plus this many GPUs, each on its own root bus.
     fn crowded(more: u32) -> Facts {
         let mut facts = machine();
         for at in 0..more {
@@ -247,7 +242,7 @@ mod tests {
                 outcomes.contains(&Outcome::Unknown),
             )
         };
-        // 255 GPUs and one NIC make 32,385 pairs of GPUs and 255 with the NIC; 256 GPUs make 32,896 pairs with it.
+        // 255 GPUs and one NIC make 32,640 pairs; 256 GPUs make 32,896.
         assert_eq!(ready(254), (ReadyState::Ready, false));
         assert_eq!(ready(255), (ReadyState::Undetermined, true));
     }
@@ -274,7 +269,7 @@ mod tests {
         assert_eq!(few(judgements)[MAX_JUDGEMENTS].rule, Rule::Broken);
     }
 
-    /// Only a check that is in `BY_PROFILE` may ask which profiles are in force: the others are judged once for all.
+    /// Only checks in `BY_PROFILE` may depend on the profiles; the others run once for all.
     #[test]
     fn no_other_check_asks_for_profiles() {
         fn walk(directory: &Path, found: &mut Vec<String>) {

@@ -1,4 +1,4 @@
-//! What a check says of one subject, before a profile weighs it.
+//! A check's result for one subject, before a profile weighs it.
 
 use crate::model::{Area, Evidence, Manual, Remedy, Severity, Why};
 use crate::output::printable;
@@ -6,40 +6,33 @@ use crate::output::printable;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Judgement {
     pub subject: String,
-    /// How the rule fared.
     pub rule: Rule,
-    /// What is so, in a sentence.
     pub message: String,
-    /// The weight of this case, where the check grades its cases.
+    /// Severity of this case, if the check grades its cases.
     pub weight: Option<Severity>,
-    /// What it rests on.
     pub evidence: Vec<Evidence>,
-    /// What would turn an unknown into a verdict.
+    /// What would resolve an unknown.
     pub needs: Option<String>,
     pub fix: Option<Remedy>,
-    /// The area that the source lacks, where it is unknown for that.
+    /// The area missing from the snapshot, if that is why the result is unknown.
     pub missing: Option<Area>,
 }
 
-/// How a rule fared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rule {
     Holds,
-    /// It does not.
     Broken,
-    /// There is no rule here, but something worth knowing.
+    /// No rule applies, but the fact is worth reporting.
     Noted,
-    /// It could not be determined.
     Unknown,
-    /// It does not apply.
     Skipped,
 }
 
-/// The most of one piece of evidence, and of a message: the same long text may stand beside each of a thousand devices.
+/// Maximum bytes of a message or an evidence text; long texts can repeat for a thousand devices.
 const MAX_EVIDENCE: usize = 4_096;
 const MAX_MESSAGE: usize = 65_536;
 
-/// The beginning of a text that is too long, and how much is missing.
+/// Truncates a long text and states how much is missing.
 fn cut(mut text: String, most: usize) -> String {
     if text.len() > most {
         let end = text.floor_char_boundary(most);
@@ -78,12 +71,11 @@ impl Judgement {
         Self::new(Rule::Noted, subject, message)
     }
 
-    /// It does not apply.
     pub fn skip(subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Rule::Skipped, subject, message)
     }
 
-    /// It could not be determined, because this source did not tell.
+    /// The fact is unknown in this source.
     pub fn unknown(subject: impl Into<String>, why: Why, source: &str) -> Self {
         let needs = match why {
             Why::Denied => "root",
@@ -105,19 +97,18 @@ impl Judgement {
         judgement
     }
 
-    /// It could not be determined, for a reason that is no source's.
+    /// Undetermined for a reason other than a missing source.
     pub fn undetermined(subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(Rule::Unknown, subject, message)
     }
 
-    /// Gives this case a weight of its own.
+    /// Overrides the severity for this case.
     #[must_use]
     pub fn weighing(mut self, weight: Severity) -> Self {
         self.weight = Some(weight);
         self
     }
 
-    /// Adds what it rests on.
     #[must_use]
     pub fn evidence(mut self, source: impl Into<String>, value: impl Into<String>) -> Self {
         self.evidence.push(Evidence {
@@ -127,14 +118,14 @@ impl Judgement {
         self
     }
 
-    /// Says what would turn an unknown into a verdict.
+    /// States what would resolve an unknown.
     #[must_use]
     pub fn needs(mut self, needs: impl Into<String>) -> Self {
         self.needs = Some(needs.into());
         self
     }
 
-    /// Names the `gdr fix` that repairs it.
+    /// Names the `gdr fix` that applies.
     #[must_use]
     pub fn fix(mut self, id: &str) -> Self {
         let manual = std::mem::take(self.manual());
@@ -145,15 +136,15 @@ impl Judgement {
         self
     }
 
-    /// Names a shell command that repairs it, in one line. A name in it is a [`shell_word`](crate::output::shell_word).
+    /// Sets a one-line repair command. Quote names with [`shell_word`](crate::output::shell_word).
     #[must_use]
     pub fn command(mut self, command: impl Into<String>) -> Self {
-        // A person pastes it: a name with a line feed would be a second command.
+        // Users paste this: a line feed in a name would start a second command.
         self.manual().command = Some(printable(&command.into()));
         self
     }
 
-    /// Says what repairs it, or what to know about the command, in sentences; added to what was said before.
+    /// Appends advice on the repair or its command, in sentences.
     #[must_use]
     pub fn advice(mut self, advice: impl Into<String>) -> Self {
         let advice = printable(&advice.into());

@@ -1,6 +1,7 @@
-//! The doctor's catalogue: a registry, and one file a family of pure functions from facts to judgements.
+//! The doctor's checks: a registry, and one module per family of pure functions from facts to
+//! judgements.
 //!
-//! A check judges; the engine turns its judgement into a finding with the weight that the profiles give it.
+//! A check judges; the engine weighs the judgement by profile and makes a finding.
 
 mod gpu;
 mod judged;
@@ -21,7 +22,7 @@ mod testing;
 mod version;
 mod words;
 
-/// What checks judge on, for the repairs that mend what they find.
+/// Facts and helpers that fixes share with the checks.
 pub mod ground {
     pub use super::modules::{buildable, dma_buf_everywhere, suits};
     pub use super::param::{
@@ -45,20 +46,16 @@ use crate::model::{Fact, Facts, Finding, Outcome, Severity};
 use crate::profile::Expectations;
 use crate::topo::{Forest, Topology};
 
-/// All that a check may look at.
+/// The input of every check.
 #[derive(Clone, Copy)]
 pub struct Ctx<'a> {
     pub facts: &'a Facts,
-    /// The devices and how they meet.
     pub topology: &'a Topology<'a>,
-    /// The PCI forest under the topology.
     pub forest: &'a Forest<'a>,
-    /// What the profiles ask for.
     pub expectations: &'a Expectations,
 }
 
 impl<'a> Ctx<'a> {
-    /// What the checks look at, of a machine and its topology.
     pub fn new(
         facts: &'a Facts,
         topology: &'a Topology<'a>,
@@ -73,18 +70,18 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// Runs every check, in the order of the registry.
+/// Runs every check, in registry order.
 pub fn run(ctx: &Ctx<'_>) -> Vec<Finding> {
     run_those(ctx, |_| true)
 }
 
-/// Runs the checks that are wanted, by their ids, in the order of the registry.
+/// Runs the wanted checks, in registry order.
 pub fn run_those(ctx: &Ctx<'_>, wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
     Judged::new(ctx, wanted).into_findings(ctx.expectations)
 }
 
-/// The exit code of doctor: 1 something failed, 3 nothing failed but something required could not be determined. What
-/// counts as failed are the outcomes in `failing`.
+/// The exit code of doctor: 1 if an outcome in `failing` occurred, else 3 if a required check is
+/// undetermined.
 pub fn exit_code(findings: &[Finding], expectations: &Expectations, failing: &[Outcome]) -> u8 {
     let failed = findings.iter().any(|f| failing.contains(&f.outcome));
     let undetermined = findings
@@ -97,7 +94,7 @@ pub fn exit_code(findings: &[Finding], expectations: &Expectations, failing: &[O
     }
 }
 
-/// Whether a finding leaves open what a profile wants to know.
+/// True if a required check is undetermined.
 pub fn leaves_open(finding: &Finding, expectations: &Expectations) -> bool {
     is_undetermined(finding.outcome, finding.severity, &finding.id, expectations)
 }
@@ -111,7 +108,7 @@ fn is_undetermined(
     outcome == Outcome::Unknown && (severity == Severity::Error || expectations.requires(id))
 }
 
-/// The judgement on a subject whose fact is unknown; none where it is known.
+/// The judgement for an unknown fact; `None` if the fact is known.
 pub fn unknown_if<T>(fact: &Fact<T>, subject: &str, source: &str) -> Option<Judgement> {
     fact.why()
         .map(|why| Judgement::unknown(subject, why, source))

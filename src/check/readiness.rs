@@ -1,4 +1,4 @@
-//! What the findings come to for one profile: where it is ready, where not, and what stands in the way.
+//! Summarizes the findings for one profile: which units are ready, and what blocks the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,43 +7,40 @@ use crate::model::{Bdf, Kind, Obstacle, Outcome, Readiness, ReadyState};
 use crate::profile::{Expectations, Profile, Units};
 use crate::topo::MAX_PATHS;
 
-/// The most obstacles that are listed of one profile: each names a place and what stands in its way there.
+/// Maximum obstacles listed per profile.
 const MAX_OBSTACLES: usize = 4_096;
 
-/// The most places that a sentence names.
+/// Maximum places named in a sentence.
 const MOST_PLACES: usize = 8;
 
-/// A GPU, or a GPU with its partner, and every function on the way.
+/// A GPU, or a GPU and its partner, with every PCI function on the path.
 struct Unit {
     name: String,
     rows: Vec<usize>,
     functions: Vec<Bdf>,
-    /// The ports on the way whose access control its traffic goes by.
+    /// The ports whose ACS bits decide the path.
     governing: Vec<Bdf>,
 }
 
-/// How a unit stands; the greater of two counts.
+/// State of a unit, ordered: the greater of two wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stand {
     Ready,
-    /// Something that is required is not known of it.
+    /// A required fact is unknown.
     Open,
     Blocked,
 }
 
-/// What stands in the way, and where.
 #[derive(Default)]
 struct Blocked {
-    /// The first of them.
     first: Vec<Obstacle>,
-    /// The checks of all of them, in the order in which they came.
+    /// All check ids, in order of arrival.
     checks: Vec<&'static str>,
-    /// The places of all of them, in the order in which they came.
+    /// All places, in order of arrival.
     places: Vec<String>,
     seen: BTreeSet<String>,
 }
 
-/// How a profile stands.
 pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness {
     let expectations = Expectations::of(std::slice::from_ref(profile));
     let ctx = &Ctx {
@@ -130,7 +127,7 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness
     }
 }
 
-/// How a profile stands whose obstacles are not everywhere.
+/// State of a profile whose obstacles do not affect every unit.
 fn state(
     blocked: &Blocked,
     open: &[&Weighed<'_>],
@@ -146,7 +143,7 @@ fn state(
     }
 }
 
-/// Of more pairs of GPUs than gdr computes the paths of, none is said to be ready.
+/// Beyond the limit on GPU pairs, no pair is reported as ready.
 fn too_many(ctx: &Ctx<'_>, profile: &Profile) -> Readiness {
     let gpus = ctx.topology.rows_of(Kind::Gpu).count();
     let title = profile.title();
@@ -182,16 +179,15 @@ impl Blocked {
     }
 }
 
-/// Where it is ready, and where that is not known.
 struct Places<'a> {
     ready: &'a [String],
     unknown: &'a [String],
 }
 
 impl Unit {
-    /// Whether all of these are part of it, or on its way. A pair touches those alone that have both of its ends.
+    /// True if every name is part of the unit or on its path. A pair needs both of its ends.
     fn has_all(&self, check: &str, names: &BTreeSet<Name>) -> bool {
-        // A port redirects those alone whose traffic it decides on: not what goes up through it anyhow.
+        // A port affects only units whose traffic its ACS bits govern.
         let functions = match check {
             "pcie.acs" => &self.governing,
             _ => &self.functions,
@@ -203,7 +199,7 @@ impl Unit {
     }
 }
 
-/// The units by what they have.
+/// Units by the names they contain.
 struct Index {
     by_row: BTreeMap<usize, Vec<usize>>,
     by_function: BTreeMap<Bdf, Vec<usize>>,
@@ -226,7 +222,7 @@ impl Index {
         index
     }
 
-    /// The units that a finding on these names touches.
+    /// The units that a finding on these names affects.
     fn touched(&self, check: &str, named: &[BTreeSet<Name>], units: &[Unit]) -> Vec<usize> {
         let of = |name: &Name| match name {
             Name::Row(row) => self.by_row.get(row),
@@ -234,7 +230,7 @@ impl Index {
         };
         let mut touched = BTreeSet::new();
         for names in named {
-            // What has all of them has the one that the fewest have.
+            // Start from the rarest name: a match contains all of them.
             let fewest = names
                 .iter()
                 .map(|name| of(name).map_or(&[][..], Vec::as_slice))
@@ -246,21 +242,20 @@ impl Index {
     }
 }
 
-/// What a finding's subject names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Name {
     Row(usize),
     Function(Bdf),
 }
 
-/// The devices that a subject names: `GPU0 (0000:17:00.0), GPU1 (0000:2a:00.0)`, `GPU0–GPU1`, `mlx5_0`, `mlx5_0/1`, a port's
-/// address. None in `machine`, `driver` or `this process`.
+/// The devices in a subject such as `GPU0 (0000:17:00.0), GPU1 (0000:2a:00.0)`, `GPU0–GPU1`,
+/// `mlx5_0`, `mlx5_0/1` or a port address. Empty for `machine`, `driver`, `this process`.
 fn named(ctx: &Ctx<'_>, subject: &str) -> Vec<BTreeSet<Name>> {
     let names = subject.split(',').map(|part| names(ctx, part));
     names.filter(|names| !names.is_empty()).collect()
 }
 
-/// The devices that a part of a subject names: one, or the two of a pair.
+/// The one or two devices in a part of a subject.
 fn names(ctx: &Ctx<'_>, part: &str) -> BTreeSet<Name> {
     part.split([' ', '(', ')', '–', '/'])
         .map(|word| word.trim_end_matches([':', ';']))
@@ -272,7 +267,7 @@ fn names(ctx: &Ctx<'_>, part: &str) -> BTreeSet<Name> {
         .collect()
 }
 
-/// What a profile finds ready or not; none where there are too many pairs.
+/// The units a profile rates; `None` if there are too many pairs.
 fn units(ctx: &Ctx<'_>, kind: Units) -> Option<Vec<Unit>> {
     let gpus: BTreeSet<usize> = ctx.topology.rows_of(Kind::Gpu).map(|(at, _)| at).collect();
     let rows: Vec<Vec<usize>> = match kind {
@@ -367,7 +362,7 @@ fn sentence(
     }
 }
 
-/// The checks that could not be determined, and what they need where that is one thing.
+/// The undetermined checks, with what they need if it is the same for all.
 fn unknown(open: &[&Weighed<'_>]) -> String {
     let mut ids: Vec<&str> = open.iter().map(|finding| finding.id).collect();
     ids.dedup();
@@ -382,7 +377,7 @@ fn unknown(open: &[&Weighed<'_>]) -> String {
     format!("{}{needs}", ids.join(", "))
 }
 
-/// Why there is nothing that could be ready.
+/// Why no unit exists.
 fn nothing(kind: Units) -> &'static str {
     match kind {
         Units::Gpu => "there is no GPU.",

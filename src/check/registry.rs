@@ -1,30 +1,27 @@
-//! The one list of checks: each family owns its part. Help, documents, explanations and JSON ids come from it.
+//! The list of all checks. Help, documents, explanations and JSON ids are generated from it.
 
 use super::{Ctx, Judgement, gpu, limits, modules, param, pcie, platform, rdma, software};
 use crate::model::Severity;
 
 pub struct Check {
-    /// Its stable id, `family.name`.
+    /// Stable id, `family.name`.
     pub id: &'static str,
-    /// The rule, in a sentence.
     pub rule: &'static str,
-    /// Where its facts come from.
     pub sources: &'static str,
-    /// How much it weighs where no profile says otherwise.
+    /// Severity unless a profile overrides it.
     pub severity: Severity,
-    /// Why it matters: what one sees where the rule does not hold.
+    /// The symptom if the rule does not hold.
     pub why: &'static str,
-    /// How it is mended, in words.
     pub remedy: &'static str,
-    /// What it rests on: addresses, and documents by title.
+    /// URLs, and documents by title.
     pub references: &'static [&'static str],
-    /// What it reads beyond devices and the small files of kernel and process, which every check may use.
+    /// Sources beyond devices and the small kernel and process files, which every check may use.
     pub reads: &'static [Source],
-    /// The judgement, one for each subject.
+    /// Returns one judgement per subject.
     pub judge: fn(&Ctx<'_>) -> Vec<Judgement>,
 }
 
-/// A source that costs time, and is read only for the checks that use it.
+/// An expensive source, read only for the checks that use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// NVML: the driver and each GPU.
@@ -36,29 +33,27 @@ pub enum Source {
     /// CUDA, without a context.
     Cuda,
     Verbs,
-    /// With `--live`, a trial of mapping GPU memory.
+    /// With `--live`: maps GPU memory.
     Mapping,
-    /// With `--live`, a trial of registering GPU memory.
+    /// With `--live`: registers GPU memory.
     Registration,
     /// modprobe.d, the initramfs and the files of kernel modules.
     Modules,
-    /// Settings in the NICs' firmware, by a tool.
+    /// NIC firmware settings, read by a tool.
     Settings,
     /// Libraries and programs in user space.
     Software,
 }
 
-/// Checks of one kind.
 pub struct Family {
-    /// What they are about.
     pub title: &'static str,
-    /// Whether they judge GPUs and NICs, each or in pairs.
+    /// True if the checks judge GPUs and NICs, alone or in pairs.
     pub judges_devices: bool,
-    /// The checks, in the order of a report.
+    /// In report order.
     pub checks: &'static [Check],
 }
 
-/// The families, in the order of a report.
+/// In report order.
 pub const FAMILIES: &[Family] = &[
     Family {
         title: "GPUs and driver",
@@ -102,12 +97,11 @@ pub const FAMILIES: &[Family] = &[
     },
 ];
 
-/// Every check, in the order of a report.
+/// Every check, in report order.
 pub fn all() -> impl Iterator<Item = &'static Check> + Clone {
     FAMILIES.iter().flat_map(|family| family.checks)
 }
 
-/// The families by title, with the ids of their checks.
 pub fn families() -> Vec<(&'static str, Vec<&'static str>)> {
     let ids = |family: &Family| family.checks.iter().map(|check| check.id).collect();
     FAMILIES
@@ -116,7 +110,7 @@ pub fn families() -> Vec<(&'static str, Vec<&'static str>)> {
         .collect()
 }
 
-/// Whether this names the checks whose ids begin alike, as `rdma.*` does.
+/// True for a family pattern such as `rdma.*`.
 pub fn is_family(name: &str) -> bool {
     let begins = |check: &Check| {
         name.strip_suffix('*')
@@ -197,7 +191,7 @@ mod tests {
             let found = findings(check.id, &Facts::default(), &[]);
             assert!(!found.is_empty());
             for found in found {
-                // Nobody asked to try it.
+                // Not applicable without `--live`.
                 if check.id == "mapping.backend" {
                     assert_eq!(found.outcome, Outcome::Skip, "{found:#?}");
                     continue;

@@ -1,16 +1,15 @@
-//! Versions and generations, and what they allow: which driver is loaded, in which flavour, on which GPUs.
+//! Driver versions, module flavours and GPU generations.
 
 use crate::model::{Fact, Facts, Ids, PciDevice};
 
-/// The flavour of the NVIDIA kernel modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
-    /// The open ones: Turing and later, and the only ones that export dma-buf.
+    /// Open modules: Turing and later; only these export dma-buf.
     Open,
     Proprietary,
 }
 
-/// A GPU's generation, as far as the choice of kernel modules depends on it.
+/// GPU generation, as far as it decides the kernel module flavour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Generation {
     /// Maxwell, Pascal, Volta and before: proprietary modules only.
@@ -22,9 +21,9 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// NVIDIA hands out device ids by generation. In pci.ids every display function below 0x1e00 is Volta or older, and
-    /// none from there on is; the open kernel modules' list of supported parts starts at 0x1e02. Blackwell's parts lie at
-    /// 0x2900 (GB100) and above, which is general knowledge: pci.ids of 2024 does not have them yet.
+    /// NVIDIA assigns device ids by generation. In pci.ids display ids below 0x1e00 are Volta or
+    /// older and all others are newer; the open modules' list of supported parts starts at 0x1e02.
+    /// Blackwell starts at 0x2900 (GB100); pci.ids of 2024 does not list it yet.
     pub fn of(ids: &Ids) -> Option<Self> {
         match ids.device {
             _ if ids.is_coherent_gpu() => Some(Self::OpenOnly),
@@ -35,23 +34,22 @@ impl Generation {
         }
     }
 
-    /// The generation of a GPU, where its ids are known.
     pub fn of_device(device: &PciDevice) -> Option<Self> {
         device.ids.known().and_then(Self::of)
     }
 }
 
-/// The version of the loaded driver, as in `580.159.04`; none where it is not loaded.
+/// Version of the loaded driver, such as `580.159.04`; `None` if it is not loaded.
 pub fn driver(facts: &Facts) -> Fact<Option<String>> {
     facts.driver.version()
 }
 
-/// The first number of a driver version: its branch.
+/// The branch: the first number of a driver version.
 pub fn branch(version: &str) -> Option<u32> {
     version.split('.').next()?.parse().ok()
 }
 
-/// The flavour of the loaded modules; none where they are not loaded.
+/// Flavour of the loaded modules; `None` if they are not loaded.
 pub fn flavour(facts: &Facts) -> Fact<Option<Flavour>> {
     facts.driver.version_line.as_ref().map(|line| {
         line.as_ref()

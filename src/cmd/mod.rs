@@ -1,4 +1,4 @@
-//! One file a command: it reads a world, thinks with the other rooms, prints. The only place with anyhow.
+//! One module per command: reads a world, runs the checks, prints. Only this layer uses anyhow.
 
 mod doctor;
 mod document;
@@ -24,10 +24,9 @@ use crate::cli::{Cli, Command, Global};
 use crate::model::Facts;
 use crate::output::printable;
 
-/// Exit code: usage or internal error.
 pub const ERROR: u8 = 2;
 
-/// Runs a command and returns its exit code. An error is reported on `err`.
+/// Runs a command and returns its exit code. Errors go to `err`.
 pub fn run(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     execute(cli, out, err).unwrap_or_else(|error| {
         remark(err, &format!("{error:#}"));
@@ -39,16 +38,16 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
     if let Command::Snapshot(options) = &cli.command
         && let Some(files) = &options.diff
     {
-        // It is about two files, not about a machine.
+        // Compares two files; needs no machine.
         return snapshot::diff(files, &cli.global, options, out);
     }
     if let Command::Explain(options) = &cli.command {
-        // It is about a text; a machine is looked at where the text leads to one.
+        // Reads a text; inspects a machine only if the text requires it.
         return explain::run(&cli.global, options, out, err);
     }
     let machine = Machine::of(&cli.global, err)?;
     match &cli.command {
-        // It was answered above.
+        // Handled above.
         Command::Explain(_) => Ok(0),
         Command::Doctor(options) => doctor::run(&machine, &cli.global, options, out, err),
         Command::Topo(options) => topo::run(&machine, &cli.global, options, out, err),
@@ -60,17 +59,17 @@ fn execute(cli: Cli, out: &mut dyn Write, err: &mut dyn Write) -> anyhow::Result
     }
 }
 
-/// Prints what a command found. A reader who has seen enough (`| head`) changes nothing about the verdict.
+/// Prints a result. A closed pipe (`| head`) does not change the verdict.
 fn print(out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
     print_with(out, |out| out.write_all(text.as_bytes()))
 }
 
-/// Prints what is written while it is computed.
+/// Prints output while it is computed.
 fn print_with(
     out: &mut dyn Write,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    // Standard output hands every line on by itself.
+    // Standard output flushes at every line.
     let mut out = BufWriter::with_capacity(1 << 16, out);
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -80,9 +79,9 @@ fn print_with(
     }
 }
 
-/// What could not be read.
+/// Reports what could not be read.
 fn notes(global: &Global, imported: bool, facts: &Facts, err: &mut dyn Write) {
-    // What a dump of another program left out, or gdr of it, nobody may miss.
+    // Always report what an imported dump lacks or gdr ignored.
     let shown = match (global.verbose, imported) {
         (true, _) => usize::MAX,
         (false, true) => 5,
@@ -97,7 +96,7 @@ fn notes(global: &Global, imported: bool, facts: &Facts, err: &mut dyn Write) {
     }
 }
 
-/// A remark beside the output. Where it cannot be written, the output is worth having all the same.
+/// Writes a remark to stderr; a write error does not stop the output.
 fn remark(err: &mut dyn Write, text: &str) {
     let _ = writeln!(err, "gdr: {}", printable(text));
 }

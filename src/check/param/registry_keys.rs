@@ -1,14 +1,14 @@
-//! The strings `RegistryDwords` and `RegistryDwordsPerDevice`, read as the driver reads them.
+//! Parses `RegistryDwords` and `RegistryDwordsPerDevice` as the driver does.
 //!
-//! Blanks are taken out, `;` separates, and a token that is not a key, one `=` and a value is dropped
-//! (os-registry.c and osapi.c of the open kernel modules). The driver compares its registry keys without regard to case,
-//! and the names of module options that may stand there too with regard to it.
+//! The driver removes blanks, splits at `;`, and drops tokens that are not `key=value`
+//! (os-registry.c and osapi.c of the open kernel modules). It ignores case in registry keys, but
+//! not in the module option names that may appear there too.
 
 use std::collections::BTreeMap;
 
 use crate::model::Bdf;
 
-/// A registry key's value in `RegistryDwords`; the last one counts.
+/// A registry key's value in `RegistryDwords`; the last one wins.
 pub fn key(text: &str, name: &str) -> Option<u32> {
     tokens(text)
         .filter(|(key, _)| key.eq_ignore_ascii_case(name))
@@ -38,7 +38,7 @@ pub fn key_of_device(text: &str, gpu: Bdf, name: &str) -> Option<u32> {
     found
 }
 
-/// The string with a key set and everything else kept.
+/// The string with one key set and everything else unchanged.
 pub fn merged(text: &str, name: &str, value: u32) -> String {
     let kept = text.split(';').filter(|token| {
         let key = token.split('=').next().unwrap_or_default();
@@ -49,7 +49,7 @@ pub fn merged(text: &str, name: &str, value: u32) -> String {
     merged
 }
 
-/// The last of several strings, with the keys that only those before it set.
+/// The last string plus the keys that only earlier strings set.
 pub fn joined<'t>(last: &str, earlier: impl IntoIterator<Item = &'t str>) -> String {
     let kept = effect(last);
     let mut joined: String = last
@@ -69,8 +69,8 @@ pub fn joined<'t>(last: &str, earlier: impl IntoIterator<Item = &'t str>) -> Str
     joined
 }
 
-/// The string with tokens that the driver drops parted where blanks or commas stand, and how many are left that say
-/// nothing still; those are taken out, as the driver does.
+/// Splits dropped tokens at blanks and commas. Also returns the tokens that are still invalid,
+/// which are removed.
 pub fn fixed(text: &str) -> (String, Vec<String>) {
     let (mut fixed, mut left) = (String::new(), Vec::new());
     for token in text
@@ -93,14 +93,14 @@ pub fn fixed(text: &str) -> (String, Vec<String>) {
     (fixed, left)
 }
 
-/// What a string sets: each key once, without regard to case, with its last value.
+/// The keys that a string sets, ignoring case, with their last values.
 pub fn effect(text: &str) -> BTreeMap<String, u32> {
     tokens(text)
         .map(|(key, value)| (key.to_ascii_lowercase(), number(&value)))
         .collect()
 }
 
-/// The tokens that the driver drops: they are not a key, one `=` and a value.
+/// The tokens that the driver drops because they are not `key=value`.
 pub fn dropped(text: &str) -> Vec<String> {
     let whole = |token: &String| token.is_empty() || tokens(token).next().is_some();
     text.split(';')
@@ -109,7 +109,7 @@ pub fn dropped(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The keys and values, in order, of the tokens that the driver takes.
+/// The accepted keys and values, in order.
 pub fn tokens(text: &str) -> impl Iterator<Item = (String, String)> {
     text.split(';').filter_map(|token| {
         let token = without_blanks(token);
@@ -123,7 +123,7 @@ fn without_blanks(text: &str) -> String {
     text.chars().filter(|c| !c.is_ascii_whitespace()).collect()
 }
 
-/// `strtoul` with base 0: `0x` hexadecimal, a leading 0 octal, up to the first character that is no digit.
+/// `strtoul` with base 0: `0x` is hexadecimal, a leading 0 octal; stops at the first non-digit.
 pub fn number(text: &str) -> u32 {
     let (digits, base) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hexadecimal) => (hexadecimal, 16),
@@ -160,7 +160,7 @@ mod tests {
             ("PeerMappingOverride=", None),
             ("PeerMappingOverride", None),
             ("XPeerMappingOverride=1", None),
-            // A comma does not separate: this is one token with two `=`, and that is one value up to the comma.
+            // A comma does not separate tokens; the value ends at the comma.
             ("PeerMappingOverride=1,B=2", None),
             ("PeerMappingOverride=1,B", Some(1)),
             ("PeerMappingOverride=010", Some(8)),

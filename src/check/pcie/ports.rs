@@ -1,8 +1,8 @@
-//! Which ports the traffic of GPUs passes, and what each does to it: the ground that pcie.acs judges on.
+//! The ports on peer-to-peer paths and what their ACS bits do; input to pcie.acs.
 //!
-//! The pairs are each GPU with its best NICs, and GPUs with each other where no NVLink joins them. Of a pair that meets
-//! below a switch, the switch's ports on both legs count; of one that meets at the root complex, its root ports alone:
-//! below them everything goes up anyway.
+//! Pairs are each GPU with its best NICs, and GPUs without a connecting NVLink. Below a common
+//! switch the switch ports on both legs count; at the root complex only the root ports count,
+//! because all traffic below them goes up anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,47 +11,40 @@ use crate::check::{Ctx, passthrough, words};
 use crate::model::{Bdf, Fact, Kind, Meeting, Path, Row, Severity, Why};
 use crate::topo::{self, MAX_PATHS, Redirect, Role};
 
-/// All ports on the ways of the pairs.
 #[derive(Default)]
 pub struct Ports {
-    /// How many pairs were looked at.
     pub pairs: usize,
-    /// Ports that let every pair through.
+    /// Ports whose ACS bits redirect no pair.
     pub clean: BTreeSet<Bdf>,
-    /// Ports, clean or not, that a pair's traffic would suffer from.
+    /// Ports whose ACS redirection would hurt some pair.
     pub worth: BTreeSet<Bdf>,
-    /// Ports that send a pair's traffic up, or stop it.
+    /// Ports that redirect or block a pair's traffic.
     pub redirecting: BTreeMap<Bdf, Redirecting>,
-    /// Ports whose control register could not be read, and why.
     pub unknown: BTreeMap<Bdf, Why>,
-    /// Devices whose place in the tree is not known, so that neither are their ways.
+    /// Devices with an unknown place in the PCI tree.
     pub lost: Vec<String>,
-    /// There are more pairs than gdr computes the paths of: none was looked at.
+    /// The pair limit is exceeded; no pair was examined.
     pub too_many: bool,
 }
 
-/// One port that redirects.
 pub struct Redirecting {
-    /// The bits, by lspci's names.
+    /// The set bits, by lspci's names.
     pub bits: Vec<&'static str>,
-    /// The control register without them.
+    /// The ACS control register without them.
     pub cleared: u16,
-    /// Where that register is.
+    /// Offset of the register.
     pub register: u16,
-    /// Error where a pair below a common switch suffers.
+    /// Error if a pair below a common switch is affected.
     pub weight: Severity,
-    /// The first pairs, in words.
     pub pairs: Vec<String>,
-    /// How many there are.
     pub pair_count: usize,
-    /// The IOMMU translates the addresses of an end of one of them.
+    /// The IOMMU translates addresses for an endpoint of one of the pairs.
     pub translated: bool,
 }
 
-/// How many pairs are named: sixteen devices make a hundred.
+/// Pairs named in a message; sixteen devices make over a hundred.
 const NAMED: usize = 4;
 
-/// Looks at every pair.
 pub fn ports(ctx: &Ctx<'_>) -> Ports {
     let mut ports = Ports {
         lost: lost(ctx),
@@ -66,14 +59,14 @@ pub fn ports(ctx: &Ctx<'_>) -> Ports {
     for (a, b) in pairs {
         look(ctx, (a, b), translated[a] || translated[b], &mut ports);
     }
-    // A port may be clean for one pair and in the way of another.
+    // A port may be clean for one pair and redirect another.
     ports
         .clean
         .retain(|port| !ports.redirecting.contains_key(port));
     ports
 }
 
-/// Whether a port is known to send a pair's traffic up where clearing its bits would mend that.
+/// True if a port redirects a pair's traffic and clearing its ACS bits would help.
 pub fn redirecting(ctx: &Ctx<'_>) -> bool {
     let found = ports(ctx);
     found
@@ -82,7 +75,7 @@ pub fn redirecting(ctx: &Ctx<'_>) -> bool {
         .any(|port| port.weight > Severity::Info)
 }
 
-/// The devices without a known place, where they could have a partner.
+/// Devices with an unknown place that could have a partner.
 fn lost(ctx: &Ctx<'_>) -> Vec<String> {
     let alone =
         super::own(ctx).count() < 2 || super::own(ctx).all(|(row, _)| row.kind != Kind::Gpu);
@@ -95,7 +88,7 @@ fn lost(ctx: &Ctx<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Whether it is not known how a device meets another: bridges that the source does not tell of are above them.
+/// True if bridges that are missing from the snapshot hide how the row's devices meet.
 fn has_unknown_pair(ctx: &Ctx<'_>, row: &Row) -> bool {
     let me = ctx.topology.number(row);
     let others = ctx
@@ -111,11 +104,10 @@ fn has_unknown_pair(ctx: &Ctx<'_>, row: &Row) -> bool {
     })
 }
 
-/// There are more pairs than gdr computes the paths of.
 pub struct TooMany;
 
-/// Each GPU with its best NICs, and GPUs with each other where no NVLink is known to join them. What is handed to a
-/// virtual machine has no pair here.
+/// Each GPU with its best NICs, and GPUs without a known NVLink between them. Devices passed
+/// through to a virtual machine are excluded.
 pub fn pairs(ctx: &Ctx<'_>) -> Result<Vec<(usize, usize)>, TooMany> {
     let topology = ctx.topology;
     if !topology.has_all_pairs() {
@@ -150,14 +142,13 @@ pub fn pairs(ctx: &Ctx<'_>) -> Result<Vec<(usize, usize)>, TooMany> {
     }
 }
 
-/// Whether NVLink is known to join a pair.
 pub fn is_joined(ctx: &Ctx<'_>, a: usize, b: usize) -> bool {
     let pair = ctx.topology.pair(a, b);
     pair.is_some_and(|pair| pair.nvlinks.known().is_some_and(|links| *links > 0))
 }
 
-/// What the ports do whose access control a pair's traffic goes by. What goes up to the root complex anyhow passes the
-/// ports of switches whatever their bits are.
+/// The ports whose ACS bits decide the path. Traffic that goes to the root complex anyway passes
+/// switch ports whatever their bits are.
 pub fn governing(ctx: &Ctx<'_>, path: &Path) -> impl Iterator<Item = Redirect> {
     let below_a_switch = matches!(path.meeting, Meeting::Bridge(_));
     let redirects = topo::redirects(ctx.forest, path).into_iter();
@@ -173,15 +164,15 @@ pub fn governing(ctx: &Ctx<'_>, path: &Path) -> impl Iterator<Item = Redirect> {
 fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Ports) {
     ports.pairs += 1;
     let Ok(path) = ctx.topology.route(a, b) else {
-        // Two rows of one function, or a place that is not known.
+        // Two rows of one function, or an unknown place.
         return;
     };
     let weight = match path.meeting {
         Meeting::Bridge(_) => Severity::Error,
         Meeting::HostBridge(_) => Severity::Warn,
-        // Between host bridges it goes through the root complex whatever the bits are, and that the way is long is
-        // pcie.locality's to say. The kernel sets these bits wherever an IOMMU is on: a warning would be on every such
-        // machine, and clearing them mends nothing.
+        // Traffic between host bridges uses the root complex whatever the bits are; pcie.locality
+        // reports that. The kernel sets these bits whenever an IOMMU is on, so a warning would
+        // appear on every such machine, and clearing them would not help.
         Meeting::Interconnect(..) => Severity::Info,
     };
     for redirect in governing(ctx, &path) {
@@ -214,9 +205,7 @@ fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Por
         port.bits.extend(bits);
         port.bits.sort_unstable();
         port.bits.dedup();
-        // Each pair clears what is in its way.
         port.cleared &= redirect.cleared;
-        // Who suffers most is named.
         if weight > port.weight {
             port.weight = weight;
             port.pairs.clear();
@@ -233,7 +222,7 @@ fn look(ctx: &Ctx<'_>, (a, b): (usize, usize), translated: bool, ports: &mut Por
     }
 }
 
-/// The pair in words, with its class, and with the doubt whether NVLink joins it.
+/// The pair with its class, and a note if NVLink between them is unknown.
 fn in_words(ctx: &Ctx<'_>, a: usize, b: usize) -> String {
     let rows = &ctx.topology.rows;
     let pair = ctx.topology.pair(a, b);
