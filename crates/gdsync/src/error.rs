@@ -1,4 +1,4 @@
-//! What can go wrong, one variant an operation.
+//! Errors of this crate.
 
 use std::time::Duration;
 
@@ -11,149 +11,149 @@ use crate::wire;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes that are no entry, or a value that none holds.
+    /// Malformed WQE or CQE bytes, or a value that does not fit a field.
     #[error(transparent)]
     Wire(#[from] wire::Error),
-    /// The GPU's driver, or memory it gave.
+    /// A GPU driver or GPU memory operation failed.
     #[error("cannot {operation}: {source}")]
     Gpu {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: gpu::Error,
     },
-    /// The CPU's mapping of GPU memory.
+    /// A CPU mapping of GPU memory failed.
     #[error("cannot {operation}: {source}")]
     Mapping {
-        /// What was tried.
+        /// The failed operation.
         operation: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: gdrcopy::Error,
     },
-    /// Queues in GPU memory were asked for, and there is no way to map it for the CPU.
+    /// Queues in GPU memory need GDRCopy, which is not available.
     #[error(
         "queues in GPU memory need a mapping of it for the CPU: open one with gdrcopy::Gdr, or keep them in host memory"
     )]
     NoMapping,
-    /// A part that leaves its place.
+    /// A range outside its place.
     #[error("{bytes} bytes at offset {offset} are not within a place of {available} bytes")]
     Range {
-        /// First byte.
+        /// Offset of the first byte.
         offset: usize,
-        /// Bytes.
+        /// Length in bytes.
         bytes: usize,
-        /// Bytes there are.
+        /// Available bytes.
         available: usize,
     },
-    /// A place that has not the size of what is to lie in it.
+    /// A place of the wrong size.
     #[error("{what} needs {need} bytes and its place has {have}")]
     Size {
-        /// What is to lie there.
+        /// The object to place there.
         what: &'static str,
-        /// Bytes it needs.
+        /// Required bytes.
         need: usize,
-        /// Bytes there are.
+        /// Available bytes.
         have: usize,
     },
-    /// A queue without room: poll completions, and hand them to the queue.
+    /// The queue is full: poll completions and pass them to the queue.
     #[error("the queue has room for {free} and {need} are needed: complete what is done first")]
     Full {
-        /// Blocks of a send queue, or entries of a receive queue.
+        /// Required blocks of a send queue, or WQEs of a receive queue.
         need: u32,
-        /// Those that are free.
+        /// Free blocks or WQEs.
         free: u32,
     },
-    /// A datagram on a connection, or the other way round.
+    /// A datagram WQE on a connected queue pair, or the reverse.
     #[error("the entry {has} the address of a datagram, and its queue pair speaks {transport:?}")]
     Transport {
         /// "has" or "lacks".
         has: &'static str,
-        /// What the queue pair speaks.
+        /// The queue pair's transport.
         transport: wire::Transport,
     },
-    /// Only the last entry that was prepared can be rolled back.
+    /// Only the last prepared WQE can be rolled back.
     #[error(
         "entry {number} cannot be rolled back: entry {last} is the last that was prepared, or has been completed"
     )]
     NotLast {
-        /// The entry.
+        /// The WQE to roll back.
         number: u64,
-        /// The last one.
+        /// The last prepared WQE.
         last: u64,
     },
-    /// A completion of an entry that is not in the queue.
+    /// A completion for a WQE that is not in progress.
     #[error(
         "a completion of queue pair {qpn:#x} counts {counter:#06x}: that is no entry of this queue that is in progress"
     )]
     UnknownEntry {
-        /// The queue pair it names.
+        /// QPN in the CQE.
         qpn: u32,
-        /// The counter it has.
+        /// WQE counter in the CQE.
         counter: u16,
     },
-    /// More waits than the completion queue has entries: a slot would be watched for two passes at once.
+    /// More open waits than CQEs: two waits would poll one slot for different passes.
     #[error(
         "{entries} waits are open on a completion queue of {entries} entries: poll what they waited for first"
     )]
     WaitsFull {
-        /// Entries of the queue.
+        /// Number of CQEs in the queue.
         entries: u32,
     },
-    /// A completion of another pass stands where the next one was to be.
+    /// A CQE of another pass is in the slot of the next one.
     #[error(
         "completion {index} was overwritten before it was polled: the queue has {entries} entries and the NIC wrote more; \
          make it larger, or poll more often"
     )]
     Overrun {
-        /// Which completion was to be polled, counted from 0.
+        /// Index of the expected completion, from 0.
         index: u32,
-        /// Entries of the queue.
+        /// Number of CQEs in the queue.
         entries: u32,
     },
-    /// A queue pair that is not there, or not this HCA's.
+    /// The queue pair does not exist on this HCA.
     #[error("the HCA has no queue pair {qpn:#x}")]
     NoQueuePair {
-        /// Its number.
+        /// The QPN.
         qpn: u32,
     },
-    /// No way to the remote side's port.
+    /// The remote port is not reachable.
     #[error("no way to port {lid}: join the two HCAs first")]
     Unreachable {
-        /// The remote side's LID.
+        /// The remote LID.
         lid: u16,
     },
-    /// A verbs device: a NIC, or the one behind a proxy.
+    /// The verbs device failed: a NIC, or the one behind a proxy.
     #[error(transparent)]
     Device(#[from] crate::hca::port::Error),
-    /// The socket between two software HCAs.
+    /// The socket between two simulated HCAs failed.
     #[error(transparent)]
     Socket(#[from] crate::hca::sim::socket::Error),
-    /// A list of descriptors that the GPU's streams cannot do.
+    /// GPU streams cannot execute this descriptor list.
     #[error(transparent)]
     Impossible(#[from] Impossible),
-    /// A wait of the CPU that lasted too long; what comes after it was not done.
+    /// A CPU wait timed out; later steps did not run.
     #[error("step {step}: after {} ms the word is {seen:#x}, which is not {compare:?} {value:#x}", .waited.as_millis())]
     Late {
-        /// Which step, from 0.
+        /// Index of the step, from 0.
         step: usize,
-        /// What was seen last.
+        /// The last value read.
         seen: u64,
-        /// How it was compared.
+        /// The comparison.
         compare: Compare,
-        /// With what.
+        /// The value compared with.
         value: u64,
-        /// How long it was waited for.
+        /// Time waited.
         waited: Duration,
     },
-    /// A wait of the CPU that was cancelled; what comes after it was not done.
+    /// A CPU wait was cancelled; later steps did not run.
     #[error("step {step}: the wait was cancelled")]
     Cancelled {
-        /// Which step, from 0.
+        /// Index of the step, from 0.
         step: usize,
     },
-    /// The thread of the software HCA could not be started.
+    /// The simulated HCA's thread could not be started.
     #[error("cannot start the thread of the software HCA: {0}")]
     Thread(#[source] std::io::Error),
 }

@@ -1,18 +1,17 @@
 //! GPUDirect Async: a CUDA stream sends, and waits for what was sent or received, without the CPU.
 //!
-//! A NIC's queues are memory: work queue entries that the CPU writes ahead, a doorbell record and a doorbell register that say
-//! how far they go, completion entries that the NIC writes. So a stream that writes two words sends, and one that waits for
-//! a bit of a word has received. What stands here, from below:
+//! The CPU writes WQEs ahead of time. A stream sends by writing two words (doorbell record and
+//! doorbell register) and receives by waiting for one bit of a CQE. Modules, lowest first:
 //!
-//! - `wire`: the layouts of mlx5's entries and the counting of its queues. Bytes in, values out; it knows nobody.
-//! - `place`: memory that both the CPU and the GPU reach, where queues lie and words are watched.
-//! - `descriptor`: what is done in order (write, wait, barrier, flush), by a stream in few batches or by the CPU with the same meaning.
-//! - `queue`: the software's side of send, receive and completion queues in given places.
-//! - `hca`: who is behind the queues. `sim` is an HCA in software that reads real doorbells, executes real entries against
-//!   registered memory and writes real completions; `mlx5` a NIC; `proxy` a CPU thread that posts to any verbs device.
+//! - `wire`: layouts of mlx5 WQEs and CQEs, and queue counters. It depends on no other module.
+//! - `place`: memory for queues and polled words that both the CPU and the GPU can access.
+//! - `descriptor`: ordered steps (write, wait, barrier, flush) for a stream or the CPU.
+//! - `queue`: send, receive and completion queues in given places.
+//! - `hca`: executes the queues. `sim` is a simulated HCA that reads doorbells, executes WQEs on
+//!   registered memory and writes CQEs; `mlx5` is a NIC; `proxy` posts to any verbs device.
 //!
-//! hca → queue → wire, place; descriptor → place. Nothing points back, and no layout is written down twice: the software HCA
-//! reads with the same `wire` that queues write with, and `wire` is compared with rdma-core's own provider, byte for byte.
+//! Dependencies: hca → queue → wire, place; descriptor → place. The simulated HCA and the queues
+//! share `wire`, which tests compare with rdma-core's provider byte for byte.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Memory that both the CPU and the GPU reach: where queues lie, and words are written and watched.
+//! Memory that both the CPU and the GPU can access. It holds queues and the words streams poll.
 
 use std::fmt;
 use std::sync::atomic::{Ordering, fence};
@@ -9,10 +9,10 @@ use gpu::{Allocation, Compare, DeviceMemory, DevicePtr, Gpu, HostMemory, MemoryO
 
 use crate::Error;
 
-/// A stretch of memory. Clones, and [parts](Self::part), are the same memory, and keep it.
+/// A range of memory. Clones and [parts](Self::part) share the memory and keep it alive.
 ///
-/// By the CPU it is read and written by methods that touch each word once: others write it at any time. A load of a word sees what
-/// its writer wrote before it; a store of a word comes after what was written here before.
+/// Others may write it at any time, so CPU methods access each word once. Word loads acquire,
+/// word stores release.
 #[derive(Clone)]
 pub struct Place {
     memory: Backing,
@@ -32,14 +32,14 @@ struct Mapped {
     mapping: RwLock<Mapping>,
 }
 
-/// Memory that places are parts of.
+/// The allocation that contains a place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Whole<'a> {
     Host(&'a HostMemory),
     Device(&'a DeviceMemory),
 }
 
-/// Where memory is taken from.
+/// Where memory is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MemoryLocation {
     /// Pinned host memory.
@@ -49,26 +49,27 @@ pub enum MemoryLocation {
     Gpu,
 }
 
-/// Whom places are taken from: a GPU, and a way to map its memory for the CPU, if there is one.
+/// Allocates places: a GPU and, optionally, GDRCopy to map its memory for the CPU.
 #[derive(Debug, Clone)]
 pub struct Allocator {
     gpu: Gpu,
     gdr: Option<Gdr>,
-    /// Host places are of these.
+    /// If set, host places come from these pages.
     pages: Option<Pages>,
 }
 
-/// Pages of our own, registered with a GPU's driver, of which each host place has its own: see [`Allocator::own_pages`]. Clones are the
-/// same. They are kept, and used again by later places of the same size: CUDA ends a registration only once all work of the GPU has
-/// ended (seen on an H200), which may be a stream that waits for whoever would end it.
+/// Host pages registered with a GPU's driver: see [`Allocator::own_pages`]. Clones share them.
+///
+/// Pages are reused for later places of the same size, not unregistered: CUDA unregisters only
+/// after all GPU work has ended (observed on an H200), so a waiting stream could cause a deadlock.
 #[derive(Debug, Clone, Default)]
 pub struct Pages(Arc<Mutex<Vec<HostMemory>>>);
 
 impl Pages {
-    /// Zeroed pages for so many bytes, as the current context's GPU reaches them.
+    /// Returns zeroed pages that the current context's GPU can access.
     fn take(&self, gpu: &Gpu, bytes: usize) -> Result<HostMemory, Error> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What CUDA has forgotten, since its context is gone, is of no use any more.
+        // Drop pages whose registration ended with its CUDA context.
         kept.retain(|memory| memory.is_shared() || is_registered(memory));
         if let Some(memory) = kept
             .iter()
@@ -89,7 +90,7 @@ impl Pages {
     }
 }
 
-/// Whether the current context's GPU still finds it where it was told.
+/// True if the memory is still mapped at the same device address in the current context.
 fn is_registered(memory: &HostMemory) -> bool {
     let address = memory.as_ptr().addr().get();
     memory.gpu().is_sim()
@@ -97,38 +98,39 @@ fn is_registered(memory: &HostMemory) -> bool {
 }
 
 impl Allocator {
-    /// Places of this GPU.
+    /// Creates an allocator for this GPU.
     #[must_use]
     pub fn new(gpu: Gpu, gdr: Option<Gdr>) -> Self {
         let pages = None;
         Self { gpu, gdr, pages }
     }
 
-    /// Host places that outlive the GPU's context, for the GPU of the calling thread's current one: what the driver gives is gone with its
-    /// context, which a program may end under a thread that looks at it.
+    /// Creates an allocator whose host places outlive the calling thread's CUDA context.
+    ///
+    /// Memory from the driver disappears with its context, even while another thread polls it.
     #[must_use]
     pub fn own_pages(gpu: Gpu, pages: &Pages) -> Self {
         let (gdr, pages) = (None, Some(pages.clone()));
         Self { gpu, gdr, pages }
     }
 
-    /// Its GPU.
+    /// The GPU of this allocator.
     #[must_use]
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
-    /// The way to map its memory, if there is one.
+    /// The GDRCopy handle that maps GPU memory, if any.
     #[must_use]
     pub fn gdr(&self) -> Option<&Gdr> {
         self.gdr.as_ref()
     }
 
-    /// A place of `bytes` bytes, zeroed.
+    /// Allocates a zeroed place of `bytes` bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::Gpu`], [`Error::Mapping`]; [`Error::NoMapping`] for GPU memory without a way to map it.
+    /// [`Error::Gpu`], [`Error::Mapping`]; [`Error::NoMapping`] for GPU memory without GDRCopy.
     pub fn place(&self, location: MemoryLocation, bytes: usize) -> Result<Place, Error> {
         match location {
             MemoryLocation::Host => {
@@ -153,7 +155,7 @@ impl Allocator {
 }
 
 impl Place {
-    /// All of a piece of host memory. What is pageable the CPU alone reaches.
+    /// A place that covers all of `memory`. Only the CPU can access pageable memory.
     #[must_use]
     pub fn host(memory: HostMemory) -> Self {
         Self {
@@ -163,7 +165,7 @@ impl Place {
         }
     }
 
-    /// All of a piece of GPU memory, mapped for the CPU.
+    /// A place that covers all of `memory`, mapped for the CPU.
     ///
     /// # Errors
     ///
@@ -179,7 +181,7 @@ impl Place {
         })
     }
 
-    /// A part of it.
+    /// A part of this place.
     ///
     /// # Errors
     ///
@@ -192,25 +194,25 @@ impl Place {
         })
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether it has none.
+    /// True if the length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Whether it is a GPU's memory.
+    /// True if this is GPU memory.
     #[must_use]
     pub fn is_device(&self) -> bool {
         matches!(self.memory, Backing::Device(_))
     }
 
-    /// The address that a program names it by, and that it is registered with: the CPU's of host memory, the GPU's of its own.
+    /// The address to register: the CPU address of host memory, the device address of GPU memory.
     #[must_use]
     pub fn address(&self) -> u64 {
         let memory = match &self.memory {
@@ -220,7 +222,7 @@ impl Place {
         memory + self.start as u64
     }
 
-    /// Where the GPU finds it; 0 of pageable memory, which no GPU finds.
+    /// The GPU's address; 0 for pageable memory, which no GPU can access.
     #[must_use]
     pub fn device_address(&self) -> DevicePtr {
         match &self.memory {
@@ -230,7 +232,7 @@ impl Place {
         }
     }
 
-    /// The memory that it is a part of, and where in that it starts.
+    /// The allocation that contains this place, and the offset in it.
     pub(crate) fn whole(&self) -> (Whole<'_>, usize) {
         let memory = match &self.memory {
             Backing::Host(memory) => Whole::Host(memory),
@@ -277,7 +279,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`]; [`Error::Gpu`] or [`Error::Mapping`] for an offset that is no multiple of 4.
+    /// [`Error::Range`]; [`Error::Gpu`] or [`Error::Mapping`] for an offset not aligned to 4.
     pub fn load_u32(&self, offset: usize) -> Result<u32, Error> {
         let at = self.at(offset, 4)?;
         match &self.memory {
@@ -292,7 +294,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// As [`Self::load_u32`], of multiples of 8.
+    /// As [`Self::load_u32`], with alignment 8.
     pub fn load_u64(&self, offset: usize) -> Result<u64, Error> {
         let at = self.at(offset, 8)?;
         match &self.memory {
@@ -333,11 +335,12 @@ impl Place {
         }
     }
 
-    /// A stream's write of a 32-bit word.
+    /// A stream operation that writes a 32-bit word.
     ///
     /// # Errors
     ///
-    /// [`Error::Range`]; [`Error::Gpu`] for memory that the GPU does not reach, or an offset that is no multiple of 4.
+    /// [`Error::Range`]; [`Error::Gpu`] if the GPU cannot access the memory or the offset is not
+    /// aligned to 4.
     pub fn write32(&self, offset: usize, value: u32) -> Result<MemoryOperation, Error> {
         let at = self.at(offset, 4)?;
         self.operation(
@@ -346,11 +349,11 @@ impl Place {
         )
     }
 
-    /// A stream's write of a 64-bit word.
+    /// A stream operation that writes a 64-bit word.
     ///
     /// # Errors
     ///
-    /// As [`Self::write32`], of multiples of 8.
+    /// As [`Self::write32`], with alignment 8.
     pub fn write64(&self, offset: usize, value: u64) -> Result<MemoryOperation, Error> {
         let at = self.at(offset, 8)?;
         self.operation(
@@ -359,7 +362,7 @@ impl Place {
         )
     }
 
-    /// A stream's wait for a 32-bit word.
+    /// A stream operation that waits for a 32-bit word.
     ///
     /// # Errors
     ///
@@ -377,11 +380,11 @@ impl Place {
         )
     }
 
-    /// A stream's wait for a 64-bit word.
+    /// A stream operation that waits for a 64-bit word.
     ///
     /// # Errors
     ///
-    /// As [`Self::write32`], of multiples of 8.
+    /// As [`Self::write32`], with alignment 8.
     pub fn wait64(
         &self,
         offset: usize,
@@ -395,7 +398,7 @@ impl Place {
         )
     }
 
-    /// Whether the two are the same stretch of the same memory.
+    /// True if both are the same range of the same memory.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         (self.address(), self.bytes, self.is_device())
@@ -414,7 +417,7 @@ impl Place {
         operation.map_err(gpu_failed("name a word to a stream"))
     }
 
-    /// Where in the memory `bytes` bytes at `offset` of this place are.
+    /// Checks the range and returns its offset in the allocation.
     fn at(&self, offset: usize, bytes: usize) -> Result<usize, Error> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.bytes => Ok(self.start + offset),
@@ -440,7 +443,7 @@ impl fmt::Debug for Place {
 }
 
 impl Mapped {
-    /// What others wrote before the word is seen after it.
+    /// Loads with acquire ordering.
     fn load<T: gdrcopy::Unit>(&self, at: usize) -> Result<T, Error> {
         let value = self
             .borrowed()
@@ -450,7 +453,7 @@ impl Mapped {
         Ok(value)
     }
 
-    /// After what was written before, and out of the CPU's write-combining buffers when it returns.
+    /// Stores after earlier writes, and flushes the CPU's write-combining buffers before returning.
     fn store<T: gdrcopy::Unit>(&self, at: usize, value: T) -> Result<(), Error> {
         let mut mapping = self.taken();
         mapping.fence();

@@ -1,4 +1,4 @@
-//! Both sorts of places, from both sides.
+//! Host and GPU places, accessed by the CPU and by streams.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn allocator() -> Allocator {
     Allocator::new(Gpu::sim(), Gdr::open_with(BackendKind::Sim).ok())
 }
 
-/// Where places may lie. Miri maps no files, and a simulated GPU's memory is one.
+/// Locations to test. Miri cannot map files, and simulated GPU memory is a file.
 pub(crate) fn locations() -> &'static [MemoryLocation] {
     match cfg!(miri) {
         true => &[MemoryLocation::Host],
@@ -81,12 +81,12 @@ fn pages_are_used_again_zeroed_once_nobody_holds_them() {
     place.store_u32(8, 7).unwrap();
     let address = place.address();
     drop(place);
-    // A part of it is held still.
+    // `part` still holds the memory.
     let other = allocator.place(MemoryLocation::Host, 100).unwrap();
     assert_ne!(other.address(), address);
     assert_eq!(part.load_u32(0).unwrap(), 7);
     drop(part);
-    // Of another size it would be of no use.
+    // A place of another size cannot reuse it.
     assert_ne!(
         allocator
             .place(MemoryLocation::Host, 200)
