@@ -1,5 +1,5 @@
-//! The CPU in a stream's place: it does the steps of a list with the same meaning, one after the other. No wait is without an end, and a
-//! long one takes next to no CPU time.
+//! Executes a descriptor list on the CPU in place of a stream, step by step. Every wait has a
+//! timeout, and long waits use little CPU time.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use gpu::Compare;
 
 use crate::descriptor::Step;
 
-/// Loads of a word between two readings of the clock.
+/// Polls between timeout checks.
 const LOOKS: u32 = 1024;
-/// A wait that lasts longer than this yields the CPU between loads.
+/// After this time a wait yields the CPU between polls.
 const SPIN: Duration = Duration::from_micros(200);
-/// One that lasts longer than this sleeps between them.
+/// After this time a wait sleeps between polls.
 const YIELD: Duration = Duration::from_millis(2);
-/// How long it sleeps: a share of the time it has waited, and no more than this.
+/// Upper limit of one sleep, which is otherwise a share of the time waited.
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 const SLEEP_SHARE: u32 = 32;
 
-/// What ends a wait whose condition does not come.
+/// Limits of a wait: timeout and cancellation.
 #[derive(Clone, Copy)]
 pub struct Bounds<'a> {
     timeout: Duration,
@@ -25,7 +25,7 @@ pub struct Bounds<'a> {
 }
 
 impl Bounds<'static> {
-    /// No wait lasts longer than this.
+    /// Limits each wait to `timeout`.
     #[must_use]
     pub fn of(timeout: Duration) -> Self {
         let is_cancelled = &|| false;
@@ -37,7 +37,8 @@ impl Bounds<'static> {
 }
 
 impl<'a> Bounds<'a> {
-    /// Nor goes on once this says so. It is asked every few microseconds at first, and every millisecond later.
+    /// Also ends a wait once this returns true. Called every few microseconds at first, later every
+    /// millisecond.
     #[must_use]
     pub fn cancelled_by(self, is_cancelled: &'a dyn Fn() -> bool) -> Self {
         Self {
@@ -47,72 +48,72 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Words as the CPU reaches them. A load is followed, and a store preceded, by what orders it (acquire, release).
+/// CPU access to words. Loads acquire, stores release.
 pub trait Reach<A> {
-    /// Why a word cannot be reached.
+    /// The error of a failed access.
     type Error;
 
-    /// Reads 32 bits.
+    /// Loads 32 bits.
     ///
     /// # Errors
     ///
-    /// As the implementation says; so below.
+    /// Defined by the implementation.
     fn load32(&self, at: A) -> Result<u32, Self::Error>;
-    /// Reads 64 bits.
+    /// Loads 64 bits.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// As [`Self::load32`].
     fn load64(&self, at: A) -> Result<u64, Self::Error>;
-    /// Writes 32 bits.
+    /// Stores 32 bits.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// As [`Self::load32`].
     fn store32(&self, at: A, value: u32) -> Result<(), Self::Error>;
-    /// Writes 64 bits, at once.
+    /// Stores 64 bits in one access.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// As [`Self::load32`].
     fn store64(&self, at: A, value: u64) -> Result<(), Self::Error>;
-    /// What was written before is visible to devices too before what is written afterwards.
+    /// Makes earlier writes visible to devices before later ones.
     fn barrier(&self);
 }
 
-/// A list that was not done to its end.
+/// Why a list did not run to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Undone<E> {
-    /// A word cannot be reached.
+    /// A word access failed.
     #[error(transparent)]
     Word(E),
-    /// A wait lasted too long; what comes after it was not done.
+    /// A wait timed out; later steps did not run.
     #[error("step {step}: after {} ms the word is {seen:#x}, which is not {compare:?} {value:#x}", .waited.as_millis())]
     Late {
-        /// Which step, from 0.
+        /// Index of the step, from 0.
         step: usize,
-        /// What was seen last.
+        /// The last value read.
         seen: u64,
-        /// How it was compared.
+        /// The comparison.
         compare: Compare,
-        /// With what.
+        /// The value compared with.
         value: u64,
-        /// How long it was waited for.
+        /// Time waited.
         waited: Duration,
     },
-    /// A wait was cancelled; what comes after it was not done.
+    /// A wait was cancelled; later steps did not run.
     #[error("step {step}: the wait was cancelled")]
     Cancelled {
-        /// Which step, from 0.
+        /// Index of the step, from 0.
         step: usize,
     },
 }
 
-/// Does the steps.
+/// Runs the steps.
 ///
 /// # Errors
 ///
-/// [`Undone`]: what came before it is done.
+/// [`Undone`]: the steps before the failed one have run.
 pub fn run<A: Copy, R: Reach<A>>(
     steps: &[Step<A>],
     words: &R,
@@ -134,7 +135,7 @@ pub fn run<A: Copy, R: Reach<A>>(
                     Ok((seen, compare.holds64(seen, value)))
                 })?
             }
-            // To the CPU, what a device wrote before the word it has seen is visible: PCIe writes are in order.
+            // PCIe writes are ordered: the CPU already sees the device's earlier writes.
             Step::Flush => {}
             Step::Barrier => words.barrier(),
         }
@@ -191,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// Two words: 0 is of 32 bits, 1 of 64.
+    /// Word 0 has 32 bits, word 1 has 64.
     #[derive(Default)]
     struct Two(AtomicU32, AtomicU64);
 

@@ -1,4 +1,4 @@
-//! A list of descriptors over places: put into a stream, or done by the CPU.
+//! A list of descriptors over places, executed by a stream or by the CPU.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::descriptor::{Capabilities, Descriptor, Further, Step, steps};
 use crate::queue::{self, Prepared, Wait};
 use crate::{Error, Place};
 
-/// A word of a program: the place by its number, and the offset in it.
+/// A word of a program: the index of its place, and the offset in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct At {
     place: usize,
@@ -25,7 +25,7 @@ impl Further for At {
     }
 }
 
-/// A list of descriptors, which keeps the places it names. It may be put in any number of times.
+/// A list of descriptors. It keeps its places alive and may be posted any number of times.
 ///
 /// ```
 /// use gdsync::{Home, Program, Supply};
@@ -56,7 +56,7 @@ pub struct Program {
 }
 
 impl Capabilities {
-    /// What the streams of a GPU can do.
+    /// Reads the stream capabilities of a GPU.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Capabilities {
 }
 
 impl Program {
-    /// An empty one.
+    /// Creates an empty program.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -104,7 +104,7 @@ impl Program {
         })
     }
 
-    /// Writes bytes, which are taken along: 4 to 1024, a multiple of 4.
+    /// Writes bytes, which are copied: 4 to 1024, a multiple of 4.
     pub fn write(&mut self, place: &Place, offset: usize, bytes: &[u8]) -> &mut Self {
         let at = self.at(place, offset);
         self.push(Descriptor::Write {
@@ -132,17 +132,17 @@ impl Program {
         })
     }
 
-    /// Has what was written so far visible to the whole system before what comes next.
+    /// Makes earlier writes visible system-wide before later steps.
     pub fn barrier(&mut self) -> &mut Self {
         self.push(Descriptor::Barrier)
     }
 
-    /// Has what third parties wrote over PCIe visible to the GPU, on GPUs that have such a flush.
+    /// Makes remote PCIe writes visible to the GPU, on GPUs that support this flush.
     pub fn flush_remote_writes(&mut self) -> &mut Self {
         self.push(Descriptor::FlushRemoteWrites)
     }
 
-    /// Rings the doorbell of a prepared entry.
+    /// Rings the doorbell of a prepared WQE.
     pub fn ring(&mut self, prepared: &Prepared) -> &mut Self {
         for step in prepared.steps() {
             match step {
@@ -154,7 +154,8 @@ impl Program {
         self
     }
 
-    /// Waits for a completion, and lets the CPU poll it then. With `flush`, what the NIC wrote before is visible to the GPU.
+    /// Waits for a completion, which the CPU can poll afterwards. `flush` makes the NIC's earlier
+    /// writes visible to the GPU.
     pub fn wait(&mut self, wait: &Wait, flush: bool) -> &mut Self {
         let (value, compare) = wait.condition();
         let at = self.at(wait.word(), 0);
@@ -167,34 +168,35 @@ impl Program {
         self.write32(wait.busy(), 0, 0)
     }
 
-    /// How many descriptors it has.
+    /// Number of descriptors.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether it has none.
+    /// True if the program has no descriptors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Forgets all of it, and keeps the room.
+    /// Removes all descriptors and keeps the allocation.
     pub fn clear(&mut self) {
         self.places.clear();
         self.list.clear();
     }
 
-    /// Puts all of it into a stream, in as few calls as CUDA allows (255 steps each).
+    /// Posts the program to a stream, in as few calls as CUDA allows (255 steps each).
     ///
     /// # Errors
     ///
-    /// [`Error::Impossible`] for what the GPU cannot do: then nothing was put in. [`Error::Range`], [`Error::Gpu`].
+    /// [`Error::Impossible`] if the GPU lacks a capability: nothing is posted then.
+    /// [`Error::Range`], [`Error::Gpu`].
     pub fn post(&self, stream: &Stream) -> Result<(), Error> {
         self.post_to(stream, Capabilities::of(stream.gpu())?)
     }
 
-    /// [`Self::post`] for who knows what the stream's GPU can do, and does not ask each time.
+    /// Like [`Self::post`], with capabilities the caller already knows.
     ///
     /// # Errors
     ///
@@ -207,7 +209,7 @@ impl Program {
         })
     }
 
-    /// The steps as a stream takes them.
+    /// Returns the steps as stream operations.
     ///
     /// # Errors
     ///
@@ -231,7 +233,7 @@ impl Program {
         made.into_iter().map(operation).collect()
     }
 
-    /// Does all of it by the CPU, in the caller's thread. A wait may last so long.
+    /// Runs the program in the calling thread. Each wait may last up to `timeout`.
     ///
     /// # Errors
     ///
@@ -240,7 +242,7 @@ impl Program {
         self.run_within(Bounds::of(timeout))
     }
 
-    /// The same, with waits that may be cancelled.
+    /// Like [`Self::run`], with waits that can be cancelled.
     ///
     /// # Errors
     ///
@@ -271,7 +273,7 @@ impl Program {
         self
     }
 
-    /// The number of a place: most are named several times in a row.
+    /// Returns the index of a place. Programs usually name one place several times in a row.
     fn at(&mut self, place: &Place, offset: usize) -> At {
         let known = self.places.iter().rposition(|known| known.is_same(place));
         let place = known.unwrap_or_else(|| {

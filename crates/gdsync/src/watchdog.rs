@@ -1,4 +1,4 @@
-//! Nobody waits for ever: words that streams wait for are written by the CPU where what was to write them does not.
+//! Ends stream waits after a timeout: the CPU writes the words that nothing else has written.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,22 +10,21 @@ use gpu::Compare;
 use crate::queue::Wait;
 use crate::{Error, Place};
 
-/// How often what was released is looked at again: a stream may come to a word after it was written, and find it overwritten.
+/// Interval between checks of released words. A word may be overwritten before the stream reads it.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// The highest bit of a word.
 const SIGN: u32 = 1 << 31;
 
 /// A word that a stream waits for.
 #[derive(Debug, Clone)]
 pub struct Watched {
-    /// What it is, for a person: "the completion of send 3".
+    /// Description for people: "the completion of send 3".
     pub what: String,
-    /// Where it is.
+    /// The word.
     pub word: Place,
-    /// What it is compared with.
+    /// The value compared with.
     pub value: u32,
-    /// How.
+    /// The comparison.
     pub compare: Compare,
 }
 
@@ -42,17 +41,17 @@ impl Watched {
         }
     }
 
-    /// What the word holds where the condition does not.
+    /// Returns the word's value if the condition does not hold.
     fn unmet(&self) -> Result<Option<u32>, Error> {
         let seen = self.word.load_u32(0)?;
         Ok((!self.compare.holds32(seen, self.value)).then_some(seen))
     }
 
-    /// Ends the wait, where its condition does not hold yet: the word is written. Tells what it held before.
+    /// Writes the word if its condition does not hold yet, and returns the previous value.
     ///
     /// # Errors
     ///
-    /// [`Error::Gpu`] or [`Error::Mapping`] for a word that the CPU cannot write, or not any more.
+    /// [`Error::Gpu`] or [`Error::Mapping`] if the CPU cannot write the word.
     pub fn release(&self) -> Result<Option<u32>, Error> {
         let seen = self.unmet()?;
         if let Some(seen) = seen {
@@ -61,10 +60,10 @@ impl Watched {
         Ok(seen)
     }
 
-    /// What ends the wait. An AND with no bit, or a NOR with all, is ended by nothing.
+    /// Returns a value that ends the wait. Nothing ends an AND with no bit or a NOR with all bits.
     fn releasing(&self, seen: u32) -> u32 {
         match self.compare {
-            // The sign alone, where that does: of a completion entry the rest stays as it was, and it reads as none.
+            // Clear only the sign bit if that suffices: a CQE then stays invalid.
             Compare::Geq if self.compare.holds32(seen & !SIGN, self.value) => seen & !SIGN,
             Compare::Geq | Compare::Eq => self.value,
             Compare::And => seen | self.value,
@@ -73,20 +72,20 @@ impl Watched {
     }
 }
 
-/// A wait that was ended by the CPU.
+/// A wait that the CPU ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Released {
-    /// What it was.
+    /// Description of the wait.
     pub what: String,
-    /// Address of the word, as a program names it.
+    /// CPU address of host memory, device address of GPU memory.
     pub address: u64,
-    /// What it held.
+    /// The word's previous value.
     pub seen: u32,
-    /// What it was compared with.
+    /// The value compared with.
     pub value: u32,
-    /// How.
+    /// The comparison.
     pub compare: Compare,
-    /// How long it was given.
+    /// The timeout of the wait.
     pub waited: Duration,
 }
 
@@ -111,7 +110,7 @@ impl fmt::Display for Released {
     }
 }
 
-/// A thread that releases streams.
+/// A thread that ends stream waits after their timeout.
 #[derive(Debug)]
 pub struct Watchdog {
     shared: Arc<Shared>,
@@ -140,7 +139,7 @@ struct Watch {
     released: Vec<Released>,
 }
 
-/// What is being watched. Dropped, it is watched no more.
+/// The words being watched. Dropping it stops the watch.
 #[derive(Debug)]
 #[must_use = "dropped, it is watched no more"]
 pub struct Guard {
@@ -149,7 +148,7 @@ pub struct Guard {
 }
 
 impl Watchdog {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
     ///
@@ -167,8 +166,8 @@ impl Watchdog {
         })
     }
 
-    /// Watches these words. What of them is not as a stream waits for it after `timeout` is written then, one after the other, as
-    /// often as it takes until the guard is finished or dropped.
+    /// Watches these words. After `timeout` it writes each word whose condition does not hold, in
+    /// order, repeatedly until the guard is finished or dropped.
     pub fn watch(&self, words: Vec<Watched>, timeout: Duration) -> Guard {
         let begun = Instant::now();
         let mut state = self.shared.lock();
@@ -195,21 +194,21 @@ impl Drop for Watchdog {
         self.shared.lock().closing = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing more to say.
+            // Ignored: a panicked thread needs no further handling.
             let _ = thread.join();
         }
     }
 }
 
 impl Guard {
-    /// The stream is done: what had to be released, in the order in which it was; nothing where all is well.
+    /// Stops watching and returns the released words in order of release; empty if there were none.
     #[must_use]
     pub fn finish(self) -> Vec<Released> {
         let taken = self.shared.take(self.number);
         taken.map(|watch| watch.released).unwrap_or_default()
     }
 
-    /// What had to be released so far.
+    /// The words released so far.
     #[must_use]
     pub fn released(&self) -> Vec<Released> {
         let state = self.shared.lock();
@@ -271,12 +270,12 @@ impl Watch {
     fn release(&mut self) {
         for watched in &self.words {
             let ended = watched.release();
-            // A word that cannot be reached by now, a GPU's that is lost, holds no stream any more.
+            // An unreachable word, such as one of a lost GPU, no longer blocks a stream.
             let Ok(Some(seen)) = ended else {
                 continue;
             };
             let address = watched.word.address();
-            // Once each: a word that is written again by others is no other wait.
+            // Report each word once, even if others overwrite it again.
             if !self.released.iter().any(|known| known.address == address) {
                 self.released.push(Released {
                     what: watched.what.clone(),

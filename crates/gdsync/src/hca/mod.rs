@@ -1,4 +1,4 @@
-//! Who is behind the queues: an HCA makes queue pairs, connects them, and reaches the memory that is registered with it.
+//! The `Hca` trait: creates and connects queue pairs, and registers memory.
 
 mod completer;
 mod endpoint;
@@ -17,49 +17,49 @@ use crate::queue::{CompletionQueue, ReceiveQueue, SendQueue, Waiting};
 use crate::wire::{DataSegment, RemoteAddress};
 use crate::{Error, MemoryLocation, Place};
 
-/// A host channel adapter: a NIC, or what stands in for one.
+/// A host channel adapter: a NIC or a replacement for one.
 pub trait Hca: Debug + Send + Sync {
-    /// A queue pair with completion queues of its own, connected to nobody.
+    /// Creates an unconnected queue pair with separate completion queues.
     ///
     /// # Errors
     ///
-    /// [`Error::Wire`] for depths that are none; what allocating its places meets.
+    /// [`Error::Wire`] for invalid depths; errors of the allocation.
     fn create(&self, request: &Request) -> Result<QueuePair, Error>;
 
-    /// Connects a queue pair of this HCA to the far one, which must be connected to it likewise. From then on what is rung is sent.
-    /// The far endpoint is the one its HCA made; from another machine it comes as text.
+    /// Connects a queue pair of this HCA to a remote one, which must connect back. WQEs are sent from
+    /// then on. A remote HCA on another machine passes its endpoint as text.
     ///
     /// # Errors
     ///
     /// [`Error::NoQueuePair`], [`Error::Unreachable`].
     fn connect(&self, local: Endpoint, peer: Endpoint, timeout: RetryPolicy) -> Result<(), Error>;
 
-    /// Registers memory, until the result is dropped.
+    /// Registers memory until the result is dropped.
     ///
     /// # Errors
     ///
-    /// What a NIC's driver meets; the software HCA registers whatever there is.
+    /// Errors of the NIC's driver; the simulated HCA accepts all memory.
     fn register(&self, place: &Place, access: Access) -> Result<MemoryRegion, Error>;
 }
 
-/// What a queue pair is to be.
+/// Parameters of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Blocks of the send queue: a power of two, at most 2^15.
     pub send_blocks: u32,
-    /// Entries of the receive queue: a power of two, at most 2^15.
+    /// WQEs of the receive queue: a power of two, at most 2^15.
     pub receives: u32,
-    /// Data segments that a receive entry has room for: a power of two.
+    /// Data segments per receive WQE: a power of two.
     pub receive_segments: u32,
-    /// Entries of the send queue's completion queue: a power of two.
+    /// CQEs of the send completion queue: a power of two.
     pub send_completions: u32,
-    /// Entries of the receive queue's completion queue: a power of two.
+    /// CQEs of the receive completion queue: a power of two.
     pub receive_completions: u32,
-    /// Where the rings of the work queues lie.
+    /// Location of the work queues.
     pub queues: MemoryLocation,
-    /// Where the doorbell records lie.
+    /// Location of the doorbell records.
     pub records: MemoryLocation,
-    /// Where the completion queues lie.
+    /// Location of the completion queues.
     pub completions: MemoryLocation,
     /// How streams wait.
     pub waiting: Waiting,
@@ -82,25 +82,25 @@ impl Default for Request {
     }
 }
 
-/// A queue pair. Dropped, it is destroyed: what is in progress is given up, and its numbers mean nothing more.
+/// A queue pair. Dropping it destroys it and abandons work in progress.
 #[derive(Debug)]
 pub struct QueuePair {
-    /// What is sent.
+    /// The send queue.
     pub send: SendQueue,
-    /// What is posted for messages to come.
+    /// The receive queue.
     pub receive: ReceiveQueue,
     /// Completions of the send queue.
     pub send_completions: CompletionQueue,
     /// Completions of the receive queue.
     pub receive_completions: CompletionQueue,
-    /// Its number, and how it is reached: what the remote side's [`Hca::connect`] is given.
+    /// Its QPN and address, for the remote side's [`Hca::connect`].
     pub endpoint: Endpoint,
-    /// Destroys it.
+    /// Destroys the queue pair on drop.
     _held: Box<dyn Held>,
 }
 
 impl QueuePair {
-    /// A queue pair that is destroyed with `held`.
+    /// Creates a queue pair that is destroyed with `held`.
     #[must_use]
     pub fn new(
         send: SendQueue,
@@ -120,17 +120,17 @@ impl QueuePair {
     }
 }
 
-/// How long a requester tries.
+/// RNR retry policy of a requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often a message is sent again that met nothing posted to receive it; `None` for ever, which NICs write as 7.
+    /// Retries when no receive is posted; `None` is unlimited, which NICs encode as 7.
     pub retries: Option<u32>,
-    /// How long it waits before.
+    /// Delay before each retry.
     pub pause: Duration,
 }
 
 impl Default for RetryPolicy {
-    /// For ever, every 0.1 ms.
+    /// Unlimited, every 0.1 ms.
     fn default() -> Self {
         Self {
             retries: None,
@@ -139,10 +139,10 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What the remote side may do with memory; the local side always reads it.
+/// Access rights of a memory region; the local side can always read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
-    /// What arrives here may be written there: receives, results of reads and atomic operations.
+    /// Local writes: receives, results of RDMA reads and atomics.
     pub local_write: bool,
     /// RDMA writes.
     pub remote_write: bool,
@@ -153,14 +153,14 @@ pub struct Access {
 }
 
 impl Access {
-    /// Everything.
+    /// All access rights.
     pub const ALL: Self = Self {
         local_write: true,
         remote_write: true,
         remote_read: true,
         remote_atomic: true,
     };
-    /// Reading by this side alone.
+    /// Local reads only.
     pub const NONE: Self = Self {
         local_write: false,
         remote_write: false,
@@ -169,23 +169,23 @@ impl Access {
     };
 }
 
-/// Registered memory. Dropped, its keys mean nothing more.
+/// A memory region. Dropping it invalidates its keys.
 #[derive(Debug)]
 pub struct MemoryRegion {
-    /// Its lkey.
+    /// The lkey.
     pub lkey: u32,
-    /// Its rkey.
+    /// The rkey.
     pub rkey: u32,
-    /// Address of its first byte, as entries name it.
+    /// Address of the first byte, as used in WQEs.
     pub address: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Deregisters it.
+    /// Deregisters the memory on drop.
     _held: Box<dyn Held>,
 }
 
 impl MemoryRegion {
-    /// All of `place`, registered under these keys until `held` falls.
+    /// A region over all of `place` with these keys, deregistered when `held` is dropped.
     #[must_use]
     pub fn new(place: &Place, lkey: u32, rkey: u32, held: Box<dyn Held>) -> Self {
         Self {
@@ -197,7 +197,7 @@ impl MemoryRegion {
         }
     }
 
-    /// A piece of it for an entry of this side. It may lie outside: then the HCA refuses it.
+    /// An SGE in this region for local WQEs. The HCA rejects one outside the region.
     #[must_use]
     pub fn segment(&self, offset: u64, length: u32) -> DataSegment {
         DataSegment {
@@ -207,7 +207,7 @@ impl MemoryRegion {
         }
     }
 
-    /// A place in it for entries of the remote side, which may be outside likewise.
+    /// A remote address in this region for the remote side's WQEs, unchecked as well.
     #[must_use]
     pub fn remote(&self, offset: u64) -> RemoteAddress {
         RemoteAddress {
@@ -217,7 +217,7 @@ impl MemoryRegion {
     }
 }
 
-/// Anything whose end undoes something.
+/// A guard that releases a resource on drop.
 pub trait Held: Debug + Send + Sync {}
 
 impl<T: Debug + Send + Sync> Held for T {}
