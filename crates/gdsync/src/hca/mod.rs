@@ -26,8 +26,8 @@ pub trait Hca: Debug + Send + Sync {
     /// [`Error::Wire`] for invalid depths; errors of the allocation.
     fn create(&self, request: &Request) -> Result<QueuePair, Error>;
 
-    /// Connects a queue pair of this HCA to a remote one, which must connect back. WQEs are sent from
-    /// then on. A remote HCA on another machine passes its endpoint as text.
+    /// Connects a queue pair of this HCA to a remote one, which must connect back. WQEs are sent
+    /// from then on. A remote HCA on another machine passes its endpoint as text.
     ///
     /// # Errors
     ///

@@ -1,32 +1,32 @@
-//! How queues count: blocks modulo 2^16, completions with 24 bits, and the owner bit that tells one pass from the next.
+//! Queue counters: blocks modulo 2^16, completions in 24 bits, and the owner bit of each pass.
 
 use super::Error;
 
-/// How many places a ring has: a power of two.
+/// The number of slots in a queue: a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Depth(u32);
 
-/// What a word at [`WATCHED`](super::WATCHED) is compared with, as a stream's memory operation does it.
+/// The comparison of a stream memory operation with the word at [`WATCHED`](super::WATCHED).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Watch {
-    /// Some of these bits are set.
+    /// True if any of these bits is set.
     And(u32),
-    /// Some bit is in neither the word nor these.
+    /// True if a bit is clear in both the word and this value.
     Nor(u32),
-    /// The word less this is not negative, as a signed number.
+    /// True if the word minus this value is not negative, as a signed number.
     Geq(u32),
 }
 
-/// The owner bit in the watched word: bit 0 of `op_own`, which is the highest byte as a GPU loads it.
+/// The owner bit in the polled word: bit 0 of `op_own`, the highest byte as a GPU loads it.
 const OWNER: u32 = 1 << 24;
 
 impl Depth {
-    /// The most blocks or entries of a work queue: its counter has 16 bits, and a full queue must not look like an empty one.
+    /// Maximum depth of a work queue: its counter has 16 bits, and full must differ from empty.
     pub const MOST_WORK: u32 = 1 << 15;
-    /// The most entries of a completion queue: its counter has 24 bits.
+    /// Maximum depth of a completion queue: its counter has 24 bits.
     pub const MOST_COMPLETIONS: u32 = 1 << 23;
 
-    /// A send queue of so many blocks, or a receive queue of so many entries.
+    /// Depth of a send queue in blocks, or of a receive queue in WQEs.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Depth {
         Self::within(entries, Self::MOST_WORK)
     }
 
-    /// A completion queue of so many entries.
+    /// Depth of a completion queue in CQEs.
     ///
     /// # Errors
     ///
@@ -44,37 +44,37 @@ impl Depth {
         Self::within(entries, Self::MOST_COMPLETIONS)
     }
 
-    /// Places.
+    /// Number of slots.
     #[must_use]
     pub fn entries(self) -> u32 {
         self.0
     }
 
-    /// The place that the `n`th comes to.
+    /// Slot of the `n`th WQE, block or CQE.
     #[must_use]
     pub fn slot(self, n: u32) -> u32 {
         n & (self.0 - 1)
     }
 
-    /// The owner bit of the `n`th completion: it changes with each pass over the ring, and is clear in the first.
+    /// Owner bit of the `n`th completion: 0 in the first pass, toggled by each pass.
     #[must_use]
     pub fn parity(self, n: u32) -> bool {
         n & self.0 != 0
     }
 
-    /// How many places are taken, where `producer` come to be and `consumer` are gone, both modulo 2^16.
+    /// Number of used slots, from the producer and consumer counters, both modulo 2^16.
     #[must_use]
     pub fn used(self, producer: u16, consumer: u16) -> u32 {
         producer.wrapping_sub(consumer).into()
     }
 
-    /// How many places are free. 0 also where more are taken than there are.
+    /// Number of free slots; 0 if the counters claim more than the depth.
     #[must_use]
     pub fn free(self, producer: u16, consumer: u16) -> u32 {
         self.0.saturating_sub(self.used(producer, consumer))
     }
 
-    /// What a stream waits for to see the `n`th completion: the owner bit of its pass.
+    /// The comparison that waits for the `n`th completion: the owner bit of its pass.
     #[must_use]
     pub fn watch(self, n: u32) -> Watch {
         if self.parity(n) {
@@ -84,8 +84,8 @@ impl Depth {
         }
     }
 
-    /// The same for a GPU that cannot compare by NOR. In an even pass it waits for an opcode below 8, so that an error is never
-    /// seen, and every slot that was polled must be [re-armed](super::rearmed).
+    /// Like [`Self::watch`], for GPUs without NOR. Even passes wait for an opcode below 8, so
+    /// errors are not seen, and each polled slot must be [re-armed](super::rearmed).
     #[must_use]
     pub fn watch_without_nor(self, n: u32) -> Watch {
         if self.parity(n) {
@@ -95,7 +95,7 @@ impl Depth {
         }
     }
 
-    /// Whether `op_own` in the slot of the `n`th completion is that completion's: written, and in this pass.
+    /// True if `op_own` in the slot belongs to the `n`th completion: written in this pass.
     #[must_use]
     pub fn is_written(self, n: u32, op_own: u8) -> bool {
         op_own >> 4 != 15 && (op_own & 1 != 0) == self.parity(n)
@@ -110,32 +110,32 @@ impl Depth {
     }
 }
 
-/// A doorbell record of a work queue as the CPU stores it, where so many blocks (or receive entries) were put in: big-endian.
+/// Doorbell record of a work queue after `n` blocks or WQEs, big-endian as the CPU stores it.
 #[must_use]
 pub fn queue_record(producer: u16) -> u32 {
     u32::from(producer).to_be()
 }
 
-/// How many blocks or entries were put in, by a doorbell record.
+/// Number of posted blocks or WQEs in a doorbell record.
 #[must_use]
 pub fn producer_of(record: u32) -> u16 {
     u32::from_be(record) as u16
 }
 
-/// The doorbell record of a completion queue as the CPU stores it, where so many completions were polled.
+/// Doorbell record of a completion queue after `n` polled CQEs, as the CPU stores it.
 #[must_use]
 pub fn completion_record(consumer: u32) -> u32 {
     (consumer & 0xff_ffff).to_be()
 }
 
-/// How many completions were polled, modulo 2^24, by a doorbell record.
+/// Number of polled CQEs in a doorbell record, modulo 2^24.
 #[must_use]
 pub fn consumer_of(record: u32) -> u32 {
     u32::from_be(record) & 0xff_ffff
 }
 
 impl Watch {
-    /// Whether a word satisfies it.
+    /// True if the word satisfies the comparison.
     #[must_use]
     pub fn holds(self, word: u32) -> bool {
         match self {
@@ -176,7 +176,7 @@ mod tests {
         let bits: Vec<bool> = (0..12).map(|n| depth.parity(n)).collect();
         let (even, odd) = ([false; 4], [true; 4]);
         assert_eq!(bits, [even, odd, even].concat());
-        // A queue of one changes with each completion, also where the counter of 32 bits begins again.
+        // The owner bit of a queue of one toggles each time, also when the 32-bit counter wraps.
         let one = Depth::completions(1).unwrap();
         assert_eq!(
             (one.parity(0), one.parity(1), one.parity(u32::MAX)),

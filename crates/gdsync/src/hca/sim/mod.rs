@@ -1,14 +1,14 @@
-//! An HCA in software: a thread that watches doorbell registers in memory, reads the records and the entries of real rings, moves
-//! bytes between registered memory, and writes real completions.
+//! A simulated HCA: a thread polls doorbell registers in memory, reads doorbell records and WQEs,
+//! copies bytes between registered memory and writes CQEs.
 //!
-//! It keeps to what a NIC does: keys, bounds and rights are checked, a message without a posted receive is tried again, an error
-//! completes the entry and gives up all others of its queue pair. It is simpler in one thing: of each queue pair one request is
-//! in progress at a time, so that every fence holds by itself. It speaks connections and no datagrams.
+//! Like a NIC it checks keys, bounds and access rights, retries messages without a posted receive,
+//! and flushes a queue pair after an error. Each queue pair runs one request at a time, so every
+//! fence holds. It supports connections, not datagrams.
 //!
-//! Two of one process are [joined](SimHca::join) directly; two of two processes over a [`socket`], with [`socket::join`]. Another border
-//! is a [`Link`] of one's own: it delivers what each says to the other's [inbox](SimHca::inbox).
+//! Connect two HCAs of one process with [`SimHca::join`], of two with [`socket::join`], or
+//! implement [`Link`] and deliver messages to the other [inbox](SimHca::inbox).
 //!
-//! What can go wrong with a NIC can be [injected](SimHca::inject), and what software must not do is [noted](SimHca::violations).
+//! Tests can [inject](SimHca::inject) NIC errors and read [violations](SimHca::violations).
 //!
 //! ```
 //! use gdsync::hca::sim::SimHca;
@@ -69,8 +69,8 @@ use fault::Planned;
 use link::Inbox;
 use state::State;
 
-/// A software HCA. Dropped, its thread ends: what was rung and posted completes as given up, later doorbells are not heard, and the
-/// far sides of its connections are told that it is gone.
+/// A simulated HCA. Dropping it ends its thread, flushes posted work, ignores later doorbells and
+/// notifies the remote HCAs.
 #[derive(Debug)]
 pub struct SimHca {
     shared: Arc<Shared>,
@@ -78,7 +78,7 @@ pub struct SimHca {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread, the queue pairs and the regions share.
+/// State shared by the thread, the queue pairs and the regions.
 #[derive(Debug)]
 struct Shared {
     lid: u16,
@@ -87,14 +87,14 @@ struct Shared {
 }
 
 impl Shared {
-    /// A panic elsewhere leaves at worst an entry without its completion.
+    /// Ignores poisoning: a panic elsewhere can at worst lose one CQE.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl SimHca {
-    /// An HCA with one port, whose queues are made of `supply`. It reaches itself.
+    /// Creates an HCA with one port that can reach itself; `allocator` provides its queues.
     ///
     /// # Errors
     ///
@@ -104,8 +104,8 @@ impl SimHca {
         Self::with_lid(allocator, LIDS.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// An HCA whose port has this LID: for one that is linked to others elsewhere, which must have other LIDs. [`SimHca::new`] counts from
-    /// 1 in each process.
+    /// Creates an HCA with this LID, which must differ from those of linked HCAs. [`SimHca::new`]
+    /// counts from 1 in each process.
     ///
     /// # Errors
     ///
@@ -131,31 +131,30 @@ impl SimHca {
         })
     }
 
-    /// Its port's LID.
+    /// The LID of the port.
     #[must_use]
     pub fn lid(&self) -> u16 {
         self.shared.lid
     }
 
-    /// Lets two of this process reach one another.
+    /// Connects two HCAs of this process.
     pub fn join(&self, other: &Self) {
         self.link(other.lid(), other.inbox());
         other.link(self.lid(), self.inbox());
     }
 
-    /// Sends what is for port `lid` that way, and no longer where it was sent before. [`socket::join`] does it for another process.
+    /// Routes messages for port `lid` over `link`, replacing an earlier route.
     pub fn link(&self, lid: u16, link: Arc<dyn Link>) {
         self.shared.lock().links.insert(lid, link);
     }
 
-    /// Where messages for this HCA are delivered.
+    /// Receives messages for this HCA.
     #[must_use]
     pub fn inbox(&self) -> Arc<dyn Link> {
         Arc::clone(&self.shared.inbox) as Arc<dyn Link>
     }
 
-    /// Has `effect` happen to an entry of queue pair `qpn`: to the next but `after` that the effect is about. Each injection happens
-    /// once.
+    /// Applies `effect` once to queue pair `qpn`, after skipping `after` WQEs that match it.
     pub fn inject(&self, qpn: u32, after: u32, effect: Effect) {
         let mut state = self.shared.lock();
         let count = match effect {
@@ -170,7 +169,7 @@ impl SimHca {
         });
     }
 
-    /// What software did so far that it must not do.
+    /// Software errors detected so far.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         self.shared.lock().faults.violations().to_vec()
@@ -209,7 +208,7 @@ impl Drop for SimHca {
     fn drop(&mut self) {
         self.shared.inbox.close();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing more to say.
+            // Ignored: a panicked thread needs no further handling.
             let _ = thread.join();
         }
     }

@@ -1,16 +1,16 @@
-//! The control segment: what an entry is, whose, how long, and what is to happen around it.
+//! The control segment of a WQE: opcode, QPN, size and flags.
 
 use crate::wire::{BLOCK, Error, SEGMENT, fields};
 
-/// What a send entry asks for, by its number in a control segment (`MLX5_OPCODE_…`).
+/// Opcode of a send WQE (`MLX5_OPCODE_…`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Opcode {
-    /// Nothing; it completes.
+    /// No operation; it completes.
     Nop = 0x00,
     /// RDMA write.
     Write = 0x08,
-    /// RDMA write with immediate data, which takes a receive entry of the remote side.
+    /// RDMA write with immediate data; consumes a receive WQE of the remote side.
     WriteImmediate = 0x09,
     /// Send.
     Send = 0x0a,
@@ -25,7 +25,7 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    /// All of them.
+    /// All opcodes.
     pub const ALL: [Self; 8] = [
         Self::Nop,
         Self::Write,
@@ -37,60 +37,61 @@ impl Opcode {
         Self::FetchAdd,
     ];
 
-    /// The opcode of this number.
+    /// Returns the opcode with this number.
     #[must_use]
     pub fn of(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|&opcode| opcode as u8 == number)
     }
 
-    /// Whether it names memory of the remote side.
+    /// True if it names remote memory.
     #[must_use]
     pub fn has_remote(self) -> bool {
         !matches!(self, Self::Nop | Self::Send | Self::SendImmediate)
     }
 
-    /// Whether it is one of the two atomic operations.
+    /// True for the two atomic operations.
     #[must_use]
     pub fn is_atomic(self) -> bool {
         matches!(self, Self::CompareSwap | Self::FetchAdd)
     }
 
-    /// Whether it carries immediate data.
+    /// True if it carries immediate data.
     #[must_use]
     pub fn has_immediate(self) -> bool {
         matches!(self, Self::WriteImmediate | Self::SendImmediate)
     }
 }
 
-/// What an entry waits for before it begins: the upper three bits of `fm_ce_se` (`MLX5_FENCE_MODE_…` of the Linux driver).
+/// Fence mode: the upper three bits of `fm_ce_se` (`MLX5_FENCE_MODE_…` in the Linux driver).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Fence {
     /// Nothing.
     #[default]
     None,
-    /// 1: local invalidations and bindings before it (`MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE`, 0x20).
+    /// 1: earlier local invalidations and bindings
+    /// (`MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE`, 0x20).
     Small,
-    /// 2: reads and atomic operations before it (0x40).
+    /// 2: earlier reads and atomics (0x40).
     ReadsAndAtomics,
-    /// 3: everything before it (0x60).
+    /// 3: all earlier WQEs (0x60).
     Strong,
-    /// 4: both of the first two (`MLX5_WQE_CTRL_FENCE`, 0x80): what `IBV_SEND_FENCE` becomes.
+    /// 4: modes 1 and 2 (`MLX5_WQE_CTRL_FENCE`, 0x80), used for `IBV_SEND_FENCE`.
     SmallAndReads,
 }
 
-/// `fm_ce_se`: fence, completion and event of an entry.
+/// `fm_ce_se`: fence, completion and event flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags {
-    /// A completion entry is written also where it succeeds (`MLX5_WQE_CTRL_CQ_UPDATE`, 8).
+    /// Write a CQE on success too (`MLX5_WQE_CTRL_CQ_UPDATE`, 8).
     pub signalled: bool,
     /// The remote side's receive raises an event (`MLX5_WQE_CTRL_SOLICITED`, 2).
     pub solicited: bool,
-    /// What it waits for.
+    /// The fence mode.
     pub fence: Fence,
 }
 
 const SOLICITED: u8 = 2;
-/// Two bits: 0 a completion only for an error, 2 always. Others are not used here.
+/// Two bits: 0 writes a CQE only on error, 2 always. Other values are unused here.
 const COMPLETION: u8 = 0b1100;
 const ALWAYS: u8 = 2 << 2;
 const FENCES: [Fence; 5] = [
@@ -102,7 +103,7 @@ const FENCES: [Fence; 5] = [
 ];
 
 impl Flags {
-    /// The byte.
+    /// Encodes the byte.
     #[must_use]
     pub fn bits(self) -> u8 {
         let signalled = if self.signalled { ALWAYS } else { 0 };
@@ -110,11 +111,11 @@ impl Flags {
         (self.fence as u8) << 5 | signalled | solicited
     }
 
-    /// What a byte says.
+    /// Decodes a byte.
     ///
     /// # Errors
     ///
-    /// [`Error::Flags`] for bits that mean nothing known.
+    /// [`Error::Flags`] for unknown bits.
     pub fn of(byte: u8) -> Result<Self, Error> {
         let unknown = Error::Flags { flags: byte };
         let &fence = FENCES.get(usize::from(byte >> 5)).ok_or(unknown)?;
@@ -148,40 +149,39 @@ impl Flags {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
-    /// Block of the queue it starts at, counted modulo 2^16.
+    /// First block in the queue, modulo 2^16.
     pub index: u16,
-    /// What it asks for.
+    /// The opcode.
     pub opcode: Opcode,
-    /// The queue pair, 24 bits.
+    /// The QPN, 24 bits.
     pub qpn: u32,
-    /// Segments of 16 bytes, this one included: 1 to 63.
+    /// Segments of 16 bytes, including this one: 1 to 63.
     pub segments: u8,
-    /// 0 unless the queue pair checks signatures, which none of ours does.
+    /// 0 unless the queue pair checks signatures; ours do not.
     pub signature: u8,
-    /// Fence, completion and event.
+    /// Fence, completion and event flags.
     pub flags: Flags,
-    /// Immediate data, 0 where the opcode has none.
+    /// Immediate data, 0 if the opcode has none.
     pub immediate: u32,
 }
 
-/// Bits of a queue pair's number.
+/// Width of a QPN.
 pub(super) const QPN_BITS: u32 = 24;
-/// Segments of the longest entry: 6 bits of `ds`.
+/// Segments of the longest WQE: `ds` has 6 bits.
 pub(super) const MOST_SEGMENTS: usize = 0x3f;
 
-/// Blocks of the longest entry: 63 segments.
+/// Blocks of the longest WQE: 63 segments.
 pub const MOST_BLOCKS: usize = MOST_SEGMENTS.div_ceil(BLOCK / SEGMENT);
 
 impl Control {
-    /// What the doorbell register is told of an entry, to be stored as one 64-bit word: the first 8 bytes of its control segment,
-    /// in their order.
+    /// The 64-bit doorbell value of a WQE: the first 8 bytes of its control segment, in order.
     #[must_use]
     pub fn doorbell(entry: &[u8; BLOCK]) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = *entry;
         u64::from_ne_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// The queue pair and the entry's index that a doorbell names. A NIC reads no more of it (and neither does anybody here).
+    /// QPN and WQE index of a doorbell value. A NIC reads nothing else from it.
     #[must_use]
     pub fn rung(doorbell: u64) -> (u32, u16) {
         let [_, high, low, _, q1, q2, q3, _] = doorbell.to_ne_bytes();
@@ -191,17 +191,17 @@ impl Control {
         )
     }
 
-    /// Blocks of 64 bytes that the entry takes.
+    /// Number of 64-byte blocks of the WQE.
     #[must_use]
     pub fn blocks(&self) -> usize {
         usize::from(self.segments).div_ceil(BLOCK / SEGMENT)
     }
 
-    /// Writes it at the start of `to`.
+    /// Encodes the segment at the start of `to`.
     ///
     /// # Errors
     ///
-    /// [`Error::Wide`] for a queue pair's number of more than 24 bits; [`Error::TooLarge`]; [`Error::Short`].
+    /// [`Error::Wide`] for a QPN of more than 24 bits; [`Error::TooLarge`]; [`Error::Short`].
     pub fn encode(&self, to: &mut [u8]) -> Result<(), Error> {
         let segments = usize::from(self.segments);
         if segments > MOST_SEGMENTS {
@@ -215,11 +215,12 @@ impl Control {
         fields::put_u32(to, 12, self.immediate)
     }
 
-    /// Reads one.
+    /// Decodes a segment.
     ///
     /// # Errors
     ///
-    /// [`Error::Short`], [`Error::Opcode`], [`Error::Flags`]; [`Error::Size`] for an entry of no segments, or of more than 63.
+    /// [`Error::Short`], [`Error::Opcode`], [`Error::Flags`]; [`Error::Size`] for 0 or more than 63
+    /// segments.
     pub fn decode(from: &[u8]) -> Result<Self, Error> {
         let [modifier, high, low, opcode] = fields::bytes_at(from, 0)?;
         let owner = fields::u32_at(from, 4)?;
@@ -241,7 +242,7 @@ impl Control {
     }
 }
 
-/// `value` has at most `bits` bits.
+/// Checks that `value` fits in `bits` bits.
 pub(super) fn narrow(what: &'static str, value: u64, bits: u32) -> Result<(), Error> {
     if value >> bits == 0 {
         Ok(())
