@@ -152,8 +152,13 @@ fn system(
     facts.platform = platform::platform(files, pci, notes);
     facts.rdma_stack = rdma::stack(files, notes);
     if options.modules {
-        facts.modprobe =
-            modprobe::modprobe(files, &facts.driver, &facts.kernel, options.initramfs, notes);
+        facts.modprobe = modprobe::modprobe(
+            files,
+            &facts.driver,
+            &facts.kernel,
+            options.initramfs,
+            notes,
+        );
         facts.module_files = modules::modules(files, &facts.kernel.release, notes);
     }
     facts.limits = limits::limits(files, notes);

@@ -313,9 +313,7 @@ fn rebuilds_stale_initramfs_and_restores_it() {
     ended(&undo, 1);
     let words: Vec<_> = undo.stdout.split_whitespace().collect();
     assert!(
-        words
-            .join(" ")
-            .contains("was rebuilt since"),
+        words.join(" ").contains("was rebuilt since"),
         "{}",
         undo.stdout
     );

@@ -337,9 +337,8 @@ fn message() -> BoxedStrategy<Value> {
         "lid": 1, "gid": null, "mtu": 4096, "reads": 16, "ethernet": false, "half": 64,
         "staged": false, "pinned": false, "seen": true, "simulated": false,
     }}));
-    let pair = (number(), number(), number()).prop_map(
-        |(pair, packet, qkey)| json!({"queue_pair": pair, "psn": packet, "qkey": qkey}),
-    );
+    let pair = (number(), number(), number())
+        .prop_map(|(pair, packet, qkey)| json!({"queue_pair": pair, "psn": packet, "qkey": qkey}));
     let window = prop_oneof![
         Just(Value::Null),
         (number(), number()).prop_map(|(address, rkey)| json!({"address": address, "rkey": rkey}))

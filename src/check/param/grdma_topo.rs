@@ -93,7 +93,8 @@ fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice], chipset: Option<&'static str>) -> V
         )
     };
     let Some(chipset) = chipset else {
-        let message = "The driver allows NIC access to GPU memory for every topology of this machine.";
+        let message =
+            "The driver allows NIC access to GPU memory for every topology of this machine.";
         return vec![seen(Judgement::pass("driver", message))];
     };
     if ctx.facts.platform.is_guest() {

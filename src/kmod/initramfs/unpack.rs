@@ -82,7 +82,9 @@ struct Zstd<R>(R);
 
 impl<R: Read> Read for Zstd<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.0.read(out).map_err(|error| invalid(zstd_error(&error)))
+        self.0
+            .read(out)
+            .map_err(|error| invalid(zstd_error(&error)))
     }
 }
 
