@@ -1,8 +1,8 @@
-//! Completion entries: what a NIC says became of an entry.
+//! CQEs: the NIC's report about a WQE.
 
 use super::{BLOCK, Error, Syndrome, fields};
 
-/// What became of an entry of a send or receive queue.
+/// The decoded CQE of a send or receive WQE.
 ///
 /// ```text
 /// 17  u8   the receiver's path (datagrams)          48  u64  timestamp
@@ -16,48 +16,48 @@ use super::{BLOCK, Error, Syndrome, fields};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// What happened.
+    /// The kind of completion.
     pub event: Event,
-    /// The queue pair, 24 bits.
+    /// The QPN, 24 bits.
     pub qpn: u32,
-    /// Which entry: of a send queue the block it starts at, of a receive queue its number; both modulo 2^16.
+    /// WQE counter modulo 2^16: first block in a send queue, index in a receive queue.
     pub counter: u16,
-    /// Bytes received, or brought here by a read or an atomic operation.
+    /// Bytes received, or returned by an RDMA read or atomic.
     pub bytes: u32,
-    /// The number that whoever made the queue pair gave it, 24 bits; 0 where none was given.
+    /// User index of the queue pair, 24 bits; 0 if not set.
     pub user_index: u32,
-    /// The queue pair that sent a datagram, 24 bits.
+    /// Source QPN of a datagram, 24 bits.
     pub source: u32,
-    /// How a datagram came here.
+    /// Source path of a datagram.
     pub origin: Origin,
-    /// The NIC's clock when it was written; 0 of an error.
+    /// NIC clock at the time of the CQE; 0 for errors.
     pub timestamp: u64,
-    /// The sender asked for an event.
+    /// The sender requested an event.
     pub solicited: bool,
 }
 
-/// How a datagram came: what an answer needs besides the number of its queue pair. Of other completions it means nothing.
+/// Source path of a datagram, needed for a reply. Unused in other completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Origin {
     /// The sender's LID; 0 on Ethernet.
     pub lid: u16,
-    /// The lower bits of the LID that it was sent to, 7 bits.
+    /// The lower 7 bits of the destination LID.
     pub path: u8,
     /// The service level, 4 bits.
     pub level: u8,
-    /// The first 40 bytes of the receive hold a global route header (GRH). Without they are there, too, and hold nothing.
+    /// The first 40 received bytes hold a GRH; otherwise they are reserved but undefined.
     pub has_route: bool,
 }
 
-/// What happened.
+/// The kind of completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// `REQ`: an entry of the send queue was done.
+    /// `REQ`: a send WQE succeeded.
     Sent {
         /// Its opcode.
         opcode: u8,
     },
-    /// `RESP_WR_IMM`: the remote side wrote memory here and gave immediate data.
+    /// `RESP_WR_IMM`: the remote side wrote memory with immediate data.
     Written {
         /// The immediate data.
         immediate: u32,
@@ -69,33 +69,33 @@ pub enum Event {
         /// The immediate data.
         immediate: u32,
     },
-    /// `RESP_SEND_INV`: a message arrived and made a key of ours invalid.
+    /// `RESP_SEND_INV`: a message arrived and invalidated a local key.
     ReceivedInvalidate {
-        /// The key.
+        /// The invalidated key.
         key: u32,
     },
-    /// `REQ_ERR`: an entry of the send queue failed.
+    /// `REQ_ERR`: a send WQE failed.
     SendFailed(Failed),
-    /// `RESP_ERR`: an entry of the receive queue failed.
+    /// `RESP_ERR`: a receive WQE failed.
     ReceiveFailed(Failed),
 }
 
-/// Why an entry failed.
+/// Details of a failed WQE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Failed {
     /// The syndrome.
     pub syndrome: Syndrome,
-    /// What the vendor's hardware adds.
+    /// The vendor syndrome.
     pub vendor: u8,
-    /// Opcode of the send entry; of a receive it means nothing.
+    /// Opcode of the send WQE; undefined for receives.
     pub opcode: u8,
 }
 
-/// Offset of the word that is watched: counter, signature and `op_own`, whose last byte a GPU sees highest.
+/// Offset of the polled word: counter, signature and `op_own`, which a GPU loads as highest byte.
 pub const WATCHED: usize = 60;
 
-/// `op_own` before the first pass: no opcode (15), and the owner bit that is not pass 0's. rdma-core's provider writes 0xf0, which
-/// a wait for the owner bit of pass 0 takes for a completion.
+/// Initial `op_own`: opcode 15 and the owner bit inverted for pass 0. rdma-core's provider writes
+/// 0xf0, which satisfies a wait for the owner bit of pass 0.
 pub const INITIAL_OWNER: u8 = 0xf1;
 
 /// Offset of `op_own`.
@@ -103,7 +103,7 @@ const OWNER: usize = 63;
 const INVALID: u8 = 15;
 
 impl Event {
-    /// The opcode of a completion entry: `MLX5_CQE_…`.
+    /// The CQE opcode: `MLX5_CQE_…`.
     #[must_use]
     pub fn opcode(&self) -> u8 {
         match self {
@@ -117,7 +117,7 @@ impl Event {
         }
     }
 
-    /// Why it failed, if it did.
+    /// The error details, if the WQE failed.
     #[must_use]
     pub fn failed(&self) -> Option<&Failed> {
         match self {
@@ -126,7 +126,7 @@ impl Event {
         }
     }
 
-    /// Whether it is about an entry of the send queue.
+    /// True for a send WQE.
     #[must_use]
     pub fn is_send(&self) -> bool {
         matches!(self, Self::Sent { .. } | Self::SendFailed(_))
@@ -150,7 +150,7 @@ impl Event {
 }
 
 impl Completion {
-    /// A completion of an entry of a queue pair; bytes and the rest are 0.
+    /// A completion of a WQE; bytes and the other fields are 0.
     #[must_use]
     pub fn new(event: Event, qpn: u32, counter: u16) -> Self {
         Self {
@@ -166,9 +166,10 @@ impl Completion {
         }
     }
 
-    /// Its 64 bytes with this owner bit (see [`Depth::parity`](super::Depth::parity)). Numbers of 24 bits are cut to them.
+    /// Encodes the CQE with this owner bit (see [`Depth::parity`](super::Depth::parity)). Truncates
+    /// 24-bit numbers.
     ///
-    /// Who writes it to where others watch writes the word at [`WATCHED`] last.
+    /// When others poll the slot, write the word at [`WATCHED`] last.
     #[must_use]
     pub fn encode(&self, owner: bool) -> [u8; BLOCK] {
         let mut bytes = [0; BLOCK];
@@ -200,7 +201,7 @@ impl Completion {
         bytes
     }
 
-    /// Reads an entry, whoever owns it.
+    /// Decodes a CQE, ignoring its owner bit.
     ///
     /// # Errors
     ///
@@ -245,7 +246,7 @@ impl Completion {
                 lid: fields::u16_at(from, 22)?,
                 path: fields::u8_at(from, 17)? & 0x7f,
                 level: (source >> 24) as u8 & 0xf,
-                // Two bits: on Ethernet they tell kinds of headers apart.
+                // Two bits: on Ethernet they distinguish header types.
                 has_route: source >> 28 & 3 != 0,
             },
             timestamp: match event.failed() {
@@ -257,15 +258,15 @@ impl Completion {
     }
 }
 
-/// `op_own` of an entry: opcode, format, solicited, owner.
+/// Encodes `op_own`: opcode, format, solicited, owner.
 #[must_use]
 pub fn owner_of(entry: &[u8; BLOCK]) -> u8 {
     let [.., op_own] = *entry;
     op_own
 }
 
-/// The watched word, as the CPU stores it, of a slot that was polled in a pass of this parity: no opcode, and the owner bit of the
-/// pass that is over. A wait of the next pass holds for no comparison, [`Watch::Geq`](super::Watch::Geq) included.
+/// The word that re-arms a polled slot: no opcode, and the owner bit of the finished pass. No wait
+/// for the next pass is satisfied, [`Watch::Geq`](super::Watch::Geq) included.
 #[must_use]
 pub fn rearmed(parity: bool) -> u32 {
     u32::from_ne_bytes([0, 0, 0, INVALID << 4 | u8::from(parity)])
@@ -276,7 +277,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A completion with every field different, and its bytes by hand.
+    /// A completion with distinct field values, and its bytes written by hand.
     fn received() -> (Completion, [u8; 64]) {
         let completion = Completion {
             event: Event::ReceivedImmediate {

@@ -1,18 +1,18 @@
-//! What bytes can be that no entry is, and what values no entry holds.
+//! Errors of encoding and decoding WQEs and CQEs.
 
-/// Why bytes are no entry, or a value fits into none.
+/// Why bytes cannot be decoded or a value cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Fewer bytes than the entry needs.
+    /// Too few bytes.
     #[error("the entry needs {need} bytes and there are {have}")]
     Short {
-        /// Bytes needed.
+        /// Required bytes.
         need: usize,
-        /// Bytes there are.
+        /// Available bytes.
         have: usize,
     },
-    /// An entry of more than 63 segments: its size is a field of 6 bits.
+    /// A WQE of more than 63 segments: the size field has 6 bits.
     #[error(
         "the entry would be {segments} segments of 16 bytes; 63 is the most: use fewer data segments or less inline data"
     )]
@@ -20,14 +20,14 @@ pub enum Error {
         /// Segments, the control segment included.
         segments: usize,
     },
-    /// A send entry whose size in segments has no room for what its opcode needs.
+    /// A send WQE with too few segments for its opcode.
     #[error(
         "the entry says that it is {segments} segments of 16 bytes long, and its opcode needs {need}"
     )]
     Size {
-        /// As the entry has it.
+        /// Segments of the WQE.
         segments: usize,
-        /// The fewest its opcode has.
+        /// Minimum for its opcode.
         need: usize,
     },
     /// An unknown opcode.
@@ -35,59 +35,59 @@ pub enum Error {
     Opcode {
         /// The opcode.
         opcode: u8,
-        /// What modifies it.
+        /// The opcode modifier.
         modifier: u8,
     },
-    /// Flags of a control segment that mean nothing known.
+    /// Unknown flags in a control segment.
     #[error("the flags {flags:#04x} of a control segment have a meaning that is not known here")]
     Flags {
         /// The byte `fm_ce_se`.
         flags: u8,
     },
-    /// A number that does not fit into its field.
+    /// A number too wide for its field.
     #[error("{what} is {value:#x} and has {bits} bits")]
     Wide {
         /// The field.
         what: &'static str,
-        /// What it was to be.
+        /// The value.
         value: u64,
-        /// Bits of the field.
+        /// Width of the field in bits.
         bits: u32,
     },
-    /// A data segment of 2 GiB or more, or one of no bytes in an entry, which a NIC takes for 2 GiB.
+    /// A data segment of 2 GiB or more, or of 0 bytes, which a NIC reads as 2 GiB.
     #[error("a data segment of {length:#x} bytes: it must have at least 1 and less than 2^31")]
     SegmentLength {
-        /// Bytes.
+        /// Length in bytes.
         length: u32,
     },
-    /// Inline data that does not fill the entry's remaining segments.
+    /// Inline data that does not fill the remaining segments of the WQE.
     #[error(
         "{length} bytes inline, where the rest of the entry has room for {room} and must be filled"
     )]
     Inline {
-        /// Bytes, by the inline segment.
+        /// Length in the inline segment.
         length: usize,
-        /// Bytes that follow its header.
+        /// Bytes after its header.
         room: usize,
     },
-    /// An operation with a payload or an address that it does not have.
+    /// An operation with a payload or address it does not support.
     #[error("{operation:?} {why}")]
     Meaning {
         /// The operation.
         operation: super::Opcode,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
-    /// A completion entry that nobody has written since the queue was made (or re-armed).
+    /// A CQE not written since the queue was created or re-armed.
     #[error("the completion entry has not been written yet")]
     Unwritten,
-    /// A completion entry with an opcode that is not known here.
+    /// An unknown CQE opcode.
     #[error("completion opcode {opcode} is not known here")]
     CompletionOpcode {
         /// The upper half of `op_own`.
         opcode: u8,
     },
-    /// A completion entry that holds received data itself, or others: the queue was made with a feature that must be off.
+    /// A CQE with inline data or in compressed format: the queue uses an unsupported feature.
     #[error(
         "the completion entry has format {format}: scatter to completion entries and their compression must be off"
     )]
@@ -95,12 +95,12 @@ pub enum Error {
         /// Bits 2 and 3 of `op_own`.
         format: u8,
     },
-    /// A queue's depth that is no power of two, or too large to count.
+    /// A queue depth that is too large or not a power of two.
     #[error("a queue of {entries} entries: it must be a power of two, at most {most}")]
     Depth {
-        /// Entries asked for.
+        /// Requested depth.
         entries: u32,
-        /// The largest.
+        /// Maximum depth.
         most: u32,
     },
 }
