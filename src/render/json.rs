@@ -110,8 +110,8 @@ pub struct RedirectOut {
     pub bits: Vec<String>,
 }
 
-/// Writes the document. Matrix and paths grow with the square of the devices: each of their values is computed when it is
-/// written, and none is kept.
+/// Writes the document. Matrix and paths grow quadratically, so each value is computed when it is
+/// written and none is stored.
 pub fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     let topology = view.topology;
     let rows = &topology.rows;

@@ -1,4 +1,4 @@
-//! Model → bytes: one file a format. Nothing is read here and nothing is judged.
+//! Model to bytes, one module per format. Nothing is read or judged here.
 
 pub mod diff;
 pub mod doctor;
@@ -23,35 +23,28 @@ use std::fmt;
 use crate::model::{Fact, Facts, Ids, PciClass, Row};
 use crate::topo::{Forest, Topology};
 
-/// How to print for people.
+/// Output options for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     pub color: bool,
-    /// Columns of the terminal.
     pub width: usize,
 }
 
-/// A topology to draw.
 pub struct View<'a> {
-    /// The facts under it.
     pub facts: &'a Facts,
-    /// The rows and their pairs.
     pub topology: &'a Topology<'a>,
     pub forest: &'a Forest<'a>,
-    /// The name of a device by vendor and device id.
+    /// Returns the name for a vendor and device id.
     pub name: &'a dyn Fn(&Ids) -> String,
     pub style: Style,
-    /// PCI classes where NVLinks would be shown.
+    /// Show PCI classes in place of NVLinks.
     pub pci_only: bool,
 }
 
-/// A cell of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cell {
-    /// A row with itself.
     Same,
     NvLinks(u32),
-    /// How the two meet over PCI.
     Class(PciClass),
 }
 
@@ -72,7 +65,7 @@ impl serde::Serialize for Cell {
 }
 
 impl View<'_> {
-    /// What stands for the pair of two rows: NV#, else the PCI class, else nothing.
+    /// The cell of two rows: NV#, else the PCI class.
     pub fn cell(&self, a: usize, b: usize) -> Option<Cell> {
         let pair = self.topology.pair(a, b)?;
         match pair.nvlinks {
@@ -81,7 +74,7 @@ impl View<'_> {
         }
     }
 
-    /// What a row is: the driver's name for it, the RDMA device's, or what pci.ids says.
+    /// A row's label from the driver, the RDMA device or pci.ids.
     pub fn label(&self, row: &Row) -> String {
         if !row.label.is_empty() {
             return row.label.clone();

@@ -1,4 +1,4 @@
-//! Words, numbers and colours that several formats share.
+//! Words, numbers and colours shared by several formats.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,16 +10,12 @@ use crate::model::{Fact, LinkState, Outcome, PciClass, Verdict};
 use crate::output;
 pub use crate::output::printable;
 
-/// A colour by meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// As it should be.
     Good,
     /// Slower or at risk.
     Fair,
-    /// Does not work.
     Bad,
-    /// Not known.
     Dim,
     Strong,
     Special,
@@ -38,7 +34,6 @@ impl Tone {
         }
     }
 
-    /// Of a cell of the matrix.
     pub fn of_cell(cell: &str) -> Option<Self> {
         match cell {
             "PIX" | "PXB" => Some(Self::Good),
@@ -76,7 +71,7 @@ impl Tone {
 }
 
 impl Style {
-    /// The text in a tone, where colour is wanted.
+    /// The text, coloured if colour is on.
     pub fn paint(self, tone: Tone, text: &str) -> String {
         match self.color {
             true => output::paint(tone.ansi(), text),
@@ -91,23 +86,22 @@ pub fn bandwidth(bytes_per_second: u64) -> String {
     format!("{}.{} GB/s", tenths / 10, tenths % 10)
 }
 
-/// A link as `32GT/s x16`, with what it could be where that is more.
+/// A link such as `32GT/s x16`, with its maximum if that is higher.
 pub fn link(link: &LinkState) -> String {
     let mut text = format!("{} x{}", link.current.speed, link.current.width);
     if link.current != link.max {
-        // A String never refuses.
+        // Writing to a String cannot fail.
         let _ = write!(text, " (of {} x{})", link.max.speed, link.max.width);
     }
     text
 }
 
-/// The letters of a class, or a question mark.
 pub fn class(class: &Fact<PciClass>) -> &'static str {
     class.known().map_or("?", |class| class.letters())
 }
 
-/// Breaks a text into lines of at most `width` columns at its blanks. It begins at column `start`; the later lines begin
-/// with `indent`.
+/// Wraps a text at blanks to `width` columns. It begins at column `start`; later lines begin with
+/// `indent`.
 pub fn wrap(text: &str, width: usize, start: usize, indent: &str) -> String {
     let mut out = String::new();
     let mut column = start;
@@ -127,8 +121,8 @@ pub fn wrap(text: &str, width: usize, start: usize, indent: &str) -> String {
     out
 }
 
-/// The columns of a table in blocks of which each fits a line of `width` together with the first column. A block has a column
-/// even where that is too wide.
+/// Splits table columns into blocks that fit `width` together with the first column. Each block has
+/// at least one column, even if that is too wide.
 pub fn blocks(first: usize, widths: &[usize], gap: usize, width: usize) -> Vec<Range<usize>> {
     let mut blocks: Vec<Range<usize>> = Vec::new();
     let mut used = first;

@@ -28,7 +28,7 @@ fn paths(ctx: &Ctx<'_>) -> Vec<(PathState, PathState)> {
     rdma::rdma_nics(ctx.facts).map(of).collect()
 }
 
-/// Whether dma-buf is open for every NIC: then nothing is lost without nvidia-peermem, but for software that knows it alone.
+/// True if dma-buf works for every NIC, so that only software without dma-buf needs nvidia-peermem.
 pub fn dma_buf_everywhere(ctx: &Ctx<'_>) -> bool {
     let paths = paths(ctx);
     !paths.is_empty()
@@ -37,7 +37,7 @@ pub fn dma_buf_everywhere(ctx: &Ctx<'_>) -> bool {
             .all(|(_, dma_buf)| matches!(dma_buf, PathState::Open(_)))
 }
 
-/// Whether dma-buf is open for a NIC, and nvidia-peermem for none.
+/// True if dma-buf works for a NIC, and nvidia-peermem for no NIC.
 pub fn dma_buf_alone(ctx: &Ctx<'_>) -> bool {
     let paths = paths(ctx);
     paths
@@ -48,7 +48,7 @@ pub fn dma_buf_alone(ctx: &Ctx<'_>) -> bool {
             .all(|(peer, _)| matches!(peer, PathState::Closed(_)))
 }
 
-/// Whether nvidia-peermem is open for a NIC, and dma-buf for none.
+/// True if nvidia-peermem works for a NIC, and dma-buf for no NIC.
 pub fn peer_memory_alone(ctx: &Ctx<'_>) -> bool {
     let paths = paths(ctx);
     paths
@@ -59,7 +59,7 @@ pub fn peer_memory_alone(ctx: &Ctx<'_>) -> bool {
             .all(|(_, dma_buf)| matches!(dma_buf, PathState::Closed(_)))
 }
 
-/// The memory path that nvidia-peermem opens, by the marks it leaves in the RDMA stack.
+/// The nvidia-peermem memory path, judged by its traces in the RDMA stack.
 pub fn peer_memory(ctx: &Ctx<'_>, provider: Option<&str>) -> PathState {
     let closed = |why: &str| PathState::Closed(why.to_owned());
     match provider {
@@ -90,13 +90,13 @@ pub fn peer_memory(ctx: &Ctx<'_>, provider: Option<&str>) -> PathState {
     }
 }
 
-/// Whether a NIC's driver registers what a peer memory client resolves.
+/// True if the NIC's driver registers memory that a peer memory client resolves.
 pub fn knows_peer_memory(provider: &str) -> bool {
     !["ice", "i40e", "irdma", "mana", "ionic"].contains(&provider)
 }
 
-/// Where the stack lists no clients: nvidia_peermem uses ib_core or ib_uverbs if and only if it was built with their
-/// symbols.
+/// Fallback if the stack lists no clients: nvidia_peermem uses ib_core or ib_uverbs only if it was
+/// built with their symbols.
 fn by_users(ctx: &Ctx<'_>) -> PathState {
     let modules = match &ctx.facts.kernel.modules {
         Fact::Known(modules) => modules,
@@ -114,7 +114,7 @@ fn by_users(ctx: &Ctx<'_>) -> PathState {
         (Some(true), _, _) | (_, Some(true), _) => {
             PathState::Open("loaded, and a user of the RDMA stack".to_owned())
         }
-        // It always uses nvidia: a list that does not say so names no users at all. Built-ins are not in it.
+        // It always uses nvidia, so a list without nvidia names no users. Built-ins are not listed.
         (None, None, _) | (_, _, Some(false) | None) => PathState::Unknown(
             Why::NotCovered,
             "/proc/modules: users of ib_core and ib_uverbs".to_owned(),
@@ -135,13 +135,14 @@ fn efa_peer_memory(ctx: &Ctx<'_>) -> PathState {
     }
 }
 
-/// The kernel since which mlx5 takes dma-buf in.
+/// First kernel in which mlx5 imports dma-buf.
 const MLX5_SINCE: (u32, u32) = (5, 12);
-/// The kernel by which every other driver named here takes it in: the others came one by one from 5.16 on, ionic the last.
+/// Kernel in which every other driver named here imports dma-buf; they followed from 5.16 on.
 const ALL_SINCE: (u32, u32) = (6, 18);
 
-/// The memory path of dma-buf: exported by the open modules of 515 and later, taken in by the kernel through a driver that has
-/// `reg_user_mr_dmabuf` (rdma-core: mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61).
+/// The dma-buf memory path: the open modules of 515 and later export, and a driver with
+/// `reg_user_mr_dmabuf` imports (rdma-core: mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57,
+/// ionic 61).
 pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> PathState {
     match version::flavour(ctx.facts) {
         Fact::Known(Some(Flavour::Open)) => {}

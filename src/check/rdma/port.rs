@@ -1,4 +1,4 @@
-//! rdma.port: ports that are up, and addresses by which others reach them.
+//! rdma.port: port state and GIDs that remote nodes can reach.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use crate::model::{
 };
 use crate::output::shell_word;
 
-/// The kind of an address that is routed.
+/// The GID type that is routed.
 const ROCE_V2: &str = "RoCE v2";
 
-/// The payloads that a packet can have, in bytes.
+/// Valid path MTUs, in bytes.
 const PAYLOADS: [u32; 5] = [256, 512, 1024, 2048, 4096];
-/// What an interface with the usual MTU of 1500 lets a packet carry.
+/// Path MTU for the usual interface MTU of 1500.
 const USUAL: u32 = 1024;
-/// What a packet's headers take of the interface's MTU (rdma/ib_addr.h, iboe_get_mtu).
+/// Bytes of interface MTU used by packet headers (rdma/ib_addr.h, iboe_get_mtu).
 const HEADERS: u32 = 96;
 
-/// Each port of each NIC; and the machine, where none is up.
+/// Judges each port of each NIC, and the machine if no port is up.
 pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut up = 0;
     let mut down = Vec::new();
@@ -40,7 +40,6 @@ pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
             match &port.state {
                 Fact::Known(state) if state == "ACTIVE" => up += 1,
                 Fact::Known(state) => down.push(format!("{} {state}", subject(nic, port))),
-                // It may be up.
                 Fact::Unknown(_) => up += 1,
             }
         }
@@ -59,7 +58,7 @@ pub fn port(ctx: &Ctx<'_>) -> Vec<Judgement> {
     judgements
 }
 
-/// A port by its device's name; with its number where there are several.
+/// The device name, with the port number if it has several ports.
 fn subject(nic: &RdmaDevice, port: &RdmaPort) -> String {
     match nic.ports.known().map_or(0, Vec::len) {
         0 | 1 => nic.name.clone(),
@@ -93,7 +92,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
         judgement = judgement.evidence(format!("{path}/rate"), rate);
     }
     match told.and_then(|told| told.active_mtu) {
-        // It means nothing of a port that is not active.
+        // The MTU is meaningless unless the port is active.
         Some(mtu) if state == "ACTIVE" => {
             judgement.evidence("ibv_query_port: active_mtu", format!("{mtu} bytes"))
         }
@@ -101,7 +100,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
     }
 }
 
-/// What an open device tells of a port: its payloads, which sysfs does not show.
+/// Port attributes from an open device, such as the MTU, which sysfs does not show.
 fn told<'a>(ctx: &Ctx<'a>, nic: &RdmaDevice, port: &RdmaPort) -> Option<&'a VerbsPort> {
     let Fact::Known(VerbsOutcome::Read(verbs)) = &ctx.facts.verbs else {
         return None;
@@ -129,7 +128,7 @@ fn infiniband(subject: String, told: Option<&VerbsPort>) -> Judgement {
     }
 }
 
-/// A port whose packets carry less than they could: a fault below what is usual.
+/// Reports a small path MTU; a failure only below the usual one.
 fn small(subject: String, bytes: u32, message: String) -> Judgement {
     match bytes < USUAL {
         true => Judgement::broken(subject, message),
@@ -180,8 +179,8 @@ fn ethernet(
     judgement.evidence(format!("{path}/gids"), table)
 }
 
-/// The NICs whose addresses matter: the best of the GPUs, or all where the machine has no GPU to tell NICs apart. A NIC that
-/// only serves a bridge or a bond has no address, and needs none.
+/// The NICs that need GIDs: the best NICs of the GPUs, or all on a machine without GPUs. A NIC that
+/// only serves a bridge or a bond needs none.
 struct Wanted<'a>(Option<BTreeSet<&'a str>>);
 
 impl<'a> Wanted<'a> {
@@ -214,7 +213,7 @@ fn is_v2(gid: &RdmaGid) -> bool {
     matches!(&gid.kind, Fact::Known(kind) if kind == ROCE_V2)
 }
 
-/// A routed address in this namespace.
+/// True for a routed address in this network namespace.
 fn is_usable(gid: &RdmaGid) -> bool {
     is_v2(gid) && gid.reach != GidReach::LinkLocal && gid.here == Fact::Known(true)
 }
@@ -231,7 +230,7 @@ fn reached(gid: &RdmaGid) -> String {
     )
 }
 
-/// A port with an address: what its packets carry, as the device tells, or as the interface's MTU lets them.
+/// A port with a GID: judges its path MTU, from the device or from the interface MTU.
 fn carried(subject: String, gid: &RdmaGid, told: Option<&VerbsPort>) -> Judgement {
     let [.., most] = PAYLOADS;
     let largest = told
@@ -308,7 +307,7 @@ fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
     }
 }
 
-/// An index variable that names an entry which does not serve, and what is wrong with it.
+/// A GID index variable that names an unusable entry, and the reason.
 fn wrong_index(ctx: &Ctx<'_>, gids: &[RdmaGid]) -> Option<(&'static str, String)> {
     chosen(ctx).find_map(|(variable, index)| {
         let fault = match gids.iter().find(|gid| gid.index == index) {
@@ -326,7 +325,7 @@ fn wrong_index(ctx: &Ctx<'_>, gids: &[RdmaGid]) -> Option<(&'static str, String)
     })
 }
 
-/// The indices that environment variables name; a negative one leaves the choice to the program.
+/// GID indices from environment variables; a negative index lets the program choose.
 fn chosen<'a>(ctx: &'a Ctx<'_>) -> impl Iterator<Item = (&'static str, u32)> + 'a {
     let variables = [
         "NCCL_IB_GID_INDEX",
@@ -342,7 +341,7 @@ fn value<'a>(ctx: &'a Ctx<'_>, name: &str) -> Option<&'a String> {
     ctx.facts.environment.known()?.get(name)
 }
 
-/// An entry in a few words: `3 RoCE v2 IPv4 eth0`.
+/// A GID in short: `3 RoCE v2 IPv4 eth0`.
 fn describe(gid: &RdmaGid) -> String {
     let kind = gid.kind.known().map_or("?", String::as_str);
     let reach = match gid.reach {

@@ -1,4 +1,4 @@
-//! The doctor's report: a table and a document for people, metrics for a monitor; the JSON is the report's own shape.
+//! Renders the doctor's report as table, Markdown and metrics. JSON serializes the document itself.
 
 mod group;
 mod markdown;
@@ -36,28 +36,27 @@ pub struct Report<'a> {
     pub notes: &'a [Note],
 }
 
-/// How much of a report is shown to people, and what they are told besides.
+/// Display options of a report.
 pub struct Shown<'a> {
-    /// What is wrong or unknown, and nothing else.
+    /// Show only failed and unknown findings.
     pub quiet: bool,
-    /// Every finding with all of its evidence.
+    /// Show every finding with all of its evidence.
     pub verbose: bool,
-    /// The families of checks: title, and the ids in order.
     pub families: &'a [(&'a str, Vec<&'a str>)],
-    /// Why a check matters.
+    /// Returns why a check matters.
     pub why: &'a dyn Fn(&str) -> &'static str,
-    /// Whether an unknown finding leaves open what a profile requires.
+    /// True if an unknown finding leaves a requirement of a profile open.
     pub matters: &'a dyn Fn(&Finding) -> bool,
-    /// The command that fixes, without ids: `sudo gdr fix`.
+    /// The fix command without ids: `sudo gdr fix`.
     pub fix: String,
-    /// Where the fixes can be made: nothing for this machine.
+    /// Where to run the fixes; empty for this machine.
     pub fix_where: &'static str,
-    /// What is said of an area that the source lacks, as in `not in this snapshot`.
+    /// The phrase for a missing area, such as `not in this snapshot`.
     pub missing: &'static str,
 }
 
 impl Shown<'_> {
-    /// Whether a finding that is no pass has a block of its own, and not only a line for its area.
+    /// True if a finding other than a pass gets its own block, not only its area's line.
     fn has_block(&self, finding: &Finding) -> bool {
         let is_alone = finding.missing.is_none() && !needs_root(finding);
         self.verbose || finding.outcome != Outcome::Unknown || (is_alone && (self.matters)(finding))
@@ -68,7 +67,7 @@ fn needs_root(finding: &Finding) -> bool {
     finding.outcome == Outcome::Unknown && finding.needs.as_deref() == Some("root")
 }
 
-/// A line for each area that the source lacks, and one for what only root may read.
+/// One line per area missing from the source, and one for files that only root may read.
 fn missing(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
     let mut areas: BTreeMap<Area, BTreeSet<&str>> = BTreeMap::new();
     let mut denied = BTreeSet::new();
@@ -98,7 +97,7 @@ fn missing(report: &Report<'_>, shown: &Shown<'_>) -> Vec<String> {
     lines.chain(root).collect()
 }
 
-/// The command that makes every fix that gdr has for what fails or warns.
+/// The command that applies every available fix for failures and warnings.
 fn next_step(failures: &[Group<'_>], shown: &Shown<'_>) -> Option<String> {
     let mut ids: Vec<&str> = Vec::new();
     for group in failures {
@@ -129,7 +128,7 @@ fn counted(count: usize, what: &str) -> String {
     }
 }
 
-/// The findings that want something done, the worst first.
+/// Failures and warnings, the worst first.
 fn failures<'a>(report: &'a Report<'_>) -> Vec<&'a Finding> {
     let mut found: Vec<&Finding> = report
         .findings
@@ -160,7 +159,6 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// How many findings ended so.
 fn counts(summary: &Summary) -> [(Outcome, usize, &'static str); 6] {
     [
         (Outcome::Pass, summary.pass, "pass"),
@@ -180,7 +178,7 @@ fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// The checks there are: id, weight, rule.
+/// All checks: id, severity, rule.
 pub fn list<'a>(
     checks: impl Iterator<Item = (&'a str, Severity, &'a str)> + Clone,
     style: Style,

@@ -1,49 +1,44 @@
-//! Bandwidth over size as lines, before anybody draws them.
+//! Bandwidth over size as panels of lines, independent of the output format.
 
 use std::collections::BTreeSet;
 
 use super::size;
 use crate::model::{Bucket, GIGABYTES_PER_SECOND, MICROSECONDS, ProbeReport, ProbeResult};
 
-/// One direction of one GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// As in `GPU0 (0000:3b:00.0): to the GPU`.
+    /// For example `GPU0 (0000:3b:00.0): to the GPU`.
     pub title: String,
-    /// The lines, the most important last.
     pub lines: Vec<Line>,
-    /// What the link carries, GB/s.
+    /// Link bandwidth, GB/s.
     pub link: Option<f64>,
-    /// From this size on the copy engine wins.
+    /// Smallest size, in bytes, at which the copy engine is faster.
     pub crossover: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// How it is drawn.
     pub look: Look,
-    /// As in `mapping, from NUMA node 1`.
+    /// For example `mapping, from NUMA node 1`.
     pub label: String,
     /// Bytes and GB/s, by size.
     pub points: Vec<(f64, f64)>,
 }
 
-/// How a line looks: the first is what the panel is about.
+/// Line style, by importance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Look {
-    /// What it is compared with least of all.
     Fourth,
-    /// What it is compared with.
     Third,
     Second,
-    /// What the panel is about.
+    /// The subject of the panel.
     First,
 }
 
-/// The directions: the word in names, and that for people.
+/// Directions: the word in result names and the label.
 pub const DIRECTIONS: [(&str, &str); 2] = [("write", "to the GPU"), ("read", "from the GPU")];
 
-/// The panels of a report, those without a point left out.
+/// The panels of a report that have points.
 pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     let mut panels = match report.probe.as_str() {
         "host" => host(report),
@@ -60,7 +55,7 @@ pub fn panels(report: &ProbeReport) -> Vec<Panel> {
     panels
 }
 
-/// A line of bandwidths, by the name of their results.
+/// The bandwidth line of the results with this name.
 fn bandwidth(report: &ProbeReport, subject: &str, name: &str, look: Look, label: &str) -> Line {
     let of = |result: &&ProbeResult| {
         result.subject == subject && result.name == name && result.unit == GIGABYTES_PER_SECOND
@@ -77,7 +72,7 @@ fn bandwidth(report: &ProbeReport, subject: &str, name: &str, look: Look, label:
         })
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Of several NUMA nodes the first, which is the GPU's own.
+    // Keep the first NUMA node, which is the GPU's.
     points.dedup_by(|a, b| a.0 == b.0);
     Line {
         look,
@@ -86,7 +81,7 @@ fn bandwidth(report: &ProbeReport, subject: &str, name: &str, look: Look, label:
     }
 }
 
-/// Two for each GPU: what each sort of host memory gives.
+/// Two per GPU: bandwidth by kind of host memory.
 fn host(report: &ProbeReport) -> Vec<Panel> {
     let kinds = [
         ("pinned", Look::First),
@@ -112,7 +107,7 @@ fn host(report: &ProbeReport) -> Vec<Panel> {
     .collect()
 }
 
-/// One for each ordered pair.
+/// One per ordered pair.
 fn p2p(report: &ProbeReport) -> Vec<Panel> {
     let ways = [
         (
@@ -149,7 +144,6 @@ fn p2p(report: &ProbeReport) -> Vec<Panel> {
         .collect()
 }
 
-/// One for each connection.
 fn rdma(report: &ProbeReport) -> Vec<Panel> {
     let ways = [
         ("rdma.write.bandwidth", Look::First, "the card writes"),
@@ -182,7 +176,7 @@ fn rdma(report: &ProbeReport) -> Vec<Panel> {
     subjects.iter().map(panel).collect()
 }
 
-/// Three for each GPU: how the times of words are spread, those of messages, and those of messages between two processes.
+/// Three per GPU: latency of words, of messages, and of messages between two processes.
 fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
     let words: &[(&str, Look, &str)] = &[
         (
@@ -251,7 +245,7 @@ fn asynchronous(report: &ProbeReport) -> Vec<Panel> {
         .collect()
 }
 
-/// Two for each GPU: the mapping and the copy engine.
+/// Two per GPU: the mapping and the copy engine.
 fn copy(report: &ProbeReport) -> Vec<Panel> {
     let mut panels = Vec::new();
     for gpu in &report.gpus {
@@ -286,7 +280,7 @@ fn lines(report: &ProbeReport, subject: &str, direction: &str) -> Vec<Line> {
         .iter()
         .find(|gpu| gpu.subject == subject)
         .and_then(|gpu| gpu.numa);
-    // The nearest node there is a line of: the GPU's own, else the first.
+    // Prefer the GPU's own node, else the first with a line.
     let local = nodes
         .iter()
         .find(|node| **node == own)
@@ -335,18 +329,16 @@ fn points(report: &ProbeReport, subject: &str, name: &str, numa: Option<u32>) ->
     points
 }
 
-/// Both axes, logarithmic: whole powers of two to the right, of ten upwards.
+/// Logarithmic axes: powers of two in x, powers of ten in y.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Axes {
-    /// What they are of.
     pub what: What,
-    /// Base-2 logarithms of the smallest and the largest.
+    /// Base-2 logarithms of the limits.
     pub x: (i32, i32),
-    /// Base-10 logarithms of the least and the most.
+    /// Base-10 logarithms of the limits.
     pub y: (i32, i32),
 }
 
-/// What is drawn over what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     Bandwidth,
@@ -355,7 +347,7 @@ pub enum What {
 }
 
 impl Axes {
-    /// Axes that hold every point of every panel of a report.
+    /// Axes that hold every point of the panels.
     pub fn of(report: &ProbeReport, panels: &[Panel]) -> Self {
         let points = || {
             panels
@@ -388,7 +380,7 @@ impl Axes {
         }
     }
 
-    /// Where a point is within the panel: shares of its width from the left and of its height from the top.
+    /// Position within the panel, as fractions from the left and from the top.
     pub fn place(&self, (bytes, rate): (f64, f64)) -> (f64, f64) {
         let share =
             |value: f64, (low, high): (i32, i32)| (value - f64::from(low)) / f64::from(high - low);
@@ -400,7 +392,7 @@ impl Axes {
 }
 
 impl Axes {
-    /// What stands at a power of two.
+    /// The label at a power of two.
     pub fn right(&self, exponent: i32) -> String {
         match self.what {
             What::Bandwidth => size(1 << exponent.clamp(0, 63)),
@@ -408,7 +400,7 @@ impl Axes {
         }
     }
 
-    /// What stands at a power of ten.
+    /// The label at a power of ten.
     pub fn up(&self, exponent: i32) -> String {
         match self.what {
             What::Bandwidth => rate(exponent),
@@ -417,7 +409,7 @@ impl Axes {
     }
 }
 
-/// A rate of a tick: 10⁻³ GB/s is 1 MB/s.
+/// A tick label for a rate: 10⁻³ GB/s is 1 MB/s.
 fn rate(exponent: i32) -> String {
     match exponent {
         0.. => format!("{} GB/s", 10_f64.powi(exponent)),
@@ -427,7 +419,6 @@ fn rate(exponent: i32) -> String {
     }
 }
 
-/// What bounds a panel.
 pub fn limit(link: f64) -> String {
     format!("what the link carries, {link:.1} GB/s")
 }

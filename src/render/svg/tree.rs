@@ -1,4 +1,4 @@
-//! The part of the PCI forest that leads to rows, grouped by NUMA node: what to draw, not where.
+//! The part of the PCI forest that leads to rows, grouped by NUMA node; contains no coordinates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,46 +8,42 @@ use crate::topo::{Forest, Role, Topology};
 use super::acs::Acs;
 use super::scene::Ink;
 
-/// The trees of one NUMA node.
 pub struct Group {
     pub title: String,
     pub roots: Vec<Root>,
 }
 
-/// One host bridge; no title where the place of its rows is not known.
+/// One host bridge; without a title if the place of its rows is unknown.
 pub struct Root {
     pub title: Option<String>,
-    /// Devices below it that are no rows.
+    /// Devices below it that have no row.
     pub others: usize,
     pub below: Vec<Branch>,
 }
 
 pub enum Branch {
-    /// A root port or downstream port.
     Port(Port, Vec<Branch>),
     /// A switch or another bridge.
     Hub(Hub, Vec<Branch>),
-    /// A device: its rows, one for each function of interest.
+    /// A device: one row per function of interest.
     Card(Vec<usize>, Vec<Note>, u8),
 }
 
-/// A root port or downstream port.
 #[derive(Clone)]
 pub struct Port {
     pub bdf: Bdf,
-    /// The access control bits that are in the way.
+    /// ACS bits that affect a pair.
     pub failure: Option<Problem>,
 }
 
-/// Access control bits in the way of a pair.
 #[derive(Clone)]
 pub struct Problem {
     pub bits: String,
-    /// Bad where the pair meets below a switch; fair where its way leads to the root complex anyhow.
+    /// Bad if the pair meets below a switch; fair if its path uses the root complex anyway.
     pub ink: Ink,
 }
 
-/// A switch, by its upstream port.
+/// A switch, identified by its upstream port.
 #[derive(Clone)]
 pub struct Hub {
     pub name: String,
@@ -59,7 +55,6 @@ pub struct Hub {
 /// A short text beside a link.
 pub type Note = (String, Ink);
 
-/// What the tree is made from.
 pub struct Sources<'a> {
     pub facts: &'a Facts,
     pub topology: &'a Topology<'a>,
@@ -68,11 +63,11 @@ pub struct Sources<'a> {
     pub names: &'a dyn Fn(&Ids) -> String,
 }
 
-/// A row and the bridges that are still between it and here.
+/// A row and the bridges still above it.
 type Hanging<'a> = (usize, Bdf, &'a [Bdf]);
 
 impl Sources<'_> {
-    /// The groups, by node; what has no node, and what has no known place, last.
+    /// The groups by node; rows without a node, then rows with an unknown place, come last.
     pub fn groups(&self) -> Vec<Group> {
         let mut roots: BTreeMap<RootBus, Vec<Hanging<'_>>> = BTreeMap::new();
         let mut lost = Vec::new();
@@ -124,7 +119,7 @@ impl Sources<'_> {
         groups
     }
 
-    /// Host bridges that lead to no row.
+    /// Number of host bridges that lead to no row.
     pub fn undrawn(&self) -> usize {
         let devices = self
             .topology
@@ -172,9 +167,9 @@ impl Sources<'_> {
         }
     }
 
-    /// What hangs below a port, a bridge, or (none) a root bus, by address.
+    /// What is below a port, a bridge, or a root bus (`None`), by address.
     fn below(&self, rows: &[Hanging<'_>], under: Option<Role>) -> Vec<Branch> {
-        // Below a port is one device, however many functions and virtual functions it has.
+        // A port has one device below it, whatever its number of functions.
         let one_device = matches!(under, Some(Role::RootPort | Role::DownstreamPort));
         let mut bridges: BTreeMap<Bdf, Vec<Hanging<'_>>> = BTreeMap::new();
         let mut cards: BTreeMap<Option<Bdf>, Vec<(Bdf, usize)>> = BTreeMap::new();
@@ -244,7 +239,7 @@ impl Sources<'_> {
         Branch::Hub(hub, below)
     }
 
-    /// What to write beside the link above a function, and how many lanes to draw.
+    /// The notes beside the link above a function, and its lanes.
     fn link(&self, bdf: Bdf, gpu: bool) -> (Vec<Note>, u8) {
         let above = self
             .forest
@@ -258,7 +253,7 @@ impl Sources<'_> {
     }
 }
 
-/// A link that lost lanes is red. A slow one of a GPU sleeps; that of another device trained slower than it could.
+/// Lost lanes are red. A slow GPU link is power saving; another device trained below its maximum.
 fn link_notes(link: LinkState, gpu: bool) -> Vec<Note> {
     let LinkState { current, max } = link;
     let narrow = current.width < max.width;
@@ -282,7 +277,7 @@ fn link_notes(link: LinkState, gpu: bool) -> Vec<Note> {
     notes
 }
 
-/// The product's name where a list of ids gives `chip [product]`.
+/// The product name from a `chip [product]` entry.
 pub fn short(name: String) -> String {
     match (name.find('['), name.rfind(']')) {
         (Some(open), Some(close)) if open + 1 < close => name[open + 1..close].to_owned(),
