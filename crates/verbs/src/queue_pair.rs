@@ -1,4 +1,4 @@
-//! Queue pairs, and the states they go through: Reset, Init, ready to receive (Rtr), ready to send (Rts).
+//! Queue pairs and their states: Reset, Init, ready to receive (Rtr), ready to send (Rts).
 
 use std::any::Any;
 use std::ffi::c_int;
@@ -16,39 +16,39 @@ use ibverbs_sys::{
 use crate::completion::{self, Provider};
 use crate::{Access, CompletionQueue, Error, MemoryRegion, ProtectionDomain, Request, Sge, Work};
 
-/// So many pieces a request has at most.
+/// The most SGEs in a work request.
 pub const MOST_PIECES: usize = 16;
 
-/// What a queue pair transports.
+/// The transport of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Reliable connection: in order, or an error.
+    /// Reliable connection (RC): in-order delivery, or an error.
     Rc,
-    /// Unreliable connection: what is lost is lost.
+    /// Unreliable connection (UC): lost packets are not resent.
     Uc,
-    /// Unreliable datagrams, each to an address of its own.
+    /// Unreliable datagram (UD): each request names its destination.
     Ud,
 }
 
-/// How a queue pair is made.
+/// The attributes of a new queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuePairOptions {
-    /// What it transports.
+    /// The transport.
     pub transport: Transport,
-    /// Requests to send that it holds.
+    /// Capacity of the send queue, in work requests.
     pub send_depth: u32,
-    /// Requests to receive that it holds.
+    /// Capacity of the receive queue, in work requests.
     pub receive_depth: u32,
-    /// Pieces of a request to send.
+    /// SGEs per send request.
     pub send_pieces: u32,
-    /// Pieces of a request to receive.
+    /// SGEs per receive request.
     pub receive_pieces: u32,
-    /// Bytes that a request to send may take with it.
+    /// Inline bytes per send request.
     pub inline_bytes: u32,
 }
 
 impl QueuePairOptions {
-    /// One of so many requests each way, of one piece each.
+    /// This many requests in each queue, one SGE each.
     #[must_use]
     pub fn of(transport: Transport, depth: u32) -> Self {
         Self {
@@ -75,29 +75,29 @@ impl QueuePairOptions {
 /// An address in a subnet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
-    /// The local identifier; 0 on Ethernet.
+    /// The LID; 0 on Ethernet.
     pub lid: u16,
-    /// The GID, which RoCE always needs.
+    /// The GID; RoCE requires it.
     pub gid: Option<Ipv6Addr>,
 }
 
-/// How a port sends.
+/// The local port and its packet header fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     /// The port, from 1.
     pub port: u8,
-    /// The index of its own GID.
+    /// The index of the local GID.
     pub gid_index: u8,
-    /// Routers on the way, at most.
+    /// The hop limit.
     pub hop_limit: u8,
-    /// DSCP in its upper six bits.
+    /// The traffic class; its upper six bits are the DSCP.
     pub traffic_class: u8,
-    /// The service level; of RoCE its lower three bits are the priority.
+    /// The service level; on RoCE its lower three bits are the priority.
     pub service_level: u8,
 }
 
 impl Route {
-    /// By this port and GID.
+    /// Uses this port and GID index.
     #[must_use]
     pub fn of(port: u8, gid_index: u8) -> Self {
         Self {
@@ -135,29 +135,29 @@ impl Route {
 pub struct Peer {
     /// Its address.
     pub address: Address,
-    /// The number of its queue pair.
+    /// Its QPN.
     pub queue_pair: u32,
-    /// The number its first packet has, 24 bits.
+    /// The PSN of its first packet, 24 bits.
     pub psn: u32,
 }
 
-/// How a connection behaves.
+/// The parameters of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Behaviour {
-    /// The payload of a packet in bytes: 256, 512, 1024, 2048 or 4096.
+    /// The path MTU in bytes: 256, 512, 1024, 2048 or 4096.
     pub mtu: u32,
-    /// An unanswered packet is sent again after 4.096 µs times two to the power of this.
+    /// The retransmission timeout: 4.096 µs times two to the power of this.
     pub timeout: u8,
-    /// How often it is sent again, at most 7.
+    /// Retransmissions, at most 7.
     pub retries: u8,
-    /// How often a message is sent again that the remote side had no buffer for; 7 is for ever.
+    /// Retries after receiver-not-ready; 7 is unlimited.
     pub receiver_retries: u8,
-    /// Reads and atomic operations at once, of both ends the smaller.
+    /// Outstanding reads and atomics; the smaller value of both ends.
     pub reads: u8,
 }
 
 impl Behaviour {
-    /// What perftest takes: 14 (67 ms), 7 and 7; reads one at a time are always allowed.
+    /// perftest's defaults: 14 (67 ms), 7 and 7. One outstanding read is always allowed.
     #[must_use]
     pub fn of(mtu: u32) -> Self {
         Self {
@@ -170,20 +170,20 @@ impl Behaviour {
     }
 }
 
-/// As made.
+/// The initial state.
 #[derive(Debug, Clone, Copy)]
 pub struct Reset;
-/// Belongs to a port; takes requests to receive.
+/// Bound to a port; accepts receive requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Init;
-/// Knows its remote end, and receives.
+/// Connected to the remote end; receives.
 #[derive(Debug, Clone, Copy)]
 pub struct Rtr;
-/// Sends.
+/// Sends and receives.
 #[derive(Debug, Clone, Copy)]
 pub struct Rts;
 
-/// A state in which requests to receive are taken.
+/// A state that accepts receive requests.
 pub trait Receives: sealed::Sealed {}
 impl Receives for Init {}
 impl Receives for Rtr {}
@@ -196,8 +196,9 @@ mod sealed {
     impl Sealed for super::Rts {}
 }
 
-/// A queue pair in a state. It keeps what it was given work with until it is dropped. `D` says who gives it work: the provider does in
-/// [`Self::send`](QueuePair::send) and [`Self::receive`](QueuePair::receive), or whoever knows its [layout](QueuePair::layout).
+/// A queue pair in state `S`. It keeps the memory of its work requests until it is dropped.
+/// `D` says who posts: the provider, in [`Self::send`](QueuePair::send) and
+/// [`Self::receive`](QueuePair::receive), or the user of its [layout](QueuePair::layout).
 #[derive(Debug)]
 pub struct QueuePair<S, D = Provider> {
     pub(crate) inner: Inner,
@@ -210,23 +211,23 @@ pub(crate) struct Inner {
     number: u32,
     inline_bytes: u32,
     pub(crate) transport: Transport,
-    /// Regions that it was given work with.
+    /// Regions of posted work requests.
     kept: Vec<MemoryRegion>,
-    /// The pieces of the request that is being posted.
+    /// The SGEs of the request being posted.
     entries: Entries,
 }
 
-/// What is destroyed with the queue pair, or with the last piece of its memory that somebody holds.
+/// Destroyed with the queue pair, or with the last owner of its memory.
 #[derive(Debug)]
 struct Owned {
     raw: NonNull<raw::ibv_qp>,
     domain: ProtectionDomain,
     _completions: [Arc<completion::Owned>; 2],
-    /// Regions that it was given work with, once nobody gives it more.
+    /// Regions of posted work requests, once no more are posted.
     kept: Mutex<Vec<MemoryRegion>>,
 }
 
-/// Room for the pieces of a request, kept so that none is prepared for each.
+/// An SGE array, reused by every request.
 struct Entries([raw::ibv_sge; MOST_PIECES]);
 
 impl fmt::Debug for Entries {
@@ -235,15 +236,15 @@ impl fmt::Debug for Entries {
     }
 }
 
-// SAFETY: verbs are thread safe, and the queue pair is given back by this value alone.
+// SAFETY: verbs are thread safe, and only this value destroys the queue pair.
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
-// SAFETY: the room for pieces leads to memory that is read during a call alone.
+// SAFETY: the SGE array's pointers are read only during a call.
 unsafe impl Send for Inner {}
 
 impl ProtectionDomain {
-    /// A queue pair, whose work completes in these two queues, or in one that is both.
+    /// Creates a queue pair. Its work completes in these two queues, which may be the same.
     ///
     /// # Errors
     ///
@@ -265,7 +266,8 @@ impl ProtectionDomain {
             },
             ..raw::ibv_qp_init_attr::default()
         };
-        // SAFETY: the domain and both queues are alive; what the pair holds is written back into the attributes.
+        // SAFETY: the domain and both queues are alive; the library writes the actual
+        // capacities back into the attributes.
         let raw = unsafe { raw::ibv_create_qp(self.as_raw(), &mut attributes) };
         let raw = self.context().made("ibv_create_qp", raw)?;
         Ok(QueuePair::of(
@@ -279,7 +281,7 @@ impl ProtectionDomain {
 }
 
 impl<D> QueuePair<Reset, D> {
-    /// One that the library has just made.
+    /// Wraps a queue pair that the library has just created.
     pub(crate) fn of(
         raw: NonNull<raw::ibv_qp>,
         inline_bytes: u32,
@@ -287,7 +289,7 @@ impl<D> QueuePair<Reset, D> {
         domain: &ProtectionDomain,
         completions: [&CompletionQueue<D>; 2],
     ) -> Self {
-        // SAFETY: the library has just made it, and keeps it until it is destroyed.
+        // SAFETY: the library has just created it, and keeps it until it is destroyed.
         let number = unsafe { raw.as_ref().qp_num };
         Self {
             inner: Inner {
@@ -309,31 +311,32 @@ impl<D> QueuePair<Reset, D> {
 }
 
 impl<S, D> QueuePair<S, D> {
-    /// Its number, which the remote end needs.
+    /// The QPN, which the remote end needs.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.inner.number
     }
 
-    /// How many bytes a request may take with it: at least what was asked for.
+    /// Inline bytes per request: at least the requested number.
     #[must_use]
     pub fn inline_bytes(&self) -> u32 {
         self.inner.inline_bytes
     }
 
-    /// The domain it is in.
+    /// Its protection domain.
     #[must_use]
     pub fn domain(&self) -> &ProtectionDomain {
         &self.inner.owned.domain
     }
 
-    /// As the C interface has it, alive as long as this value: for questions, and for changes of its state by who was lent it.
+    /// The C object, valid as long as this value: for queries, and for state changes by the owner
+    /// of a borrowed queue pair.
     #[must_use]
     pub fn as_raw(&self) -> *mut raw::ibv_qp {
         self.inner.owned.raw.as_ptr()
     }
 
-    /// What it is, for who is to keep it.
+    /// Shared ownership of the C object.
     pub(crate) fn owned(&self) -> Arc<dyn Any + Send + Sync> {
         Arc::clone(&self.inner.owned) as _
     }
@@ -354,7 +357,7 @@ impl<S, D> QueuePair<S, D> {
 }
 
 impl<D> QueuePair<Reset, D> {
-    /// To Init: a port, and what the remote end may do.
+    /// Moves to Init: sets the port and the remote access rights.
     ///
     /// # Errors
     ///
@@ -380,11 +383,12 @@ impl<D> QueuePair<Reset, D> {
 }
 
 impl<D> QueuePair<Init, D> {
-    /// To Rtr: the remote end, and the way there. Of datagrams neither matters.
+    /// Moves to Rtr: sets the remote end and the path. Datagrams use neither.
     ///
     /// # Errors
     ///
-    /// [`Error::Mtu`], [`Error::Call`]: EINVAL where there is no such GID index, ETIMEDOUT where the address is not found.
+    /// [`Error::Mtu`], [`Error::Call`]: EINVAL for an unknown GID index, ETIMEDOUT if the address
+    /// cannot be resolved.
     pub fn ready_to_receive(
         self,
         route: Route,
@@ -423,7 +427,7 @@ impl<D> QueuePair<Init, D> {
 }
 
 impl<D> QueuePair<Rtr, D> {
-    /// To Rts: `psn` is the number that this end's first packet has, as the remote end was told.
+    /// Moves to Rts. `psn` is the local first PSN, as the remote end knows it.
     ///
     /// # Errors
     ///
@@ -456,11 +460,11 @@ impl<D> QueuePair<Rtr, D> {
 }
 
 impl<S: Receives> QueuePair<S> {
-    /// Posts a buffer to receive into.
+    /// Posts a receive buffer.
     ///
     /// # Errors
     ///
-    /// [`Error::Pieces`], [`Error::Post`]: ENOMEM where the queue is full.
+    /// [`Error::Pieces`], [`Error::Post`]: ENOMEM if the queue is full.
     pub fn receive(&mut self, id: u64, pieces: &[Sge<'_>]) -> Result<(), Error> {
         let (entries, count) = self.inner.entries(pieces)?;
         let mut request = raw::ibv_recv_wr {
@@ -470,16 +474,16 @@ impl<S: Receives> QueuePair<S> {
             num_sge: count,
         };
         let mut bad = null_mut();
-        // SAFETY: the pair is alive; the request and its pieces are read during the call, and the memory they name is kept until
-        // the pair is destroyed.
+        // SAFETY: the pair is alive; the library reads the request and its SGEs during the call,
+        // and the memory they name is kept until the pair is destroyed.
         let errno = unsafe { raw::ibv_post_recv(self.as_raw(), &mut request, &mut bad) };
         self.inner.posted("ibv_post_recv", errno)
     }
 }
 
 impl<S: Receives, D> QueuePair<S, D> {
-    /// To Error: the remote side is answered no more, and what is posted completes as flushed. It takes requests as before, and
-    /// flushes them too.
+    /// Moves to Error: the pair stops answering the remote end, and posted requests complete as
+    /// flushed. It still accepts requests, and flushes them too.
     ///
     /// # Errors
     ///
@@ -494,12 +498,12 @@ impl<S: Receives, D> QueuePair<S, D> {
 }
 
 impl QueuePair<Rts> {
-    /// Posts a request to send.
+    /// Posts a send request.
     ///
     /// # Errors
     ///
-    /// [`Error::Transport`], [`Error::Inline`], [`Error::Pieces`], [`Error::Post`]: ENOMEM where the queue is full, EINVAL for what
-    /// the pair cannot do.
+    /// [`Error::Transport`], [`Error::Inline`], [`Error::Pieces`], [`Error::Post`]: ENOMEM if the
+    /// queue is full, EINVAL for an unsupported request.
     pub fn send(&mut self, request: &Request<'_>) -> Result<(), Error> {
         let transport = self.inner.transport;
         if (transport == Transport::Ud) != matches!(request.work, Work::SendTo(..)) {
@@ -518,16 +522,16 @@ impl QueuePair<Rts> {
         raw.sg_list = entries;
         raw.num_sge = count;
         let mut bad = null_mut();
-        // SAFETY: the pair is alive; the request and its pieces are read during the call, and the memory they name is kept until
-        // the pair is destroyed. What goes with the request is host memory of so many bytes. A datagram names an address handle,
-        // which is borrowed and of the same library; nothing else is taken for one.
+        // SAFETY: the pair is alive; the library reads the request and its SGEs during the call,
+        // and the memory they name is kept until the pair is destroyed. Inline data is host memory of
+        // the given length. Only datagrams carry an address handle; it is borrowed and of this library.
         let errno = unsafe { raw::ibv_post_send(self.as_raw(), &mut raw, &mut bad) };
         self.inner.posted("ibv_post_send", errno)
     }
 }
 
 impl Inner {
-    /// The pieces as the library has them, until they are asked for again.
+    /// The SGEs in the library's layout, valid until the next call.
     fn entries(&mut self, pieces: &[Sge<'_>]) -> Result<(*mut raw::ibv_sge, c_int), Error> {
         if pieces.len() > MOST_PIECES {
             return Err(Error::Pieces(pieces.len()));
@@ -558,7 +562,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Somebody may hold it still, and with it the NIC.
+        // Another owner may still hold it, and with it the NIC.
         let mut kept = self
             .owned
             .kept
@@ -570,7 +574,7 @@ impl Drop for Inner {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: it is alive and destroyed here alone, before what it was given.
+        // SAFETY: it is alive and destroyed only here, before the objects it uses.
         unsafe { raw::ibv_destroy_qp(self.raw.as_ptr()) };
     }
 }
