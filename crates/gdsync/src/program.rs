@@ -28,19 +28,19 @@ impl Further for At {
 /// A list of descriptors. It keeps its places alive and may be posted any number of times.
 ///
 /// ```
-/// use gdsync::{Home, Program, Supply};
+/// use gdsync::{MemoryLocation, Program, Allocator};
 /// use gpu::{Compare, Gpu};
 /// use std::time::Duration;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let supply = Supply::new(Gpu::sim(), None);
-/// let words = supply.place(Home::Host, 64)?;
+/// let allocator = Allocator::new(Gpu::sim(), None);
+/// let words = allocator.place(MemoryLocation::Host, 64)?;
 /// let mut program = Program::new();
 /// program
 ///     .wait32(&words, 0, 1, Compare::Geq)
 ///     .write(&words, 16, &[1, 2, 3, 4, 5, 6, 7, 8])
 ///     .write32(&words, 4, 1);
-/// let stream = supply.gpu().stream()?;
+/// let stream = allocator.gpu().stream()?;
 /// program.post(&stream)?;
 /// assert!(!stream.is_idle()?);
 /// words.store_u32(0, 1)?;

@@ -92,7 +92,7 @@ impl Shared {
 }
 
 impl Mlx5Hca {
-    /// A port of an open device, for the streams of `supply`'s GPU.
+    /// A port of an open device, for the streams of `allocator`'s GPU.
     ///
     /// # Errors
     ///

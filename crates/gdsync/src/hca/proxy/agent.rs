@@ -52,7 +52,7 @@ impl Agent {
         Ok(Self(Engine::start("proxy of lent queue pairs", None)?))
     }
 
-    /// Serves a lent queue pair behind software's queues in `supply`'s places, until the result is dropped; then it is destroyed. Keys of
+    /// Serves a lent queue pair behind software's queues in `allocator`'s places, until the result is dropped; then it is destroyed. Keys of
     /// entries go to verbs as they are, and its device alone judges them. Its endpoint has a number, and no path.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::hca::{Endpoint, QueuePair, Request};
 use crate::wire::{BLOCK, MOST_BLOCKS};
 use crate::{Allocator, Error};
 
-/// Makes a queue pair of `supply`'s places.
+/// Makes a queue pair of `allocator`'s places.
 pub(super) fn create(
     shared: &Arc<Shared>,
     port: &Port,

@@ -81,7 +81,7 @@ impl State {
 }
 
 impl ProxyHca {
-    /// An HCA on a port of an open device, whose queues are made of `supply`. The device's events are taken by its thread.
+    /// An HCA on a port of an open device, whose queues are made of `allocator`. The device's events are taken by its thread.
     ///
     /// # Errors
     ///

@@ -8,7 +8,7 @@ use crate::hca::rings::Rings;
 use crate::hca::{Endpoint, QueuePair, Request, RetryPolicy};
 use crate::{Allocator, Error};
 
-/// Makes a queue pair of `supply`'s places.
+/// Makes a queue pair of `allocator`'s places.
 pub(super) fn create(
     shared: &Arc<Shared>,
     allocator: &Allocator,

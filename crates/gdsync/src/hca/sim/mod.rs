@@ -14,23 +14,23 @@
 //! use gdsync::hca::sim::SimHca;
 //! use gdsync::hca::{Access, Hca, RetryPolicy, Request};
 //! use gdsync::wire::Entry;
-//! use gdsync::{Home, Supply};
+//! use gdsync::{MemoryLocation, Allocator};
 //! use gpu::Gpu;
 //! use std::time::Duration;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let supply = Supply::new(Gpu::sim(), None);
-//! let hca = SimHca::new(supply.clone())?;
+//! let allocator = Allocator::new(Gpu::sim(), None);
+//! let hca = SimHca::new(allocator.clone())?;
 //! let mut pair = hca.create(&Request::default())?;
 //! hca.connect(pair.endpoint, pair.endpoint, RetryPolicy::default())?;
-//! let memory = supply.place(Home::Host, 4096)?;
+//! let memory = allocator.place(MemoryLocation::Host, 4096)?;
 //! let region = hca.register(&memory, Access::ALL)?;
 //!
 //! let entry = Entry::write(region.remote(100), &[]).inline(b"written").signalled();
 //! let prepared = pair.send.prepare(&entry)?;
 //! let wait = pair.send_completions.take_wait()?;
 //! // A stream rings the doorbell, and waits for the completion.
-//! let stream = supply.gpu().stream()?;
+//! let stream = allocator.gpu().stream()?;
 //! stream.batch(&prepared.operations()?)?;
 //! stream.batch(&wait.operations(false)?)?;
 //! stream.synchronize_within(Duration::from_secs(60))?;

@@ -3,7 +3,7 @@
 //! Each side is given its end of the socket, from a pair, or one that connected to the other by a path:
 //!
 //! ```
-//! use gdsync::Supply;
+//! use gdsync::Allocator;
 //! use gdsync::hca::sim::{SimHca, socket};
 //! use gpu::Gpu;
 //! use std::os::unix::net::UnixStream;
@@ -12,11 +12,11 @@
 //! let (near, far) = UnixStream::pair()?;
 //! let other = std::thread::spawn(move || {
 //!     // Another process, in earnest: so each is told its LID.
-//!     let hca = SimHca::with_lid(Supply::new(Gpu::sim(), None), 2)?;
+//!     let hca = SimHca::with_lid(Allocator::new(Gpu::sim(), None), 2)?;
 //!     let joined = socket::join(&hca, far, socket::Options::default())?;
 //!     Ok::<_, gdsync::Error>((joined, hca))
 //! });
-//! let hca = SimHca::with_lid(Supply::new(Gpu::sim(), None), 1)?;
+//! let hca = SimHca::with_lid(Allocator::new(Gpu::sim(), None), 1)?;
 //! let joined = socket::join(&hca, near, socket::Options::default())?;
 //! assert_eq!(joined.lid(), 2);
 //! # other.join().expect("no panic")?;
