@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use gdsync::hca::sim::SimHca;
-use gdsync::hca::{Access, Hca, Timeout, MemoryRegion, Request};
+use gdsync::hca::{Access, Hca, MemoryRegion, Request, RetryPolicy};
 use gdsync::wire::{BLOCK, Completion, Control, Wqe, MOST_BLOCKS, Transport, decode_receive, queue_record};
-use gdsync::{Home, Place, Allocator};
+use gdsync::{Allocator, MemoryLocation, Place};
 use gpu::Gpu;
 use libfuzzer_sys::fuzz_target;
 
@@ -30,7 +30,7 @@ fn nic() -> &'static Nic {
     CARD.get_or_init(|| {
         let allocator = Allocator::new(Gpu::sim(), None);
         let hca = SimHca::new(allocator.clone()).expect("a thread");
-        let memory = allocator.place(Home::Host, 1 << 16).expect("memory");
+        let memory = allocator.place(MemoryLocation::Host, 1 << 16).expect("memory");
         let region = hca.register(&memory, Access::ALL).expect("registered");
         Nic { hca, memory, region }
     })
@@ -65,7 +65,7 @@ fn execute(bytes: &[u8]) {
         return;
     };
     // What meets nothing posted is given up at once.
-    let timeout = Timeout {
+    let timeout = RetryPolicy {
         retries: Some(0),
         pause: Duration::ZERO,
     };

@@ -171,7 +171,7 @@ impl Children<'_> {
                 }
             },
         )?;
-        ran.whole = ended == Ended::WorkCompletion && !lost;
+        ran.whole = ended == Ended::Done && !lost;
         ran.failure = unfinished(&ended);
         ran.go_on = self.go_on(unit.as_deref().unwrap_or(subject), ended);
         Ok(ran)
@@ -224,10 +224,10 @@ impl Children<'_> {
             };
             about.impossible("run", None, true, reason)
         };
-        self.report.complete &= ended == Ended::WorkCompletion;
+        self.report.complete &= ended == Ended::Done;
         match ended {
             // Who stopped it says why.
-            Ended::WorkCompletion | Ended::Stopped => true,
+            Ended::Done | Ended::Stopped => true,
             Ended::Interrupted => {
                 self.note("Interrupted: this is what was done until then.".to_owned());
                 false
@@ -270,7 +270,7 @@ impl Children<'_> {
 /// Why a child did not come to its end.
 fn unfinished(ended: &Ended) -> Option<String> {
     match ended {
-        Ended::WorkCompletion => None,
+        Ended::Done => None,
         Ended::Interrupted => Some("it was interrupted".to_owned()),
         Ended::Stopped => Some("it was stopped".to_owned()),
         Ended::Hung(step) => Some(format!("it hangs while waiting for {}", step.what)),

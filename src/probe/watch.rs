@@ -40,7 +40,7 @@ pub enum Output {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ended {
     /// It did all it had to do.
-    WorkCompletion,
+    Done,
     /// Somebody asked to stop.
     Interrupted,
     /// What it works with elsewhere is gone.
@@ -187,7 +187,7 @@ fn hear(
         }
         while let Some(line) = lines.next() {
             match serde_json::from_slice(&line) {
-                Ok(Event::End) => return Ok(Ended::WorkCompletion),
+                Ok(Event::End) => return Ok(Ended::Done),
                 Ok(event) => {
                     if let Event::Doing(next) = &event {
                         step = next.clone();
@@ -387,7 +387,7 @@ mod tests {
         let script = r#"printf 'one\ntw' >&2; sleep 0.05; printf 'o\n\nx\033[2J' >&2
             head -c 100000 /dev/zero | tr '\0' a >&2; echo '"end"'; exec sleep 60"#;
         let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
-        assert_eq!(ended, Ended::WorkCompletion);
+        assert_eq!(ended, Ended::Done);
         let messages: Vec<&str> = events
             .iter()
             .filter_map(|event| match event {
@@ -417,7 +417,7 @@ mod tests {
         let script = r#"echo '{"note":"one"}'; printf '{"no'; sleep 0.05; echo 'te":"two"}'; echo '"end"'; exec sleep 60"#;
         let begun = Instant::now();
         let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
-        assert_eq!(ended, Ended::WorkCompletion);
+        assert_eq!(ended, Ended::Done);
         assert_eq!(
             events,
             [Event::Note("one".to_owned()), Event::Note("two".to_owned())]

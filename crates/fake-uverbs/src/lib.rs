@@ -3,7 +3,7 @@
 //!
 //! It is preloaded (`LD_PRELOAD`) and stands before the functions of the C library by which those two reach the kernel
 //! (`calls`); calls that are not about the node go to the kernel as they are. The node (`node`) is a memory file: it answers
-//! commands written to it (`command`, `device`, `card::world`) and its pages are the NIC's doorbell registers. The sysfs
+//! commands written to it (`command`, `device`, `nic::world`) and its pages are the NIC's doorbell registers. The sysfs
 //! tree, where libibverbs finds the device, is a directory that the test lays out and names by `SYSFS_PATH`.
 //!
 //! `ioctl` is answered ENOTTY, as by a kernel that has no such protocol, so that libibverbs speaks the older one of `write`

@@ -128,7 +128,7 @@ mod tests {
                 Fact::default(),
                 false,
                 Outcome::Unknown,
-                "not covered",
+                "not available",
             ),
         ] {
             let mut facts = machine();

@@ -129,7 +129,7 @@ impl Client<'_, '_> {
     /// Waits until the other end has destroyed what it made for the test case: no rkey is valid any more.
     fn disconnect(&mut self) -> Result<(), StepError> {
         self.control.send(Message::Step(Step::Disconnect))?;
-        expect(self.control, &Message::WorkCompletion, Duration::ZERO)
+        expect(self.control, &Message::Done, Duration::ZERO)
     }
 
     /// A failure, with the step that it befell.
@@ -157,7 +157,7 @@ impl Client<'_, '_> {
 
     /// This end's part is done: what the other one found.
     fn found(&mut self, time: Duration) -> Result<Option<String>, StepError> {
-        self.control.send(Message::WorkCompletion)?;
+        self.control.send(Message::Done)?;
         match self.control.receive(time)? {
             Message::Found(found) => Ok(found),
             _ => Err(StepError::OutOfStep),
@@ -359,7 +359,7 @@ impl Client<'_, '_> {
             let time = flow.time;
             this.begin(label, bytes, Step::Both(flow), time)?;
             let samples = drive(this.end, connected, flow, true, this.control)?;
-            this.control.send(Message::WorkCompletion)?;
+            this.control.send(Message::Done)?;
             theirs = match this.control.receive(time)? {
                 Message::Took(seconds) if seconds > 0.0 => seconds,
                 _ => return Err(StepError::OutOfStep),

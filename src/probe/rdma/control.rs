@@ -25,7 +25,7 @@ pub enum Message {
     /// It is prepared for the step.
     Ready,
     /// It has done its part of the step.
-    WorkCompletion,
+    Done,
     /// The one that follows: what it found where the bytes arrived; none where all are right.
     Found(Option<String>),
 }

@@ -67,7 +67,7 @@ fn obey(
             }
             Step::Disconnect => {
                 drop(connection.take());
-                control.send(Message::WorkCompletion)?;
+                control.send(Message::Done)?;
             }
             step => {
                 let found = measure(end, step, &mut connection, control, &mut doing)?;
@@ -104,7 +104,7 @@ fn measure(
             let connected = queue_pairs_for(connection, flow.kind, flow.bytes, &[Ways::Both])?;
             control.send(Message::Ready)?;
             let samples = drive(end, connected, flow, true, control)?;
-            expect(control, &Message::WorkCompletion, allowed(flow.time))?;
+            expect(control, &Message::Done, allowed(flow.time))?;
             let seconds = Figures::of(&samples).map_or(0.0, |figures| figures.median);
             control.send(Message::Took(seconds))?;
             None
@@ -122,7 +122,7 @@ fn measure(
             staged::prepare(connected, flow)?;
             control.send(Message::Ready)?;
             staged::receive(end, connected, flow, control)?;
-            expect(control, &Message::WorkCompletion, allowed(flow.time))?;
+            expect(control, &Message::Done, allowed(flow.time))?;
             compared(end, flow)?
         }
         Step::Turns {
@@ -145,7 +145,7 @@ fn measure(
             if kind == Kind::Write || kind.is_received() {
                 play(end, connected, kind, (bytes, count), First::They, control)?;
             }
-            expect(control, &Message::WorkCompletion, time)?;
+            expect(control, &Message::Done, time)?;
             None
         }
     })
@@ -255,7 +255,7 @@ fn streamed(
     } else {
         control.send(Message::Ready)?;
     }
-    expect(control, &Message::WorkCompletion, allowed(flow.time))?;
+    expect(control, &Message::Done, allowed(flow.time))?;
     compared(end, flow)
 }
 
@@ -285,7 +285,7 @@ fn verified(
             .first()
             .and_then(|done| done.immediate);
     }
-    expect(control, &Message::WorkCompletion, allowance(bytes))?;
+    expect(control, &Message::Done, allowance(bytes))?;
     end.arrive(0, bytes)?;
     if said != kind.has_immediate().then_some(SAID) {
         return Ok(Some(format!(

@@ -26,7 +26,7 @@ fn what_is_said_goes_over_a_wire_as_json() {
         Message::Step(connect(Transport::Rc)),
         Message::Step(verify),
         Message::Found(Some("a word".to_owned())),
-        Message::WorkCompletion,
+        Message::Done,
     ] {
         let text = serde_json::to_string(&message).expect("JSON");
         assert_eq!(

@@ -140,7 +140,8 @@ fn snapshot_passes_pipe_and_matches_schema() {
         .sysroot(recorded("h200-x1", &[]).0.path())
         .args(["snapshot", "-o", "-"])
         .run();
-    let document: Value = serde_json::from_str(&taken.stdout).expect("JSON");
+    let document: Value = serde_json::from_str(&taken.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", taken.stderr));
     assert_eq!(document["schema"], "gdr.snapshot/1");
     assert_eq!(document["gdr"], env!("CARGO_PKG_VERSION"));
     assert_eq!(document["masked"], false);

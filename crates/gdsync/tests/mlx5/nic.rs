@@ -28,7 +28,7 @@ fn each(request: &Request, run: fn(Side, Side)) {
 #[test]
 fn every_operation_moves_its_bytes_and_a_stream_goes_on() {
     inside(
-        "card::every_operation_moves_its_bytes_and_a_stream_goes_on",
+        "nic::every_operation_moves_its_bytes_and_a_stream_goes_on",
         &CARD,
         || {
             each(&Request::default(), operations::every_operation);
@@ -38,26 +38,22 @@ fn every_operation_moves_its_bytes_and_a_stream_goes_on() {
 
 #[test]
 fn rings_go_round_with_entries_that_wrap() {
-    inside("card::rings_go_round_with_entries_that_wrap", &CARD, || {
+    inside("nic::rings_go_round_with_entries_that_wrap", &CARD, || {
         each(&SMALL(), operations::rings_go_round);
     });
 }
 
 #[test]
 fn receives_are_told_by_their_own_counter() {
-    inside(
-        "card::receives_are_told_by_their_own_counter",
-        &CARD,
-        || {
-            each(&SMALL(), operations::receives_are_told);
-        },
-    );
+    inside("nic::receives_are_told_by_their_own_counter", &CARD, || {
+        each(&SMALL(), operations::receives_are_told);
+    });
 }
 
 #[test]
 fn what_is_behind_a_fence_sends_what_was_read() {
     inside(
-        "card::what_is_behind_a_fence_sends_what_was_read",
+        "nic::what_is_behind_a_fence_sends_what_was_read",
         &CARD,
         || {
             each(&SMALL(), operations::fences);
@@ -67,7 +63,7 @@ fn what_is_behind_a_fence_sends_what_was_read() {
 
 #[test]
 fn without_blueflame_and_with_what_the_provider_would_scatter_into_completions() {
-    let test = "card::without_blueflame_and_with_what_the_provider_would_scatter_into_completions";
+    let test = "nic::without_blueflame_and_with_what_the_provider_would_scatter_into_completions";
     for variable in [
         ("MLX5_SHUT_UP_BF", "1"),
         ("MLX5_SCATTER_TO_CQE", "1"),
@@ -82,7 +78,7 @@ fn without_blueflame_and_with_what_the_provider_would_scatter_into_completions()
 #[test]
 fn counters_go_round_and_queues_come_and_go() {
     inside(
-        "card::counters_go_round_and_queues_come_and_go",
+        "nic::counters_go_round_and_queues_come_and_go",
         &CARD,
         || {
             // 2^16 blocks and more of one queue pair, and 40 queue pairs after another: more than there are registers.
@@ -120,7 +116,7 @@ fn counters_go_round_and_queues_come_and_go() {
 #[test]
 fn a_queue_pair_that_is_dropped_leaves_those_beside_it_alone() {
     inside(
-        "card::a_queue_pair_that_is_dropped_leaves_those_beside_it_alone",
+        "nic::a_queue_pair_that_is_dropped_leaves_those_beside_it_alone",
         &CARD,
         || {
             // Their doorbell records are of one page, and of one registration.

@@ -293,7 +293,7 @@ fn prove(
         match handshake.received(count) {
             Next::Wait => {}
             Next::Send(bytes) => send(&bytes),
-            Next::WorkCompletion(_, session) => return Attempt::Linked(session),
+            Next::Done(_, session) => return Attempt::Linked(session),
             Next::Rejected(rejection) => {
                 return match rejection {
                     Rejection::Foreign => foreign(handshake.begun()),

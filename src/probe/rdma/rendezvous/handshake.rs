@@ -23,7 +23,7 @@ use super::secret::Secret;
 use crate::probe::random::random;
 
 /// The number of the protocol: of the handshake, the frames and what they say. Whatever changes has another number.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 2;
 
 /// Bytes of a message of the handshake, and of its head.
 pub const MESSAGE: usize = 40;
@@ -72,7 +72,7 @@ pub enum Next {
     /// Send this, then read more.
     Send([u8; MESSAGE]),
     /// The other end proved the secret. A server sends this first; a client sends nothing.
-    WorkCompletion(Option<[u8; MESSAGE]>, Box<Session>),
+    Done(Option<[u8; MESSAGE]>, Box<Session>),
     Rejected(Rejection),
 }
 
@@ -232,7 +232,7 @@ impl ServerHandshake {
             return Next::Send(message(SERVER_NONCE, &self.keys.server));
         }
         match self.keys.check(Label::ClientProof, &body) {
-            Ok(()) => Next::WorkCompletion(
+            Ok(()) => Next::Done(
                 Some(message(SERVER_PROOF, &self.keys.key(Label::ServerProof))),
                 self.keys.session(Label::ServerFrames, Label::ClientFrames),
             ),
@@ -284,7 +284,7 @@ impl ClientHandshake {
             return Next::Send(message(CLIENT_PROOF, &self.keys.key(Label::ClientProof)));
         }
         match self.keys.check(Label::ServerProof, &body) {
-            Ok(()) => Next::WorkCompletion(
+            Ok(()) => Next::Done(
                 None,
                 self.keys.session(Label::ClientFrames, Label::ServerFrames),
             ),

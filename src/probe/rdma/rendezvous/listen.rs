@@ -227,12 +227,10 @@ impl Pending {
                     true => Heard::Waiting,
                     false => self.reject(UNSENT.to_owned()),
                 },
-                Next::WorkCompletion(bytes, session) => {
-                    match bytes.is_none_or(|bytes| self.send(&bytes)) {
-                        true => Heard::Peer(session),
-                        false => self.reject(UNSENT.to_owned()),
-                    }
-                }
+                Next::Done(bytes, session) => match bytes.is_none_or(|bytes| self.send(&bytes)) {
+                    true => Heard::Peer(session),
+                    false => self.reject(UNSENT.to_owned()),
+                },
                 Next::Rejected(rejection) => {
                     let why = describe(rejection, handshake.begun());
                     self.reject(why)

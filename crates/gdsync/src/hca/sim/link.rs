@@ -97,7 +97,7 @@ pub enum RemoteOperation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// Done; with what was read, if that was asked.
-    WorkCompletion(Vec<u8>),
+    Done(Vec<u8>),
     /// Nothing is posted to receive into.
     NotReady,
     /// No.

@@ -105,7 +105,7 @@ fn begin(state: &mut State, pair: &mut Pair) {
     }
     let request = match request(&state.regions, &decoded.entry) {
         Ok(Some(request)) => request,
-        Ok(None) => return finish(state, pair, decoded, Answer::WorkCompletion(Vec::new())),
+        Ok(None) => return finish(state, pair, decoded, Answer::Done(Vec::new())),
         Err(syndrome) => return refuse(state, pair, &Failing::of(&decoded), syndrome, 0),
     };
     let Some(peer) = pair.peer else { return };
@@ -144,7 +144,7 @@ fn injected(state: &mut State, pair: &mut Pair) -> Begun {
 fn finish(state: &mut State, pair: &mut Pair, decoded: Decoded, answer: Answer) {
     let failing = Failing::of(&decoded);
     let bytes = match answer {
-        Answer::WorkCompletion(bytes) => bytes,
+        Answer::Done(bytes) => bytes,
         Answer::NotReady => return again(state, pair, &failing),
         Answer::Nobody => return refuse(state, pair, &failing, Syndrome::TransportRetry, 0),
         Answer::Refused(refusal) => {

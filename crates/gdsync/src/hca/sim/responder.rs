@@ -55,7 +55,7 @@ fn perform(
     pair: &mut Pair,
     operation: RemoteOperation,
 ) -> Result<Answer, RemoteError> {
-    let done = Answer::WorkCompletion(Vec::new());
+    let done = Answer::Done(Vec::new());
     match operation {
         RemoteOperation::Send {
             bytes,
@@ -112,7 +112,7 @@ fn perform(
             place
                 .read(0, &mut bytes)
                 .map_err(|_| RemoteError::Operation)?;
-            Ok(Answer::WorkCompletion(bytes))
+            Ok(Answer::Done(bytes))
         }
         RemoteOperation::CompareSwap {
             remote,
@@ -201,7 +201,7 @@ fn atomic(
         .remote(remote, 8, |access| access.remote_atomic);
     let place = place.map_err(|_| RemoteError::Access)?;
     let old = swap(&place, new).map_err(|_| RemoteError::Operation)?;
-    Ok(Answer::WorkCompletion(old.to_ne_bytes().to_vec()))
+    Ok(Answer::Done(old.to_ne_bytes().to_vec()))
 }
 
 fn swap(place: &Place, new: impl Fn(u64) -> u64) -> Result<u64, Error> {

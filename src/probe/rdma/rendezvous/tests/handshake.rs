@@ -57,14 +57,14 @@ fn to_client(client: &mut ClientHandshake, bytes: &[u8]) -> Next {
 
 fn sent(next: Next) -> [u8; MESSAGE] {
     match next {
-        Next::Send(bytes) | Next::WorkCompletion(Some(bytes), _) => bytes,
+        Next::Send(bytes) | Next::Done(Some(bytes), _) => bytes,
         _ => panic!("nothing is sent"),
     }
 }
 
 fn session(next: Next) -> Session {
     match next {
-        Next::WorkCompletion(_, session) => *session,
+        Next::Done(_, session) => *session,
         _ => panic!("it is not done"),
     }
 }
@@ -83,7 +83,7 @@ fn proved() -> (Session, Session, [[u8; MESSAGE]; 4]) {
     let challenge = sent(to_server(&mut server, &hello));
     let proof = sent(to_client(&mut client, &challenge));
     let done = to_server(&mut server, &proof);
-    let Next::WorkCompletion(Some(answer), ours) = done else {
+    let Next::Done(Some(answer), ours) = done else {
         panic!("the client knows the secret");
     };
     let theirs = session(to_client(&mut client, &answer));
@@ -294,7 +294,7 @@ proptest! {
             match to_server(&mut server, lie) {
                 Next::Wait | Next::Send(_) => {}
                 Next::Rejected(_) => break,
-                Next::WorkCompletion(..) => prop_assert!(false, "{lies:?}"),
+                Next::Done(..) => prop_assert!(false, "{lies:?}"),
             }
             prop_assert!(server.room().len() <= MESSAGE);
         }
@@ -308,7 +308,7 @@ proptest! {
             match to_client(&mut client, lie) {
                 Next::Wait | Next::Send(_) => {}
                 Next::Rejected(_) => break,
-                Next::WorkCompletion(..) => prop_assert!(false, "{lies:?}"),
+                Next::Done(..) => prop_assert!(false, "{lies:?}"),
             }
         }
     }

@@ -132,7 +132,7 @@ impl ByHand {
             match handshake.received(count) {
                 Next::Wait => {}
                 Next::Send(bytes) => stream.write_all(&bytes).expect("written"),
-                Next::WorkCompletion(_, session) => {
+                Next::Done(_, session) => {
                     return Self {
                         stream,
                         session: *session,

@@ -73,7 +73,7 @@ fn strangers_are_told_no_and_nothing_else_and_the_peer_is_served() {
         (b"\x1b[2J\x1b]0;owned\x07", "it is not gdr"),
         (
             &protocol,
-            "it speaks protocol 99 of the rendezvous, and this gdr protocol 3",
+            "it speaks protocol 99 of the rendezvous, and this gdr protocol 2",
         ),
     ];
     for (bytes, _) in strangers {
@@ -292,7 +292,7 @@ fn what_listens_elsewhere_is_told_by_what_it_says() {
     assert!(
         error
             .to_string()
-            .contains("speaks protocol 7 of the rendezvous, and this gdr protocol 3")
+            .contains("speaks protocol 7 of the rendezvous, and this gdr protocol 2")
     );
 }
 

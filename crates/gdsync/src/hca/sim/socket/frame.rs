@@ -91,7 +91,7 @@ pub(super) fn brought(message: &Message) -> &[u8] {
         Body::Request(
             RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. },
         )
-        | Body::Answer(Answer::WorkCompletion(bytes)) => bytes,
+        | Body::Answer(Answer::Done(bytes)) => bytes,
         _ => &[],
     }
 }
@@ -145,7 +145,7 @@ fn encoded(message: &Message, length: u64) -> [u8; HEAD] {
             }
         },
         Body::Answer(answer) => match answer {
-            Answer::WorkCompletion(_) => kind(DONE, 0, 0),
+            Answer::Done(_) => kind(DONE, 0, 0),
             Answer::NotReady => kind(NOT_READY, 0, 0),
             Answer::Refused(refusal) => kind(REFUSED, 0, refusal_number(*refusal)),
             Answer::Nobody => kind(NOBODY, 0, 0),
@@ -229,7 +229,7 @@ impl Head {
                 remote,
                 add: eight(40),
             }),
-            DONE => Body::Answer(Answer::WorkCompletion(bytes)),
+            DONE => Body::Answer(Answer::Done(bytes)),
             NOT_READY => Body::Answer(Answer::NotReady),
             REFUSED => Body::Answer(Answer::Refused(match head[2] {
                 1 => RemoteError::Invalid,
@@ -270,7 +270,7 @@ impl Head {
         if let Body::Request(
             RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. },
         )
-        | Body::Answer(Answer::WorkCompletion(bytes)) = &mut message.body
+        | Body::Answer(Answer::Done(bytes)) = &mut message.body
         {
             *bytes = brought;
         }

@@ -121,7 +121,7 @@ fn table() -> Vec<(Body, Vec<u8>)> {
             bytes(&[(0, &[5]), place, (40, &[0xff; 8])], b""),
         ),
         (
-            answer(Answer::WorkCompletion(vec![9])),
+            answer(Answer::Done(vec![9])),
             bytes(&[(0, &[16]), (63, &[1])], &[9]),
         ),
         (answer(Answer::NotReady), bytes(&[(0, &[17])], b"")),
@@ -287,7 +287,7 @@ fn body() -> impl Strategy<Value = Body> {
         )),
         (remote(), any::<u64>())
             .prop_map(|(remote, add)| Body::Request(RemoteOperation::FetchAdd { remote, add })),
-        bytes().prop_map(|bytes| Body::Answer(Answer::WorkCompletion(bytes))),
+        bytes().prop_map(|bytes| Body::Answer(Answer::Done(bytes))),
         proptest::sample::select(vec![
             Answer::NotReady,
             Answer::Nobody,

@@ -192,8 +192,7 @@ impl Way {
                         Err("an answer by somebody who was not asked")
                     }
                     Some(asked)
-                        if matches!(answer, Answer::WorkCompletion(_))
-                            && head.length > asked.most =>
+                        if matches!(answer, Answer::Done(_)) && head.length > asked.most =>
                     {
                         Err("an answer that brings more than was asked for")
                     }
