@@ -382,7 +382,7 @@ fn rejects_hostile_documents_early() {
         (
             "crossed",
             format!("{machine}</topology></object>"),
-            "cannot be read",
+            "not well-formed",
         ),
         (
             "version",
