@@ -137,7 +137,7 @@ fn snapshot_of_snapshot_is_equal() {
 #[test]
 fn snapshot_passes_pipe_and_matches_schema() {
     let taken = Gdr::new()
-        .sysroot(recorded("h200-x1", &[]).0.path())
+        .sysroot(&recorded("h200-x1", &[]).0.path().join("root"))
         .args(["snapshot", "-o", "-"])
         .run();
     let document: Value = serde_json::from_str(&taken.stdout)
