@@ -53,7 +53,7 @@ refused_by_the_device() {
   gdr fix mrrs $host --yes >/out/fix-mrrs.txt 2>&1
   expect "gdr fix mrrs" 1 $?
   cat /out/fix-mrrs.txt
-  expect "mrrs says why" 1 "$(grep -c 'does not take it' /out/fix-mrrs.txt)"
+  expect "mrrs says why" 1 "$(grep -c 'ignores the write' /out/fix-mrrs.txt)"
   od -tx1 "$config" | cmp - /tmp/config
   expect "mrrs leaves every byte" 0 $?
   mount --bind "/run/look-alikes/$nic/config" "$config"
