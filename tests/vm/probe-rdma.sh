@@ -16,7 +16,7 @@ peer() {
 cat /sys/devices/system/clocksource/clocksource0/current_clocksource
 gdr probe rdma --memory host --quick --size 8,65536 --library-timeout 30 --show-perftest --format json >/out/verified.json
 expect "gdr verifies and measures" 0 $?
-gdr probe rdma --sim --quick --size 8,65536 --library-timeout 30 --format json >/out/sim.json
+gdr probe rdma --sim --device rxe0 --quick --size 8,65536 --library-timeout 30 --format json >/out/sim.json
 expect "memory of a simulated GPU goes by host memory" 0 $?
 gdr probe rdma --memory host --quick --size 8 --gid-index 77 --library-timeout 30 --format json >/out/no-gid.json
 expect "a GID that is not there" 1 $?
