@@ -387,7 +387,7 @@ fn rejects_hostile_documents_early() {
         (
             "version",
             "<topology version=\"7.0\"></topology>".to_owned(),
-            "version 7;",
+            "unsupported format with version 7",
         ),
         ("second", format!("{machine}{end}<topology/>"), "outermost"),
         (
