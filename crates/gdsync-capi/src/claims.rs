@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use engine::queue::{Step, Wait};
+use engine::Place;
+use engine::queue::Wait;
+use gpu::MemOp;
 
 use crate::abi::Request;
 use crate::call_error::CallError;
@@ -48,21 +50,24 @@ impl Claims {
         self.given.iter().any(|given| given.pair.is_gone())
     }
 
-    /// Gives a request to send away: what rings its doorbell.
+    /// Posts a request to send; the operations that ring its doorbell.
     ///
     /// # Safety
     ///
     /// `request` is NULL or can be read.
-    pub(crate) unsafe fn send(&mut self, request: *const Request) -> Result<[Step; 3], CallError> {
+    pub(crate) unsafe fn send(
+        &mut self,
+        request: *const Request,
+    ) -> Result<[MemOp<Place>; 3], CallError> {
         // SAFETY: the caller's promise.
         let meaning = unsafe { request::read(request) }?;
         let Meaning::Send { pair, entry } = meaning else {
             return Err(CallError::Request);
         };
         let pair = pairs::numbered(pair)?;
-        let steps = pair.give_send(entry)?;
+        let doorbell = pair.give_send(entry)?;
         self.push(pair, meaning, None);
-        Ok(steps)
+        Ok(doorbell)
     }
 
     /// Gives a wait away, with the words that are written after it.

@@ -1,93 +1,91 @@
-//! Words as the CPU reaches them, by their addresses.
+//! Words as the CPU reaches them, by their addresses. Each is read or written once, by one instruction.
 
-use engine::cpu::Reach;
-use engine::descriptor::Further;
+use engine::cpu::{CpuWord, Stopped};
+use engine::lower::Offset;
 use gdrcopy::copy::fence;
 use gpu::bytes;
 
 /// A word that the CPU reaches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// Where, for the CPU.
-    pub(crate) address: usize,
-    /// Whether it is a device's, over the bus.
-    pub(crate) is_peer: bool,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Word {
+    address: usize,
+    is_peer: bool,
 }
 
-impl Further for Place {
-    fn further(self, bytes: usize) -> Self {
-        Self {
-            address: self.address.wrapping_add(bytes),
-            ..self
+impl Word {
+    /// The word at an address, or the first of several. `is_peer`: it is a device's, over the bus.
+    ///
+    /// # Safety
+    ///
+    /// Those that are used are at multiples of their size, and can be read and written until the last use.
+    pub(crate) unsafe fn new(address: usize, is_peer: bool) -> Self {
+        Self { address, is_peer }
+    }
+
+    /// A word of a queue. Queues are in host memory (`gds_create_qp`), where an address is the CPU's.
+    ///
+    /// # Safety
+    ///
+    /// The place outlives the word.
+    pub(crate) unsafe fn of_queue(place: &engine::Place) -> Self {
+        // SAFETY: this function's own condition.
+        unsafe { Self::new(place.address() as usize, false) }
+    }
+
+    fn pointer(self) -> *mut u8 {
+        std::ptr::with_exposed_provenance_mut(self.address)
+    }
+
+    /// A later load may pass a load over the bus.
+    fn loaded(self) {
+        if self.is_peer {
+            fence::all();
         }
     }
 }
 
-/// Nothing: an address that is not to be reached was refused before.
-#[derive(Debug)]
-pub(crate) enum NotReached {}
-
-/// The words of a list whose makers promised that they are there. Each is read or written once, by one instruction.
-pub(crate) struct Words(());
-
-impl Words {
-    /// # Safety
-    ///
-    /// Every place that it is used with is a word, at a multiple of its size, that can be read and written while it is used.
-    pub(crate) unsafe fn new() -> Self {
-        Self(())
-    }
-
-    /// After a list: what was stored has left the CPU's buffers.
-    pub(crate) fn settle(&self) {
-        fence::writes();
+impl Offset for Word {
+    fn offset(&self, bytes: usize) -> Self {
+        Self {
+            address: self.address.wrapping_add(bytes),
+            ..*self
+        }
     }
 }
 
-fn pointer(place: Place) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut(place.address)
-}
+impl CpuWord for Word {
+    type Error = Stopped;
 
-/// A load over the bus may be passed by later ones.
-fn seen(place: Place) {
-    if place.is_peer {
-        fence::all();
-    }
-}
-
-impl Reach<Place> for Words {
-    type Error = NotReached;
-
-    fn load32(&self, at: Place) -> Result<u32, NotReached> {
+    fn load32(&self) -> Result<u32, Stopped> {
         // SAFETY: a word that can be read (`new`).
-        let value = unsafe { bytes::load32(pointer(at)) };
-        seen(at);
+        let value = unsafe { bytes::load32(self.pointer()) };
+        self.loaded();
         Ok(value)
     }
 
-    fn load64(&self, at: Place) -> Result<u64, NotReached> {
+    fn load64(&self) -> Result<u64, Stopped> {
         // SAFETY: as above.
-        let value = unsafe { bytes::load64(pointer(at)) };
-        seen(at);
+        let value = unsafe { bytes::load64(self.pointer()) };
+        self.loaded();
         Ok(value)
     }
 
-    fn store32(&self, at: Place, value: u32) -> Result<(), NotReached> {
-        // A write-combined store before it may otherwise come after it.
+    fn store32(&self, value: u32) -> Result<(), Stopped> {
+        // This store may pass a write-combined one before it.
         fence::writes();
         // SAFETY: a word that can be written (`new`).
-        unsafe { bytes::store32(pointer(at), value) };
+        unsafe { bytes::store32(self.pointer(), value) };
         Ok(())
     }
 
-    fn store64(&self, at: Place, value: u64) -> Result<(), NotReached> {
+    fn store64(&self, value: u64) -> Result<(), Stopped> {
         fence::writes();
         // SAFETY: as above.
-        unsafe { bytes::store64(pointer(at), value) };
+        unsafe { bytes::store64(self.pointer(), value) };
         Ok(())
     }
 
-    fn barrier(&self) {
+    fn barrier() {
         fence::all();
     }
 }

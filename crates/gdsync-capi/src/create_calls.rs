@@ -18,7 +18,7 @@ use crate::behind::{self, Wanted};
 use crate::call_error::CallError;
 use crate::log::{self, Level};
 use crate::pair::{Limits, Pair};
-use crate::{device, guard, pairs};
+use crate::{guard, pairs, stream};
 
 /// Blocks and entries of a queue at most: an mlx5 counter has 16 bits.
 const MOST_WORK: u32 = 1 << 15;
@@ -237,6 +237,47 @@ fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), CallError> {
         let (what, why) = ("a shared receive queue", "each queue pair has its own");
         return Err(CallError::Unsupported { what, why });
     }
+    let options = options(given)?;
+    let segments = besides(options.transport)
+        + options
+            .send_pieces
+            .max((4 + options.inline_bytes).div_ceil(16));
+    let blocks = options
+        .send_depth
+        .saturating_mul(segments.div_ceil(4))
+        .next_power_of_two();
+    let request = Request {
+        send_blocks: bounded(
+            "max_send_wr",
+            blocks,
+            MOST_WORK,
+            "so many requests of so many pieces take more than 32768 blocks of 64 bytes",
+        )?,
+        receives: options.receive_depth.next_power_of_two(),
+        receive_segments: options.receive_pieces.next_power_of_two(),
+        send_completions: options.send_depth.next_power_of_two(),
+        receive_completions: options.receive_depth.next_power_of_two(),
+        waiting: match stream::capabilities()?.nor {
+            true => Waiting::Nor,
+            false => Waiting::WithoutNor,
+        },
+        ..Request::default()
+    };
+    let wanted = Wanted { options, request };
+    let limits = Limits {
+        sends: options.send_depth,
+        receives: options.receive_depth,
+        send_pieces: options.send_pieces,
+        receive_pieces: options.receive_pieces,
+        inline: options.inline_bytes,
+        signals_all: given.sq_sig_all != 0,
+        transport: wanted.transport(),
+    };
+    Ok((wanted, limits))
+}
+
+/// The sizes that a program asks for, where a WQE and a queue hold as much.
+fn options(given: &ibv_qp_init_attr) -> Result<QueuePairOptions, CallError> {
     let transport = match given.qp_type {
         ibv_qp_type::IBV_QPT_RC => Transport::Rc,
         ibv_qp_type::IBV_QPT_UC => Transport::Uc,
@@ -249,93 +290,56 @@ fn wanted(given: &ibv_qp_init_attr) -> Result<(Wanted, Limits), CallError> {
             });
         }
     };
-    let cap = given.cap;
-    let bounded = |what, value: u32, most: u32, bounds| match value <= most {
+    let (most_pieces, most_inline) = match transport {
+        Transport::Ud => ("it is 59 at most", "it is 940 at most"),
+        Transport::Rc | Transport::Uc => ("it is 60 at most", "it is 956 at most"),
+    };
+    let (cap, room) = (given.cap, MOST_SEGMENTS - besides(transport));
+    let depth = |what, value| {
+        Ok::<_, CallError>(bounded(what, value, MOST_WORK, "it is 32768 at most")?.max(1))
+    };
+    let receive_room = MOST_SEGMENTS - BESIDES;
+    Ok(QueuePairOptions {
+        transport,
+        send_depth: depth("max_send_wr", cap.max_send_wr)?,
+        receive_depth: depth("max_recv_wr", cap.max_recv_wr)?,
+        send_pieces: bounded("max_send_sge", cap.max_send_sge, room, most_pieces)?.max(1),
+        receive_pieces: bounded(
+            "max_recv_sge",
+            cap.max_recv_sge,
+            receive_room,
+            "it is 60 at most",
+        )?
+        .max(1),
+        inline_bytes: bounded(
+            "max_inline_data",
+            cap.max_inline_data,
+            room * 16 - 4,
+            most_inline,
+        )?,
+    })
+}
+
+/// Segments of a WQE that hold no data.
+fn besides(transport: Transport) -> u32 {
+    match transport {
+        Transport::Ud => BESIDES_OF_DATAGRAMS,
+        Transport::Rc | Transport::Uc => BESIDES,
+    }
+}
+
+fn bounded(
+    what: &'static str,
+    value: u32,
+    most: u32,
+    bounds: &'static str,
+) -> Result<u32, CallError> {
+    match value <= most {
         true => Ok(value),
         false => Err(CallError::Bounds {
             what,
             value: value.into(),
             bounds,
         }),
-    };
-    let sends = bounded(
-        "max_send_wr",
-        cap.max_send_wr,
-        MOST_WORK,
-        "it is 32768 at most",
-    )?
-    .max(1);
-    let receives = bounded(
-        "max_recv_wr",
-        cap.max_recv_wr,
-        MOST_WORK,
-        "it is 32768 at most",
-    )?
-    .max(1);
-    let (besides, most_pieces, most_inline) = match transport {
-        Transport::Ud => (
-            BESIDES_OF_DATAGRAMS,
-            "it is 59 at most",
-            "it is 940 at most",
-        ),
-        Transport::Rc | Transport::Uc => (BESIDES, "it is 60 at most", "it is 956 at most"),
-    };
-    let room = MOST_SEGMENTS - besides;
-    let send_pieces = bounded("max_send_sge", cap.max_send_sge, room, most_pieces)?.max(1);
-    let receive_pieces = bounded(
-        "max_recv_sge",
-        cap.max_recv_sge,
-        MOST_SEGMENTS - BESIDES,
-        "it is 60 at most",
-    )?
-    .max(1);
-    let inline = bounded(
-        "max_inline_data",
-        cap.max_inline_data,
-        room * 16 - 4,
-        most_inline,
-    )?;
-    let segments = besides + send_pieces.max((4 + inline).div_ceil(16));
-    let blocks = sends
-        .saturating_mul(segments.div_ceil(4))
-        .next_power_of_two();
-    let send_blocks = bounded(
-        "max_send_wr",
-        blocks,
-        MOST_WORK,
-        "so many requests of so many pieces take more than 32768 blocks of 64 bytes",
-    )?;
-    let completions = |requests: u32| requests.next_power_of_two();
-    let wanted = Wanted {
-        options: QueuePairOptions {
-            transport,
-            send_depth: sends,
-            receive_depth: receives,
-            send_pieces,
-            receive_pieces,
-            inline_bytes: inline,
-        },
-        request: Request {
-            send_blocks,
-            receives: receives.next_power_of_two(),
-            receive_segments: receive_pieces.next_power_of_two(),
-            send_completions: completions(sends),
-            receive_completions: completions(receives),
-            waiting: match device::capabilities()?.nor {
-                true => Waiting::Nor,
-                false => Waiting::WithoutNor,
-            },
-            ..Request::default()
-        },
-    };
-    let limits = Limits {
-        sends,
-        receives,
-        send_pieces,
-        receive_pieces,
-        inline,
-        signals_all: given.sq_sig_all != 0,
-        transport: wanted.transport(),
-    };
-    Ok((wanted, limits))
+    }
 }

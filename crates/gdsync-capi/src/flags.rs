@@ -18,6 +18,14 @@ pub(crate) enum MemoryType {
     Io,
 }
 
+/// No flags are known.
+pub(crate) fn none(flags: c_int) -> Result<(), CallError> {
+    match flags {
+        0 => Ok(()),
+        _ => Err(CallError::Flags { flags, allowed: 0 }),
+    }
+}
+
 /// The memory type of `flags`, of which no bits may be set but its own and `others`.
 pub(crate) fn memory_type(flags: c_int, others: c_int) -> Result<MemoryType, CallError> {
     let allowed = abi::MEMORY_MASK | others;
@@ -64,7 +72,7 @@ pub(crate) fn word(what: &'static str, pointer: *const u8) -> Result<usize, Call
 
 /// As many bytes as are written by value.
 pub(crate) fn bytes(count: usize) -> Result<usize, CallError> {
-    let is_whole = count.is_multiple_of(4) && (4..=engine::descriptor::MOST_BYTES).contains(&count);
+    let is_whole = count.is_multiple_of(4) && (4..=engine::lower::MOST_BYTES).contains(&count);
     is_whole.then_some(count).ok_or(CallError::Bytes { count })
 }
 

@@ -21,7 +21,6 @@ mod call_error;
 mod claims;
 mod completed;
 mod cpu;
-mod device;
 mod environment;
 mod flags;
 mod guard;
@@ -32,6 +31,7 @@ mod pair;
 mod pairs;
 mod registry;
 mod request;
+mod stream;
 mod work;
 
 mod create_calls;

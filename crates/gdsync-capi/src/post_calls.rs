@@ -2,21 +2,20 @@
 
 use std::ffi::{c_int, c_void};
 
-use engine::cpu::{self, Bounds, Undone};
-use engine::descriptor::{Capabilities, Step};
+use engine::cpu::{self, Bounds, Stopped};
+use gdrcopy::copy::fence;
 use gpu::pointer::{self, MemoryKind};
-use gpu::{DevicePtr, MemoryOperation, Registration, foreign};
+use gpu::{DevicePtr, Registration};
 
 use crate::abi::Descriptor;
 use crate::call_error::CallError;
 use crate::claims::Claims;
-use crate::cpu::{Place, Words};
+use crate::cpu::Word;
 use crate::environment::environment;
-use crate::flags::MemoryType;
+use crate::flags::{self, MemoryType};
 use crate::list::Finds;
-use crate::log::{self, Level};
 use crate::registry::Lookup;
-use crate::{device, guard, list, mapped, pair};
+use crate::{guard, list, mapped, pair, stream as streams};
 
 /// Puts a list into a stream, in order. Either all of it is looked at and found well, or nothing is put in; where the list makes
 /// more than 255 of CUDA's operations and CUDA refuses one of the later batches, those before it are in.
@@ -37,7 +36,7 @@ pub unsafe extern "C" fn gds_stream_post_descriptors(
     flags: c_int,
 ) -> c_int {
     guard::call("gds_stream_post_descriptors", || {
-        no_flags(flags)?;
+        flags::none(flags)?;
         // SAFETY: the caller's promise.
         let given = unsafe { list::given(n_descs, descs) }?;
         // SAFETY: as above.
@@ -54,22 +53,13 @@ pub(crate) unsafe fn on_stream(stream: *mut c_void, given: &[Descriptor]) -> Res
     if given.is_empty() {
         return Ok(());
     }
-    let can = device::capabilities()?;
+    let can = streams::capabilities()?;
     let mut claims = Claims::default();
     // SAFETY: the caller's promise; the words are memory.
     let list = unsafe { list::read(given, &mut claims, &mut ForGpu(Lookup::default())) }?;
-    let steps = list.steps(can)?;
+    let ops = list.ops.iter().copied();
     // SAFETY: the caller promises that the words stay until the stream has done them; those of queues are kept.
-    let operations: Vec<MemoryOperation> = steps
-        .iter()
-        .map(|&step| unsafe { operation(step) })
-        .collect();
-    // SAFETY: as above, of the stream too.
-    let put = unsafe { foreign::batch(stream, &operations) };
-    if environment().dump || put.is_err() {
-        dump(&steps);
-    }
-    put.map_err(CallError::cuda("put the list into the stream"))?;
+    unsafe { streams::put(stream, ops, can, |op| list.descriptor(op)) }?;
     for pair in claims.keep() {
         pair.wake();
     }
@@ -93,7 +83,7 @@ pub unsafe extern "C" fn gds_post_descriptors(
     flags: c_int,
 ) -> c_int {
     guard::call("gds_post_descriptors", || {
-        no_flags(flags)?;
+        flags::none(flags)?;
         // SAFETY: the caller's promise.
         let given = unsafe { list::given(n_descs, descs) }?;
         // SAFETY: as above.
@@ -110,30 +100,27 @@ pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), CallError> {
     let mut claims = Claims::default();
     // SAFETY: the caller's promise.
     let list = unsafe { list::read(given, &mut claims, &mut ForCpu) }?;
-    let steps = list.steps(Capabilities::ALL)?;
-    // SAFETY: the caller promises that the words are there; those of GPUs were found, and those of queues are kept.
-    let words = unsafe { Words::new() };
     let is_gone = || claims.is_gone();
     let bounds = Bounds::of(environment().cpu_wait_timeout).cancelled_by(&is_gone);
-    let done = cpu::run(&steps, &words, bounds);
-    words.settle();
+    let done = cpu::run(&list.ops, bounds);
+    // What was stored has left the CPU's buffers.
+    fence::writes();
     let (pairs, done) = match done {
         // Its end ended waits that stand in the list.
         Ok(()) if is_gone() => (claims.keep(), Err(CallError::Cancelled)),
         Ok(()) => (claims.keep(), Ok(())),
-        Err(Undone::Word(never)) => match never {},
-        Err(Undone::Cancelled { step }) => {
-            let position = list.origin(Capabilities::ALL, step);
+        Err(Stopped::Cancelled { step }) => {
+            let position = list.descriptor(step);
             (claims.keep_before(position), Err(CallError::Cancelled))
         }
-        Err(Undone::Late {
+        Err(Stopped::TimedOut {
             step,
             seen,
             compare,
             value,
             waited,
         }) => {
-            let position = list.origin(Capabilities::ALL, step);
+            let position = list.descriptor(step);
             let timed_out = CallError::TimedOut {
                 position,
                 seen,
@@ -152,13 +139,6 @@ pub(crate) unsafe fn by_cpu(given: &[Descriptor]) -> Result<(), CallError> {
         pair::give_back();
     }
     done
-}
-
-fn no_flags(flags: c_int) -> Result<(), CallError> {
-    match flags {
-        0 => Ok(()),
-        _ => Err(CallError::Flags { flags, allowed: 0 }),
-    }
 }
 
 struct ForGpu(Lookup);
@@ -186,24 +166,25 @@ impl Finds<DevicePtr> for ForGpu {
 
 struct ForCpu;
 
-impl Finds<Place> for ForCpu {
+impl Finds<Word> for ForCpu {
     fn word(
         &mut self,
         address: usize,
         bytes: usize,
         memory: MemoryType,
-    ) -> Result<Place, CallError> {
-        let place = |address, is_peer| Ok(Place { address, is_peer });
+    ) -> Result<Word, CallError> {
+        // SAFETY: whoever posts a list promises that its words are memory until it is done; those of a GPU are looked up.
+        let word = |address, is_peer| Ok(unsafe { Word::new(address, is_peer) });
         match memory {
-            MemoryType::Host => place(address, false),
-            MemoryType::Io => place(address, true),
+            MemoryType::Host => word(address, false),
+            MemoryType::Io => word(address, true),
             MemoryType::Gpu => {
                 if let Some(address) = mapped::host_address(address, bytes) {
-                    return place(address, true);
+                    return word(address, true);
                 }
                 match pointer::describe(DevicePtr::new(address as u64)) {
                     Ok(known) if matches!(known.kind, MemoryKind::Host | MemoryKind::Managed) => {
-                        place(address, false)
+                        word(address, false)
                     }
                     _ => Err(CallError::Unreachable { address }),
                 }
@@ -211,63 +192,8 @@ impl Finds<Place> for ForCpu {
         }
     }
 
-    /// Queues lie in host memory (`gds_create_qp`), where an address is the CPU's.
-    fn place(&mut self, place: &engine::Place) -> Place {
-        Place {
-            address: place.address() as usize,
-            is_peer: false,
-        }
-    }
-}
-
-/// # Safety
-///
-/// The word is valid for the GPU until the operation is done.
-unsafe fn operation(step: Step<DevicePtr>) -> MemoryOperation {
-    let flushed = |wait: MemoryOperation, flush: bool| if flush { wait.flushed() } else { wait };
-    // SAFETY: this function's own condition.
-    unsafe {
-        match step {
-            Step::Write32(at, value) => MemoryOperation::write32_at(at, value),
-            Step::Write64(at, value) => MemoryOperation::write64_at(at, value),
-            Step::Wait32(at, value, compare, flush) => {
-                flushed(MemoryOperation::wait32_at(at, value, compare), flush)
-            }
-            Step::Wait64(at, value, compare, flush) => {
-                flushed(MemoryOperation::wait64_at(at, value, compare), flush)
-            }
-            Step::Barrier => MemoryOperation::barrier(),
-            Step::Flush => MemoryOperation::flush_remote_writes(),
-        }
-    }
-}
-
-/// Tells each operation of a batch.
-fn dump(steps: &[Step<DevicePtr>]) {
-    let say = |message: std::fmt::Arguments<'_>| {
-        log::say(Level::Info, "gds_stream_post_descriptors", message)
-    };
-    say(format_args!("nops={}", steps.len()));
-    for (number, step) in steps.iter().enumerate() {
-        match step {
-            Step::Write32(at, value) => {
-                say(format_args!("{number}: write32 {at} value {value:#010x}"))
-            }
-            Step::Write64(at, value) => {
-                say(format_args!("{number}: write64 {at} value {value:#018x}"))
-            }
-            Step::Wait32(at, value, compare, flush) => {
-                say(format_args!(
-                    "{number}: wait32 {at} {compare:?} {value:#010x} flush {flush}"
-                ));
-            }
-            Step::Wait64(at, value, compare, flush) => {
-                say(format_args!(
-                    "{number}: wait64 {at} {compare:?} {value:#018x} flush {flush}"
-                ));
-            }
-            Step::Barrier => say(format_args!("{number}: barrier")),
-            Step::Flush => say(format_args!("{number}: flush of remote writes")),
-        }
+    fn place(&mut self, place: &engine::Place) -> Word {
+        // SAFETY: the queues of a posted request are kept.
+        unsafe { Word::of_queue(place) }
     }
 }

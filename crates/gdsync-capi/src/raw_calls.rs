@@ -3,8 +3,7 @@
 use std::ffi::c_int;
 
 use engine::Place;
-use engine::queue::Step;
-use gpu::Compare;
+use gpu::{Compare, MemOp};
 
 use crate::abi::{BARRIER_SYS, Request, SendInfo, WaitInfo};
 use crate::call_error::CallError;
@@ -105,16 +104,14 @@ fn send(meaning: Meaning) -> Result<SendInfo, CallError> {
         db_ptr: std::ptr::null_mut(),
         db_value: 0,
     };
-    for step in pairs::numbered(pair)?.show_send(entry)? {
-        match step {
-            Step::Write32 { place, value } => {
-                (info.dbrec_ptr, info.dbrec_value) = (pointer(&place), value)
+    for op in pairs::numbered(pair)?.show_send(entry)? {
+        match op {
+            MemOp::Write32 { at, value } => {
+                (info.dbrec_ptr, info.dbrec_value) = (pointer(&at), value)
             }
+            MemOp::Write64 { at, value } => (info.db_ptr, info.db_value) = (pointer(&at), value),
             // The record lies in host memory.
-            Step::Barrier => info.barriers = BARRIER_SYS,
-            Step::Write64 { place, value } => {
-                (info.db_ptr, info.db_value) = (pointer(&place), value)
-            }
+            _ => info.barriers = BARRIER_SYS,
         }
     }
     Ok(info)

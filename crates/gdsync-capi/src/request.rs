@@ -30,12 +30,7 @@ pub(crate) enum Meaning {
     },
 }
 
-/// Where the words stand; the others are zero.
-const KIND: usize = 0;
-const PAIR: usize = 1;
-const NUMBER: usize = 2;
-const MARK: usize = 3;
-
+/// The kind is the first word, before the queue pair, the number and the mark; the other words are zero.
 const SEND: u64 = 1;
 const WAIT_SENT: u64 = 2;
 const WAIT_RECEIVED: u64 = 3;
@@ -50,29 +45,29 @@ static MARKS: PerProcess<RandomState> = PerProcess::new(RandomState::new);
 /// `to` is NULL or can be written to.
 pub(crate) unsafe fn write(to: *mut Request, meaning: Meaning) -> Result<(), CallError> {
     check(to)?;
+    // SAFETY: not NULL and aligned, and so the caller promises that it can be written to.
+    unsafe { to.write(of(meaning)) };
+    Ok(())
+}
+
+/// The request that stands for it.
+pub(crate) fn of(meaning: Meaning) -> Request {
     let (kind, pair, number) = match meaning {
         Meaning::Send { pair, entry } => (SEND, pair, entry),
-        Meaning::Wait { pair, side, index } => {
-            let kind = if side == Side::Sent {
-                WAIT_SENT
-            } else {
-                WAIT_RECEIVED
-            };
-            (kind, pair, index.into())
-        }
+        Meaning::Wait {
+            pair,
+            side: Side::Sent,
+            index,
+        } => (WAIT_SENT, pair, index.into()),
+        Meaning::Wait {
+            pair,
+            side: Side::Received,
+            index,
+        } => (WAIT_RECEIVED, pair, index.into()),
     };
     let mut words = [0; REQUEST_WORDS];
-    for (place, word) in [
-        (KIND, kind),
-        (PAIR, pair),
-        (NUMBER, number),
-        (MARK, mark(meaning)),
-    ] {
-        words[place] = word;
-    }
-    // SAFETY: not NULL and aligned, and so the caller promises that it can be written to.
-    unsafe { to.write(Request { words }) };
-    Ok(())
+    words[..4].copy_from_slice(&[kind, pair, number, mark(meaning)]);
+    Request { words }
 }
 
 /// Reads a request.

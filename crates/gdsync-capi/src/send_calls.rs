@@ -9,7 +9,7 @@ use crate::call_error::CallError;
 use crate::pair::Pair;
 use crate::request::{self, Meaning};
 use crate::work::{self, Read};
-use crate::{guard, pairs, post_calls};
+use crate::{guard, pairs, post_calls, stream as streams};
 
 /// Writes a list of sends into the queue, and rings nothing; `request` stands for all of it. All of the list is written, or nothing.
 ///
@@ -93,10 +93,20 @@ pub unsafe extern "C" fn gds_stream_queue_send(
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
         let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
-        // SAFETY: as above.
-        let posted = given(&pair, entry)
-            .and_then(|list| unsafe { post_calls::on_stream(stream, &[list.descriptor()]) });
-        posted.inspect_err(|_| pair.take_back(entry))
+        let posted = pair.give_send(entry).and_then(|doorbell| {
+            let ops = doorbell.map(|op| op.map(|place| place.device_address()));
+            let can = streams::capabilities()?;
+            // SAFETY: as above; a queue pair keeps the places of a posted doorbell.
+            unsafe { streams::put(stream, ops.into_iter(), can, |_| 0) }
+        });
+        match posted {
+            Ok(()) => pair.wake(),
+            Err(_) => {
+                pair.ungive_send(entry);
+                pair.take_back(entry);
+            }
+        }
+        posted
     })
 }
 
@@ -117,9 +127,17 @@ pub unsafe extern "C" fn gds_post_send(
         let pair = pairs::of(qp)?;
         // SAFETY: the caller's promise.
         let entry = unsafe { prepare(&pair, wr, bad_wr) }?;
+        let mut own = request::of(Meaning::Send {
+            pair: pair.id,
+            entry,
+        });
+        let request = &raw mut own;
+        let list = [Descriptor {
+            tag: TAG_SEND,
+            what: What { request },
+        }];
         // SAFETY: as above.
-        let posted = given(&pair, entry)
-            .and_then(|list| unsafe { post_calls::by_cpu(&[list.descriptor()]) });
+        let posted = unsafe { post_calls::by_cpu(&list) };
         posted.inspect_err(|_| pair.take_back(entry))
     })
 }
@@ -197,29 +215,6 @@ unsafe fn blame<T, W>(
         unsafe { bad_wr.write(read.at(position)) };
     }
     call_error
-}
-
-/// A request of the library's own, for one list.
-struct Own(Box<Request>);
-
-impl Own {
-    fn descriptor(&self) -> Descriptor {
-        let request = (&raw const *self.0).cast_mut();
-        Descriptor {
-            tag: TAG_SEND,
-            what: What { request },
-        }
-    }
-}
-
-fn given(pair: &Pair, entry: u64) -> Result<Own, CallError> {
-    let mut own = Own(Box::new(Request {
-        words: [0; crate::abi::REQUEST_WORDS],
-    }));
-    let pair = pair.id;
-    // SAFETY: it is this function's own.
-    unsafe { request::write(&raw mut *own.0, Meaning::Send { pair, entry }) }?;
-    Ok(own)
 }
 
 /// Puts requests into a stream.

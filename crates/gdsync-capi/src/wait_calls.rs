@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::abi::{Cq, Descriptor, REQUEST_WORDS, Request, TAG_WAIT, What, WorkCompletion};
+use crate::abi::{Cq, Descriptor, Request, TAG_WAIT, What, WorkCompletion};
 use crate::call_error::CallError;
 use crate::request::{self, Meaning};
 use crate::send_calls::post_all;
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn gds_prepare_wait_cq(
     flags: c_int,
 ) -> c_int {
     guard::call("gds_prepare_wait_cq", || {
-        no_flags(flags)?;
+        flags::none(flags)?;
         request::check(request)?;
         let meaning = take(cq)?;
         // SAFETY: the caller's promise.
@@ -108,13 +108,9 @@ pub unsafe extern "C" fn gds_stream_wait_cq(
     flags: c_int,
 ) -> c_int {
     guard::call("gds_stream_wait_cq", || {
-        no_flags(flags)?;
+        flags::none(flags)?;
         let meaning = take(cq)?;
-        let mut own = Request {
-            words: [0; REQUEST_WORDS],
-        };
-        // SAFETY: it is this function's own.
-        unsafe { request::write(&raw mut own, meaning) }?;
+        let mut own = request::of(meaning);
         let request = &raw mut own;
         let list = [Descriptor {
             tag: TAG_WAIT,
@@ -143,7 +139,7 @@ pub unsafe extern "C" fn gds_post_wait_cq(
     flags: c_int,
 ) -> c_int {
     guard::call("gds_post_wait_cq", || {
-        no_flags(flags)?;
+        flags::none(flags)?;
         let (pair, side) = pairs::of_queue(cq)?;
         // SAFETY: the caller's promise.
         let meaning = unsafe { request::read(request) }?;
@@ -229,12 +225,5 @@ fn abandon(meaning: Meaning) -> Result<(), CallError> {
     match meaning {
         Meaning::Wait { pair, side, index } => pairs::numbered(pair)?.abandon(side, index),
         Meaning::Send { .. } => Err(CallError::Request),
-    }
-}
-
-fn no_flags(flags: c_int) -> Result<(), CallError> {
-    match flags {
-        0 => Ok(()),
-        _ => Err(CallError::Flags { flags, allowed: 0 }),
     }
 }

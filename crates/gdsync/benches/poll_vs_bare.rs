@@ -9,9 +9,8 @@ use std::ffi::c_void;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use gdsync::descriptor::Capabilities;
 use gdsync::{Allocator, MemoryLocation, Place, Program};
-use gpu::{Compare, Gpu, Stream};
+use gpu::{Compare, Gpu, Stream, StreamCapabilities};
 use libloading::{Library, Symbol};
 
 const FLAG: usize = 0;
@@ -94,7 +93,7 @@ fn main() {
     let allocator = Allocator::new(gpu.clone(), None);
     let words = allocator.place(MemoryLocation::Host, 4096).expect("words");
     let stream = gpu.stream().expect("a stream");
-    let can = Capabilities::of(&gpu).expect("what its streams can do");
+    let can = StreamCapabilities::of(&gpu).expect("what its streams can do");
     let bare = Bare::open();
     let mut put_in = [Vec::new(), Vec::new()];
     let mut answered = [Vec::new(), Vec::new()];

@@ -3,9 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu::Compare;
-
-use crate::descriptor::Step;
+use gpu::{Compare, MemOp};
 
 /// Polls between timeout checks.
 const LOOKS: u32 = 1024;
@@ -48,112 +46,105 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// CPU access to words. Loads acquire, stores release.
-pub trait Reach<A> {
-    /// The error of a failed access.
-    type Error;
+/// A word as the CPU reaches it. A load is followed, and a store preceded, by what orders it (acquire, release).
+pub trait CpuWord {
+    /// Why a word cannot be reached.
+    type Error: From<Stopped>;
 
     /// Loads 32 bits.
     ///
     /// # Errors
     ///
-    /// Defined by the implementation.
-    fn load32(&self, at: A) -> Result<u32, Self::Error>;
-    /// Loads 64 bits.
+    /// As the implementation says; so below.
+    fn load32(&self) -> Result<u32, Self::Error>;
+    /// Reads 64 bits.
     ///
     /// # Errors
     ///
-    /// As [`Self::load32`].
-    fn load64(&self, at: A) -> Result<u64, Self::Error>;
-    /// Stores 32 bits.
+    /// As above.
+    fn load64(&self) -> Result<u64, Self::Error>;
+    /// Writes 32 bits.
     ///
     /// # Errors
     ///
-    /// As [`Self::load32`].
-    fn store32(&self, at: A, value: u32) -> Result<(), Self::Error>;
-    /// Stores 64 bits in one access.
+    /// As above.
+    fn store32(&self, value: u32) -> Result<(), Self::Error>;
+    /// Writes 64 bits, at once.
     ///
     /// # Errors
     ///
-    /// As [`Self::load32`].
-    fn store64(&self, at: A, value: u64) -> Result<(), Self::Error>;
-    /// Makes earlier writes visible to devices before later ones.
-    fn barrier(&self);
+    /// As above.
+    fn store64(&self, value: u64) -> Result<(), Self::Error>;
+    /// Makes what was written before visible, to devices too, before what is written afterwards.
+    fn barrier();
 }
 
-/// Why a list did not run to its end.
+/// Why the CPU did not finish a list. The operations before this one are done, the others are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Undone<E> {
-    /// A word access failed.
-    #[error(transparent)]
-    Word(E),
-    /// A wait timed out; later steps did not run.
+pub enum Stopped {
+    /// A wait timed out.
     #[error("step {step}: after {} ms the word is {seen:#x}, which is not {compare:?} {value:#x}", .waited.as_millis())]
-    Late {
-        /// Index of the step, from 0.
+    TimedOut {
+        /// The operation, counted from 0.
         step: usize,
-        /// The last value read.
+        /// The word's last value.
         seen: u64,
         /// The comparison.
         compare: Compare,
-        /// The value compared with.
+        /// Its right-hand side.
         value: u64,
-        /// Time waited.
+        /// How long the wait took.
         waited: Duration,
     },
-    /// A wait was cancelled; later steps did not run.
+    /// A wait was cancelled.
     #[error("step {step}: the wait was cancelled")]
     Cancelled {
-        /// Index of the step, from 0.
+        /// The operation, counted from 0.
         step: usize,
     },
 }
 
-/// Runs the steps.
+/// Does the operations in order.
 ///
 /// # Errors
 ///
-/// [`Undone`]: the steps before the failed one have run.
-pub fn run<A: Copy, R: Reach<A>>(
-    steps: &[Step<A>],
-    words: &R,
-    bounds: Bounds<'_>,
-) -> Result<(), Undone<R::Error>> {
-    for (position, step) in steps.iter().enumerate() {
-        match *step {
-            Step::Write32(at, value) => words.store32(at, value).map_err(Undone::Word)?,
-            Step::Write64(at, value) => words.store64(at, value).map_err(Undone::Word)?,
-            Step::Wait32(at, value, compare, _) => {
-                wait(position, (compare, value.into()), bounds, || {
-                    let seen = words.load32(at)?;
-                    Ok((seen.into(), compare.holds32(seen, value)))
-                })?
-            }
-            Step::Wait64(at, value, compare, _) => {
-                wait(position, (compare, value), bounds, || {
-                    let seen = words.load64(at)?;
-                    Ok((seen, compare.holds64(seen, value)))
-                })?
-            }
-            // PCIe writes are ordered: the CPU already sees the device's earlier writes.
-            Step::Flush => {}
-            Step::Barrier => words.barrier(),
+/// [`Stopped`], or that of a word.
+pub fn run<W: CpuWord>(ops: &[MemOp<W>], bounds: Bounds<'_>) -> Result<(), W::Error> {
+    for (step, op) in ops.iter().enumerate() {
+        match op {
+            MemOp::Write32 { at, value } => at.store32(*value)?,
+            MemOp::Write64 { at, value } => at.store64(*value)?,
+            MemOp::Wait32 {
+                at, value, compare, ..
+            } => wait(step, (*compare, u64::from(*value)), bounds, || {
+                let holds = |seen| (u64::from(seen), compare.holds32(seen, *value));
+                at.load32().map(holds)
+            })?,
+            MemOp::Wait64 {
+                at, value, compare, ..
+            } => wait(step, (*compare, *value), bounds, || {
+                at.load64()
+                    .map(|seen| (seen, compare.holds64(seen, *value)))
+            })?,
+            // What a device wrote before the word that the CPU has seen is visible to it: PCIe writes are in order.
+            MemOp::FlushRemoteWrites => {}
+            MemOp::Barrier => W::barrier(),
         }
     }
     Ok(())
 }
 
-fn wait<E>(
+fn wait<E: From<Stopped>>(
     step: usize,
     (compare, value): (Compare, u64),
     bounds: Bounds<'_>,
     mut look: impl FnMut() -> Result<(u64, bool), E>,
-) -> Result<(), Undone<E>> {
+) -> Result<(), E> {
     let mut begun = None;
     let mut looks = 0_u32;
     let mut is_quick = true;
     loop {
-        let (seen, holds) = look().map_err(Undone::Word)?;
+        let (seen, holds) = look()?;
         if holds {
             return Ok(());
         }
@@ -164,16 +155,17 @@ fn wait<E>(
         }
         let waited = begun.get_or_insert_with(Instant::now).elapsed();
         if (bounds.is_cancelled)() {
-            return Err(Undone::Cancelled { step });
+            return Err(Stopped::Cancelled { step }.into());
         }
         if waited >= bounds.timeout {
-            return Err(Undone::Late {
+            let timed_out = Stopped::TimedOut {
                 step,
                 seen,
                 compare,
                 value,
                 waited,
-            });
+            };
+            return Err(timed_out.into());
         }
         is_quick = waited <= SPIN;
         if waited > YIELD {
@@ -187,83 +179,94 @@ fn wait<E>(
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
 
-    /// Word 0 has 32 bits, word 1 has 64.
-    #[derive(Default)]
-    struct Two(AtomicU32, AtomicU64);
+    type Op<'a> = MemOp<&'a AtomicU64>;
 
-    impl Reach<u8> for Two {
-        type Error = Infallible;
+    impl CpuWord for &AtomicU64 {
+        type Error = Stopped;
 
-        fn load32(&self, _: u8) -> Result<u32, Infallible> {
-            Ok(self.0.load(Ordering::Acquire))
+        fn load32(&self) -> Result<u32, Stopped> {
+            Ok(self.load(Ordering::Acquire) as u32)
         }
-        fn load64(&self, _: u8) -> Result<u64, Infallible> {
-            Ok(self.1.load(Ordering::Acquire))
+        fn load64(&self) -> Result<u64, Stopped> {
+            Ok(self.load(Ordering::Acquire))
         }
-        fn store32(&self, _: u8, value: u32) -> Result<(), Infallible> {
-            self.0.store(value, Ordering::Release);
+        fn store32(&self, value: u32) -> Result<(), Stopped> {
+            self.store64(value.into())
+        }
+        fn store64(&self, value: u64) -> Result<(), Stopped> {
+            self.store(value, Ordering::Release);
             Ok(())
         }
-        fn store64(&self, _: u8, value: u64) -> Result<(), Infallible> {
-            self.1.store(value, Ordering::Release);
-            Ok(())
+        fn barrier() {}
+    }
+
+    fn write(at: &AtomicU64, value: u64) -> Op<'_> {
+        MemOp::Write64 { at, value }
+    }
+
+    fn wait_for(at: &AtomicU64, value: u32) -> Op<'_> {
+        MemOp::Wait32 {
+            at,
+            value,
+            compare: Compare::Eq,
+            flush: true,
         }
-        fn barrier(&self) {}
     }
 
     #[test]
     fn two_lists_wait_for_each_other() {
-        let words = Two::default();
-        let one = [
-            Step::Write32(0, 3),
-            Step::Wait64(1, 9, Compare::Eq, false),
-            Step::Barrier,
-            Step::Write32(0, 4),
+        let (one, two) = (AtomicU64::new(0), AtomicU64::new(0));
+        let wait64 = MemOp::Wait64 {
+            at: &two,
+            value: 1 << 40,
+            compare: Compare::Geq,
+            flush: false,
+        };
+        let write32 = MemOp::Write32 { at: &one, value: 3 };
+        let first = [write32, wait64, MemOp::Barrier, write(&one, 4)];
+        let second = [
+            wait_for(&one, 3),
+            MemOp::FlushRemoteWrites,
+            write(&two, 1 << 40),
         ];
-        let other = [Step::Wait32(0, 3, Compare::Geq, true), Step::Write64(1, 9)];
         std::thread::scope(|scope| {
-            scope.spawn(|| run(&other, &words, Bounds::of(Duration::from_secs(60))).expect("done"));
-            run(&one, &words, Bounds::of(Duration::from_secs(60))).expect("done");
+            let bounds = || Bounds::of(Duration::from_secs(60));
+            scope.spawn(move || run(&second, bounds()).expect("done"));
+            run(&first, bounds()).expect("done");
         });
-        assert_eq!((words.0.into_inner(), words.1.into_inner()), (4, 9));
+        assert_eq!((one.into_inner(), two.into_inner()), (4, 1 << 40));
     }
 
     #[test]
-    fn a_wait_that_never_ends_is_told_with_what_it_saw_and_nothing_after_it_is_done() {
-        let words = Two(AtomicU32::new(5), AtomicU64::new(0));
-        let list = [
-            Step::Write64(1, 1),
-            Step::Wait32(0, 6, Compare::Eq, false),
-            Step::Write64(1, 2),
-        ];
-        let undone = run(&list, &words, Bounds::of(Duration::from_millis(5)));
-        let Err(Undone::Late {
+    fn a_wait_that_times_out_reports_the_word_and_nothing_after_it_is_done() {
+        let (word, other) = (AtomicU64::new(5), AtomicU64::new(0));
+        let list = [write(&other, 1), wait_for(&word, 6), write(&other, 2)];
+        let stopped = run(&list, Bounds::of(Duration::from_millis(5)));
+        let Err(Stopped::TimedOut {
             step: 1,
             seen: 5,
             value: 6,
             ..
-        }) = undone
+        }) = stopped
         else {
-            panic!("{undone:?}");
+            panic!("{stopped:?}");
         };
-        assert_eq!(words.1.into_inner(), 1);
+        assert_eq!(other.into_inner(), 1);
     }
 
     #[test]
     fn a_wait_that_is_cancelled_ends_and_nothing_after_it_is_done() {
-        let words = Two(AtomicU32::new(5), AtomicU64::new(0));
-        let list = [Step::Wait32(0, 6, Compare::Eq, false), Step::Write64(1, 2)];
+        let (word, other) = (AtomicU64::new(5), AtomicU64::new(0));
+        let list = [wait_for(&word, 6), write(&other, 2)];
         let begun = Instant::now();
         let is_over = || begun.elapsed() > Duration::from_millis(10);
         let bounds = Bounds::of(Duration::from_secs(60)).cancelled_by(&is_over);
-        let undone = run(&list, &words, bounds);
-        assert_eq!(undone, Err(Undone::Cancelled { step: 0 }));
+        assert_eq!(run(&list, bounds), Err(Stopped::Cancelled { step: 0 }));
         assert!(begun.elapsed() < Duration::from_secs(30));
-        assert_eq!(words.1.into_inner(), 0);
+        assert_eq!(other.into_inner(), 0);
     }
 }

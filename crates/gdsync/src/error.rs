@@ -1,10 +1,7 @@
 //! Errors of this crate.
 
-use std::time::Duration;
-
-use gpu::Compare;
-
-use crate::descriptor::Impossible;
+use crate::cpu::Stopped;
+use crate::lower::Unsupported;
 use crate::wire;
 
 /// Why an operation failed.
@@ -130,28 +127,17 @@ pub enum Error {
     /// The socket between two simulated HCAs failed.
     #[error(transparent)]
     Socket(#[from] crate::hca::sim::socket::Error),
-    /// GPU streams cannot execute this descriptor list.
+    /// Memory operations that the GPU's streams cannot do.
     #[error(transparent)]
-    Impossible(#[from] Impossible),
-    /// A CPU wait timed out; later steps did not run.
-    #[error("step {step}: after {} ms the word is {seen:#x}, which is not {compare:?} {value:#x}", .waited.as_millis())]
-    Late {
-        /// Index of the step, from 0.
-        step: usize,
-        /// The last value read.
-        seen: u64,
-        /// The comparison.
-        compare: Compare,
-        /// The value compared with.
-        value: u64,
-        /// Time waited.
-        waited: Duration,
-    },
-    /// A CPU wait was cancelled; later steps did not run.
-    #[error("step {step}: the wait was cancelled")]
-    Cancelled {
-        /// Index of the step, from 0.
-        step: usize,
+    Unsupported(#[from] Unsupported),
+    /// The CPU did not finish a list.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// A write by value of no bytes, too many, or not whole words.
+    #[error("{count} bytes are written by value: 4 to 1024 are, in words of 4")]
+    Bytes {
+        /// Bytes given.
+        count: usize,
     },
     /// The simulated HCA's thread could not be started.
     #[error("cannot start the thread of the software HCA: {0}")]

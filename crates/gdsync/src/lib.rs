@@ -3,23 +3,23 @@
 //! The CPU writes WQEs ahead of time. A stream sends by writing two words (doorbell record and
 //! doorbell register) and receives by waiting for one bit of a CQE. Modules, lowest first:
 //!
-//! - `wire`: layouts of mlx5 WQEs and CQEs, and queue counters. It depends on no other module.
-//! - `place`: memory for queues and polled words that both the CPU and the GPU can access.
-//! - `descriptor`: ordered steps (write, wait, barrier, flush) for a stream or the CPU.
-//! - `queue`: send, receive and completion queues in given places.
-//! - `hca`: executes the queues. `sim` is a simulated HCA that reads doorbells, executes WQEs on
-//!   registered memory and writes CQEs; `mlx5` is a NIC; `proxy` posts to any verbs device.
+//! - `wire`: the layouts of mlx5's entries and the counting of its queues. Bytes in, values out; it knows nobody.
+//! - `place`: memory that both the CPU and the GPU reach, where queues lie and words are watched.
+//! - `lower`, `cpu`: memory operations as a GPU's streams support them, or done by the CPU with the same meaning.
+//! - `queue`: the software's side of send, receive and completion queues in given places.
+//! - `hca`: who is behind the queues. `sim` is an HCA in software that reads real doorbells, executes real entries against
+//!   registered memory and writes real completions; `mlx5` a NIC; `proxy` a CPU thread that posts to any verbs device.
 //!
-//! Dependencies: hca → queue → wire, place; descriptor → place. The simulated HCA and the queues
-//! share `wire`, which tests compare with rdma-core's provider byte for byte.
+//! hca → queue → wire, place; program → queue, lower, cpu. Nothing points back, and no layout is written down twice: the software HCA
+//! reads with the same `wire` that queues write with, and `wire` is compared with rdma-core's own provider, byte for byte.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod cpu;
-pub mod descriptor;
 mod error;
 pub mod hca;
+pub mod lower;
 mod place;
 mod program;
 pub mod queue;

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gdrcopy::{Gdr, MapRequest, Mapping, PinFlags};
-use gpu::{Allocation, Compare, DeviceMemory, DevicePtr, Gpu, HostMemory, MemoryOperation};
+use gpu::{Allocation, DeviceMemory, DevicePtr, Gpu, HostMemory, Word};
 
 use crate::Error;
 
@@ -335,67 +335,18 @@ impl Place {
         }
     }
 
-    /// A stream operation that writes a 32-bit word.
+    /// The word of `bytes` bytes (4 or 8) at an offset, for a stream's [`MemOp`](gpu::MemOp).
     ///
     /// # Errors
     ///
-    /// [`Error::Range`]; [`Error::Gpu`] if the GPU cannot access the memory or the offset is not
-    /// aligned to 4.
-    pub fn write32(&self, offset: usize, value: u32) -> Result<MemoryOperation, Error> {
-        let at = self.at(offset, 4)?;
-        self.operation(
-            |memory| MemoryOperation::write32(memory, at, value),
-            |memory| MemoryOperation::write32(memory, at, value),
-        )
-    }
-
-    /// A stream operation that writes a 64-bit word.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::write32`], with alignment 8.
-    pub fn write64(&self, offset: usize, value: u64) -> Result<MemoryOperation, Error> {
-        let at = self.at(offset, 8)?;
-        self.operation(
-            |memory| MemoryOperation::write64(memory, at, value),
-            |memory| MemoryOperation::write64(memory, at, value),
-        )
-    }
-
-    /// A stream operation that waits for a 32-bit word.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::write32`].
-    pub fn wait32(
-        &self,
-        offset: usize,
-        value: u32,
-        compare: Compare,
-    ) -> Result<MemoryOperation, Error> {
-        let at = self.at(offset, 4)?;
-        self.operation(
-            |memory| MemoryOperation::wait32(memory, at, value, compare),
-            |memory| MemoryOperation::wait32(memory, at, value, compare),
-        )
-    }
-
-    /// A stream operation that waits for a 64-bit word.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::write32`], with alignment 8.
-    pub fn wait64(
-        &self,
-        offset: usize,
-        value: u64,
-        compare: Compare,
-    ) -> Result<MemoryOperation, Error> {
-        let at = self.at(offset, 8)?;
-        self.operation(
-            |memory| MemoryOperation::wait64(memory, at, value, compare),
-            |memory| MemoryOperation::wait64(memory, at, value, compare),
-        )
+    /// [`Error::Range`]; [`Error::Gpu`] for memory that the GPU does not reach, or an offset that is no multiple of `bytes`.
+    pub fn word(&self, offset: usize, bytes: usize) -> Result<Word, Error> {
+        let at = self.at(offset, bytes)?;
+        let word = match &self.memory {
+            Backing::Host(memory) => Word::new(memory, at, bytes),
+            Backing::Device(mapped) => Word::new(&mapped.memory, at, bytes),
+        };
+        word.map_err(gpu_failed("name a word to a stream"))
     }
 
     /// True if both are the same range of the same memory.
@@ -405,19 +356,7 @@ impl Place {
             == (other.address(), other.bytes, other.is_device())
     }
 
-    fn operation(
-        &self,
-        host: impl FnOnce(&HostMemory) -> Result<MemoryOperation, gpu::Error>,
-        device: impl FnOnce(&DeviceMemory) -> Result<MemoryOperation, gpu::Error>,
-    ) -> Result<MemoryOperation, Error> {
-        let operation = match &self.memory {
-            Backing::Host(memory) => host(memory),
-            Backing::Device(mapped) => device(&mapped.memory),
-        };
-        operation.map_err(gpu_failed("name a word to a stream"))
-    }
-
-    /// Checks the range and returns its offset in the allocation.
+    /// Where in the memory `bytes` bytes at `offset` of this place are.
     fn at(&self, offset: usize, bytes: usize) -> Result<usize, Error> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.bytes => Ok(self.start + offset),

@@ -1,31 +1,29 @@
-//! A list of descriptors over places, executed by a stream or by the CPU.
+//! A list of memory operations on places: for a stream, or for the CPU.
 
 use std::time::Duration;
 
-use gpu::{Attribute, Compare, Gpu, MemoryOperation, Stream};
+use gpu::{Compare, MemOp, Stream, StreamCapabilities};
 
-use crate::cpu::{self, Bounds, Reach, Undone};
-use crate::descriptor::{Capabilities, Descriptor, Further, Step, steps};
-use crate::queue::{self, Prepared, Wait};
+use crate::cpu::{self, Bounds, CpuWord};
+use crate::lower::{self, Offset};
+use crate::queue::{Prepared, Wait};
 use crate::{Error, Place};
 
-/// A word of a program: the index of its place, and the offset in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A word of a program. Whether it lies within its place is found when it is used.
+#[derive(Debug, Clone)]
 struct At {
-    place: usize,
+    place: Place,
     offset: usize,
 }
 
-impl Further for At {
-    fn further(self, bytes: usize) -> Self {
-        Self {
-            offset: self.offset + bytes,
-            ..self
-        }
+impl Offset for At {
+    fn offset(&self, bytes: usize) -> Self {
+        let (place, offset) = (self.place.clone(), self.offset + bytes);
+        Self { place, offset }
     }
 }
 
-/// A list of descriptors. It keeps its places alive and may be posted any number of times.
+/// A list of memory operations. It keeps the places it names, and may be posted any number of times.
 ///
 /// ```
 /// use gdsync::{MemoryLocation, Program, Allocator};
@@ -38,7 +36,7 @@ impl Further for At {
 /// let mut program = Program::new();
 /// program
 ///     .wait32(&words, 0, 1, Compare::Geq)
-///     .write(&words, 16, &[1, 2, 3, 4, 5, 6, 7, 8])
+///     .write(&words, 16, &[1, 2, 3, 4, 5, 6, 7, 8])?
 ///     .write32(&words, 4, 1);
 /// let stream = allocator.gpu().stream()?;
 /// program.post(&stream)?;
@@ -51,34 +49,11 @@ impl Further for At {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Program {
-    places: Vec<Place>,
-    list: Vec<Descriptor<At>>,
-}
-
-impl Capabilities {
-    /// Reads the stream capabilities of a GPU.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Gpu`].
-    pub fn of(gpu: &Gpu) -> Result<Self, Error> {
-        let has = |attribute| match gpu.attribute(attribute) {
-            Ok(value) => Ok(value == Some(1)),
-            Err(source) => Err(Error::Gpu {
-                operation: "ask what the GPU's streams can do",
-                source,
-            }),
-        };
-        Ok(Self {
-            words_of_64_bits: has(Attribute::CAN_USE_64_BIT_STREAM_MEM_OPS)?,
-            nor: has(Attribute::CAN_USE_STREAM_WAIT_VALUE_NOR)?,
-            flush: has(Attribute::CAN_FLUSH_REMOTE_WRITES)?,
-        })
-    }
+    ops: Vec<MemOp<At>>,
 }
 
 impl Program {
-    /// Creates an empty program.
+    /// An empty program.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -86,33 +61,31 @@ impl Program {
 
     /// Writes a 32-bit word.
     pub fn write32(&mut self, place: &Place, offset: usize, value: u32) -> &mut Self {
-        let at = self.at(place, offset);
-        self.push(Descriptor::Write32 {
-            at,
-            value,
-            barrier: false,
-        })
+        let at = at(place, offset);
+        self.push(MemOp::Write32 { at, value })
     }
 
     /// Writes a 64-bit word.
     pub fn write64(&mut self, place: &Place, offset: usize, value: u64) -> &mut Self {
-        let at = self.at(place, offset);
-        self.push(Descriptor::Write64 {
-            at,
-            value,
-            barrier: false,
-        })
+        let at = at(place, offset);
+        self.push(MemOp::Write64 { at, value })
     }
 
-    /// Writes bytes, which are copied: 4 to 1024, a multiple of 4.
-    pub fn write(&mut self, place: &Place, offset: usize, bytes: &[u8]) -> &mut Self {
-        let at = self.at(place, offset);
-        self.push(Descriptor::Write {
-            at,
-            bytes: bytes.to_vec(),
-            before: false,
-            after: false,
-        })
+    /// Writes a copy of `bytes`: 4 to 1024, a multiple of 4.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bytes`] for another number; the program stays as it was.
+    pub fn write(
+        &mut self,
+        place: &Place,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Result<&mut Self, Error> {
+        let count = bytes.len();
+        let words = lower::words(at(place, offset), bytes).ok_or(Error::Bytes { count })?;
+        self.ops.extend(words);
+        Ok(self)
     }
 
     /// Waits for a 32-bit word.
@@ -123,199 +96,135 @@ impl Program {
         value: u32,
         compare: Compare,
     ) -> &mut Self {
-        let at = self.at(place, offset);
-        self.push(Descriptor::Wait32 {
-            at,
+        self.push(MemOp::Wait32 {
+            at: at(place, offset),
             value,
             compare,
             flush: false,
         })
     }
 
-    /// Makes earlier writes visible system-wide before later steps.
+    /// Makes what was written so far visible to the whole system before what comes next.
     pub fn barrier(&mut self) -> &mut Self {
-        self.push(Descriptor::Barrier)
+        self.push(MemOp::Barrier)
     }
 
-    /// Makes remote PCIe writes visible to the GPU, on GPUs that support this flush.
+    /// Makes what third parties wrote over PCIe visible to the GPU, on GPUs that have such a flush.
     pub fn flush_remote_writes(&mut self) -> &mut Self {
-        self.push(Descriptor::FlushRemoteWrites)
+        self.push(MemOp::FlushRemoteWrites)
     }
 
     /// Rings the doorbell of a prepared WQE.
     pub fn ring(&mut self, prepared: &Prepared) -> &mut Self {
-        for step in prepared.steps() {
-            match step {
-                queue::Step::Write32 { place, value } => self.write32(&place, 0, value),
-                queue::Step::Barrier => self.barrier(),
-                queue::Step::Write64 { place, value } => self.write64(&place, 0, value),
-            };
-        }
-        self
+        self.extend(prepared.ops())
     }
 
-    /// Waits for a completion, which the CPU can poll afterwards. `flush` makes the NIC's earlier
-    /// writes visible to the GPU.
+    /// Waits for a completion, then lets the CPU poll it. With `flush`, what the NIC wrote before is visible to the GPU.
     pub fn wait(&mut self, wait: &Wait, flush: bool) -> &mut Self {
-        let (value, compare) = wait.condition();
-        let at = self.at(wait.word(), 0);
-        self.push(Descriptor::Wait32 {
-            at,
-            value,
-            compare,
-            flush,
-        });
-        self.write32(wait.busy(), 0, 0)
+        self.extend(wait.ops(flush))
     }
 
-    /// Number of descriptors.
+    /// The number of memory operations.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.list.len()
+        self.ops.len()
     }
 
-    /// True if the program has no descriptors.
+    /// True if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.ops.is_empty()
     }
 
-    /// Removes all descriptors and keeps the allocation.
+    /// Removes all operations, and keeps the capacity.
     pub fn clear(&mut self) {
-        self.places.clear();
-        self.list.clear();
+        self.ops.clear();
     }
 
-    /// Posts the program to a stream, in as few calls as CUDA allows (255 steps each).
+    /// Puts all of it into a stream, in as few calls as CUDA allows (255 operations each).
     ///
     /// # Errors
     ///
-    /// [`Error::Impossible`] if the GPU lacks a capability: nothing is posted then.
-    /// [`Error::Range`], [`Error::Gpu`].
+    /// [`Error::Unsupported`] for what the GPU cannot do: nothing was put in then. [`Error::Range`], [`Error::Gpu`].
     pub fn post(&self, stream: &Stream) -> Result<(), Error> {
-        self.post_to(stream, Capabilities::of(stream.gpu())?)
+        let can = StreamCapabilities::of(stream.gpu()).map_err(|source| Error::Gpu {
+            operation: "read what the GPU's streams support",
+            source,
+        })?;
+        self.post_to(stream, can)
     }
 
-    /// Like [`Self::post`], with capabilities the caller already knows.
+    /// [`Self::post`] without asking for the stream's capabilities each time.
     ///
     /// # Errors
     ///
     /// As [`Self::post`].
-    pub fn post_to(&self, stream: &Stream, can: Capabilities) -> Result<(), Error> {
-        let batch = self.batch(can)?;
-        stream.batch(&batch).map_err(|source| Error::Gpu {
-            operation: "put descriptors into a stream",
+    pub fn post_to(&self, stream: &Stream, can: StreamCapabilities) -> Result<(), Error> {
+        let ops = lower::lower(self.ops.iter().cloned(), can)?.into_iter();
+        let ops = ops.map(|op| op.try_map(|at, bytes| at.place.word(at.offset, bytes)));
+        let ops = ops.collect::<Result<Vec<MemOp>, Error>>()?;
+        stream.batch(&ops).map_err(|source| Error::Gpu {
+            operation: "put memory operations into a stream",
             source,
         })
     }
 
-    /// Returns the steps as stream operations.
+    /// Does all of it by the CPU, in the calling thread. The timeout is that of each wait.
     ///
     /// # Errors
     ///
-    /// As [`Self::post`].
-    pub fn batch(&self, can: Capabilities) -> Result<Vec<MemoryOperation>, Error> {
-        let made = steps(&self.list, can)?;
-        let operation = |step: Step<At>| {
-            Ok(match step {
-                Step::Write32(at, value) => self.of(at).write32(at.offset, value)?,
-                Step::Write64(at, value) => self.of(at).write64(at.offset, value)?,
-                Step::Wait32(at, value, compare, flush) => {
-                    flushed(self.of(at).wait32(at.offset, value, compare)?, flush)
-                }
-                Step::Wait64(at, value, compare, flush) => {
-                    flushed(self.of(at).wait64(at.offset, value, compare)?, flush)
-                }
-                Step::Barrier => MemoryOperation::barrier(),
-                Step::Flush => MemoryOperation::flush_remote_writes(),
-            })
-        };
-        made.into_iter().map(operation).collect()
-    }
-
-    /// Runs the program in the calling thread. Each wait may last up to `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Impossible`], [`Error::Late`].
+    /// [`Error::Stopped`], [`Error::Range`].
     pub fn run(&self, timeout: Duration) -> Result<(), Error> {
         self.run_within(Bounds::of(timeout))
     }
 
-    /// Like [`Self::run`], with waits that can be cancelled.
+    /// [`Self::run`] with waits that can be cancelled.
     ///
     /// # Errors
     ///
-    /// [`Error::Impossible`], [`Error::Late`], [`Error::Cancelled`].
+    /// As [`Self::run`].
     pub fn run_within(&self, bounds: Bounds<'_>) -> Result<(), Error> {
-        let made = steps(&self.list, Capabilities::ALL)?;
-        cpu::run(&made, self, bounds).map_err(|undone| match undone {
-            Undone::Cancelled { step } => Error::Cancelled { step },
-            Undone::Word(error) => error,
-            Undone::Late {
-                step,
-                seen,
-                compare,
-                value,
-                waited,
-            } => Error::Late {
-                step,
-                seen,
-                compare,
-                value,
-                waited,
-            },
-        })
+        cpu::run(&self.ops, bounds)
     }
 
-    fn push(&mut self, descriptor: Descriptor<At>) -> &mut Self {
-        self.list.push(descriptor);
+    fn push(&mut self, op: MemOp<At>) -> &mut Self {
+        self.ops.push(op);
         self
     }
 
-    /// Returns the index of a place. Programs usually name one place several times in a row.
-    fn at(&mut self, place: &Place, offset: usize) -> At {
-        let known = self.places.iter().rposition(|known| known.is_same(place));
-        let place = known.unwrap_or_else(|| {
-            self.places.push(place.clone());
-            self.places.len() - 1
-        });
-        At { place, offset }
-    }
-
-    fn of(&self, at: At) -> &Place {
-        &self.places[at.place]
+    fn extend(&mut self, ops: impl IntoIterator<Item = MemOp<Place>>) -> &mut Self {
+        let ops = ops.into_iter();
+        self.ops
+            .extend(ops.map(|op| op.map(|place| At { place, offset: 0 })));
+        self
     }
 }
 
-fn flushed(operation: MemoryOperation, flush: bool) -> MemoryOperation {
-    if flush {
-        operation.flushed()
-    } else {
-        operation
-    }
+fn at(place: &Place, offset: usize) -> At {
+    let place = place.clone();
+    At { place, offset }
 }
 
-impl Reach<At> for Program {
+impl CpuWord for At {
     type Error = Error;
 
-    fn load32(&self, at: At) -> Result<u32, Error> {
-        self.of(at).load_u32(at.offset)
+    fn load32(&self) -> Result<u32, Error> {
+        self.place.load_u32(self.offset)
     }
 
-    fn load64(&self, at: At) -> Result<u64, Error> {
-        self.of(at).load_u64(at.offset)
+    fn load64(&self) -> Result<u64, Error> {
+        self.place.load_u64(self.offset)
     }
 
-    fn store32(&self, at: At, value: u32) -> Result<(), Error> {
-        self.of(at).store_u32(at.offset, value)
+    fn store32(&self, value: u32) -> Result<(), Error> {
+        self.place.store_u32(self.offset, value)
     }
 
-    fn store64(&self, at: At, value: u64) -> Result<(), Error> {
-        self.of(at).store_u64(at.offset, value)
+    fn store64(&self, value: u64) -> Result<(), Error> {
+        self.place.store_u64(self.offset, value)
     }
 
-    fn barrier(&self) {
+    fn barrier() {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     }
 }

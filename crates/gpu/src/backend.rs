@@ -7,8 +7,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use crate::memory::Held;
-use crate::operation::Step;
-use crate::{Allocation, Device, DevicePtr, Error, Pattern};
+use crate::{Allocation, Device, DevicePtr, Error, MemOp, Pattern};
 
 /// Real or simulated GPU.
 ///
@@ -183,7 +182,7 @@ pub(crate) enum Work<'a> {
     },
     Record(EventHandle),
     Wait(EventHandle),
-    Operations(&'a [Step]),
+    Operations(&'a [MemOp<DevicePtr>]),
     Launch(Kernel),
     /// The `copy_words` kernel, in 16-byte vectors.
     CopyWords {

@@ -14,20 +14,7 @@ use crate::cuda::allocate::registration_flags;
 use crate::cuda::context::Relaxed;
 use crate::cuda::driver::{Driver, call};
 use crate::error::Failure;
-use crate::operation::Step;
-use crate::{Allocation, DevicePtr, Error, MemoryOperation, Registration};
-
-/// Stream memory operations that a GPU supports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StreamCapabilities {
-    /// 64-bit words.
-    pub words_of_64_bits: bool,
-    /// [`Compare::Nor`](crate::Compare::Nor) waits.
-    pub nor: bool,
-    /// Remote write flushes ([`MemoryOperation::flushed`]). A GPU without them may need none
-    /// (H200).
-    pub flush: bool,
-}
+use crate::{Allocation, DevicePtr, Error, MemOp, Registration, StreamCapabilities};
 
 /// `CUdevice` of the calling thread's current context.
 ///
@@ -76,7 +63,7 @@ pub fn stream_capabilities(device: i32) -> Result<StreamCapabilities, Error> {
 /// special handles are the context's default streams). Over 255 operations take several driver
 /// calls; if one fails, earlier operations stay enqueued.
 ///
-/// The caller keeps the memory that the operations name.
+/// The operations keep no memory alive: that is the caller's part.
 ///
 /// # Errors
 ///
@@ -84,14 +71,13 @@ pub fn stream_capabilities(device: i32) -> Result<StreamCapabilities, Error> {
 ///
 /// # Safety
 ///
-/// `stream` is a live or default stream of this process. The words that the operations name stay
-/// valid for the GPU until the operations are done.
-pub unsafe fn batch(stream: *mut c_void, operations: &[MemoryOperation]) -> Result<(), Error> {
+/// `stream` is a live stream of this process or a default one. The words that the operations name are valid for the GPU until
+/// they are done.
+pub unsafe fn batch(stream: *mut c_void, ops: &[MemOp<DevicePtr>]) -> Result<(), Error> {
     let driver = Driver::open()?;
-    let steps: Vec<Step> = operations.iter().map(|operation| operation.step).collect();
-    let put = driver.batch(sys::Stream(stream), &steps);
+    let put = driver.batch(sys::Stream(stream), ops);
     put.map_err(|source| Error::MemoryOperations {
-        count: steps.len(),
+        count: ops.len(),
         source,
     })
 }

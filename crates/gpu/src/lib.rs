@@ -44,7 +44,7 @@ pub use gpu::Gpu;
 pub use gpu_sim::{Compare, bytes};
 pub use host::{HostMemory, PinnedOptions};
 pub use memory::{Allocation, DeviceMemory, Memory};
-pub use operation::MemoryOperation;
+pub use operation::{MemOp, StreamCapabilities, Word};
 pub use pattern::{Mismatches, Pattern};
 pub use peer::PeerAccess;
 pub use sentence::sentence;

@@ -1,195 +1,261 @@
-//! Stream memory operations: word writes and waits of a stream.
+//! Stream memory operations: words that a stream writes and waits for.
+
+use std::convert::Infallible;
 
 use gpu_sim::Compare;
 
 use crate::memory::{Held, Memory};
-use crate::{DevicePtr, Error};
+use crate::{Attribute, DevicePtr, Error, Gpu};
 
-/// One operation of a batch. The operation, and the stream it is enqueued to, hold the memory it
-/// names.
+/// A memory operation of a stream. `A` says where its word is: a [`Word`] for [`Stream::batch`](crate::Stream::batch), a
+/// [`DevicePtr`] for [`foreign::batch`](crate::foreign::batch).
 ///
-/// Words must be naturally aligned. CUDA rejects waits on managed memory.
-#[derive(Debug, Clone)]
-pub struct MemoryOperation {
-    pub(crate) step: Step,
-    pub(crate) held: Option<Held>,
-}
-
-/// Operation without the memory that it holds.
+/// The address of a word is a multiple of its size. CUDA rejects waits on managed memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum MemOp<A = Word> {
+    /// Writes 32 bits, after everything the stream wrote before is visible to the whole system.
     Write32 {
-        address: DevicePtr,
+        /// The word.
+        at: A,
+        /// The new value.
         value: u32,
     },
+    /// Writes 64 bits, likewise.
     Write64 {
-        address: DevicePtr,
+        /// The word.
+        at: A,
+        /// The new value.
         value: u64,
     },
+    /// Waits until 32 bits satisfy the condition.
     Wait32 {
-        address: DevicePtr,
+        /// The word.
+        at: A,
+        /// The right-hand side of the comparison.
         value: u32,
+        /// The comparison.
         compare: Compare,
+        /// Flushes remote writes afterwards.
         flush: bool,
     },
+    /// Waits until 64 bits satisfy the condition.
     Wait64 {
-        address: DevicePtr,
+        /// The word.
+        at: A,
+        /// The right-hand side of the comparison.
         value: u64,
+        /// The comparison.
         compare: Compare,
+        /// Flushes remote writes afterwards.
         flush: bool,
     },
+    /// Orders the stream's writes before it, for the whole system, before those after it.
     Barrier,
+    /// Makes writes of third parties that arrived over PCIe visible to the GPU. Only where
+    /// [`CAN_FLUSH_REMOTE_WRITES`](crate::Attribute::CAN_FLUSH_REMOTE_WRITES) is 1: an H200 reports 0, rejects this, and needs
+    /// no flush for its own reads.
     FlushRemoteWrites,
 }
 
-impl MemoryOperation {
-    /// Writes a 32-bit word after all earlier writes of the stream are visible system-wide.
+/// A word that a stream reads or writes. It keeps the memory alive, and so does a stream that uses it.
+#[derive(Debug, Clone)]
+pub struct Word {
+    pub(crate) address: DevicePtr,
+    bytes: usize,
+    pub(crate) held: Option<Held>,
+}
+
+/// The memory operations that the streams of a GPU support.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamCapabilities {
+    /// Words of 64 bits.
+    pub words_of_64_bits: bool,
+    /// Waits by [`Compare::Nor`].
+    pub nor: bool,
+    /// Flushes of remote writes ([`MemOp::FlushRemoteWrites`]). A GPU without them may need none (an H200).
+    pub flush: bool,
+}
+
+impl StreamCapabilities {
+    /// Those of a GPU's streams.
     ///
     /// # Errors
     ///
-    /// [`Error::Range`], [`Error::Misaligned`].
-    pub fn write32(memory: &impl Memory, offset: usize, value: u32) -> Result<Self, Error> {
-        let address = memory.word(offset, 4)?;
-        Ok(Self::on(memory, Step::Write32 { address, value }))
+    /// As [`Gpu::attribute`].
+    pub fn of(gpu: &Gpu) -> Result<Self, Error> {
+        let has = |attribute| Ok::<_, Error>(gpu.attribute(attribute)? == Some(1));
+        Ok(Self {
+            words_of_64_bits: has(Attribute::CAN_USE_64_BIT_STREAM_MEM_OPS)?,
+            nor: has(Attribute::CAN_USE_STREAM_WAIT_VALUE_NOR)?,
+            flush: has(Attribute::CAN_FLUSH_REMOTE_WRITES)?,
+        })
+    }
+}
+
+impl Word {
+    /// The word of `bytes` bytes (4 or 8) at an offset.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`], [`Error::Misaligned`], [`Error::Pageable`].
+    pub fn new(memory: &impl Memory, offset: usize, bytes: usize) -> Result<Self, Error> {
+        Ok(Self {
+            address: memory.word(offset, bytes)?,
+            bytes,
+            held: Some(memory.held()),
+        })
     }
 
-    /// Writes a 64-bit word; see [`Self::write32`].
+    /// A word at any address, such as a register of another device.
+    ///
+    /// # Safety
+    ///
+    /// Until every operation on it is done, the GPU may read and write its 8 bytes, of which an operation on 32 bits uses 4.
+    #[must_use]
+    pub unsafe fn at(address: DevicePtr) -> Self {
+        Self {
+            address,
+            bytes: 8,
+            held: None,
+        }
+    }
+}
+
+impl<A> MemOp<A> {
+    /// The same operation on the word that `find` gives. It gets the word's place and its size in bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::Range`], [`Error::Misaligned`].
+    /// Those of `find`.
+    pub fn try_map<B, E>(self, find: impl FnOnce(A, usize) -> Result<B, E>) -> Result<MemOp<B>, E> {
+        Ok(match self {
+            Self::Write32 { at, value } => MemOp::Write32 {
+                at: find(at, 4)?,
+                value,
+            },
+            Self::Write64 { at, value } => MemOp::Write64 {
+                at: find(at, 8)?,
+                value,
+            },
+            Self::Wait32 {
+                at,
+                value,
+                compare,
+                flush,
+            } => MemOp::Wait32 {
+                at: find(at, 4)?,
+                value,
+                compare,
+                flush,
+            },
+            Self::Wait64 {
+                at,
+                value,
+                compare,
+                flush,
+            } => MemOp::Wait64 {
+                at: find(at, 8)?,
+                value,
+                compare,
+                flush,
+            },
+            Self::Barrier => MemOp::Barrier,
+            Self::FlushRemoteWrites => MemOp::FlushRemoteWrites,
+        })
+    }
+
+    /// [`Self::try_map`] that cannot fail.
+    #[must_use]
+    pub fn map<B>(self, find: impl FnOnce(A) -> B) -> MemOp<B> {
+        let Ok(op) = self.try_map(|at, _| Ok::<B, Infallible>(find(at)));
+        op
+    }
+
+    /// Follows a wait with a flush of remote writes, under the same condition as [`Self::FlushRemoteWrites`]. Other operations
+    /// stay as they are.
+    #[must_use]
+    pub fn flushed(mut self) -> Self {
+        if let Self::Wait32 { flush, .. } | Self::Wait64 { flush, .. } = &mut self {
+            *flush = true;
+        }
+        self
+    }
+}
+
+impl MemOp<Word> {
+    /// Writes a 32-bit word.
+    ///
+    /// # Errors
+    ///
+    /// As [`Word::new`].
+    pub fn write32(memory: &impl Memory, offset: usize, value: u32) -> Result<Self, Error> {
+        let at = Word::new(memory, offset, 4)?;
+        Ok(Self::Write32 { at, value })
+    }
+
+    /// Writes a 64-bit word.
+    ///
+    /// # Errors
+    ///
+    /// As [`Word::new`].
     pub fn write64(memory: &impl Memory, offset: usize, value: u64) -> Result<Self, Error> {
-        let address = memory.word(offset, 8)?;
-        Ok(Self::on(memory, Step::Write64 { address, value }))
+        let at = Word::new(memory, offset, 8)?;
+        Ok(Self::Write64 { at, value })
     }
 
     /// Waits until a 32-bit word satisfies the comparison.
     ///
     /// # Errors
     ///
-    /// [`Error::Range`], [`Error::Misaligned`].
+    /// As [`Word::new`].
     pub fn wait32(
         memory: &impl Memory,
         offset: usize,
         value: u32,
         compare: Compare,
     ) -> Result<Self, Error> {
-        let address = memory.word(offset, 4)?;
-        Ok(Self::on(memory, wait32(address, value, compare)))
+        Ok(Self::Wait32 {
+            at: Word::new(memory, offset, 4)?,
+            value,
+            compare,
+            flush: false,
+        })
     }
 
     /// Waits until a 64-bit word satisfies the comparison.
     ///
     /// # Errors
     ///
-    /// [`Error::Range`], [`Error::Misaligned`].
+    /// As [`Word::new`].
     pub fn wait64(
         memory: &impl Memory,
         offset: usize,
         value: u64,
         compare: Compare,
     ) -> Result<Self, Error> {
-        let address = memory.word(offset, 8)?;
-        Ok(Self::on(memory, wait64(address, value, compare)))
+        Ok(Self::Wait64 {
+            at: Word::new(memory, offset, 8)?,
+            value,
+            compare,
+            flush: false,
+        })
     }
 
-    /// System-wide barrier between earlier and later writes of the stream.
-    #[must_use]
-    pub fn barrier() -> Self {
-        Self::bare(Step::Barrier)
-    }
-
-    /// Makes third-party PCIe writes visible to the GPU. Requires
-    /// [`CAN_FLUSH_REMOTE_WRITES`](crate::Attribute::CAN_FLUSH_REMOTE_WRITES) = 1 (H200 reports 0:
-    /// it rejects the flush and needs none for its own reads).
-    #[must_use]
-    pub fn flush_remote_writes() -> Self {
-        Self::bare(Step::FlushRemoteWrites)
-    }
-
-    /// Adds a remote write flush to a wait, under the same condition; other operations stay
-    /// unchanged.
-    #[must_use]
-    pub fn flushed(mut self) -> Self {
-        if let Step::Wait32 { flush, .. } | Step::Wait64 { flush, .. } = &mut self.step {
-            *flush = true;
-        }
-        self
-    }
-
-    /// [`Self::write32`] at a raw address, such as a device register.
+    /// The operation as the driver takes it. What keeps the memory goes to `held`.
     ///
-    /// # Safety
-    ///
-    /// Until the operation is done, the GPU may write the address.
-    #[must_use]
-    pub unsafe fn write32_at(address: DevicePtr, value: u32) -> Self {
-        Self::bare(Step::Write32 { address, value })
-    }
-
-    /// [`Self::write64`] at a raw address.
-    ///
-    /// # Safety
-    ///
-    /// As [`Self::write32_at`].
-    #[must_use]
-    pub unsafe fn write64_at(address: DevicePtr, value: u64) -> Self {
-        Self::bare(Step::Write64 { address, value })
-    }
-
-    /// [`Self::wait32`] at a raw address.
-    ///
-    /// # Safety
-    ///
-    /// Until the operation is done, the GPU may read the address, and reads have no side effects.
-    #[must_use]
-    pub unsafe fn wait32_at(address: DevicePtr, value: u32, compare: Compare) -> Self {
-        Self::bare(wait32(address, value, compare))
-    }
-
-    /// [`Self::wait64`] at a raw address.
-    ///
-    /// # Safety
-    ///
-    /// As [`Self::wait32_at`].
-    #[must_use]
-    pub unsafe fn wait64_at(address: DevicePtr, value: u64, compare: Compare) -> Self {
-        Self::bare(wait64(address, value, compare))
-    }
-
-    fn on(memory: &impl Memory, step: Step) -> Self {
-        Self {
-            step,
-            held: Some(memory.held()),
-        }
-    }
-
-    fn bare(step: Step) -> Self {
-        Self { step, held: None }
-    }
-}
-
-fn wait32(address: DevicePtr, value: u32, compare: Compare) -> Step {
-    Step::Wait32 {
-        address,
-        value,
-        compare,
-        flush: false,
-    }
-}
-
-fn wait64(address: DevicePtr, value: u64, compare: Compare) -> Step {
-    Step::Wait64 {
-        address,
-        value,
-        compare,
-        flush: false,
+    /// An operation of 64 bits cannot be put on a word of 32: that would reach beyond what [`Word::new`] checked.
+    pub(crate) fn address(&self, held: &mut Vec<Held>) -> Result<MemOp<DevicePtr>, Error> {
+        self.clone().try_map(|word, bytes| {
+            crate::memory::check_range(0, bytes, word.bytes)?;
+            held.extend(word.held);
+            Ok(word.address)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Compare::{And, Eq, Geq, Nor};
+    use gpu_sim::Compare::{And, Eq, Geq, Nor};
 
     // Expected values are computed by hand from cuda.h's formulas.
 

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::{Destroyed, StreamHandle, Work};
 use crate::memory::{Held, Memory, aligned};
-use crate::operation::Step;
-use crate::{DeviceMemory, Error, Event, Gpu, HostMemory, MemoryOperation, PeerAccess};
+use crate::{DeviceMemory, Error, Event, Gpu, HostMemory, MemOp, PeerAccess};
 
 /// Work queue of one GPU. Work enqueued by several threads runs in an unspecified order.
 ///
@@ -224,7 +223,7 @@ impl Stream {
     /// code, blocks too ([`Gpu::load_kernels`] loads code ahead).
     ///
     /// ```
-    /// use gpu::{Allocation, Compare, Gpu, MemoryOperation};
+    /// use gpu::{Allocation, Compare, Gpu, MemOp};
     ///
     /// let gpu = Gpu::sim();
     /// let (waiter, writer) = (gpu.stream()?, gpu.stream()?);
@@ -233,28 +232,26 @@ impl Stream {
     /// // Nothing orders the two streams but this.
     /// waiter.synchronize()?;
     /// waiter.batch(&[
-    ///     MemoryOperation::wait32(&word, 0, 7, Compare::Geq)?,
-    ///     MemoryOperation::write32(&word, 4, 1)?,
+    ///     MemOp::wait32(&word, 0, 7, Compare::Geq)?,
+    ///     MemOp::write32(&word, 4, 1)?,
     /// ])?;
     /// assert!(!waiter.is_idle()?);
-    /// writer.batch(&[MemoryOperation::write32(&word, 0, 8)?])?;
+    /// writer.batch(&[MemOp::write32(&word, 0, 8)?])?;
     /// waiter.synchronize()?;
     /// # Ok::<(), gpu::Error>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::MemoryOperations`], [`Error::Foreign`], [`Error::Abandoned`].
-    pub fn batch(&self, operations: &[MemoryOperation]) -> Result<(), Error> {
+    /// [`Error::MemOps`], [`Error::Foreign`], [`Error::Abandoned`].
+    pub fn batch(&self, operations: &[MemOp]) -> Result<(), Error> {
         if operations.is_empty() {
             return Ok(());
         }
-        let held: Vec<Held> = operations
-            .iter()
-            .filter_map(|operation| operation.held.clone())
-            .collect();
-        let steps: Vec<Step> = operations.iter().map(|operation| operation.step).collect();
-        self.enqueue(&held, Work::Operations(&steps))
+        let mut held = Vec::new();
+        let ops = operations.iter().map(|op| op.address(&mut held));
+        let ops = ops.collect::<Result<Vec<_>, _>>()?;
+        self.enqueue(&held, Work::Operations(&ops))
     }
 
     /// Records an event after the work enqueued so far.

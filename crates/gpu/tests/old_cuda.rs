@@ -11,7 +11,7 @@ mod build;
 use std::error::Error as _;
 
 use build::{Count, fake};
-use gpu::{Allocation, Gpu, Kind, MemoryOperation, devices, pointer};
+use gpu::{Allocation, Gpu, Kind, MemOp, devices, pointer};
 
 #[test]
 fn what_is_there_works() {
@@ -81,7 +81,7 @@ fn what_is_missing_is_unsupported_and_named() {
         // The v1 function is there, and off.
         (
             stream
-                .batch(&[MemoryOperation::write32(&memory, 0, 1).unwrap()])
+                .batch(&[MemOp::write32(&memory, 0, 1).unwrap()])
                 .unwrap_err(),
             "cuStreamBatchMemOp_v1: CUDA_ERROR_NOT_SUPPORTED (801)",
         ),

@@ -253,7 +253,7 @@ impl Context {
         CompletionQueue::new(self, entries, None)
     }
 
-    /// A queue for [`ProtectionDomain::direct_queue_pair`](crate::Domain::direct_queue_pair), whose completions are read where they lie.
+    /// A queue for [`ProtectionDomain::direct_queue_pair`](crate::ProtectionDomain::direct_queue_pair), whose completions are read where they lie.
     ///
     /// # Errors
     ///

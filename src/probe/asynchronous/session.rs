@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use gdrcopy::{BackendKind, Gdr};
-use gdsync::descriptor::Capabilities;
 use gdsync::{Allocator, MemoryLocation, Place, Watchdog};
-use gpu::{Gpu, Stream};
+use gpu::{Gpu, Stream, StreamCapabilities};
 
 use super::task::Task;
 use crate::model::ProbedGpu;
@@ -30,7 +29,7 @@ pub struct Session<'a> {
     pub allocator: Allocator,
     /// Where words are: host memory, and GPU memory where it can be mapped.
     pub words: Vec<(&'static str, Place)>,
-    pub can: Capabilities,
+    pub can: StreamCapabilities,
     pub dog: Watchdog,
     /// What is waited for longer is released: [`TIMEOUT`] on a GPU. What a simulated one waits for is this machine's time.
     pub timeout: Duration,
@@ -69,7 +68,7 @@ impl<'a> Session<'a> {
             about: task.target.about(task.target.cuda(), None),
             stream: gpu.stream()?,
             reader: gpu.stream()?,
-            can: Capabilities::of(&gpu)?,
+            can: StreamCapabilities::of(&gpu)?,
             dog: Watchdog::start()?,
             timeout: match gpu.is_sim() {
                 true => task.terms.timeout.max(TIMEOUT),

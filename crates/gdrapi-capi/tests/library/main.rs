@@ -2,6 +2,8 @@
 //! functions answer in C.
 
 mod abi;
+#[path = "../../../../tests/support/clib.rs"]
+mod clib;
 #[path = "../../../../tests/support/need.rs"]
 #[allow(dead_code, reason = "the other tests need what these do not")]
 mod need;

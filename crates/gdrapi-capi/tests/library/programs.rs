@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::clib::succeed;
 use crate::need::{Need, need};
-use crate::support::{compile, shipped, simulated, succeed};
+use crate::support::{compile, shipped, simulated};
 
 #[test]
 fn lifecycle() {

@@ -1,7 +1,9 @@
 //! Where the built libraries are, and how a C program is made and run against them.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
+
+use crate::clib::{built, flags, succeed};
 
 /// `libgdrapi.so` as it ships: Cargo builds it next to this test.
 pub fn shipped() -> PathBuf {
@@ -28,38 +30,19 @@ pub fn compile(name: &str, into: &Path, libraries: &[&str]) -> PathBuf {
             "-Wextra",
             "-Werror",
             "-pthread",
-            "-I",
         ])
-        .arg(package.join("include"))
+        .arg(header())
         .arg("-o")
         .arg(&program)
         .arg(package.join("tests/c").join(name).with_extension("c"))
-        .args(libraries);
-    // The address sanitizer's flags, when the library was built with it: .ci/run.
-    compiler.args(
-        std::env::var("GDR_TEST_CFLAGS")
-            .unwrap_or_default()
-            .split_whitespace(),
-    );
+        .args(libraries)
+        .args(flags());
     succeed(name, &compiler.output().expect("a C compiler"));
     program
 }
 
-/// Fails with what the program said unless it ended well.
-pub fn succeed(what: &str, output: &Output) {
-    assert!(
-        output.status.success(),
-        "{what}: {}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-/// `target/debug` or its like: the parent of the directory this test lies in.
-fn built() -> PathBuf {
-    let mut path = std::env::current_exe().expect("the path of this test");
-    path.pop();
-    path.pop();
-    path
+/// The directory of the header, for a compiler.
+pub fn header() -> String {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    format!("-I{}", package.join("include").display())
 }

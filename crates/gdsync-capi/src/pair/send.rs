@@ -1,7 +1,9 @@
 //! Sends: entries prepared, rung, given away and taken back.
 
-use engine::queue::{Prepared, Step};
+use engine::Place;
+use engine::queue::Prepared;
 use engine::wire::Wqe;
+use gpu::MemOp;
 
 use super::{Given, Named, Pair, Queues, Request};
 use crate::call_error::CallError;
@@ -69,8 +71,9 @@ impl Pair {
         roll_back(queues, entries);
     }
 
-    /// Gives a request away: what rings its doorbell. A later one must not have been: its doorbell covered this.
-    pub(crate) fn give_send(&self, number: u64) -> Result<[Step; 3], CallError> {
+    /// Marks a request as posted; the operations that ring its doorbell. A later request must not be posted: its doorbell covered
+    /// this one.
+    pub(crate) fn give_send(&self, number: u64) -> Result<[MemOp<Place>; 3], CallError> {
         self.alive(|queues| {
             let position = find(queues, number)?;
             let is_covered = |request: &Request| request.given == Given::Posted;
@@ -81,11 +84,11 @@ impl Pair {
             let request = &mut queues.requests[position];
             request.given.may()?;
             request.given = Given::Posted;
-            Ok(request.last.steps())
+            Ok(request.last.ops())
         })
     }
 
-    /// It was not given away after all.
+    /// The request was not posted after all.
     pub(crate) fn ungive_send(&self, number: u64) {
         let mut guard = self.queues();
         if let Some(queues) = guard.as_mut()
@@ -95,13 +98,13 @@ impl Pair {
         }
     }
 
-    /// What rings a request's doorbell, for a kernel that does.
-    pub(crate) fn show_send(&self, number: u64) -> Result<[Step; 3], CallError> {
+    /// The operations that ring a request's doorbell, for a kernel that does them.
+    pub(crate) fn show_send(&self, number: u64) -> Result<[MemOp<Place>; 3], CallError> {
         self.alive(|queues| {
             let position = find(queues, number)?;
             let request = &mut queues.requests[position];
             request.is_shown = true;
-            Ok(request.last.steps())
+            Ok(request.last.ops())
         })
     }
 }

@@ -7,8 +7,9 @@ use std::process::Output;
 use fake_nvml_build::Driver;
 use serde_json::{Value, json};
 
+use crate::clib::succeed;
 use crate::need::{Need, need};
-use crate::support::{compile, run, run_on, simulated_cuda, simulated_libraries, succeed};
+use crate::support::{compile, run, run_on, simulated_cuda, simulated_libraries};
 
 /// As an H200: all of v2, and no flush, as none is needed.
 fn hopper() -> Value {

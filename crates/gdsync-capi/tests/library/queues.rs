@@ -5,9 +5,10 @@ use std::path::Path;
 use fake_nvml_build::uverbs;
 use serde_json::{Value, json};
 
+use crate::clib::succeed;
 use crate::need::{Need, need};
 use crate::programs::{Program, compiled_with};
-use crate::support::{run, simulated_libraries, simulated_libraries_and_verbs, succeed};
+use crate::support::{run, simulated_libraries, simulated_libraries_and_verbs};
 
 /// The CUDA of an H200, and two InfiniBand NICs.
 fn machine() -> Value {

@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 
 use fake_nvml_build::{Driver, cuda, verbs};
 
+use crate::clib::{built, flags, succeed};
+
 /// The library as it ships: Cargo builds it next to this test.
 pub fn shipped() -> PathBuf {
     built().join("deps/libgdsync_capi.so")
@@ -28,12 +30,6 @@ pub fn headers() -> Vec<String> {
         .iter()
         .map(|directory| format!("-I{}", package.join(directory).display()))
         .collect()
-}
-
-/// The address sanitizer's flags, when the library was built with it: .ci/run.
-pub fn flags() -> Vec<String> {
-    let flags = std::env::var("GDR_TEST_CFLAGS").unwrap_or_default();
-    flags.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Compiles sources into `program`, with the headers.
@@ -128,23 +124,4 @@ pub fn run_on(
         .envs(variables.iter().copied())
         .output()
         .expect("the program just compiled")
-}
-
-/// Fails with what the program said unless it ended well.
-pub fn succeed(what: &str, output: &Output) {
-    assert!(
-        output.status.success(),
-        "{what}: {}\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-/// `target/debug` or its like: the parent of the directory this test lies in.
-fn built() -> PathBuf {
-    let mut path = std::env::current_exe().expect("the path of this test");
-    path.pop();
-    path.pop();
-    path
 }

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use crate::clib::succeed;
 use crate::need::{Need, need};
-use crate::support::{compile, run, simulated_cuda, simulated_libraries, succeed};
+use crate::support::{compile, run, simulated_cuda, simulated_libraries};
 
 #[test]
 #[ignore = "wants a checkout of libgdsync, in GDSYNC_UPSTREAM"]

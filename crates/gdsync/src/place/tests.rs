@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gdrcopy::BackendKind;
+use gpu::{Compare, MemOp};
 
 use super::*;
 
@@ -28,9 +29,20 @@ fn the_cpu_and_a_stream_reach_the_same_bytes() {
         let part = place.part(64, 64).unwrap();
         assert_eq!(part.address(), place.address() + 64);
         let batch = [
-            part.wait32(8, 3, Compare::Geq).unwrap(),
-            part.write32(0, 0x0102_0304).unwrap(),
-            part.write64(16, 0x1112_1314_1516_1718).unwrap(),
+            MemOp::Wait32 {
+                at: part.word(8, 4).unwrap(),
+                value: 3,
+                compare: Compare::Geq,
+                flush: false,
+            },
+            MemOp::Write32 {
+                at: part.word(0, 4).unwrap(),
+                value: 0x0102_0304,
+            },
+            MemOp::Write64 {
+                at: part.word(16, 8).unwrap(),
+                value: 0x1112_1314_1516_1718,
+            },
         ];
         stream.batch(&batch).unwrap();
         place.store_u32(72, 3).unwrap();
@@ -57,7 +69,8 @@ fn a_part_ends_where_it_ends() {
         );
         assert!(part.store_u64(60, 0).is_err() && part.store_u64(4, 0).is_err());
         assert!(part.write(64, &[1]).is_err() && part.read(60, &mut [0; 5]).is_err());
-        assert!(part.write32(64, 0).is_err() && part.wait32(62, 0, Compare::Eq).is_err());
+        assert!(part.word(64, 4).is_err() && part.word(62, 4).is_err());
+        assert!(part.word(60, 8).is_err() && part.word(4, 8).is_err());
         assert!(part.write(64, &[]).is_ok());
     }
 }

@@ -11,8 +11,10 @@ mod tests;
 
 pub use completion::{CompletionParts, CompletionQueue, Waiting};
 pub use receive::{ReceiveParts, ReceiveQueue};
-pub use send::{Prepared, SendParts, SendQueue, Step};
+pub use send::{Prepared, SendParts, SendQueue};
 pub use wait::Wait;
+
+use gpu::MemOp;
 
 use crate::{Error, Place};
 
@@ -22,4 +24,9 @@ fn fits(what: &'static str, place: &Place, need: usize) -> Result<(), Error> {
         have if have == need => Ok(()),
         have => Err(Error::Size { what, need, have }),
     }
+}
+
+/// An operation on the word that a place starts with, for a stream.
+fn on_stream(op: MemOp<Place>) -> Result<MemOp, Error> {
+    op.try_map(|place, bytes| place.word(0, bytes))
 }

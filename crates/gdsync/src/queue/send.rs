@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{Ordering, fence};
 
-use gpu::MemoryOperation;
+use gpu::MemOp;
 
-use super::fits;
+use super::{fits, on_stream};
 use crate::wire::{
     BLOCK, Completion, Control, Depth, Error as WireError, MOST_BLOCKS, Transport, Wqe,
     queue_record,
@@ -60,27 +60,6 @@ pub struct Prepared {
     producer: u16,
     doorbell: u64,
     entry: Pending,
-}
-
-/// What rings a doorbell, in order.
-#[derive(Debug, Clone)]
-pub enum Step {
-    /// A 32-bit word is written.
-    Write32 {
-        /// Its place.
-        place: Place,
-        /// As the CPU stores it.
-        value: u32,
-    },
-    /// What was written before is seen before what is written after, by the NIC too.
-    Barrier,
-    /// A 64-bit word is written.
-    Write64 {
-        /// Its place.
-        place: Place,
-        /// As the CPU stores it.
-        value: u64,
-    },
 }
 
 impl SendQueue {
@@ -237,33 +216,30 @@ impl Prepared {
         self.entry.index
     }
 
-    /// What rings its doorbell: the record, a barrier, the register.
+    /// Rings its doorbell: the record, a barrier, the register.
     #[must_use]
-    pub fn steps(&self) -> [Step; 3] {
+    pub fn ops(&self) -> [MemOp<Place>; 3] {
         [
-            Step::Write32 {
-                place: self.record.clone(),
+            MemOp::Write32 {
+                at: self.record.clone(),
                 value: queue_record(self.producer),
             },
-            Step::Barrier,
-            Step::Write64 {
-                place: self.register.clone(),
+            MemOp::Barrier,
+            MemOp::Write64 {
+                at: self.register.clone(),
                 value: self.doorbell,
             },
         ]
     }
 
-    /// The same for a stream's batch.
+    /// [`Self::ops`] for a stream.
     ///
     /// # Errors
     ///
     /// [`Error::Gpu`] for places that the GPU does not reach.
-    pub fn operations(&self) -> Result<[MemoryOperation; 3], Error> {
-        Ok([
-            self.record.write32(0, queue_record(self.producer))?,
-            MemoryOperation::barrier(),
-            self.register.write64(0, self.doorbell)?,
-        ])
+    pub fn operations(&self) -> Result<[MemOp; 3], Error> {
+        let [record, barrier, register] = self.ops().map(on_stream);
+        Ok([record?, barrier?, register?])
     }
 
     /// Rings its doorbell, by the CPU.

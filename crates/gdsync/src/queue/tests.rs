@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gdrcopy::{BackendKind, Gdr};
-use gpu::{Compare, Gpu};
+use gpu::{Compare, Gpu, MemOp};
 
 use super::*;
 use crate::place::tests::locations;
@@ -54,7 +54,7 @@ fn done(counter: u16) -> Completion {
 }
 
 /// What a stream is told to do, in order.
-fn kinds(operations: &[gpu::MemoryOperation]) -> Vec<&'static str> {
+fn kinds(operations: &[MemOp]) -> Vec<&'static str> {
     let kind = |operation| {
         let words = format!("{operation:?}");
         let known = ["Write32", "Write64", "Wait32", "Barrier"];
@@ -86,16 +86,16 @@ fn nothing_is_rung_until_it_is_and_then_the_record_first() {
             (bytes(&bench.record), bytes(&bench.register)),
             (vec![0; 4], vec![0; 8])
         );
-        let [first, barrier, last] = prepared.steps();
-        let Step::Write32 { place, value } = first else {
+        let [first, barrier, last] = prepared.ops();
+        let MemOp::Write32 { at: place, value } = first else {
             panic!("{first:?}")
         };
         assert_eq!(
             (place.address(), value.to_ne_bytes()),
             (bench.record.address(), [0, 0, 0, 1])
         );
-        assert!(matches!(barrier, Step::Barrier));
-        let Step::Write64 { place, value } = last else {
+        assert!(matches!(barrier, MemOp::Barrier));
+        let MemOp::Write64 { at: place, value } = last else {
             panic!("{last:?}")
         };
         assert_eq!(place.address(), bench.register.address());

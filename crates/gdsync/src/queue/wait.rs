@@ -1,7 +1,8 @@
 //! A stream's wait for a completion.
 
-use gpu::{Compare, MemoryOperation};
+use gpu::{Compare, MemOp};
 
+use super::on_stream;
 use crate::wire::Watch;
 use crate::{Error, Place};
 
@@ -45,18 +46,30 @@ impl Wait {
         &self.busy
     }
 
-    /// For a stream's batch: the wait, then the write that lets the CPU poll.
+    /// The wait, then the write that lets the CPU poll.
     ///
     /// `flush` flushes remote writes after the wait: on GPUs that can, and whose order of remote writes does not cover themselves.
+    #[must_use]
+    pub fn ops(&self, flush: bool) -> [MemOp<Place>; 2] {
+        let (value, compare) = self.condition();
+        let wait = MemOp::Wait32 {
+            at: self.word.clone(),
+            value,
+            compare,
+            flush,
+        };
+        let at = self.busy.clone();
+        [wait, MemOp::Write32 { at, value: 0 }]
+    }
+
+    /// [`Self::ops`] for a stream.
     ///
     /// # Errors
     ///
     /// [`Error::Gpu`] for places that the GPU does not reach.
-    pub fn operations(&self, flush: bool) -> Result<[MemoryOperation; 2], Error> {
-        let (value, compare) = self.condition();
-        let wait = self.word.wait32(0, value, compare)?;
-        let wait = if flush { wait.flushed() } else { wait };
-        Ok([wait, self.busy.write32(0, 0)?])
+    pub fn operations(&self, flush: bool) -> Result<[MemOp; 2], Error> {
+        let [wait, busy] = self.ops(flush).map(on_stream);
+        Ok([wait?, busy?])
     }
 
     /// Whether its completion has been written.

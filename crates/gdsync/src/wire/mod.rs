@@ -8,10 +8,10 @@
 //! use gdsync::wire::{BLOCK, DataSegment, Entry, Transport};
 //!
 //! let payload = [DataSegment { length: 64, key: 0x1234, address: 0x7000 }];
-//! let entry = Entry::send(&payload).signalled();
+//! let entry = Wqe::send(&payload).signalled();
 //! let mut blocks = [0; BLOCK];
 //! assert_eq!(entry.encode(0x2a, 7, &mut blocks)?, 1);
-//! let decoded = Entry::decode(&blocks, Transport::Connected)?;
+//! let decoded = Wqe::decode(&blocks, Transport::Connected)?;
 //! assert_eq!((decoded.qpn, decoded.index, decoded.entry), (0x2a, 7, entry));
 //! # Ok::<(), gdsync::wire::Error>(())
 //! ```

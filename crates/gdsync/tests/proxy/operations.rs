@@ -1,8 +1,8 @@
 //! Every operation moves its bytes, and completes on both sides as a NIC's would.
 
 use gdsync::hca::{Request, RetryPolicy};
-use gdsync::queue::Step;
 use gdsync::wire::{Event, Wqe};
+use gpu::MemOp;
 
 use crate::machine::{infiniband, on, roce};
 use crate::sides::{SMALL, operations};
@@ -68,13 +68,7 @@ fn what_is_posted_before_it_is_connected_waits_and_a_sender_waits_for_a_receive(
         // Several wait at once, and each keeps its bytes.
         let entries = [b"one", b"two", b"six"].map(|text| Wqe::send(&[]).inline(text).signalled());
         let [_, _, last] = entries.map(|entry| local.pair.send.prepare(&entry).unwrap());
-        let [
-            ..,
-            Step::Write64 {
-                place: register, ..
-            },
-        ] = last.steps()
-        else {
+        let [.., MemOp::Write64 { at: register, .. }] = last.ops() else {
             panic!("{last:?}")
         };
         last.ring().unwrap();

@@ -5,7 +5,7 @@ use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Hca, QueuePair, Request, RetryPolicy};
 use gdsync::queue::Waiting;
 use gdsync::wire::Wqe;
-use gpu::{Allocation, Compare, MemoryOperation};
+use gpu::{Allocation, Compare, MemOp};
 
 use super::lane::{Registered, TIMEOUT, allocator, bytes, polled};
 
@@ -50,7 +50,12 @@ fn a_ball_goes_to_and_fro_between_two_streams_without_the_cpu() {
         let gate = allocator.place(MemoryLocation::Host, 4).unwrap();
         let streams = [0, 1].map(|_| allocator.gpu().stream().unwrap());
         streams[0]
-            .batch(&[gate.wait32(0, 1, Compare::Eq).unwrap()])
+            .batch(&[MemOp::Wait32 {
+                at: gate.word(0, 4).unwrap(),
+                value: 1,
+                compare: Compare::Eq,
+                flush: false,
+            }])
             .unwrap();
         for round in 0..u64::from(ROUNDS) {
             let throw = Wqe::send(&[memory[0].region.segment(round * 8, 8)]).signalled();
@@ -185,7 +190,10 @@ fn a_wait_can_be_released_by_writing_its_word() {
     stream.batch(&wait.operations(false).unwrap()).unwrap();
     assert!(!stream.is_idle().unwrap());
     let done = allocator.place(MemoryLocation::Host, 4).unwrap();
-    let mark: MemoryOperation = done.write32(0, 7).unwrap();
+    let mark = MemOp::Write32 {
+        at: done.word(0, 4).unwrap(),
+        value: 7,
+    };
     stream.batch(&[mark]).unwrap();
     assert_eq!(done.load_u32(0).unwrap(), 0);
     wait.word().store_u32(0, 0).unwrap();

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu::{Allocation, Compare, Error, Gpu, MemoryOperation};
+use gpu::{Allocation, Compare, Error, Gpu, MemOp};
 
 use crate::{Outcome, Report, ensure};
 
@@ -45,14 +45,14 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
     report.trial("writes, barrier, across streams", || writes(gpu))?;
     report.maybe("flush of remote writes as an operation", || {
         let stream = gpu.stream()?;
-        stream.batch(&[MemoryOperation::flush_remote_writes()])?;
+        stream.batch(&[MemOp::FlushRemoteWrites])?;
         stream.synchronize_within(TIMEOUT)?;
         Ok(String::new())
     })?;
     report.maybe("flush of remote writes behind a wait", || {
         let stream = gpu.stream()?;
         let word = gpu.pinned(4)?;
-        stream.batch(&[MemoryOperation::wait32(&word, 0, 0, Compare::Eq)?.flushed()])?;
+        stream.batch(&[MemOp::wait32(&word, 0, 0, Compare::Eq)?.flushed()])?;
         stream.synchronize_within(TIMEOUT)?;
         Ok(String::new())
     })?;
@@ -68,7 +68,7 @@ pub fn run(report: &mut Report, gpu: &Gpu) -> Outcome<()> {
         let stream = gpu.stream()?;
         let word = gpu.allocate(Allocation::Managed, 4)?;
         stream.fill(&word, 0, 4, 0)?;
-        stream.batch(&[MemoryOperation::wait32(&word, 0, 0, Compare::Eq)?])?;
+        stream.batch(&[MemOp::wait32(&word, 0, 0, Compare::Eq)?])?;
         stream.synchronize_within(TIMEOUT)?;
         Ok(String::new())
     })?;
@@ -95,17 +95,17 @@ fn waits(gpu: &Gpu, wide: bool, compare: Compare, value: u64, before: u64, after
     let word = gpu.allocate(Allocation::Malloc, 16)?;
     other.write(&word, 0, &before.to_le_bytes())?;
     let wait = if wide {
-        MemoryOperation::wait64(&word, 0, value, compare)?
+        MemOp::wait64(&word, 0, value, compare)?
     } else {
-        MemoryOperation::wait32(&word, 0, value as u32, compare)?
+        MemOp::wait32(&word, 0, value as u32, compare)?
     };
-    stream.batch(&[wait, MemoryOperation::write32(&word, 8, 1)?])?;
+    stream.batch(&[wait, MemOp::write32(&word, 8, 1)?])?;
     std::thread::sleep(MOMENT);
     let waited = !stream.is_idle()?;
     let release = if wide {
-        MemoryOperation::write64(&word, 0, after)?
+        MemOp::write64(&word, 0, after)?
     } else {
-        MemoryOperation::write32(&word, 0, after as u32)?
+        MemOp::write32(&word, 0, after as u32)?
     };
     other.batch(&[release])?;
     // Where it does not end, nothing here could end it: the other stream may wait behind it
@@ -121,12 +121,12 @@ fn writes(gpu: &Gpu) -> Outcome {
     first.fill(&device, 0, 64, 0)?;
     first.synchronize()?;
     second.batch(&[
-        MemoryOperation::wait32(&device, 0, 3, Compare::Geq)?,
-        MemoryOperation::write64(&host, 8, 0x1122_3344_5566_7788)?,
-        MemoryOperation::barrier(),
-        MemoryOperation::write32(&host, 0, 9)?,
+        MemOp::wait32(&device, 0, 3, Compare::Geq)?,
+        MemOp::write64(&host, 8, 0x1122_3344_5566_7788)?,
+        MemOp::Barrier,
+        MemOp::write32(&host, 0, 9)?,
     ])?;
-    first.batch(&[MemoryOperation::write32(&device, 0, 3)?])?;
+    first.batch(&[MemOp::write32(&device, 0, 3)?])?;
     let start = Instant::now();
     while host.load_u32(0)? != 9 {
         ensure(start.elapsed() < TIMEOUT, "the last write did not arrive")?;
@@ -155,8 +155,8 @@ fn poll_latency(gpu: &Gpu) -> Outcome {
     let mut times = Vec::new();
     for round in 1..=1000 {
         stream.batch(&[
-            MemoryOperation::wait32(&host, 0, round, Compare::Geq)?,
-            MemoryOperation::write32(&host, 2048, round)?,
+            MemOp::wait32(&host, 0, round, Compare::Geq)?,
+            MemOp::write32(&host, 2048, round)?,
         ])?;
         let deadline = Instant::now() + Duration::from_micros(30);
         while Instant::now() < deadline {}
@@ -177,7 +177,7 @@ fn long_batch(gpu: &Gpu) -> Outcome {
     let stream = gpu.stream()?;
     let words = gpu.pinned(4000)?;
     let batch: Vec<_> = (0..1000_u32)
-        .map(|word| MemoryOperation::write32(&words, 4 * word as usize, word ^ 0xaaaa))
+        .map(|word| MemOp::write32(&words, 4 * word as usize, word ^ 0xaaaa))
         .collect::<Result<_, _>>()?;
     let start = Instant::now();
     stream.batch(&batch)?;
@@ -203,7 +203,7 @@ fn ping_pong(gpu: &Gpu) -> Outcome {
     stream.ping_pong(&flag, &reply, rounds)?;
     let mut times = Vec::new();
     for round in 1..=rounds {
-        let operation = [MemoryOperation::write32(&flag, 0, round)?];
+        let operation = [MemOp::write32(&flag, 0, round)?];
         let start = Instant::now();
         writer.batch(&operation)?;
         while reply.load_u32(0)? != round {
@@ -260,7 +260,7 @@ fn held_to_its_limit(gpu: &Gpu) -> Outcome {
 fn timeout(gpu: &Gpu) -> Outcome {
     let stream = gpu.stream()?;
     let word = gpu.pinned(4)?;
-    stream.batch(&[MemoryOperation::wait32(&word, 0, 1, Compare::Eq)?])?;
+    stream.batch(&[MemOp::wait32(&word, 0, 1, Compare::Eq)?])?;
     let seen = stream.synchronize_within(Duration::from_millis(20));
     word.store_u32(0, 1)?;
     stream.synchronize_within(TIMEOUT)?;

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpu::{BorrowedMemory, Compare, Gpu, HostMemory, MemoryOperation, Registration};
+use gpu::{BorrowedMemory, Compare, Gpu, HostMemory, MemOp, Registration};
 
 use crate::{Outcome, Report};
 
@@ -57,8 +57,8 @@ fn reached(gpu: &Gpu, memory: &HostMemory) -> Outcome<()> {
     let at = PAGES - 8;
     memory.store_u64(at, 1)?;
     stream.batch(&[
-        MemoryOperation::wait32(memory, at, 1, Compare::Eq)?,
-        MemoryOperation::write64(memory, at, 0x0123_4567_89ab_cdef)?,
+        MemOp::wait32(memory, at, 1, Compare::Eq)?,
+        MemOp::write64(memory, at, 0x0123_4567_89ab_cdef)?,
     ])?;
     stream.synchronize_within(TIMEOUT)?;
     match memory.load_u64(at)? {

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use gdr_sys::cuda as sys;
-use gpu::{Allocation, Compare, DevicePtr, Error, Gpu, MemoryOperation, Pattern, pointer};
+use gpu::{Allocation, Compare, DevicePtr, Error, Gpu, MemOp, Pattern, pointer};
 
 use crate::{Outcome, Report, ensure};
 
@@ -181,7 +181,7 @@ fn capture(gpu: &Gpu) -> Outcome {
 fn dropped(gpu: &Gpu) -> Outcome {
     let stream = gpu.stream()?;
     let word = gpu.pinned(4)?;
-    stream.batch(&[MemoryOperation::wait32(&word, 0, 1, Compare::Eq)?])?;
+    stream.batch(&[MemOp::wait32(&word, 0, 1, Compare::Eq)?])?;
     let start = Instant::now();
     let end = stream.close();
     let took = start.elapsed();

@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::{Compare, MemoryOperation};
+use crate::{Compare, MemOp};
 
 const PAGE: usize = 4096;
 
@@ -58,7 +58,7 @@ fn is_reached(gpu: &Gpu, memory: &HostMemory) -> bool {
     let stream = gpu.stream().expect("a stream");
     [0, memory.len() - 4].into_iter().all(|offset| {
         memory.store_u32(offset, 0).expect("in range");
-        let write = MemoryOperation::write32(memory, offset, 0x0102_0304).expect("in range");
+        let write = MemOp::write32(memory, offset, 0x0102_0304).expect("in range");
         stream.batch(&[write]).is_ok()
             && stream.synchronize().is_ok()
             && memory
@@ -80,7 +80,7 @@ fn a_stream_reaches_it_and_it_is_kept_until_nobody_does() {
         .for_gpu(&gpu, Registration::Registers)
         .expect("registered");
     let stream = gpu.stream().expect("a stream");
-    let write = MemoryOperation::write64(&memory, 8, 0x0102).expect("reached");
+    let write = MemOp::write64(&memory, 8, 0x0102).expect("reached");
     drop(borrowed);
     stream.batch(&[write]).expect("put in");
     stream.synchronize().expect("done");
@@ -102,7 +102,7 @@ fn a_page_is_registered_until_its_last_holder_goes() {
         .expect("shared");
     drop(first);
     let stream = gpu.stream().expect("a stream");
-    let wait = MemoryOperation::wait32(&second, 0, 0, Compare::Geq).expect("reached");
+    let wait = MemOp::wait32(&second, 0, 0, Compare::Geq).expect("reached");
     stream.batch(&[wait]).expect("put in");
     stream.synchronize().expect("it is registered still");
     assert!(is_known(&borrowed));
@@ -216,7 +216,7 @@ fn for_the_cpu_alone_no_gpu_has_an_address() {
     assert_eq!(memory.load_u32(4).expect("in range"), 7);
     assert!(memory.is_pageable());
     assert!(matches!(
-        MemoryOperation::write32(&memory, 0, 1),
+        MemOp::write32(&memory, 0, 1),
         Err(Error::Pageable)
     ));
     assert!(!is_known(&borrowed));

@@ -10,8 +10,7 @@ use super::machine::refused;
 use super::space;
 use crate::backend::{Kernel, Work};
 use crate::memory::Held;
-use crate::operation::Step;
-use crate::{DevicePtr, Error, Failure};
+use crate::{DevicePtr, Error, Failure, MemOp};
 
 /// Finds the memory that work names, or refuses it as the driver does.
 pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Error> {
@@ -110,13 +109,12 @@ pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Er
             value,
             words,
         },
-        Work::Operations(steps) => Item::Operations(
-            steps
-                .iter()
-                .map(|&step| operation(step))
+        Work::Operations(ops) => Item::Operations(
+            ops.iter()
+                .map(|&op| operation(op))
                 .collect::<Result<_, _>>()
                 .map_err(|source| Error::MemoryOperations {
-                    count: steps.len(),
+                    count: ops.len(),
                     source,
                 })?,
         ),
@@ -131,44 +129,30 @@ pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Er
     })
 }
 
-fn operation(step: Step) -> Result<Operation, Failure> {
-    let word = |address: DevicePtr, width: usize| {
-        if address.get().is_multiple_of(width as u64) {
-            find(address, width)
+fn operation(op: MemOp<DevicePtr>) -> Result<Operation, Failure> {
+    let op = op.try_map(|address, bytes| {
+        if address.get().is_multiple_of(bytes as u64) {
+            find(address, bytes)
         } else {
             Err(refused("memory operation", CuResult::INVALID_VALUE))
         }
-    };
-    Ok(match step {
-        Step::Write32 { address, value } => Operation::Write32 {
-            to: word(address, 4)?,
-            value,
-        },
-        Step::Write64 { address, value } => Operation::Write64 {
-            to: word(address, 8)?,
-            value,
-        },
-        Step::Wait32 {
-            address,
+    })?;
+    Ok(match op {
+        MemOp::Write32 { at: to, value } => Operation::Write32 { to, value },
+        MemOp::Write64 { at: to, value } => Operation::Write64 { to, value },
+        MemOp::Wait32 {
+            at: on,
             value,
             compare,
             flush: _,
-        } => Operation::Wait32 {
-            on: word(address, 4)?,
-            value,
-            compare,
-        },
-        Step::Wait64 {
-            address,
+        } => Operation::Wait32 { on, value, compare },
+        MemOp::Wait64 {
+            at: on,
             value,
             compare,
             flush: _,
-        } => Operation::Wait64 {
-            on: word(address, 8)?,
-            value,
-            compare,
-        },
-        Step::Barrier | Step::FlushRemoteWrites => Operation::Fence,
+        } => Operation::Wait64 { on, value, compare },
+        MemOp::Barrier | MemOp::FlushRemoteWrites => Operation::Fence,
     })
 }
 

@@ -12,7 +12,7 @@ use std::error::Error as _;
 use std::time::{Duration, Instant};
 
 use build::{Count, fake};
-use gpu::{Allocation, Attribute, DevicePtr, Error, Gpu, Kind, MemoryOperation, devices, pointer};
+use gpu::{Allocation, Attribute, DevicePtr, Error, Gpu, Kind, MemOp, devices, pointer};
 
 #[test]
 fn devices_are_read_without_a_context() {
@@ -128,7 +128,7 @@ fn long_batches_go_in_as_many_calls_as_the_driver_needs() {
     let memory = gpu.allocate(Allocation::Malloc, 4 * 600).unwrap();
     let before = fake.count(Count::Operations);
     let batch: Vec<_> = (0..600_u32)
-        .map(|word| MemoryOperation::write32(&memory, 4 * word as usize, word + 1).unwrap())
+        .map(|word| MemOp::write32(&memory, 4 * word as usize, word + 1).unwrap())
         .collect();
     stream.batch(&batch).unwrap();
     assert_eq!(fake.count(Count::Operations) - before, 600);
@@ -148,7 +148,7 @@ fn a_stream_that_never_ends_is_left_with_its_memory() {
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
     stream
-        .batch(&[MemoryOperation::write32(&memory, 0, 1).unwrap()])
+        .batch(&[MemOp::write32(&memory, 0, 1).unwrap()])
         .unwrap();
     fake.busy(true);
     assert!(!stream.is_idle().unwrap());

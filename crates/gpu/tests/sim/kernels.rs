@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu::{Allocation, Compare, Error, Gpu, HostMemory, Kind, MemoryOperation, Pattern};
+use gpu::{Allocation, Compare, Error, Gpu, HostMemory, Kind, MemOp, Pattern};
 
 use crate::{MOMENT, TIMEOUT};
 
@@ -142,7 +142,7 @@ fn a_gate_holds_what_is_behind_it() {
     let (gate, word) = (gpu.pinned(4).unwrap(), gpu.pinned(4).unwrap());
     stream.hold(&gate, TIMEOUT).unwrap();
     stream
-        .batch(&[MemoryOperation::write32(&word, 0, 1).unwrap()])
+        .batch(&[MemOp::write32(&word, 0, 1).unwrap()])
         .unwrap();
     std::thread::sleep(MOMENT);
     assert_eq!(word.load_u32(0).unwrap(), 0);
@@ -198,8 +198,8 @@ fn pageable_memory_is_copied_and_has_no_address() {
         stream.hold(&host, MOMENT),
         stream.ping_pong(&memory, &host, 1),
         stream.ping(&host, &memory, 1),
-        MemoryOperation::write32(&host, 0, 1).map(drop),
-        MemoryOperation::wait64(&host, 0, 1, Compare::Eq).map(drop),
+        MemOp::write32(&host, 0, 1).map(drop),
+        MemOp::wait64(&host, 0, 1, Compare::Eq).map(drop),
     ];
     for outcome in refused {
         let error = outcome.unwrap_err();

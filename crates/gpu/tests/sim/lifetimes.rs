@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gpu::sim::is_live;
-use gpu::{Allocation, Compare, Error, Gpu, Kind, MemoryOperation};
+use gpu::{Allocation, Compare, Error, Gpu, Kind, MemOp};
 
 use crate::{MOMENT, TIMEOUT};
 
@@ -15,10 +15,10 @@ fn a_dropped_stream_gives_up_a_wait_and_says_what_for() {
     let word = gpu.pinned(8).unwrap();
     let (event, after) = (gpu.event().unwrap(), gpu.event().unwrap());
     stream
-        .batch(&[MemoryOperation::wait32(&word, 0, 1, Compare::Eq).unwrap()])
+        .batch(&[MemOp::wait32(&word, 0, 1, Compare::Eq).unwrap()])
         .unwrap();
     stream
-        .batch(&[MemoryOperation::write32(&word, 4, 1).unwrap()])
+        .batch(&[MemOp::write32(&word, 4, 1).unwrap()])
         .unwrap();
     stream.record(&event).unwrap();
     other.wait(&event).unwrap();
@@ -58,14 +58,14 @@ fn a_dropped_stream_still_does_what_can_be_done() {
     let (stream, other) = (gpu.stream().unwrap(), gpu.stream().unwrap());
     let word = gpu.pinned(8).unwrap();
     stream
-        .batch(&[MemoryOperation::wait32(&word, 0, 1, Compare::Eq).unwrap()])
+        .batch(&[MemOp::wait32(&word, 0, 1, Compare::Eq).unwrap()])
         .unwrap();
     stream
-        .batch(&[MemoryOperation::write32(&word, 4, 7).unwrap()])
+        .batch(&[MemOp::write32(&word, 4, 7).unwrap()])
         .unwrap();
     // The release is in progress when the stream is dropped.
     other
-        .batch(&[MemoryOperation::write32(&word, 0, 1).unwrap()])
+        .batch(&[MemOp::write32(&word, 0, 1).unwrap()])
         .unwrap();
     stream.close().unwrap();
     assert_eq!(word.load_u32(4).unwrap(), 7);
@@ -79,7 +79,7 @@ fn dropping_everything_at_once_does_not_hang() {
     let streams: Vec<_> = (0..8).map(|_| gpu.stream().unwrap()).collect();
     for stream in &streams {
         stream
-            .batch(&[MemoryOperation::wait32(&word, 0, 1, Compare::Eq).unwrap()])
+            .batch(&[MemOp::wait32(&word, 0, 1, Compare::Eq).unwrap()])
             .unwrap();
     }
     let reply = gpu.pinned(4).unwrap();
@@ -96,7 +96,7 @@ fn a_stream_keeps_the_memory_of_its_work() {
     let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
     let number = gpu::sim::locate(memory.address()).unwrap().buffer_id;
     stream
-        .batch(&[MemoryOperation::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
+        .batch(&[MemOp::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
         .unwrap();
     stream.fill(&memory, 0, 64, 1).unwrap();
     assert_eq!(memory.holders(), 2);
@@ -157,7 +157,7 @@ fn two_simulated_gpus_are_two() {
     let other = b.stream().unwrap();
     let gate = b.pinned(4).unwrap();
     other
-        .batch(&[MemoryOperation::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
+        .batch(&[MemOp::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
         .unwrap();
     other.record(&event).unwrap();
     stream.wait(&event).unwrap();

@@ -1,6 +1,6 @@
 //! Every memory operation: what it writes, what it waits for, and that a batch is done in order.
 
-use gpu::{Allocation, Compare, DeviceMemory, Error, Gpu, Kind, MemoryOperation, Stream};
+use gpu::{Allocation, Compare, DeviceMemory, Error, Gpu, Kind, MemOp, Stream, Word};
 
 use crate::{MOMENT, TIMEOUT};
 
@@ -37,7 +37,7 @@ fn a_32_bit_wait_ends_when_its_condition_holds_and_not_before() {
         let gpu = Gpu::sim();
         let word = gpu.allocate(Allocation::Malloc, 8).unwrap();
         set32(&gpu, &word, case.before as u32);
-        let wait = MemoryOperation::wait32(&word, 0, case.value as u32, case.compare).unwrap();
+        let wait = MemOp::wait32(&word, 0, case.value as u32, case.compare).unwrap();
         waits_for(&gpu, wait, || set32(&gpu, &word, case.after as u32));
     }
 }
@@ -55,7 +55,7 @@ fn a_64_bit_wait_looks_at_all_64_bits() {
         let gpu = Gpu::sim();
         let word = gpu.allocate(Allocation::Malloc, 8).unwrap();
         set64(&gpu, &word, case.before);
-        let wait = MemoryOperation::wait64(&word, 0, case.value, case.compare).unwrap();
+        let wait = MemOp::wait64(&word, 0, case.value, case.compare).unwrap();
         waits_for(&gpu, wait.flushed(), || set64(&gpu, &word, case.after));
     }
 }
@@ -68,10 +68,10 @@ fn writes_change_their_word_alone() {
     stream.fill(&memory, 0, 32, 0xee).unwrap();
     stream
         .batch(&[
-            MemoryOperation::write32(&memory, 4, 0x0403_0201).unwrap(),
-            MemoryOperation::barrier(),
-            MemoryOperation::write64(&memory, 16, 0x0807_0605_0403_0201).unwrap(),
-            MemoryOperation::flush_remote_writes(),
+            MemOp::write32(&memory, 4, 0x0403_0201).unwrap(),
+            MemOp::Barrier,
+            MemOp::write64(&memory, 16, 0x0807_0605_0403_0201).unwrap(),
+            MemOp::FlushRemoteWrites,
         ])
         .unwrap();
     let mut seen = [0; 32];
@@ -91,9 +91,9 @@ fn a_batch_is_done_in_order_and_stops_at_a_wait() {
     stream.synchronize().unwrap();
     stream
         .batch(&[
-            MemoryOperation::write32(&memory, 0, 1).unwrap(),
-            MemoryOperation::wait32(&memory, 32, 1, Compare::Eq).unwrap(),
-            MemoryOperation::write32(&memory, 4, 2).unwrap(),
+            MemOp::write32(&memory, 0, 1).unwrap(),
+            MemOp::wait32(&memory, 32, 1, Compare::Eq).unwrap(),
+            MemOp::write32(&memory, 4, 2).unwrap(),
         ])
         .unwrap();
     let words = || {
@@ -102,13 +102,13 @@ fn a_batch_is_done_in_order_and_stops_at_a_wait() {
         seen
     };
     // The first write is seen though the batch is not done; the one behind the wait is not.
-    let first = MemoryOperation::wait32(&memory, 0, 1, Compare::Eq).unwrap();
+    let first = MemOp::wait32(&memory, 0, 1, Compare::Eq).unwrap();
     other.batch(&[first]).unwrap();
     other.synchronize_within(TIMEOUT).unwrap();
     std::thread::sleep(MOMENT);
     assert_eq!(words(), [1, 0, 0, 0, 0, 0, 0, 0]);
     other
-        .batch(&[MemoryOperation::write32(&memory, 32, 1).unwrap()])
+        .batch(&[MemOp::write32(&memory, 32, 1).unwrap()])
         .unwrap();
     stream.synchronize_within(TIMEOUT).unwrap();
     assert_eq!(words(), [1, 0, 0, 0, 2, 0, 0, 0]);
@@ -119,8 +119,8 @@ fn host_memory_is_waited_for_and_written_like_device_memory() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let host = gpu.pinned(4096).unwrap();
-    let wait = MemoryOperation::wait32(&host, 128, 3, Compare::Geq).unwrap();
-    let write = MemoryOperation::write64(&host, 256, 77).unwrap();
+    let wait = MemOp::wait32(&host, 128, 3, Compare::Geq).unwrap();
+    let write = MemOp::write64(&host, 256, 77).unwrap();
     stream.batch(&[wait, write]).unwrap();
     std::thread::sleep(MOMENT);
     assert_eq!(host.load_u64(256).unwrap(), 0);
@@ -134,12 +134,12 @@ fn words_out_of_range_or_out_of_step_are_refused() {
     let gpu = Gpu::sim();
     let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();
     let refused = [
-        MemoryOperation::write32(&memory, 16, 0),
-        MemoryOperation::write32(&memory, 13, 0),
-        MemoryOperation::write32(&memory, 2, 0),
-        MemoryOperation::write64(&memory, 4, 0),
-        MemoryOperation::wait64(&memory, 12, 0, Compare::Eq),
-        MemoryOperation::wait32(&memory, usize::MAX, 0, Compare::Eq),
+        MemOp::write32(&memory, 16, 0),
+        MemOp::write32(&memory, 13, 0),
+        MemOp::write32(&memory, 2, 0),
+        MemOp::write64(&memory, 4, 0),
+        MemOp::wait64(&memory, 12, 0, Compare::Eq),
+        MemOp::wait32(&memory, usize::MAX, 0, Compare::Eq),
     ];
     for operation in refused {
         assert_eq!(operation.unwrap_err().kind(), Kind::Invalid);
@@ -152,21 +152,27 @@ fn a_raw_address_that_is_no_memory_is_refused_as_the_driver_does() {
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();
     // SAFETY: the simulated GPU looks addresses up before it touches anything.
-    let beyond = unsafe { MemoryOperation::write32_at(memory.address().offset(16), 1) };
+    let beyond = MemOp::Write32 {
+        at: unsafe { Word::at(memory.address().offset(16)) },
+        value: 1,
+    };
     let error = stream.batch(&[beyond]).unwrap_err();
     assert!(
         matches!(error, Error::MemoryOperations { count: 1, .. }),
         "{error}"
     );
     // SAFETY: inside `memory`, which lives on.
-    let inside = unsafe { MemoryOperation::write32_at(memory.address().offset(8), 5) };
+    let inside = MemOp::Write32 {
+        at: unsafe { Word::at(memory.address().offset(8)) },
+        value: 5,
+    };
     stream.batch(&[inside]).unwrap();
     let mut seen = [0; 4];
     stream.read(&memory, 8, &mut seen).unwrap();
     assert_eq!(u32::from_le_bytes(seen), 5);
 }
 
-fn waits_for(gpu: &Gpu, wait: MemoryOperation, release: impl FnOnce()) {
+fn waits_for(gpu: &Gpu, wait: MemOp, release: impl FnOnce()) {
     let stream: Stream = gpu.stream().unwrap();
     stream.batch(std::slice::from_ref(&wait)).unwrap();
     std::thread::sleep(MOMENT);

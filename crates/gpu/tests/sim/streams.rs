@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gpu::{Allocation, Compare, Error, Gpu, Kind, MemoryOperation};
+use gpu::{Allocation, Compare, Error, Gpu, Kind, MemOp};
 
 use crate::{MOMENT, TIMEOUT};
 
@@ -18,7 +18,7 @@ fn a_stream_waits_for_another_streams_event() {
 
     let event = gpu.event().unwrap();
     assert!(event.is_done().unwrap(), "never recorded");
-    let wait = MemoryOperation::wait32(&gate, 0, 1, Compare::Eq).unwrap();
+    let wait = MemOp::wait32(&gate, 0, 1, Compare::Eq).unwrap();
     first.batch(&[wait]).unwrap();
     first.fill(&data, 0, 4, 0x11).unwrap();
     first.record(&event).unwrap();
@@ -29,7 +29,7 @@ fn a_stream_waits_for_another_streams_event() {
     assert!(!event.is_done().unwrap() && !second.is_idle().unwrap());
     let third = gpu.stream().unwrap();
     third
-        .batch(&[MemoryOperation::write32(&gate, 0, 1).unwrap()])
+        .batch(&[MemOp::write32(&gate, 0, 1).unwrap()])
         .unwrap();
     event.synchronize().unwrap();
     second.synchronize_within(TIMEOUT).unwrap();
@@ -51,7 +51,7 @@ fn a_wait_is_for_the_record_before_it_not_for_later_ones() {
     second.wait(&event).unwrap();
     // A second record, behind a gate: the wait above is not for it.
     first
-        .batch(&[MemoryOperation::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
+        .batch(&[MemOp::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
         .unwrap();
     first.record(&event).unwrap();
     second.synchronize_within(TIMEOUT).unwrap();
@@ -72,7 +72,7 @@ fn events_tell_the_time_between_them() {
     ));
     stream.record(&start).unwrap();
     stream
-        .batch(&[MemoryOperation::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
+        .batch(&[MemOp::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
         .unwrap();
     stream.record(&end).unwrap();
     start.synchronize().unwrap();
@@ -91,7 +91,7 @@ fn a_wait_that_does_not_end_is_reported_with_what_it_waits_for() {
     let word = gpu.pinned(4).unwrap();
     word.store_u32(0, 0x21).unwrap();
     stream
-        .batch(&[MemoryOperation::wait32(&word, 0, 0x42, Compare::Geq).unwrap()])
+        .batch(&[MemOp::wait32(&word, 0, 0x42, Compare::Geq).unwrap()])
         .unwrap();
     let start = Instant::now();
     loop {
@@ -124,9 +124,9 @@ fn eight_threads_with_a_stream_each_take_turns_by_words_in_memory() {
                     let mine = round * THREADS + thread;
                     stream
                         .batch(&[
-                            MemoryOperation::wait32(turn, 0, mine, Compare::Eq).unwrap(),
-                            MemoryOperation::write32(log, 4 * mine as usize, thread + 1).unwrap(),
-                            MemoryOperation::write32(turn, 0, mine + 1).unwrap(),
+                            MemOp::wait32(turn, 0, mine, Compare::Eq).unwrap(),
+                            MemOp::write32(log, 4 * mine as usize, thread + 1).unwrap(),
+                            MemOp::write32(turn, 0, mine + 1).unwrap(),
                         ])
                         .unwrap();
                 }

@@ -3,7 +3,7 @@
 use super::verbs_failed;
 use crate::wire::{AddressVector, Datagram};
 
-/// Whom a datagram is for, for [`Wqe::to`](crate::wire::Entry::to): the way that the provider found, the queue pair and its key. The
+/// Whom a datagram is for, for [`Wqe::to`](crate::wire::Wqe::to): the way that the provider found, the queue pair and its key. The
 /// NIC keeps nothing of it, so the handle may go once this is made.
 ///
 /// # Errors

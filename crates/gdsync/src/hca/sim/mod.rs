@@ -13,7 +13,7 @@
 //! ```
 //! use gdsync::hca::sim::SimHca;
 //! use gdsync::hca::{Access, Hca, RetryPolicy, Request};
-//! use gdsync::wire::Entry;
+//! use gdsync::wire::Wqe;
 //! use gdsync::{MemoryLocation, Allocator};
 //! use gpu::Gpu;
 //! use std::time::Duration;
@@ -26,7 +26,7 @@
 //! let memory = allocator.place(MemoryLocation::Host, 4096)?;
 //! let region = hca.register(&memory, Access::ALL)?;
 //!
-//! let entry = Entry::write(region.remote(100), &[]).inline(b"written").signalled();
+//! let entry = Wqe::write(region.remote(100), &[]).inline(b"written").signalled();
 //! let prepared = pair.send.prepare(&entry)?;
 //! let wait = pair.send_completions.take_wait()?;
 //! // A stream rings the doorbell, and waits for the completion.
@@ -94,7 +94,7 @@ impl Shared {
 }
 
 impl SimHca {
-    /// Creates an HCA with one port that can reach itself; `allocator` provides its queues.
+    /// An HCA with one port, whose queues are made of `allocator`. It reaches itself.
     ///
     /// # Errors
     ///

@@ -173,94 +173,101 @@ fn refusal_number(refusal: RemoteError) -> u8 {
     }
 }
 
+fn wrong(head: &[u8; HEAD], at: usize, what: &'static str) -> NotAMessage {
+    let found = head.get(at).copied().unwrap_or_default();
+    NotAMessage { at, found, what }
+}
+
+fn four(head: &[u8; HEAD], at: usize) -> u32 {
+    let bytes = head.get(at..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}
+
+fn eight(head: &[u8; HEAD], at: usize) -> u64 {
+    u64::from(four(head, at)) << 32 | u64::from(four(head, at + 4))
+}
+
+/// What a head says, without the bytes that follow it.
+fn body(head: &[u8; HEAD]) -> Result<Body, NotAMessage> {
+    let remote = RemoteAddress {
+        address: eight(head, 24),
+        key: four(head, 32),
+    };
+    let immediate = (head[1] & IMMEDIATE != 0).then(|| four(head, 12));
+    let solicited = head[1] & SOLICITED != 0;
+    let bytes = Vec::new();
+    let operand = eight(head, 40);
+    Ok(match head[0] {
+        SEND => Body::Request(RemoteOperation::Send {
+            bytes,
+            immediate,
+            solicited,
+        }),
+        WRITE => Body::Request(RemoteOperation::Write {
+            remote,
+            bytes,
+            immediate,
+            solicited,
+        }),
+        READ if operand > LONGEST => {
+            return Err(wrong(head, 40, "at most 2^30 bytes are read at once"));
+        }
+        READ => Body::Request(RemoteOperation::Read {
+            remote,
+            length: operand,
+        }),
+        COMPARE_SWAP => Body::Request(RemoteOperation::CompareSwap {
+            remote,
+            compare: operand,
+            swap: eight(head, 48),
+        }),
+        FETCH_ADD => Body::Request(RemoteOperation::FetchAdd {
+            remote,
+            add: operand,
+        }),
+        DONE => Body::Answer(Answer::WorkCompletion(bytes)),
+        NOT_READY => Body::Answer(Answer::NotReady),
+        REFUSED => Body::Answer(Answer::Refused(match head[2] {
+            1 => RemoteError::Invalid,
+            2 => RemoteError::Access,
+            3 => RemoteError::Operation,
+            _ => return Err(wrong(head, 2, "there is no such refusal")),
+        })),
+        NOBODY => Body::Answer(Answer::Nobody),
+        _ => return Err(wrong(head, 0, "there is no such message")),
+    })
+}
+
 impl Head {
     /// Reads a head, which came from `ports.far`.
     pub(super) fn decode(head: &[u8; HEAD], ports: Ports) -> Result<Self, NotAMessage> {
-        let wrong = |at: usize, what| NotAMessage {
-            at,
-            found: head.get(at).copied().unwrap_or_default(),
-            what,
-        };
-        let four = |at: usize| -> u32 {
-            let bytes = head.get(at..).and_then(|rest| rest.first_chunk());
-            bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
-        };
-        let eight = |at: usize| u64::from(four(at)) << 32 | u64::from(four(at + 4));
-        let qpn = |at: usize| match four(at) {
-            qpn if qpn >> QPN_BITS == 0 => Ok(qpn),
-            _ => Err(wrong(at, "a queue pair's number has 24 bits")),
-        };
-        let length = eight(56);
+        let length = eight(head, 56);
         if length > LONGEST {
-            return Err(wrong(56, "a message brings at most 2^30 bytes"));
+            return Err(wrong(head, 56, "a message brings at most 2^30 bytes"));
         }
-        let remote = RemoteAddress {
-            address: eight(24),
-            key: four(32),
-        };
-        let immediate = (head[1] & IMMEDIATE != 0).then(|| four(12));
-        let solicited = head[1] & SOLICITED != 0;
-        let bytes = Vec::new();
-        let body = match head[0] {
-            SEND => Body::Request(RemoteOperation::Send {
-                bytes,
-                immediate,
-                solicited,
-            }),
-            WRITE => Body::Request(RemoteOperation::Write {
-                remote,
-                bytes,
-                immediate,
-                solicited,
-            }),
-            READ if eight(40) > LONGEST => {
-                return Err(wrong(40, "at most 2^30 bytes are read at once"));
-            }
-            READ => Body::Request(RemoteOperation::Read {
-                remote,
-                length: eight(40),
-            }),
-            COMPARE_SWAP => Body::Request(RemoteOperation::CompareSwap {
-                remote,
-                compare: eight(40),
-                swap: eight(48),
-            }),
-            FETCH_ADD => Body::Request(RemoteOperation::FetchAdd {
-                remote,
-                add: eight(40),
-            }),
-            DONE => Body::Answer(Answer::Done(bytes)),
-            NOT_READY => Body::Answer(Answer::NotReady),
-            REFUSED => Body::Answer(Answer::Refused(match head[2] {
-                1 => RemoteError::Invalid,
-                2 => RemoteError::Access,
-                3 => RemoteError::Operation,
-                _ => return Err(wrong(2, "there is no such refusal")),
-            })),
-            NOBODY => Body::Answer(Answer::Nobody),
-            _ => return Err(wrong(0, "there is no such message")),
-        };
+        let body = body(head)?;
         let brings = matches!(head[0], SEND | WRITE | DONE);
         if length > 0 && !brings {
-            return Err(wrong(56, "a message of this kind brings no bytes"));
+            return Err(wrong(head, 56, "a message of this kind brings no bytes"));
         }
+        let qpn = |at: usize| match four(head, at) {
+            qpn if qpn >> QPN_BITS == 0 => Ok(qpn),
+            _ => Err(wrong(head, at, "a queue pair's number has 24 bits")),
+        };
         let message = Message {
             from: Endpoint::new(ports.peer, qpn(4)?),
             to: Endpoint::new(ports.local, qpn(8)?),
-            sequence: eight(16),
+            sequence: eight(head, 16),
             body,
         };
         let again = encoded(&message, length);
-        match again
-            .iter()
-            .zip(head)
-            .position(|(again, found)| again != found)
-        {
+        let mut pairs = again.iter().zip(head);
+        match pairs.position(|(again, found)| again != found) {
             None => Ok(Self { message, length }),
-            Some(at) => Err(wrong(
-                at,
-                "a message of this kind has no use for it, and it is not zero",
-            )),
+            Some(at) => {
+                let what = "a message of this kind has no use for it, and it is not zero";
+                Err(wrong(head, at, what))
+            }
         }
     }
 
