@@ -26,7 +26,7 @@ impl Offset for At {
 /// A list of memory operations. It keeps the places it names, and may be posted any number of times.
 ///
 /// ```
-/// use gdsync::{MemoryLocation, Program, Allocator};
+/// use gdsync::{Allocator, MemoryLocation, Program};
 /// use gpu::{Compare, Gpu};
 /// use std::time::Duration;
 ///

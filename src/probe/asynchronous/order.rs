@@ -122,7 +122,7 @@ fn once(
     program
         .write32(words, BEGUN, round)
         .wait32(words, SIGNAL, value, way.compare)
-        .write(words, DATA, &data)
+        .write(words, DATA, &data)?
         .barrier()
         .wait32(words, DATA, 0, Compare::Eq)
         .write32(words, DONE, round);

@@ -6,9 +6,9 @@
 #define CHECK_H
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "../../../../tests/support/check.h"
 
 #include "gdrapi.h"
 #include "gdrconfig.h"
@@ -25,21 +25,36 @@ static inline int gpu_byte(unsigned long address)
     return gdr_sim_read(address, &byte, 1) == 0 ? byte : -1;
 }
 
-#define CHECK(condition)                                                                                                   \
-    do {                                                                                                                   \
-        if (!(condition)) {                                                                                                \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                        \
-            exit(1);                                                                                                       \
-        }                                                                                                                  \
-    } while (0)
+/* A session and a pin of it, mapped, that a process made before it forked. */
+struct mapped {
+    gdr_t g;
+    gdr_mh_t handle;
+    unsigned char *va;
+    /* The memory, and its first GPU page. */
+    unsigned long address, aligned;
+};
 
-#define EQUALS(expected, actual)                                                                                           \
-    do {                                                                                                                   \
-        long long expected_ = (long long)(expected), actual_ = (long long)(actual);                                        \
-        if (expected_ != actual_) {                                                                                        \
-            fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #actual, actual_, expected_);             \
-            exit(1);                                                                                                       \
-        }                                                                                                                  \
-    } while (0)
+static inline struct mapped new_mapped(size_t bytes)
+{
+    struct mapped made;
+    void *va;
+    made.address = gdr_sim_allocate(2 * bytes);
+    made.aligned = (made.address + GPU_PAGE_OFFSET) & GPU_PAGE_MASK;
+    made.g = gdr_open();
+    CHECK(made.g != NULL);
+    EQUALS(0, gdr_pin_buffer(made.g, made.aligned, bytes, 0, 0, &made.handle));
+    EQUALS(0, gdr_map(made.g, made.handle, &va, bytes));
+    made.va = va;
+    return made;
+}
+
+/* A child took nothing of it away. */
+static inline void still_copies(const struct mapped *mapped)
+{
+    unsigned char out = 77, in = 0;
+    EQUALS(0, gdr_copy_to_mapping(mapped->handle, mapped->va + 5, &out, 1));
+    EQUALS(0, gdr_copy_from_mapping(mapped->handle, &in, mapped->va + 5, 1));
+    EQUALS(77, in);
+}
 
 #endif

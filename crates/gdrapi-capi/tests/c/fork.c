@@ -10,24 +10,21 @@
 
 #define BYTES (2 * GPU_PAGE_SIZE)
 
-static gdr_t g;
-static gdr_mh_t handle;
-static unsigned char *mapped;
-static unsigned long aligned;
+static struct mapped parents;
 
 /* The parent's mapping is not there: SIGSEGV. */
 static void child_touches(void)
 {
     signal(SIGSEGV, SIG_DFL);
-    _exit(*(volatile unsigned char *)mapped == 0);
+    _exit(*(volatile unsigned char *)parents.va == 0);
 }
 
 /* A copy through the parent's handle is refused before it touches anything. */
 static void child_copies(void)
 {
     unsigned char byte = 0;
-    EQUALS(EINVAL, gdr_copy_to_mapping(handle, mapped, &byte, 1));
-    EQUALS(EINVAL, gdr_copy_from_mapping(handle, &byte, mapped, 1));
+    EQUALS(EINVAL, gdr_copy_to_mapping(parents.handle, parents.va, &byte, 1));
+    EQUALS(EINVAL, gdr_copy_from_mapping(parents.handle, &byte, parents.va, 1));
     _exit(0);
 }
 
@@ -37,30 +34,30 @@ static void child_calls(void)
     void *va;
     gdr_info_v2_t info;
     gdr_mh_t fresh;
-    EQUALS(EACCES, gdr_pin_buffer(g, aligned, BYTES, 0, 0, &fresh));
-    EQUALS(EACCES, gdr_map(g, handle, &va, BYTES));
-    EQUALS(EACCES, gdr_unmap(g, handle, mapped, BYTES));
-    EQUALS(EACCES, gdr_get_info_v2(g, handle, &info));
-    EQUALS(EACCES, gdr_get_callback_flag(g, handle, &value));
-    EQUALS(EACCES, gdr_get_attribute(g, GDR_ATTR_USING_DMA_BUF_MMAP, &value));
-    EQUALS(EACCES, gdr_unpin_buffer(g, handle));
-    EQUALS(EACCES, gdr_close(g));
+    EQUALS(EACCES, gdr_pin_buffer(parents.g, parents.aligned, BYTES, 0, 0, &fresh));
+    EQUALS(EACCES, gdr_map(parents.g, parents.handle, &va, BYTES));
+    EQUALS(EACCES, gdr_unmap(parents.g, parents.handle, parents.va, BYTES));
+    EQUALS(EACCES, gdr_get_info_v2(parents.g, parents.handle, &info));
+    EQUALS(EACCES, gdr_get_callback_flag(parents.g, parents.handle, &value));
+    EQUALS(EACCES, gdr_get_attribute(parents.g, GDR_ATTR_USING_DMA_BUF_MMAP, &value));
+    EQUALS(EACCES, gdr_unpin_buffer(parents.g, parents.handle));
+    EQUALS(EACCES, gdr_close(parents.g));
     EQUALS(EINVAL, gdr_close(NULL));
 
     /* Its own session works, and the parent's handle is none in it. */
     gdr_t mine = gdr_open();
-    CHECK(mine != NULL && mine != g);
-    EQUALS(EINVAL, gdr_map(mine, handle, &va, BYTES));
+    CHECK(mine != NULL && mine != parents.g);
+    EQUALS(EINVAL, gdr_map(mine, parents.handle, &va, BYTES));
     unsigned long address = gdr_sim_allocate(2 * BYTES);
     unsigned long my_aligned = (address + GPU_PAGE_OFFSET) & GPU_PAGE_MASK;
     EQUALS(0, gdr_pin_buffer(mine, my_aligned, BYTES, 0, 0, &fresh));
-    CHECK(fresh.h != handle.h);
+    CHECK(fresh.h != parents.handle.h);
     EQUALS(0, gdr_map(mine, fresh, &va, BYTES));
     unsigned char byte = 9;
     EQUALS(0, gdr_copy_to_mapping(fresh, va, &byte, 1));
     EQUALS(9, gpu_byte(my_aligned));
-    EQUALS(EINVAL, gdr_copy_to_mapping(handle, mapped, &byte, 1));
-    EQUALS(EACCES, gdr_close(g));
+    EQUALS(EINVAL, gdr_copy_to_mapping(parents.handle, parents.va, &byte, 1));
+    EQUALS(EACCES, gdr_close(parents.g));
     EQUALS(0, gdr_close(mine));
     EQUALS(EINVAL, gdr_close(mine));
     _exit(0);
@@ -73,7 +70,7 @@ static void child_forks(void)
     CHECK(mine != NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        EQUALS(EACCES, gdr_close(g));
+        EQUALS(EACCES, gdr_close(parents.g));
         EQUALS(EACCES, gdr_close(mine));
         _exit(0);
     }
@@ -96,14 +93,7 @@ static int run(void (*child)(void))
 
 int main(void)
 {
-    unsigned long address = gdr_sim_allocate(2 * BYTES);
-    aligned = (address + GPU_PAGE_OFFSET) & GPU_PAGE_MASK;
-    g = gdr_open();
-    CHECK(g != NULL);
-    void *va;
-    EQUALS(0, gdr_pin_buffer(g, aligned, BYTES, 0, 0, &handle));
-    EQUALS(0, gdr_map(g, handle, &va, BYTES));
-    mapped = va;
+    parents = new_mapped(BYTES);
 
     int status = run(child_touches);
     /* A sanitizer turns the signal into an exit of its own. */
@@ -113,14 +103,11 @@ int main(void)
     EQUALS(0, run(child_forks));
 
     /* The parent noticed nothing. */
-    unsigned char out = 77, in = 0;
-    EQUALS(0, gdr_copy_to_mapping(handle, mapped + 5, &out, 1));
-    EQUALS(0, gdr_copy_from_mapping(handle, &in, mapped + 5, 1));
-    EQUALS(77, in);
-    EQUALS(0, gdr_unmap(g, handle, mapped, BYTES));
-    EQUALS(0, gdr_unpin_buffer(g, handle));
-    EQUALS(0, gdr_close(g));
-    gdr_sim_free(address);
+    still_copies(&parents);
+    EQUALS(0, gdr_unmap(parents.g, parents.handle, parents.va, BYTES));
+    EQUALS(0, gdr_unpin_buffer(parents.g, parents.handle));
+    EQUALS(0, gdr_close(parents.g));
+    gdr_sim_free(parents.address);
     puts("fork: well");
     return 0;
 }

@@ -27,48 +27,35 @@ static int in_namespace(void (*does)(void))
     return WEXITSTATUS(status);
 }
 
-static gdr_t g;
-static gdr_mh_t handle;
-static unsigned char *mapped;
-static unsigned long aligned;
+static struct mapped parents;
 
 static void child(void)
 {
     unsigned char byte = 0;
     void *va;
     gdr_mh_t fresh;
-    EQUALS(EACCES, gdr_unmap(g, handle, mapped, BYTES));
-    EQUALS(EACCES, gdr_unpin_buffer(g, handle));
-    EQUALS(EACCES, gdr_close(g));
-    EQUALS(EINVAL, gdr_copy_to_mapping(handle, mapped, &byte, 1));
+    EQUALS(EACCES, gdr_unmap(parents.g, parents.handle, parents.va, BYTES));
+    EQUALS(EACCES, gdr_unpin_buffer(parents.g, parents.handle));
+    EQUALS(EACCES, gdr_close(parents.g));
+    EQUALS(EINVAL, gdr_copy_to_mapping(parents.handle, parents.va, &byte, 1));
     gdr_t mine = gdr_open();
-    CHECK(mine != NULL && mine != g);
-    EQUALS(0, gdr_pin_buffer(mine, aligned, BYTES, 0, 0, &fresh));
-    CHECK(fresh.h != handle.h);
+    CHECK(mine != NULL && mine != parents.g);
+    EQUALS(0, gdr_pin_buffer(mine, parents.aligned, BYTES, 0, 0, &fresh));
+    CHECK(fresh.h != parents.handle.h);
     EQUALS(0, gdr_map(mine, fresh, &va, BYTES));
-    EQUALS(EINVAL, gdr_copy_to_mapping(handle, mapped, &byte, 1));
+    EQUALS(EINVAL, gdr_copy_to_mapping(parents.handle, parents.va, &byte, 1));
     EQUALS(0, gdr_close(mine));
 }
 
 static void parent(void)
 {
-    unsigned long address = gdr_sim_allocate(2 * BYTES);
-    aligned = (address + GPU_PAGE_OFFSET) & GPU_PAGE_MASK;
-    g = gdr_open();
-    CHECK(g != NULL);
-    void *va;
-    EQUALS(0, gdr_pin_buffer(g, aligned, BYTES, 0, 0, &handle));
-    EQUALS(0, gdr_map(g, handle, &va, BYTES));
-    mapped = va;
+    parents = new_mapped(BYTES);
     int code = in_namespace(child);
     if (code != 0)
         _exit(code);
     /* Nothing of the parent's is gone. */
-    unsigned char out = 77, in = 0;
-    EQUALS(0, gdr_copy_to_mapping(handle, mapped + 5, &out, 1));
-    EQUALS(0, gdr_copy_from_mapping(handle, &in, mapped + 5, 1));
-    EQUALS(77, in);
-    EQUALS(0, gdr_close(g));
+    still_copies(&parents);
+    EQUALS(0, gdr_close(parents.g));
 }
 
 int main(void)

@@ -18,7 +18,6 @@ use crate::gdr::{Attribute, BackendKind};
 use crate::mapping::{MapRequest, MappingType};
 use crate::pages::{self, Pages};
 use crate::pin::PinFlags;
-use crate::vma::Vma;
 
 /// The first driver that maps the dma-buf of a discrete GPU (release notes of 610.43.02).
 const FIRST: u32 = 610;
@@ -71,10 +70,6 @@ static NEXT_HANDLE: AtomicU64 = AtomicU64::new(1);
 impl Backend for DmaBuf {
     fn kind(&self) -> BackendKind {
         BackendKind::DmaBuf
-    }
-
-    fn version(&self) -> (u16, u16) {
-        super::EQUAL_TO
     }
 
     /// As gdrcopy's own dma-buf backend answers: all three.
@@ -194,12 +189,7 @@ impl Pinned for DmaBufPin {
     }
 
     fn pages(&self) -> Result<PinnedPages, Error> {
-        Ok(PinnedPages {
-            start: self.pages.start,
-            length: self.pages.length,
-            page: self.page as u32,
-            cycles: (0, 0),
-        })
+        Ok(PinnedPages::of(&self.pages, self.page))
     }
 
     fn map(&self, request: MapRequest) -> Result<Area, Error> {
@@ -208,23 +198,10 @@ impl Pinned for DmaBufPin {
             operation: "map the dma-buf of the memory".to_owned(),
             source,
         };
-        let length = self.pages.length as usize;
-        let mut vma = Vma::reserve(length).map_err(failed)?;
-        let placed = vma.place(0, length, self.file.as_fd(), 0).map_err(failed)?;
-        placed.ok_or(Error::GpuLost {
-            sign: "mapping a dma-buf gave no address",
-        })?;
-        vma.keep_from_children().map_err(failed)?;
+        let sign = "mapping a dma-buf gave no address";
+        let vma = super::map_file(self.file.as_fd(), 0, self.pages.length, failed, sign)?;
         self.verify(vma.base())?;
-        Ok(Area {
-            vma,
-            lead: self.pages.lead as usize,
-            length: self.length,
-            mapping_type: self.mapping_type,
-            caching: self.mapping_type.caching(),
-            near: None,
-            _held: Box::new(()),
-        })
+        Ok(Area::new(vma, &self.pages, self.length, self.mapping_type))
     }
 
     /// Never: the file keeps the memory.

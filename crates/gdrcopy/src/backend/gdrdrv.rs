@@ -138,13 +138,9 @@ struct Module {
 }
 
 impl Module {
-    fn call<T>(&self, request: Request<T>, operation: &str) -> Result<T, Error> {
-        let Request {
-            number,
-            mut argument,
-        } = request;
-        // SAFETY: a `Request` pairs each number with its structure.
-        unsafe { sys::ioctl(self.file.as_fd(), number, &mut argument) }.map_err(|source| {
+    fn call<T: Argument>(&self, mut argument: T, operation: &str) -> Result<T, Error> {
+        // SAFETY: an `Argument` has the number that takes it.
+        unsafe { sys::ioctl(self.file.as_fd(), T::NUMBER, &mut argument) }.map_err(|source| {
             Error::System {
                 operation: format!("{operation} (gdrdrv {})", self.version),
                 source,
@@ -154,111 +150,33 @@ impl Module {
     }
 }
 
-/// A number and the structure that belongs to it.
-struct Request<T> {
-    number: u32,
-    argument: T,
+/// The structure of one of the module's requests.
+///
+/// # Safety
+///
+/// The number takes this structure.
+unsafe trait Argument {
+    const NUMBER: u32;
 }
 
-impl Request<sys::PinBuffer> {
-    fn pin(pages: Pages) -> Self {
-        Self {
-            number: sys::PIN_BUFFER,
-            argument: sys::PinBuffer {
-                address: pages.start.get(),
-                size: pages.length,
-                ..Default::default()
-            },
+macro_rules! arguments {
+    ($($structure:ident: $number:ident,)*) => {$(
+        // SAFETY: as gdrdrv.h pairs them.
+        unsafe impl Argument for sys::$structure {
+            const NUMBER: u32 = sys::$number;
         }
-    }
+    )*};
 }
 
-impl Request<sys::PinBufferV2> {
-    fn pin_with(pages: Pages, flags: PinFlags) -> Self {
-        Self {
-            number: sys::PIN_BUFFER_V2,
-            argument: sys::PinBufferV2 {
-                address: pages.start.get(),
-                size: pages.length,
-                flags: if flags.force_pcie {
-                    sys::PIN_FORCE_PCIE
-                } else {
-                    0
-                },
-                ..Default::default()
-            },
-        }
-    }
-}
-
-impl Request<sys::Unpin> {
-    fn unpin(handle: u64) -> Self {
-        Self {
-            number: sys::UNPIN_BUFFER,
-            argument: sys::Unpin { handle },
-        }
-    }
-}
-
-impl Request<sys::CallbackFlag> {
-    fn callback_flag(handle: u64) -> Self {
-        Self {
-            number: sys::CALLBACK_FLAG,
-            argument: sys::CallbackFlag {
-                handle,
-                ..Default::default()
-            },
-        }
-    }
-}
-
-impl Request<sys::Information> {
-    fn information(handle: u64) -> Self {
-        Self {
-            number: sys::INFORMATION,
-            argument: sys::Information {
-                handle,
-                ..Default::default()
-            },
-        }
-    }
-}
-
-impl Request<sys::InformationV2> {
-    fn typed_information(handle: u64) -> Self {
-        Self {
-            number: sys::INFORMATION_V2,
-            argument: sys::InformationV2 {
-                handle,
-                ..Default::default()
-            },
-        }
-    }
-}
-
-impl Request<sys::Attribute> {
-    fn attribute(attribute: u32) -> Self {
-        Self {
-            number: sys::ATTRIBUTE,
-            argument: sys::Attribute {
-                attribute,
-                value: 0,
-            },
-        }
-    }
-}
-
-impl Request<sys::RequestMappingType> {
-    fn mapping_type(handle: u64, mapping_type: MappingType) -> Self {
-        Self {
-            number: sys::REQUEST_MAPPING_TYPE,
-            argument: sys::RequestMappingType {
-                handle,
-                mapping_type: mapping_type as u32,
-                padding: 0,
-            },
-        }
-    }
+arguments! {
+    PinBuffer: PIN_BUFFER,
+    PinBufferV2: PIN_BUFFER_V2,
+    Unpin: UNPIN_BUFFER,
+    CallbackFlag: CALLBACK_FLAG,
+    Information: INFORMATION,
+    InformationV2: INFORMATION_V2,
+    Attribute: ATTRIBUTE,
+    RequestMappingType: REQUEST_MAPPING_TYPE,
 }
 
 impl Backend for Gdrdrv {
@@ -280,9 +198,11 @@ impl Backend for Gdrdrv {
             return 0;
         }
         // A module that does not know the attribute does not have the property.
-        let answer = self
-            .module
-            .call(Request::attribute(number), "ask an attribute");
+        let question = sys::Attribute {
+            attribute: number,
+            value: 0,
+        };
+        let answer = self.module.call(question, "ask an attribute");
         answer.map_or(0, |answer| i32::try_from(answer.value).unwrap_or(i32::MAX))
     }
 
@@ -300,13 +220,27 @@ impl Backend for Gdrdrv {
         let pages = pages::around(address, length as u64, sys::GPU_PAGE)
             .ok_or(Error::Address { address })?;
         let operation = "pin the memory";
+        let (start, size) = (pages.start.get(), pages.length);
         let handle = if self.module.version >= FLAGS {
-            self.module
-                .call(Request::pin_with(pages, flags), operation)?
-                .handle
+            let pin = sys::PinBufferV2 {
+                address: start,
+                size,
+                flags: if flags.force_pcie {
+                    sys::PIN_FORCE_PCIE
+                } else {
+                    0
+                },
+                ..Default::default()
+            };
+            self.module.call(pin, operation)?.handle
         } else {
             super::refuse_force_pcie(flags, BackendKind::Gdrdrv)?;
-            self.module.call(Request::pin(pages), operation)?.handle
+            let pin = sys::PinBuffer {
+                address: start,
+                size,
+                ..Default::default()
+            };
+            self.module.call(pin, operation)?.handle
         };
         Ok(Box::new(ModulePin {
             module: Arc::clone(&self.module),
@@ -335,21 +269,24 @@ struct State {
 
 impl ModulePin {
     fn state(&self) -> Result<State, Error> {
-        let operation = "ask about the pin";
+        let (handle, operation) = (self.handle, "ask about the pin");
         if self.module.version >= TYPED_INFORMATION {
-            match self
-                .module
-                .call(Request::typed_information(self.handle), operation)
-            {
+            let question = sys::InformationV2 {
+                handle,
+                ..Default::default()
+            };
+            match self.module.call(question, operation) {
                 // A module that claims more than it has; the older question says as much.
                 Err(Error::System { source, .. })
                     if source.raw_os_error() == Some(libc::ENOTTY) => {}
                 answer => return answer.map(typed),
             }
         }
-        self.module
-            .call(Request::information(self.handle), operation)
-            .map(untyped)
+        let question = sys::Information {
+            handle,
+            ..Default::default()
+        };
+        self.module.call(question, operation).map(untyped)
     }
 
     fn request(&self, request: MapRequest) -> Result<(), Error> {
@@ -363,10 +300,12 @@ impl ModulePin {
             // The type is looked at when it is mapped.
             return Ok(());
         }
-        match self.module.call(
-            Request::mapping_type(self.handle, wanted),
-            "ask for a mapping type",
-        ) {
+        let question = sys::RequestMappingType {
+            handle: self.handle,
+            mapping_type: wanted as u32,
+            padding: 0,
+        };
+        match self.module.call(question, "ask for a mapping type") {
             // Nothing in particular is wanted, and a module that cannot be asked gives just that.
             Err(Error::System { source, .. })
                 if request == MapRequest::Default
@@ -383,21 +322,13 @@ impl ModulePin {
             operation: format!("map the pinned memory (gdrdrv {})", self.module.version),
             source,
         };
-        let length = self.pages.length as usize;
-        let mut vma = Vma::reserve(length).map_err(failed)?;
         let offset = self
             .handle
             .checked_mul(host_page())
             .ok_or_else(|| failed(io::Error::from_raw_os_error(libc::EOVERFLOW)))?;
-        let placed = vma
-            .place(0, length, self.module.file.as_fd(), offset)
-            .map_err(failed)?;
-        placed.ok_or(Error::GpuLost {
-            sign: "mapping gave no address",
-        })?;
-        // The module says so too; older ones did not.
-        vma.keep_from_children().map_err(failed)?;
-        Ok(vma)
+        let (file, sign) = (self.module.file.as_fd(), "mapping gave no address");
+        // The module keeps it from children too; older ones did not.
+        super::map_file(file, offset, self.pages.length, failed, sign)
     }
 }
 
@@ -469,22 +400,17 @@ impl Pinned for ModulePin {
             });
         }
         request.accepts(mapping_type)?;
-        Ok(Area {
-            vma,
-            lead: self.pages.lead as usize,
-            length: self.length,
-            mapping_type,
-            caching: mapping_type.caching(),
-            near: None,
-            _held: Box::new(()),
-        })
+        Ok(Area::new(vma, &self.pages, self.length, mapping_type))
     }
 
     fn revoked(&self) -> Result<bool, Error> {
-        let answer = self.module.call(
-            Request::callback_flag(self.handle),
-            "ask whether the pin was revoked",
-        )?;
+        let question = sys::CallbackFlag {
+            handle: self.handle,
+            ..Default::default()
+        };
+        let answer = self
+            .module
+            .call(question, "ask whether the pin was revoked")?;
         Ok(answer.flag != 0)
     }
 }
@@ -492,11 +418,9 @@ impl Pinned for ModulePin {
 impl Drop for ModulePin {
     fn drop(&mut self) {
         if self.owner == Process::current() {
-            // Refused only for a handle the module does not know, and then there is nothing to
-            // unpin.
-            let _ = self
-                .module
-                .call(Request::unpin(self.handle), "unpin the memory");
+            // Refused only for a handle the module does not know, and then there is nothing to unpin.
+            let handle = self.handle;
+            let _ = self.module.call(sys::Unpin { handle }, "unpin the memory");
         }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod rm;
 pub(crate) mod sim;
 
 use std::fmt::Debug;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
@@ -15,6 +16,7 @@ use crate::Error;
 use crate::copy::{Caching, Cpus};
 use crate::gdr::{Attribute, BackendKind};
 use crate::mapping::{MapRequest, MappingType};
+use crate::pages::Pages;
 use crate::pin::PinFlags;
 use crate::vma::Vma;
 
@@ -22,8 +24,16 @@ use crate::vma::Vma;
 pub(crate) trait Backend: Debug + Send + Sync {
     fn kind(&self) -> BackendKind;
     /// Major and minor version of what serves it, in gdrdrv's numbering.
-    fn version(&self) -> (u16, u16);
-    fn attribute(&self, attribute: Attribute) -> i32;
+    fn version(&self) -> (u16, u16) {
+        EQUAL_TO
+    }
+    /// By default that of a backend without gdrdrv: our references outlive the free.
+    fn attribute(&self, attribute: Attribute) -> i32 {
+        match attribute {
+            Attribute::PersistentMapping | Attribute::UsingDmaBuf => 1,
+            Attribute::ForcePcie => 0,
+        }
+    }
     /// The open file it works through, where callers expect one: gdrdrv's.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
@@ -58,8 +68,19 @@ pub(crate) struct PinnedPages {
     pub(crate) cycles: (u64, u32),
 }
 
-/// Device memory at CPU addresses. The fields fall in this order: the addresses first, then what
-/// they showed.
+impl PinnedPages {
+    /// Pages of `page` bytes whose pinning was not timed.
+    pub(crate) fn of(pages: &Pages, page: u64) -> Self {
+        Self {
+            start: pages.start,
+            length: pages.length,
+            page: page as u32,
+            cycles: (0, 0),
+        }
+    }
+}
+
+/// Device memory at CPU addresses. The fields fall in this order: the addresses first, then what they showed.
 #[derive(Debug)]
 pub(crate) struct Area {
     pub(crate) vma: Vma,
@@ -76,6 +97,19 @@ pub(crate) struct Area {
 }
 
 impl Area {
+    /// A mapping of whole pages, which holds nothing else.
+    pub(crate) fn new(vma: Vma, pages: &Pages, length: usize, mapping_type: MappingType) -> Self {
+        Self {
+            vma,
+            lead: pages.lead as usize,
+            length,
+            mapping_type,
+            caching: mapping_type.caching(),
+            near: None,
+            _held: Box::new(()),
+        }
+    }
+
     /// CPU address of the first byte asked for.
     pub(crate) fn start(&self) -> NonNull<u8> {
         debug_assert!(self.lead + self.length <= self.vma.length());
@@ -93,12 +127,20 @@ impl<T: Debug + Send + Sync> Held for T {}
 /// releases, and this is the one it is equal to.
 pub(crate) const EQUAL_TO: (u16, u16) = (2, 6);
 
-/// The attributes of a backend without gdrdrv: our references outlive the free.
-pub(crate) fn without_module(attribute: Attribute) -> i32 {
-    match attribute {
-        Attribute::PersistentMapping | Attribute::UsingDmaBuf => 1,
-        Attribute::ForcePcie => 0,
-    }
+/// Maps `length` bytes of a file, out of reach for forked children. `failed` names the operation, `sign` what a lost GPU shows.
+pub(crate) fn map_file(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    failed: impl Fn(io::Error) -> Error,
+    sign: &'static str,
+) -> Result<Vma, Error> {
+    let length = length as usize;
+    let mut vma = Vma::reserve(length).map_err(&failed)?;
+    let placed = vma.place(0, length, file, offset).map_err(&failed)?;
+    placed.ok_or(Error::GpuLost { sign })?;
+    vma.keep_from_children().map_err(&failed)?;
+    Ok(vma)
 }
 
 pub(crate) fn refuse_force_pcie(flags: PinFlags, backend: BackendKind) -> Result<(), Error> {

@@ -10,11 +10,10 @@ use gpu::sim::{self, Located};
 use super::{Area, Backend, Pinned, PinnedPages};
 use crate::Error;
 use crate::choice::Found;
-use crate::gdr::{Attribute, BackendKind};
+use crate::gdr::BackendKind;
 use crate::mapping::{MapRequest, MappingType};
 use crate::pages::{self, GPU_PAGE, Pages};
 use crate::pin::PinFlags;
-use crate::vma::Vma;
 
 /// Always there.
 pub(crate) fn open() -> Result<Found, Error> {
@@ -32,14 +31,6 @@ static NEXT_HANDLE: AtomicU64 = AtomicU64::new(1);
 impl Backend for Sim {
     fn kind(&self) -> BackendKind {
         BackendKind::Sim
-    }
-
-    fn version(&self) -> (u16, u16) {
-        super::EQUAL_TO
-    }
-
-    fn attribute(&self, attribute: Attribute) -> i32 {
-        super::without_module(attribute)
     }
 
     fn pin(
@@ -84,12 +75,7 @@ impl Pinned for SimPin {
     }
 
     fn pages(&self) -> Result<PinnedPages, Error> {
-        Ok(PinnedPages {
-            start: self.pages.start,
-            length: self.pages.length,
-            page: GPU_PAGE as u32,
-            cycles: (0, 0),
-        })
+        Ok(PinnedPages::of(&self.pages, GPU_PAGE))
     }
 
     /// Cached in truth; said to be write-combined, because that is what the programs tested with it
@@ -100,25 +86,17 @@ impl Pinned for SimPin {
             operation: "map a simulated GPU's memory".to_owned(),
             source,
         };
-        let length = self.pages.length as usize;
-        let mut vma = Vma::reserve(length).map_err(failed)?;
         let start = self.located.offset - self.pages.lead;
-        let placed = vma
-            .place(0, length, self.located.file.as_fd(), start)
-            .map_err(failed)?;
-        placed.ok_or(Error::GpuLost {
-            sign: "a simulated mapping gave no address",
-        })?;
-        vma.keep_from_children().map_err(failed)?;
-        Ok(Area {
-            vma,
-            lead: self.pages.lead as usize,
-            length: self.length,
-            mapping_type: MappingType::WriteCombining,
-            caching: MappingType::WriteCombining.caching(),
-            near: None,
-            _held: Box::new(()),
-        })
+        let sign = "a simulated mapping gave no address";
+        let vma = super::map_file(
+            self.located.file.as_fd(),
+            start,
+            self.pages.length,
+            failed,
+            sign,
+        )?;
+        let mapping_type = MappingType::WriteCombining;
+        Ok(Area::new(vma, &self.pages, self.length, mapping_type))
     }
 
     fn revoked(&self) -> Result<bool, Error> {

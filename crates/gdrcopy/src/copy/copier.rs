@@ -142,19 +142,11 @@ impl Copier {
     /// meanwhile. Concurrent device accesses may tear, but are not undefined behaviour.
     #[inline]
     pub unsafe fn to_device(&self, device: *mut u8, host: *const u8, len: usize) {
-        if len >= self.write.shared_from {
-            let kernel = self.write.kernel;
-            let job = Job {
-                kernel,
-                destination: device,
-                source: host,
-                len,
-                direction: Direction::Write,
-            };
-            // SAFETY: guaranteed by the caller.
-            if unsafe { self.share(&job) } {
-                return;
-            }
+        // SAFETY: the caller's promise.
+        if len >= self.write.shared_from
+            && unsafe { self.share(Direction::Write, device, host, len) }
+        {
+            return;
         }
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.write.kernel)(device, host, len) }
@@ -170,19 +162,10 @@ impl Copier {
     /// bytes.
     #[inline]
     pub unsafe fn from_device(&self, host: *mut u8, device: *const u8, len: usize) {
-        if len >= self.read.shared_from {
-            let kernel = self.read.kernel;
-            let job = Job {
-                kernel,
-                destination: host,
-                source: device,
-                len,
-                direction: Direction::Read,
-            };
-            // SAFETY: guaranteed by the caller.
-            if unsafe { self.share(&job) } {
-                return;
-            }
+        // SAFETY: the caller's promise.
+        if len >= self.read.shared_from && unsafe { self.share(Direction::Read, host, device, len) }
+        {
+            return;
         }
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.read.kernel)(host, device, len) }
@@ -198,19 +181,11 @@ impl Copier {
     /// As [`from_device`](Self::from_device).
     pub unsafe fn from_device_ordered(&self, host: *mut u8, device: *const u8, len: usize) {
         fence::before_reads();
-        if len >= self.read.shared_from {
-            let kernel = self.read.kernel;
-            let job = Job {
-                kernel,
-                destination: host,
-                source: device,
-                len,
-                direction: Direction::OrderedRead,
-            };
-            // SAFETY: guaranteed by the caller.
-            if unsafe { self.share(&job) } {
-                return;
-            }
+        // SAFETY: the caller's promise.
+        if len >= self.read.shared_from
+            && unsafe { self.share(Direction::OrderedRead, host, device, len) }
+        {
+            return;
         }
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.read.kernel)(host, device, len) }
@@ -278,9 +253,26 @@ impl Copier {
     /// As the copy it is part of.
     #[cold]
     #[inline(never)]
-    unsafe fn share(&self, job: &Job) -> bool {
-        // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
-        unsafe { self.place.copy(job, self.threads) }
+    unsafe fn share(
+        &self,
+        direction: Direction,
+        destination: *mut u8,
+        source: *const u8,
+        len: usize,
+    ) -> bool {
+        let way = match direction {
+            Direction::Write => &self.write,
+            Direction::Read | Direction::OrderedRead => &self.read,
+        };
+        let job = Job {
+            kernel: way.kernel,
+            destination,
+            source,
+            len,
+            direction,
+        };
+        // SAFETY: the caller's promise; the kernel is supported, or the Copier would not exist.
+        unsafe { self.place.copy(&job, self.threads) }
     }
 }
 

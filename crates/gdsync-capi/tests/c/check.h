@@ -12,29 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../../../tests/support/check.h"
+
 #include <gdsync.h>
 #include <gdsync/mlx5.h>
 #include <gdsync/tools.h>
 
 /* Only the test build of the library has it (crates/gdsync-capi/examples/gdsync_sim.rs). */
 void gds_sim_begin(void);
-
-#define CHECK(condition)                                                                                                   \
-    do {                                                                                                                   \
-        if (!(condition)) {                                                                                                \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                        \
-            exit(1);                                                                                                       \
-        }                                                                                                                  \
-    } while (0)
-
-#define EQUALS(expected, actual)                                                                                           \
-    do {                                                                                                                   \
-        long long expected_ = (long long)(expected), actual_ = (long long)(actual);                                        \
-        if (expected_ != actual_) {                                                                                        \
-            fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #actual, actual_, expected_);             \
-            exit(1);                                                                                                       \
-        }                                                                                                                  \
-    } while (0)
 
 /* A context on the first GPU, current on this thread. */
 static inline CUcontext start(void)
@@ -108,6 +93,24 @@ static inline gds_descriptor_t write_bytes(void *to, const void *from, size_t co
     memset(&made, 0, sizeof made);
     made.tag = GDS_TAG_WRITE_MEMORY;
     EQUALS(0, gds_prepare_write_memory(&made.writemem, (uint8_t *)to, (const uint8_t *)from, count, flags));
+    return made;
+}
+
+static inline gds_descriptor_t sends(gds_send_request_t *request)
+{
+    gds_descriptor_t made;
+    memset(&made, 0, sizeof made);
+    made.tag = GDS_TAG_SEND;
+    made.send = request;
+    return made;
+}
+
+static inline gds_descriptor_t waits(gds_wait_request_t *request)
+{
+    gds_descriptor_t made;
+    memset(&made, 0, sizeof made);
+    made.tag = GDS_TAG_WAIT;
+    made.wait = request;
     return made;
 }
 

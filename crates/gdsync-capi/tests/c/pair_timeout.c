@@ -6,24 +6,6 @@
 
 #include <pthread.h>
 
-static gds_descriptor_t waits(gds_wait_request_t *request)
-{
-    gds_descriptor_t made;
-    memset(&made, 0, sizeof made);
-    made.tag = GDS_TAG_WAIT;
-    made.wait = request;
-    return made;
-}
-
-static gds_descriptor_t sends(gds_send_request_t *request)
-{
-    gds_descriptor_t made;
-    memset(&made, 0, sizeof made);
-    made.tag = GDS_TAG_SEND;
-    made.send = request;
-    return made;
-}
-
 static void *destroy_soon(void *qp)
 {
     usleep(50000);

@@ -14,24 +14,6 @@ static gds_send_wr put(struct ibv_sge *sge, uint64_t id, size_t from, size_t to,
     return at(work(id, IBV_WR_RDMA_WRITE, sge, 1), &far, to);
 }
 
-static gds_descriptor_t sends(gds_send_request_t *request)
-{
-    gds_descriptor_t made;
-    memset(&made, 0, sizeof made);
-    made.tag = GDS_TAG_SEND;
-    made.send = request;
-    return made;
-}
-
-static gds_descriptor_t waits(gds_wait_request_t *request)
-{
-    gds_descriptor_t made;
-    memset(&made, 0, sizeof made);
-    made.tag = GDS_TAG_WAIT;
-    made.wait = request;
-    return made;
-}
-
 static int post(CUstream stream, int by_cpu, size_t count, gds_descriptor_t *list)
 {
     return by_cpu ? gds_post_descriptors(count, list, 0) : gds_stream_post_descriptors(stream, count, list, 0);

@@ -5,7 +5,7 @@
 //! (which segments it leaves out, where entries wrap) is that of its `qp.c` and `cq.c`.
 //!
 //! ```
-//! use gdsync::wire::{BLOCK, DataSegment, Entry, Transport};
+//! use gdsync::wire::{BLOCK, DataSegment, Transport, Wqe};
 //!
 //! let payload = [DataSegment { length: 64, key: 0x1234, address: 0x7000 }];
 //! let entry = Wqe::send(&payload).signalled();

@@ -5,7 +5,7 @@ use gdsync::hca::{Endpoint, Hca, QueuePair, Request, RetryPolicy};
 use gdsync::wire::{Syndrome, Wqe};
 use gdsync::{Allocator, Error, MemoryLocation};
 
-use super::lane::{Registered, TIMEOUT, allocator, bytes, exchange, polled};
+use super::lane::{Registered, TIMEOUT, allocator, bytes, exchange, polled, ring, waited};
 
 struct Side {
     allocator: Allocator,
@@ -58,7 +58,7 @@ fn each_reads_and_writes_the_other_memory() {
         &[one.memory.region.segment(9, 100)],
     )
     .signalled();
-    one.pair.send.prepare(&read).unwrap().ring().unwrap();
+    ring(&mut one.pair, &read);
     let completion = polled(&mut one.pair.send_completions);
     assert_eq!(completion.bytes, 100);
     assert_eq!(
@@ -68,14 +68,14 @@ fn each_reads_and_writes_the_other_memory() {
     let write = Wqe::write(two.memory.region.remote(50), &[])
         .inline(b"from the other")
         .signalled();
-    one.pair.send.prepare(&write).unwrap().ring().unwrap();
+    ring(&mut one.pair, &write);
     polled(&mut one.pair.send_completions);
     assert_eq!(bytes(&two.memory.place)[50..64], *b"from the other");
 }
 
 fn unanswered(side: &mut Side) {
     let send = Wqe::send(&[]).inline(&[1]);
-    side.pair.send.prepare(&send).unwrap().ring().unwrap();
+    ring(&mut side.pair, &send);
     let completion = polled(&mut side.pair.send_completions);
     let failed = completion.event.failed().unwrap();
     assert_eq!(failed.syndrome, Syndrome::TransportRetry);
@@ -97,7 +97,7 @@ fn a_far_side_that_goes_while_it_is_asked_ends_the_request() {
     let [mut one, two] = sides();
     // Nothing is posted: it is asked again and again.
     let send = Wqe::send(&[]).inline(&[1]);
-    one.pair.send.prepare(&send).unwrap().ring().unwrap();
+    ring(&mut one.pair, &send);
     let stream = one.allocator.gpu().stream().unwrap();
     let wait = one.pair.send_completions.take_wait().unwrap();
     stream.batch(&wait.operations(false).unwrap()).unwrap();
@@ -159,15 +159,11 @@ fn an_hca_is_dropped_with_work_rung_and_waited_for() {
         let stream = allocator.gpu().stream().unwrap();
         stream.batch(&wait.operations(false).unwrap()).unwrap();
         for _ in 0..64 {
-            pair.send
-                .prepare(&Wqe::nop().signalled())
-                .unwrap()
-                .ring()
-                .unwrap();
+            ring(&mut pair, &Wqe::nop().signalled());
         }
         drop(hca);
         // Nobody hears it, and nothing breaks.
-        pair.send.prepare(&Wqe::nop()).unwrap().ring().unwrap();
+        ring(&mut pair, &Wqe::nop());
         drop(pair);
         wait.word().store_u32(0, 0).unwrap();
         stream.synchronize_within(TIMEOUT).unwrap();
@@ -187,26 +183,14 @@ fn an_hca_that_ends_gives_up_what_was_rung_and_posted() {
         hca.inject(pair.send.qpn(), 0, Effect::Delay(TIMEOUT * 100));
         let mut batch = Vec::new();
         for _ in 0..3 {
-            batch.extend(
-                pair.send_completions
-                    .take_wait()
-                    .unwrap()
-                    .operations(false)
-                    .unwrap(),
-            );
+            batch.extend(waited(&mut pair.send_completions, false));
         }
-        batch.extend(
-            pair.receive_completions
-                .take_wait()
-                .unwrap()
-                .operations(false)
-                .unwrap(),
-        );
+        batch.extend(waited(&mut pair.receive_completions, false));
         let stream = allocator.gpu().stream().unwrap();
         stream.batch(&batch).unwrap();
         pair.receive.post(&[]).unwrap();
         for _ in 0..3 {
-            pair.send.prepare(&Wqe::nop()).unwrap().ring().unwrap();
+            ring(&mut pair, &Wqe::nop());
         }
         drop(hca);
         stream.synchronize_within(TIMEOUT).unwrap();

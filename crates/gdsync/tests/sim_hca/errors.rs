@@ -7,7 +7,7 @@ use gdsync::hca::sim::{Effect, SimHca};
 use gdsync::hca::{Access, Hca, QueuePair, Request, RetryPolicy};
 use gdsync::wire::{Completion, DataSegment, Event, Operation, Syndrome, Wqe};
 
-use super::lane::{Registered, TIMEOUT, allocator, bytes, polled};
+use super::lane::{Registered, TIMEOUT, allocator, bytes, polled, ring, rung, waited};
 
 struct Two {
     allocator: gdsync::Allocator,
@@ -67,24 +67,10 @@ fn every_syndrome_of_a_send_is_polled_and_ends_a_wait() {
             } else {
                 write.clone()
             };
-            batch.extend(
-                two.local
-                    .send
-                    .prepare(&entry)
-                    .unwrap()
-                    .operations()
-                    .unwrap(),
-            );
+            batch.extend(rung(&mut two.local, &entry));
         }
         for _ in 0..4 {
-            batch.extend(
-                two.local
-                    .send_completions
-                    .take_wait()
-                    .unwrap()
-                    .operations(false)
-                    .unwrap(),
-            );
+            batch.extend(waited(&mut two.local.send_completions, false));
         }
         let stream = two.allocator.gpu().stream().unwrap();
         stream.batch(&batch).unwrap();
@@ -132,7 +118,7 @@ fn every_syndrome_of_a_receive_is_polled_and_ends_a_wait() {
         let wait = two.peer.receive_completions.take_wait().unwrap();
         stream.batch(&wait.operations(false).unwrap()).unwrap();
         let send = Wqe::send(&[]).inline(&[1]);
-        two.local.send.prepare(&send).unwrap().ring().unwrap();
+        ring(&mut two.local, &send);
         stream.synchronize_within(TIMEOUT).unwrap();
         let completion = two.peer.receive_completions.poll().unwrap().unwrap();
         assert_eq!((failed(&completion), completion.counter), ((code, 0x99), 0));
@@ -148,7 +134,7 @@ fn every_syndrome_of_a_receive_is_polled_and_ends_a_wait() {
 
 /// Rings an entry and gives the syndrome that comes of it.
 fn met(two: &mut Two, entry: &Wqe) -> u8 {
-    two.local.send.prepare(entry).unwrap().ring().unwrap();
+    ring(&mut two.local, entry);
     failed(&polled(&mut two.local.send_completions)).0
 }
 
@@ -187,7 +173,7 @@ fn local_memory_is_checked() {
     let mut two = two();
     let region = readable(&two);
     let write = Wqe::write(two.memory.region.remote(0), &[region.segment(0, 64)]).signalled();
-    two.local.send.prepare(&write).unwrap().ring().unwrap();
+    ring(&mut two.local, &write);
     assert!(
         polled(&mut two.local.send_completions)
             .event
@@ -225,12 +211,7 @@ fn remote_memory_is_checked() {
                 1 => Wqe::read(remote, &[local]),
                 _ => Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[local]),
             };
-            two.local
-                .send
-                .prepare(&entry.signalled())
-                .unwrap()
-                .ring()
-                .unwrap();
+            ring(&mut two.local, &entry.signalled());
             let completion = polled(&mut two.local.send_completions);
             match operation == position {
                 true => assert_eq!(failed(&completion).0, 0x13),
@@ -251,7 +232,7 @@ fn remote_memory_is_checked() {
     drop(gone);
     assert_eq!(met(&mut two, &Wqe::write(remote, &[]).inline(&[0])), 0x13);
     // Whoever broke the remote side's rules broke its queue pair too.
-    two.peer.send.prepare(&Wqe::nop()).unwrap().ring().unwrap();
+    ring(&mut two.peer, &Wqe::nop());
     assert_eq!(failed(&polled(&mut two.peer.send_completions)).0, 0x05);
 }
 
@@ -313,16 +294,10 @@ fn a_receiver_that_is_not_ready_is_tried_again_and_not_for_ever() {
         .connect(local, peer, RetryPolicy::default())
         .unwrap();
     let send = Wqe::send(&[]).inline(b"late").signalled();
-    patient.local.send.prepare(&send).unwrap().ring().unwrap();
+    ring(&mut patient.local, &send);
     // Another queue pair goes on meanwhile, and its answer comes after the first refusals.
     for _ in 0..50 {
-        patient
-            .peer
-            .send
-            .prepare(&Wqe::nop().signalled())
-            .unwrap()
-            .ring()
-            .unwrap();
+        ring(&mut patient.peer, &Wqe::nop().signalled());
         let done = polled(&mut patient.peer.send_completions);
         patient.peer.send.complete(&done).unwrap();
     }
@@ -373,7 +348,7 @@ fn what_is_rung_and_posted_after_a_failure_is_given_up() {
     assert_eq!(met(&mut two, &Wqe::nop()), 0x22);
     for _ in 0..300 {
         two.local.receive.post(&[]).unwrap();
-        two.local.send.prepare(&Wqe::nop()).unwrap().ring().unwrap();
+        ring(&mut two.local, &Wqe::nop());
         let sent = polled(&mut two.local.send_completions);
         let received = polled(&mut two.local.receive_completions);
         assert_eq!((failed(&sent).0, failed(&received).0), (0x05, 0x05));

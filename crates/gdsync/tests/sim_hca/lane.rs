@@ -10,7 +10,7 @@ use gdsync::hca::{Access, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::queue::{CompletionQueue, Prepared};
 use gdsync::wire::{Completion, DataSegment, Operation, RemoteAddress, Wqe};
 use gdsync::{Allocator, MemoryLocation, Place};
-use gpu::{Gpu, Stream};
+use gpu::{Gpu, MemOp, Stream};
 
 use super::model::{Address, MEMORY, Model, Op, Random};
 use super::table::{
@@ -44,6 +44,21 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 /// The next completion of a queue.
 pub fn polled(queue: &mut CompletionQueue) -> Completion {
     until("a completion", || queue.poll().unwrap())
+}
+
+/// Prepares a WQE and rings its doorbell by the CPU.
+pub fn ring(pair: &mut QueuePair, entry: &Wqe) {
+    pair.send.prepare(entry).unwrap().ring().unwrap();
+}
+
+/// Prepares a WQE; the operations by which a stream rings its doorbell.
+pub fn rung(pair: &mut QueuePair, entry: &Wqe) -> [MemOp; 3] {
+    pair.send.prepare(entry).unwrap().operations().unwrap()
+}
+
+/// The operations by which a stream waits for the next completion.
+pub fn waited(queue: &mut CompletionQueue, flush: bool) -> [MemOp; 2] {
+    queue.take_wait().unwrap().operations(flush).unwrap()
 }
 
 pub fn bytes(place: &Place) -> Vec<u8> {
@@ -98,15 +113,9 @@ pub fn exchange(
         }
         for (stream, (pair, memory)) in streams.iter().zip(&mut sides) {
             let entry = Wqe::send(&[memory.region.segment(offset, 64)]).signalled();
-            let mut batch = pair
-                .send
-                .prepare(&entry)
-                .unwrap()
-                .operations()
-                .unwrap()
-                .to_vec();
+            let mut batch = rung(pair, &entry).to_vec();
             for queue in [&mut pair.send_completions, &mut pair.receive_completions] {
-                batch.extend(queue.take_wait().unwrap().operations(true).unwrap());
+                batch.extend(waited(queue, true));
             }
             stream.batch(&batch).unwrap();
         }
@@ -269,7 +278,7 @@ impl Lane {
             ];
             for (queue, expected) in queues.into_iter().zip(&self.expected) {
                 for _ in expected {
-                    batch.extend(queue.take_wait().unwrap().operations(false).unwrap());
+                    batch.extend(waited(queue, false));
                 }
             }
         }

@@ -12,7 +12,7 @@ use gdsync::wire::{Completion, Operation, RemoteAddress, Syndrome, Wqe};
 use gdsync::{MemoryLocation, Place};
 use gpu::Stream;
 
-use super::lane::{Registered, TIMEOUT, allocator, bytes, polled, until};
+use super::lane::{Registered, TIMEOUT, allocator, bytes, polled, ring, until};
 
 /// Where the other process finds the two sockets.
 const MEETING: &str = "GDSYNC_TEST_MEETING";
@@ -82,7 +82,7 @@ fn far_process() {
     lines.say(&hex);
     assert_eq!(lines.hear(), "now you");
     let entry = Wqe::send(&[memory.region.segment(0, 16)]).signalled();
-    pair.send.prepare(&entry).unwrap().ring().unwrap();
+    ring(&mut pair, &entry);
     assert!(polled(&mut pair.send_completions).event.failed().is_none());
     assert!(connection.ended().is_none() && hca.violations().is_empty());
     lines.say("sent");
@@ -325,7 +325,7 @@ fn a_process_that_is_killed_while_much_is_under_way_ends_what_is() {
     let region: MemoryRegion = local.hca.register(&place, Access::ALL).unwrap();
     // It has not the room, but learns that from all of it.
     let entry = Wqe::send(&[region.segment(0, BYTES)]).signalled();
-    local.pair.send.prepare(&entry).unwrap().ring().unwrap();
+    ring(&mut local.pair, &entry);
     std::thread::sleep(Duration::from_millis(5));
     local.other.0.kill().unwrap();
     let completion = polled(&mut local.pair.send_completions);

@@ -11,7 +11,7 @@ use gdsync::wire::{Syndrome, Wqe};
 use gdsync::{Error, MemoryLocation};
 use socket::{Connection, Options};
 
-use super::lane::{Registered, TIMEOUT, allocator, bytes, exchange, polled, until};
+use super::lane::{Registered, TIMEOUT, allocator, bytes, exchange, polled, ring, until};
 
 /// The links of these tests take a remote side for gone only where they are to.
 const LONG: Options = Options {
@@ -68,7 +68,7 @@ fn by_hand(options: Options) -> (Side, UnixStream) {
 
 fn send(pair: &mut QueuePair, payload: &[u8]) {
     let entry = Wqe::send(&[]).inline(payload).signalled();
-    pair.send.prepare(&entry).unwrap().ring().unwrap();
+    ring(pair, &entry);
 }
 
 fn fails(pair: &mut QueuePair, syndrome: Syndrome) {
@@ -107,12 +107,12 @@ fn a_message_of_many_pieces_arrives_whole() {
     );
     let segment = from.region.segment(0, BYTES as u32);
     let write = Wqe::write(to.region.remote(0), &[segment]).signalled();
-    one.pair.send.prepare(&write).unwrap().ring().unwrap();
+    ring(&mut one.pair, &write);
     polled(&mut one.pair.send_completions);
     assert!(bytes(&to.place) == sent);
     from.place.write(0, &vec![0; BYTES]).unwrap();
     let read = Wqe::read(to.region.remote(0), &[segment]).signalled();
-    one.pair.send.prepare(&read).unwrap().ring().unwrap();
+    ring(&mut one.pair, &read);
     let completion = polled(&mut one.pair.send_completions);
     assert_eq!(completion.bytes as usize, BYTES);
     assert!(bytes(&from.place) == sent);
@@ -277,7 +277,7 @@ fn a_far_side_that_stops_reading_or_answering_is_given_up() {
         &vec![1; 8 << 20],
     );
     let entry = Wqe::send(&[large.region.segment(0, 8 << 20)]).signalled();
-    side.pair.send.prepare(&entry).unwrap().ring().unwrap();
+    ring(&mut side.pair, &entry);
     fails(&mut side.pair, Syndrome::TransportRetry);
     assert!(matches!(
         *ended(&side.connection),
@@ -313,7 +313,7 @@ fn what_finds_no_room_to_wait_is_tried_again_until_it_does() {
         for _ in 0..4 {
             let segment = from.region.segment(0, 1 << 16);
             let entry = Wqe::write(to.region.remote(number << 16), &[segment]).signalled();
-            local.send.prepare(&entry).unwrap().ring().unwrap();
+            ring(local, &entry);
         }
     }
     for (local, _) in &mut pairs {

@@ -1,13 +1,13 @@
 //! Streams alone: work that is put in ahead, and done in the order of the stream without the CPU.
 
-use gdsync::MemoryLocation;
 use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Hca, QueuePair, Request, RetryPolicy};
 use gdsync::queue::Waiting;
 use gdsync::wire::Wqe;
-use gpu::{Allocation, Compare, MemOp};
+use gdsync::{MemoryLocation, Program};
+use gpu::{Allocation, Compare};
 
-use super::lane::{Registered, TIMEOUT, allocator, bytes, polled};
+use super::lane::{Registered, TIMEOUT, allocator, bytes, polled, rung, waited};
 
 fn connected(hca: &SimHca, request: &Request) -> [QueuePair; 2] {
     let pairs = [hca.create(request).unwrap(), hca.create(request).unwrap()];
@@ -49,56 +49,20 @@ fn a_ball_goes_to_and_fro_between_two_streams_without_the_cpu() {
         }
         let gate = allocator.place(MemoryLocation::Host, 4).unwrap();
         let streams = [0, 1].map(|_| allocator.gpu().stream().unwrap());
-        streams[0]
-            .batch(&[MemOp::Wait32 {
-                at: gate.word(0, 4).unwrap(),
-                value: 1,
-                compare: Compare::Eq,
-                flush: false,
-            }])
+        Program::new()
+            .wait32(&gate, 0, 1, Compare::Eq)
+            .post(&streams[0])
             .unwrap();
         for round in 0..u64::from(ROUNDS) {
             let throw = Wqe::send(&[memory[0].region.segment(round * 8, 8)]).signalled();
             let back = Wqe::send(&[memory[1].region.segment(round * 8, 8)]).signalled();
-            let mut batch = local
-                .send
-                .prepare(&throw)
-                .unwrap()
-                .operations()
-                .unwrap()
-                .to_vec();
-            batch.extend(
-                local
-                    .send_completions
-                    .take_wait()
-                    .unwrap()
-                    .operations(false)
-                    .unwrap(),
-            );
-            batch.extend(
-                local
-                    .receive_completions
-                    .take_wait()
-                    .unwrap()
-                    .operations(true)
-                    .unwrap(),
-            );
+            let mut batch = rung(&mut local, &throw).to_vec();
+            batch.extend(waited(&mut local.send_completions, false));
+            batch.extend(waited(&mut local.receive_completions, true));
             streams[0].batch(&batch).unwrap();
-            let mut batch = peer
-                .receive_completions
-                .take_wait()
-                .unwrap()
-                .operations(true)
-                .unwrap()
-                .to_vec();
-            batch.extend(peer.send.prepare(&back).unwrap().operations().unwrap());
-            batch.extend(
-                peer.send_completions
-                    .take_wait()
-                    .unwrap()
-                    .operations(false)
-                    .unwrap(),
-            );
+            let mut batch = waited(&mut peer.receive_completions, true).to_vec();
+            batch.extend(rung(&mut peer, &back));
+            batch.extend(waited(&mut peer.send_completions, false));
             streams[1].batch(&batch).unwrap();
         }
         assert!(!streams[0].is_idle().unwrap() && !streams[1].is_idle().unwrap());
@@ -190,11 +154,7 @@ fn a_wait_can_be_released_by_writing_its_word() {
     stream.batch(&wait.operations(false).unwrap()).unwrap();
     assert!(!stream.is_idle().unwrap());
     let done = allocator.place(MemoryLocation::Host, 4).unwrap();
-    let mark = MemOp::Write32 {
-        at: done.word(0, 4).unwrap(),
-        value: 7,
-    };
-    stream.batch(&[mark]).unwrap();
+    Program::new().write32(&done, 0, 7).post(&stream).unwrap();
     assert_eq!(done.load_u32(0).unwrap(), 0);
     wait.word().store_u32(0, 0).unwrap();
     stream.synchronize_within(TIMEOUT).unwrap();

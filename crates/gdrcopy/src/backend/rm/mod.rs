@@ -42,7 +42,7 @@ use super::{Backend, Pinned};
 use crate::Error;
 use crate::choice::Found;
 use crate::error::Kind;
-use crate::gdr::{Attribute, BackendKind};
+use crate::gdr::BackendKind;
 use crate::mapping::MappingType;
 use crate::pin::PinFlags;
 
@@ -211,14 +211,6 @@ impl Shared {
 impl Backend for Rm {
     fn kind(&self) -> BackendKind {
         BackendKind::Rm
-    }
-
-    fn version(&self) -> (u16, u16) {
-        super::EQUAL_TO
-    }
-
-    fn attribute(&self, attribute: Attribute) -> i32 {
-        super::without_module(attribute)
     }
 
     fn pin(

@@ -233,12 +233,7 @@ impl Pinned for RmPin {
     }
 
     fn pages(&self) -> Result<PinnedPages, Error> {
-        Ok(PinnedPages {
-            start: self.pages.start,
-            length: self.pages.length,
-            page: GPU_PAGE as u32,
-            cycles: (0, 0),
-        })
+        Ok(PinnedPages::of(&self.pages, GPU_PAGE))
     }
 
     fn map(&self, request: MapRequest) -> Result<Area, Error> {
@@ -250,13 +245,9 @@ impl Pinned for RmPin {
         }
         let Shown { vma, views } = view::show(&self.device, &self.pieces)?;
         let area = Area {
-            vma,
-            lead: self.pages.lead as usize,
-            length: self.length,
-            mapping_type,
-            caching: mapping_type.caching(),
             near: self.device.near(),
             _held: Box::new(views),
+            ..Area::new(vma, &self.pages, self.length, mapping_type)
         };
         if !self.verified.load(Ordering::Acquire) {
             let living = self.living()?;
