@@ -92,10 +92,11 @@ pub fn check_dynamic_section(library: &Path, soname: &str) -> String {
 /// (`libNAME.so.2`), and runs it.
 pub fn check_layout(library: &Path, name: &str, arguments: &[String]) {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a directory");
     let copy = directory.path().join(format!("{name}.so"));
-    std::fs::copy(library, &copy).unwrap();
-    std::os::unix::fs::symlink(&copy, directory.path().join(format!("{name}.so.2"))).unwrap();
+    std::fs::copy(library, &copy).expect("a copy of the library");
+    let link = directory.path().join(format!("{name}.so.2"));
+    std::os::unix::fs::symlink(&copy, link).expect("a link to the library");
     for (compiler, language, standard) in [("cc", "c", "-std=c11"), ("c++", "c++", "-std=c++17")] {
         let program = directory.path().join(language);
         let output = Command::new(compiler)
@@ -107,10 +108,10 @@ pub fn check_layout(library: &Path, name: &str, arguments: &[String]) {
             .arg(&copy)
             .args(flags())
             .output();
-        succeed(compiler, &output.unwrap());
+        succeed(compiler, &output.expect("a compiler"));
         let output = Command::new(&program)
             .env("LD_LIBRARY_PATH", directory.path())
             .output();
-        succeed(language, &output.unwrap());
+        succeed(language, &output.expect("the program just compiled"));
     }
 }

@@ -71,7 +71,7 @@ pub(crate) enum CallError {
     #[error("verbs refuse the change of state")]
     Change { source: std::io::Error },
     #[error("the list cannot be done")]
-    Unlowered { source: engine::lower::Unsupported },
+    StreamUnsupported { source: engine::lower::Unsupported },
     #[error(
         "GPU memory at {address:#x}, which the CPU does not reach: gds_alloc_mapped_memory gives memory that it does"
     )]
@@ -174,7 +174,7 @@ impl CallError {
             | Self::Bytes { .. }
             | Self::Range { .. }
             | Self::Count { .. }
-            | Self::Unlowered { .. }
+            | Self::StreamUnsupported { .. }
             | Self::Scattered { .. }
             | Self::NotOurs => libc::EINVAL,
         }

@@ -59,7 +59,7 @@ pub(crate) unsafe fn put(
     can: StreamCapabilities,
     descriptor_of: impl FnOnce(usize) -> usize,
 ) -> Result<(), CallError> {
-    let ops = lower(ops, can).map_err(|unsupported| CallError::Unlowered {
+    let ops = lower(ops, can).map_err(|unsupported| CallError::StreamUnsupported {
         source: unsupported.at(descriptor_of),
     })?;
     // SAFETY: this function's own condition.

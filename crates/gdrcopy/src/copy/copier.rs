@@ -142,11 +142,11 @@ impl Copier {
     /// meanwhile. Concurrent device accesses may tear, but are not undefined behaviour.
     #[inline]
     pub unsafe fn to_device(&self, device: *mut u8, host: *const u8, len: usize) {
-        // SAFETY: the caller's promise.
-        if len >= self.write.shared_from
-            && unsafe { self.share(Direction::Write, device, host, len) }
-        {
-            return;
+        if len >= self.write.shared_from {
+            // SAFETY: the caller's promise.
+            if unsafe { self.share(Direction::Write, device, host, len) } {
+                return;
+            }
         }
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.write.kernel)(device, host, len) }
@@ -162,10 +162,11 @@ impl Copier {
     /// bytes.
     #[inline]
     pub unsafe fn from_device(&self, host: *mut u8, device: *const u8, len: usize) {
-        // SAFETY: the caller's promise.
-        if len >= self.read.shared_from && unsafe { self.share(Direction::Read, host, device, len) }
-        {
-            return;
+        if len >= self.read.shared_from {
+            // SAFETY: the caller's promise.
+            if unsafe { self.share(Direction::Read, host, device, len) } {
+                return;
+            }
         }
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.read.kernel)(host, device, len) }
@@ -181,11 +182,11 @@ impl Copier {
     /// As [`from_device`](Self::from_device).
     pub unsafe fn from_device_ordered(&self, host: *mut u8, device: *const u8, len: usize) {
         fence::before_reads();
-        // SAFETY: the caller's promise.
-        if len >= self.read.shared_from
-            && unsafe { self.share(Direction::OrderedRead, host, device, len) }
-        {
-            return;
+        if len >= self.read.shared_from {
+            // SAFETY: the caller's promise.
+            if unsafe { self.share(Direction::OrderedRead, host, device, len) } {
+                return;
+            }
         }
         // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { (self.read.kernel)(host, device, len) }

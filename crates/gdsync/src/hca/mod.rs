@@ -2,6 +2,7 @@
 
 mod completer;
 mod endpoint;
+mod inbox;
 pub mod mlx5;
 pub mod port;
 pub mod proxy;

@@ -172,6 +172,20 @@ fn a_raw_address_that_is_no_memory_is_refused_as_the_driver_does() {
     assert_eq!(u32::from_le_bytes(seen), 5);
 }
 
+#[test]
+fn an_operation_of_64_bits_on_a_word_of_32_is_rejected() {
+    let gpu = Gpu::sim();
+    let stream = gpu.stream().unwrap();
+    let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();
+    for at in [8, 12] {
+        let at = Word::new(&memory, at, 4).unwrap();
+        let error = stream.batch(&[MemOp::Write64 { at, value: 1 }]);
+        assert!(matches!(error, Err(Error::Range { .. })), "{error:?}");
+    }
+    let at = Word::new(&memory, 8, 8).unwrap();
+    stream.batch(&[MemOp::Write32 { at, value: 1 }]).unwrap();
+}
+
 fn waits_for(gpu: &Gpu, wait: MemOp, release: impl FnOnce()) {
     let stream: Stream = gpu.stream().unwrap();
     stream.batch(std::slice::from_ref(&wait)).unwrap();

@@ -1,6 +1,6 @@
 //! The proxy's thread: each queue pair's doorbells, receives and completions, again and again.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,8 @@ use verbs::Event;
 use super::pair::Pair;
 use super::region::MemoryRegions;
 use super::{Shared, State, completions, receives, sends};
+use crate::hca::inbox::{Inbox, Pace};
 
-/// How long it looks again and again, after it had something to do.
-const SPIN: Duration = Duration::from_micros(100);
-/// How long it sleeps between two looks, at first and after it had nothing to do for [`LONG`].
-const NAP: Duration = Duration::from_micros(20);
-const LONG_NAP: Duration = Duration::from_millis(1);
-const LONG: Duration = Duration::from_millis(50);
 /// How often it looks whether the device has failed.
 const CHECK: Duration = Duration::from_millis(50);
 
@@ -31,7 +26,7 @@ impl Engine {
     pub(super) fn start(name: &str, device: Option<verbs::Context>) -> Result<Self, crate::Error> {
         let shared = Arc::new(Shared {
             device,
-            bell: Bell::default(),
+            bell: Inbox::default(),
             state: Mutex::default(),
         });
         let served = Arc::clone(&shared);
@@ -59,8 +54,8 @@ impl Drop for Engine {
 /// Serves until the bell is closed.
 fn serve(shared: &Shared) {
     let _end = End(shared);
-    let (mut active, mut checked) = (Instant::now(), Instant::now());
-    while !shared.bell.is_closed() {
+    let (mut pace, mut checked) = (Pace::new(), Instant::now());
+    while shared.bell.take().is_some() {
         let mut state = shared.lock();
         let mut worked = false;
         let State { pairs, regions, .. } = &mut *state;
@@ -74,14 +69,7 @@ fn serve(shared: &Shared) {
             }
         }
         drop(state);
-        let idle = active.elapsed();
-        if worked {
-            active = Instant::now();
-        } else if idle < SPIN {
-            std::thread::yield_now();
-        } else {
-            shared.bell.sleep(if idle < LONG { NAP } else { LONG_NAP });
-        }
+        pace.rest(worked, &shared.bell);
     }
 }
 
@@ -123,46 +111,5 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         self.0.bell.close();
         self.0.lock().give_up();
-    }
-}
-
-/// What wakes the thread.
-#[derive(Debug, Default)]
-pub(super) struct Bell {
-    inner: Mutex<Inner>,
-    rung: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    awake: bool,
-    closed: bool,
-}
-
-impl Bell {
-    fn is_closed(&self) -> bool {
-        self.lock().closed
-    }
-
-    /// Sleeps until somebody wakes it, at most so long.
-    fn sleep(&self, most: Duration) {
-        let idle = |inner: &mut Inner| !inner.awake && !inner.closed;
-        let slept = self.rung.wait_timeout_while(self.lock(), most, idle);
-        let (mut inner, _) = slept.unwrap_or_else(PoisonError::into_inner);
-        inner.awake = false;
-    }
-
-    pub(super) fn wake(&self) {
-        self.lock().awake = true;
-        self.rung.notify_all();
-    }
-
-    pub(super) fn close(&self) {
-        self.lock().closed = true;
-        self.rung.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -29,12 +29,14 @@ pub use super::port::{Error, Options};
 pub use agent::{Adopted, Agent, BorrowedQueues};
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::inbox::Inbox;
 use super::port::Port;
 use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use crate::{Allocator, Place};
-use engine::{Bell, Engine};
+use engine::Engine;
 use pair::{Link, Pair};
 use region::{Known, MemoryRegions};
 
@@ -51,7 +53,8 @@ pub struct ProxyHca {
 struct Shared {
     /// Whom the thread asks whether it has failed. None where its events are somebody else's to take.
     device: Option<verbs::Context>,
-    bell: Bell,
+    /// Wakes the thread; nothing is sent by it.
+    bell: Inbox<Infallible>,
     state: Mutex<State>,
 }
 

@@ -1,22 +1,14 @@
 //! The HCA's thread: what arrived is answered, and each queue pair makes one step, again and again.
 
-use std::time::{Duration, Instant};
-
 use super::link::{Answer, Body, Message};
 use super::state::State;
 use super::{Shared, requester, responder};
-
-/// How long it looks at doorbells again and again, after it had something to do.
-const SPIN: Duration = Duration::from_micros(100);
-/// How long it sleeps between two looks, at first and after it had nothing to do for [`LONG`].
-const NAP: Duration = Duration::from_micros(20);
-const LONG_NAP: Duration = Duration::from_millis(1);
-const LONG: Duration = Duration::from_millis(50);
+use crate::hca::inbox::Pace;
 
 /// Serves until the inbox is closed.
 pub(super) fn serve(shared: &Shared) {
     let _end = End(shared);
-    let mut active = Instant::now();
+    let mut pace = Pace::new();
     while let Some(messages) = shared.inbox.take() {
         let mut state = shared.lock();
         let mut worked = !messages.is_empty();
@@ -25,14 +17,7 @@ pub(super) fn serve(shared: &Shared) {
         }
         worked |= requester::step_all(&mut state);
         drop(state);
-        let idle = active.elapsed();
-        if worked {
-            active = Instant::now();
-        } else if idle < SPIN {
-            std::thread::yield_now();
-        } else {
-            shared.inbox.sleep(if idle < LONG { NAP } else { LONG_NAP });
-        }
+        pace.rest(worked, &shared.inbox);
     }
 }
 

@@ -1,11 +1,9 @@
 //! What goes between two HCAs: requests one way and their answers the other. The border of a process may run here: [`super::socket`].
 
-use std::collections::VecDeque;
 use std::fmt::Debug;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use crate::hca::Endpoint;
+use crate::hca::inbox::Inbox;
 use crate::wire::RemoteAddress;
 
 /// A way to another HCA's port. What is delivered arrives once and in order, or the way is gone for good.
@@ -117,64 +115,11 @@ pub enum RemoteError {
     Operation,
 }
 
-/// Messages that have arrived, and the bell of the thread that takes them.
-#[derive(Debug, Default)]
-pub(super) struct Inbox {
-    inner: Mutex<Inner>,
-    rung: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    messages: VecDeque<Message>,
-    awake: bool,
-    closed: bool,
-}
-
-impl Inbox {
-    /// What has arrived; `None` once it was closed.
-    pub(super) fn take(&self) -> Option<VecDeque<Message>> {
-        let mut inner = self.lock();
-        (!inner.closed).then(|| std::mem::take(&mut inner.messages))
-    }
-
-    pub(super) fn rest(&self) -> VecDeque<Message> {
-        std::mem::take(&mut self.lock().messages)
-    }
-
-    /// Sleeps until something arrives or happens, at most so long.
-    pub(super) fn sleep(&self, most: Duration) {
-        let inner = self.lock();
-        let idle = |inner: &mut Inner| !inner.awake && !inner.closed && inner.messages.is_empty();
-        let slept = self.rung.wait_timeout_while(inner, most, idle);
-        let (mut inner, _) = slept.unwrap_or_else(PoisonError::into_inner);
-        inner.awake = false;
-    }
-
-    pub(super) fn wake(&self) {
-        self.lock().awake = true;
-        self.rung.notify_all();
-    }
-
-    /// Nothing more is taken.
-    pub(super) fn close(&self) {
-        self.lock().closed = true;
-        self.rung.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Link for Inbox {
+impl Link for Inbox<Message> {
     fn deliver(&self, message: Message) -> Result<(), Gone> {
-        let mut inner = self.lock();
-        if inner.closed {
-            return Err(Gone);
+        match self.put(message) {
+            true => Ok(()),
+            false => Err(Gone),
         }
-        inner.messages.push_back(message);
-        self.rung.notify_all();
-        Ok(())
     }
 }

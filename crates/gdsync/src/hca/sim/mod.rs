@@ -63,10 +63,10 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use super::inbox::Inbox;
 use super::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy, completer};
 use crate::{Allocator, Error, Place};
 use fault::Planned;
-use link::Inbox;
 use state::State;
 
 /// A simulated HCA. Dropping it ends its thread, flushes posted work, ignores later doorbells and
@@ -82,7 +82,7 @@ pub struct SimHca {
 #[derive(Debug)]
 struct Shared {
     lid: u16,
-    inbox: Arc<Inbox>,
+    inbox: Arc<Inbox<Message>>,
     state: Mutex<State>,
 }
 

@@ -15,7 +15,8 @@ use super::Options;
 use super::error::Error;
 use super::frame::{HEAD, Head, Ports, brought};
 use crate::hca::Endpoint;
-use crate::hca::sim::link::{Answer, Body, Gone, Inbox, Link, Message, RemoteOperation};
+use crate::hca::inbox::Inbox;
+use crate::hca::sim::link::{Answer, Body, Gone, Link, Message, RemoteOperation};
 
 /// Bytes that requests of the remote side brought, or ask for, and that were not answered yet.
 const OWED: u64 = 64 << 20;
@@ -26,7 +27,7 @@ const OWED_REQUESTS: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Way {
     pub ports: Ports,
-    inbox: Arc<Inbox>,
+    inbox: Arc<Inbox<Message>>,
     stream: UnixStream,
     options: Options,
     state: Mutex<State>,
@@ -63,7 +64,7 @@ struct Asked {
 impl Way {
     pub(super) fn new(
         ports: Ports,
-        inbox: Arc<Inbox>,
+        inbox: Arc<Inbox<Message>>,
         stream: UnixStream,
         options: Options,
     ) -> Self {
@@ -234,7 +235,7 @@ impl Way {
         drop(state);
         let (local, peer, sequence) = (message.to, message.from, message.sequence);
         let is_request = matches!(message.body, Body::Request(_));
-        if wanted && self.inbox.deliver(message).is_err() && is_request {
+        if wanted && !self.inbox.put(message) && is_request {
             // The HCA of this side is gone, and its link not yet.
             let body = Body::Answer(Answer::Nobody);
             let _ = self.deliver(Message {
@@ -249,7 +250,7 @@ impl Way {
     /// Answers a request of this side in the remote side's place.
     fn answer_here(&self, qpn: u32, of: u32, sequence: u64, answer: Answer) {
         // Who is gone needs none.
-        let _ = self.inbox.deliver(Message {
+        self.inbox.put(Message {
             from: Endpoint::new(self.ports.peer, of),
             to: Endpoint::new(self.ports.local, qpn),
             sequence,

@@ -1,0 +1,112 @@
+//! The thread of an HCA: what wakes it, the messages it takes, and how often it looks at doorbells.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long the thread polls after it had something to do.
+const SPIN: Duration = Duration::from_micros(100);
+/// How long it sleeps between two looks, at first and after it had nothing to do for [`LONG`].
+const NAP: Duration = Duration::from_micros(20);
+const LONG_NAP: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_millis(50);
+
+/// Messages for a thread, which sleeps while there are none.
+#[derive(Debug)]
+pub(in crate::hca) struct Inbox<M> {
+    inner: Mutex<Inner<M>>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Inner<M> {
+    messages: VecDeque<M>,
+    awake: bool,
+    closed: bool,
+}
+
+impl<M> Default for Inbox<M> {
+    fn default() -> Self {
+        let inner = Inner {
+            messages: VecDeque::new(),
+            awake: false,
+            closed: false,
+        };
+        Self {
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+        }
+    }
+}
+
+impl<M> Inbox<M> {
+    /// Adds a message. False once it was closed.
+    pub(in crate::hca) fn put(&self, message: M) -> bool {
+        let mut inner = self.lock();
+        if !inner.closed {
+            inner.messages.push_back(message);
+            self.changed.notify_all();
+        }
+        !inner.closed
+    }
+
+    /// What has arrived; `None` once it was closed.
+    pub(in crate::hca) fn take(&self) -> Option<VecDeque<M>> {
+        let mut inner = self.lock();
+        (!inner.closed).then(|| std::mem::take(&mut inner.messages))
+    }
+
+    /// What has arrived, also when it is closed.
+    pub(in crate::hca) fn rest(&self) -> VecDeque<M> {
+        std::mem::take(&mut self.lock().messages)
+    }
+
+    /// Sleeps until something arrives or happens, at most so long.
+    fn sleep(&self, most: Duration) {
+        let idle =
+            |inner: &mut Inner<M>| !inner.awake && !inner.closed && inner.messages.is_empty();
+        let slept = self.changed.wait_timeout_while(self.lock(), most, idle);
+        let (mut inner, _) = slept.unwrap_or_else(PoisonError::into_inner);
+        inner.awake = false;
+    }
+
+    pub(in crate::hca) fn wake(&self) {
+        self.lock().awake = true;
+        self.changed.notify_all();
+    }
+
+    /// Takes no messages from now on.
+    pub(in crate::hca) fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<M>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How often a thread looks for work: at once after it had some, and ever less often.
+#[derive(Debug)]
+pub(in crate::hca) struct Pace {
+    active: Instant,
+}
+
+impl Pace {
+    pub(in crate::hca) fn new() -> Self {
+        let active = Instant::now();
+        Self { active }
+    }
+
+    /// After each look: whether there was work.
+    pub(in crate::hca) fn rest<M>(&mut self, worked: bool, inbox: &Inbox<M>) {
+        let idle = self.active.elapsed();
+        if worked {
+            self.active = Instant::now();
+        } else if idle < SPIN {
+            std::thread::yield_now();
+        } else {
+            inbox.sleep(if idle < LONG { NAP } else { LONG_NAP });
+        }
+    }
+}
