@@ -1,7 +1,7 @@
 //! Rounds on memory that is freed under its pin, and whose address CUDA then gives again.
 
 use gdrcopy::{MapRequest, Pin, PinFlags};
-use gpu::{Allocation, DeviceMemory, Pattern, Stream};
+use gpu::{Allocation, DeviceMemory, DevicePtr, Pattern, Stream};
 
 use crate::rounds::same;
 use crate::{Outcome, Random, Worker, World};
@@ -42,17 +42,7 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
     memory.free()?;
     world.watch.count("reuse: freed under a pin");
     worker.step("allocate again");
-    let mut others = Vec::new();
-    let mut again = None;
-    for _ in 0..4 {
-        let memory = world.gpu.allocate(kind, bytes)?;
-        let is_same = memory.address() == address;
-        others.push(memory);
-        if is_same {
-            again = others.pop();
-            break;
-        }
-    }
+    let (others, again) = allocate_again(world, kind, bytes, address)?;
     let second = random.pattern();
     for memory in others.iter().chain(&again) {
         stream.fill_pattern(memory, 0, bytes, second, 0)?;
@@ -106,8 +96,25 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
     Ok(())
 }
 
-/// Maps a pin whose memory was freed before: it shows the pages that it holds, whatever is at their
-/// address now.
+/// Allocates up to four times until the memory is at this address; the other memory, and that one.
+fn allocate_again(
+    world: &World,
+    kind: Allocation,
+    bytes: usize,
+    address: DevicePtr,
+) -> Result<(Vec<DeviceMemory>, Option<DeviceMemory>), gpu::Error> {
+    let mut others = Vec::new();
+    for _ in 0..4 {
+        let memory = world.gpu.allocate(kind, bytes)?;
+        if memory.address() == address {
+            return Ok((others, Some(memory)));
+        }
+        others.push(memory);
+    }
+    Ok((others, None))
+}
+
+/// Maps a pin whose memory was freed before: it shows the pages that it holds, whatever is at their address now.
 fn map_stale(
     world: &World,
     worker: &Worker,

@@ -1,9 +1,7 @@
 //! Datagrams of a NIC's own queues: an address of verbs becomes an entry's, and a stream rings for it.
 
-use std::time::Instant;
-
 use gdsync::hca::mlx5::{Laid, datagram, lay_out};
-use gdsync::queue::{CompletionQueue, Waiting};
+use gdsync::queue::Waiting;
 use gdsync::wire::{
     Completion, DataSegment, Datagram, Event, Origin, RemoteAddress, Transport, Wqe,
 };
@@ -16,7 +14,7 @@ use verbs::{
 
 use crate::CARD;
 use crate::inside::inside;
-use crate::sides::TIMEOUT;
+use crate::sides::{TIMEOUT, next};
 
 const KEY: u32 = 0x0bad_cafe;
 /// What comes before each message.
@@ -97,17 +95,6 @@ impl End {
         let completion = next(&mut self.laid.receive_completions);
         self.laid.receive.complete(&completion).unwrap();
         completion
-    }
-}
-
-fn next(queue: &mut CompletionQueue) -> Completion {
-    let begun = Instant::now();
-    loop {
-        if let Some(completion) = queue.poll().unwrap() {
-            return completion;
-        }
-        assert!(begun.elapsed() < TIMEOUT, "no completion");
-        std::thread::yield_now();
     }
 }
 

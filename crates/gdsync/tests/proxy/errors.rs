@@ -151,7 +151,14 @@ fn memory_that_is_not_registered_is_told_in_its_turn() {
             let orphan = Wqe::write(local.region.remote(0), &[]).inline(b"x");
             assert_eq!(failure(&peer.sent(&orphan)).0, 0x15);
         }
-        // Registered, but not to be written; and nothing more when it is deregistered.
+    });
+}
+
+#[test]
+fn memory_that_may_not_be_written_and_memory_that_is_deregistered_are_not_reached() {
+    let test =
+        "errors::memory_that_may_not_be_written_and_memory_that_is_deregistered_are_not_reached";
+    on(test, &[infiniband()], |_| {
         let (mut local, peer) = connected_pair(&SMALL(), RetryPolicy::default());
         let only_read = local.hca.register(&local.memory, Access::NONE).unwrap();
         let piece = only_read.segment(0, 8);

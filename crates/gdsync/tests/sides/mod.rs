@@ -124,7 +124,8 @@ pub fn failure(completion: &Completion) -> (u8, u8) {
     }
 }
 
-fn next(queue: &mut CompletionQueue) -> Completion {
+/// The next completion of a queue.
+pub fn next(queue: &mut CompletionQueue) -> Completion {
     let begun = Instant::now();
     loop {
         if let Some(completion) = queue.poll().unwrap() {

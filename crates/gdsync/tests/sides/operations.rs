@@ -6,9 +6,19 @@ use super::{Side, bytes};
 
 /// Sends, writes, reads and atomic operations, each with a stream that rings and one that waits.
 pub fn every_operation(mut local: Side, mut peer: Side) {
-    let qpn = local.pair.endpoint.qpn;
     local.fill(0, &bytes(1, 4096));
+    messages(&mut local, &mut peer);
+    writes_and_reads(&mut local, &mut peer);
+    atomic_operations(&mut local, &peer);
+    assert_eq!(done(&mut local, Wqe::nop()), Event::Sent { opcode: 0 });
+}
 
+fn done(local: &mut Side, entry: Wqe) -> Event {
+    local.sent(&entry.signalled()).event
+}
+
+fn messages(local: &mut Side, peer: &mut Side) {
+    let qpn = local.pair.endpoint.qpn;
     // A message of three pieces into two.
     peer.pair
         .receive
@@ -39,10 +49,7 @@ pub fn every_operation(mut local: Side, mut peer: Side) {
     peer.pair.receive.post(&[peer.at(2000, 64)]).unwrap();
     peer.wait_received();
     let inline = Wqe::send(&[]).inline(&bytes(2, 33)).immediate(0x0102_0304);
-    assert_eq!(
-        local.sent(&inline.signalled()).event,
-        Event::Sent { opcode: 0x0b }
-    );
+    assert_eq!(done(local, inline), Event::Sent { opcode: 0x0b });
     peer.synchronize();
     let received = peer.next_received();
     let immediate = 0x0102_0304;
@@ -51,25 +58,22 @@ pub fn every_operation(mut local: Side, mut peer: Side) {
         (Event::ReceivedImmediate { immediate }, 1, 33)
     );
     assert_eq!(peer.seen(2000, 34), [bytes(2, 33), vec![0]].concat());
+}
 
+fn writes_and_reads(local: &mut Side, peer: &mut Side) {
+    let whole = bytes(1, 4096);
     // Writes, of registered memory and of the entry's own.
     let write = Wqe::write(
         peer.region.remote(3000),
         &[local.at(1000, 500), local.at(0, 500)],
     );
-    assert_eq!(
-        local.sent(&write.signalled()).event,
-        Event::Sent { opcode: 8 }
-    );
+    assert_eq!(done(local, write), Event::Sent { opcode: 8 });
     assert_eq!(
         peer.seen(3000, 1001),
         [&whole[1000..1500], &whole[..500], &[0]].concat()
     );
     let write = Wqe::write(peer.region.remote(5001), &[]).inline(&bytes(3, 900));
-    assert_eq!(
-        local.sent(&write.signalled()).event,
-        Event::Sent { opcode: 8 }
-    );
+    assert_eq!(done(local, write), Event::Sent { opcode: 8 });
     assert_eq!(
         peer.seen(5000, 902),
         [vec![0], bytes(3, 900), vec![0]].concat()
@@ -79,10 +83,7 @@ pub fn every_operation(mut local: Side, mut peer: Side) {
     peer.pair.receive.post(&[]).unwrap();
     peer.wait_received();
     let write = Wqe::write(peer.region.remote(7000), &[local.at(7, 77)]).immediate(0xfedc_ba98);
-    assert_eq!(
-        local.sent(&write.signalled()).event,
-        Event::Sent { opcode: 9 }
-    );
+    assert_eq!(done(local, write), Event::Sent { opcode: 9 });
     peer.synchronize();
     let received = peer.next_received();
     let immediate = 0xfedc_ba98;
@@ -106,15 +107,14 @@ pub fn every_operation(mut local: Side, mut peer: Side) {
         [local.seen(6000, 400), local.seen(7000, 500)].concat(),
         bytes(3, 900)
     );
+}
 
+fn atomic_operations(local: &mut Side, peer: &Side) {
     // What was there comes back.
     peer.fill(8000, &41_u64.to_ne_bytes());
     let remote = peer.region.remote(8000);
     let add = Wqe::new(Operation::FetchAdd { remote, add: 1 }, &[local.at(8000, 8)]);
-    assert_eq!(
-        local.sent(&add.signalled()).event,
-        Event::Sent { opcode: 0x12 }
-    );
+    assert_eq!(done(local, add), Event::Sent { opcode: 0x12 });
     assert_eq!(
         (local.seen(8000, 8), peer.seen(8000, 8)),
         (41_u64.to_ne_bytes().to_vec(), 42_u64.to_ne_bytes().to_vec())
@@ -138,10 +138,6 @@ pub fn every_operation(mut local: Side, mut peer: Side) {
             )
         );
     }
-    assert_eq!(
-        local.sent(&Wqe::nop().signalled()).event,
-        Event::Sent { opcode: 0 }
-    );
 }
 
 /// Entries that wrap; of small rings.

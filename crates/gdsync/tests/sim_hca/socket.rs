@@ -394,11 +394,10 @@ fn an_hca_says_what_the_table_says_and_does_what_is_said_so() {
     assert!(side.connection.ended().is_none());
 }
 
-#[test]
-fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_a_syndrome() {
-    type Said = Vec<u8>;
+/// What no HCA sends: its name, its bytes, and words of the error.
+fn wrong_messages() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let one = |head: [u8; 64]| head.to_vec();
-    let cases: [(&str, Said, &str); 9] = [
+    vec![
         (
             "nonsense",
             vec![0x20; 64],
@@ -446,8 +445,12 @@ fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_
             "a request with the number of one that is not answered yet",
         ),
         ("nothing", Vec::new(), "the far HCA is gone"),
-    ];
-    for (what, said, words) in cases {
+    ]
+}
+
+#[test]
+fn whatever_is_said_wrongly_ends_the_link_with_words_and_what_is_under_way_with_a_syndrome() {
+    for (what, said, words) in wrong_messages() {
         let (mut side, mut peer) = by_hand(LONG);
         send(&mut side.pair, b"asked");
         heard(&mut peer);

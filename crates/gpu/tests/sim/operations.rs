@@ -152,20 +152,16 @@ fn a_raw_address_that_is_no_memory_is_refused_as_the_driver_does() {
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();
     // SAFETY: the simulated GPU looks addresses up before it touches anything.
-    let beyond = MemOp::Write32 {
-        at: unsafe { Word::at(memory.address().offset(16)) },
-        value: 1,
-    };
+    let at = unsafe { Word::at(memory.address().offset(16)) };
+    let beyond = MemOp::Write32 { at, value: 1 };
     let error = stream.batch(&[beyond]).unwrap_err();
     assert!(
         matches!(error, Error::MemoryOperations { count: 1, .. }),
         "{error}"
     );
     // SAFETY: inside `memory`, which lives on.
-    let inside = MemOp::Write32 {
-        at: unsafe { Word::at(memory.address().offset(8)) },
-        value: 5,
-    };
+    let at = unsafe { Word::at(memory.address().offset(8)) };
+    let inside = MemOp::Write32 { at, value: 5 };
     stream.batch(&[inside]).unwrap();
     let mut seen = [0; 4];
     stream.read(&memory, 8, &mut seen).unwrap();

@@ -32,31 +32,13 @@ pub(super) fn of(failure: Failure) -> (Syndrome, u8) {
 mod tests {
     use super::*;
 
+    // tests/proxy/errors.rs holds the other statuses of verbs.h.
     #[test]
-    fn every_status_has_the_number_of_its_syndrome() {
-        // Statuses of verbs.h, and what mlx5_handle_error_cqe of rdma-core reads them from.
-        let table = [
-            (1, 0x01),
-            (2, 0x02),
-            (4, 0x04),
-            (5, 0x05),
-            (6, 0x06),
-            (7, 0x10),
-            (8, 0x11),
-            (9, 0x12),
-            (10, 0x13),
-            (11, 0x14),
-            (12, 0x15),
-            (13, 0x16),
-            (16, 0x22),
-            (21, 0x95),
-        ];
-        for (status, code) in table {
-            let (syndrome, vendor) = of(Failure {
-                status,
-                syndrome: 0x181,
-            });
-            assert_eq!((syndrome.code(), vendor), (code, 0x81), "{status}");
-        }
+    fn an_unknown_status_keeps_its_number_and_the_vendors_has_eight_bits() {
+        let (syndrome, vendor) = of(Failure {
+            status: 21,
+            syndrome: 0x181,
+        });
+        assert_eq!((syndrome.code(), vendor), (0x95, 0x81));
     }
 }

@@ -47,6 +47,10 @@ fn read_all(bytes: &[u8]) -> (Vec<Message>, Option<Error>) {
 
 /// One of each kind, and its bytes by hand.
 fn table() -> Vec<(Body, Vec<u8>)> {
+    [requests(), answers()].concat()
+}
+
+fn requests() -> Vec<(Body, Vec<u8>)> {
     let remote = RemoteAddress {
         address: 0x1122_3344_5566_7788,
         key: 0x99aa_bbcc,
@@ -57,8 +61,13 @@ fn table() -> Vec<(Body, Vec<u8>)> {
             0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc,
         ],
     );
+    let operands: (usize, &[u8]) = (
+        40,
+        &[
+            1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
+        ],
+    );
     let ask = Body::Request;
-    let answer = Body::Answer;
     vec![
         (
             ask(RemoteOperation::Send {
@@ -99,19 +108,7 @@ fn table() -> Vec<(Body, Vec<u8>)> {
                 compare: 0x0102_0304_0506_0708,
                 swap: 0x1112_1314_1516_1718,
             }),
-            bytes(
-                &[
-                    (0, &[4]),
-                    place,
-                    (
-                        40,
-                        &[
-                            1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
-                        ],
-                    ),
-                ],
-                b"",
-            ),
+            bytes(&[(0, &[4]), place, operands], b""),
         ),
         (
             ask(RemoteOperation::FetchAdd {
@@ -120,6 +117,12 @@ fn table() -> Vec<(Body, Vec<u8>)> {
             }),
             bytes(&[(0, &[5]), place, (40, &[0xff; 8])], b""),
         ),
+    ]
+}
+
+fn answers() -> Vec<(Body, Vec<u8>)> {
+    let answer = Body::Answer;
+    vec![
         (
             answer(Answer::Done(vec![9])),
             bytes(&[(0, &[16]), (63, &[1])], &[9]),
