@@ -3,7 +3,7 @@
 //!
 //! GPU memory is named to the NIC by a dma-buf, or else by its address (nvidia-peermem); a NIC that takes neither gets none
 //! ([`Error::GpuQueues`](crate::hca::port::Error::GpuQueues)), and nothing falls back by itself. The CPU reaches it by gdrcopy, as any
-//! place of a [`Allocator`](crate::Allocator).
+//! place of an [`Allocator`](crate::Allocator).
 
 mod create;
 mod memory;
