@@ -225,7 +225,7 @@ fn body(head: &[u8; HEAD]) -> Result<Body, NotAMessage> {
             remote,
             add: operand,
         }),
-        DONE => Body::Answer(Answer::WorkCompletion(bytes)),
+        DONE => Body::Answer(Answer::Done(bytes)),
         NOT_READY => Body::Answer(Answer::NotReady),
         REFUSED => Body::Answer(Answer::Refused(match head[2] {
             1 => RemoteError::Invalid,
