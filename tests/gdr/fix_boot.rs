@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Bench, Need, Run, ended, merge, need};
+use crate::support::{Bench, Run, ended, merge, };
 use serde_json::{Value, json};
 
 const PORTS: [&str; 2] = ["0000:02:00.0", "0000:02:01.0"];
@@ -159,10 +159,8 @@ fn journals(bench: &Bench) -> Vec<String> {
 const KERNEL: &str = "BOOT_IMAGE=/boot/vmlinuz-6.17.0-1 root=/dev/sda1 ro";
 
 #[test]
+#[ignore = "needs systemd, lspci, a home directory that only its owner can change"]
 fn unit_repeats_change_at_every_boot() {
-    if !(need(Need::Systemd) && need(Need::Lspci) && need(Need::SafeHome)) {
-        return;
-    }
     let bench = machine(&[
         running("6.17.0-1", KERNEL),
         json!({"files": {"usr/bin/systemctl": ""}}),
@@ -243,10 +241,8 @@ fn unit_repeats_change_at_every_boot() {
 }
 
 #[test]
+#[ignore = "needs a home directory that only its owner can change"]
 fn unit_uses_chosen_ports() {
-    if !need(Need::SafeHome) {
-        return;
-    }
     let files = json!({"files": {"usr/bin/systemctl": ""}});
     let bench = machine(&[running("6.17.0-1", KERNEL), files.clone()]).with_safe_binary();
     for (args, end) in [
@@ -337,10 +333,8 @@ fn grubs_line(bench: &Bench) -> String {
 }
 
 #[test]
+#[ignore = "needs GRUB's scripts, root, lspci"]
 fn grub_sets_kernel_parameter() {
-    if !(need(Need::Grub) && need(Need::Root) && need(Need::Lspci)) {
-        return;
-    }
     // A user's own port, on the command line and in the settings.
     let theirs = "pci=realloc,config_acs=xx111x1@0000:05:00.0";
     let line = format!("{KERNEL} quiet {theirs}");
@@ -414,10 +408,8 @@ fn grub_sets_kernel_parameter() {
 }
 
 #[test]
+#[ignore = "needs GRUB's scripts, root, lspci"]
 fn edits_settings_without_drop_ins() {
-    if !(need(Need::Grub) && need(Need::Root) && need(Need::Lspci)) {
-        return;
-    }
     let settings = "# my own\nGRUB_CMDLINE_LINUX_DEFAULT='quiet'\n\nGRUB_CMDLINE_LINUX=\"net.ifnames=0\"   # odd";
     let bench = machine(&[
         running("6.8.0-60-generic", KERNEL),
@@ -514,10 +506,8 @@ fn lockdown_allows_kernel_parameter() {
 }
 
 #[test]
+#[ignore = "needs a home directory that only its owner can change"]
 fn snapshot_gives_the_same_plan() {
-    if !need(Need::SafeHome) {
-        return;
-    }
     let files = json!({"files": {"usr/sbin/update-grub": "", "etc/default/grub": "GRUB_DEFAULT=0\n",
         "usr/sbin/grub-mkconfig": ". ${sysconfdir}/default/grub\n", "usr/bin/systemctl": ""}});
     let bench = machine(&[running("6.17.0-1", KERNEL), files]).with_safe_binary();
@@ -557,10 +547,8 @@ esac; done"#,
 }
 
 #[test]
+#[ignore = "needs lspci"]
 fn grubby_sets_single_port_only() {
-    if !need(Need::Lspci) {
-        return;
-    }
     let line = format!("{KERNEL} pci=realloc");
     let bench = machine(&[running("6.17.0-1", &line), fedora(" pci=realloc")]);
     grubby(&bench);
@@ -614,10 +602,8 @@ fn grubby_sets_single_port_only() {
 }
 
 #[test]
+#[ignore = "needs lspci"]
 fn systemd_boot_entries_have_no_quotes() {
-    if !need(Need::Lspci) {
-        return;
-    }
     // Four bytes of attributes, and "systemd-boot 255" in UTF-16.
     let info: String = "systemd-boot 255\0"
         .encode_utf16()

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
-use crate::support::{Bench, Need, ended, need};
+use crate::support::{Bench, ended, };
 use serde_json::{Value, json};
 
 const CHECK: [&str; 2] = ["--profile", "gdrcopy"];
@@ -97,10 +97,8 @@ fn reboot(bench: &Bench, major: u32) {
 }
 
 #[test]
+#[ignore = "needs root, udevadm, a mount namespace"]
 fn makes_missing_node_now_and_at_boot() {
-    if !need(Need::Root) {
-        return;
-    }
     let bench = bench(
         &json!({"files": {"proc/sys/kernel/random/boot_id": ["11111111-0000-0000-0000-000000000000"]}}),
     );
@@ -125,9 +123,6 @@ fn makes_missing_node_now_and_at_boot() {
     assert_eq!(bench.tree(), before);
     assert_eq!(outcome(&bench), "warn");
 
-    if !(need(Need::Udev) && need(Need::Namespace)) {
-        return;
-    }
     ended(&bench.repair(&["fix", "gdrdrv-node", "--yes"]), 0);
     reboot(&bench, 241);
     assert_eq!(
@@ -151,10 +146,8 @@ fn makes_missing_node_now_and_at_boot() {
 }
 
 #[test]
+#[ignore = "needs root"]
 fn replaces_node_with_wrong_number_and_undoes_it() {
-    if !need(Need::Root) {
-        return;
-    }
     let bench = bench(&json!({}));
     make(&bench, 239, "0640");
     let before = bench.tree();
@@ -190,10 +183,8 @@ fn replaces_node_with_wrong_number_and_undoes_it() {
 }
 
 #[test]
+#[ignore = "needs root"]
 fn opens_closed_node() {
-    if !need(Need::Root) {
-        return;
-    }
     let bench = bench(&json!({}));
     make(&bench, 240, "0600");
     let before = bench.tree();
@@ -212,10 +203,8 @@ fn opens_closed_node() {
 }
 
 #[test]
+#[ignore = "needs root"]
 fn reloads_udev_rules() {
-    if !need(Need::Root) {
-        return;
-    }
     let bench = bench(&json!({}));
     make(&bench, 240, "0666");
     let before = bench.tree();

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Bench, Need, ended, need};
+use crate::support::{Bench, ended, };
 use serde_json::{Value, json};
 
 /// A machine whose driver needs two options, written by two fixes into one file.
@@ -49,10 +49,8 @@ fn killed_at_rename(bench: &Bench, nth: usize, args: &[&str]) -> bool {
 }
 
 #[test]
+#[ignore = "needs strace"]
 fn undo_survives_kill_at_any_rename() {
-    if !need(Need::Strace) {
-        return;
-    }
     let bench = two_options();
     let before = bench.tree();
     let make = ["fix", "peer-mapping", "stream-memops", "--yes"];
@@ -150,10 +148,8 @@ fn journal_cannot_choose_programs() {
 }
 
 #[test]
+#[ignore = "needs root"]
 fn rejects_journal_of_another_user() {
-    if !need(Need::Root) {
-        return;
-    }
     let bench = Bench::of("sound", &json!({"files": {"etc/x": ["theirs"]}}));
     let root = bench.root();
     let step = json!({"action": "replace_file", "path": "/etc/x", "after": {

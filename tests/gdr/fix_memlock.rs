@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, Need, Run, ended, need};
+use crate::support::{Bench, Run, ended, };
 use serde_json::{Value, json};
 
 fn flat(run: &Run) -> String {
@@ -81,10 +81,8 @@ fn configured(bench: &Bench, file: &str, key: &str) -> Option<String> {
 }
 
 #[test]
+#[ignore = "needs systemd"]
 fn removes_limit_for_next_login() {
-    if !need(Need::Systemd) {
-        return;
-    }
     let bench = Bench::of("sound", &bounded());
     bench.tool("systemctl", "[ \"$1\" = daemon-reload ]");
     let before = bench.tree();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, Need, ended, need};
+use crate::support::{Bench, ended, };
 use serde_json::{Value, json};
 
 /// Below the switch of the machine `sound`.
@@ -37,10 +37,8 @@ fn device_control(bench: &Bench, bdf: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs lspci"]
 fn sets_read_request_size_and_undoes_it() {
-    if !need(Need::Lspci) {
-        return;
-    }
     let bench = Bench::of(
         "sound",
         &below_the_switch(json!({"02:01.0": {"below": {"04:00.0": {"mrrs": 512}}}})),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, Kmod, Need, ended, need};
+use crate::support::{Bench, Kmod, ended, };
 use serde_json::{Value, json};
 
 const IMAGE: &str = "boot/initrd.img-6.8.0-60-generic";
@@ -59,10 +59,8 @@ fn packer(bench: &Bench) {
 }
 
 #[test]
+#[ignore = "needs kmod, a C compiler"]
 fn peer_mapping_keeps_other_keys_and_comes_last() {
-    if !need(Need::Kmod) || !need(Need::C) {
-        return;
-    }
     let bench = bench(&json!({
         "etc/modprobe.d/nvidia.conf": ["# ours", "options nvidia NVreg_RegistryDwords=\"RMForceP2PType=1;\" NVreg_EnableMSI=1"],
         "etc/modprobe.d/zzz-site.conf": ["options nvidia NVreg_EnableResizableBar=1"],
@@ -148,10 +146,8 @@ fn peer_mapping_keeps_other_keys_and_comes_last() {
 }
 
 #[test]
+#[ignore = "needs kmod, a C compiler, cpio, gzip, xz, zstd and lz4"]
 fn both_fixes_share_lines_and_one_initramfs_rebuild() {
-    if !need(Need::Kmod) || !need(Need::C) || !need(Need::Packers) {
-        return;
-    }
     let bench = bench(&json!({
         "proc/driver/nvidia/version": ["NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024"],
         "sys/module/nvidia/version": ["470.256.02"],
@@ -279,10 +275,8 @@ fn rebuilds_unknown_image_with_installed_tool() {
 }
 
 #[test]
+#[ignore = "needs cpio, gzip, xz, zstd and lz4"]
 fn rebuilds_stale_initramfs_and_restores_it() {
-    if !need(Need::Packers) {
-        return;
-    }
     let bench = bench(
         &json!({ "etc/modprobe.d/nvidia.conf": ["options nvidia NVreg_EnableStreamMemOPs=0"] }),
     );

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, Need, ended, need};
+use crate::support::{Bench, ended, };
 use serde_json::{Value, json};
 
 /// Proprietary modules: no dma-buf.
@@ -30,6 +30,7 @@ fn unloaded() -> Value {
 }
 
 #[test]
+#[ignore = "needs root, systemd, a mount namespace"]
 fn loads_peermem_now_and_at_boot_and_undoes_it() {
     let bench = bench(&unloaded());
     let before = bench.tree();
@@ -50,13 +51,11 @@ fn loads_peermem_now_and_at_boot_and_undoes_it() {
         ["modprobe nvidia_peermem"],
         "what it needs is loaded already"
     );
-    if need(Need::Root) && need(Need::Systemd) && need(Need::Namespace) {
-        assert_eq!(
-            bench.asked_for_at_boot(),
-            ["ib_core", "ib_uverbs", "nvidia-peermem", "vfio"],
-            "the RDMA stack first"
-        );
-    }
+    assert_eq!(
+        bench.asked_for_at_boot(),
+        ["ib_core", "ib_uverbs", "nvidia-peermem", "vfio"],
+        "the RDMA stack first"
+    );
 
     let after = bench.tree();
     let again = bench.repair(&["fix", "peermem", "--yes"]);
@@ -257,10 +256,8 @@ fn predecessor() -> Value {
 }
 
 #[test]
+#[ignore = "needs root, a mount namespace, systemd"]
 fn replaces_nv_peer_mem_at_next_boot() {
-    if !need(Need::Systemd) {
-        return;
-    }
     let bench = bench(&predecessor());
     let before = bench.tree();
     assert_eq!(bench.rdma_outcome("peermem.legacy", "nv_peer_mem"), "warn");
@@ -292,19 +289,17 @@ fn replaces_nv_peer_mem_at_next_boot() {
         bench.text("etc/modules"),
         "# the site's\nloop\n  # nv-peer-mem  \n"
     );
-    if need(Need::Root) && need(Need::Namespace) {
-        let modules = bench.asked_for_at_boot();
-        assert!(
-            modules.contains(&"nvidia-peermem".to_owned()),
-            "{modules:?}"
-        );
-        assert!(
-            !modules
-                .iter()
-                .any(|name| name.replace('-', "_") == "nv_peer_mem"),
-            "{modules:?}"
-        );
-    }
+    let modules = bench.asked_for_at_boot();
+    assert!(
+        modules.contains(&"nvidia-peermem".to_owned()),
+        "{modules:?}"
+    );
+    assert!(
+        !modules
+            .iter()
+            .any(|name| name.replace('-', "_") == "nv_peer_mem"),
+        "{modules:?}"
+    );
 
     // The reboot loads the new module and not the old one.
     bench.root_command(
@@ -337,10 +332,8 @@ fn replaces_nv_peer_mem_at_next_boot() {
 }
 
 #[test]
+#[ignore = "needs systemd"]
 fn openibd_reloads_module_with_its_stack() {
-    if !need(Need::Systemd) {
-        return;
-    }
     let bench = bench(&predecessor());
     ended(&bench.repair(&["fix", "peermem", "--yes"]), 0);
     bench.root_command(
@@ -363,6 +356,7 @@ fn openibd_reloads_module_with_its_stack() {
 }
 
 #[test]
+#[ignore = "needs kmod"]
 fn mlnx_ofed_4_9_needs_parameter() {
     let mut patch = unloaded();
     let more = json!({"files": {"sys/module/mlx5_core/version": ["4.9-7.1.0"], "sys/module/nvidia_peermem/version": ["580.159.04"],
@@ -375,18 +369,16 @@ fn mlnx_ofed_4_9_needs_parameter() {
     );
     let run = bench.repair(&["fix", "peermem", "--yes"]);
     ended(&run, 0);
-    if need(Need::Kmod) {
-        let mut modprobe = Command::new("modprobe");
-        modprobe
-            .args(["--showconfig", "-C"])
-            .arg(bench.root().join("etc/modprobe.d"));
-        let output = modprobe.output().expect("modprobe").stdout;
-        let output = String::from_utf8_lossy(&output);
-        assert!(
-            output.contains("options nvidia_peermem peerdirect_support=1"),
-            "{output}"
-        );
-    }
+    let mut modprobe = Command::new("modprobe");
+    modprobe
+        .args(["--showconfig", "-C"])
+        .arg(bench.root().join("etc/modprobe.d"));
+    let output = modprobe.output().expect("modprobe").stdout;
+    let output = String::from_utf8_lossy(&output);
+    assert!(
+        output.contains("options nvidia_peermem peerdirect_support=1"),
+        "{output}"
+    );
     assert!(
         run.stdout
             .contains("rmmod nvidia_peermem && modprobe nvidia-peermem"),

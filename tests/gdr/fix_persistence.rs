@@ -1,6 +1,6 @@
 //! persistence on machines in directories, with stand-ins for systemctl and nvidia-smi that change NVML's answer.
 
-use crate::support::{Bench, Need, Run, ended, need};
+use crate::support::{Bench, Run, ended, };
 use serde_json::{Value, json};
 
 fn flat(run: &Run) -> String {
@@ -97,10 +97,8 @@ fn round(bench: &Bench, made: &[&str], undone: &[&str]) {
 }
 
 #[test]
+#[ignore = "needs systemd"]
 fn enables_and_starts_daemon() {
-    if !need(Need::Systemd) {
-        return;
-    }
     let unit = "nvidia-persistenced.service";
     round(
         &idle(&with_unit(&DEBIAN)),
@@ -116,10 +114,8 @@ fn enables_and_starts_daemon() {
 }
 
 #[test]
+#[ignore = "needs systemd"]
 fn overrides_command_of_ubuntu_daemon() {
-    if !need(Need::Systemd) {
-        return;
-    }
     let bench = idle(&with_unit(&UBUNTU));
     bench.root_command("mkdir sys/fs/cgroup/system.slice/nvidia-persistenced.service");
     // It runs without effect, and cannot be enabled because no target wants it.

@@ -5,8 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Gdr, Machine, Need, agreement, classes, everywhere, file, lay_out_cpus, limited, need,
-};
+    Gdr, Machine, agreement, classes, everywhere, file, lay_out_cpus, limited, };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
@@ -46,10 +45,8 @@ const MODES: [(&[&str], bool); 7] = [
 ];
 
 #[test]
+#[ignore = "needs lstopo-no-graphics"]
 fn classes_match_machine_or_are_unknown() {
-    if !need(Need::Lstopo) {
-        return;
-    }
     let mut totals = [0; MODES.len()];
     for (name, machine, root) in everywhere() {
         lay_out_cpus(&machine, root.path());
@@ -94,10 +91,8 @@ fn document(gdr: Gdr) -> Value {
 }
 
 #[test]
+#[ignore = "needs lstopo-no-graphics"]
 fn nodes_and_cpus_match_sysfs() {
-    if !need(Need::Lstopo) {
-        return;
-    }
     let mut same = 0;
     for (name, machine, root) in everywhere() {
         lay_out_cpus(&machine, root.path());
@@ -146,10 +141,8 @@ fn laid_out(name: &str) -> (Machine, TempDir) {
 }
 
 #[test]
+#[ignore = "needs lstopo-no-graphics"]
 fn rows_have_device_names() {
-    if !need(Need::Lstopo) {
-        return;
-    }
     let (_, root) = laid_out("hgx-acs-redirect");
     let xml = root.path().join("lstopo.xml");
     lstopo(root.path(), &xml, &[]);
@@ -183,10 +176,8 @@ fn rows_have_device_names() {
 }
 
 #[test]
+#[ignore = "needs lstopo-no-graphics"]
 fn facts_of_configuration_space_are_unknown() {
-    if !need(Need::Lstopo) {
-        return;
-    }
     let (_, root) = laid_out("hgx-acs-redirect");
     let xml = root.path().join("lstopo.xml");
     lstopo(root.path(), &xml, &[]);
@@ -205,10 +196,8 @@ fn facts_of_configuration_space_are_unknown() {
 
 /// In a container with one of two nodes, hwloc omits the other and moves its devices.
 #[test]
+#[ignore = "needs lstopo-no-graphics"]
 fn keeps_node_unusable_by_container() {
-    if !need(Need::Lstopo) {
-        return;
-    }
     let (_, root) = laid_out("dual-epyc");
     let files = [
         ("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
@@ -330,10 +319,8 @@ fn ignores_two_bridges_to_one_bus() {
 
 /// Each is rejected with one sentence, quickly and with little memory. The deadline is for a debug build on a busy machine.
 #[test]
+#[ignore = "needs prlimit"]
 fn rejects_hostile_documents_early() {
-    if !need(Need::Prlimit) {
-        return;
-    }
     let machine = r#"<topology version="2.0"><object type="Machine" cpuset="0x1" nodeset="0x1" complete_nodeset="0x1">"#;
     let end = "</object></topology>";
     let entities: String = ('b'..='k')
@@ -420,10 +407,8 @@ fn rejects_hostile_documents_early() {
 }
 
 #[test]
+#[ignore = "needs prlimit"]
 fn reads_64_mib_with_little_memory() {
-    if !need(Need::Prlimit) {
-        return;
-    }
     // The size limit, less the surrounding text.
     const SIZE: usize = (64 << 20) - 1024;
     let head = r#"<topology version="2.0"><object type="Machine" cpuset="0x1" nodeset="0x1" complete_nodeset="0x1">"#;

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Gdr, Machine, Need, corpus, names, need};
+use crate::support::{Gdr, Machine, corpus, names, };
 use serde_json::Value;
 
 /// The class of each pair of addresses, `None` if unknown.
@@ -121,10 +121,8 @@ fn compare(what: &str, truth: &Pairs, found: &Pairs) -> (usize, usize) {
 }
 
 #[test]
+#[ignore = "needs lspci"]
 fn lspci_text_gives_no_wrong_class() {
-    if !need(Need::Lspci) {
-        return;
-    }
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for machine in machines().iter().filter(|machine| machine.name != "broken") {
         let dir = machine.laid_out();
@@ -202,10 +200,8 @@ const EGRESS_ON: [&str; 2] = ["0000:99:02.0", "0000:99:03.0"];
 const LESS_KNOWN: [&str; 3] = ["numa-minus-one", "vm-iommu-off", "vm-iommu-on"];
 
 #[test]
+#[ignore = "needs lspci"]
 fn port_findings_match_machine() {
-    if !need(Need::Lspci) {
-        return;
-    }
     const DOCTOR: [&str; 3] = ["doctor", "--platform", "bare-metal"];
     let (mut same, mut failing) = (0, 0);
     for machine in machines().iter().filter(|machine| machine.name != "broken") {
@@ -297,10 +293,8 @@ fn some_lines(text: &str, dice: &mut Dice) -> String {
 }
 
 #[test]
+#[ignore = "needs lspci"]
 fn partial_text_gives_no_wrong_class() {
-    if !need(Need::Lspci) {
-        return;
-    }
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let mut known = 0;
     for machine in machines().iter().filter(|machine| machine.name != "broken") {
@@ -325,10 +319,8 @@ fn partial_text_gives_no_wrong_class() {
 }
 
 #[test]
+#[ignore = "needs lspci"]
 fn truncated_capability_is_unknown() {
-    if !need(Need::Lspci) {
-        return;
-    }
     let dir = Machine::load("hgx-acs-redirect").laid_out();
     let whole = lspci(dir.path(), &["-Dvvv"]);
     // A pair's last port, cut before its ACS capability.

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Need, need, scratch};
+use crate::support::{scratch};
 use gdr::collect::{self, CollectOptions};
 use gdr::kmod::initramfs::{self, Reading};
 use gdr::kmod::{self, Config};
@@ -183,10 +183,8 @@ fn file(dice: &mut Dice) -> String {
 
 /// Compares 200 roots of up to ten files: names, overriding, order, joined lines, quotes, invalid lines.
 #[test]
+#[ignore = "needs kmod"]
 fn directives_match_modprobe() {
-    if !need(Need::Kmod) {
-        return;
-    }
     let mut dice = Dice(5);
     let mut lines = 0;
     for nth in 0..200 {
@@ -265,10 +263,8 @@ fn depends(root: &Path, names: &[&str]) -> Option<String> {
 const GPU: &str = "pci:v000010DEd00002335sv000010DEsd000018BEbc03sc02i00";
 
 #[test]
+#[ignore = "needs kmod, a C compiler"]
 fn options_match_modprobe() {
-    if !need(Need::Kmod) || !need(Need::C) {
-        return;
-    }
     for (text, module) in [
         (
             "options nvidia A=1\noptions nvidia B=2\noptions nvidia-drm C=3\n",
@@ -320,10 +316,8 @@ fn options_match_modprobe() {
 }
 
 #[test]
+#[ignore = "needs kmod, a C compiler"]
 fn install_lines_match_modprobe() {
-    if !need(Need::Kmod) || !need(Need::C) {
-        return;
-    }
     let dir = root();
     let text = "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\noptions nvidia A=1\noptions nvidia-current B=2\n";
     put(dir.path(), "etc/modprobe.d/a.conf", text);
@@ -384,10 +378,8 @@ fn image(bytes: &[u8]) -> Initramfs {
 
 /// Reads images of distributions' tools: with microcode, several blocks and dictionaries, and the driver at the end.
 #[test]
+#[ignore = "needs cpio, gzip, xz, zstd and lz4"]
 fn reads_images_of_all_compressions() {
-    if !need(Need::Packers) {
-        return;
-    }
     let dir = tempfile::tempdir().expect("a directory");
     let at = dir.path();
     // Compressible, but not trivially.

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::support::{Gdr, Need, Run, need};
+use crate::support::{Gdr, Run, };
 use fake_nvml_build::{Driver, cuda, uverbs, verbs};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -293,10 +293,8 @@ fn named<'r>(report: &'r Value, name: &str) -> &'r Value {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_card_is_driven_by_the_stream_itself() {
-    if !need(Need::Mlx5) {
-        return;
-    }
     let (run, report) = with_mlx5(&[]);
     assert_eq!(run.code, 0, "{report:#} {}", run.stderr);
     for name in [
@@ -317,10 +315,8 @@ fn a_card_is_driven_by_the_stream_itself() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn what_a_card_loses_or_refuses_is_told_and_nothing_hangs() {
-    if !need(Need::Mlx5) {
-        return;
-    }
     // Of the first queue pair that rings, the doorbells' one, a completion that never comes; then one with the NIC's own syndrome.
     for (fault, words) in [
         (("FAKE_UVERBS_DROP", "1:100"), "completion"),

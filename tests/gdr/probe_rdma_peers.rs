@@ -211,8 +211,8 @@ fn a_flood_of_connections_does_not_keep_the_peer_out() {
 
 /// `cargo test --test gdr probe_rdma_peers:: -- --ignored --nocapture`
 #[test]
-#[ignore = "it makes 100,000 connections"]
-fn a_hundred_thousand_hostile_attempts_leave_nothing_behind() {
+#[ignore = "manual: makes 100,000 connections"]
+fn manual_100_000_hostile_attempts_leave_nothing_behind() {
     attempts(100_000);
 }
 

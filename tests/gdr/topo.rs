@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::support::{Gdr, Machine, Need, corpus, names, need, recorded};
+use crate::support::{Gdr, Machine, corpus, names, recorded};
 use serde_json::Value;
 
 fn topo(root: &Path, args: &[&str]) -> String {
@@ -117,10 +117,8 @@ fn machines_match_expectations() {
 }
 
 #[test]
+#[ignore = "needs recorded machines in ../shared"]
 fn recorded_machines_match_nvidia_smi_classes() {
-    if !need(Need::Shared) {
-        return;
-    }
     let mut cells = 0;
     for path in corpus() {
         let machine = Machine::from_corpus(&path);

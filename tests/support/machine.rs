@@ -12,7 +12,6 @@ use super::bars;
 use super::device::{Device, Rdma};
 use super::expect::{Expect, Matrix};
 use super::files::Content;
-use super::need::{Need, need, shared};
 use super::scratch::scratch;
 use super::{layout, tree};
 
@@ -178,13 +177,11 @@ pub fn recorded() -> Vec<String> {
     )
 }
 
-/// The files of the recorded machines in `shared/corpus`, sorted; none where there is no such directory, which counts as skipped.
+/// The facts of real machines, `tests/corpus/*.json`, sorted.
 pub fn corpus() -> Vec<PathBuf> {
-    if !need(Need::Shared) {
-        return Vec::new();
-    }
-    let mut files: Vec<PathBuf> = fs::read_dir(shared().join("corpus"))
-        .expect("shared/corpus")
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let mut files: Vec<PathBuf> = fs::read_dir(corpus)
+        .expect("tests/corpus")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| {
             path.extension()

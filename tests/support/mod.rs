@@ -20,7 +20,6 @@ mod kmod;
 mod layout;
 mod machine;
 mod modules;
-mod need;
 mod run;
 mod scratch;
 mod side;
@@ -35,7 +34,6 @@ pub use dump::{Classes, agreement, classes, everywhere, file, limited, rdma_topo
 pub use expect::{AcsFinding, Expect};
 pub use kmod::{Kmod, Loaded};
 pub use machine::{Machine, corpus, names, recorded};
-pub use need::{Need, need, shared};
 pub use run::{Gdr, MEMORY, Run, SafeBinary, ended, gdr};
 pub use scratch::scratch;
 pub use side::{Ended, Invitation, Side};

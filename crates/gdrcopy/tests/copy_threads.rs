@@ -16,6 +16,9 @@ use gdrcopy::copy::{Caching, Copier, Cpus, fence, split};
 mod copy_support;
 
 /// Above every threshold for sharing, in both directions.
+/// Set in the process of one test.
+const CHILD: &str = "GDR_TEST_CHILD";
+
 const LARGE: usize = 1 << 20;
 
 fn copier() -> Copier {
@@ -174,15 +177,13 @@ fn a_child_of_fork_copies() {
 
 #[test]
 fn helpers_are_named_and_take_no_signals() {
-    if cpus() < 2 {
+    if !is_child() {
+        if cpus() < 2 {
+            return;
+        }
+        run("helpers_are_named_and_take_no_signals", &[]);
         return;
     }
-    run("child_looks_at_its_helpers", &[]);
-}
-
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn child_looks_at_its_helpers() {
     round_trip(&copier(), LARGE, 0, 3);
     let helpers = until(|| Some(helpers()).filter(|helpers| !helpers.is_empty()));
     for status in helpers {
@@ -219,15 +220,13 @@ fn child_looks_at_its_helpers() {
 
 #[test]
 fn helpers_go_to_sleep() {
-    if cpus() < 2 {
+    if !is_child() {
+        if cpus() < 2 {
+            return;
+        }
+        run("helpers_go_to_sleep", &[]);
         return;
     }
-    run("child_waits_for_its_helpers_to_sleep", &[]);
-}
-
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn child_waits_for_its_helpers_to_sleep() {
     round_trip(&copier(), LARGE, 0, 3);
     until(|| {
         let helpers = helpers();
@@ -253,12 +252,10 @@ fn child_waits_for_its_helpers_to_sleep() {
 
 #[test]
 fn one_cpu_has_no_helpers() {
-    run("child_has_one_cpu", &[]);
-}
-
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn child_has_one_cpu() {
+    if !is_child() {
+        run("one_cpu_has_no_helpers", &[]);
+        return;
+    }
     let mut set = [0_u64; 16];
     // SAFETY: the kernel writes at most the bytes it is told, then reads as many. The process's
     // first thread is the one whose affinity counts.
@@ -281,12 +278,13 @@ fn child_has_one_cpu() {
 
 #[test]
 fn where_no_thread_can_be_made_the_caller_copies_alone() {
-    run("child_may_have_no_threads", &["--test-threads=1"]);
-}
-
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn child_may_have_no_threads() {
+    if !is_child() {
+        run(
+            "where_no_thread_can_be_made_the_caller_copies_alone",
+            &["--test-threads=1"],
+        );
+        return;
+    }
     let limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -309,45 +307,44 @@ fn child_may_have_no_threads() {
 
 #[test]
 fn a_process_with_helpers_ends() {
-    let begun = Instant::now();
-    for _ in 0..5 {
-        run("child_ends_with_helpers_at_work", &[]);
+    if !is_child() {
+        let begun = Instant::now();
+        for _ in 0..5 {
+            run("a_process_with_helpers_ends", &[]);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        return;
     }
-    assert!(begun.elapsed() < Duration::from_secs(20));
-}
-
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn child_ends_with_helpers_at_work() {
     round_trip(&copier(), LARGE, 0, 3);
     std::process::exit(0);
 }
 
 #[test]
 fn variables_choose_and_wrong_ones_are_errors() {
-    let of = |variable: &str, value: &str| {
-        let output = child("child_says_what_it_copies_with", &[])
-            .env(variable, value)
-            .output()
-            .expect("a child");
-        assert!(output.status.success(), "{output:?}");
-        text(&output)
-    };
-    assert!(of("GDR_COPY_KERNEL", "portable").contains("<portable portable>"));
-    let wrong = of("GDR_COPY_KERNEL", "fast");
-    assert!(
-        wrong.contains(r#"<GDR_COPY_KERNEL="fast" names no copy kernel; take one of portable, "#),
-        "{wrong}"
-    );
-    assert!(
-        of("GDR_COPY_THREADS", "0").contains(r#"<GDR_COPY_THREADS="0" is no number from 1 to 16>"#)
-    );
-    assert!(of("GDR_COPY_THREADS", "1").contains("> helpers 0"));
-}
-
-#[test]
-#[ignore = "run in a process of its own by the test above"]
-fn child_says_what_it_copies_with() {
+    if !is_child() {
+        let of = |variable: &str, value: &str| {
+            let output = child("variables_choose_and_wrong_ones_are_errors", &[])
+                .env(variable, value)
+                .output()
+                .expect("a child");
+            assert!(output.status.success(), "{output:?}");
+            text(&output)
+        };
+        assert!(of("GDR_COPY_KERNEL", "portable").contains("<portable portable>"));
+        let wrong = of("GDR_COPY_KERNEL", "fast");
+        assert!(
+            wrong.contains(
+                r#"<GDR_COPY_KERNEL="fast" names no copy kernel; take one of portable, "#
+            ),
+            "{wrong}"
+        );
+        assert!(
+            of("GDR_COPY_THREADS", "0")
+                .contains(r#"<GDR_COPY_THREADS="0" is no number from 1 to 16>"#)
+        );
+        assert!(of("GDR_COPY_THREADS", "1").contains("> helpers 0"));
+        return;
+    }
     let said = match Copier::for_caching(Caching::WriteCombining) {
         Ok(copier) => {
             round_trip(&copier, LARGE, 1, 2);
@@ -414,13 +411,18 @@ fn until<T>(mut seen: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// This program again, for one of its ignored tests.
+/// Runs one test of this program in a process of its own, where [`is_child`] is true.
 fn child(test: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a path"));
     command
-        .args(["--exact", test, "--ignored", "--nocapture"])
-        .args(arguments);
+        .args(["--exact", test, "--nocapture"])
+        .args(arguments)
+        .env(CHILD, "1");
     command
+}
+
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
 }
 
 fn run(test: &str, arguments: &[&str]) {

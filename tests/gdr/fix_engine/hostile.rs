@@ -9,7 +9,6 @@ use gdr::fix::Error;
 use gdr::model::JournalState;
 
 use crate::fix_engine::plans::{apply, laid_out, say, tree, undo, write};
-use crate::support::{Need, need};
 
 /// Nothing is written inside or outside of a hostile root.
 #[test]
@@ -126,10 +125,8 @@ fn directory_link_stays_in_root() {
 
 /// A full file system, a read-only one, and an immutable file, mounted in a mount namespace.
 #[test]
+#[ignore = "needs root, a mount namespace"]
 fn write_errors_change_nothing() {
-    if !(need(Need::Root) && need(Need::Namespace)) {
-        return;
-    }
     for (about, prepare) in [
         (
             "full",

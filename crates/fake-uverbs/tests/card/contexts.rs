@@ -10,6 +10,7 @@ use crate::work::Work;
 
 /// What is registered in one open device is not another's, but queue pairs of two may be connected.
 #[test]
+#[ignore = "needs libmlx5"]
 fn two_at_once() {
     inside("contexts::two_at_once", &[CARD], || {
         let (one, two) = (Device::open(), Device::open());
@@ -29,6 +30,7 @@ fn two_at_once() {
 
 /// What was not given back before its device was closed is dead all the same: the NIC does not look at its queues again.
 #[test]
+#[ignore = "needs libmlx5"]
 fn closed_without_a_word() {
     inside("contexts::closed_without_a_word", &[CARD], || {
         let (one, two) = (Device::open(), Device::open());
@@ -47,6 +49,7 @@ fn closed_without_a_word() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn again_and_again() {
     inside("contexts::again_and_again", &[CARD], || {
         let mut keys = Vec::new();
@@ -77,6 +80,7 @@ fn again_and_again() {
 
 /// A program that starts another one, as a shell does: the child closes what it got, and the parent's NIC goes on.
 #[test]
+#[ignore = "needs libmlx5"]
 fn other_programs() {
     inside("contexts::other_programs", &[CARD], || {
         let device = Device::open();

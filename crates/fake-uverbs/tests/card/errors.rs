@@ -72,6 +72,7 @@ fn usual() -> (Link, Link) {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn local_protection() {
     inside("errors::local_protection", &[CARD], || {
         const EXPECTED: u32 = status::IBV_WC_LOC_PROT_ERR;
@@ -105,6 +106,7 @@ fn local_protection() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn local_operation() {
     inside("errors::local_operation", &[CARD], || {
         let (mut one, two) = usual();
@@ -118,6 +120,7 @@ fn local_operation() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn remote_access() {
     inside("errors::remote_access", &[CARD], || {
         const EXPECTED: u32 = status::IBV_WC_REM_ACCESS_ERR;
@@ -156,6 +159,7 @@ fn remote_access() {
 
 /// The remote end is out of service after it refused.
 #[test]
+#[ignore = "needs libmlx5"]
 fn far_end_breaks_too() {
     inside("errors::far_end_breaks_too", &[CARD], || {
         let (device, a, b) = connected();
@@ -173,6 +177,7 @@ fn far_end_breaks_too() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn remote_invalid_request() {
     inside("errors::remote_invalid_request", &[CARD], || {
         const EXPECTED: u32 = status::IBV_WC_REM_INV_REQ_ERR;
@@ -203,6 +208,7 @@ fn remote_invalid_request() {
 
 /// Nobody answers: no such queue pair, one that is connected elsewhere or not yet, one that expects another packet, another address.
 #[test]
+#[ignore = "needs libmlx5"]
 fn transport_retry() {
     inside("errors::transport_retry", &[CARD], || {
         const EXPECTED: u32 = status::IBV_WC_RETRY_EXC_ERR;
@@ -252,6 +258,7 @@ fn transport_retry() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn receiver_not_ready() {
     inside("errors::receiver_not_ready", &[CARD], || {
         let (mut one, two) = usual();
@@ -270,6 +277,7 @@ fn receiver_not_ready() {
 
 /// A receive that is too small, or whose key does not hold, fails at both ends, and the far one's other receives are flushed.
 #[test]
+#[ignore = "needs libmlx5"]
 fn receives_that_fail() {
     inside("errors::receives_that_fail", &[CARD], || {
         let cases = [

@@ -58,6 +58,7 @@ fn event(channel: *mut ib::ibv_comp_channel, wait: i32) -> Option<*mut ib::ibv_c
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn events() {
     inside("events::events", &[CARD], || {
         const LONG: i32 = 10_000;
@@ -98,6 +99,7 @@ fn events() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn solicited_events() {
     inside("events::solicited_events", &[CARD], || {
         let (channel, pair) = told();
@@ -131,6 +133,7 @@ fn solicited_events() {
 
 /// An event that nobody has read does not hold up the end of its queue.
 #[test]
+#[ignore = "needs libmlx5"]
 fn unread_events() {
     inside("events::unread_events", &[CARD], || {
         let (channel, pair) = told();

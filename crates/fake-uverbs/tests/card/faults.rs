@@ -12,6 +12,7 @@ use crate::work::Work;
 
 /// The third request of the second queue pair: remote aborted, and a syndrome of our own.
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_request_fails() {
     let variables = [CARD, ("FAKE_UVERBS_FAIL", "1:2:0x22:0x77")];
     inside("faults::a_request_fails", &variables, || {
@@ -40,6 +41,7 @@ fn a_request_fails() {
 
 /// What vanishes is done, and never completed.
 #[test]
+#[ignore = "needs libmlx5"]
 fn completions_vanish() {
     let variables = [
         CARD,
@@ -68,6 +70,7 @@ fn completions_vanish() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_receive_fails() {
     let variables = [CARD, ("FAKE_UVERBS_FAIL_RECEIVE", "1:1:1:0x31")];
     inside("faults::a_receive_fails", &variables, || {
@@ -85,6 +88,7 @@ fn a_receive_fails() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_port_is_down() {
     inside(
         "faults::a_port_is_down",
@@ -125,6 +129,7 @@ fn a_port_is_down() {
 
 /// The pages of thread domains are refused; all others are there.
 #[test]
+#[ignore = "needs libmlx5"]
 fn thread_domains_are_refused() {
     let variables = [CARD, ("FAKE_UVERBS_DENY", "dynamic")];
     inside("faults::thread_domains_are_refused", &variables, || {
@@ -144,6 +149,7 @@ fn thread_domains_are_refused() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn all_pages_are_refused() {
     inside(
         "faults::all_pages_are_refused",

@@ -15,6 +15,7 @@ const BUSY: i32 = 16;
 
 /// What is used is not given back.
 #[test]
+#[ignore = "needs libmlx5"]
 fn used_objects_stay() {
     inside("keys::used_objects_stay", &[CARD], || {
         let device = Device::open();
@@ -35,6 +36,7 @@ fn used_objects_stay() {
 
 /// Who lets the remote end write must be able to write itself.
 #[test]
+#[ignore = "needs libmlx5"]
 fn rights_that_do_not_go_together() {
     inside("keys::rights_that_do_not_go_together", &[CARD], || {
         let device = Device::open();
@@ -53,6 +55,7 @@ fn rights_that_do_not_go_together() {
 
 /// Each attribute that a change of state needs, left out once; changes that lead nowhere; addresses that nobody has.
 #[test]
+#[ignore = "needs libmlx5"]
 fn changes_of_state() {
     inside("keys::changes_of_state", &[CARD], || {
         let device = Device::open();
@@ -135,6 +138,7 @@ fn changes_of_state() {
 
 /// On Ethernet an address has a GID.
 #[test]
+#[ignore = "needs libmlx5"]
 fn ethernet_needs_a_gid() {
     inside("keys::ethernet_needs_a_gid", &[CARD], || {
         let device = Device::open();
@@ -154,6 +158,7 @@ fn ethernet_needs_a_gid() {
 
 /// Both ports are active and have GIDs.
 #[test]
+#[ignore = "needs libmlx5"]
 fn ports() {
     inside("keys::ports", &[CARD], || {
         let device = Device::open();

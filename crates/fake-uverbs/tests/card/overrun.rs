@@ -10,6 +10,7 @@ use crate::raw::overruns;
 use crate::work::Work;
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn nothing_is_written_over() {
     inside("overrun::nothing_is_written_over", &[CARD], || {
         let device = Device::open();

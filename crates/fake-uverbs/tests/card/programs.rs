@@ -50,6 +50,7 @@ fn run(seed: u64, requests: u64) {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn by_blue_flame() {
     inside("programs::by_blue_flame", &[CARD], || {
         for seed in 1..4 {
@@ -59,6 +60,7 @@ fn by_blue_flame() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn by_doorbells() {
     inside(
         "programs::by_doorbells",
@@ -73,12 +75,14 @@ fn by_doorbells() {
 
 /// So long that the counters of 16 bits go round.
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_long_one() {
     inside("programs::a_long_one", &[CARD], || run(7, 100_000));
 }
 
 /// Many queue pairs on the one register that is left: a doorbell that is rung over is not lost.
 #[test]
+#[ignore = "needs libmlx5"]
 fn one_register_for_many() {
     inside("programs::one_register_for_many", &[CARD], || {
         let device = Device::open();

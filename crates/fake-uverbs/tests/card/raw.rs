@@ -109,6 +109,7 @@ fn itself() -> (Device, Raw) {
 
 /// A write with a piece by its key, bytes of its own and a piece again; once with the doorbell in halves; no operation; many passes.
 #[test]
+#[ignore = "needs libmlx5"]
 fn entries() {
     inside("raw::entries", &[CARD], || {
         let (device, mut raw) = itself();
@@ -146,6 +147,7 @@ type Spoil = fn(&mut Vec<u8>);
 
 /// Entries that no NIC executes.
 #[test]
+#[ignore = "needs libmlx5"]
 fn bad_entries() {
     inside("raw::bad_entries", &[CARD], || {
         let (device, mut raw) = itself();
@@ -196,6 +198,7 @@ fn bad_entries() {
 
 /// Nothing happens before the doorbell, nor for one that names another queue pair.
 #[test]
+#[ignore = "needs libmlx5"]
 fn doorbells() {
     inside("raw::doorbells", &[CARD], || {
         let (device, mut raw) = itself();
@@ -227,6 +230,7 @@ fn doorbells() {
 
 /// The bytes of completions: a request's, a receive's and two errors, in the first pass and in the second.
 #[test]
+#[ignore = "needs libmlx5"]
 fn completions() {
     inside("raw::completions", &[CARD], || {
         let (device, a, b) = connected();

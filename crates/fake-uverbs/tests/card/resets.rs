@@ -15,6 +15,7 @@ use crate::work::Work;
 
 /// A queue pair that is taken into the state ERROR by its program.
 #[test]
+#[ignore = "needs libmlx5"]
 fn flushed_by_its_program() {
     inside("resets::flushed_by_its_program", &[CARD], || {
         let (device, a, b) = connected();
@@ -34,6 +35,7 @@ fn flushed_by_its_program() {
 
 /// What was posted before the state RESET is gone, also where it was rung for a moment ago.
 #[test]
+#[ignore = "needs libmlx5"]
 fn nothing_is_left_after_reset() {
     inside("resets::nothing_is_left_after_reset", &[CARD], || {
         let (device, a, b) = connected();
@@ -63,6 +65,7 @@ fn nothing_is_left_after_reset() {
 
 /// A doorbell in the state RESET, with the record of before: nothing is executed for it.
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_late_doorbell() {
     inside("resets::a_late_doorbell", &[CARD], || {
         let (device, a, b) = connected();

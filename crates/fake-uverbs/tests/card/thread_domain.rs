@@ -71,6 +71,7 @@ fn page(pair: &Pair) -> usize {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_page_of_its_own() {
     inside("thread_domain::a_page_of_its_own", &[CARD], || {
         let device = Device::open();
@@ -110,6 +111,7 @@ fn a_page_of_its_own() {
 
 /// Two queue pairs of one thread domain ring the same register.
 #[test]
+#[ignore = "needs libmlx5"]
 fn one_register_for_two() {
     inside("thread_domain::one_register_for_two", &[CARD], || {
         let device = Device::open();

@@ -4,8 +4,5 @@
 mod abi;
 #[path = "../../../../tests/support/clib.rs"]
 mod clib;
-#[path = "../../../../tests/support/need.rs"]
-#[allow(dead_code, reason = "the other tests need what these do not")]
-mod need;
 mod programs;
 mod support;

@@ -5,39 +5,30 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::clib::succeed;
-use crate::need::{Need, need};
 use crate::support::{compile, shipped, simulated};
 
 #[test]
+#[ignore = "needs a C compiler"]
 fn lifecycle() {
-    if !need(Need::C) {
-        return;
-    }
     succeed("lifecycle", &simulated_run("lifecycle", &[], &[]));
 }
 
 #[test]
+#[ignore = "needs a C compiler"]
 fn rejections() {
-    if !need(Need::C) {
-        return;
-    }
     succeed("refusals", &simulated_run("refusals", &[], &[]));
 }
 
 #[test]
+#[ignore = "needs a C compiler"]
 fn forked_children() {
-    if !need(Need::C) {
-        return;
-    }
     succeed("fork", &simulated_run("fork", &[], &[]));
 }
 
 /// With every message on: most of them are from threads that a child does not have.
 #[test]
+#[ignore = "needs a C compiler"]
 fn children_forked_while_threads_are_in_the_library() {
-    if !need(Need::C) {
-        return;
-    }
     let logging = [("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "1")];
     succeed(
         "fork_threads",
@@ -46,39 +37,27 @@ fn children_forked_while_threads_are_in_the_library() {
 }
 
 #[test]
+#[ignore = "needs a C compiler, root"]
 fn a_child_with_its_parents_process_id() {
     // Only root makes PID namespaces.
-    if !need(Need::C) || !need(Need::Root) {
-        return;
-    }
     succeed("fork_namespace", &simulated_run("fork_namespace", &[], &[]));
 }
 
 #[test]
+#[ignore = "needs a C compiler"]
 fn eight_threads() {
-    if !need(Need::C) {
-        return;
-    }
     succeed("threads", &simulated_run("threads", &["60"], &[]));
 }
 
-/// ```sh
-/// cargo nextest run -p gdrapi-capi --run-ignored only
-/// ```
 #[test]
-#[ignore = "a minute: ten thousand rounds of eight threads"]
-fn eight_threads_for_long() {
-    if !need(Need::C) {
-        return;
-    }
+#[ignore = "manual: takes a minute, 10,000 rounds of eight threads"]
+fn manual_eight_threads_10_000_rounds() {
     succeed("threads", &simulated_run("threads", &["10000"], &[]));
 }
 
 #[test]
+#[ignore = "needs a C compiler"]
 fn messages_come_when_asked_for_with_the_prefixes_of_gdrcopy() {
-    if !need(Need::C) {
-        return;
-    }
     let silent = simulated_run("refusals", &[], &[]);
     assert!(
         silent.stderr.is_empty(),
@@ -132,10 +111,8 @@ fn messages_come_when_asked_for_with_the_prefixes_of_gdrcopy() {
 /// A libcuda that could be loaded lies in wait, so that its absence from the process means
 /// something.
 #[test]
+#[ignore = "needs a C compiler"]
 fn opening_and_closing_load_no_libcuda() {
-    if !need(Need::C) {
-        return;
-    }
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     let library = here.join("libgdrapi.so.2");

@@ -132,6 +132,7 @@ fn ways() -> [((Route, Address), Origin); 2] {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn arrive_from_a_stream_at_whom_they_name() {
     inside(
         "datagrams::arrive_from_a_stream_at_whom_they_name",
@@ -187,6 +188,7 @@ fn arrive_from_a_stream_at_whom_they_name() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn carry_the_key_that_was_asked_for_and_do_nothing_else() {
     inside(
         "datagrams::carry_the_key_that_was_asked_for_and_do_nothing_else",

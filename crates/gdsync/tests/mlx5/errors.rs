@@ -21,6 +21,7 @@ const RETRIES: u8 = 0x15;
 const NOT_READY: u8 = 0x16;
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed() {
     inside(
         "errors::what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed",
@@ -48,6 +49,7 @@ fn what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_receiver_that_is_not_ready_and_a_far_side_that_is_gone() {
     inside(
         "errors::a_receiver_that_is_not_ready_and_a_far_side_that_is_gone",
@@ -75,6 +77,7 @@ fn a_receiver_that_is_not_ready_and_a_far_side_that_is_gone() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_syndrome_of_the_card_s_own_reaches_the_caller() {
     // The second request of the first queue pair fails with a syndrome and a vendor's that nothing here could cause.
     let variables = [CARD[0], ("FAKE_UVERBS_FAIL", "0:1:0x14:0x9d")];
@@ -102,6 +105,7 @@ fn a_syndrome_of_the_card_s_own_reaches_the_caller() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn what_never_completes_is_released_by_the_watchdog() {
     let variables = [CARD[0], ("FAKE_UVERBS_DROP", "0:0")];
     inside(
@@ -141,6 +145,7 @@ fn what_never_completes_is_released_by_the_watchdog() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn what_cannot_be_is_told() {
     inside("errors::what_cannot_be_is_told", &CARD, || {
         let side = side(1, &SMALL());
@@ -222,6 +227,7 @@ fn what_cannot_be_is_told() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn completion_entries_of_128_bytes_and_ports_that_are_down_are_refused() {
     let test = "errors::completion_entries_of_128_bytes_and_ports_that_are_down_are_refused";
     let variables = [

@@ -35,6 +35,7 @@ fn each(request: &Request, run: fn(Side, Side)) {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn every_operation_moves_its_bytes_and_a_stream_goes_on() {
     let test = "firmware::every_operation_moves_its_bytes_and_a_stream_goes_on";
     inside(test, &FIRMWARE, || {
@@ -43,6 +44,7 @@ fn every_operation_moves_its_bytes_and_a_stream_goes_on() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn rings_go_round_with_entries_that_wrap() {
     let test = "firmware::rings_go_round_with_entries_that_wrap";
     inside(test, &FIRMWARE, || {
@@ -51,6 +53,7 @@ fn rings_go_round_with_entries_that_wrap() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn receives_are_told_by_their_own_counter() {
     let test = "firmware::receives_are_told_by_their_own_counter";
     inside(test, &FIRMWARE, || {
@@ -59,6 +62,7 @@ fn receives_are_told_by_their_own_counter() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn what_is_behind_a_fence_sends_what_was_read() {
     let test = "firmware::what_is_behind_a_fence_sends_what_was_read";
     inside(test, &FIRMWARE, || {
@@ -77,6 +81,7 @@ fn on_gpu() -> Request {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed() {
     let test = "firmware::what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed";
     inside(test, &FIRMWARE, || {
@@ -113,6 +118,7 @@ fn what_a_card_refuses_ends_the_wait_and_all_behind_it_is_flushed() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_queue_pair_of_verbs_and_one_of_the_firmware_are_connected() {
     let test = "firmware::a_queue_pair_of_verbs_and_one_of_the_firmware_are_connected";
     inside(test, &FIRMWARE, || {

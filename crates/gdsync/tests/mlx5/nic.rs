@@ -26,6 +26,7 @@ fn each(request: &Request, run: fn(Side, Side)) {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn every_operation_moves_its_bytes_and_a_stream_goes_on() {
     inside(
         "nic::every_operation_moves_its_bytes_and_a_stream_goes_on",
@@ -37,6 +38,7 @@ fn every_operation_moves_its_bytes_and_a_stream_goes_on() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn rings_go_round_with_entries_that_wrap() {
     inside("nic::rings_go_round_with_entries_that_wrap", &CARD, || {
         each(&SMALL(), operations::rings_go_round);
@@ -44,6 +46,7 @@ fn rings_go_round_with_entries_that_wrap() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn receives_are_told_by_their_own_counter() {
     inside("nic::receives_are_told_by_their_own_counter", &CARD, || {
         each(&SMALL(), operations::receives_are_told);
@@ -51,6 +54,7 @@ fn receives_are_told_by_their_own_counter() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn what_is_behind_a_fence_sends_what_was_read() {
     inside(
         "nic::what_is_behind_a_fence_sends_what_was_read",
@@ -62,6 +66,7 @@ fn what_is_behind_a_fence_sends_what_was_read() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn without_blueflame_and_with_what_the_provider_would_scatter_into_completions() {
     let test = "nic::without_blueflame_and_with_what_the_provider_would_scatter_into_completions";
     for variable in [
@@ -76,6 +81,7 @@ fn without_blueflame_and_with_what_the_provider_would_scatter_into_completions()
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn counters_go_round_and_queues_come_and_go() {
     inside(
         "nic::counters_go_round_and_queues_come_and_go",
@@ -114,6 +120,7 @@ fn counters_go_round_and_queues_come_and_go() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_queue_pair_that_is_dropped_leaves_those_beside_it_alone() {
     inside(
         "nic::a_queue_pair_that_is_dropped_leaves_those_beside_it_alone",

@@ -63,12 +63,14 @@ pub mod opcode {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn every_event() {
     inside("completion::every_event", &[], run);
 }
 
 /// Every syndrome with every byte of the vendor's, of one queue or the other.
 #[test]
+#[ignore = "needs libmlx5"]
 fn every_error() {
     inside("completion::every_error", &[], errors);
 }

@@ -27,6 +27,7 @@ fn names(error: &gdsync::Error, parts: &[&str]) {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn an_error_of_the_firmware_has_its_syndrome() {
     let refuse = ("FAKE_UVERBS_DEVX_REFUSE", "500:3:1f2e3d");
     let test = "devx_refused::an_error_of_the_firmware_has_its_syndrome";
@@ -40,6 +41,7 @@ fn an_error_of_the_firmware_has_its_syndrome() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn an_error_of_a_state_change_has_its_syndrome() {
     for (opcode, command) in [
         ("502", "RST2INIT_QP"),
@@ -69,6 +71,7 @@ fn an_error_of_a_state_change_has_its_syndrome() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_kernel_without_dma_buf_is_reported_and_host_memory_works() {
     let test = "devx_refused::a_kernel_without_dma_buf_is_reported_and_host_memory_works";
     inside(test, &[("FAKE_UVERBS_DEVX", "old")], || {
@@ -78,6 +81,7 @@ fn a_kernel_without_dma_buf_is_reported_and_host_memory_works() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn a_kernel_without_devx_is_reported_and_host_memory_works() {
     let test = "devx_refused::a_kernel_without_devx_is_reported_and_host_memory_works";
     inside(test, &[], || {

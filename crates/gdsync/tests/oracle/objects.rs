@@ -8,6 +8,7 @@ use crate::provider::Device;
 use crate::random::Random;
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn made_and_given_back() {
     inside("objects::made_and_given_back", &[], || {
         for _ in 0..2 {

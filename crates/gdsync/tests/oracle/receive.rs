@@ -18,17 +18,20 @@ use crate::send::difference;
 const REQUESTS: u32 = 70_000;
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn one_piece() {
     inside("receive::one_piece", &[], || run(1));
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn four_pieces() {
     inside("receive::four_pieces", &[], || run(4));
 }
 
 /// Entries of 128 bytes: the provider gives more room than the five pieces that were asked for.
 #[test]
+#[ignore = "needs libmlx5"]
 fn five_pieces() {
     inside("receive::five_pieces", &[], || run(5));
 }

@@ -21,6 +21,7 @@ const REQUESTS: usize = 10_000;
 const BLOCKS: u32 = 70_000;
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn reliable_connection() {
     inside(
         "send::reliable_connection",
@@ -32,6 +33,7 @@ fn reliable_connection() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn reliable_connection_all_signalled() {
     inside(
         "send::reliable_connection_all_signalled",
@@ -41,6 +43,7 @@ fn reliable_connection_all_signalled() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn unreliable_connection() {
     inside(
         "send::unreliable_connection",
@@ -52,6 +55,7 @@ fn unreliable_connection() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn datagrams() {
     inside("send::datagrams", &[("MLX5_SHUT_UP_BF", "1")], || {
         run(ib::ibv_qp_type::IBV_QPT_UD, false, Doorbell::Eight);
@@ -59,6 +63,7 @@ fn datagrams() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn blue_flame() {
     inside("send::blue_flame", &[], || {
         run(ib::ibv_qp_type::IBV_QPT_RC, false, Doorbell::BlueFlame);
@@ -67,6 +72,7 @@ fn blue_flame() {
 
 /// BlueFlame is on, and the queue pair is one too many to have a register of its own.
 #[test]
+#[ignore = "needs libmlx5"]
 fn shared_register() {
     inside("send::shared_register", &[], || {
         run(ib::ibv_qp_type::IBV_QPT_RC, false, Doorbell::Shared);
@@ -74,6 +80,7 @@ fn shared_register() {
 }
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn datagrams_by_blue_flame() {
     inside("send::datagrams_by_blue_flame", &[], || {
         run(ib::ibv_qp_type::IBV_QPT_UD, false, Doorbell::BlueFlame);

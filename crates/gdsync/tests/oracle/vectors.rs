@@ -11,6 +11,7 @@ use crate::provider::Device;
 use crate::random::Random;
 
 #[test]
+#[ignore = "needs libmlx5"]
 fn of_every_kind() {
     inside("vectors::of_every_kind", &[], || {
         let device = Device::open();

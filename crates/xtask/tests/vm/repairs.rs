@@ -7,23 +7,18 @@ use std::time::Duration;
 
 use xtask::vm::{Image, Job, cut_off, named, run, systemd_disk};
 
-use crate::need::{Need, need};
 use crate::{DEADLINE, built, compiled, from_environment, in_machine, root};
 
 /// Found, made, read by setpci, taken back to the last byte; twice at once; and killed at every step of six.
 #[test]
+#[ignore = "needs qemu-system-x86_64, root, gcc-12 and make"]
 fn ports_are_repaired_and_taken_back() {
-    if !need(Need::KernelCompiler) {
-        return;
-    }
     let binaries = vec![
         built("gdr"),
         PathBuf::from("/usr/bin/setpriv"),
         compiled("kill-at", &root().join("tests/vm"), &["kill-at.c"]),
     ];
-    let Some(files) = in_machine("iommu-on", "fix", binaries) else {
-        return;
-    };
+    let files = in_machine("iommu-on", "fix", binaries);
     let user = fs::read_to_string(files.join("user.txt")).expect("what a user is told");
     assert!(
         user.contains("sudo gdr fix-acs --platform=bare-metal --yes"),
@@ -38,14 +33,8 @@ fn ports_are_repaired_and_taken_back() {
 /// cannot show), and all is taken back. Made once more it lasts: a unit of systemd clears the ports' bits in a second boot of the
 /// same system, lists and rules bring modules, options and nodes; and all of it is taken back there.
 #[test]
+#[ignore = "needs qemu-system-x86_64, root, mmdebstrap and mke2fs, gcc-12 and make"]
 fn repairs_last_over_a_boot() {
-    if !(need(Need::Qemu)
-        && need(Need::Root)
-        && need(Need::Mmdebstrap)
-        && need(Need::KernelCompiler))
-    {
-        return;
-    }
     let image = Image::prepare(&root().join("target/vm")).expect("an image");
     let files = root().join("target/vm/tests/systemd");
     fs::create_dir_all(&files).expect("a directory");
@@ -79,10 +68,8 @@ fn repairs_last_over_a_boot() {
 ///
 /// Each cut takes a boot: one here, and as many as `GDR_POWER_CUTS` says.
 #[test]
+#[ignore = "needs qemu-system-x86_64, root"]
 fn a_power_cut_loses_nothing() {
-    if !(need(Need::Qemu) && need(Need::Root)) {
-        return;
-    }
     let cuts = from_environment("GDR_POWER_CUTS", 1);
     let image = Image::prepare(&root().join("target/vm")).expect("an image");
     let files = root().join("target/vm/tests/power");
