@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
 use fake_nvml_build::Driver;
 use serde_json::{Value, json};
