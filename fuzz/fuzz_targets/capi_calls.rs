@@ -237,7 +237,8 @@ impl World {
             Call::Allocate { .. } => {}
             Call::Free { which } => {
                 if !self.memory.is_empty() {
-                    self.memory.swap_remove(usize::from(which) % self.memory.len());
+                    self.memory
+                        .swap_remove(usize::from(which) % self.memory.len());
                 }
             }
             Call::Open if self.sessions.len() < 6 => {
@@ -264,7 +265,14 @@ impl World {
                     _ => start,
                 };
                 let flags = if v2 { u32::from(flags) } else { 0 };
-                unsafe { self.pin(session, address + offset.bytes() as u64, bytes.bytes(), flags) };
+                unsafe {
+                    self.pin(
+                        session,
+                        address + offset.bytes() as u64,
+                        bytes.bytes(),
+                        flags,
+                    )
+                };
             }
             Call::PinAnywhere {
                 session,
@@ -275,8 +283,9 @@ impl World {
                 let (session, at) = self.session(session);
                 let (handle, which) = self.handle(handle);
                 let answer = fine(gdr_unpin_buffer(session, handle));
-                let expected =
-                    which.is_some_and(|which| self.pinned[which].live && at == Some(self.pinned[which].session));
+                let expected = which.is_some_and(|which| {
+                    self.pinned[which].live && at == Some(self.pinned[which].session)
+                });
                 assert_eq!(answer == 0, expected);
                 if answer == 0 {
                     self.pinned[which.unwrap()].live = false;
@@ -291,7 +300,15 @@ impl World {
                 let (session, _) = self.session(session);
                 let (handle, which) = self.handle(handle);
                 let mut va = null_mut();
-                let answer = unsafe { fine(gdr_map_v2(session, handle, &raw mut va, bytes.bytes(), flags.into())) };
+                let answer = unsafe {
+                    fine(gdr_map_v2(
+                        session,
+                        handle,
+                        &raw mut va,
+                        bytes.bytes(),
+                        flags.into(),
+                    ))
+                };
                 assert_eq!(answer == 0, !va.is_null());
                 if answer == 0 {
                     let pinned = &mut self.pinned[which.unwrap()];
@@ -323,13 +340,19 @@ impl World {
             } => {
                 let (handle, which) = self.handle(handle);
                 let at = self.mapped(which).wrapping_byte_add(offset.bytes());
-                let (out, back) = (self.out[usize::from(skew)..].as_ptr(), self.back.as_mut_ptr());
+                let (out, back) = (
+                    self.out[usize::from(skew)..].as_ptr(),
+                    self.back.as_mut_ptr(),
+                );
                 let bytes = sane(bytes.bytes());
                 let answer = unsafe { fine(gdr_copy_to_mapping(handle, at, out.cast(), bytes)) };
                 assert!(answer == 0 || answer == libc::EINVAL);
                 if answer == 0 {
                     self.expect_mapped(which);
-                    assert_eq!(unsafe { gdr_copy_from_mapping(handle, back.cast(), at, bytes) }, 0);
+                    assert_eq!(
+                        unsafe { gdr_copy_from_mapping(handle, back.cast(), at, bytes) },
+                        0
+                    );
                     assert!(self.back[..bytes] == self.out[usize::from(skew)..][..bytes]);
                 }
             }
@@ -342,7 +365,14 @@ impl World {
                 let (handle, which) = self.handle(handle);
                 let at = self.mapped(which).wrapping_byte_add(offset.bytes());
                 let back = self.back[usize::from(skew)..].as_mut_ptr();
-                let answer = unsafe { fine(gdr_copy_from_mapping(handle, back.cast(), at, sane(bytes.bytes()))) };
+                let answer = unsafe {
+                    fine(gdr_copy_from_mapping(
+                        handle,
+                        back.cast(),
+                        at,
+                        sane(bytes.bytes()),
+                    ))
+                };
                 assert!(answer == 0 || answer == libc::EINVAL);
                 if answer == 0 {
                     self.expect_mapped(which);
@@ -356,7 +386,11 @@ impl World {
             } => {
                 let (handle, _) = self.handle(handle);
                 let at = std::ptr::without_provenance_mut(address);
-                let host = if nowhere { null_mut() } else { self.back.as_mut_ptr() };
+                let host = if nowhere {
+                    null_mut()
+                } else {
+                    self.back.as_mut_ptr()
+                };
                 let bytes = sane(bytes);
                 let there = unsafe { fine(gdr_copy_to_mapping(handle, at, host.cast(), bytes)) };
                 let back = unsafe { fine(gdr_copy_from_mapping(handle, host.cast(), at, bytes)) };
@@ -399,9 +433,16 @@ impl World {
                 let (mut value, mut minor, mut name) = (-1, -1, null());
                 let answer = unsafe { fine(gdr_get_attribute(session, attribute, &raw mut value)) };
                 assert_eq!(answer == 0, at.is_some() && (1..=3).contains(&attribute));
-                let answer = unsafe { fine(gdr_driver_get_version(session, &raw mut value, &raw mut minor)) };
+                let answer = unsafe {
+                    fine(gdr_driver_get_version(
+                        session,
+                        &raw mut value,
+                        &raw mut minor,
+                    ))
+                };
                 assert_eq!(answer == 0, at.is_some());
-                let answer = unsafe { fine(gdr_get_mapping_type_string(mapping_type, &raw mut name)) };
+                let answer =
+                    unsafe { fine(gdr_get_mapping_type_string(mapping_type, &raw mut name)) };
                 assert_eq!(answer == 0, mapping_type < 4);
                 unsafe { gdr_runtime_get_version(null_mut(), &raw mut minor) };
                 assert_eq!(minor, 6);
@@ -412,7 +453,10 @@ impl World {
 
     fn close(&mut self, session: Session) {
         let (session, at) = self.session(session);
-        assert_eq!(fine(gdr_close(session)), if at.is_some() { 0 } else { libc::EINVAL });
+        assert_eq!(
+            fine(gdr_close(session)),
+            if at.is_some() { 0 } else { libc::EINVAL }
+        );
         let Some(at) = at else { return };
         self.sessions[at].1 = false;
         for pinned in self.pinned.iter_mut().filter(|pinned| pinned.session == at) {
@@ -426,7 +470,15 @@ impl World {
         }
         let (session, at) = self.session(session);
         let mut handle = Handle::default();
-        let answer = unsafe { fine(gdr_pin_buffer_v2(session, address, bytes, flags, &raw mut handle)) };
+        let answer = unsafe {
+            fine(gdr_pin_buffer_v2(
+                session,
+                address,
+                bytes,
+                flags,
+                &raw mut handle,
+            ))
+        };
         assert_eq!(answer == 0, handle.h != 0);
         if answer == 0 {
             assert!(self.pinned.iter().all(|pinned| pinned.handle != handle));
@@ -466,9 +518,13 @@ impl World {
                     })
                 })
                 .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum()
         });
-        let expected = which.is_some_and(|which| self.pinned[which].live && at == Some(self.pinned[which].session));
+        let expected = which
+            .is_some_and(|which| self.pinned[which].live && at == Some(self.pinned[which].session));
         assert_eq!(undone, usize::from(expected));
         if let Some(which) = which.filter(|_| expected) {
             self.pinned[which].live = false;
@@ -483,7 +539,9 @@ impl World {
                 (self.sessions[at].0, self.sessions[at].1.then_some(at))
             }
             Session::Raw(address) => {
-                let known = |&(session, open): &(*mut Gdr, bool)| open && session.addr() == address as usize;
+                let known = |&(session, open): &(*mut Gdr, bool)| {
+                    open && session.addr() == address as usize
+                };
                 (
                     std::ptr::without_provenance_mut(address as usize),
                     self.sessions.iter().position(known),
@@ -506,7 +564,12 @@ impl World {
             },
             Which::Raw(h) => Handle { h },
         };
-        (handle, self.pinned.iter().position(|pinned| pinned.handle == handle))
+        (
+            handle,
+            self.pinned
+                .iter()
+                .position(|pinned| pinned.handle == handle),
+        )
     }
 
     fn mapped(&self, which: Option<usize>) -> *mut c_void {

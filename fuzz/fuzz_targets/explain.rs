@@ -20,7 +20,9 @@ fuzz_target!(|data: &[u8]| {
     };
     assert_eq!(reading.bytes, data.len() as u64);
     for found in &reading.matches {
-        assert!(found.count >= 1 && found.line.number >= 1 && found.line.number <= reading.lines.max(1));
+        assert!(
+            found.count >= 1 && found.line.number >= 1 && found.line.number <= reading.lines.max(1)
+        );
         assert!(found.line.text.chars().all(|c| !c.is_control()));
         assert!(found.score <= 100 && found.checks.first() == Some(&found.check));
     }

@@ -143,7 +143,11 @@ impl World<'_> {
                 wanted.cap.max_send_sge = u32::from(pieces % 70);
                 wanted.cap.max_recv_sge = u32::from(pieces % 9);
                 wanted.cap.max_inline_data = u32::from(inline) * 4;
-                let flags = if flags < 200 { 0 } else { c_int::from(flags % 64) };
+                let flags = if flags < 200 {
+                    0
+                } else {
+                    c_int::from(flags % 64)
+                };
                 let domain = if other_domain {
                     self.machine.nics[1 - at].domains[0]
                 } else {
@@ -154,7 +158,9 @@ impl World<'_> {
                 if qp.is_null() {
                     return;
                 }
-                assert!(!other_domain && gpu == 0 && flags == 0 && (2..=3).contains(&wanted.qp_type));
+                assert!(
+                    !other_domain && gpu == 0 && flags == 0 && (2..=3).contains(&wanted.qp_type)
+                );
                 let known = Known {
                     qp,
                     nic: at,
@@ -185,7 +191,11 @@ impl World<'_> {
             Call::Modify { pair, state, mask } => {
                 let mut attributes = raw::ibv_qp_attr::default();
                 attributes.qp_state = u32::from(state % 9);
-                let attributes = if state == 255 { null_mut() } else { &raw mut attributes };
+                let attributes = if state == 255 {
+                    null_mut()
+                } else {
+                    &raw mut attributes
+                };
                 fine(gds_modify_qp(self.qp(pair), attributes, c_int::from(mask)));
             }
             Call::Send {
@@ -219,9 +229,16 @@ impl World<'_> {
                 nowhere,
             } => {
                 let mut taken = [WorkCompletion::default(); 128];
-                let to = if nowhere { null_mut() } else { taken.as_mut_ptr() };
+                let to = if nowhere {
+                    null_mut()
+                } else {
+                    taken.as_mut_ptr()
+                };
                 let answer = gds_poll_cq(self.cq(pair, sent), count.into(), to);
-                assert!((-4095..=c_int::from(count).max(0)).contains(&answer), "{answer}");
+                assert!(
+                    (-4095..=c_int::from(count).max(0)).contains(&answer),
+                    "{answer}"
+                );
             }
             Call::PrepareWait {
                 pair,
@@ -261,9 +278,17 @@ impl World<'_> {
                 fine(gds_post_wait_cq(cq, request, flags.into()));
             }
             Call::Wait { pair, sent, stream } => {
-                fine(gds_stream_wait_cq(self.stream(stream), self.cq(pair, sent), 0));
+                fine(gds_stream_wait_cq(
+                    self.stream(stream),
+                    self.cq(pair, sent),
+                    0,
+                ));
             }
-            Call::PostSends { stream, first, count } => {
+            Call::PostSends {
+                stream,
+                first,
+                count,
+            } => {
                 let (first, count) = few(first, count);
                 fine(gds_stream_post_send_all(
                     self.stream(stream),
@@ -271,7 +296,11 @@ impl World<'_> {
                     &raw mut self.sends[first],
                 ));
             }
-            Call::PostWaits { stream, first, count } => {
+            Call::PostWaits {
+                stream,
+                first,
+                count,
+            } => {
                 let (first, count) = few(first, count);
                 fine(gds_stream_post_wait_cq_all(
                     self.stream(stream),
@@ -279,7 +308,11 @@ impl World<'_> {
                     &raw mut self.waits[first],
                 ));
             }
-            Call::List { stream, by_cpu, parts } => self.list(stream, by_cpu, parts),
+            Call::List {
+                stream,
+                by_cpu,
+                parts,
+            } => self.list(stream, by_cpu, parts),
             Call::Ask { first, count } => {
                 let (first, count) = few(first, count);
                 let mut sends: [SendInfo; REQUESTS] = std::mem::zeroed();
@@ -301,7 +334,11 @@ impl World<'_> {
                 byte,
                 bits,
             } => {
-                let requests = if wait { &mut self.waits } else { &mut self.sends };
+                let requests = if wait {
+                    &mut self.waits
+                } else {
+                    &mut self.sends
+                };
                 requests[usize::from(request) % REQUESTS].words[usize::from(byte / 8) % 5] ^=
                     u64::from(bits) << (byte % 8 * 8);
             }
@@ -329,9 +366,14 @@ impl World<'_> {
             wr.opcode = u32::from(work.opcode % 13);
             wr.send_flags = u32::from(work.flags % 20);
             wr.num_sge = work.pieces.clamp(-1, 8).into();
-            pieces.push(self.pieces(pair, work.offset, work.length, work.key || wr.send_flags & 8 != 0));
-            let remote =
-                peer.memory.expose_provenance() as u64 + u64::from(work.peer_offset % (BYTES as u16 + 8)) / 8 * 8;
+            pieces.push(self.pieces(
+                pair,
+                work.offset,
+                work.length,
+                work.key || wr.send_flags & 8 != 0,
+            ));
+            let remote = peer.memory.expose_provenance() as u64
+                + u64::from(work.peer_offset % (BYTES as u16 + 8)) / 8 * 8;
             let rkey = if work.peer_key { peer.keys.1 } else { 0x7777 };
             wr.wr.atomic = raw::ibv_send_wr_atomic {
                 remote_addr: remote,
@@ -354,7 +396,11 @@ impl World<'_> {
             let next = &raw mut list[at];
             list[at - 1].next = next;
         }
-        let first = if list.is_empty() { null_mut() } else { list.as_mut_ptr() };
+        let first = if list.is_empty() {
+            null_mut()
+        } else {
+            list.as_mut_ptr()
+        };
         let (qp, stream) = (self.qp(pair), self.stream(stream));
         let mut bad = null_mut();
         let answer = unsafe {
@@ -406,7 +452,9 @@ impl World<'_> {
             list.push(made);
         }
         if !by_cpu {
-            fine(unsafe { gds_stream_post_descriptors(self.stream(stream), list.len(), list.as_mut_ptr(), 0) });
+            fine(unsafe {
+                gds_stream_post_descriptors(self.stream(stream), list.len(), list.as_mut_ptr(), 0)
+            });
             // SAFETY: leaked above, and read while it was posted.
             drop(unsafe { Box::from_raw(requests) });
             return;
@@ -426,9 +474,9 @@ impl World<'_> {
                     context,
                 );
                 fine(gds_post_descriptors(list.len(), list.as_mut_ptr(), 0));
-                drop(Box::from_raw(std::ptr::with_exposed_provenance_mut::<Vec<Request>>(
-                    kept,
-                )));
+                drop(Box::from_raw(std::ptr::with_exposed_provenance_mut::<
+                    Vec<Request>,
+                >(kept)));
             }
         }));
     }
@@ -452,7 +500,10 @@ impl World<'_> {
             // IBV_QP_…, of a reliable connection's three steps.
             for (state, mask) in [
                 (1, 1 | 1 << 4 | 1 << 5 | 1 << 3),
-                (2, 1 | 1 << 7 | 1 << 8 | 1 << 20 | 1 << 12 | 1 << 17 | 1 << 15),
+                (
+                    2,
+                    1 | 1 << 7 | 1 << 8 | 1 << 20 | 1 << 12 | 1 << 17 | 1 << 15,
+                ),
                 (3, 1 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 16 | 1 << 13),
             ] {
                 attributes.qp_state = state;
@@ -480,8 +531,14 @@ impl World<'_> {
             assert_ne!(self.machine.context, 0);
             let stream = self.stream(0);
             for at in 0..REQUESTS {
-                assert_eq!(gds_stream_post_send(stream, &raw mut self.sends[at]), libc::EINVAL);
-                assert_eq!(gds_stream_post_wait_cq(stream, &raw mut self.waits[at]), libc::EINVAL);
+                assert_eq!(
+                    gds_stream_post_send(stream, &raw mut self.sends[at]),
+                    libc::EINVAL
+                );
+                assert_eq!(
+                    gds_stream_post_wait_cq(stream, &raw mut self.waits[at]),
+                    libc::EINVAL
+                );
             }
         }
     }
@@ -503,7 +560,9 @@ impl World<'_> {
     }
 
     fn live(&self, pair: u8) -> Option<Known> {
-        self.at(pair).map(|at| self.pairs[at]).filter(|known| known.live)
+        self.at(pair)
+            .map(|at| self.pairs[at])
+            .filter(|known| known.live)
     }
 
     fn is_live(&self, qp: *mut Qp) -> bool {
@@ -540,14 +599,19 @@ impl World<'_> {
         match stream {
             // None that is there.
             255 => without_provenance_mut(0x12_3450),
-            stream => std::ptr::with_exposed_provenance_mut(self.machine.streams[usize::from(stream) % STREAMS]),
+            stream => std::ptr::with_exposed_provenance_mut(
+                self.machine.streams[usize::from(stream) % STREAMS],
+            ),
         }
     }
 }
 
 fn few(first: u8, count: i8) -> (usize, c_int) {
     let first = usize::from(first) % REQUESTS;
-    (first, c_int::from(count).clamp(-2, (REQUESTS - first) as c_int))
+    (
+        first,
+        c_int::from(count).clamp(-2, (REQUESTS - first) as c_int),
+    )
 }
 
 /// 0 or a positive errno.

@@ -12,7 +12,8 @@ use gdr::pci::PciNames;
 use gdr::topo;
 use libfuzzer_sys::fuzz_target;
 
-static NAMES: LazyLock<PciNames> = LazyLock::new(|| PciNames::new(None, "devices = []").expect("an empty list"));
+static NAMES: LazyLock<PciNames> =
+    LazyLock::new(|| PciNames::new(None, "devices = []").expect("an empty list"));
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(facts) = import::facts(bytes, &NAMES) else {

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Hca, MemoryRegion, Request, RetryPolicy};
-use gdsync::wire::{BLOCK, Completion, Control, Wqe, MOST_BLOCKS, Transport, decode_receive, queue_record};
+use gdsync::wire::{
+    BLOCK, Completion, Control, MOST_BLOCKS, Transport, Wqe, decode_receive, queue_record,
+};
 use gdsync::{Allocator, MemoryLocation, Place};
 use gpu::Gpu;
 use libfuzzer_sys::fuzz_target;
@@ -30,9 +32,15 @@ fn nic() -> &'static Nic {
     CARD.get_or_init(|| {
         let allocator = Allocator::new(Gpu::sim(), None);
         let hca = SimHca::new(allocator.clone()).expect("a thread");
-        let memory = allocator.place(MemoryLocation::Host, 1 << 16).expect("memory");
+        let memory = allocator
+            .place(MemoryLocation::Host, 1 << 16)
+            .expect("memory");
         let region = hca.register(&memory, Access::ALL).expect("registered");
-        Nic { hca, memory, region }
+        Nic {
+            hca,
+            memory,
+            region,
+        }
     })
 }
 
@@ -43,7 +51,10 @@ fuzz_target!(|bytes: &[u8]| {
         };
         let mut again = [0; MOST_BLOCKS * BLOCK];
         if let Ok(blocks) = decoded.entry.encode(decoded.qpn, decoded.index, &mut again) {
-            assert_eq!(Wqe::decode(&again[..blocks * BLOCK], transport), Ok(decoded));
+            assert_eq!(
+                Wqe::decode(&again[..blocks * BLOCK], transport),
+                Ok(decoded)
+            );
         }
     }
     if let Some(block) = bytes.first_chunk::<BLOCK>()
@@ -57,7 +68,11 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// Has the NIC execute them, each block behind the other.
 fn execute(bytes: &[u8]) {
-    let Nic { hca, memory, region } = nic();
+    let Nic {
+        hca,
+        memory,
+        region,
+    } = nic();
     let Ok(mut pair) = hca.create(&Request {
         send_blocks: BLOCKS as u32,
         ..Request::default()
@@ -69,7 +84,8 @@ fn execute(bytes: &[u8]) {
         retries: Some(0),
         pause: Duration::ZERO,
     };
-    hca.connect(pair.endpoint, pair.endpoint, timeout).expect("it reaches itself");
+    hca.connect(pair.endpoint, pair.endpoint, timeout)
+        .expect("it reaches itself");
     let _ = pair.receive.post(&[region.segment(0, 4096)]);
     let ring = &bytes[..bytes.len().min(BLOCKS * BLOCK)];
     let blocks = ring.len().div_ceil(BLOCK) as u16;
@@ -81,13 +97,18 @@ fn execute(bytes: &[u8]) {
     // Whose number it has is not what is tried here.
     let mut rung = *first;
     rung[4..7].copy_from_slice(&pair.endpoint.qpn.to_be_bytes()[1..]);
-    parts.record.store_u32(0, queue_record(blocks)).expect("its record");
+    parts
+        .record
+        .store_u32(0, queue_record(blocks))
+        .expect("its record");
     parts
         .register
         .store_u64(0, Control::doorbell(&rung))
         .expect("its register");
     let begun = Instant::now();
-    while matches!(pair.send_completions.poll(), Ok(None)) && begun.elapsed() < Duration::from_millis(2) {
+    while matches!(pair.send_completions.poll(), Ok(None))
+        && begun.elapsed() < Duration::from_millis(2)
+    {
         std::thread::yield_now();
     }
     drop(pair);

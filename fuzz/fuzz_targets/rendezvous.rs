@@ -7,8 +7,8 @@
 #![no_main]
 
 use gdr::probe::rdma::rendezvous::{
-    ClientHandshake, Envelope, FrameReader, FrameWriter, LONGEST, MESSAGE, RendezvousFile, Next, Secret, ServerHandshake,
-    expand, from_environment, quote, shortened,
+    ClientHandshake, Envelope, FrameReader, FrameWriter, LONGEST, MESSAGE, Next, RendezvousFile,
+    Secret, ServerHandshake, expand, from_environment, quote, shortened,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -64,7 +64,12 @@ fuzz_target!(|bytes: &[u8]| {
         if let Envelope::Failed { why } = &envelope {
             assert!(shortened(why, 100).chars().count() <= 101);
         }
-        assert!(envelope.payload().is_ok_and(|payload| payload.len() <= LONGEST) || rest.len() > LONGEST / 8);
+        assert!(
+            envelope
+                .payload()
+                .is_ok_and(|payload| payload.len() <= LONGEST)
+                || rest.len() > LONGEST / 8
+        );
     }
 
     let text = String::from_utf8_lossy(rest);

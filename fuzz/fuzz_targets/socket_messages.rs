@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use gdsync::hca::sim::socket::{self, HEAD, Messages, Options, Ports};
 use gdsync::hca::sim::{Answer, Body, Message, RemoteOperation, SimHca};
-use gdsync::hca::{Access, Endpoint, Hca, Timeout, QueuePair, MemoryRegion, Request};
-use gdsync::wire::Entry;
-use gdsync::{Home, Place, Allocator};
+use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
+use gdsync::wire::Wqe;
+use gdsync::{Allocator, MemoryLocation, Place};
 use gpu::Gpu;
 use libfuzzer_sys::fuzz_target;
 
@@ -32,7 +32,9 @@ fn local() -> &'static LocalEnd {
     LOCAL.get_or_init(|| {
         let allocator = Allocator::new(Gpu::sim(), None);
         let hca = SimHca::with_lid(allocator.clone(), 1).expect("a thread");
-        let memory = allocator.place(Home::Host, 1 << 16).expect("memory");
+        let memory = allocator
+            .place(MemoryLocation::Host, 1 << 16)
+            .expect("memory");
         let region = hca.register(&memory, Access::ALL).expect("registered");
         LocalEnd {
             allocator,
@@ -50,7 +52,9 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn brought(message: &Message) -> &[u8] {
     match &message.body {
-        Body::Request(RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. })
+        Body::Request(
+            RemoteOperation::Send { bytes, .. } | RemoteOperation::Write { bytes, .. },
+        )
         | Body::Answer(Answer::Done(bytes)) => bytes,
         _ => &[],
     }
@@ -93,10 +97,14 @@ fn hear(bytes: &[u8]) {
     // What the input says is for 0x100 is for this one, whatever its number is.
     let qpn = pair.endpoint.qpn;
     let there = Endpoint::new(2, 0x77);
-    hca.connect(pair.endpoint, there, Timeout::default()).expect("a way");
+    hca.connect(pair.endpoint, there, RetryPolicy::default())
+        .expect("a way");
     pair.receive.post(&[region.segment(0, 4096)]).expect("room");
-    let read = Entry::read(region.remote(0), &[region.segment(64, 8)]).signalled();
-    let rung = pair.send.prepare(&read).and_then(gdsync::queue::Prepared::ring);
+    let read = Wqe::read(region.remote(0), &[region.segment(64, 8)]).signalled();
+    let rung = pair
+        .send
+        .prepare(&read)
+        .and_then(gdsync::queue::Prepared::ring);
     rung.expect("room");
     let mut said = bytes.to_vec();
     for head in said.chunks_exact_mut(HEAD) {
@@ -119,9 +127,9 @@ fn hear(bytes: &[u8]) {
 }
 
 fn itself(hca: &SimHca, own: &mut QueuePair) {
-    hca.connect(own.endpoint, own.endpoint, Timeout::default())
+    hca.connect(own.endpoint, own.endpoint, RetryPolicy::default())
         .expect("it reaches itself");
-    let rung = own.send.prepare(&Entry::nop().signalled());
+    let rung = own.send.prepare(&Wqe::nop().signalled());
     rung.and_then(gdsync::queue::Prepared::ring).expect("room");
     wait(|| matches!(own.send_completions.poll(), Ok(Some(_))));
 }

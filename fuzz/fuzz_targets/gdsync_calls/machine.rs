@@ -75,10 +75,16 @@ impl Machine {
             let mut context: *mut c_void = null_mut();
             assert_eq!(function!(driver, fn cuInit(u32))(0), 0);
             assert_eq!(
-                function!(driver, fn cuDevicePrimaryCtxRetain(*mut *mut c_void, c_int))(&raw mut context, 0),
+                function!(driver, fn cuDevicePrimaryCtxRetain(*mut *mut c_void, c_int))(
+                    &raw mut context,
+                    0
+                ),
                 0
             );
-            assert_eq!(function!(driver, fn cuCtxSetCurrent(*mut c_void))(context), 0);
+            assert_eq!(
+                function!(driver, fn cuCtxSetCurrent(*mut c_void))(context),
+                0
+            );
             let mut streams = [0; STREAMS];
             for stream in &mut streams {
                 let mut made: *mut c_void = null_mut();
@@ -89,7 +95,10 @@ impl Machine {
                 *stream = made.expose_provenance();
             }
             let mut words = std::mem::zeroed();
-            assert_eq!(gds_alloc_mapped_memory(&raw mut words, 4096, abi::MEMORY_HOST), 0);
+            assert_eq!(
+                gds_alloc_mapped_memory(&raw mut words, 4096, abi::MEMORY_HOST),
+                0
+            );
             let nics = [Nic::new(c"mlx5_0"), Nic::new(c"mlx5_1")];
             // Both libraries have read it.
             std::fs::remove_file(&file).unwrap();
@@ -116,7 +125,10 @@ impl Nic {
             let is_it = |device: &*mut raw::ibv_device| {
                 CStr::from_ptr(raw::ibv_get_device_name(*device) as *const c_char) == name
             };
-            let device = (0..count as usize).map(|at| *list.add(at)).find(is_it).unwrap();
+            let device = (0..count as usize)
+                .map(|at| *list.add(at))
+                .find(is_it)
+                .unwrap();
             let context = raw::ibv_open_device(device);
             raw::ibv_free_device_list(list);
             let domains = [raw::ibv_alloc_pd(context), raw::ibv_alloc_pd(context)];
