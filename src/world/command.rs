@@ -3,7 +3,15 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::tools::Tools;
+/// The directories that contain programs, best first.
+pub const DIRECTORIES: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
 
 /// A command with a default PATH and the C locale, in the root directory.
 ///
@@ -14,7 +22,7 @@ pub fn with_clean_environment(program: &Path) -> Command {
     let mut command = Command::new(program);
     command
         .env_clear()
-        .env("PATH", Tools::DIRECTORIES.join(":"))
+        .env("PATH", DIRECTORIES.join(":"))
         .env("LC_ALL", "C")
         .current_dir("/");
     command

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Files;
 use super::child::Running;
-use super::command::with_clean_environment;
+use super::command::{DIRECTORIES, with_clean_environment};
 use crate::model::{Fact, LibraryAnswer, ToolOutput, Why};
 
 /// Finds tools in the standard directories and runs those that only read. Ignores the caller's PATH, which often
@@ -37,15 +37,6 @@ impl ToolAnswers {
 }
 
 impl Tools {
-    pub(super) const DIRECTORIES: [&'static str; 6] = [
-        "/usr/local/sbin",
-        "/usr/local/bin",
-        "/usr/sbin",
-        "/usr/bin",
-        "/sbin",
-        "/bin",
-    ];
-
     /// The tools of this machine with this timeout.
     pub fn live(timeout: Duration) -> Self {
         Self {
@@ -119,7 +110,7 @@ impl Tools {
 
     /// The tool's path; `None` if it is not installed. Unknown if none of the directories was recorded.
     pub fn locate(&self, files: &dyn Files, name: &str) -> Fact<Option<PathBuf>> {
-        let directories: Vec<&Path> = Self::DIRECTORIES
+        let directories: Vec<&Path> = DIRECTORIES
             .iter()
             .map(Path::new)
             .filter(|directory| files.exists(directory).unwrap_or(false))

@@ -6,8 +6,19 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
-use super::words::Word;
+/// A private name that is replaced wherever it occurs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Word {
+    Host,
+    Domain,
+    User,
+    Serial,
+}
+
+/// A range of the text and its replacement, which may be equal: then it contains nothing else to mask.
+pub type Span = (Range<usize>, String);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {

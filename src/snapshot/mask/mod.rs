@@ -21,9 +21,9 @@ use crate::model::{
     Failure, Hex, Host, Initramfs, LibraryAnswer, Recorded, RecordedLibraries, Snapshot, Why,
 };
 use bytes::Field;
-use ledger::Ledger;
+use ledger::{Ledger, Word};
 use scan::{Patterns, Place};
-use words::{Word, Words};
+use words::Words;
 
 /// Files with the kernel command line, which contains free text.
 const COMMAND_LINE: [&str; 3] = [

@@ -6,11 +6,8 @@ use std::ops::Range;
 
 use regex::Regex;
 
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Span};
 use super::words::UNIT_SUFFIXES;
-
-/// A range of the text and its replacement, which may be equal: then it contains nothing else to mask.
-pub type Span = (Range<usize>, String);
 
 pub struct Patterns {
     candidates: Regex,

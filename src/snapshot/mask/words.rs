@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
-use super::ledger::{Ledger, is_host_name};
-use super::scan::Span;
+use super::ledger::{Ledger, Span, Word, is_host_name};
 
 /// Suffixes of units and files, which are not domains.
 pub const UNIT_SUFFIXES: [&str; 16] = [
@@ -24,14 +23,6 @@ const VOCABULARY: &str = "live linux kernel host system machine server node cpu 
 
 /// The longest host name with domain.
 const LONGEST: usize = 255;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Word {
-    Host,
-    Domain,
-    User,
-    Serial,
-}
 
 /// The words that are replaced everywhere.
 #[derive(Debug, Default)]

@@ -8,8 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::world::child::Running;
-use crate::world::command::with_clean_environment;
-use crate::world::tools::Tools;
+use crate::world::command::{DIRECTORIES, with_clean_environment};
 
 /// All programs that a repair or an undo may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,7 +214,7 @@ impl Programs {
 
 /// The program's path on this machine.
 fn installed(program: Program) -> Option<PathBuf> {
-    let directories = Tools::DIRECTORIES.iter().map(Path::new);
+    let directories = DIRECTORIES.iter().map(Path::new);
     directories
         .map(|directory| directory.join(program.name()))
         .find(|path| path.is_file())
