@@ -16,23 +16,23 @@ pub(super) fn read(session: &Session, device: Device<'_>) -> Details {
         persistence: flag(session.persistence_mode(device)),
         mig: session
             .mig_mode(device)
-            .map(|(current, pending)| Mig {
-                current: current != 0,
-                pending: pending != 0,
+            .map(|mode| Mig {
+                current: mode.current != 0,
+                pending: mode.pending != 0,
             })
             .into(),
         bar1: session
             .bar1_memory(device)
             .map(|bar1| Bar1 {
-                total: bar1.bar1Total,
-                used: bar1.bar1Used,
-                free: bar1.bar1Free,
+                total: bar1.total,
+                used: bar1.used,
+                free: bar1.free,
             })
             .into(),
         memory_total: session.memory(device).map(|memory| memory.total).into(),
         cpu_affinity: cpu_affinity(session, device).into(),
         memory_affinity: session
-            .memory_affinity::<16>(device)
+            .memory_affinity(device, 16)
             .map(|words| set_bits(&words))
             .into(),
         numa_node: numa_node(session, device),
@@ -47,7 +47,7 @@ pub(super) fn read(session: &Session, device: Device<'_>) -> Details {
         performance_state: session.performance_state(device).into(),
         virtualization: Reading::from(session.virtualization_mode(device)).map(Into::into),
         architecture: Reading::from(session.architecture(device)).map(Into::into),
-        multi_gpu_board: flag(session.multi_gpu_board(device)),
+        multi_gpu_board: session.multi_gpu_board(device).into(),
     }
 }
 
@@ -57,9 +57,9 @@ fn flag(answer: Answer<u32>) -> Reading<bool> {
 
 /// Room for 1024 CPUs, and for 8192, the kernel's most, where that is too small.
 fn cpu_affinity(session: &Session, device: Device<'_>) -> Answer<Vec<u32>> {
-    match session.cpu_affinity::<16>(device) {
+    match session.cpu_affinity(device, 16) {
         Err(fault) if fault.code() == Some(INSUFFICIENT_SIZE) => session
-            .cpu_affinity::<128>(device)
+            .cpu_affinity(device, 128)
             .map(|words| set_bits(&words)),
         other => other.map(|words| set_bits(&words)),
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use nvml_wrapper::error::NvmlError;
+
 /// What a call gives.
 pub(super) type Answer<T> = Result<T, Fault>;
 
@@ -131,6 +133,14 @@ impl Fault {
         Self {
             function,
             code: Some(code),
+        }
+    }
+
+    /// An error of nvml-wrapper.
+    pub(super) fn wrapped(function: &'static str, error: NvmlError) -> Self {
+        match error {
+            NvmlError::FailedToLoadSymbol(_) => Self::missing(function),
+            error => Self::returned(function, error.into()),
         }
     }
 

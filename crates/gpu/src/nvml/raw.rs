@@ -11,10 +11,11 @@
 use std::ffi::{c_char, c_uint, c_ulong};
 use std::marker::PhantomData;
 
+use nvml_wrapper::struct_wrappers::device::BAR1MemoryInfo;
+use nvml_wrapper::structs::device::MigMode;
 use nvml_wrapper_sys::bindings::{
-    nvmlBAR1Memory_t, nvmlConfComputeSystemCaps_t, nvmlConfComputeSystemState_t, nvmlDevice_t,
-    nvmlGpuFabricInfo_t, nvmlGpuFabricInfoV_t, nvmlMemory_t, nvmlPciInfo_t,
-    nvmlSystemConfComputeSettings_t,
+    nvmlConfComputeSystemCaps_t, nvmlConfComputeSystemState_t, nvmlDevice_t, nvmlGpuFabricInfo_t,
+    nvmlGpuFabricInfoV_t, nvmlMemory_t, nvmlPciInfo_t, nvmlSystemConfComputeSettings_t,
 };
 
 use super::fault::{Answer, Fault};
@@ -72,22 +73,39 @@ macro_rules! questions {
     )* } };
 }
 
+/// Methods that nvml-wrapper has in a form that loses nothing: NVML's function, the wrapper's method.
+macro_rules! wrapped {
+    ($( $method:ident = $function:ident, $wrapper:ident -> $type:ty; )*) => { impl Session { $(
+        pub(super) fn $method(&self, device: Device<'_>) -> Answer<$type> {
+            self.wrapped(device)
+                .$wrapper()
+                .map_err(|error| Fault::wrapped(stringify!($function), error))
+        }
+    )* } };
+}
+
+wrapped! {
+    minor_number = nvmlDeviceGetMinorNumber, minor_number -> u32;
+    bar1_memory = nvmlDeviceGetBAR1MemoryInfo, bar1_memory_info -> BAR1MemoryInfo;
+    numa_node_id = nvmlDeviceGetNumaNodeId, numa_node_id -> u32;
+    pcie_generation = nvmlDeviceGetCurrPcieLinkGeneration, current_pcie_link_gen -> u32;
+    max_pcie_generation = nvmlDeviceGetMaxPcieLinkGeneration, max_pcie_link_gen -> u32;
+    pcie_width = nvmlDeviceGetCurrPcieLinkWidth, current_pcie_link_width -> u32;
+    max_pcie_width = nvmlDeviceGetMaxPcieLinkWidth, max_pcie_link_width -> u32;
+    multi_gpu_board = nvmlDeviceGetMultiGpuBoard, is_multi_gpu_board -> bool;
+    mig_mode = nvmlDeviceGetMigMode, mig_mode -> MigMode;
+}
+
+// nvml-wrapper turns a number that it does not know into an error (persistence, performance state,
+// architecture, virtualization, links), takes a newer form that old libraries lack (memory), or
+// lacks the function.
 questions! { device:
-    minor_number = nvmlDeviceGetMinorNumber -> u32 [0];
     persistence_mode = nvmlDeviceGetPersistenceMode -> u32 [0];
-    bar1_memory = nvmlDeviceGetBAR1MemoryInfo -> nvmlBAR1Memory_t
-        [nvmlBAR1Memory_t { bar1Total: 0, bar1Free: 0, bar1Used: 0 }];
     memory = nvmlDeviceGetMemoryInfo -> nvmlMemory_t [nvmlMemory_t { total: 0, free: 0, used: 0 }];
-    numa_node_id = nvmlDeviceGetNumaNodeId -> u32 [0];
-    pcie_generation = nvmlDeviceGetCurrPcieLinkGeneration -> u32 [0];
-    max_pcie_generation = nvmlDeviceGetMaxPcieLinkGeneration -> u32 [0];
     gpu_max_pcie_generation = nvmlDeviceGetGpuMaxPcieLinkGeneration -> u32 [0];
-    pcie_width = nvmlDeviceGetCurrPcieLinkWidth -> u32 [0];
-    max_pcie_width = nvmlDeviceGetMaxPcieLinkWidth -> u32 [0];
     performance_state = nvmlDeviceGetPerformanceState -> u32 [0];
     virtualization_mode = nvmlDeviceGetVirtualizationMode -> u32 [0];
     architecture = nvmlDeviceGetArchitecture -> u32 [0];
-    multi_gpu_board = nvmlDeviceGetMultiGpuBoard -> u32 [0];
     fabric_v1 = nvmlDeviceGetGpuFabricInfo -> nvmlGpuFabricInfo_t
         [nvmlGpuFabricInfo_t { clusterUuid: [0; 16], status: 0, cliqueId: 0, state: 0 }];
 }
@@ -100,9 +118,7 @@ questions! { link:
 }
 
 questions! { system:
-    device_count = nvmlDeviceGetCount_v2 -> u32 [0];
     cuda_driver_version_v1 = nvmlSystemGetCudaDriverVersion -> i32 [0];
-    cuda_driver_version_v2 = nvmlSystemGetCudaDriverVersion_v2 -> i32 [0];
     confidential_capabilities = nvmlSystemGetConfComputeCapabilities -> nvmlConfComputeSystemCaps_t
         [nvmlConfComputeSystemCaps_t { cpuCaps: 0, gpusCaps: 0 }];
     confidential_state = nvmlSystemGetConfComputeState -> nvmlConfComputeSystemState_t
@@ -132,12 +148,32 @@ const fn structure_version<T>(version: u32) -> u32 {
 impl Session {
     /// 6.6 ms on a H200: the driver attaches the GPU.
     pub(super) fn device(&self, index: u32) -> Answer<Device<'_>> {
-        let mut handle: nvmlDevice_t = std::ptr::null_mut();
-        call!(self, nvmlDeviceGetHandleByIndex_v2(index, &mut handle))?;
+        let device = self
+            .nvml()
+            .device_by_index(index)
+            .map_err(|error| Fault::wrapped("nvmlDeviceGetHandleByIndex_v2", error))?;
         Ok(Device {
-            handle,
+            // SAFETY: the handle is used with this session's library alone.
+            handle: unsafe { device.handle() },
             session: PhantomData,
         })
+    }
+
+    fn wrapped(&self, device: Device<'_>) -> nvml_wrapper::Device<'_> {
+        // SAFETY: the handle is of this session's library (second rule above).
+        unsafe { nvml_wrapper::Device::new(device.handle, self.nvml()) }
+    }
+
+    pub(super) fn device_count(&self) -> Answer<u32> {
+        self.nvml()
+            .device_count()
+            .map_err(|error| Fault::wrapped("nvmlDeviceGetCount_v2", error))
+    }
+
+    pub(super) fn cuda_driver_version_v2(&self) -> Answer<i32> {
+        self.nvml()
+            .sys_cuda_driver_version()
+            .map_err(|error| Fault::wrapped("nvmlSystemGetCudaDriverVersion_v2", error))
     }
 
     pub(super) fn bus_id(&self, device: Device<'_>) -> Answer<String> {
@@ -181,16 +217,6 @@ impl Session {
         .map(|()| text(&out))
     }
 
-    /// Now, and after the next reset.
-    pub(super) fn mig_mode(&self, device: Device<'_>) -> Answer<(u32, u32)> {
-        let (mut current, mut pending) = (0, 0);
-        call!(
-            self,
-            nvmlDeviceGetMigMode(device.handle, &mut current, &mut pending)
-        )
-        .map(|()| (current, pending))
-    }
-
     /// `version` 2 or 3; version 2 is version 3 without its last member, so one buffer serves both.
     pub(super) fn fabric(&self, device: Device<'_>, version: u32) -> Answer<nvmlGpuFabricInfoV_t> {
         let size = match version {
@@ -209,35 +235,18 @@ impl Session {
         call!(self, nvmlDeviceGetGpuFabricInfoV(device.handle, &mut out)).map(|()| out)
     }
 
-    /// A bit a CPU, in `WORDS` words.
-    pub(super) fn cpu_affinity<const WORDS: usize>(
-        &self,
-        device: Device<'_>,
-    ) -> Answer<[c_ulong; WORDS]> {
-        let mut out = [0; WORDS];
-        call!(
-            self,
-            nvmlDeviceGetCpuAffinity(device.handle, WORDS as c_uint, out.as_mut_ptr())
-        )
-        .map(|()| out)
+    /// One bit per CPU.
+    pub(super) fn cpu_affinity(&self, device: Device<'_>, words: usize) -> Answer<Vec<c_ulong>> {
+        self.wrapped(device)
+            .cpu_affinity(words)
+            .map_err(|error| Fault::wrapped("nvmlDeviceGetCpuAffinity", error))
     }
 
-    /// A bit a NUMA node, in `WORDS` words.
-    pub(super) fn memory_affinity<const WORDS: usize>(
-        &self,
-        device: Device<'_>,
-    ) -> Answer<[c_ulong; WORDS]> {
-        let mut out = [0; WORDS];
-        call!(
-            self,
-            nvmlDeviceGetMemoryAffinity(
-                device.handle,
-                WORDS as c_uint,
-                out.as_mut_ptr(),
-                SCOPE_NODE
-            )
-        )
-        .map(|()| out)
+    /// One bit per NUMA node.
+    pub(super) fn memory_affinity(&self, device: Device<'_>, words: usize) -> Answer<Vec<c_ulong>> {
+        self.wrapped(device)
+            .memory_affinity(words, SCOPE_NODE)
+            .map_err(|error| Fault::wrapped("nvmlDeviceGetMemoryAffinity", error))
     }
 
     pub(super) fn common_ancestor(&self, a: Device<'_>, b: Device<'_>) -> Answer<u32> {

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper_sys::bindings::{NvmlLib, nvmlReturn_t};
+use nvml_wrapper_sys::bindings::NvmlLib;
 
 use super::fault::Fault;
 
@@ -41,11 +41,12 @@ impl Session {
                 name: "symbol_missing",
                 reason: format!("nvmlInit_v2: {cause}"),
             }),
-            Err(refusal) => Err(Closed::Refused(Fault::returned(
-                "nvmlInit_v2",
-                nvmlReturn_t::from(refusal),
-            ))),
+            Err(error) => Err(Closed::Refused(Fault::wrapped("nvmlInit_v2", error))),
         }
+    }
+
+    pub(super) fn nvml(&self) -> &nvml_wrapper::Nvml {
+        &self.nvml
     }
 
     /// The functions, each present or not.
