@@ -1,4 +1,4 @@
-//! What this library needs of verbs.h and crate `ibverbs-sys` does not declare, or not so that it can be filled in.
+//! Structures of verbs.h that crate `ibverbs-sys` does not declare, or declares without public fields.
 
 use std::ffi::{c_int, c_uint};
 
@@ -33,7 +33,7 @@ pub struct Completion {
 
 const _: () = assert!(size_of::<Completion>() == size_of::<ibv_wc>());
 
-/// What an event is about.
+/// The subject of an event.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union Element {
@@ -50,7 +50,7 @@ pub struct AsyncEvent {
     pub event_type: c_uint,
 }
 
-/// verbs.h's `enum ibv_event_type`, as far as this library tells of events.
+/// verbs.h's `enum ibv_event_type`: the events that this library reports.
 pub const EVENT_CQ_ERR: c_uint = 0;
 pub const EVENT_QP_REQ_ERR: c_uint = 2;
 pub const EVENT_QP_ACCESS_ERR: c_uint = 3;

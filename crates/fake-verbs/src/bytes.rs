@@ -1,8 +1,8 @@
-//! Moving bytes, or what the machine file has arrive instead.
+//! Copies bytes, or delivers them wrong as the machine file asks.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Memory of this process, registered or this library's own.
+/// Memory of this process: registered, or owned by this library.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment {
     pub address: usize,
@@ -15,16 +15,16 @@ pub enum Delivery {
     Bytes,
     Zeros,
     Nothing,
-    /// All, but for a bit of the byte in the middle.
+    /// One bit of the middle byte is wrong.
     Flipped,
 }
 
-/// How many bytes segments hold.
+/// Total length of the segments, in bytes.
 pub fn length(segments: &[Segment]) -> usize {
     segments.iter().map(|segment| segment.bytes).sum()
 }
 
-/// The first so many bytes of segments.
+/// The first `bytes` bytes of the segments.
 pub fn first(segments: &[Segment], mut bytes: usize) -> Vec<Segment> {
     let mut some = Vec::new();
     for segment in segments {
@@ -40,7 +40,7 @@ pub fn first(segments: &[Segment], mut bytes: usize) -> Vec<Segment> {
     some
 }
 
-/// What follows the first so many bytes.
+/// The segments after the first `bytes` bytes.
 pub fn after(segments: &[Segment], mut bytes: usize) -> Vec<Segment> {
     let mut some = Vec::new();
     for segment in segments {
@@ -58,18 +58,18 @@ pub fn after(segments: &[Segment], mut bytes: usize) -> Vec<Segment> {
     some
 }
 
-/// Delivers; the target holds as much as the source. Who waits for the last bytes by looking at memory finds all of it.
+/// Delivers; the target is as long as the source. The last bytes arrive last, so a poller that sees them sees the whole message.
 ///
 /// # Safety
 ///
 /// All segments can be read, and those of `to` written.
-pub unsafe fn carry(from: &[Segment], to: &[Segment], how: Delivery) {
+pub unsafe fn deliver(from: &[Segment], to: &[Segment], how: Delivery) {
     if how == Delivery::Nothing {
         return;
     }
     if how == Delivery::Zeros {
         for segment in to {
-            // SAFETY: this function's own condition.
+            // SAFETY: the caller's guarantee.
             unsafe { pointer::<u8>(segment.address).write_bytes(0, segment.bytes) };
         }
         return;
@@ -84,7 +84,7 @@ pub unsafe fn carry(from: &[Segment], to: &[Segment], how: Delivery) {
             return;
         };
         let bytes = source.bytes.min(target.bytes);
-        // SAFETY: both segments are that long, and this function's own condition.
+        // SAFETY: both segments are that long, and the caller's guarantee.
         unsafe { copy(source.address, target.address, bytes) };
         done += bytes;
     }
@@ -92,12 +92,12 @@ pub unsafe fn carry(from: &[Segment], to: &[Segment], how: Delivery) {
         && let Some(middle) = after(to, total / 2).first()
     {
         let middle = pointer::<u8>(middle.address);
-        // SAFETY: this function's own condition; half of the bytes is less than all of them.
+        // SAFETY: the caller's guarantee; the middle byte lies within the segment.
         unsafe { middle.write_volatile(middle.read_volatile() ^ 0x10) };
     }
 }
 
-/// Copies, the last word in one piece after all others.
+/// Copies, with one store for the last word, after all other bytes.
 ///
 /// # Safety
 ///
@@ -108,11 +108,11 @@ unsafe fn copy(from: usize, to: usize, bytes: usize) {
         .into_iter()
         .find(|size| bytes >= *size && end.is_multiple_of(*size));
     let last = last.unwrap_or(1);
-    // What lies at the end is taken along first: the copy of the rest may overwrite it.
+    // Read first: the copy of the rest may overwrite it.
     let mut word = [0; 8];
     // SAFETY: the end of the source, which is at least that long.
     unsafe { pointer::<u8>(from + bytes - last).copy_to(word.as_mut_ptr(), last) };
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     unsafe { pointer::<u8>(from).copy_to(pointer(to), bytes - last) };
     fence(Ordering::Release);
     // SAFETY: the end of the target, aligned for a word of this size.
@@ -129,13 +129,13 @@ unsafe fn copy(from: usize, to: usize, bytes: usize) {
     }
 }
 
-/// Changes 8 bytes in one go and gives what was there.
+/// Changes 8 bytes atomically and returns the old value.
 ///
 /// # Safety
 ///
 /// 8 bytes at `address`, a multiple of 8, can be read and written.
 pub unsafe fn change(address: usize, change: impl Fn(u64) -> u64) -> u64 {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     let word = unsafe { AtomicU64::from_ptr(pointer(address)) };
     let order = Ordering::SeqCst;
     word.fetch_update(order, order, |old| Some(change(old)))

@@ -1,33 +1,33 @@
-//! Completion queues and the channels on which they tell of events.
+//! Completion queues and completion channels.
 
 use std::ffi::{c_int, c_uint, c_void};
 
 use ibverbs_sys::{ibv_comp_channel, ibv_context, ibv_cq, ibv_wc, ibv_wc_status};
 
 use crate::abi::{Completion, EVENT_CQ_ERR, Element};
-use crate::answer::{count, made, minus_one, put, status, told};
+use crate::answer::{count, infallible, minus_one, pointer_or_null, put, status};
 use crate::device::attributes;
 use crate::world::{
-    ACKNOWLEDGED, Armed, Bell, Channel, Entry, Queue, Shared, Side, World, until_acknowledged,
-    world,
+    ACKNOWLEDGED, Armed, Channel, Entry, EventCounter, Queue, Shared, Side, World,
+    until_acknowledged, world,
 };
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
-    made("ibv_create_comp_channel", || {
+    pointer_or_null("ibv_create_comp_channel", || {
         let mut world = world();
         world.context(context)?;
-        let bell = Bell::new()?;
+        let counter = EventCounter::new()?;
         let raw = Shared::new(ibv_comp_channel {
             context,
-            fd: bell.number(),
+            fd: counter.number(),
             refcnt: 0,
         });
         let pointer = raw.pointer();
         let channel = Channel {
             raw,
             context: context.addr(),
-            bell,
+            counter,
             events: Default::default(),
         };
         world.channels.insert(channel.raw.address(), channel);
@@ -63,7 +63,7 @@ pub extern "C" fn ibv_create_cq(
     channel: *mut ibv_comp_channel,
     vector: c_int,
 ) -> *mut ibv_cq {
-    made("ibv_create_cq", || {
+    pointer_or_null("ibv_create_cq", || {
         let mut world = world();
         let device = world.context(context)?.device;
         let limits = attributes(device);
@@ -79,12 +79,12 @@ pub extern "C" fn ibv_create_cq(
                 .filter(|channel| channel.context == owner);
             known.ok_or(libc::EINVAL)?;
         }
-        let of_it = world
+        let existing = world
             .queues
             .values()
             .filter(|queue| queue.context == owner)
             .count();
-        if of_it >= usize::try_from(limits.max_cq).unwrap_or(0) {
+        if existing >= usize::try_from(limits.max_cq).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
         let raw = Shared::new(ibv_cq {
@@ -112,7 +112,7 @@ pub extern "C" fn ibv_create_cq(
     })
 }
 
-/// verbs.h's function. It waits until the program has acknowledged every event that it took.
+/// Waits until the program has acknowledged every event that it read.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
     status("ibv_destroy_cq", || {
@@ -139,15 +139,13 @@ pub extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         if let Some(channel) = channel.and_then(|channel| world.channels.get_mut(&channel)) {
             let before = channel.events.len();
             channel.events.retain(|queue| *queue != address);
-            (channel.events.len()..before).for_each(|_| channel.bell.unring());
+            (channel.events.len()..before).for_each(|_| channel.counter.consume());
         }
         world.forget_events(address);
         Ok(())
     })
 }
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
 /// `cq` and `cq_context` are null or valid for a write.
@@ -159,17 +157,17 @@ pub unsafe extern "C" fn ibv_get_cq_event(
 ) -> c_int {
     minus_one("ibv_get_cq_event", || {
         loop {
-            let bell = world()
+            let counter = world()
                 .channels
                 .get(&channel.addr())
-                .map(|channel| channel.bell.clone());
-            bell.ok_or(libc::EINVAL)?.wait()?;
+                .map(|channel| channel.counter.clone());
+            counter.ok_or(libc::EINVAL)?.wait()?;
             let mut world = world();
             let channel = world
                 .channels
                 .get_mut(&channel.addr())
                 .ok_or(libc::EINVAL)?;
-            // The queue may have gone meanwhile, and its event with it.
+            // The queue may be destroyed already, and its event with it.
             let Some(queue) = channel.events.pop_front() else {
                 continue;
             };
@@ -178,7 +176,7 @@ pub unsafe extern "C" fn ibv_get_cq_event(
             };
             queue.taken += 1;
             let pointer = queue.raw.pointer();
-            // SAFETY: the queue is alive, and this function's own condition.
+            // SAFETY: the queue is alive, and the caller's guarantee.
             return unsafe {
                 put(cq_context, (*pointer).cq_context)?;
                 put(cq, pointer)
@@ -189,7 +187,7 @@ pub unsafe extern "C" fn ibv_get_cq_event(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
-    told("ibv_ack_cq_events", (), || {
+    infallible("ibv_ack_cq_events", (), || {
         let mut world = world();
         let queue = world.queue(cq)?;
         queue.acknowledged = queue.acknowledged.wrapping_add(events);
@@ -198,7 +196,7 @@ pub extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     });
 }
 
-/// `req_notify_cq` of a context: completions that are there already are no reason for an event.
+/// `req_notify_cq` of a context: completions already in the queue cause no event.
 pub extern "C" fn request_notification(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     status("ibv_req_notify_cq", || {
         let mut world = world();
@@ -229,7 +227,7 @@ pub unsafe extern "C" fn poll(cq: *mut ibv_cq, most: c_int, out: *mut ibv_wc) ->
             .drain(..most.min(queue.entries.len()))
             .collect();
         for (place, entry) in some.iter().enumerate() {
-            // SAFETY: this function's own condition; the two structures are one.
+            // SAFETY: the caller's guarantee; both structures have the same layout.
             unsafe {
                 put(
                     out.cast::<Completion>().wrapping_add(place),
@@ -243,7 +241,7 @@ pub unsafe extern "C" fn poll(cq: *mut ibv_cq, most: c_int, out: *mut ibv_wc) ->
 }
 
 impl World {
-    /// A completion has been polled: its request's place is free, and in a send queue those of all before it.
+    /// A completion was polled: frees its request's slot, and in a send queue the slots of all earlier requests.
     fn free(&mut self, entry: &Entry) {
         if let Some(pair) = self.pairs.get_mut(&entry.pair) {
             let freed = match entry.side {
@@ -254,7 +252,7 @@ impl World {
         }
     }
 
-    /// Puts a completion into a queue, and tells of it where that was asked for.
+    /// Adds a completion to a queue, and raises an event if the queue is armed.
     pub fn complete(&mut self, queue: usize, entry: Entry, is_solicited: bool) {
         let Some(queue) = self.queues.get_mut(&queue) else {
             return;
@@ -263,18 +261,18 @@ impl World {
             if !std::mem::replace(&mut queue.overrun, true) {
                 let (context, address) = (queue.context, queue.raw.address());
                 let cq = queue.raw.pointer();
-                self.tell(context, EVENT_CQ_ERR, Element { cq }, Some(address));
+                self.raise_event(context, EVENT_CQ_ERR, Element { cq }, Some(address));
             }
             return;
         }
         let has_failed = entry.completion.status != ibv_wc_status::IBV_WC_SUCCESS;
         queue.entries.push_back(entry);
-        let is_told = match queue.armed {
+        let raises_event = match queue.armed {
             Some(Armed::Any) => true,
             Some(Armed::Solicited) => is_solicited || has_failed,
             None => false,
         };
-        if !is_told {
+        if !raises_event {
             return;
         }
         queue.armed = None;
@@ -284,11 +282,11 @@ impl World {
             .and_then(|channel| self.channels.get_mut(&channel))
         {
             channel.events.push_back(address);
-            channel.bell.ring();
+            channel.counter.signal();
         }
     }
 
-    /// Takes out what a queue pair has completed, without a word, as when it is reset.
+    /// Drops the completions of a queue pair, as a reset does.
     pub fn forget_completions(&mut self, pair: usize) {
         for queue in self.queues.values_mut() {
             queue.entries.retain(|entry| entry.pair != pair);

@@ -1,4 +1,4 @@
-//! The devices, and what a device is. The list is the library's for as long as it is loaded.
+//! The device list, which lives as long as the library is loaded, and the attributes of a device.
 
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 
 use ibverbs_sys::{__be64, ibv_context, ibv_context_ops, ibv_device, ibv_device_attr};
 
-use crate::answer::{Errno, count, made, put, status, told};
+use crate::answer::{Errno, count, infallible, pointer_or_null, put, status};
 use crate::machine::{device, devices, guid, limit, of_device, ports};
-use crate::world::{Bell, Context, Shared, world};
+use crate::world::{Context, EventCounter, Shared, world};
 use crate::{completion, post};
 
 static DEVICES: LazyLock<Vec<Shared<ibv_device>>> = LazyLock::new(|| {
@@ -42,7 +42,7 @@ fn described(index: usize) -> ibv_device {
     device
 }
 
-/// Writes a text and its NUL; too long a text loses its end.
+/// Writes a string with its NUL, truncated to fit.
 fn text(room: &mut [c_char], text: &str) {
     let last = room.len() - 1;
     for (place, byte) in room[..last].iter_mut().zip(text.bytes()) {
@@ -55,39 +55,35 @@ fn index(device: *mut ibv_device) -> Result<usize, Errno> {
     place.ok_or(libc::EINVAL)
 }
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
 /// `count` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
-    made("ibv_get_device_list", || {
+    pointer_or_null("ibv_get_device_list", || {
         let room = DEVICES.len() + 1;
-        // SAFETY: any two numbers may be asked for.
+        // SAFETY: calloc accepts any two numbers.
         let list: *mut *mut ibv_device = unsafe { libc::calloc(room, size_of::<usize>()) }.cast();
         if list.is_null() {
             return Err(libc::ENOMEM);
         }
         for (place, device) in DEVICES.iter().enumerate() {
-            // SAFETY: the list has a place for each device, and one for the NULL at its end.
+            // SAFETY: the list has room for each device and the final NULL.
             unsafe { list.add(place).write(device.pointer()) };
         }
-        // SAFETY: this function's own condition. Whoever wants no count says so with null.
+        // SAFETY: the caller's guarantee. The error is ignored: a null `count` is allowed.
         let _ = unsafe { put(count, c_int::try_from(DEVICES.len()).unwrap_or(0)) };
         Ok(list)
     })
 }
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
-/// `list` is null or one that [`ibv_get_device_list`] gave.
+/// `list` is null or came from [`ibv_get_device_list`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
-    told("ibv_free_device_list", (), || {
-        // SAFETY: this function's own condition: `calloc` gave it.
+    infallible("ibv_free_device_list", (), || {
+        // SAFETY: the caller's guarantee: `calloc` allocated it.
         unsafe { libc::free(list.cast()) };
         Ok(())
     });
@@ -95,9 +91,9 @@ pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
-    made("ibv_get_device_name", || {
+    pointer_or_null("ibv_get_device_name", || {
         let device = DEVICES[index(device)?].pointer();
-        // SAFETY: a device of ours, which stays; no reference is made.
+        // SAFETY: one of this library's devices, which are never freed; no reference is made.
         Ok(unsafe { &raw mut (*device).name }.cast())
     })
 }
@@ -113,7 +109,7 @@ pub extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 {
-    told(
+    infallible(
         "ibv_get_device_guid",
         0,
         || Ok(guid(index(device)?).to_be()),
@@ -122,9 +118,9 @@ pub extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> __be64 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
-    made("ibv_open_device", || {
+    pointer_or_null("ibv_open_device", || {
         let index = index(device)?;
-        let bell = Bell::new()?;
+        let counter = EventCounter::new()?;
         let raw = Shared::new(ibv_context {
             device,
             ops: ibv_context_ops {
@@ -135,9 +131,9 @@ pub extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
                 ..ibv_context_ops::default()
             },
             cmd_fd: -1,
-            async_fd: bell.number(),
+            async_fd: counter.number(),
             num_comp_vectors: 1,
-            // Not all ones: this context has no extension.
+            // Not all ones: this context is not extended.
             abi_compat: null_mut(),
             ..ibv_context::default()
         });
@@ -145,7 +141,7 @@ pub extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
         let context = Context {
             raw,
             device: index,
-            bell,
+            counter,
             events: Default::default(),
         };
         world().contexts.insert(context.raw.address(), context);
@@ -153,7 +149,7 @@ pub extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
     })
 }
 
-/// verbs.h's function. As in the kernel, all that was made with it goes.
+/// Destroys all objects of the context, as the kernel does.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     status("ibv_close_device", || {
@@ -184,8 +180,6 @@ pub extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     })
 }
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
@@ -196,12 +190,12 @@ pub unsafe extern "C" fn ibv_query_device(
 ) -> c_int {
     status("ibv_query_device", || {
         let device = world().context(context)?.device;
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, attributes(device)) }
     })
 }
 
-/// What a device holds; those that are not said and have no default here are 0.
+/// Attributes of a device; those without a value or a default are 0.
 pub fn attributes(device: usize) -> ibv_device_attr {
     let mut all = ibv_device_attr::default();
     text(

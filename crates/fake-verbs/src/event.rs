@@ -7,11 +7,9 @@ use ibverbs_sys::ibv_context;
 use crate::abi::{
     AsyncEvent, EVENT_CQ_ERR, EVENT_PORT_ERR, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element,
 };
-use crate::answer::{minus_one, put, told};
-use crate::world::{ACKNOWLEDGED, Told, World, world};
+use crate::answer::{infallible, minus_one, put};
+use crate::world::{ACKNOWLEDGED, QueuedEvent, World, world};
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
@@ -22,19 +20,19 @@ pub unsafe extern "C" fn ibv_get_async_event(
 ) -> c_int {
     minus_one("ibv_get_async_event", || {
         loop {
-            let bell = world().context(context)?.bell.clone();
-            bell.wait()?;
+            let counter = world().context(context)?.counter.clone();
+            counter.wait()?;
             let mut world = world();
             let context = world
                 .contexts
                 .get_mut(&context.addr())
                 .ok_or(libc::EINVAL)?;
-            // What it was about may have gone meanwhile, and the event with it.
-            let Some(told) = context.events.pop_front() else {
+            // Its subject may be destroyed already, and the event with it.
+            let Some(queued) = context.events.pop_front() else {
                 continue;
             };
-            if let Some(about) = told.about {
-                match told.event.event_type {
+            if let Some(about) = queued.about {
+                match queued.event.event_type {
                     EVENT_CQ_ERR => world.queues.get_mut(&about).map(|queue| queue.taken += 1),
                     _ => world
                         .pairs
@@ -42,34 +40,32 @@ pub unsafe extern "C" fn ibv_get_async_event(
                         .map(|pair| pair.unacknowledged += 1),
                 };
             }
-            // SAFETY: this function's own condition.
-            return unsafe { put(out, told.event) };
+            // SAFETY: the caller's guarantee.
+            return unsafe { put(out, queued.event) };
         }
     })
 }
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
-/// `event` is null or leads to one that [`ibv_get_async_event`] gave.
+/// `event` is null or points to an event from [`ibv_get_async_event`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_ack_async_event(event: *mut AsyncEvent) {
-    told("ibv_ack_async_event", (), || {
+    infallible("ibv_ack_async_event", (), || {
         if event.is_null() {
             return Err(libc::EINVAL);
         }
-        // SAFETY: not null, and this function's own condition.
+        // SAFETY: not null, and the caller's guarantee.
         let event = unsafe { event.read() };
         let mut world = world();
         match event.event_type {
             EVENT_CQ_ERR => {
-                // SAFETY: what such an event is about is a completion queue.
+                // SAFETY: the subject of such an event is a completion queue.
                 let queue = world.queue(unsafe { event.element.cq })?;
                 queue.acknowledged = queue.acknowledged.wrapping_add(1);
             }
             EVENT_QP_REQ_ERR | EVENT_QP_ACCESS_ERR => {
-                // SAFETY: what such an event is about is a queue pair.
+                // SAFETY: the subject of such an event is a queue pair.
                 let pair = world.pair(unsafe { event.element.qp })?;
                 pair.unacknowledged = pair.unacknowledged.saturating_sub(1);
             }
@@ -81,8 +77,8 @@ pub unsafe extern "C" fn ibv_ack_async_event(event: *mut AsyncEvent) {
 }
 
 impl World {
-    /// Tells a context of an event.
-    pub fn tell(
+    /// Queues an event for a context.
+    pub fn raise_event(
         &mut self,
         context: usize,
         event_type: c_uint,
@@ -94,13 +90,13 @@ impl World {
                 element,
                 event_type,
             };
-            context.events.push_back(Told { event, about });
-            context.bell.ring();
+            context.events.push_back(QueuedEvent { event, about });
+            context.counter.signal();
         }
     }
 
-    /// Tells all who have opened a device that its port has gone down.
-    pub fn tell_of_port(&mut self, device: usize, port: u8) {
+    /// Reports to every open context of a device that its port went down.
+    pub fn raise_port_event(&mut self, device: usize, port: u8) {
         let open = self
             .contexts
             .values()
@@ -108,16 +104,16 @@ impl World {
         let open: Vec<usize> = open.map(|context| context.raw.address()).collect();
         for context in open {
             let port_num = port.into();
-            self.tell(context, EVENT_PORT_ERR, Element { port_num }, None);
+            self.raise_event(context, EVENT_PORT_ERR, Element { port_num }, None);
         }
     }
 
-    /// Takes back the events about what goes.
+    /// Drops queued events about an object that is being destroyed.
     pub fn forget_events(&mut self, about: usize) {
         for context in self.contexts.values_mut() {
             let before = context.events.len();
-            context.events.retain(|told| told.about != Some(about));
-            (context.events.len()..before).for_each(|_| context.bell.unring());
+            context.events.retain(|queued| queued.about != Some(about));
+            (context.events.len()..before).for_each(|_| context.counter.consume());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the machine file has happen to the work of a device: which requests fail, vanish or arrive wrong.
+//! Faults of work requests that the machine file asks for: which requests fail, vanish or arrive wrong.
 
 use std::slice;
 
@@ -9,7 +9,7 @@ use crate::bytes::Delivery;
 use crate::machine::{device, verbs};
 use crate::world::World;
 
-/// What becomes of a request, whatever it says.
+/// Outcome of a request that the machine file imposes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fate {
     #[default]
@@ -21,7 +21,7 @@ pub enum Fate {
     Vanishes,
 }
 
-/// An element of the list, or what stands there without one.
+/// The elements of a list, or a single value as a list.
 fn rules(value: &'static Value) -> &'static [Value] {
     match value {
         Value::Null => &[],
@@ -30,21 +30,21 @@ fn rules(value: &'static Value) -> &'static [Value] {
     }
 }
 
-fn means(rule: &Value, opcode: &str) -> bool {
+fn matches_opcode(rule: &Value, opcode: &str) -> bool {
     match rule["opcode"].as_str() {
         Some(wanted) => wanted == opcode,
-        // Messages that arrive are no requests to send.
+        // Received messages are not requests to send.
         None => opcode != "recv",
     }
 }
 
 impl World {
-    /// One more request of a device: what becomes of it.
+    /// Counts one more request of a device and returns its fate.
     pub fn fate(&mut self, device: usize, opcode: &str) -> Fate {
         let mut fate = Fate::Works;
         for (of, object) in scopes(device) {
             for (place, rule) in rules(&object["fail"]).iter().enumerate() {
-                if means(rule, opcode)
+                if matches_opcode(rule, opcode)
                     && Some(self.counted(of, "fail", place)) == rule["nth"].as_u64()
                 {
                     let status = number(&rule["status"]).unwrap_or(21);
@@ -62,7 +62,7 @@ impl World {
         fate
     }
 
-    /// How one more transfer of a device arrives.
+    /// Counts one more transfer of a device and returns how its bytes arrive.
     pub fn delivery(
         &mut self,
         device: usize,
@@ -74,7 +74,7 @@ impl World {
         let mut delivery = Delivery::Bytes;
         for (of, object) in scopes(device) {
             for (place, rule) in rules(&object["corrupt"]).iter().enumerate() {
-                let is_meant = means(rule, opcode)
+                let is_meant = matches_opcode(rule, opcode)
                     && bytes as u64 > rule["over"].as_u64().unwrap_or(0)
                     && rule["memory"].as_str().is_none_or(|meant| meant == memory);
                 if !is_meant {
@@ -100,7 +100,7 @@ impl World {
     }
 }
 
-/// The vendor's syndrome of a status.
+/// The vendor's syndrome for a status.
 pub fn vendor_error(status: u32) -> u32 {
     number(&verbs()["vendor_errors"][status.to_string()]).unwrap_or(0)
 }

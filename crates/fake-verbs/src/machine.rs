@@ -1,4 +1,4 @@
-//! The machine `FAKE_VERBS` describes: the section `verbs` of a file that may hold other libraries' machines, too.
+//! The format of the machine file `FAKE_VERBS`: section `verbs`; other sections belong to other fake libraries.
 //!
 //! ```json
 //! {"verbs": {
@@ -13,40 +13,38 @@
 //! }}
 //! ```
 //!
-//! What a port does not say its device does, and what that does not say `verbs`. Without `ports` a device has one.
+//! A port inherits from its device, and a device from `verbs`. A device without `ports` has one.
+//! - Device: `name` (default `fake_N`), `index` (default: position), `guid` (hexadecimal digits, with or without colons; default:
+//!   position plus 1), `fw_ver` (`0.0.0`), `limits`: members of `ibv_device_attr` by name, and `max_inline_data`;
+//!   `src/device.rs` has the defaults.
+//! - Port: `state` (`"active"`, `"down"`, `"init"`, `"armed"`), `link_layer` (`"infiniband"`, `"ethernet"`), `lid` (default on
+//!   InfiniBand: the port's running number), `sm_lid` (1), `max_mtu` and `active_mtu` (4096), `max_msg_sz` (1 GiB), `speed` and
+//!   `width` in verbs.h's numbers (128: NDR, 2: 4x), `phys_state` (5, or 2 if down), `pkeys` (`[65535]`), `gids` (default on
+//!   InfiniBand: one derived from the GUID): type `"ib"`, `"roce1"` or `"roce2"`; null is an empty entry.
 //!
-//! - Of a device: `name` (`fake_N`), `index` (its place), `guid` (hexadecimal digits, with or without colons; its place plus 1),
-//!   `fw_ver` (`0.0.0`), `limits`: `ibv_device_attr`'s members by their names, and `max_inline_data`; `src/device.rs` has the
-//!   defaults.
-//! - Of a port: `state` (`"active"`, `"down"`, `"init"`, `"armed"`), `link_layer` (`"infiniband"`, `"ethernet"`), `lid` (the port's
-//!   running number on InfiniBand), `sm_lid` (1), `max_mtu` and `active_mtu` (4096), `max_msg_sz` (1 GiB), `speed` and `width` as
-//!   verbs.h numbers them (128: NDR, 2: 4x), `phys_state` (5, or 2 where it is down), `pkeys` (`[65535]`), `gids` (on InfiniBand one
-//!   that is made of the GUID, else none): type `"ib"`, `"roce1"` or `"roce2"`, null for an empty entry.
+//! Failures of functions:
 //!
-//! What it refuses:
+//! - `errors`, `errors_after`, `stall` and `hang_in` at the top of the file: as for every fake library (crate `fake-machine`),
+//!   by function name; functions of the context's table are `ibv_post_send` and so on. A function that returns a pointer gives
+//!   NULL with `errno`, `ibv_poll_cq` gives -1.
+//! - `dmabuf` of a device: `"yes"` (the default), or the error number of every dma-buf registration: 93, 95.
+//! - `peermem` of a device: if `false`, registering device memory fails with EFAULT. Device memory is what the process's libcuda
+//!   reports as such, and any mapping whose name in `/proc/self/maps` contains `device_memory` (`memfd:fake-cuda`). Memory that
+//!   libcuda reports as not capable of GPUDirect RDMA (pointer attribute 15) always fails.
+//! - `memlock` of `verbs`: the bytes that can be registered, in whole pages, before ENOMEM. Device memory does not count.
 //!
-//! - `errors`, `errors_after`, `stall` and `hang_in` at the top of the file are those of every simulated library (crate
-//!   `fake-machine`): error numbers by the names of functions, those of the context's table being `ibv_post_send` and so on.
-//!   What returns a pointer gives NULL with `errno`, `ibv_poll_cq` -1.
-//! - `dmabuf` of a device: `"yes"` (as without it), or an error number with which it refuses every dma-buf: 93, 95.
-//! - `peermem` of a device: `false`, and device memory is refused with EFAULT. Device memory is what the process's libcuda
-//!   calls so, where one is open, and mappings whose name in `/proc/self/maps` holds `device_memory` (`memfd:fake-cuda`).
-//!   Where libcuda says that GPUDirect RDMA does not reach it (pointer attribute 15), it is refused in any case.
-//! - `memlock` of `verbs`: so many bytes may be registered, in whole pages, then ENOMEM. Device memory is not counted.
+//! Faults of work requests. In `verbs` they count the requests of all devices, in a device those of that device, from 1, in the
+//! order in which they are posted to send queues:
 //!
-//! How work goes wrong, each in `verbs`, for the work requests of all devices, or in a device, for its own; they are counted
-//! from 1 as they are posted to send queues:
-//!
-//! - `"fail": [{"nth": 3, "status": 12, "vendor_err": 129}]`: the third ends with this status and moves nothing.
-//!   `"opcode"`: only those are counted: `"send"`, `"write"`, `"read"`, `"fetch_add"`, `"compare_swap"`, or `"recv"`, which
-//!   counts messages that a queue pair of the device receives.
-//! - `"swallow": 5`: the fifth and all later ones never complete and move nothing, even if the queue pair fails.
-//! - `"corrupt": {"every": 2, "as": "flip"}`: of every second that moves bytes, an atomic operation too, these arrive as zeros (`"zero"`), not at all
-//!   (`"drop"`) or with a bit of the middle byte wrong (`"flip"`), and success is told. `"opcode"` as above, `"over": 64` counts
-//!   only larger ones, `"memory": "device"` (or `"host"`) only those that touch device memory (or none). Also a list of such.
-//! - `"port_down_after": 10`, in a port, a device or `verbs`: with the port's tenth work request it goes down, with
-//!   `IBV_EVENT_PORT_ERR`; what is posted then ends with retry exceeded.
-//! - `"vendor_errors": {"12": 129}` of `verbs`: the `vendor_err` of each completion with this status; 0 without.
+//! - `"fail": [{"nth": 3, "status": 12, "vendor_err": 129}]`: the third ends with this status and moves no data. `"opcode"`
+//!   restricts the count to `"send"`, `"write"`, `"read"`, `"fetch_add"`, `"compare_swap"`, or `"recv"`: messages received.
+//! - `"swallow": 5`: from the fifth on, requests never complete and move no data, even if the queue pair fails.
+//! - `"corrupt": {"every": 2, "as": "flip"}`: every second data transfer, atomic operations included, arrives as zeros (`"zero"`),
+//!   not at all (`"drop"`) or with one wrong bit in the middle byte (`"flip"`), and succeeds. `"opcode"` as above; `"over": 64`
+//!   counts only larger ones; `"memory": "device"` or `"host"` only those that touch device memory, or do not. Also a list.
+//! - `"port_down_after": 10`, in a port, a device or `verbs`: the port goes down with its tenth work request and reports
+//!   `IBV_EVENT_PORT_ERR`; later requests end with retry exceeded.
+//! - `"vendor_errors": {"12": 129}` of `verbs`: `vendor_err` of completions with this status; default 0.
 
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
@@ -55,7 +53,7 @@ use fake_machine::{Machine, number};
 use ibverbs_sys::{IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 use serde_json::Value;
 
-/// The file, read at the first question.
+/// Read on first use.
 pub static MACHINE: LazyLock<Machine> = LazyLock::new(|| Machine::of("FAKE_VERBS"));
 
 /// An entry of a GID table.
@@ -75,35 +73,35 @@ pub fn device(device: usize) -> &'static Value {
     &verbs()["devices"][device]
 }
 
-/// How many devices there are.
+/// Number of devices.
 pub fn devices() -> usize {
     verbs()["devices"].as_array().map_or(0, Vec::len)
 }
 
-/// How many ports a device has.
+/// Number of ports of a device.
 pub fn ports(device: usize) -> u8 {
     let ports = self::device(device)["ports"].as_array().map_or(1, Vec::len);
     u8::try_from(ports).unwrap_or(u8::MAX)
 }
 
-/// All ports there are, each by its device and its number.
+/// All ports, as device index and port number.
 pub fn all_ports() -> impl Iterator<Item = (usize, u8)> {
     (0..devices()).flat_map(|device| (1..=ports(device)).map(move |port| (device, port)))
 }
 
-/// What a device says, or `verbs` for it.
+/// A value of a device, or inherited from `verbs`.
 pub fn of_device(device: usize, key: &str) -> &'static Value {
-    said([&self::device(device)[key], &verbs()[key]])
+    first_present([&self::device(device)[key], &verbs()[key]])
 }
 
-/// What a port says, or its device or `verbs` for it.
+/// A value of a port, or inherited from its device or `verbs`.
 pub fn of_port(device: usize, port: u8, key: &str) -> &'static Value {
     let own = self::device(device)["ports"].get(usize::from(port).wrapping_sub(1));
     let own = own.map_or(&Value::Null, |own| &own[key]);
-    said([own, of_device(device, key)])
+    first_present([own, of_device(device, key)])
 }
 
-/// The same, where it is a number that fits.
+/// As [`of_port`], for a number that fits `T`.
 pub fn port_number<T: TryFrom<u64>>(device: usize, port: u8, key: &str, default: T) -> T {
     let value = of_port(device, port, key).as_u64();
     value
@@ -111,9 +109,9 @@ pub fn port_number<T: TryFrom<u64>>(device: usize, port: u8, key: &str, default:
         .unwrap_or(default)
 }
 
-/// One of a device's limits.
+/// A device limit.
 pub fn limit<T: TryFrom<u64>>(device: usize, key: &str, default: T) -> T {
-    let value = said([
+    let value = first_present([
         &self::device(device)["limits"][key],
         &verbs()["limits"][key],
     ]);
@@ -127,7 +125,7 @@ pub fn guid(device: usize) -> u64 {
     u64::from_str_radix(&digits, 16).unwrap_or(device as u64 + 1)
 }
 
-/// Whether a port's link is Ethernet.
+/// True if the port's link layer is Ethernet.
 pub fn is_ethernet(device: usize, port: u8) -> bool {
     of_port(device, port, "link_layer") == "ethernet"
 }
@@ -160,7 +158,7 @@ pub fn gids(device: usize, port: u8) -> Vec<Option<Gid>> {
     })]
 }
 
-/// The entry of this index, unless it is empty.
+/// The GID at this index, unless the entry is empty.
 pub fn gid_at(device: usize, port: u8, index: usize) -> Option<Gid> {
     gids(device, port).get(index).copied().flatten()
 }
@@ -179,8 +177,8 @@ fn gid(entry: &Value) -> Option<Gid> {
     })
 }
 
-/// The first that is there.
-fn said(values: [&'static Value; 2]) -> &'static Value {
+/// The first value that is present.
+fn first_present(values: [&'static Value; 2]) -> &'static Value {
     values
         .into_iter()
         .find(|value| !value.is_null())

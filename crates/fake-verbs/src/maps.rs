@@ -1,5 +1,4 @@
-//! What is mapped in this process: whether a range may be read and written, whether it is device memory, and mappings of
-//! dma-bufs.
+//! Mappings of this process: access rights, device memory, and mappings of dma-bufs.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
@@ -12,13 +11,12 @@ use crate::answer::Errno;
 use crate::machine::of_device;
 use crate::world::errno;
 
-/// Whether all of a range is mapped and may be read, and written where that is asked for; else EFAULT, as the kernel has
-/// it. Nothing of it is touched.
+/// EFAULT unless the whole range is mapped readable, and writable if `writes`. Does not touch the memory.
 pub fn check(start: u64, bytes: u64, writes: bool) -> Result<(), Errno> {
     let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| libc::EIO)?;
     let end = start + bytes;
     let mut known = start;
-    // They are in order.
+    // The kernel lists them in ascending order.
     for map in maps.lines().filter_map(Map::of) {
         if map.end <= known || map.start > known {
             continue;
@@ -56,7 +54,7 @@ impl<'text> Map<'text> {
     }
 }
 
-/// Whether an address is a GPU's, by the name of its mapping or by the process's libcuda.
+/// True for GPU memory, by the name of the mapping or by the process's libcuda.
 pub fn is_device_memory(device: usize, address: u64) -> bool {
     let part = of_device(device, "device_memory")
         .as_str()
@@ -65,18 +63,18 @@ pub fn is_device_memory(device: usize, address: u64) -> bool {
     let mut maps = maps.lines().filter_map(Map::of);
     let named = maps.any(|map| (map.start..map.end).contains(&address) && map.name.contains(part));
     // CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_MEMORYTYPE_DEVICE.
-    named || cuda_says(2, address) == Some(2)
+    named || cuda_attribute(2, address) == Some(2)
 }
 
-/// Whether CUDA says that GPUDirect RDMA does not reach an address: the driver gives its pages to no peer memory client.
+/// True if CUDA says that GPUDirect RDMA does not reach the address: the driver gives its pages to no peer memory client.
 pub fn is_out_of_reach(address: u64) -> bool {
     // CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE.
-    cuda_says(15, address) == Some(0)
+    cuda_attribute(15, address) == Some(0)
 }
 
-/// What the process's libcuda answers, where one is open, when it is asked for an attribute of an address.
-fn cuda_says(attribute: u32, address: u64) -> Option<u32> {
-    // SAFETY: only a library that the process has open already is found, so no constructor runs.
+/// A pointer attribute from the process's libcuda, if one is loaded.
+fn cuda_attribute(attribute: u32, address: u64) -> Option<u32> {
+    // SAFETY: RTLD_NOLOAD finds only libraries that are open already, so no constructor runs.
     let library =
         unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if library.is_null() {
@@ -94,39 +92,39 @@ fn cuda_says(attribute: u32, address: u64) -> Option<u32> {
                     function,
                 )
             };
-            // SAFETY: both that are asked for are as large as an unsigned int.
+            // SAFETY: both attributes in use are as large as an unsigned int.
             unsafe { ask((&raw mut value).cast(), attribute, address) }
         }
     };
-    // SAFETY: it was opened above; the program's own handle keeps it.
+    // SAFETY: opened above; the program's own handle keeps it loaded.
     unsafe { libc::dlclose(library) };
     (code == 0).then_some(value)
 }
 
-/// Memory of a file, unmapped when this goes.
+/// A mapping of a file, unmapped on drop.
 pub struct Mapping {
     start: *mut c_void,
     bytes: usize,
-    /// Where in it the wanted range begins.
+    /// Offset of the wanted range in the mapping.
     into: usize,
 }
 
-// SAFETY: the pages belong to no thread; programs see to who accesses what is in them.
+// SAFETY: the pages belong to no thread; programs synchronise access to them.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// A range of a dma-buf: of a file, or of the part of it that its position tells of, as of the simulated CUDA's. EBADF
-    /// without a file, EINVAL for one that is too short, or that is none to be mapped.
+    /// Maps a range of a dma-buf: of a file, or of the part of it that its position encodes (the fake CUDA does this). EBADF without
+    /// a file, EINVAL if it is too short or cannot be mapped.
     pub fn of(file: c_int, offset: u64, bytes: usize, writes: bool) -> Result<Self, Errno> {
-        // SAFETY: only asks about the number, whatever it is.
+        // SAFETY: only queries the descriptor, valid or not.
         if unsafe { libc::fcntl(file, libc::F_GETFD) } < 0 {
             return Err(libc::EBADF);
         }
-        // SAFETY: the file is open, and the caller of verbs keeps it so for the time of the call.
+        // SAFETY: the file is open, and the caller of verbs keeps it open during the call.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
         let length = rustix::fs::fstat(file).map_err(errno)?.st_size;
         let length = u64::try_from(length).unwrap_or(0);
-        // What has no position has no parts.
+        // A file without a position has no parts.
         let part = rustix::fs::tell(file).ok().and_then(Part::at);
         let part = part.unwrap_or(Part {
             start: 0,
@@ -144,9 +142,9 @@ impl Mapping {
             true => ProtFlags::READ | ProtFlags::WRITE,
             false => ProtFlags::READ,
         };
-        // SAFETY: a new mapping, wherever the kernel likes, disturbs none that is there.
+        // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
         let start = unsafe { mmap(null_mut(), bytes, rights, MapFlags::SHARED, file, first) };
-        // A file that cannot be mapped is no dma-buf.
+        // A file that cannot be mapped is not a dma-buf.
         let start = start.map_err(|_| libc::EINVAL)?;
         Ok(Self { start, bytes, into })
     }
@@ -158,7 +156,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `of`, and its registration is gone. A failure leaves it there.
+        // SAFETY: mapped by `of`, and its registration is gone. On failure the mapping leaks.
         let _ = unsafe { munmap(self.start, self.bytes) };
     }
 }

@@ -1,4 +1,4 @@
-//! Protection domains, registered memory, and what a key opens.
+//! Protection domains, memory regions and key checks.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -7,23 +7,23 @@ use fake_machine::dmabuf::PAGE;
 use ibverbs_sys::{IBV_ACCESS_OPTIONAL_RANGE, ibv_access_flags, ibv_context, ibv_mr, ibv_pd};
 use serde_json::json;
 
-use crate::answer::{Errno, made, note, status};
+use crate::answer::{Errno, note, pointer_or_null, status};
 use crate::bytes::Segment;
 use crate::device::attributes;
 use crate::machine::{of_device, verbs};
 use crate::maps::{Mapping, check, is_device_memory, is_out_of_reach};
-use crate::world::{Domain, Piece, Region, Shared, World, world};
+use crate::world::{Domain, Region, Sge, Shared, World, world};
 
 const LOCAL_WRITE: u32 = ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0;
 const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
 const REMOTE_ATOMIC: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
 const ZERO_BASED: u32 = ibv_access_flags::IBV_ACCESS_ZERO_BASED.0;
-/// On-demand paging and huge pages are not among them.
+/// Without on-demand paging and huge pages.
 const KNOWN: u32 = 0x3f | IBV_ACCESS_OPTIONAL_RANGE;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
-    made("ibv_alloc_pd", || {
+    pointer_or_null("ibv_alloc_pd", || {
         let mut world = world();
         let device = world.context(context)?.device;
         let count = world
@@ -77,8 +77,8 @@ pub extern "C" fn ibv_reg_mr(
     bytes: usize,
     access: c_int,
 ) -> *mut ibv_mr {
-    made("ibv_reg_mr", || {
-        // Bits, whatever the sign.
+    pointer_or_null("ibv_reg_mr", || {
+        // A bit mask; the sign does not matter.
         register(pd, start, bytes, start.addr() as u64, access as c_uint)
     })
 }
@@ -91,7 +91,7 @@ pub extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     access: c_uint,
 ) -> *mut ibv_mr {
-    made("ibv_reg_mr_iova2", || {
+    pointer_or_null("ibv_reg_mr_iova2", || {
         register(pd, start, bytes, iova, access)
     })
 }
@@ -128,8 +128,7 @@ fn register(
     )
 }
 
-/// verbs.h's function: memory of any file that can be mapped is taken for a dma-buf's; of one of the simulated CUDA's, the
-/// part that was exported.
+/// Accepts any file that can be mapped as a dma-buf; of a dma-buf of the fake CUDA, the exported part.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_reg_dmabuf_mr(
     pd: *mut ibv_pd,
@@ -139,7 +138,7 @@ pub extern "C" fn ibv_reg_dmabuf_mr(
     file: c_int,
     access: c_int,
 ) -> *mut ibv_mr {
-    made("ibv_reg_dmabuf_mr", || {
+    pointer_or_null("ibv_reg_dmabuf_mr", || {
         let device = world().domain(pd)?.device;
         if let Some(code) = of_device(device, "dmabuf").as_i64() {
             return Err(Errno::try_from(code).unwrap_or(libc::EIO));
@@ -148,7 +147,7 @@ pub extern "C" fn ibv_reg_dmabuf_mr(
             return Err(libc::EINVAL);
         }
         let access = access as c_uint;
-        // The kernel looks at the file before the length.
+        // The kernel checks the file before the length.
         if bytes == 0 {
             Mapping::of(file, 0, 0, false)?;
         }
@@ -159,7 +158,7 @@ pub extern "C" fn ibv_reg_dmabuf_mr(
     })
 }
 
-/// Whether a registration of this length with these rights may be at all.
+/// Checks the length and access rights of a registration.
 fn allow(device: usize, bytes: usize, access: u32) -> Result<(), Errno> {
     let needs_local = access & (REMOTE_WRITE | REMOTE_ATOMIC) != 0;
     let is_sound = access & !KNOWN == 0 && (!needs_local || access & LOCAL_WRITE != 0);
@@ -182,7 +181,7 @@ pub extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
 }
 
 impl World {
-    #[allow(clippy::too_many_arguments)] // Each is a member of what is made of them.
+    #[allow(clippy::too_many_arguments)] // One per member of `ibv_mr` and `Region`.
     fn enter(
         &mut self,
         pd: *mut ibv_pd,
@@ -202,7 +201,7 @@ impl World {
             .raw
             .pointer();
         let all: u64 = self.regions.values().map(|region| region.locked).sum();
-        let of_it = self
+        let existing = self
             .regions
             .values()
             .filter(|region| region.device == device)
@@ -211,11 +210,11 @@ impl World {
             && verbs()["memlock"]
                 .as_u64()
                 .is_some_and(|most| all + locked > most);
-        if is_too_much || of_it >= usize::try_from(attributes(device).max_mr).unwrap_or(0) {
+        if is_too_much || existing >= usize::try_from(attributes(device).max_mr).unwrap_or(0) {
             return Err(libc::ENOMEM);
         }
         let handle = self.handle();
-        // NICs that give one key for both uses hide it when a program exchanges them.
+        // Distinct keys: NICs that use one key for both purposes hide it when a program swaps them.
         let (lkey, rkey) = (handle << 8 | 1, handle << 8 | 2);
         let raw = Shared::new(ibv_mr {
             context,
@@ -248,20 +247,20 @@ impl World {
         Ok(pointer)
     }
 
-    /// The memory that pieces of a work request name, if their keys open it.
-    pub fn local(&self, domain: usize, pieces: &[Piece], writes: bool) -> Option<Vec<Segment>> {
+    /// The memory of the SGEs, if their lkeys allow access.
+    pub fn local(&self, domain: usize, sges: &[Sge], writes: bool) -> Option<Vec<Segment>> {
         let rights = if writes { LOCAL_WRITE } else { 0 };
-        let pieces = pieces.iter().filter(|piece| piece.bytes > 0);
-        let segment = |piece: &Piece| {
+        let sges = sges.iter().filter(|sge| sge.bytes > 0);
+        let segment = |sge: &Sge| {
             let region = self
-                .region(piece.lkey)
-                .filter(|region| region.lkey == piece.lkey)?;
-            region.segment(domain, piece.address, piece.bytes, rights)
+                .region(sge.lkey)
+                .filter(|region| region.lkey == sge.lkey)?;
+            region.segment(domain, sge.address, sge.bytes, rights)
         };
-        pieces.map(segment).collect()
+        sges.map(segment).collect()
     }
 
-    /// The memory that a rkey opens for these rights. Of nothing no key is asked for.
+    /// The memory that an rkey opens with these rights. The key of a zero-length access is not checked.
     pub fn remote(
         &self,
         domain: usize,

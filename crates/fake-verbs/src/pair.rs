@@ -1,4 +1,4 @@
-//! Queue pairs: making them, changing their states, and what becomes of what was posted.
+//! Queue pairs: creation, state changes, and what happens to posted requests.
 
 use std::ffi::c_int;
 
@@ -8,7 +8,7 @@ use ibverbs_sys::{
 };
 use serde_json::json;
 
-use crate::answer::{Errno, made, note, put, status};
+use crate::answer::{Errno, note, pointer_or_null, put, status};
 use crate::device::attributes;
 use crate::fate::Fate;
 use crate::machine::{limit, ports};
@@ -17,54 +17,25 @@ use crate::route::is_sound;
 use crate::state::may_change;
 use crate::world::{Pair, Shared, World, until_acknowledged, world};
 
-/// A packet's number and a queue pair's have so many bits.
+/// PSNs and queue pair numbers have 24 bits.
 const NUMBER: u32 = 0xff_ffff;
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
-/// `wanted` is null or leads to what the queue pair is to be; how much it holds is written there.
+/// `wanted` is null or points to the wanted attributes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_qp(
     pd: *mut ibv_pd,
     wanted: *mut ibv_qp_init_attr,
 ) -> *mut ibv_qp {
-    made("ibv_create_qp", || {
-        // SAFETY: this function's own condition.
+    pointer_or_null("ibv_create_qp", || {
+        // SAFETY: the caller's guarantee.
         let wanted = *unsafe { wanted.as_ref() }.ok_or(libc::EINVAL)?;
         let mut world = world();
         let domain = world.domain(pd)?;
         let (context, device) = (domain.context, domain.device);
-        let limits = attributes(device);
-        let most = |limit: c_int| u32::try_from(limit).unwrap_or(0);
-        let is_known = [
-            ibv_qp_type::IBV_QPT_RC,
-            ibv_qp_type::IBV_QPT_UC,
-            ibv_qp_type::IBV_QPT_UD,
-        ]
-        .contains(&wanted.qp_type);
-        let room = wanted.cap;
-        let fits = room.max_send_wr.max(room.max_recv_wr) <= most(limits.max_qp_wr)
-            && room.max_send_sge.max(room.max_recv_sge) <= most(limits.max_sge)
-            && room.max_inline_data <= limit(device, "max_inline_data", 220);
-        if !is_known || !fits || !wanted.srq.is_null() {
-            return Err(libc::EINVAL);
-        }
-        for cq in [wanted.send_cq, wanted.recv_cq] {
-            if world.queue(cq)?.context != context {
-                return Err(libc::EINVAL);
-            }
-        }
-        let of_it = world
-            .pairs
-            .values()
-            .filter(|pair| pair.device == device)
-            .count();
-        if of_it >= usize::try_from(limits.max_qp).unwrap_or(0) {
-            return Err(libc::ENOMEM);
-        }
-        // Each device counts for itself: numbers of two may be the same.
+        world.check_qp(context, device, &wanted)?;
+        // Numbers are per device: two devices may use the same one.
         let number = world.numbers.entry(device).or_insert(0x10);
         *number = (*number + 1) & NUMBER;
         let number = *number;
@@ -97,8 +68,8 @@ pub unsafe extern "C" fn ibv_create_qp(
             send_queue: wanted.send_cq.addr(),
             receive_queue: wanted.recv_cq.addr(),
             signals_all: wanted.sq_sig_all != 0,
-            room,
-            now: fresh(room),
+            room: wanted.cap,
+            now: fresh(wanted.cap),
             sends: Default::default(),
             receives: Default::default(),
             sent: 0,
@@ -112,6 +83,42 @@ pub unsafe extern "C" fn ibv_create_qp(
     })
 }
 
+impl World {
+    /// Checks type, capacities and completion queues of a wanted queue pair, and the device's limit of queue pairs.
+    fn check_qp(
+        &mut self,
+        context: usize,
+        device: usize,
+        wanted: &ibv_qp_init_attr,
+    ) -> Result<(), Errno> {
+        let limits = attributes(device);
+        let max = |limit: c_int| u32::try_from(limit).unwrap_or(0);
+        let is_supported = [
+            ibv_qp_type::IBV_QPT_RC,
+            ibv_qp_type::IBV_QPT_UC,
+            ibv_qp_type::IBV_QPT_UD,
+        ]
+        .contains(&wanted.qp_type);
+        let cap = wanted.cap;
+        let fits = cap.max_send_wr.max(cap.max_recv_wr) <= max(limits.max_qp_wr)
+            && cap.max_send_sge.max(cap.max_recv_sge) <= max(limits.max_sge)
+            && cap.max_inline_data <= limit(device, "max_inline_data", 220);
+        if !is_supported || !fits || !wanted.srq.is_null() {
+            return Err(libc::EINVAL);
+        }
+        for cq in [wanted.send_cq, wanted.recv_cq] {
+            if self.queue(cq)?.context != context {
+                return Err(libc::EINVAL);
+            }
+        }
+        let existing = self.pairs.values().filter(|pair| pair.device == device);
+        if existing.count() >= usize::try_from(limits.max_qp).unwrap_or(0) {
+            return Err(libc::ENOMEM);
+        }
+        Ok(())
+    }
+}
+
 fn fresh(cap: ibverbs_sys::ibv_qp_cap) -> ibv_qp_attr {
     let qp_state = ibv_qp_state::IBV_QPS_RESET;
     ibv_qp_attr {
@@ -122,7 +129,7 @@ fn fresh(cap: ibverbs_sys::ibv_qp_cap) -> ibv_qp_attr {
     }
 }
 
-/// verbs.h's function. It waits until the program has acknowledged every event about it that it took.
+/// Waits until the program has acknowledged every event about it that it read.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     status("ibv_destroy_qp", || {
@@ -135,13 +142,11 @@ pub extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
         world.pairs.remove(&address);
         world.forget_completions(address);
         world.forget_events(address);
-        world.go_on();
+        world.progress();
         Ok(())
     })
 }
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
 /// Both pointers are null or valid for a write.
@@ -156,7 +161,7 @@ pub unsafe extern "C" fn ibv_query_qp(
         let mut world = world();
         let pair = world.pair(qp)?;
         let raw = pair.raw.pointer();
-        // SAFETY: the queue pair is alive; its members change under the lock that is held.
+        // SAFETY: the queue pair is alive; its members change only under the lock that is held.
         let shown = unsafe {
             (*raw).state = pair.now.qp_state;
             *raw
@@ -170,7 +175,7 @@ pub unsafe extern "C" fn ibv_query_qp(
             qp_type: pair.kind,
             sq_sig_all: c_int::from(pair.signals_all),
         };
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe {
             put(out, pair.now)?;
             put(made_with, init)
@@ -178,11 +183,9 @@ pub unsafe extern "C" fn ibv_query_qp(
     })
 }
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
-/// `wanted` is null or leads to what the mask names.
+/// `wanted` is null or points to the attributes that the mask names.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_modify_qp(
     qp: *mut ibv_qp,
@@ -190,7 +193,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
     mask: c_int,
 ) -> c_int {
     status("ibv_modify_qp", || {
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         let wanted = *unsafe { wanted.as_ref() }.ok_or(libc::EINVAL)?;
         let mask = u32::try_from(mask).map_err(|_| libc::EINVAL)?;
         let mut world = world();
@@ -214,7 +217,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
             "qkey": pair.now.qkey, "sq_psn": pair.now.sq_psn,
         }));
         if has(bits::IBV_QP_STATE) {
-            // SAFETY: the queue pair is alive; its members change under the lock that is held.
+            // SAFETY: the queue pair is alive; its members change only under the lock that is held.
             unsafe { (*pair.raw.pointer()).state = to };
         }
         match to {
@@ -225,12 +228,12 @@ pub unsafe extern "C" fn ibv_modify_qp(
         if let Ok(pair) = world.pair(qp) {
             pair.now.cur_qp_state = pair.now.qp_state;
         }
-        world.go_on();
+        world.progress();
         Ok(())
     })
 }
 
-/// A queue pair's attributes after a change, if a device can have them.
+/// The attributes after a change, if the device supports them.
 fn changed(pair: &Pair, wanted: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_attr, Errno> {
     let mut now = pair.now;
     let device = pair.device;
@@ -269,7 +272,7 @@ fn changed(pair: &Pair, wanted: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_attr, 
 }
 
 impl World {
-    /// As it was made: what was posted is gone, without a word.
+    /// Back to the initial state: posted requests are dropped without completions.
     fn reset(&mut self, address: usize) {
         self.forget_completions(address);
         if let Some(pair) = self.pairs.get_mut(&address) {
@@ -285,7 +288,7 @@ impl World {
         }
     }
 
-    /// Takes a queue pair out of service: what was posted is flushed.
+    /// Moves a queue pair to the state ERR and flushes posted requests.
     pub fn fail(&mut self, address: usize) {
         let Some(pair) = self.pairs.get_mut(&address) else {
             return;

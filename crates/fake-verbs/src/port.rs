@@ -1,4 +1,4 @@
-//! What a port is, and its tables.
+//! Port attributes and the GID and P_Key tables.
 
 use std::ffi::c_int;
 use std::mem::offset_of;
@@ -12,7 +12,7 @@ use crate::answer::{Errno, minus_one, put, run, status};
 use crate::machine::{Gid, gids, is_ethernet, lid, of_port, port_number, ports};
 use crate::world::{World, world};
 
-/// A port's state, as the machine file or an accident has it.
+/// A port's state: of the machine file, or down after a fault.
 pub fn state(world: &World, device: usize, port: u8) -> ibv_port_state::Type {
     if world
         .ports
@@ -29,12 +29,12 @@ pub fn state(world: &World, device: usize, port: u8) -> ibv_port_state::Type {
     }
 }
 
-/// The bytes that a packet holds, by `max_mtu` or `active_mtu`.
+/// A packet's payload in bytes, by `max_mtu` or `active_mtu`.
 pub fn mtu(device: usize, port: u8, key: &str) -> u32 {
     port_number(device, port, key, 4096)
 }
 
-/// verbs.h's number of so many bytes: 256 is 1, 4096 is 5.
+/// verbs.h's number for an MTU in bytes: 256 is 1, 4096 is 5.
 pub fn mtu_number(bytes: u32) -> ibv_mtu {
     (bytes.max(256).ilog2() - 7).min(5)
 }
@@ -54,7 +54,7 @@ pub fn pkeys(device: usize, port: u8) -> Vec<u16> {
     keys.map_or_else(|| vec![0xffff], |keys| keys.iter().map(key).collect())
 }
 
-/// The device of a context, which has this port.
+/// The device of a context; EINVAL if it has no such port.
 fn device_of(world: &World, context: *mut ibv_context, port: u32) -> Result<(usize, u8), Errno> {
     let device = world.context(context)?.device;
     let port = u8::try_from(port)
@@ -93,7 +93,7 @@ fn attributes(world: &World, device: usize, port: u8) -> ibv_port_attr {
     }
 }
 
-/// verbs.h's function, the library's own: it knows the members up to `flags` and leaves the rest alone.
+/// As the library's own export: fills the members up to `flags` and leaves the rest alone.
 ///
 /// # Safety
 ///
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn ibv_query_port(
             return Err(libc::EINVAL);
         }
         let known = offset_of!(ibv_port_attr, flags) + 1;
-        // SAFETY: `all` is that long, and so is what the caller's pointer leads to (this function's own condition).
+        // SAFETY: `all` is that long, and so is the caller's structure.
         unsafe {
             (&raw const all)
                 .cast::<u8>()
@@ -122,8 +122,6 @@ pub unsafe extern "C" fn ibv_query_port(
     })
 }
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
@@ -141,13 +139,11 @@ pub unsafe extern "C" fn ibv_query_gid(
             .ok()
             .and_then(|index| table.get(index));
         let raw = entry.ok_or(libc::EINVAL)?.map_or([0; 16], |gid| gid.raw);
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, ibv_gid { raw }) }
     })
 }
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
@@ -164,7 +160,7 @@ pub unsafe extern "C" fn ibv_query_pkey(
         let key = usize::try_from(index)
             .ok()
             .and_then(|index| table.get(index));
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, key.ok_or(libc::EINVAL)?.to_be()) }
     })
 }
@@ -179,7 +175,7 @@ fn entry(port: u8, index: usize, gid: Gid) -> ibv_gid_entry {
     }
 }
 
-/// What verbs.h's `ibv_query_gid_ex` calls.
+/// Called by verbs.h's inline `ibv_query_gid_ex`.
 ///
 /// # Safety
 ///
@@ -201,12 +197,12 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
         let table = gids(device, port);
         let index = index as usize;
         let gid = table.get(index).ok_or(libc::EINVAL)?.ok_or(libc::ENODATA)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, entry(port, index, gid)) }
     })
 }
 
-/// What verbs.h's `ibv_query_gid_table` calls.
+/// Called by verbs.h's inline `ibv_query_gid_table`.
 ///
 /// # Safety
 ///
@@ -230,7 +226,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
             return Err(libc::EINVAL);
         }
         for (place, entry) in found.iter().enumerate() {
-            // SAFETY: this function's own condition; there are no more than `most`.
+            // SAFETY: the caller's guarantee; there are no more than `most`.
             unsafe { put(out.wrapping_add(place), *entry)? };
         }
         Ok(found.len())

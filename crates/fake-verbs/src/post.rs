@@ -1,4 +1,4 @@
-//! Posting work requests: what of them is refused at once, by `ibv_post_send`'s and `ibv_post_recv`'s manual pages.
+//! Posting work requests, and the immediate errors of the manual pages `ibv_post_send` and `ibv_post_recv`.
 
 use std::ffi::c_int;
 
@@ -9,13 +9,13 @@ use ibverbs_sys::{
 
 use crate::answer::{Errno, put, status};
 use crate::transport::{Target, Work, name_of};
-use crate::world::{Piece, Receive, World, world};
+use crate::world::{Receive, Sge, World, world};
 
 /// `post_send` of a context.
 ///
 /// # Safety
 ///
-/// The requests and what they lead to are those of the manual page; `bad` is null or valid for a write.
+/// The requests and the memory they point to are valid as the manual page requires; `bad` is null or valid for a write.
 pub unsafe extern "C" fn send(
     qp: *mut ibv_qp,
     first: *mut ibv_send_wr,
@@ -25,16 +25,16 @@ pub unsafe extern "C" fn send(
     let code = status("ibv_post_send", || {
         let mut world = world();
         while !next.is_null() {
-            // SAFETY: not null, and this function's own condition.
+            // SAFETY: not null, and the caller's guarantee.
             let request = unsafe { next.read() };
-            // SAFETY: this function's own condition.
+            // SAFETY: the caller's guarantee.
             unsafe { world.send(qp, &request)? };
             next = request.next;
         }
         Ok(())
     });
     if code != 0 {
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         let _ = unsafe { put(bad, next) };
     }
     code
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn send(
 ///
 /// # Safety
 ///
-/// The requests and what they lead to are those of the manual page; `bad` is null or valid for a write.
+/// The requests and the memory they point to are valid as the manual page requires; `bad` is null or valid for a write.
 pub unsafe extern "C" fn receive(
     qp: *mut ibv_qp,
     first: *mut ibv_recv_wr,
@@ -54,48 +54,48 @@ pub unsafe extern "C" fn receive(
     let code = status("ibv_post_recv", || {
         let mut world = world();
         while !next.is_null() {
-            // SAFETY: not null, and this function's own condition.
+            // SAFETY: not null, and the caller's guarantee.
             let request = unsafe { next.read() };
-            // SAFETY: this function's own condition.
+            // SAFETY: the caller's guarantee.
             unsafe { world.receive(qp, &request)? };
             next = request.next;
         }
-        // Somebody may have waited for it.
-        world.go_on();
+        // A sender may be waiting for it.
+        world.progress();
         Ok(())
     });
     if code != 0 {
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         let _ = unsafe { put(bad, next) };
     }
     code
 }
 
-/// The pieces of a request.
+/// The SGEs of a request.
 ///
 /// # Safety
 ///
-/// `list` leads to `count` pieces.
-unsafe fn pieces(list: *const ibv_sge, count: c_int, most: u32) -> Result<Vec<Piece>, Errno> {
+/// `list` points to `count` SGEs.
+unsafe fn sges(list: *const ibv_sge, count: c_int, most: u32) -> Result<Vec<Sge>, Errno> {
     let count = u32::try_from(count).ok().filter(|count| *count <= most);
     let count = count.ok_or(libc::EINVAL)? as usize;
     if count > 0 && list.is_null() {
         return Err(libc::EINVAL);
     }
-    let piece = |place: usize| {
-        // SAFETY: this function's own condition.
-        let piece = unsafe { list.wrapping_add(place).read() };
-        Piece {
-            address: piece.addr,
-            bytes: piece.length,
-            lkey: piece.lkey,
+    let sge = |place: usize| {
+        // SAFETY: the caller's guarantee.
+        let sge = unsafe { list.wrapping_add(place).read() };
+        Sge {
+            address: sge.addr,
+            bytes: sge.length,
+            lkey: sge.lkey,
         }
     };
-    Ok((0..count).map(piece).collect())
+    Ok((0..count).map(sge).collect())
 }
 
-/// What a transport can do.
-fn is_known(kind: u32, opcode: u32) -> bool {
+/// True if the transport supports the opcode.
+fn is_supported(kind: u32, opcode: u32) -> bool {
     use ibv_wr_opcode::*;
     match opcode {
         IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => true,
@@ -110,23 +110,23 @@ fn is_known(kind: u32, opcode: u32) -> bool {
 impl World {
     /// # Safety
     ///
-    /// What the request leads to is that of the manual page.
+    /// The memory that the request points to is valid as the manual page requires.
     unsafe fn send(&mut self, qp: *mut ibv_qp, request: &ibv_send_wr) -> Result<(), Errno> {
         let pair = self.pair(qp)?;
         let (kind, device, state, room) = (pair.kind, pair.device, pair.now.qp_state, pair.room);
         let is_ready = [ibv_qp_state::IBV_QPS_RTS, ibv_qp_state::IBV_QPS_ERR].contains(&state);
-        if !is_ready || !is_known(kind, request.opcode) {
+        if !is_ready || !is_supported(kind, request.opcode) {
             return Err(libc::EINVAL);
         }
         if pair.sent - pair.send_freed >= room.max_send_wr.into() {
             return Err(libc::ENOMEM);
         }
-        // SAFETY: this function's own condition.
-        let pieces = unsafe { pieces(request.sg_list, request.num_sge, room.max_send_sge)? };
+        // SAFETY: the caller's guarantee.
+        let sges = unsafe { sges(request.sg_list, request.num_sge, room.max_send_sge)? };
         let has = |flag: ibv_send_flags| request.send_flags & flag.0 != 0;
         let inline = match has(ibv_send_flags::IBV_SEND_INLINE) {
-            // SAFETY: this function's own condition: the pieces are memory that can be read now.
-            true => Some(unsafe { taken_along(&pieces, request.opcode, room.max_inline_data)? }),
+            // SAFETY: the caller's guarantee: the SGEs name readable memory.
+            true => Some(unsafe { copy_inline(&sges, request.opcode, room.max_inline_data)? }),
             false => None,
         };
         let is_signalled = pair.signals_all || has(ibv_send_flags::IBV_SEND_SIGNALED);
@@ -139,7 +139,7 @@ impl World {
             opcode: request.opcode,
             is_signalled,
             is_solicited: has(ibv_send_flags::IBV_SEND_SOLICITED),
-            pieces,
+            sges,
             inline,
             immediate: request.__bindgen_anon_1.imm_data,
             target,
@@ -147,7 +147,7 @@ impl World {
             through: pair.sent,
         });
         match state {
-            ibv_qp_state::IBV_QPS_RTS => self.go_on(),
+            ibv_qp_state::IBV_QPS_RTS => self.progress(),
             _ => self.fail(qp.addr()),
         }
         Ok(())
@@ -156,7 +156,7 @@ impl World {
     fn target(&self, kind: u32, request: &ibv_send_wr) -> Result<Target, Errno> {
         use ibv_wr_opcode::*;
         if kind == ibv_qp_type::IBV_QPT_UD {
-            // SAFETY: what goes with a datagram.
+            // SAFETY: the union's member for datagrams.
             let to = unsafe { request.wr.ud };
             let handle = self.handles.get(&to.ah.addr()).ok_or(libc::EINVAL)?;
             return Ok(Target::Datagram {
@@ -169,9 +169,9 @@ impl World {
         Ok(match request.opcode {
             IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => Target::Queue,
             IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
-                // SAFETY: what goes with an atomic operation.
+                // SAFETY: the union's member for atomic operations.
                 let at = unsafe { request.wr.atomic };
-                Target::Word {
+                Target::Atomic {
                     address: at.remote_addr,
                     rkey: at.rkey,
                     compare_add: at.compare_add,
@@ -179,7 +179,7 @@ impl World {
                 }
             }
             _ => {
-                // SAFETY: what goes with a read or a write.
+                // SAFETY: the union's member for reads and writes.
                 let at = unsafe { request.wr.rdma };
                 Target::Memory {
                     address: at.remote_addr,
@@ -191,7 +191,7 @@ impl World {
 
     /// # Safety
     ///
-    /// What the request leads to is that of the manual page.
+    /// The memory that the request points to is valid as the manual page requires.
     unsafe fn receive(&mut self, qp: *mut ibv_qp, request: &ibv_recv_wr) -> Result<(), Errno> {
         let pair = self.pair(qp)?;
         if pair.now.qp_state == ibv_qp_state::IBV_QPS_RESET {
@@ -200,12 +200,12 @@ impl World {
         if pair.received - pair.receive_freed >= pair.room.max_recv_wr.into() {
             return Err(libc::ENOMEM);
         }
-        // SAFETY: this function's own condition.
-        let pieces = unsafe { pieces(request.sg_list, request.num_sge, pair.room.max_recv_sge)? };
+        // SAFETY: the caller's guarantee.
+        let sges = unsafe { sges(request.sg_list, request.num_sge, pair.room.max_recv_sge)? };
         pair.received += 1;
         pair.receives.push_back(Receive {
             wr_id: request.wr_id,
-            pieces,
+            sges,
             through: pair.received,
         });
         if pair.now.qp_state == ibv_qp_state::IBV_QPS_ERR {
@@ -215,23 +215,23 @@ impl World {
     }
 }
 
-/// Data that goes along in the request: no key is asked for.
+/// Copies inline data; keys are not checked.
 ///
 /// # Safety
 ///
-/// The pieces can be read.
-unsafe fn taken_along(pieces: &[Piece], opcode: u32, most: u32) -> Result<Vec<u8>, Errno> {
-    let bytes: u64 = pieces.iter().map(|piece| u64::from(piece.bytes)).sum();
+/// The SGEs name readable memory.
+unsafe fn copy_inline(sges: &[Sge], opcode: u32, most: u32) -> Result<Vec<u8>, Errno> {
+    let bytes: u64 = sges.iter().map(|sge| u64::from(sge.bytes)).sum();
     if bytes > most.into() || ["read", "fetch_add", "compare_swap"].contains(&name_of(opcode)) {
         return Err(libc::EINVAL);
     }
     let mut taken = Vec::new();
-    for piece in pieces.iter().filter(|piece| piece.bytes > 0) {
-        let start = std::ptr::with_exposed_provenance::<u8>(piece.address as usize);
+    for sge in sges.iter().filter(|sge| sge.bytes > 0) {
+        let start = std::ptr::with_exposed_provenance::<u8>(sge.address as usize);
         let place = taken.len();
-        taken.resize(place + piece.bytes as usize, 0);
-        // SAFETY: this function's own condition, and there is as much room.
-        unsafe { start.copy_to(taken[place..].as_mut_ptr(), piece.bytes as usize) };
+        taken.resize(place + sge.bytes as usize, 0);
+        // SAFETY: the caller's guarantee, and the buffer was resized to fit.
+        unsafe { start.copy_to(taken[place..].as_mut_ptr(), sge.bytes as usize) };
     }
     Ok(taken)
 }

@@ -1,25 +1,23 @@
-//! Addresses: handles of them, which are sound, and which port and queue pair they lead to.
+//! Address handles, checks of addresses, and which port and queue pair an address reaches.
 
 use std::ffi::c_int;
 
 use ibverbs_sys::{ibv_ah_attr, ibv_pd, ibv_port_state, ibv_qp_state, ibv_qp_type};
 
 use crate::abi::Address;
-use crate::answer::{Errno, made, status};
+use crate::answer::{Errno, pointer_or_null, status};
 use crate::device::attributes;
 use crate::machine::{all_ports, gid_at, gids, is_ethernet, lid, ports};
 use crate::port::state;
 use crate::world::{Handle, Pair, Shared, World, raw, world};
 
-/// verbs.h's function.
-///
 /// # Safety
 ///
-/// `to` is null or leads to an address.
+/// `to` is null or points to an address.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, to: *mut ibv_ah_attr) -> *mut Address {
-    made("ibv_create_ah", || {
-        // SAFETY: this function's own condition.
+    pointer_or_null("ibv_create_ah", || {
+        // SAFETY: the caller's guarantee.
         let to = *unsafe { to.as_ref() }.ok_or(libc::EINVAL)?;
         let mut world = world();
         let domain = world.domain(pd)?;
@@ -64,7 +62,7 @@ pub extern "C" fn ibv_destroy_ah(handle: *mut Address) -> c_int {
     })
 }
 
-/// Whether an address can be one: on Ethernet it is global, and a global one goes out from a GID of the port.
+/// EINVAL for an invalid address: on Ethernet it must be global, and a global one names a source GID of the port.
 pub fn is_sound(device: usize, to: &ibv_ah_attr) -> Result<(), Errno> {
     let port = to.port_num;
     if !(1..=ports(device)).contains(&port) {
@@ -79,7 +77,7 @@ pub fn is_sound(device: usize, to: &ibv_ah_attr) -> Result<(), Errno> {
     }
 }
 
-/// The port that an address leads to from this one: by GID, of the same type, on Ethernet, and by LID on InfiniBand.
+/// The port that an address reaches from this one: on Ethernet by GID of the same type, on InfiniBand by LID.
 fn peer_port(device: usize, port: u8, to: &ibv_ah_attr) -> Option<(usize, u8)> {
     let ethernet = is_ethernet(device, port);
     let own = gid_at(device, port, to.grh.sgid_index.into());
@@ -97,8 +95,8 @@ fn peer_port(device: usize, port: u8, to: &ibv_ah_attr) -> Option<(usize, u8)> {
 }
 
 impl World {
-    /// The queue pair of this number behind an address, ready to receive, if the link is up on both sides.
-    pub fn reached(&self, from: &Pair, to: &ibv_ah_attr, number: u32) -> Option<usize> {
+    /// The queue pair with this number behind an address, if it is ready to receive and the link is up on both sides.
+    pub fn reachable_pair(&self, from: &Pair, to: &ibv_ah_attr, number: u32) -> Option<usize> {
         let port = from.now.port_num;
         let peer = peer_port(from.device, port, to)?;
         let is_up = |(device, port)| state(self, device, port) == ibv_port_state::IBV_PORT_ACTIVE;
@@ -113,16 +111,16 @@ impl World {
         (is_ready && pair.kind == from.kind).then(|| pair.raw.address())
     }
 
-    /// The queue pair at the remote end of a connection, if that one's connection leads back.
-    pub fn peer_end(&self, from: &Pair) -> Option<usize> {
-        let peer = self.reached(from, &from.now.ah_attr, from.now.dest_qp_num)?;
+    /// The remote queue pair of a connection, if it is connected back.
+    pub fn remote_pair(&self, from: &Pair) -> Option<usize> {
+        let peer = self.reachable_pair(from, &from.now.ah_attr, from.now.dest_qp_num)?;
         let end = &self.pairs[&peer];
-        // The remote end answers to where its own address leads; without an answer nothing is known to have arrived.
+        // The remote end answers to its own address; without an answer delivery stays unknown.
         let back = peer_port(end.device, end.now.port_num, &end.now.ah_attr);
         let leads_back =
             back == Some((from.device, from.now.port_num)) && end.now.dest_qp_num == from.number;
         let is_in_step = end.now.rq_psn == from.now.sq_psn && end.now.path_mtu >= from.now.path_mtu;
-        // Without acknowledgements nobody has to answer, and a first packet is taken whatever its number.
+        // Without acknowledgements no answer is needed, and any first PSN is accepted.
         let unreliable = from.kind == ibv_qp_type::IBV_QPT_UC;
         (unreliable || (leads_back && is_in_step)).then_some(peer)
     }

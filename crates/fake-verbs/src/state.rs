@@ -1,4 +1,4 @@
-//! The states of a queue pair: which changes there are, and what each is to bring along, by `ibv_modify_qp`'s manual page.
+//! State changes of a queue pair: the attributes that each requires and allows, from the manual page of `ibv_modify_qp`.
 
 use ibverbs_sys::{ibv_qp_attr_mask as bits, ibv_qp_state as state, ibv_qp_type as kind};
 
@@ -22,8 +22,7 @@ const MAX_DEST_RD_ATOMIC: u32 = bits::IBV_QP_MAX_DEST_RD_ATOMIC.0;
 const PATH_MIG_STATE: u32 = bits::IBV_QP_PATH_MIG_STATE.0;
 const DEST_QPN: u32 = bits::IBV_QP_DEST_QPN.0;
 
-/// Whether a queue pair of this kind may go from one state to another with this mask. What is unknown here (a drained send
-/// queue, another path) is no change that can be made.
+/// True if a queue pair of this kind may change state with this mask. Draining and alternate paths are not supported.
 pub fn may_change(kind: u32, from: u32, to: u32, mask: u32) -> bool {
     let Some((required, optional)) = change(kind, from, to) else {
         return false;
@@ -31,7 +30,7 @@ pub fn may_change(kind: u32, from: u32, to: u32, mask: u32) -> bool {
     mask & required == required && mask & !(required | optional | STATE) == 0
 }
 
-/// What a change needs, and what it may bring along besides.
+/// The required and the optional attributes of a change.
 fn change(kind: u32, from: u32, to: u32) -> Option<(u32, u32)> {
     let connected = kind != kind::IBV_QPT_UD;
     let reliable = kind == kind::IBV_QPT_RC;

@@ -1,4 +1,4 @@
-//! What a work request does: bytes move, or it fails as the InfiniBand specification has it.
+//! Execution of work requests: bytes move, or the request fails as the InfiniBand specification says.
 
 use ibverbs_sys::{
     ibv_access_flags, ibv_ah_attr, ibv_qp_state, ibv_qp_type, ibv_wc_flags, ibv_wc_opcode,
@@ -6,28 +6,28 @@ use ibverbs_sys::{
 };
 
 use crate::abi::{Completion, EVENT_QP_ACCESS_ERR, EVENT_QP_REQ_ERR, Element};
-use crate::bytes::{Delivery, Segment, after, carry, change, first, length};
+use crate::bytes::{Delivery, Segment, after, change, deliver, first, length};
 use crate::device::attributes;
 use crate::fate::{Fate, vendor_error};
 use crate::machine::{gid_at, lid, of_port};
 use crate::port::{longest, mtu};
-use crate::world::{Entry, Pair, Piece, Receive, Side, World, raw};
+use crate::world::{Entry, Pair, Receive, Sge, Side, World, raw};
 
 const REMOTE_WRITE: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
 const REMOTE_READ: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
 const REMOTE_ATOMIC: u32 = ibv_access_flags::IBV_ACCESS_REMOTE_ATOMIC.0;
-/// What lies before a datagram's bytes: the global route header, or room for it.
+/// Space before a datagram's payload for the global route header.
 const HEADER: usize = 40;
 
-/// A request to send that was posted.
+/// A posted send request.
 pub struct Work {
     pub wr_id: u64,
     /// verbs.h's `enum ibv_wr_opcode`.
     pub opcode: u32,
     pub is_signalled: bool,
     pub is_solicited: bool,
-    pub pieces: Vec<Piece>,
-    /// What was taken along when it was posted.
+    pub sges: Vec<Sge>,
+    /// Inline data, copied when it was posted.
     pub inline: Option<Vec<u8>>,
     pub immediate: u32,
     pub target: Target,
@@ -41,7 +41,7 @@ pub enum Target {
         address: u64,
         rkey: u32,
     },
-    Word {
+    Atomic {
         address: u64,
         rkey: u32,
         compare_add: u64,
@@ -55,17 +55,17 @@ pub enum Target {
     },
 }
 
-/// How a request ended: the bytes it moved, or the status and the vendor's syndrome, if that is a particular one.
+/// Result of a request: the bytes it moved, or status and vendor's syndrome, if the machine file sets one.
 pub type Ended = Result<usize, (u32, Option<u32>)>;
 
 enum Outcome {
     Ended(Ended),
-    /// It is to be tried again when something has changed.
+    /// Retry when something has changed.
     Waits,
     Vanished,
 }
 
-/// What arrives in a receive queue.
+/// A message for a receive queue.
 struct Message<'a> {
     payload: &'a [Segment],
     header: Option<[u8; HEADER]>,
@@ -74,14 +74,14 @@ struct Message<'a> {
 
 enum Received {
     Taken,
-    /// No request to receive was there.
+    /// No receive request was posted.
     NoRequest,
     TooLong,
-    /// The receiver cannot take it.
+    /// The receiver failed.
     Broken,
 }
 
-/// What machine files call an opcode.
+/// Name of an opcode in machine files.
 pub fn name_of(opcode: u32) -> &'static str {
     use ibv_wr_opcode::*;
     match opcode {
@@ -105,7 +105,7 @@ fn failed(status: u32) -> Outcome {
     Outcome::Ended(Err((status, None)))
 }
 
-/// This library's own memory.
+/// A segment of this library's own memory.
 fn own(bytes: &[u8]) -> Segment {
     Segment {
         address: bytes.as_ptr().expose_provenance(),
@@ -115,8 +115,8 @@ fn own(bytes: &[u8]) -> Segment {
 }
 
 impl World {
-    /// Does all work that can be done.
-    pub fn go_on(&mut self) {
+    /// Executes all requests that can make progress.
+    pub fn progress(&mut self) {
         loop {
             let waiting = self.pairs.values().filter(|pair| !pair.sends.is_empty());
             let waiting: Vec<usize> = waiting.map(|pair| pair.raw.address()).collect();
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Works a send queue off; whether anything of it was done.
+    /// Executes requests of a send queue; true if any was executed.
     fn advance(&mut self, address: usize) -> bool {
         let mut has_moved = false;
         while let Some(pair) = self.pairs.get_mut(&address) {
@@ -155,7 +155,7 @@ impl World {
         has_moved
     }
 
-    /// One more request on a port, which may be its last.
+    /// Counts one more request on a port, which may take it down.
     fn count_request(&mut self, (device, number): (usize, u8)) {
         let port = self.ports.entry((device, number)).or_default();
         port.requests += 1;
@@ -163,7 +163,7 @@ impl World {
         if last.is_some_and(|last| port.requests >= last)
             && !std::mem::replace(&mut port.is_down, true)
         {
-            self.tell_of_port(device, number);
+            self.raise_port_event(device, number);
         }
     }
 
@@ -177,14 +177,14 @@ impl World {
         let takes = ["read", "fetch_add", "compare_swap"].contains(&name_of(work.opcode));
         let local = match &work.inline {
             Some(bytes) => vec![own(bytes)],
-            None => match self.local(pair.domain, &work.pieces, takes) {
+            None => match self.local(pair.domain, &work.sges, takes) {
                 Some(segments) => segments,
                 None => return failed(status::IBV_WC_LOC_PROT_ERR),
             },
         };
         let bytes = length(&local);
-        let is_word = matches!(work.target, Target::Word { .. });
-        if bytes > longest(pair.device, pair.now.port_num) as usize || (is_word && bytes != 8) {
+        let is_atomic = matches!(work.target, Target::Atomic { .. });
+        if bytes > longest(pair.device, pair.now.port_num) as usize || (is_atomic && bytes != 8) {
             return failed(status::IBV_WC_LOC_LEN_ERR);
         }
         if takes && pair.now.max_rd_atomic == 0 {
@@ -193,10 +193,10 @@ impl World {
         if let Target::Datagram { .. } = work.target {
             return self.datagram(address, work, &local);
         }
-        let Some(peer) = self.peer_end(pair) else {
+        let Some(peer) = self.remote_pair(pair) else {
             return match (pair.kind, pair.now.timeout) {
                 (ibv_qp_type::IBV_QPT_UC, _) => Outcome::Ended(Ok(bytes)),
-                // It is to be sent again for ever.
+                // A timeout of 0 means retries without limit.
                 (_, 0) => Outcome::Waits,
                 _ => failed(status::IBV_WC_RETRY_EXC_ERR),
             };
@@ -206,17 +206,17 @@ impl World {
             Target::Memory { address: at, rkey } => {
                 self.memory(address, peer, work, &local, (at, rkey))
             }
-            Target::Word {
+            Target::Atomic {
                 address: at,
                 rkey,
                 compare_add,
                 swap,
-            } => self.word(peer, work, &local, (at, rkey), (compare_add, swap)),
+            } => self.atomic(peer, work, &local, (at, rkey), (compare_add, swap)),
             Target::Datagram { .. } => Outcome::Ended(Ok(bytes)),
         }
     }
 
-    /// A send of a connection.
+    /// A send over a connection.
     fn message(&mut self, address: usize, peer: usize, work: &Work, local: &[Segment]) -> Outcome {
         let completion = self.arrival(peer, work, length(local));
         let message = Message {
@@ -225,18 +225,18 @@ impl World {
             completion,
         };
         let received = self.receive_message(peer, self.pairs[&address].device, work, &message);
-        self.answered(address, received, length(local))
+        self.sender_outcome(address, received, length(local))
     }
 
-    /// What the sender of a message learns of it.
-    fn answered(&self, address: usize, received: Received, bytes: usize) -> Outcome {
+    /// The sender's result.
+    fn sender_outcome(&self, address: usize, received: Received, bytes: usize) -> Outcome {
         let pair = &self.pairs[&address];
         if pair.kind != ibv_qp_type::IBV_QPT_RC {
             return Outcome::Ended(Ok(bytes));
         }
         match received {
             Received::Taken => Outcome::Ended(Ok(bytes)),
-            // 7: without end.
+            // 7: retries without limit.
             Received::NoRequest if pair.now.rnr_retry == 7 => Outcome::Waits,
             Received::NoRequest => failed(status::IBV_WC_RNR_RETRY_EXC_ERR),
             Received::TooLong => failed(status::IBV_WC_REM_INV_REQ_ERR),
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// A read or a write of the remote end's memory.
+    /// A read or write of remote memory.
     fn memory(
         &mut self,
         address: usize,
@@ -257,22 +257,22 @@ impl World {
         let rights = if is_read { REMOTE_READ } else { REMOTE_WRITE };
         let end = &self.pairs[&peer];
         if end.now.qp_access_flags & rights == 0 || (is_read && end.now.max_dest_rd_atomic == 0) {
-            return self.refuse(address, peer, status::IBV_WC_REM_INV_REQ_ERR, length(local));
+            return self.reject(address, peer, status::IBV_WC_REM_INV_REQ_ERR, length(local));
         }
         let bytes = u32::try_from(length(local)).unwrap_or(u32::MAX);
         let Some(remote) = self.remote(end.domain, at.0, bytes, at.1, rights) else {
-            return self.refuse(address, peer, status::IBV_WC_REM_ACCESS_ERR, length(local));
+            return self.reject(address, peer, status::IBV_WC_REM_ACCESS_ERR, length(local));
         };
         let waits_for_request = has_immediate(work.opcode) && end.receives.is_empty();
         if waits_for_request {
-            return self.answered(address, Received::NoRequest, length(local));
+            return self.sender_outcome(address, Received::NoRequest, length(local));
         }
         let (from, to) = if is_read {
             (&remote[..], local)
         } else {
             (local, &remote[..])
         };
-        self.carry(self.pairs[&address].device, work, from, to);
+        self.deliver(self.pairs[&address].device, work, from, to);
         if !has_immediate(work.opcode) {
             return Outcome::Ended(Ok(length(local)));
         }
@@ -284,11 +284,11 @@ impl World {
             completion,
         };
         let received = self.receive_message(peer, self.pairs[&address].device, work, &message);
-        self.answered(address, received, length(local))
+        self.sender_outcome(address, received, length(local))
     }
 
-    /// An atomic operation on a word of the remote end's memory; what was there comes back.
-    fn word(
+    /// An atomic operation on remote memory; returns the old value to the sender.
+    fn atomic(
         &mut self,
         peer: usize,
         work: &Work,
@@ -301,16 +301,16 @@ impl World {
             && end.now.max_dest_rd_atomic > 0
             && attributes(end.device).atomic_cap != 0;
         if !is_able || !at.0.is_multiple_of(8) {
-            return self.refused(peer, status::IBV_WC_REM_INV_REQ_ERR);
+            return self.rejected(peer, status::IBV_WC_REM_INV_REQ_ERR);
         }
         let Some(remote) = self.remote(end.domain, at.0, 8, at.1, REMOTE_ATOMIC) else {
-            return self.refused(peer, status::IBV_WC_REM_ACCESS_ERR);
+            return self.rejected(peer, status::IBV_WC_REM_ACCESS_ERR);
         };
         let Some(word) = remote.first().filter(|word| word.address.is_multiple_of(8)) else {
-            return self.refused(peer, status::IBV_WC_REM_INV_REQ_ERR);
+            return self.rejected(peer, status::IBV_WC_REM_INV_REQ_ERR);
         };
         let (address, is_device_memory, device) = (word.address, word.is_device_memory, end.device);
-        // What is lost on the way there changes nothing; what is spoilt is what comes back.
+        // A lost operation changes nothing; a corrupt one returns a wrong old value.
         let how = self.delivery(device, name_of(work.opcode), 8, is_device_memory);
         let adds = work.opcode == ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
         let changed = |old: u64| match adds {
@@ -319,30 +319,30 @@ impl World {
             false if old == operands.0 => operands.1,
             false => old,
         };
-        // SAFETY: registered memory of 8 bytes, aligned, which stays mapped for as long as it is registered.
+        // SAFETY: 8 aligned bytes of registered memory, which stays mapped while it is registered.
         let old = unsafe { change(address, changed) };
-        // SAFETY: the word is ours, and `local` is registered memory of 8 bytes.
-        unsafe { carry(&[own(&old.to_ne_bytes())], local, how) };
+        // SAFETY: `old` is a local value, and `local` is 8 bytes of registered memory.
+        unsafe { deliver(&[own(&old.to_ne_bytes())], local, how) };
         Outcome::Ended(Ok(8))
     }
 
-    /// The remote end refuses: it goes out of service, and tells its program. Without acknowledgements the sender learns nothing
-    /// and the remote end drops it.
-    fn refuse(&mut self, address: usize, peer: usize, status: u32, bytes: usize) -> Outcome {
+    /// The remote end rejects the request: it goes to ERR and reports an event. Without acknowledgements the sender learns nothing and
+    /// the remote end drops the request.
+    fn reject(&mut self, address: usize, peer: usize, status: u32, bytes: usize) -> Outcome {
         match self.pairs[&address].kind {
-            ibv_qp_type::IBV_QPT_RC => self.refused(peer, status),
+            ibv_qp_type::IBV_QPT_RC => self.rejected(peer, status),
             _ => Outcome::Ended(Ok(bytes)),
         }
     }
 
-    fn refused(&mut self, peer: usize, status: u32) -> Outcome {
+    fn rejected(&mut self, peer: usize, status: u32) -> Outcome {
         let event = match status {
             status::IBV_WC_REM_ACCESS_ERR => EVENT_QP_ACCESS_ERR,
             _ => EVENT_QP_REQ_ERR,
         };
         let end = &self.pairs[&peer];
         let qp = end.raw.pointer();
-        self.tell(end.context, event, Element { qp }, Some(peer));
+        self.raise_event(end.context, event, Element { qp }, Some(peer));
         self.fail(peer);
         failed(status)
     }
@@ -366,13 +366,13 @@ impl World {
         if bytes > mtu(device, port, "active_mtu") as usize {
             return failed(status::IBV_WC_LOC_LEN_ERR);
         }
-        // The highest bit asks for the queue pair's own.
+        // The highest bit selects the queue pair's own Q_Key.
         let qkey = if qkey >> 31 == 1 {
             pair.now.qkey
         } else {
             *qkey
         };
-        let peer = self.reached(pair, to, *number);
+        let peer = self.reachable_pair(pair, to, *number);
         let Some(peer) = peer.filter(|peer| self.pairs[peer].now.qkey == qkey) else {
             return Outcome::Ended(Ok(bytes));
         };
@@ -392,10 +392,10 @@ impl World {
             completion,
         };
         let received = self.receive_message(peer, device, work, &message);
-        self.answered(address, received, bytes)
+        self.sender_outcome(address, received, bytes)
     }
 
-    /// What a receiver is told of a message.
+    /// The receiver's completion of a message.
     fn arrival(&self, peer: usize, work: &Work, bytes: usize) -> Completion {
         let immediate = has_immediate(work.opcode);
         Completion {
@@ -412,7 +412,7 @@ impl World {
         }
     }
 
-    /// Gives a message to the remote end's next request to receive.
+    /// Delivers a message to the remote end's next receive request.
     fn receive_message(
         &mut self,
         peer: usize,
@@ -433,7 +433,7 @@ impl World {
         }
         let before = if message.header.is_some() { HEADER } else { 0 };
         let bytes = length(message.payload);
-        let Some(room) = self.local(domain, &receive.pieces, true) else {
+        let Some(room) = self.local(domain, &receive.sges, true) else {
             self.break_receive(peer, &receive, status::IBV_WC_LOC_PROT_ERR, None);
             return Received::Broken;
         };
@@ -442,10 +442,10 @@ impl World {
             return Received::TooLong;
         }
         if let Some(header) = &message.header {
-            // SAFETY: the header is ours, and the room registered memory, which stays mapped for as long as it is so.
-            unsafe { carry(&[own(header)], &first(&room, HEADER), Delivery::Bytes) };
+            // SAFETY: the header is a local value, and the target registered memory, which stays mapped while it is registered.
+            unsafe { deliver(&[own(header)], &first(&room, HEADER), Delivery::Bytes) };
         }
-        self.carry(
+        self.deliver(
             from,
             work,
             message.payload,
@@ -459,8 +459,8 @@ impl World {
         Received::Taken
     }
 
-    /// Moves a request's bytes, as the machine file has them arrive.
-    fn carry(&mut self, device: usize, work: &Work, from: &[Segment], to: &[Segment]) {
+    /// Copies a request's bytes, or corrupts them as the machine file says.
+    fn deliver(&mut self, device: usize, work: &Work, from: &[Segment], to: &[Segment]) {
         let bytes = length(to);
         if bytes == 0 {
             return;
@@ -470,12 +470,12 @@ impl World {
             .chain(to)
             .any(|segment| segment.is_device_memory);
         let how = self.delivery(device, name_of(work.opcode), bytes, touches_device);
-        // SAFETY: registered memory, which stays mapped for as long as it is registered, or the request's own; of it the
-        // program has said that it may be written.
-        unsafe { carry(from, to, how) };
+        // SAFETY: registered memory, which stays mapped while it is registered, or the request's inline data; the access rights of
+        // the target allow the write.
+        unsafe { deliver(from, to, how) };
     }
 
-    /// A request to send has ended: it completes where that was asked for, and in any case if it failed.
+    /// Ends a send request: it completes if it is signalled or failed.
     pub fn end_send(&mut self, address: usize, work: &Work, ended: Ended) {
         let Some(pair) = self.pairs.get(&address) else {
             return;
@@ -490,11 +490,11 @@ impl World {
                     byte_len: u32::try_from(bytes).unwrap_or(u32::MAX),
                     ..Completion::default()
                 },
-                Err((status, vendor)) => broken(status, vendor),
+                Err((status, vendor)) => error_completion(status, vendor),
             }
         };
-        let is_told = work.is_signalled || ended.is_err();
-        if is_told {
+        let completes = work.is_signalled || ended.is_err();
+        if completes {
             let entry = Entry {
                 completion,
                 pair: address,
@@ -531,7 +531,7 @@ impl World {
         self.complete(pair.receive_queue, entry, is_solicited);
     }
 
-    /// A request to receive fails, and its queue pair with it.
+    /// Fails a receive request and its queue pair.
     fn break_receive(
         &mut self,
         address: usize,
@@ -539,22 +539,22 @@ impl World {
         status: u32,
         vendor: Option<u32>,
     ) {
-        self.end_receive(address, receive, broken(status, vendor), false);
+        self.end_receive(address, receive, error_completion(status, vendor), false);
         self.fail(address);
     }
 
-    /// A request to receive that nothing has arrived for.
+    /// Flushes a receive request.
     pub fn flush_receive(&mut self, address: usize, receive: &Receive) {
         self.end_receive(
             address,
             receive,
-            broken(status::IBV_WC_WR_FLUSH_ERR, None),
+            error_completion(status::IBV_WC_WR_FLUSH_ERR, None),
             false,
         );
     }
 }
 
-fn broken(status: u32, vendor: Option<u32>) -> Completion {
+fn error_completion(status: u32, vendor: Option<u32>) -> Completion {
     Completion {
         status,
         vendor_err: vendor.unwrap_or_else(|| vendor_error(status)),
@@ -562,7 +562,7 @@ fn broken(status: u32, vendor: Option<u32>) -> Completion {
     }
 }
 
-/// What the completion of a request says it did.
+/// The completion's opcode.
 fn done(opcode: u32) -> u32 {
     match name_of(opcode) {
         "write" => ibv_wc_opcode::IBV_WC_RDMA_WRITE,
@@ -573,13 +573,13 @@ fn done(opcode: u32) -> u32 {
     }
 }
 
-/// The header of InfiniBand's specification, whatever the link: version 6, the traffic class and the flow label, the
-/// packet's length behind it, 0x1b, the hop limit and both GIDs.
+/// The 40-byte GRH of the InfiniBand specification, on either link layer: version 6, traffic class and flow label, payload length,
+/// next header 0x1b, hop limit, both GIDs.
 fn route_header(from: &Pair, to: &ibv_ah_attr, bytes: usize) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     let own = gid_at(from.device, from.now.port_num, to.grh.sgid_index.into());
     let word = 6 << 28 | u32::from(to.grh.traffic_class) << 20 | (to.grh.flow_label & 0xf_ffff);
-    // The transport's headers of a datagram have 20 bytes, and 4 come after the data, which is filled up to words.
+    // BTH and DETH have 20 bytes, the ICRC 4; data is padded to 4 bytes.
     let length = u16::try_from(bytes.next_multiple_of(4) + 24).unwrap_or(u16::MAX);
     header[..4].copy_from_slice(&word.to_be_bytes());
     header[4..6].copy_from_slice(&length.to_be_bytes());

@@ -1,5 +1,5 @@
-//! All that programs have made, under one lock. Objects go by the addresses that programs know them by, so a pointer to
-//! nothing of ours is told from one of ours without following it.
+//! All objects of the process, under one lock, keyed by the addresses that programs use, so that an invalid pointer is detected
+//! without dereferencing it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -17,10 +17,10 @@ use crate::answer::Errno;
 use crate::maps::Mapping;
 use crate::transport::Work;
 
-/// A structure that programs hold a pointer to; freed when this goes.
+/// A C structure that programs hold a pointer to; freed on drop.
 pub struct Shared<T>(NonNull<T>);
 
-// SAFETY: it is a structure of C, which any thread may use; what changes in it changes under the lock of [`WORLD`].
+// SAFETY: a C structure that any thread may use; its members change under the lock of [`WORLD`].
 unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Shared<T> {}
@@ -34,7 +34,7 @@ impl<T> Shared<T> {
         self.0.as_ptr()
     }
 
-    /// What it goes by.
+    /// Its key in the tables.
     pub fn address(&self) -> usize {
         self.0.addr().get()
     }
@@ -42,35 +42,35 @@ impl<T> Shared<T> {
 
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
-        // SAFETY: it came out of a box, in `new`, and goes back into one here alone.
+        // SAFETY: `new` took it out of a box, and only this puts it back.
         drop(unsafe { Box::from_raw(self.pointer()) });
     }
 }
 
-/// A file that is readable as often as it was rung.
+/// An eventfd that counts pending events.
 #[derive(Clone)]
-pub struct Bell(Arc<OwnedFd>);
+pub struct EventCounter(Arc<OwnedFd>);
 
-impl Bell {
+impl EventCounter {
     pub fn new() -> Result<Self, Errno> {
         let file = rustix::event::eventfd(0, EventfdFlags::SEMAPHORE | EventfdFlags::CLOEXEC);
         file.map(|file| Self(Arc::new(file))).map_err(errno)
     }
 
-    pub fn ring(&self) {
-        // It holds more rings than a process has memory for events.
+    pub fn signal(&self) {
+        // Cannot overflow: events take memory, and the counter has 64 bits.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Waits for a ring, unless the program has made the file one that does not wait.
+    /// Waits for an event, unless the program has made the file non-blocking.
     pub fn wait(&self) -> Result<(), Errno> {
         rustix::io::read(&*self.0, &mut [0; 8])
             .map(drop)
             .map_err(errno)
     }
 
-    /// Takes a ring back, if it was not heard yet.
-    pub fn unring(&self) {
+    /// Removes one pending event, if there is one.
+    pub fn consume(&self) {
         let mut files = [rustix::event::PollFd::new(
             &*self.0,
             rustix::event::PollFlags::IN,
@@ -94,20 +94,20 @@ pub fn errno(error: rustix::io::Errno) -> Errno {
     error.raw_os_error()
 }
 
-/// An event of a context, as programs get it, with the address of what it is about.
-pub struct Told {
+/// An event of a context, and the address of its subject.
+pub struct QueuedEvent {
     pub event: AsyncEvent,
     pub about: Option<usize>,
 }
 
-// SAFETY: the pointer in it is for programs alone; this library goes by the address.
-unsafe impl Send for Told {}
+// SAFETY: the pointer in it is for programs only; this library uses the address.
+unsafe impl Send for QueuedEvent {}
 
 pub struct Context {
     pub raw: Shared<ibv_context>,
     pub device: usize,
-    pub bell: Bell,
-    pub events: VecDeque<Told>,
+    pub counter: EventCounter,
+    pub events: VecDeque<QueuedEvent>,
 }
 
 pub struct Domain {
@@ -120,16 +120,16 @@ pub struct Region {
     pub raw: Shared<ibv_mr>,
     pub domain: usize,
     pub device: usize,
-    /// Where it is in this process.
+    /// Its address in this process.
     pub start: usize,
-    /// Where work requests say it is.
+    /// Its address in work requests.
     pub iova: u64,
     pub bytes: usize,
     pub access: u32,
     pub lkey: u32,
     pub rkey: u32,
     pub is_device_memory: bool,
-    /// What counts against `memlock`.
+    /// Bytes that count against `memlock`.
     pub locked: u64,
     pub _mapping: Option<Mapping>,
 }
@@ -137,8 +137,8 @@ pub struct Region {
 pub struct Channel {
     pub raw: Shared<ibv_comp_channel>,
     pub context: usize,
-    pub bell: Bell,
-    /// The completion queues that told of something.
+    pub counter: EventCounter,
+    /// Completion queues with a pending event.
     pub events: VecDeque<usize>,
 }
 
@@ -148,12 +148,12 @@ pub enum Side {
     Receive,
 }
 
-/// A completion that waits to be polled.
+/// A completion that was not polled yet.
 pub struct Entry {
     pub completion: Completion,
     pub pair: usize,
     pub side: Side,
-    /// How many requests of its side there were before it and with it.
+    /// Position of its request in the send or receive queue, from 1.
     pub through: u64,
 }
 
@@ -171,14 +171,14 @@ pub struct Queue {
     pub entries: VecDeque<Entry>,
     pub armed: Option<Armed>,
     pub overrun: bool,
-    /// Events that the program has taken, and those that it has acknowledged.
+    /// Events that the program has read, and those that it has acknowledged.
     pub taken: u32,
     pub acknowledged: u32,
 }
 
-/// A piece of memory, as a work request names it.
+/// An SGE of a work request.
 #[derive(Clone, Copy)]
-pub struct Piece {
+pub struct Sge {
     pub address: u64,
     pub bytes: u32,
     pub lkey: u32,
@@ -186,7 +186,7 @@ pub struct Piece {
 
 pub struct Receive {
     pub wr_id: u64,
-    pub pieces: Vec<Piece>,
+    pub sges: Vec<Sge>,
     pub through: u64,
 }
 
@@ -201,16 +201,16 @@ pub struct Pair {
     pub receive_queue: usize,
     pub signals_all: bool,
     pub room: ibv_qp_cap,
-    /// Its state among them.
+    /// Includes its state.
     pub now: ibv_qp_attr,
     pub sends: VecDeque<Work>,
     pub receives: VecDeque<Receive>,
-    /// Requests of each side that were posted, and those whose places are free again.
+    /// Requests posted per queue, and those whose slots are free again.
     pub sent: u64,
     pub send_freed: u64,
     pub received: u64,
     pub receive_freed: u64,
-    /// Asynchronous events that the program has taken and not acknowledged.
+    /// Asynchronous events that the program has read and not acknowledged.
     pub unacknowledged: u32,
 }
 
@@ -230,16 +230,16 @@ pub struct World {
     pub contexts: BTreeMap<usize, Context>,
     pub domains: BTreeMap<usize, Domain>,
     pub regions: BTreeMap<usize, Region>,
-    /// The regions by their local and remote keys.
+    /// The regions by lkey and rkey.
     pub keys: BTreeMap<u32, usize>,
     pub channels: BTreeMap<usize, Channel>,
     pub queues: BTreeMap<usize, Queue>,
     pub pairs: BTreeMap<usize, Pair>,
     pub handles: BTreeMap<usize, Handle>,
     pub ports: BTreeMap<(usize, u8), PortState>,
-    /// How often each rule of the machine file has counted.
+    /// Requests that each rule of the machine file has counted.
     pub counts: BTreeMap<(Option<usize>, &'static str, usize), u64>,
-    /// The last number that a device gave to a queue pair.
+    /// The last queue pair number of each device.
     pub numbers: BTreeMap<usize, u32>,
     handle: u32,
 }
@@ -259,15 +259,15 @@ static WORLD: Mutex<World> = Mutex::new(World {
     handle: 0,
 });
 
-/// An event was acknowledged.
+/// Signalled on each acknowledgement.
 pub static ACKNOWLEDGED: Condvar = Condvar::new();
 
-/// The tables, until the result goes. What a panic left is used as it is: a test fails by itself.
+/// Locks the tables. A panic of another thread is ignored: its test fails by itself.
 pub fn world() -> MutexGuard<'static, World> {
     WORLD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for the next acknowledgement.
+/// Waits for an acknowledgement.
 pub fn until_acknowledged(world: MutexGuard<'static, World>) -> MutexGuard<'static, World> {
     ACKNOWLEDGED
         .wait(world)
@@ -275,7 +275,7 @@ pub fn until_acknowledged(world: MutexGuard<'static, World>) -> MutexGuard<'stat
 }
 
 impl World {
-    /// A number that no object has had.
+    /// A new handle.
     pub fn handle(&mut self) -> u32 {
         self.handle += 1;
         self.handle
@@ -298,8 +298,8 @@ impl World {
     }
 }
 
-/// A GID's bytes.
+/// The bytes of a GID.
 pub fn raw(gid: &ibv_gid) -> [u8; 16] {
-    // SAFETY: both forms of it are 16 bytes of which any is a value.
+    // SAFETY: both members of the union are 16 plain bytes.
     unsafe { gid.raw }
 }

@@ -1,5 +1,5 @@
-//! The simulated library in a process, loaded as programs load the real one. It reads its machine once a process, so each case
-//! is a process of its own: the test starts itself. Signatures are those of infiniband/verbs.h.
+//! Calls of the fake library by name, with the signatures of infiniband/verbs.h. The library reads its machine file once, so each
+//! test runs in a child process: the test executable starts itself.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs;
@@ -11,18 +11,18 @@ use ibverbs_sys::*;
 use libloading::os::unix::Library;
 use serde_json::{Value, json};
 
-/// Set for the process that calls the library: the test that is meant.
+/// Set in the child process: the test to run.
 const CASE: &str = "FAKE_VERBS_CASE";
 
 pub const RC: u32 = ibv_qp_type::IBV_QPT_RC;
 pub const UC: u32 = ibv_qp_type::IBV_QPT_UC;
 pub const UD: u32 = ibv_qp_type::IBV_QPT_UD;
-/// All rights that memory and queue pairs may have: local write, remote write, read and atomic.
+/// Access flags: local write, remote write, remote read, remote atomic.
 pub const ALL: u32 = 0xf;
-/// `IBV_SEND_SIGNALED`, `IBV_SEND_SOLICITED`, `IBV_SEND_INLINE`.
+/// `IBV_SEND_SIGNALED`.
 pub const SIGNALED: u32 = 2;
 
-/// Two InfiniBand NICs of a port each, and what else is said of the machine.
+/// Two InfiniBand NICs with one port each, and more values of section `verbs`.
 pub fn two(more: &Value) -> Value {
     let mut machine = json!({"verbs": {"devices": [
         {"name": "mlx5_0", "guid": "9803:9b03:0000:0001", "ports": [{"lid": 7}]},
@@ -34,10 +34,10 @@ pub fn two(more: &Value) -> Value {
     machine
 }
 
-/// Runs `case` in a process with this machine.
+/// Runs `case` in a child process with this machine file.
 pub fn on(test: &str, machine: &Value, case: impl FnOnce(&Verbs)) {
-    if let Ok(meant) = std::env::var(CASE) {
-        if meant == test {
+    if let Ok(name) = std::env::var(CASE) {
+        if name == test {
             case(&Verbs::load());
         }
         return;
@@ -45,24 +45,24 @@ pub fn on(test: &str, machine: &Value, case: impl FnOnce(&Verbs)) {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("machine.json");
     fs::write(&file, machine.to_string()).expect("a file");
-    let library = verbs::build().expect("the simulated library");
+    let library = verbs::build().expect("the fake library");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
         .args(["--exact", test, "--nocapture"])
         .env(CASE, test);
     command.envs(verbs::environment(&library, &file));
     if machine.get("gpus").is_some() {
-        let other = cuda::build(Driver::Current).expect("the simulated library");
+        let other = cuda::build(Driver::Current).expect("the fake library");
         let both = std::env::join_paths([&library, &other]).expect("a list");
         command.env("LD_LIBRARY_PATH", both).env("FAKE_CUDA", &file);
         command.env_remove("CUDA_VISIBLE_DEVICES");
     }
     let output = command.output().expect("it starts");
-    let said =
-        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
-    // A name that is no test's would pass without a call.
-    let has_run = said[0].contains("1 passed");
-    assert!(output.status.success() && has_run, "{}", said.concat());
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    // A misspelt name would pass without running a test.
+    let has_run = stdout.contains("1 passed");
+    assert!(output.status.success() && has_run, "{stdout}{stderr}");
 }
 
 pub struct Verbs(Library);
@@ -101,15 +101,15 @@ fn made<T>(pointer: *mut T) -> Result<*mut T, c_int> {
 
 impl Verbs {
     fn load() -> Self {
-        // SAFETY: our own library, which does nothing when it is loaded.
+        // SAFETY: a fake library without constructors.
         Self(unsafe { Library::new("libibverbs.so.1") }.expect("the library"))
     }
 
     /// # Safety
     ///
-    /// `T` is the type of the function of this name.
+    /// `T` is the type of the function with this name.
     unsafe fn symbol<T: Copy>(&self, name: &str) -> T {
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         *unsafe { self.0.get::<T>(name) }.unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
@@ -119,7 +119,7 @@ impl Verbs {
             call!(self, ibv_get_device_list(&mut count => *mut c_int) -> *mut *mut ibv_device);
         assert!(!list.is_null());
         let count = usize::try_from(count).expect("a count");
-        // SAFETY: the list has so many, and NULL behind them.
+        // SAFETY: the list has `count` entries and a final NULL.
         let devices: Vec<_> = (0..=count)
             .map(|at| unsafe { list.add(at).read() })
             .collect();
@@ -292,10 +292,6 @@ impl Verbs {
         (now, init)
     }
 
-    pub fn free_qp(&self, qp: *mut ibv_qp) -> c_int {
-        call!(self, ibv_destroy_qp(qp => *mut ibv_qp) -> c_int)
-    }
-
     pub fn ah(&self, pd: *mut ibv_pd, to: &ibv_ah_attr) -> Result<*mut c_void, c_int> {
         let mut to = *to;
         let pointer = &raw mut to;
@@ -322,16 +318,16 @@ impl Verbs {
     }
 }
 
-/// What completion queues are made with.
-pub const COOKIE: *mut c_void = std::ptr::without_provenance_mut(0xc00c);
+/// `cq_context` of completion queues.
+const COOKIE: *mut c_void = std::ptr::without_provenance_mut(0xc00c);
 
-/// Whether a file can be read from now.
-pub fn rings(file: c_int) -> bool {
+/// True if the file is readable now.
+pub fn is_readable(file: c_int) -> bool {
     let mut files = libc::pollfd {
         fd: file,
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: one file is asked about.
+    // SAFETY: one valid pollfd.
     unsafe { libc::poll(&raw mut files, 1, 0) == 1 }
 }

@@ -1,11 +1,11 @@
-//! A queue pair with all that it needs, and what is asked of it.
+//! A queue pair with its device, queues and memory.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 use ibverbs_sys::*;
 
-use crate::driver::{ALL, RC, SIGNALED, UC, UD, Verbs, rings};
+use crate::driver::{ALL, RC, SIGNALED, UC, UD, Verbs, is_readable};
 
 /// A request to send.
 #[derive(Debug, Clone)]
@@ -14,23 +14,23 @@ pub struct Request<'a> {
     pub opcode: u32,
     pub flags: u32,
     /// Offsets into the sender's memory, and lengths.
-    pub pieces: &'a [(usize, u32)],
+    pub sges: &'a [(usize, u32)],
     pub lkey: Option<u32>,
     pub immediate: u32,
     /// An address and a key.
     pub remote: (u64, u32),
-    /// What to add or to compare with, and what to put there.
+    /// Value to add or compare with, and value to swap in.
     pub operands: (u64, u64),
     /// A datagram's address, queue pair and key.
     pub to: (*mut c_void, u32, u32),
 }
 
-pub fn request(id: u64, opcode: u32, pieces: &[(usize, u32)]) -> Request<'_> {
+pub fn request(id: u64, opcode: u32, sges: &[(usize, u32)]) -> Request<'_> {
     Request {
         id,
         opcode,
         flags: SIGNALED,
-        pieces,
+        sges,
         lkey: None,
         immediate: 0,
         remote: (0, 0),
@@ -39,7 +39,7 @@ pub fn request(id: u64, opcode: u32, pieces: &[(usize, u32)]) -> Request<'_> {
     }
 }
 
-/// A queue pair with all that it needs, and 4096 bytes of registered memory.
+/// A queue pair with its device, queues, and 4096 bytes of registered memory.
 pub struct End<'verbs> {
     pub verbs: &'verbs Verbs,
     pub context: *mut ibv_context,
@@ -50,11 +50,11 @@ pub struct End<'verbs> {
     pub memory: *mut u64,
 }
 
-/// The memory of an end, in words.
+/// Length of the memory in words of 8 bytes.
 const WORDS: usize = 512;
 
-/// How much a queue pair and its completion queue hold, unless a test says otherwise.
-pub const ROOM: (ibv_qp_cap, c_int) = (
+/// Capacities of a queue pair and its completion queue.
+const ROOM: (ibv_qp_cap, c_int) = (
     ibv_qp_cap {
         max_send_wr: 8,
         max_recv_wr: 8,
@@ -67,15 +67,7 @@ pub const ROOM: (ibv_qp_cap, c_int) = (
 
 impl<'verbs> End<'verbs> {
     pub fn new(verbs: &'verbs Verbs, device: usize, kind: u32) -> Self {
-        Self::with(verbs, device, kind, ROOM)
-    }
-
-    pub fn with(
-        verbs: &'verbs Verbs,
-        device: usize,
-        kind: u32,
-        (cap, entries): (ibv_qp_cap, c_int),
-    ) -> Self {
+        let (cap, entries) = ROOM;
         let context = verbs.open(device);
         let pd = verbs.pd(context).expect("a domain");
         let cq = verbs.cq(context, entries).expect("a queue");
@@ -87,7 +79,7 @@ impl<'verbs> End<'verbs> {
             ..ibv_qp_init_attr::default()
         };
         let qp = verbs.qp(pd, &mut wanted).expect("a queue pair");
-        // It lives as long as the process.
+        // Lives as long as the process.
         let memory = vec![0_u64; WORDS].leak().as_mut_ptr();
         let mr = verbs
             .register(pd, memory.cast(), WORDS * 8, ALL)
@@ -104,7 +96,7 @@ impl<'verbs> End<'verbs> {
     }
 
     pub fn number(&self) -> u32 {
-        // SAFETY: it is alive.
+        // SAFETY: a live object of this end.
         unsafe { (*self.qp).qp_num }
     }
 
@@ -113,28 +105,28 @@ impl<'verbs> End<'verbs> {
     }
 
     pub fn lkey(&self) -> u32 {
-        // SAFETY: it is alive.
+        // SAFETY: a live object of this end.
         unsafe { (*self.mr).lkey }
     }
 
     pub fn rkey(&self) -> u32 {
-        // SAFETY: it is alive.
+        // SAFETY: a live object of this end.
         unsafe { (*self.mr).rkey }
     }
 
-    /// The address of a place in its memory.
+    /// Address of an offset in its memory.
     pub fn at(&self, offset: usize) -> u64 {
         self.memory.expose_provenance() as u64 + offset as u64
     }
 
-    /// A place in its memory, for the remote end.
+    /// Address and rkey of an offset in its memory.
     pub fn remote(&self, offset: usize) -> (u64, u32) {
         (self.at(offset), self.rkey())
     }
 
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= WORDS * 8);
-        // SAFETY: the memory is that long, and nobody else uses it now.
+        // SAFETY: within the memory, which nothing else uses now.
         unsafe {
             self.memory
                 .cast::<u8>()
@@ -156,29 +148,29 @@ impl<'verbs> End<'verbs> {
         out
     }
 
-    fn pieces(&self, pieces: &[(usize, u32)], lkey: u32) -> Vec<ibv_sge> {
-        let piece = |(offset, length): &(usize, u32)| ibv_sge {
+    fn sges(&self, sges: &[(usize, u32)], lkey: u32) -> Vec<ibv_sge> {
+        let sge = |(offset, length): &(usize, u32)| ibv_sge {
             addr: self.at(*offset),
             length: *length,
             lkey,
         };
-        pieces.iter().map(piece).collect()
+        sges.iter().map(sge).collect()
     }
 
     fn ops(&self) -> ibv_context_ops {
-        // SAFETY: it is open.
+        // SAFETY: an open context.
         unsafe { (*self.context).ops }
     }
 
-    /// Posts requests in one list: the error number and the place of the one that was refused.
+    /// Posts requests in one list. Error: the error number and the index of the failed request.
     pub fn post_all(&self, requests: &[Request<'_>]) -> Result<(), (c_int, usize)> {
-        let mut pieces: Vec<Vec<ibv_sge>> = requests
+        let mut sges: Vec<Vec<ibv_sge>> = requests
             .iter()
-            .map(|request| self.pieces(request.pieces, request.lkey.unwrap_or_else(|| self.lkey())))
+            .map(|request| self.sges(request.sges, request.lkey.unwrap_or_else(|| self.lkey())))
             .collect();
         let mut all: Vec<ibv_send_wr> = Vec::new();
-        for (request, pieces) in requests.iter().zip(&mut pieces) {
-            // SAFETY: it is alive.
+        for (request, sges) in requests.iter().zip(&mut sges) {
+            // SAFETY: a live object of this end.
             let kind = unsafe { (*self.qp).qp_type };
             let wr = match request.opcode {
                 _ if kind == UD => ibv_send_wr_target {
@@ -207,8 +199,8 @@ impl<'verbs> End<'verbs> {
             all.push(ibv_send_wr {
                 wr_id: request.id,
                 next: null_mut(),
-                sg_list: pieces.as_mut_ptr(),
-                num_sge: c_int::try_from(pieces.len()).expect("few"),
+                sg_list: sges.as_mut_ptr(),
+                num_sge: c_int::try_from(sges.len()).expect("few"),
                 opcode: request.opcode,
                 send_flags: request.flags,
                 __bindgen_anon_1: ibv_send_wr_value {
@@ -225,12 +217,12 @@ impl<'verbs> End<'verbs> {
         }
         let mut bad = null_mut();
         let post = self.ops().post_send.expect("the function");
-        // SAFETY: all that the requests lead to is alive.
+        // SAFETY: the requests, their SGEs and the memory are alive.
         let code = unsafe { post(self.qp, first, &mut bad) };
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: the library gave the place in the list.
+        // SAFETY: `bad` points into the list.
         let place = unsafe { bad.offset_from(first) };
         Err((code, usize::try_from(place).expect("a place")))
     }
@@ -240,21 +232,17 @@ impl<'verbs> End<'verbs> {
         posted.map_or_else(|(code, _)| code, |()| 0)
     }
 
-    pub fn receive(&self, id: u64, pieces: &[(usize, u32)]) -> c_int {
-        self.receive_with(id, pieces, self.lkey())
-    }
-
-    pub fn receive_with(&self, id: u64, pieces: &[(usize, u32)], lkey: u32) -> c_int {
-        let mut pieces = self.pieces(pieces, lkey);
+    pub fn receive(&self, id: u64, sges: &[(usize, u32)]) -> c_int {
+        let mut sges = self.sges(sges, self.lkey());
         let mut request = ibv_recv_wr {
             wr_id: id,
             next: null_mut(),
-            sg_list: pieces.as_mut_ptr(),
-            num_sge: c_int::try_from(pieces.len()).expect("few"),
+            sg_list: sges.as_mut_ptr(),
+            num_sge: c_int::try_from(sges.len()).expect("few"),
         };
         let mut bad = null_mut();
         let post = self.ops().post_recv.expect("the function");
-        // SAFETY: all that the request leads to is alive.
+        // SAFETY: the request, its SGEs and the memory are alive.
         let code = unsafe { post(self.qp, &mut request, &mut bad) };
         assert_eq!(code != 0, bad == &raw mut request);
         code
@@ -263,14 +251,14 @@ impl<'verbs> End<'verbs> {
     pub fn poll(&self) -> Option<ibv_wc> {
         let mut out = [ibv_wc::default(); 2];
         let poll = self.ops().poll_cq.expect("the function");
-        // SAFETY: there is room for one.
+        // SAFETY: the array has two entries.
         let count = unsafe { poll(self.cq, 1, out.as_mut_ptr()) };
         assert!((0..=1).contains(&count), "{count}");
         (count == 1).then_some(out[0])
     }
 
-    /// All completions there are, by the numbers of their requests and their statuses.
-    pub fn ended(&self) -> Vec<(u64, u32)> {
+    /// All completions: `wr_id` and status.
+    pub fn completions(&self) -> Vec<(u64, u32)> {
         std::iter::from_fn(|| self.poll())
             .map(|completion| {
                 (
@@ -281,17 +269,17 @@ impl<'verbs> End<'verbs> {
             .collect()
     }
 
-    /// Whether its context has an asynchronous event.
+    /// True if its context has an asynchronous event.
     pub fn has_event(&self) -> bool {
-        // SAFETY: it is open.
-        rings(unsafe { (*self.context).async_fd })
+        // SAFETY: an open context.
+        is_readable(unsafe { (*self.context).async_fd })
     }
 
     pub fn lid(&self) -> u16 {
         self.verbs.port(self.context, 1).expect("a port").lid
     }
 
-    /// All attributes of a connection to there, by LID.
+    /// All attributes of a connection to `peer`, by LID.
     pub fn toward(&self, peer: &End<'_>) -> ibv_qp_attr {
         ibv_qp_attr {
             path_mtu: IBV_MTU_1024,
@@ -316,9 +304,9 @@ impl<'verbs> End<'verbs> {
         }
     }
 
-    /// From its state to ready to send.
+    /// From RESET to RTS.
     pub fn start(&self, attributes: &ibv_qp_attr) {
-        // SAFETY: it is alive.
+        // SAFETY: a live object of this end.
         let kind = unsafe { (*self.qp).qp_type };
         for (state, mask) in steps(kind) {
             let attributes = ibv_qp_attr {
@@ -334,7 +322,7 @@ impl<'verbs> End<'verbs> {
     }
 }
 
-/// What each step to the state ready to send brings along, by the manual page of `ibv_modify_qp`.
+/// State and attribute mask of each step to RTS, from the manual page of `ibv_modify_qp`.
 pub fn steps(kind: u32) -> [(u32, u32); 3] {
     // IBV_QP_STATE, PKEY_INDEX, PORT and ACCESS_FLAGS or QKEY.
     let first = 1 | 1 << 4 | 1 << 5;
@@ -355,28 +343,10 @@ pub fn steps(kind: u32) -> [(u32, u32); 3] {
     }
 }
 
-/// Two ends on two devices, connected as `change` has it, which sees the first's attributes and the second's.
-pub fn pair_with(
-    verbs: &Verbs,
-    kind: u32,
-    change: impl FnOnce(&mut ibv_qp_attr, &mut ibv_qp_attr),
-) -> (End<'_>, End<'_>) {
-    let (here, there) = (End::new(verbs, 0, kind), End::new(verbs, 1, kind));
-    connect(&here, &there, change);
-    (here, there)
-}
-
-pub fn connect(
-    here: &End<'_>,
-    there: &End<'_>,
-    change: impl FnOnce(&mut ibv_qp_attr, &mut ibv_qp_attr),
-) {
-    let (mut first, mut second) = (here.toward(there), there.toward(here));
-    change(&mut first, &mut second);
-    here.start(&first);
-    there.start(&second);
-}
-
+/// Two connected ends on two devices.
 pub fn pair(verbs: &Verbs, kind: u32) -> (End<'_>, End<'_>) {
-    pair_with(verbs, kind, |_, _| ())
+    let (here, there) = (End::new(verbs, 0, kind), End::new(verbs, 1, kind));
+    here.start(&here.toward(&there));
+    there.start(&there.toward(&here));
+    (here, there)
 }

@@ -1,8 +1,7 @@
-//! The simulated verbs as programs meet them: through the C interface of the built library.
+//! The fake libibverbs through its C interface.
 
 mod driver;
 mod end;
-mod failure;
 mod gpu;
 mod memory;
 mod misbehaviour;

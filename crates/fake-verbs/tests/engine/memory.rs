@@ -1,4 +1,4 @@
-//! Which memory can be registered, and that bytes go where a registration leads.
+//! Which memory can be registered, and where its bytes go.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -12,18 +12,18 @@ use ibv_wr_opcode::*;
 
 const PAGE: usize = 4096;
 
-/// New pages with these rights.
+/// New pages with this protection.
 fn pages(count: usize, rights: c_int) -> *mut c_void {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new mapping disturbs none that is there.
+    // SAFETY: a new mapping replaces nothing.
     let start = unsafe { libc::mmap(null_mut(), count * PAGE, rights, flags, -1, 0) };
     assert_ne!(start, libc::MAP_FAILED);
     start
 }
 
-/// A file in memory of this name and size.
+/// A memfd of this name and size.
 fn file(name: &std::ffi::CStr, bytes: usize) -> c_int {
-    // SAFETY: makes a file.
+    // SAFETY: a valid name.
     let file = unsafe { libc::memfd_create(name.as_ptr(), 0) };
     let bytes = bytes.try_into().expect("a size");
     // SAFETY: the file was just made.
@@ -33,32 +33,32 @@ fn file(name: &std::ffi::CStr, bytes: usize) -> c_int {
 
 fn shared(file: c_int, bytes: usize) -> *mut c_void {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping disturbs none that is there.
+    // SAFETY: a new mapping replaces nothing.
     let start = unsafe { libc::mmap(null_mut(), bytes, rights, libc::MAP_SHARED, file, 0) };
     assert_ne!(start, libc::MAP_FAILED);
     start
 }
 
 #[test]
-fn memory_must_be_there_and_its_rights_with_it() {
+fn checks_mapping_and_access_rights() {
     on(
-        "memory::memory_must_be_there_and_its_rights_with_it",
+        "memory::checks_mapping_and_access_rights",
         &two(&json!({})),
         |verbs| {
             let pd = verbs.pd(verbs.open(0)).expect("a domain");
             let all = pages(3, libc::PROT_READ | libc::PROT_WRITE);
             let ok = |start: *mut c_void, bytes: usize, access: u32| {
                 verbs.register(pd, start, bytes, access).map(|mr| {
-                    // SAFETY: it was just made.
+                    // SAFETY: a live registration.
                     let made = unsafe { *mr };
                     assert_eq!((made.addr, made.length, made.pd), (start, bytes, pd));
                     assert_eq!(verbs.deregister(mr), 0);
                 })
             };
             assert_eq!(ok(all, 3 * PAGE, ALL), Ok(()));
-            // The page in the middle goes: none of it is there.
+            // Unmap the middle page.
             let middle = all.wrapping_byte_add(PAGE);
-            // SAFETY: nobody uses it.
+            // SAFETY: nothing uses the page.
             assert_eq!(unsafe { libc::munmap(middle, PAGE) }, 0);
             assert_eq!(ok(all, PAGE, ALL), Ok(()));
             for (start, bytes) in [
@@ -101,9 +101,9 @@ fn memory_must_be_there_and_its_rights_with_it() {
 }
 
 #[test]
-fn so_much_may_be_locked() {
+fn memlock_limit() {
     on(
-        "memory::so_much_may_be_locked",
+        "memory::memlock_limit",
         &two(&json!({"memlock": 3 * PAGE})),
         |verbs| {
             let pd = verbs.pd(verbs.open(0)).expect("a domain");
@@ -122,10 +122,10 @@ fn so_much_may_be_locked() {
 }
 
 #[test]
-fn a_dma_buf_is_a_file_that_can_be_mapped() {
+fn registers_mappable_file_as_dma_buf() {
     let corrupt = json!({"corrupt": {"as": "drop", "opcode": "read", "memory": "device"}});
     on(
-        "memory::a_dma_buf_is_a_file_that_can_be_mapped",
+        "memory::registers_mappable_file_as_dma_buf",
         &two(&corrupt),
         |verbs| {
             let (here, there) = pair(verbs, RC);
@@ -134,38 +134,41 @@ fn a_dma_buf_is_a_file_that_can_be_mapped() {
             let mr = verbs
                 .register_file(there.pd, (buffer, offset, PAGE), 0x7000_0064)
                 .expect("memory");
-            // SAFETY: it was just made.
+            // SAFETY: a live registration.
             let rkey = unsafe { (*mr).rkey };
             here.write(0, b"in the file");
             let mut write = request(1, IBV_WR_RDMA_WRITE, &[(0, 11)]);
             write.remote = (0x7000_0064 + 7, rkey);
             assert_eq!(here.post(&write), 0);
-            assert_eq!(here.ended(), [(1, 0)]);
+            assert_eq!(here.completions(), [(1, 0)]);
             let mut found = [0_u8; 13];
             let into = (offset + 6).try_into().expect("an offset");
-            // SAFETY: there is room.
+            // SAFETY: the buffer has 13 bytes.
             let count = unsafe { libc::pread(buffer, found.as_mut_ptr().cast(), 13, into) };
             assert_eq!((count, &found), (13, b"\0in the file\0"));
-            // It is device memory.
+            // A dma-buf counts as device memory.
             let mut read = request(2, IBV_WR_RDMA_READ, &[(100, 11)]);
             read.remote = write.remote;
             assert_eq!(here.post(&read), 0);
             assert_eq!(
-                (here.ended(), here.read(100, 11)),
+                (here.completions(), here.read(100, 11)),
                 (vec![(2, 0)], vec![0; 11])
             );
-            // The file itself may be closed meanwhile.
-            // SAFETY: it is ours.
+            // Closing the file keeps the registration.
+            // SAFETY: opened by this test.
             assert_eq!(unsafe { libc::close(buffer) }, 0);
             assert_eq!(here.post(&write), 0);
-            assert_eq!((here.ended(), verbs.deregister(mr)), (vec![(1, 0)], 0));
+            assert_eq!(
+                (here.completions(), verbs.deregister(mr)),
+                (vec![(1, 0)], 0)
+            );
 
             let pd = there.pd;
             let buffer = file(c"buffer", PAGE);
             assert_eq!(
                 verbs.register_file(pd, (-1, 0, 0), 0),
                 Err(libc::EBADF),
-                "as programs ask what is there"
+                "the probe of support"
             );
             assert_eq!(verbs.register_file(pd, (-1, 0, PAGE), 0), Err(libc::EBADF));
             assert_eq!(
@@ -180,7 +183,7 @@ fn a_dma_buf_is_a_file_that_can_be_mapped() {
             assert_eq!(
                 verbs.register_file(pd, (buffer, 100, 8), 99),
                 Err(libc::EINVAL),
-                "elsewhere in the page"
+                "other offset in the page"
             );
             assert_eq!(
                 verbs.register_file(pd, (buffer, 0, 0), 0),
@@ -198,27 +201,11 @@ fn a_dma_buf_is_a_file_that_can_be_mapped() {
 }
 
 #[test]
-fn a_card_may_refuse_dma_bufs() {
-    let mut machine = two(&json!({"dmabuf": 95}));
-    machine["verbs"]["devices"][1]["dmabuf"] = json!(93);
-    on("memory::a_card_may_refuse_dma_bufs", &machine, |verbs| {
-        for (device, code) in [(0, 95), (1, 93)] {
-            let pd = verbs.pd(verbs.open(device)).expect("a domain");
-            assert_eq!(verbs.register_file(pd, (-1, 0, 0), 0), Err(code));
-            assert_eq!(
-                verbs.register_file(pd, (file(c"buffer", PAGE), 0, PAGE), 0),
-                Err(code)
-            );
-        }
-    });
-}
-
-#[test]
-fn device_memory_has_a_name() {
+fn device_memory_by_mapping_name() {
     let mut machine =
         two(&json!({"peermem": false, "device_memory": "memfd:some-gpu", "memlock": PAGE}));
     machine["verbs"]["devices"][1]["peermem"] = json!(true);
-    on("memory::device_memory_has_a_name", &machine, |verbs| {
+    on("memory::device_memory_by_mapping_name", &machine, |verbs| {
         let (host, device) = (file(c"some-cpu", 2 * PAGE), file(c"some-gpu", 2 * PAGE));
         let (host, device) = (shared(host, 2 * PAGE), shared(device, 2 * PAGE));
         let [without, with] = [0, 1].map(|device| verbs.pd(verbs.open(device)).expect("a domain"));
@@ -234,8 +221,23 @@ fn device_memory_has_a_name() {
         assert_eq!(verbs.register(with, host, PAGE, ALL), Err(libc::ENOMEM));
         assert!(
             verbs.register(with, device, 2 * PAGE, ALL).is_ok(),
-            "it is not counted"
+            "device memory does not count"
         );
         assert_eq!(verbs.deregister(mr), 0);
+    });
+}
+
+#[test]
+fn ignores_file_position() {
+    on("memory::ignores_file_position", &two(&json!({})), |verbs| {
+        let pd = verbs.pd(verbs.open(0)).expect("a domain");
+        let mut file = tempfile::tempfile().expect("a file");
+        // Writing moves the position to the end.
+        std::io::Write::write_all(&mut file, &[1; 2 * PAGE]).expect("room");
+        assert!(
+            verbs
+                .register_file(pd, (std::os::fd::AsRawFd::as_raw_fd(&file), 0, 2 * PAGE), 0)
+                .is_ok()
+        );
     });
 }

@@ -1,4 +1,4 @@
-//! What the library says of its devices.
+//! Attributes and tables of devices and ports.
 
 use ibverbs_sys::*;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::driver::*;
 
 #[test]
-fn devices_are_those_of_the_file() {
+fn reports_devices_of_machine_file() {
     let machine = json!({"verbs": {
         "limits": {"vendor_part_id": 4129, "max_qp_wr": 1000},
         "fw_ver": "28.39.1002",
@@ -21,7 +21,7 @@ fn devices_are_those_of_the_file() {
         ],
     }});
     on(
-        "objects::devices_are_those_of_the_file",
+        "objects::reports_devices_of_machine_file",
         &machine,
         |verbs| {
             let devices = verbs.devices();
@@ -92,7 +92,7 @@ fn devices_are_those_of_the_file() {
                 (ibv_port_state::IBV_PORT_DOWN, 2, IBV_MTU_1024)
             );
 
-            // InfiniBand's first is made of the GUID; an Ethernet port's are those that are said.
+            // InfiniBand: derived from the GUID. Ethernet: as listed.
             let made = [
                 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x98, 0x03, 0x9b, 0x03, 0, 0, 0, 1,
             ];
@@ -130,32 +130,4 @@ fn devices_are_those_of_the_file() {
             assert_eq!((verbs.close(first), verbs.close(first)), (0, libc::EINVAL));
         },
     );
-}
-
-/// The machines that this crate keeps, by the link layers of their devices and the lengths of their GID tables.
-macro_rules! kept {
-    ($( $name:ident: $machine:literal => $wanted:expr; )*) => { $(
-        #[test]
-        fn $name() {
-            let file = fake_nvml_build::verbs::machine($machine);
-            let text = std::fs::read_to_string(file).expect("the file");
-            let machine = serde_json::from_str(&text).expect("JSON");
-            on(concat!("objects::", stringify!($name)), &machine, |verbs| {
-                let names: Vec<String> = verbs.devices().iter().map(|device| verbs.name(*device)).collect();
-                assert_eq!(names, ["mlx5_0", "mlx5_1"]);
-                let (link_layer, gids): (u8, usize) = $wanted;
-                for device in 0..2 {
-                    let context = verbs.open(device);
-                    let port = verbs.port(context, 1).expect("a port");
-                    assert_eq!((port.state, port.link_layer), (ibv_port_state::IBV_PORT_ACTIVE, link_layer));
-                    assert_eq!(verbs.gid_table(context, 8).map(|table| table.len()).ok(), Some(gids));
-                }
-            });
-        }
-    )* };
-}
-
-kept! {
-    two_infiniband_cards: "two" => (1, 1);
-    two_ethernet_cards: "roce" => (2, 4);
 }

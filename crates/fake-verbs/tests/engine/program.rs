@@ -1,4 +1,4 @@
-//! A program in C, compiled against the machine's own header: what it sees is not laid out by us.
+//! A C program compiled with the machine's own verbs.h, so that the layouts do not come from this repository.
 
 use std::process::Command;
 
@@ -6,11 +6,11 @@ use fake_nvml_build::verbs;
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn a_program_of_verbs_h_finds_what_the_header_says() {
+fn c_program_with_verbs_h() {
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("program");
-    let library = verbs::build().expect("the simulated library");
-    let said = Command::new("cc")
+    let library = verbs::build().expect("the fake library");
+    let output = Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Werror", "-o"])
         .arg(&program)
         .arg(concat!(
@@ -21,17 +21,17 @@ fn a_program_of_verbs_h_finds_what_the_header_says() {
         .output()
         .expect("a C compiler");
     assert!(
-        said.status.success(),
+        output.status.success(),
         "{}",
-        String::from_utf8_lossy(&said.stderr)
+        String::from_utf8_lossy(&output.stderr)
     );
-    let said = Command::new(program)
+    let output = Command::new(program)
         .envs(verbs::environment(&library, &verbs::machine("two")))
         .output()
         .expect("it starts");
     assert!(
-        said.status.success(),
+        output.status.success(),
         "{}",
-        String::from_utf8_lossy(&said.stderr)
+        String::from_utf8_lossy(&output.stderr)
     );
 }

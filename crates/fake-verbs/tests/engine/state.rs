@@ -1,4 +1,4 @@
-//! The changes of a queue pair's state, and what each needs.
+//! State changes of queue pairs and their required attributes.
 
 use ibverbs_sys::*;
 use serde_json::json;
@@ -11,9 +11,9 @@ const RTS: u32 = 3;
 const ERR: u32 = 6;
 
 #[test]
-fn every_step_needs_all_that_the_manual_names() {
+fn requires_attributes_of_manual_page() {
     on(
-        "state::every_step_needs_all_that_the_manual_names",
+        "state::requires_attributes_of_manual_page",
         &two(&json!({})),
         |verbs| {
             for kind in [RC, UC, UD] {
@@ -33,7 +33,7 @@ fn every_step_needs_all_that_the_manual_names() {
                                 "{kind} {state} {less:#x}"
                             );
                         }
-                        // Neither step knows IBV_QP_CAP, nor the next one's numbers.
+                        // No step allows IBV_QP_CAP or IBV_QP_EN_SQD_ASYNC_NOTIFY, nor INIT a send PSN.
                         if [1 << 19, 1 << 2].contains(&bit) || (place == 0 && bit == 1 << 16) {
                             assert_eq!(
                                 verbs.modify(end.qp, &wanted, more),
@@ -43,7 +43,7 @@ fn every_step_needs_all_that_the_manual_names() {
                         }
                     }
                     assert_eq!(verbs.modify(end.qp, &wanted, mask), 0, "{kind} {state}");
-                    // SAFETY: it is alive.
+                    // SAFETY: a live queue pair.
                     assert_eq!((unsafe { (*end.qp).state }, end.state()), (state, state));
                     let skipped = ibv_qp_attr {
                         qp_state: state + 2,
@@ -74,7 +74,7 @@ fn every_step_needs_all_that_the_manual_names() {
                         (peer.number(), IBV_MTU_1024, 9)
                     );
                 }
-                // Away and from the beginning, from wherever it is.
+                // ERR and RESET are reachable from any state.
                 for state in [ERR, RESET] {
                     assert_eq!(
                         verbs.modify(

@@ -1,11 +1,11 @@
-//! Names of statuses.
+//! Status strings.
 
 use std::ffi::{CStr, c_char};
 
-use crate::answer::told;
+use crate::answer::infallible;
 
-/// The library's words, by verbs.h's numbers.
-const WORDS: [&CStr; 24] = [
+/// Strings of libibverbs, indexed by verbs.h's `enum ibv_wc_status`.
+const TEXTS: [&CStr; 24] = [
     c"success",
     c"local length error",
     c"local QP operation error",
@@ -34,9 +34,9 @@ const WORDS: [&CStr; 24] = [
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_wc_status_str(status: u32) -> *const c_char {
-    let words = told("ibv_wc_status_str", c"unknown", || {
-        let words = usize::try_from(status).ok().and_then(|at| WORDS.get(at));
-        Ok(words.copied().unwrap_or(c"unknown"))
+    let text = infallible("ibv_wc_status_str", c"unknown", || {
+        let text = usize::try_from(status).ok().and_then(|at| TEXTS.get(at));
+        Ok(text.copied().unwrap_or(c"unknown"))
     });
-    words.as_ptr()
+    text.as_ptr()
 }
