@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use crate::answer::{
     INVALID_HANDLE, INVALID_IMAGE, INVALID_VALUE, NOT_FOUND, Return, answer_here, held, put,
 };
-use crate::kernel::{Kernel, NAMES};
+use crate::kernel::{self, NAMES, Parameters};
 use crate::stream::{fresh_handle, stream_of};
 
 struct Module {
@@ -93,8 +93,8 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     })
 }
 
-/// cuda.h's function: the function and the stream are of the current context. How many threads there are does not matter to
-/// these kernels, but for the block of `chase`.
+/// cuda.h's function. Function and stream belong to the current context. The number of threads
+/// matters to `chase` only.
 ///
 /// # Safety
 ///
@@ -135,8 +135,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
             return Err(INVALID_VALUE);
         }
         // SAFETY: not null, and this function's own condition.
-        let kernel = unsafe { Kernel::read(function.name, parameters) }.ok_or(NOT_FOUND)?;
-        kernel.launch(&stream, blocks);
-        Ok(())
+        let parameters = unsafe { Parameters::new(parameters) };
+        kernel::launch(function.name, &parameters, &stream, blocks)
     })
 }

@@ -1,4 +1,4 @@
-//! What the exercises look at beside CUDA: this process, its children, and what the GPU has in use.
+//! Resources of this process and of the GPU, and child processes.
 
 use std::error::Error;
 
@@ -6,7 +6,7 @@ use gpu::Allocation;
 
 use crate::{Outcome, World, say};
 
-/// Every kind of memory that every backend maps.
+/// Kinds of memory that all backends map.
 pub const ALLOCATIONS: [Allocation; 4] = [
     Allocation::Malloc,
     Allocation::Create {
@@ -26,7 +26,7 @@ pub struct Footprint {
     pub mappings: usize,
     /// Bytes of GPU memory in use.
     pub memory: u64,
-    /// MiB of BAR1 in use, as nvidia-smi says.
+    /// MiB of BAR1 in use, from nvidia-smi.
     pub bar1: Option<u64>,
 }
 
@@ -62,39 +62,9 @@ fn bar1(world: &World) -> Option<u64> {
         .ok()
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub enum Ended {
-    Code(i32),
-    Signal(i32),
-}
-
-pub fn in_child(work: impl FnOnce() -> i32) -> Result<Ended, Box<dyn Error>> {
-    // SAFETY: the child calls `work`, which allocates little and takes no lock that another thread
-    // may hold, and then _exit.
-    let child = unsafe { libc::fork() };
-    if child < 0 {
-        return Err(std::io::Error::last_os_error().into());
-    }
-    if child == 0 {
-        let code = work();
-        // SAFETY: ends the child without running what belongs to the parent.
-        unsafe { libc::_exit(code) };
-    }
-    let mut status = 0;
-    // SAFETY: `status` is written by the call and lives through it.
-    if unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
-        return Err(std::io::Error::last_os_error().into());
-    }
-    Ok(if libc::WIFSIGNALED(status) {
-        Ended::Signal(libc::WTERMSIG(status))
-    } else {
-        Ended::Code(libc::WEXITSTATUS(status))
-    })
-}
-
-/// User and group 65534 and no others; the kernel drops the capabilities with them.
+/// Switches to user and group 65534, which drops all capabilities.
 pub fn become_nobody() -> Outcome {
-    // SAFETY: numbers and an empty list; no thread but this one runs yet.
+    // SAFETY: numbers and an empty list; this is the only thread.
     let done = unsafe {
         libc::setgroups(0, std::ptr::null()) == 0
             && libc::setgid(65534) == 0

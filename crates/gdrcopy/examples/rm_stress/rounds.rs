@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use gdrcopy::{BackendKind, Crossover, Error, Gdr, MapRequest, Mapping, Pin, PinFlags};
 use gpu::{Allocation, DeviceMemory, Gpu, Pattern, Stream};
 
-use crate::machine::{Ended, in_child};
 use crate::{Outcome, Random, Worker, World};
 
 /// A child that takes so long hangs.
@@ -291,4 +290,33 @@ pub fn spin(world: &World, worker: &Worker, _: &mut Random, _: &Stream) -> Outco
     }
     world.watch.count("spin: tenths of a second");
     Ok(())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    Code(i32),
+    Signal(i32),
+}
+
+fn in_child(work: impl FnOnce() -> i32) -> Result<Ended, Box<dyn Error>> {
+    // SAFETY: the child calls `work`, which takes no lock that another thread may hold, then _exit.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    if child == 0 {
+        let code = work();
+        // SAFETY: ends the child without the parent's exit handlers.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: `status` outlives the call.
+    if unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    Ok(if libc::WIFSIGNALED(status) {
+        Ended::Signal(libc::WTERMSIG(status))
+    } else {
+        Ended::Code(libc::WEXITSTATUS(status))
+    })
 }

@@ -1,16 +1,14 @@
-//! Tries on a GPU what no `gdr probe` does: `exercise_gpu [ORDINAL | sim]`. Prints a line for each
-//! trial, and fails if one that must work does not. Copies, kernels and peers are `gdr probe host`,
-//! `p2p` and `copy`, attributes `gdr doctor --live`.
+//! Tests on a GPU what no `gdr probe` does: `exercise_gpu [ORDINAL]`. Prints a line for each test;
+//! exit code 1 if one fails.
 //!
-//! On a real GPU it proves every condition of stream memory operations, that a kernel that waits
-//! ends, that access between GPUs is counted, what CUDA says of memory that others allocated, and
-//! that the contexts and captures of other code are left alone.
+//! It checks every condition of stream memory operations, that waiting kernels end, what CUDA
+//! reports about memory, and that contexts and captures of other code stay untouched. Copies,
+//! kernels and peer access are `gdr probe host`, `p2p` and `copy`, registered memory is `gdr probe
+//! async`. `tests/sim` covers the simulated GPU.
 
 mod batches;
-mod borrowed;
 mod foreign;
-mod manners;
-mod peers;
+mod isolation;
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -19,10 +17,9 @@ use std::time::Instant;
 
 use gpu::{Allocation, Gpu};
 
-/// Whatever went wrong, with its causes.
 pub type Outcome<T = String> = Result<T, Box<dyn std::error::Error>>;
 
-/// Every kind of memory.
+/// All kinds of memory.
 pub const KINDS: [Allocation; 6] = [
     Allocation::Malloc,
     Allocation::Create {
@@ -42,10 +39,7 @@ fn main() -> Outcome<ExitCode> {
     let argument = std::env::args().nth(1).unwrap_or_else(|| "0".to_owned());
     let mut report = Report::default();
     let before = Instant::now();
-    let gpu = match argument.as_str() {
-        "sim" => Gpu::sim(),
-        ordinal => Gpu::open(ordinal.parse()?)?,
-    };
+    let gpu = Gpu::open(argument.parse()?)?;
     report.say(format_args!(
         "opened in {:.1} ms",
         before.elapsed().as_secs_f64() * 1e3
@@ -56,21 +50,14 @@ fn main() -> Outcome<ExitCode> {
     let (free, _) = gpu.memory_info()?;
 
     batches::run(&mut report, &gpu)?;
-    borrowed::run(&mut report, &gpu)?;
-    match peers::other(&gpu)? {
-        Some(other) => peers::run(&mut report, &gpu, &other)?,
-        None => report.say("no    a second GPU")?,
-    }
-    if !gpu.is_sim() {
-        foreign::run(&mut report, &gpu)?;
-    }
-    manners::run(&mut report, &gpu)?;
+    foreign::run(&mut report, &gpu)?;
+    isolation::run(&mut report, &gpu)?;
 
     let (left, _) = gpu.memory_info()?;
     report.say(format_args!("memory free before {free}, after {left}"))?;
     report.say(format_args!(
-        "{} trials, {} failed",
-        report.tried, report.failed
+        "{} tests, {} failed",
+        report.count, report.failed
     ))?;
     Ok(if report.failed == 0 {
         ExitCode::SUCCESS
@@ -79,17 +66,17 @@ fn main() -> Outcome<ExitCode> {
     })
 }
 
-/// What was tried, and how much of it failed.
+/// Counts of tests.
 #[derive(Default)]
 pub struct Report {
-    tried: u32,
+    count: u32,
     failed: u32,
 }
 
 impl Report {
-    /// Tries something that must work.
+    /// Runs a test that must pass.
     pub fn trial(&mut self, name: impl Display, body: impl FnOnce() -> Outcome) -> io::Result<()> {
-        self.tried += 1;
+        self.count += 1;
         let start = Instant::now();
         let outcome = body();
         let took = start.elapsed().as_secs_f64() * 1e3;
@@ -105,7 +92,7 @@ impl Report {
         }
     }
 
-    /// Tries something that may well not work here, and says which.
+    /// Runs a test that may fail on this machine, and prints the result.
     pub fn maybe(&mut self, name: impl Display, body: impl FnOnce() -> Outcome) -> io::Result<()> {
         match body() {
             Ok(words) => self.say(format_args!("yes   {name} {words}")),

@@ -1,5 +1,4 @@
-//! The kernels of `kernels.ptx`, loaded at first use, launched with exactly the parameters they
-//! declare.
+//! Loads the kernels of `kernels.ptx` at first use and launches them.
 
 use std::ffi::{CStr, c_void};
 use std::time::Duration;
@@ -11,18 +10,18 @@ use super::gpu::CudaGpu;
 use crate::backend::Kernel;
 use crate::{DevicePtr, Error};
 
-/// The text the driver compiles for its GPU.
+/// PTX text that the driver compiles for its GPU.
 const TEXT: &CStr =
     match CStr::from_bytes_with_nul(concat!(include_str!("../kernels.ptx"), "\0").as_bytes()) {
         Ok(text) => text,
         Err(_) => panic!("kernels.ptx holds a NUL"),
     };
 
-/// Threads a block, of the kernels that use many.
+/// Threads per block of `fill_pattern` and `check_pattern`.
 const THREADS: u32 = 256;
-/// Blocks at most: enough for the largest GPUs, each thread taking more than one word.
+/// Maximum number of blocks: fills the largest GPUs; each thread handles several words.
 const BLOCKS: u64 = 1024;
-/// Threads a block of `copy_words`, of which each multiprocessor runs one.
+/// Threads per block of `copy_words`; each multiprocessor runs one block.
 const COPY_THREADS: u32 = 512;
 const PARAMETERS: usize = 6;
 
@@ -40,26 +39,25 @@ pub(super) struct Kernels {
     ping: sys::Function,
 }
 
-/// A kernel as the driver is to start it.
+/// Arguments of a kernel launch.
 struct Launch {
     name: &'static str,
     function: sys::Function,
-    /// As kernels.ptx declares them: a u64 each, or a u32, which the driver reads as the low half
-    /// of its word.
+    /// In the order of kernels.ptx. The driver reads a u32 parameter from the low half of its word.
     parameters: [u64; PARAMETERS],
     blocks: u32,
     threads: u32,
 }
 
 impl CudaGpu {
-    /// The kernels, loaded; the context is current. `wanted` is who asks, for the message.
-    pub(super) fn kernels(&self, wanted: &'static str) -> Result<Kernels, Error> {
+    /// The loaded kernels; the context is current. Errors name `kernel`.
+    pub(super) fn kernels(&self, kernel: &'static str) -> Result<Kernels, Error> {
         let mut lazy = self.lazy();
         if let Some(kernels) = lazy.kernels {
             return Ok(kernels);
         }
         let failed = |source| Error::Kernel {
-            name: wanted,
+            name: kernel,
             source,
         };
         let multiprocessors = self
@@ -99,110 +97,38 @@ impl CudaGpu {
     ///
     /// # Safety
     ///
-    /// The addresses are of memory as large as the kernel's parameters say, valid until the stream
-    /// is done.
+    /// The addresses are memory of the sizes in the kernel's parameters, valid until the stream is
+    /// done.
     pub(super) unsafe fn launch(&self, stream: sys::Stream, kernel: Kernel) -> Result<(), Error> {
         let name = kernel.name();
         let kernels = self.kernels(name)?;
-        let one = |function, parameters| Launch {
-            name,
-            function,
-            parameters,
-            blocks: 1,
-            threads: 1,
-        };
-        let many = |function, parameters, words: u64| {
-            let threads = if words == 1 { 1 } else { THREADS };
-            Launch {
-                name,
-                function,
-                parameters,
-                blocks: words.div_ceil(u64::from(threads)).min(BLOCKS) as u32,
-                threads,
-            }
-        };
-        let launch = match kernel {
-            Kernel::PingPong {
-                flag,
-                reply,
-                rounds,
-                limit,
-            } => one(
-                kernels.ping_pong,
-                [
-                    flag.get(),
-                    reply.get(),
-                    u64::from(rounds),
-                    nanoseconds(limit),
-                    0,
-                    0,
-                ],
-            ),
-            Kernel::Ping {
-                ours,
-                theirs,
-                rounds,
-                limit,
-            } => one(
-                kernels.ping,
-                [
-                    ours.get(),
-                    theirs.get(),
-                    u64::from(rounds),
-                    nanoseconds(limit),
-                    0,
-                    0,
-                ],
-            ),
-            Kernel::Hold { gate, limit } => {
-                one(kernels.hold, [gate.get(), nanoseconds(limit), 0, 0, 0, 0])
-            }
-            Kernel::Chase {
-                list,
-                start,
-                hops,
-                block,
-                result,
-                mask,
-            } => Launch {
-                blocks: kernels.multiprocessors,
-                ..one(
-                    kernels.chase,
-                    [
-                        list.get(),
-                        u64::from(start),
-                        u64::from(hops),
-                        u64::from(block),
-                        result.get(),
-                        u64::from(mask),
-                    ],
-                )
-            },
-            Kernel::FillPattern {
-                to,
-                words,
-                pattern,
-                first,
-            } => many(
-                kernels.fill_pattern,
-                [to.get(), words, pattern.key(), first, 0, 0],
-                words,
-            ),
+        let (function, words) = match kernel {
+            Kernel::PingPong { .. } => (kernels.ping_pong, 1),
+            Kernel::Ping { .. } => (kernels.ping, 1),
+            Kernel::Hold { .. } => (kernels.hold, 1),
+            Kernel::Chase { .. } => (kernels.chase, 1),
+            Kernel::FillPattern { words, .. } => (kernels.fill_pattern, words),
             Kernel::CheckPattern {
-                from,
                 words,
-                pattern,
-                first,
                 result,
                 mark,
+                ..
             } => {
                 self.clear(stream, result, mark)?;
-                many(
-                    kernels.check_pattern,
-                    [from.get(), words, pattern.key(), first, result.get(), 0],
-                    words,
-                )
+                (kernels.check_pattern, words)
             }
+        };
+        let threads = if words == 1 { 1 } else { THREADS };
+        let blocks = match kernel {
+            Kernel::Chase { .. } => kernels.multiprocessors,
+            _ => words.div_ceil(u64::from(threads)).min(BLOCKS) as u32,
+        };
+        let launch = Launch {
+            name,
+            function,
+            parameters: parameters(kernel),
+            blocks,
+            threads,
         };
         self.start(stream, launch)
     }
@@ -232,8 +158,7 @@ impl CudaGpu {
         self.start(stream, launch)
     }
 
-    /// The result of `check_pattern` before it has found anything: no differences, the first of
-    /// them nowhere.
+    /// Resets the result of `check_pattern`: no mismatches, no first mismatch.
     fn clear(&self, stream: sys::Stream, result: DevicePtr, mark: u32) -> Result<(), Error> {
         let (high, first) = (result.offset(4).get(), result.offset(8).get());
         call!(self.driver, cuMemsetD32Async(result.get(), 0, 1, stream))
@@ -246,7 +171,7 @@ impl CudaGpu {
             })
     }
 
-    /// The context is current. A kernel of no blocks has nothing to do.
+    /// Launches a kernel with at least one block; the context is current.
     fn start(&self, stream: sys::Stream, mut launch: Launch) -> Result<(), Error> {
         if launch.blocks == 0 {
             return Ok(());
@@ -275,6 +200,61 @@ impl CudaGpu {
             name: launch.name,
             source,
         })
+    }
+}
+
+/// A kernel's parameters, in the order of kernels.ptx.
+fn parameters(kernel: Kernel) -> [u64; PARAMETERS] {
+    match kernel {
+        Kernel::PingPong {
+            flag: first,
+            reply: second,
+            rounds,
+            limit,
+        }
+        | Kernel::Ping {
+            ours: first,
+            theirs: second,
+            rounds,
+            limit,
+        } => [
+            first.get(),
+            second.get(),
+            u64::from(rounds),
+            nanoseconds(limit),
+            0,
+            0,
+        ],
+        Kernel::Hold { gate, limit } => [gate.get(), nanoseconds(limit), 0, 0, 0, 0],
+        Kernel::Chase {
+            list,
+            start,
+            hops,
+            block,
+            result,
+            mask,
+        } => [
+            list.get(),
+            u64::from(start),
+            u64::from(hops),
+            u64::from(block),
+            result.get(),
+            u64::from(mask),
+        ],
+        Kernel::FillPattern {
+            to,
+            words,
+            pattern,
+            first,
+        } => [to.get(), words, pattern.key(), first, 0, 0],
+        Kernel::CheckPattern {
+            from,
+            words,
+            pattern,
+            first,
+            result,
+            ..
+        } => [from.get(), words, pattern.key(), first, result.get(), 0],
     }
 }
 

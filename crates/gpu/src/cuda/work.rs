@@ -1,14 +1,14 @@
-//! Putting work into a stream.
+//! Enqueues work in a stream.
 
 use gdr_sys::cuda as sys;
 
 use super::driver::call;
 use super::gpu::{CudaGpu, raw_context, raw_event};
 use crate::backend::Work;
-use crate::{Error, Failure};
+use crate::{DevicePtr, Error, Failure};
 
 impl CudaGpu {
-    /// Starts one piece of work; the context is current.
+    /// Enqueues one operation; the context is current.
     ///
     /// # Safety
     ///
@@ -27,7 +27,7 @@ impl CudaGpu {
                 to, from, bytes, ..
             }
             | Work::Finding { to, from, bytes } => {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { driver.copy_to_host(to, from.get(), bytes, stream) }
                     .map_err(copy(from, bytes))
             }
@@ -45,39 +45,25 @@ impl CudaGpu {
                 from_context,
                 bytes,
                 ..
-            } => {
-                let (to_context, from_context) =
-                    (raw_context(to_context), raw_context(from_context));
-                call!(
-                    driver,
-                    cuMemcpyPeerAsync(
-                        to.get(),
-                        to_context,
-                        from.get(),
-                        from_context,
-                        bytes,
-                        stream
-                    )
+            } => call!(
+                driver,
+                cuMemcpyPeerAsync(
+                    to.get(),
+                    raw_context(to_context),
+                    from.get(),
+                    raw_context(from_context),
+                    bytes,
+                    stream
                 )
-                .map_err(copy(to, bytes))
-            }
+            )
+            .map_err(copy(to, bytes)),
             Work::FillBytes { to, value, bytes } => {
-                call!(driver, cuMemsetD8Async(to.get(), value, bytes, stream)).map_err(|source| {
-                    Error::Fill {
-                        address: to,
-                        bytes,
-                        source,
-                    }
-                })
+                call!(driver, cuMemsetD8Async(to.get(), value, bytes, stream))
+                    .map_err(fill(to, bytes))
             }
             Work::FillWords { to, value, words } => {
-                call!(driver, cuMemsetD32Async(to.get(), value, words, stream)).map_err(|source| {
-                    Error::Fill {
-                        address: to,
-                        bytes: words * 4,
-                        source,
-                    }
-                })
+                call!(driver, cuMemsetD32Async(to.get(), value, words, stream))
+                    .map_err(fill(to, words * 4))
             }
             Work::Record(event) => {
                 call!(driver, cuEventRecord(raw_event(event), stream)).map_err(Error::Event)
@@ -93,20 +79,28 @@ impl CudaGpu {
                         source,
                     })
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             Work::Launch(kernel) => unsafe { self.launch(stream, kernel) },
             Work::CopyWords {
                 to, from, vectors, ..
             } => {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { self.copy_words(stream, to, from, vectors) }
             }
         }
     }
 }
 
-fn copy(address: crate::DevicePtr, bytes: usize) -> impl Fn(Failure) -> Error {
+fn copy(address: DevicePtr, bytes: usize) -> impl Fn(Failure) -> Error {
     move |source| Error::Copy {
+        address,
+        bytes,
+        source,
+    }
+}
+
+fn fill(address: DevicePtr, bytes: usize) -> impl Fn(Failure) -> Error {
+    move |source| Error::Fill {
         address,
         bytes,
         source,

@@ -1,5 +1,4 @@
-//! From work as it is put in to work on memory that was found: what names no memory is refused,
-//! with the code CUDA gives.
+//! Resolves the device addresses of stream work; an unknown address is CUDA's error.
 
 use std::sync::Arc;
 
@@ -12,27 +11,18 @@ use crate::backend::{Kernel, Work};
 use crate::memory::Held;
 use crate::{DevicePtr, Error, Failure, MemOp};
 
-/// Finds the memory that work names, or refuses it as the driver does.
+/// Resolves the addresses of `work`; an address without memory is CUDA's error for it.
 pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Error> {
-    let copy = |address, bytes| {
-        move |source| Error::Copy {
-            address,
-            bytes,
-            source,
-        }
-    };
-    let fill = |address, bytes| {
-        move |source| Error::Fill {
-            address,
-            bytes,
-            source,
-        }
-    };
-    let flaw = |bytes, keeper: Option<&Held>| {
-        spoiler?.next(
-            bytes,
-            keeper.map(|keeper| Arc::new(keeper.clone()) as Keeper),
-        )
+    let copy = |to, from, bytes, keeper: Option<&Held>| Item::Copy {
+        to,
+        from,
+        bytes,
+        flaw: spoiler.and_then(|spoiler| {
+            spoiler.next(
+                bytes,
+                keeper.map(|keeper| Arc::new(keeper.clone()) as Keeper),
+            )
+        }),
     };
     Ok(match work {
         Work::HostToDevice {
@@ -40,25 +30,20 @@ pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Er
             from,
             bytes,
             keeper,
-        } => Item::Copy {
-            to: find(to, bytes).map_err(copy(to, bytes))?,
-            from: host(from.cast_mut()),
+        } => copy(
+            copied(to, bytes)?,
+            host(from.cast_mut()),
             bytes,
-            flaw: flaw(bytes, Some(keeper)),
-        },
+            Some(keeper),
+        ),
         Work::DeviceToHost {
             to,
             from,
             bytes,
             keeper,
-        } => Item::Copy {
-            from: find(from, bytes).map_err(copy(from, bytes))?,
-            to: host(to),
-            bytes,
-            flaw: flaw(bytes, keeper),
-        },
+        } => copy(host(to), copied(from, bytes)?, bytes, keeper),
         Work::Finding { to, from, bytes } => Item::Copy {
-            from: find(from, bytes).map_err(copy(from, bytes))?,
+            from: copied(from, bytes)?,
             to: host(to),
             bytes,
             flaw: None,
@@ -75,12 +60,12 @@ pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Er
             bytes,
             keeper,
             ..
-        } => Item::Copy {
-            to: find(to, bytes).map_err(copy(to, bytes))?,
-            from: find(from, bytes).map_err(copy(from, bytes))?,
+        } => copy(
+            copied(to, bytes)?,
+            copied(from, bytes)?,
             bytes,
-            flaw: flaw(bytes, Some(keeper)),
-        },
+            Some(keeper),
+        ),
         Work::CopyWords {
             to,
             from,
@@ -88,45 +73,54 @@ pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Er
             keeper,
         } => {
             let bytes = vectors as usize * 16;
-            let refused = |source| Error::Kernel {
-                name: "copy_words",
-                source,
-            };
-            Item::Copy {
-                to: find(to, bytes).map_err(refused)?,
-                from: find(from, bytes).map_err(refused)?,
-                bytes,
-                flaw: flaw(bytes, Some(keeper)),
-            }
+            let span = |address| find(address, bytes).map_err(failed("copy_words"));
+            copy(span(to)?, span(from)?, bytes, Some(keeper))
         }
         Work::FillBytes { to, value, bytes } => Item::FillBytes {
-            to: find(to, bytes).map_err(fill(to, bytes))?,
+            to: filled(to, bytes)?,
             value,
             bytes,
         },
         Work::FillWords { to, value, words } => Item::FillWords {
-            to: find(to, words * 4).map_err(fill(to, words * 4))?,
+            to: filled(to, words * 4)?,
             value,
             words,
         },
-        Work::Operations(ops) => Item::Operations(
-            ops.iter()
-                .map(|&op| operation(op))
-                .collect::<Result<_, _>>()
-                .map_err(|source| Error::MemoryOperations {
-                    count: ops.len(),
-                    source,
-                })?,
-        ),
-        Work::Launch(kernel) => {
-            Item::Launch(sim_kernel(kernel).map_err(|source| Error::Kernel {
-                name: kernel.name(),
-                source,
-            })?)
-        }
-        // The caller has them.
+        Work::Operations(ops) => operations(ops)?,
+        Work::Launch(kernel) => Item::Launch(sim_kernel(kernel).map_err(failed(kernel.name()))?),
+        // The caller handles these.
         Work::Record(_) | Work::Wait(_) => Item::Operations(Vec::new()),
     })
+}
+
+fn copied(address: DevicePtr, bytes: usize) -> Result<Span, Error> {
+    find(address, bytes).map_err(|source| Error::Copy {
+        address,
+        bytes,
+        source,
+    })
+}
+
+fn filled(address: DevicePtr, bytes: usize) -> Result<Span, Error> {
+    find(address, bytes).map_err(|source| Error::Fill {
+        address,
+        bytes,
+        source,
+    })
+}
+
+fn failed(name: &'static str) -> impl Fn(Failure) -> Error {
+    move |source| Error::Kernel { name, source }
+}
+
+fn operations(ops: &[MemOp<DevicePtr>]) -> Result<Item, Error> {
+    let items: Result<_, _> = ops.iter().map(|&op| operation(op)).collect();
+    items
+        .map(Item::Operations)
+        .map_err(|source| Error::MemoryOperations {
+            count: ops.len(),
+            source,
+        })
 }
 
 fn operation(op: MemOp<DevicePtr>) -> Result<Operation, Failure> {
@@ -227,7 +221,6 @@ fn sim_kernel(kernel: Kernel) -> Result<SimKernel, Failure> {
     })
 }
 
-/// Memory of the host's.
 fn host(start: *mut u8) -> Span {
     // SAFETY: `Backend::enqueue`'s condition: the work's memory stays valid until the stream is
     // done with it.
