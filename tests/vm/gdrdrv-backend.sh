@@ -26,7 +26,7 @@ done
 gdrdrv_load
 gdrdrv_set minimum_api_version 0x20007
 claimed "a module that wants a newer library" refused
-expect "and why" 1 "$(grep -c '^errno.*wants a library of 2.7' /tmp/module.txt)"
+expect "and why" 1 "$(grep -c '^errno.*needs library version 2.7' /tmp/module.txt)"
 gdrdrv_set minimum_api_version 0x10000
 gdrdrv_set version 0x10003
 claimed "a module of 1.x" refused

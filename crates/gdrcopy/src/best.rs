@@ -39,7 +39,7 @@ impl Crossover {
     /// 0.1 s. The result applies to this machine and may be cached.
     ///
     /// # Errors
-    /// What allocating, pinning, mapping and copying met.
+    /// Errors of allocating, pinning, mapping and copying.
     pub fn measure(gdr: &Gdr, gpu: &Gpu) -> Result<Self, Error> {
         let largest = 1 << SIZES.end();
         let memory = gpu.allocate(Allocation::Malloc, largest).map_err(failed)?;
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_engine_is_taken_from_where_it_wins_for_good() {
+    fn crossover_is_where_engine_wins_at_all_larger_sizes() {
         let of = |pairs: &[(usize, u64, u64)]| {
             let measured: Vec<Measured> = pairs
                 .iter()

@@ -1,4 +1,4 @@
-//! Which backend: each is tried in its order and says why it works or does not.
+//! Chooses the backend: probes each in order and reports why it works or not.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::mapping::MapRequest;
 use crate::pin::PinFlags;
 use crate::{Error, Gdr};
 
-/// The environment variable that names a backend.
+/// Environment variable that names a backend.
 const VARIABLE: &str = "GDR_BACKEND";
 
-/// The order of choice. Simulation is not in it: nothing falls back to that by itself.
+/// Order of choice. The simulation is only used when named.
 const ORDER: [BackendKind; 3] = [BackendKind::Gdrdrv, BackendKind::DmaBuf, BackendKind::Rm];
 
-/// A backend that works, and one sentence on it.
+/// A usable backend, with one sentence about it.
 pub(crate) struct Found {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) why: String,
@@ -51,7 +51,7 @@ pub(crate) fn explain_with(memory: &DeviceMemory) -> Vec<Explanation> {
     })
 }
 
-/// The backend the variable names; `None` where it is unset or empty.
+/// Backend named by the variable; `None` if it is unset or empty.
 fn named(value: Option<std::ffi::OsString>) -> Result<Option<BackendKind>, Error> {
     let Some(value) = value.filter(|value| !value.is_empty()) else {
         return Ok(None);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variable_names_a_backend_or_is_an_error() {
+    fn parses_backend_variable() {
         assert_eq!(named(None).unwrap(), None);
         assert_eq!(named(Some("".into())).unwrap(), None);
         assert_eq!(named(Some("rm".into())).unwrap(), Some(BackendKind::Rm));
@@ -141,13 +141,13 @@ mod tests {
         let error = named(Some("RM".into())).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "GDR_BACKEND=RM names no backend: gdrdrv, dmabuf, rm or sim"
+            "invalid GDR_BACKEND: \"RM\"; must be gdrdrv, dmabuf, rm or sim"
         );
         assert_eq!(error.errno(), libc::EINVAL);
     }
 
     #[test]
-    fn simulation_is_never_chosen_unless_named() {
+    fn simulation_must_be_named() {
         let outcome = |wanted| {
             let explanations = explained(Ok(wanted), |_| None);
             assert_eq!(explanations.len(), 4);

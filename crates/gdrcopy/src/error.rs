@@ -13,13 +13,13 @@ use crate::mapping::{MapRequest, MappingType};
 #[non_exhaustive]
 pub enum Error {
     /// No backend works on this machine.
-    #[error("no way to map GPU memory here:{}", listed(explanations))]
+    #[error("no backend can map GPU memory here:{}", listed(explanations))]
     NoBackend {
         /// What each backend lacks.
         explanations: Vec<Explanation>,
     },
     /// `GDR_BACKEND` is not a backend name.
-    #[error("GDR_BACKEND={name} names no backend: gdrdrv, dmabuf, rm or sim")]
+    #[error("invalid GDR_BACKEND: {name:?}; must be gdrdrv, dmabuf, rm or sim")]
     BackendName {
         /// Its value.
         name: String,
@@ -35,7 +35,7 @@ pub enum Error {
         kind: Kind,
     },
     /// A range is empty or outside its memory or mapping.
-    #[error("{length} bytes at offset {offset} are not within {available} bytes, or are none")]
+    #[error("invalid range: {length} bytes at offset {offset} of {available} bytes")]
     Range {
         /// Offset of the first byte.
         offset: usize,
@@ -53,7 +53,7 @@ pub enum Error {
         size: usize,
     },
     /// The address is not GPU memory of this process.
-    #[error("{address} is no GPU memory of this process")]
+    #[error("{address} is not GPU memory of this process")]
     Address {
         /// Address.
         address: DevicePtr,
@@ -75,10 +75,10 @@ pub enum Error {
         backend: BackendKind,
     },
     /// The pin is already mapped.
-    #[error("this pin is mapped already: drop the mapping first")]
+    #[error("this pin is already mapped: drop the mapping first")]
     AlreadyMapped,
     /// The driver offers a different caching than requested.
-    #[error("{asked:?} was asked for; this memory maps as {offered}")]
+    #[error("cannot map this memory as {asked:?}: it maps as {offered}")]
     MappingType {
         /// Requested caching.
         asked: MapRequest,
@@ -115,7 +115,7 @@ pub enum Error {
     },
     /// The mapping would exceed the limit of BAR1, the GPU's PCIe window.
     #[error(
-        "{wanted} bytes do not fit the GPU's BAR1: {mapped} of {limit} usable bytes are mapped by this process"
+        "{wanted} bytes do not fit the GPU's BAR1: this process has mapped {mapped} of {limit} usable bytes"
     )]
     Bar1 {
         /// Requested bytes.
@@ -128,7 +128,7 @@ pub enum Error {
     /// The CPU mapping and the GPU read different data at the same address; the mapping was
     /// removed.
     #[error(
-        "the mapping shows other memory and was refused: at {address} the GPU reads {expected:02x?}, the CPU {found:02x?}"
+        "the mapping shows other memory: at {address} the GPU reads {expected:02x?}, the CPU {found:02x?}"
     )]
     Verification {
         /// Address.
@@ -139,15 +139,13 @@ pub enum Error {
         found: [u8; 8],
     },
     /// The GPU no longer responds.
-    #[error("the GPU is lost: {sign}; see the kernel's log for an Xid")]
+    #[error("the GPU is lost: {sign}; look for an Xid in the kernel log")]
     GpuLost {
         /// Symptom that showed it.
         sign: &'static str,
     },
     /// Used in a forked child: pins and mappings belong to the process that created them.
-    #[error(
-        "this belongs to the parent process: after fork a child opens, pins and maps for itself"
-    )]
+    #[error("this belongs to the parent process: a forked child must open, pin and map anew")]
     Forked,
     /// The environment requests unavailable copy functions.
     #[error(transparent)]

@@ -103,7 +103,7 @@ impl Gdr {
     /// Opens this backend only.
     ///
     /// # Errors
-    /// [`Error::Refused`] with what it lacks; what opening it met, such as [`Error::System`].
+    /// [`Error::Refused`] with what it lacks; errors of opening it, such as [`Error::System`].
     pub fn open_with(kind: BackendKind) -> Result<Self, Error> {
         choice::open_with(kind).map(Self)
     }
@@ -145,9 +145,9 @@ impl Gdr {
     /// dropped.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Memory`] for a sort of memory that cannot be mapped;
-    /// [`Error::Flag`]; [`Error::Address`]; [`Error::Forked`]; and what CUDA, the driver and the
-    /// system answer.
+    /// [`Error::Range`]; [`Error::Memory`] for a kind of memory that cannot be mapped;
+    /// [`Error::Flag`]; [`Error::Address`]; [`Error::Forked`]; errors of CUDA, the driver and the
+    /// system.
     pub fn pin(
         &self,
         memory: &DeviceMemory,
@@ -178,10 +178,10 @@ impl Gdr {
     /// Pins device memory by address.
     ///
     /// # Safety
-    /// Where the memory is freed while pinned or mapped, the pages stay but CUDA may give a small
-    /// allocation's addresses to the program again; the caller answers for what it then reads and
-    /// writes there. The address may be any number: one that is not device memory of this process
-    /// is an error.
+    /// If the memory is freed while pinned or mapped, its pages stay but CUDA may reuse the
+    /// addresses of a small allocation; the caller is responsible for what it then reads and writes
+    /// there. The address may be any number: one that is not device memory of this process is an
+    /// error.
     ///
     /// # Errors
     /// As [`Gdr::pin`].

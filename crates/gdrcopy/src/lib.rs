@@ -21,8 +21,7 @@
 //! # }
 //! ```
 //!
-//! On a machine with a GPU, [`Gpu::open`](gpu::Gpu::open) and [`Gdr::open`] take the places of the
-//! simulated ones.
+//! On a machine with a GPU, use [`Gpu::open`](gpu::Gpu::open) and [`Gdr::open`] instead.
 
 #![warn(missing_docs)]
 #![deny(clippy::undocumented_unsafe_blocks)]

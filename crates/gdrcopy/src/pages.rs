@@ -1,24 +1,23 @@
-//! Whole pages around a range of device addresses: what is pinned when a part of a page is asked
-//! for.
+//! Whole pages around a range of device addresses: a pin covers whole pages.
 
 use gpu::DevicePtr;
 
-/// The GPU page that pins are made of, in bytes.
+/// GPU page size of pins in bytes.
 pub const GPU_PAGE: u64 = 1 << 16;
 
-/// Whole pages around a range, and where in them the range begins.
+/// Whole pages around a range, and the range's offset in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pages {
     /// Device address of the first page.
     pub(crate) start: DevicePtr,
-    /// Bytes, a multiple of the page.
+    /// Length in bytes, a multiple of the page size.
     pub(crate) length: u64,
-    /// Bytes from `start` to what was asked for.
+    /// Bytes from `start` to the requested address.
     pub(crate) lead: u64,
 }
 
-/// The pages of `page` bytes that hold `length` bytes at `address`; `None` for no bytes and where
-/// addresses end.
+/// Pages of `page` bytes that hold `length` bytes at `address`; `None` for an empty range or on
+/// address overflow.
 pub(crate) fn around(address: DevicePtr, length: u64, page: u64) -> Option<Pages> {
     let mask = page - 1;
     let end = address.get().checked_add(length)?.checked_add(mask)? & !mask;
@@ -36,8 +35,8 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_range_is_pinned_in_whole_pages() {
-        // Three suballocations of one block, as CUDA on an H200 placed them.
+    fn rounds_to_whole_pages() {
+        // Three suballocations of one block, as placed by CUDA on an H200.
         let pages = around(DevicePtr::new(0x7f00_0000_0200), 512, GPU_PAGE).unwrap();
         assert_eq!(
             pages,
@@ -62,7 +61,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_hold_the_range_and_nothing_that_is_not_needed(address in 0..1u64 << 56, length in 1..1u64 << 40) {
+        fn pages_are_minimal(address in 0..1u64 << 56, length in 1..1u64 << 40) {
             let pages = around(DevicePtr::new(address), length, GPU_PAGE).unwrap();
             let (start, end) = (pages.start.get(), pages.start.get() + pages.length);
             prop_assert!(start.is_multiple_of(65536) && pages.length.is_multiple_of(65536));

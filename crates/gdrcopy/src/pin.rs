@@ -79,10 +79,10 @@ impl Pin {
     /// Maps the pinned memory; a pin has one mapping at a time.
     ///
     /// # Errors
-    /// [`Error::AlreadyMapped`]; [`Error::MappingType`] where the memory does not map as `request`
-    /// wants; [`Error::Forked`] in a child; [`Error::Revoked`]; and what the backend meets:
-    /// [`Error::Bar1`] where the window of the GPU is full, [`Error::Verification`] where the
-    /// mapping shows other memory, [`Error::Rm`], [`Error::System`].
+    /// [`Error::AlreadyMapped`]; [`Error::MappingType`] if the memory cannot be mapped as
+    /// `request`; [`Error::Forked`] in a child; [`Error::Revoked`]; [`Error::Bar1`] if the GPU's
+    /// BAR1 is full; [`Error::Verification`] if the mapping shows other memory; [`Error::Rm`];
+    /// [`Error::System`].
     pub fn map(&self, request: MapRequest) -> Result<Mapping, Error> {
         let inner = &self.0;
         inner.check_process()?;
@@ -97,7 +97,7 @@ impl Pin {
     /// Pin properties.
     ///
     /// # Errors
-    /// [`Error::Forked`]; [`Error::System`] where gdrdrv refuses.
+    /// [`Error::Forked`]; [`Error::System`] if gdrdrv fails.
     pub fn info(&self) -> Result<Info, Error> {
         self.0.check_process()?;
         let pages = self.0.pinned.pages()?;
@@ -122,7 +122,7 @@ impl Pin {
     /// `use_persistent_mapping=0` does that. May change to true at any time.
     ///
     /// # Errors
-    /// [`Error::Forked`]; [`Error::System`] where gdrdrv refuses.
+    /// [`Error::Forked`]; [`Error::System`] if gdrdrv fails.
     pub fn revoked(&self) -> Result<bool, Error> {
         self.0.check_process()?;
         self.0.pinned.revoked()

@@ -1,4 +1,4 @@
-//! Random contents for memory of our own: what two places show by chance alone must differ.
+//! Random contents for our own memory, so that two places never match by chance.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use process::Process;
 
-/// Bytes that nobody else has.
+/// Random bytes.
 pub(crate) fn bytes(count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     for chunk in bytes.chunks_mut(8) {
@@ -15,8 +15,8 @@ pub(crate) fn bytes(count: usize) -> Vec<u8> {
     bytes
 }
 
-/// The next word of this thread's sequence (xorshift64*, Vigna 2016). A forked child inherits its
-/// parent's sequence, and so begins one of its own.
+/// Next word of this thread's sequence (xorshift64*, Vigna 2016). A forked child starts a new
+/// sequence instead of repeating its parent's.
 pub(crate) fn word() -> u64 {
     thread_local! {
         static STATE: Cell<Option<(Process, u64)>> = const { Cell::new(None) };
@@ -35,9 +35,8 @@ pub(crate) fn word() -> u64 {
     })
 }
 
-/// The seed of the standard library's hash maps, which the operating system gives. A child inherits
-/// that too: its number tells it from its ancestors, its process id and the time from their other
-/// children.
+/// Seed from the standard library's hash map keys, which a child inherits: the process number
+/// differs from its ancestors', process id and time from its siblings'.
 fn seed(process: Process) -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u64(process.number());
@@ -46,7 +45,7 @@ fn seed(process: Process) -> u64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     hasher.write_u128(time.as_nanos());
-    // The sequence never leaves 0.
+    // The sequence must not start at 0.
     hasher.finish() | 1
 }
 
@@ -55,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_pages_are_alike() {
+    fn pages_differ() {
         let bytes = bytes(1 << 20);
         let mut pages: Vec<&[u8]> = bytes.chunks(64).collect();
         pages.sort_unstable();
@@ -65,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_has_another_sequence_than_its_parent() {
+    fn forked_child_has_new_sequence() {
         word();
         let mut ends = [0; 2];
         // SAFETY: there is room for both ends.

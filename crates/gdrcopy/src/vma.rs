@@ -88,8 +88,8 @@ impl Vma {
             return Ok(None);
         }
         self.placed = self.placed.max(at + length);
-        // At once, and not when all pieces are there: another thread may fork meanwhile. Exactly
-        // this mapping: a driver's must not be split.
+        // At once: another thread may fork meanwhile. Exactly this mapping, because a driver's
+        // mapping must not be split.
         // SAFETY: the range was mapped just now and is ours; the advice changes nothing in this
         // process.
         if unsafe { libc::madvise(got, length, libc::MADV_DONTFORK) } != 0 {
@@ -128,7 +128,7 @@ impl Vma {
 
     /// Excludes the whole range from forked children, including unmapped parts. In one call,
     /// because a driver's mapping must not be split.
-    pub(crate) fn keep_from_children(&self) -> io::Result<()> {
+    pub(crate) fn exclude_from_children(&self) -> io::Result<()> {
         // SAFETY: the range is ours and stays mapped; the advice changes nothing in this process.
         let answer =
             unsafe { libc::madvise(self.base.as_ptr().cast(), self.length, libc::MADV_DONTFORK) };
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_several_files_lie_side_by_side() {
+    fn maps_several_files_side_by_side() {
         let (first, second) = (file(&[1; 8192]), file(&[2; 4096]));
         let mut vma = Vma::reserve(8192).unwrap();
         vma.place(0, 4096, first.as_fd(), 4096).unwrap().unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_outside_the_range_is_refused() {
+    fn rejects_mapping_outside_range() {
         let file = file(&[0; 8192]);
         let mut vma = Vma::reserve(4096).unwrap();
         assert_eq!(
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_after_a_refusal_is_closed_and_all_is_given_back() {
+    fn closes_gap_after_failed_mmap() {
         let mut vma = Vma::reserve(3 * 4096).unwrap();
         let base = vma.base().as_ptr().cast();
         let gap = refused_at(&vma, 4096, 4096);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_put_into_the_gap_stays_theirs() {
+    fn keeps_foreign_mapping_in_gap() {
         let shown = file(&[7; 4096]);
         let mut vma = Vma::reserve(3 * 4096).unwrap();
         let base: *mut u8 = vma.base().as_ptr();

@@ -39,8 +39,8 @@ impl sealed::Sealed for u64 {}
 
 impl<'a> Window<'a> {
     /// # Safety
-    /// `length` bytes at `start` are mapped device memory for `'a`; whoever writes through the
-    /// window has the only window there.
+    /// `length` bytes at `start` are mapped device memory for `'a`; a window used for writes is the
+    /// only one for these bytes.
     pub(crate) unsafe fn new(start: NonNull<u8>, length: usize, copier: Copier) -> Self {
         Self {
             start,

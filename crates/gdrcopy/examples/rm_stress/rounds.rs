@@ -298,7 +298,7 @@ enum Ended {
     Signal(i32),
 }
 
-fn in_child(work: impl FnOnce() -> i32) -> Result<Ended, Box<dyn Error>> {
+fn in_child(work: impl FnOnce() -> i32) -> Result<Ended, Box<dyn std::error::Error>> {
     // SAFETY: the child calls `work`, which takes no lock that another thread may hold, then _exit.
     let child = unsafe { libc::fork() };
     if child < 0 {

@@ -1,9 +1,9 @@
-//! The backend of dma-buf files: CUDA exports the memory, and the driver maps that file for the
-//! CPU, from release 610 on.
+//! Backend of dma-buf files: CUDA exports the memory, and drivers from release 610 map that file
+//! for the CPU.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu::DevicePtr;
 use gpu::pointer::{self, DmaBufMapping, MemoryKind, Pointer, Reader};
@@ -19,24 +19,24 @@ use crate::mapping::{MapRequest, MappingType};
 use crate::pages::{self, Pages};
 use crate::pin::PinFlags;
 
-/// The first driver that maps the dma-buf of a discrete GPU (release notes of 610.43.02).
+/// First driver that maps the dma-buf of a discrete GPU (release notes of 610.43.02).
 const FIRST: u32 = 610;
 
-/// Whether the driver is one that grants it. Earlier ones are not tried: each refused mmap leaves
-/// an error in the kernel's log.
+/// Checks the driver release. Older drivers are not tried, because each failed mmap logs a kernel
+/// error.
 pub(crate) fn open() -> Result<Found, Error> {
     let release = rm::release().map_err(|error| match error {
         Error::Refused { why, kind, .. } => refuse(why, kind),
         other => other,
     })?;
-    judge(&release)?;
+    check_release(&release)?;
     Ok(Found {
         backend: Arc::new(DmaBuf),
         why: format!("driver {release} maps dma-buf files"),
     })
 }
 
-fn judge(release: &str) -> Result<(), Error> {
+fn check_release(release: &str) -> Result<(), Error> {
     match rm::major(release) {
         Some(major) if major >= FIRST => Ok(()),
         Some(major) => Err(refuse(
@@ -47,7 +47,7 @@ fn judge(release: &str) -> Result<(), Error> {
         )),
         None => Err(refuse(
             format!(
-                "the driver does not tell its release, so it is older than 530; {FIRST} is needed"
+                "the driver does not report its release, so it is older than 530; {FIRST} is needed"
             ),
             Kind::Unsupported,
         )),
@@ -65,14 +65,12 @@ fn refuse(why: String, kind: Kind) -> Error {
 #[derive(Debug)]
 struct DmaBuf;
 
-static NEXT_HANDLE: AtomicU64 = AtomicU64::new(1);
-
 impl Backend for DmaBuf {
     fn kind(&self) -> BackendKind {
         BackendKind::DmaBuf
     }
 
-    /// As gdrcopy's own dma-buf backend answers: all three.
+    /// Like gdrcopy's own dma-buf backend: all three are supported.
     fn attribute(&self, _attribute: Attribute) -> i32 {
         1
     }
@@ -91,7 +89,7 @@ impl Backend for DmaBuf {
         if described.kind != MemoryKind::Device {
             return Err(Error::Memory {
                 address,
-                why: "it is not a GPU's own memory".to_owned(),
+                why: "it is not memory of a GPU".to_owned(),
             });
         }
         let mapping = if flags.force_pcie {
@@ -108,7 +106,7 @@ impl Backend for DmaBuf {
             length: (length as u64).min(live.saturating_sub(address.get())),
         };
         Ok(Box::new(DmaBufPin {
-            handle: NEXT_HANDLE.fetch_add(1, Ordering::Relaxed),
+            handle: super::next_handle(),
             file,
             pages,
             page,
@@ -121,9 +119,9 @@ impl Backend for DmaBuf {
     }
 }
 
-/// How the driver maps it (nv-dmabuf.c of 610): write-combined on `x86_64`; on aarch64 cached where
-/// GPU and CPU are coherent and PCIe was not asked for, else as device memory, whatever gdrcopy
-/// calls that.
+/// Mapping type of the driver (nv-dmabuf.c of 610): write-combined on `x86_64`; on aarch64 cached
+/// if GPU and CPU are coherent and PCIe was not requested, else Device memory, whatever gdrcopy
+/// calls it.
 fn mapping_type(ordinal: u32, flags: PinFlags) -> MappingType {
     if cfg!(target_arch = "x86_64") {
         return MappingType::WriteCombining;
@@ -135,13 +133,13 @@ fn mapping_type(ordinal: u32, flags: PinFlags) -> MappingType {
     }
 }
 
-/// What CUDA has at this address.
+/// CUDA's description of the memory at this address; `None` if CUDA does not know it.
 fn describe(address: DevicePtr) -> Result<Option<Pointer>, Error> {
     match pointer::describe(address) {
         Ok(found) => Ok(Some(found)),
         Err(error) if pointer::is_unknown(&error) => Ok(None),
         Err(source) => Err(Error::Cuda {
-            operation: "ask CUDA about the address",
+            operation: "describe the memory at this address",
             source,
         }),
     }
@@ -155,16 +153,16 @@ struct DmaBufPin {
     page: u64,
     length: usize,
     span: Span,
-    /// CUDA's number of the allocation.
+    /// CUDA's id of the allocation.
     buffer_id: u64,
     mapping_type: MappingType,
     verified: AtomicBool,
 }
 
 impl DmaBufPin {
-    /// Drivers before 610 mapped the wrong part of memory made of several objects; what is handed
-    /// out is verified, except where the memory was freed since it was pinned: the dma-buf keeps
-    /// it, and nothing is left to compare with.
+    /// Compares the mapping with the GPU's view, because drivers before 610 mapped the wrong part
+    /// of memory made of several objects. Skipped if the memory was freed since it was pinned: the
+    /// dma-buf keeps it, but the GPU cannot read it for comparison.
     fn verify(&self, base: std::ptr::NonNull<u8>) -> Result<(), Error> {
         if self.verified.load(Ordering::Acquire) {
             return Ok(());
@@ -174,7 +172,7 @@ impl DmaBufPin {
             return Ok(());
         }
         let reader = Reader::open(self.span.address).map_err(|source| Error::Cuda {
-            operation: "make a stream in the memory's context",
+            operation: "create a stream in the memory's context",
             source,
         })?;
         rm::check(&reader, base, &[self.span], &[])?;
@@ -198,15 +196,10 @@ impl Pinned for DmaBufPin {
             operation: "map the dma-buf of the memory".to_owned(),
             source,
         };
-        let sign = "mapping a dma-buf gave no address";
+        let sign = "mmap of a dma-buf returned no address";
         let vma = super::map_file(self.file.as_fd(), 0, self.pages.length, failed, sign)?;
         self.verify(vma.base())?;
         Ok(Area::new(vma, &self.pages, self.length, self.mapping_type))
-    }
-
-    /// Never: the file keeps the memory.
-    fn revoked(&self) -> Result<bool, Error> {
-        Ok(false)
     }
 }
 
@@ -215,10 +208,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drivers_are_taken_from_610_on() {
-        judge("610.43.02").unwrap();
-        judge("620.06").unwrap();
-        let error = judge("580.159.04").unwrap_err();
+    fn requires_driver_610() {
+        check_release("610.43.02").unwrap();
+        check_release("620.06").unwrap();
+        let error = check_release("580.159.04").unwrap_err();
         assert!(
             error
                 .to_string()
@@ -226,6 +219,6 @@ mod tests {
             "{error}"
         );
         assert_eq!(error.kind(), Kind::Unsupported);
-        assert!(judge("").is_err());
+        assert!(check_release("").is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! The backend of gdrdrv, gdrcopy's kernel module, versions 2.0 to those that still serve a library
-//! of 2.6. No CUDA is touched.
+//! Backend of gdrdrv, gdrcopy's kernel module, from version 2.0 on while it accepts a library of
+//! version 2.6. Does not use CUDA.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,13 +21,13 @@ use crate::pin::PinFlags;
 use crate::vma::Vma;
 
 const NODE: &str = "/dev/gdrdrv";
-/// The library version we are to the module.
+/// Library version that we report to the module.
 const LIBRARY: Version = Version(2, 6);
-/// The oldest module we speak to.
+/// Oldest supported module.
 const OLDEST: Version = Version(2, 0);
-/// From here on: information with the mapping's type.
+/// First version that reports the mapping type.
 const TYPED_INFORMATION: Version = Version(2, 4);
-/// From here on: pins with flags, attributes, and mappings of a wanted type.
+/// First version with pin flags, attributes and mapping type requests.
 const FLAGS: Version = Version(2, 5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,9 +45,9 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// Whether the module is there, answers, and speaks to us.
+/// Checks that the module is loaded and compatible.
 pub(crate) fn open() -> Result<Found, Error> {
-    // The standard library adds O_CLOEXEC.
+    // std sets O_CLOEXEC.
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -64,7 +64,7 @@ pub(crate) fn open() -> Result<Found, Error> {
             Kind::Unsupported,
         )
     })?;
-    let version = judge(
+    let version = check_version(
         Version::of(argument.driver),
         Version::of(argument.minimum_library),
     )?;
@@ -76,15 +76,14 @@ pub(crate) fn open() -> Result<Found, Error> {
     })
 }
 
-fn judge(version: Version, minimum_library: Version) -> Result<Version, Error> {
+fn check_version(version: Version, minimum_library: Version) -> Result<Version, Error> {
     if version < OLDEST {
-        let why = format!("gdrdrv {version} is too old, {OLDEST} is the least: update the module");
+        let why = format!("gdrdrv {version} is too old: update the module to {OLDEST} or newer");
         return Err(refuse(why, Kind::Unsupported));
     }
     if minimum_library > LIBRARY {
-        let why = format!(
-            "gdrdrv {version} wants a library of {minimum_library}, this one speaks as {LIBRARY}"
-        );
+        let why =
+            format!("gdrdrv {version} needs library version {minimum_library}, this is {LIBRARY}");
         return Err(refuse(why, Kind::Unsupported));
     }
     Ok(version)
@@ -94,19 +93,19 @@ fn unopened(error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOENT) => refuse(
             format!(
-                "there is no {NODE}: the module is not loaded, or its node was not made or not given to this container"
+                "there is no {NODE}: the module is not loaded, or its node was not created or not passed to this container"
             ),
             Kind::Absent,
         ),
         Some(libc::ENXIO | libc::ENODEV) => refuse(
             format!(
-                "{NODE} is there and no module behind it: not loaded, or the node has an old major number"
+                "{NODE} exists, but no module serves it: not loaded, or the node has an old major number"
             ),
             Kind::Absent,
         ),
         Some(libc::EACCES | libc::EPERM) => refuse(
             format!(
-                "{NODE} may not be opened: its mode is not 0666, or the container's device rules forbid it"
+                "cannot open {NODE}: its mode is not 0666, or the container's device rules forbid it"
             ),
             Kind::Denied,
         ),
@@ -130,7 +129,7 @@ struct Gdrdrv {
     module: Arc<Module>,
 }
 
-/// An open file of the module. It serves the process that opened it alone.
+/// Open file of the module, usable only by the process that opened it.
 #[derive(Debug)]
 struct Module {
     file: File,
@@ -139,7 +138,7 @@ struct Module {
 
 impl Module {
     fn call<T: Argument>(&self, mut argument: T, operation: &str) -> Result<T, Error> {
-        // SAFETY: an `Argument` has the number that takes it.
+        // SAFETY: an `Argument` matches its request number.
         unsafe { sys::ioctl(self.file.as_fd(), T::NUMBER, &mut argument) }.map_err(|source| {
             Error::System {
                 operation: format!("{operation} (gdrdrv {})", self.version),
@@ -150,18 +149,18 @@ impl Module {
     }
 }
 
-/// The structure of one of the module's requests.
+/// Structure of a module request.
 ///
 /// # Safety
 ///
-/// The number takes this structure.
+/// The request number takes this structure.
 unsafe trait Argument {
     const NUMBER: u32;
 }
 
 macro_rules! arguments {
     ($($structure:ident: $number:ident,)*) => {$(
-        // SAFETY: as gdrdrv.h pairs them.
+        // SAFETY: pairs from gdrdrv.h.
         unsafe impl Argument for sys::$structure {
             const NUMBER: u32 = sys::$number;
         }
@@ -202,7 +201,7 @@ impl Backend for Gdrdrv {
             attribute: number,
             value: 0,
         };
-        let answer = self.module.call(question, "ask an attribute");
+        let answer = self.module.call(question, "read an attribute");
         answer.map_or(0, |answer| i32::try_from(answer.value).unwrap_or(i32::MAX))
     }
 
@@ -216,7 +215,7 @@ impl Backend for Gdrdrv {
         length: usize,
         flags: PinFlags,
     ) -> Result<Box<dyn Pinned>, Error> {
-        // Whole pages: the module maps nothing that begins within one.
+        // Whole pages: the module maps only from page boundaries.
         let pages = pages::around(address, length as u64, sys::GPU_PAGE)
             .ok_or(Error::Address { address })?;
         let operation = "pin the memory";
@@ -261,7 +260,7 @@ struct ModulePin {
     owner: Process,
 }
 
-/// What the module says of a pin, whichever way it was asked.
+/// Pin state, from either version of the request.
 struct State {
     pages: PinnedPages,
     mapping_type: MappingType,
@@ -269,14 +268,14 @@ struct State {
 
 impl ModulePin {
     fn state(&self) -> Result<State, Error> {
-        let (handle, operation) = (self.handle, "ask about the pin");
+        let (handle, operation) = (self.handle, "read the pin's state");
         if self.module.version >= TYPED_INFORMATION {
             let question = sys::InformationV2 {
                 handle,
                 ..Default::default()
             };
             match self.module.call(question, operation) {
-                // A module that claims more than it has; the older question says as much.
+                // A module of this version without the request: fall back to the older one.
                 Err(Error::System { source, .. })
                     if source.raw_os_error() == Some(libc::ENOTTY) => {}
                 answer => return answer.map(typed),
@@ -297,7 +296,7 @@ impl ModulePin {
             MapRequest::Device => MappingType::Device,
         };
         if self.module.version < FLAGS {
-            // The type is looked at when it is mapped.
+            // The type is checked after mapping.
             return Ok(());
         }
         let question = sys::RequestMappingType {
@@ -305,8 +304,8 @@ impl ModulePin {
             mapping_type: wanted as u32,
             padding: 0,
         };
-        match self.module.call(question, "ask for a mapping type") {
-            // Nothing in particular is wanted, and a module that cannot be asked gives just that.
+        match self.module.call(question, "request a mapping type") {
+            // A module without the request maps with the default type.
             Err(Error::System { source, .. })
                 if request == MapRequest::Default
                     && source.raw_os_error() == Some(libc::ENOTTY) =>
@@ -326,8 +325,8 @@ impl ModulePin {
             .handle
             .checked_mul(host_page())
             .ok_or_else(|| failed(io::Error::from_raw_os_error(libc::EOVERFLOW)))?;
-        let (file, sign) = (self.module.file.as_fd(), "mapping gave no address");
-        // The module keeps it from children too; older ones did not.
+        let (file, sign) = (self.module.file.as_fd(), "mmap returned no address");
+        // Newer modules exclude the mapping from children themselves.
         super::map_file(file, offset, self.pages.length, failed, sign)
     }
 }
@@ -369,7 +368,7 @@ fn pinned(va: u64, length: u64, page: u32, cycles: (u64, u32)) -> PinnedPages {
     }
 }
 
-/// Bytes of a page of the CPU, in which mmap counts.
+/// Page size of the CPU in bytes.
 pub(super) fn host_page() -> u64 {
     // SAFETY: `sysconf` takes a number and no address.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -393,9 +392,9 @@ impl Pinned for ModulePin {
         };
         let mapping_type = self.state()?.mapping_type;
         if mapping_type == MappingType::None {
-            // Taken away between the two calls, as gdrcopy's own library answers it.
+            // The memory was freed in between; gdrcopy's library also returns EAGAIN.
             return Err(Error::System {
-                operation: "map the pinned memory: the module took it away again".to_owned(),
+                operation: "map the pinned memory: the module revoked it meanwhile".to_owned(),
                 source: io::Error::from_raw_os_error(libc::EAGAIN),
             });
         }
@@ -408,9 +407,7 @@ impl Pinned for ModulePin {
             handle: self.handle,
             ..Default::default()
         };
-        let answer = self
-            .module
-            .call(question, "ask whether the pin was revoked")?;
+        let answer = self.module.call(question, "check if the pin was revoked")?;
         Ok(answer.flag != 0)
     }
 }
@@ -418,7 +415,7 @@ impl Pinned for ModulePin {
 impl Drop for ModulePin {
     fn drop(&mut self) {
         if self.owner == Process::current() {
-            // Refused only for a handle the module does not know, and then there is nothing to unpin.
+            // Fails only for an unknown handle, which needs no unpin.
             let handle = self.handle;
             let _ = self.module.call(sys::Unpin { handle }, "unpin the memory");
         }
@@ -430,22 +427,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_are_taken_from_2_0_on_as_long_as_they_take_a_library_of_2_6() {
+    fn checks_module_version() {
         assert_eq!(
-            judge(Version::of(0x2_0006), Version::of(0x2_0000)).unwrap(),
+            check_version(Version::of(0x2_0006), Version::of(0x2_0000)).unwrap(),
             Version(2, 6)
         );
-        assert_eq!(judge(Version(2, 0), Version(2, 0)).unwrap(), Version(2, 0));
-        assert_eq!(judge(Version(3, 1), Version(2, 6)).unwrap(), Version(3, 1));
-        let old = judge(Version(1, 3), Version(1, 0)).unwrap_err().to_string();
+        assert_eq!(
+            check_version(Version(2, 0), Version(2, 0)).unwrap(),
+            Version(2, 0)
+        );
+        assert_eq!(
+            check_version(Version(3, 1), Version(2, 6)).unwrap(),
+            Version(3, 1)
+        );
+        let old = check_version(Version(1, 3), Version(1, 0))
+            .unwrap_err()
+            .to_string();
         assert!(old.contains("gdrdrv 1.3 is too old"), "{old}");
-        let new = judge(Version(3, 0), Version(2, 7)).unwrap_err();
-        assert!(new.to_string().contains("wants a library of 2.7"), "{new}");
+        let new = check_version(Version(3, 0), Version(2, 7)).unwrap_err();
+        assert!(
+            new.to_string().contains("needs library version 2.7"),
+            "{new}"
+        );
         assert_eq!(new.kind(), Kind::Unsupported);
     }
 
     #[test]
-    fn a_missing_node_a_dead_one_and_a_forbidden_one_are_told_apart() {
+    fn open_errors_are_distinct() {
         let of = |errno| unopened(io::Error::from_raw_os_error(errno));
         assert_eq!(of(libc::ENOENT).kind(), Kind::Absent);
         assert!(of(libc::ENXIO).to_string().contains("old major number"));
@@ -454,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_information_says_write_combined_or_cached() {
+    fn old_information_has_mapping_type() {
         let of = |mapped, write_combining| {
             untyped(sys::Information {
                 mapped,

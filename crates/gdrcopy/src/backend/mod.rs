@@ -1,4 +1,4 @@
-//! The ways to map GPU memory, behind two small traits: a backend pins, a pin maps.
+//! Backends that map GPU memory, behind two traits: a backend pins, a pin maps.
 
 pub(crate) mod dmabuf;
 pub(crate) mod gdrdrv;
@@ -9,6 +9,7 @@ use std::fmt::Debug;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpu::DevicePtr;
 
@@ -20,21 +21,21 @@ use crate::pages::Pages;
 use crate::pin::PinFlags;
 use crate::vma::Vma;
 
-/// A way to map GPU memory, opened.
+/// Open backend.
 pub(crate) trait Backend: Debug + Send + Sync {
     fn kind(&self) -> BackendKind;
-    /// Major and minor version of what serves it, in gdrdrv's numbering.
+    /// Major and minor driver version, in gdrdrv's numbering.
     fn version(&self) -> (u16, u16) {
-        EQUAL_TO
+        EQUIVALENT_VERSION
     }
-    /// By default that of a backend without gdrdrv: our references outlive the free.
+    /// Default for backends without gdrdrv: pins outlive the free of their memory.
     fn attribute(&self, attribute: Attribute) -> i32 {
         match attribute {
             Attribute::PersistentMapping | Attribute::UsingDmaBuf => 1,
             Attribute::ForcePcie => 0,
         }
     }
-    /// The open file it works through, where callers expect one: gdrdrv's.
+    /// Open `/dev/gdrdrv`, for callers that need it.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -46,30 +47,33 @@ pub(crate) trait Backend: Debug + Send + Sync {
     ) -> Result<Box<dyn Pinned>, Error>;
 }
 
-/// Memory that stays where it is until this falls.
+/// Memory pinned until drop.
 pub(crate) trait Pinned: Debug + Send + Sync {
     fn handle(&self) -> u64;
     fn pages(&self) -> Result<PinnedPages, Error>;
-    /// Called with no other mapping of this pin alive.
+    /// Called only while this pin has no mapping.
     fn map(&self, request: MapRequest) -> Result<Area, Error>;
-    fn revoked(&self) -> Result<bool, Error>;
+    /// Only gdrdrv revokes: other backends keep the memory.
+    fn revoked(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
 }
 
-/// What a pin covers.
+/// Pages of a pin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PinnedPages {
     /// Device address of the first page.
     pub(crate) start: DevicePtr,
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) length: u64,
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub(crate) page: u32,
-    /// Cycles that pinning took and the clock they are of, in kHz; zero where nobody counted.
+    /// Cycles spent pinning and the counter frequency in kHz; zero if not measured.
     pub(crate) cycles: (u64, u32),
 }
 
 impl PinnedPages {
-    /// Pages of `page` bytes whose pinning was not timed.
+    /// Pages of `page` bytes, without pinning time.
     pub(crate) fn of(pages: &Pages, page: u64) -> Self {
         Self {
             start: pages.start,
@@ -80,24 +84,24 @@ impl PinnedPages {
     }
 }
 
-/// Device memory at CPU addresses. The fields fall in this order: the addresses first, then what they showed.
+/// Device memory mapped at CPU addresses. Field order is drop order: the addresses go first.
 #[derive(Debug)]
 pub(crate) struct Area {
     pub(crate) vma: Vma,
-    /// Bytes from the range's start to the first byte asked for.
+    /// Bytes from the start of the range to the first requested byte.
     pub(crate) lead: usize,
-    /// Bytes asked for.
+    /// Requested bytes.
     pub(crate) length: usize,
     pub(crate) mapping_type: MappingType,
     pub(crate) caching: Caching,
-    /// CPUs near the GPU, for the helpers of large copies.
+    /// CPUs near the GPU, for helpers of large copies.
     pub(crate) near: Option<Cpus>,
-    /// Undone after the addresses are gone, never before.
+    /// Dropped after the addresses are unmapped.
     pub(crate) _held: Box<dyn Held>,
 }
 
 impl Area {
-    /// A mapping of whole pages, which holds nothing else.
+    /// Mapping of whole pages without further resources.
     pub(crate) fn new(vma: Vma, pages: &Pages, length: usize, mapping_type: MappingType) -> Self {
         Self {
             vma,
@@ -110,24 +114,25 @@ impl Area {
         }
     }
 
-    /// CPU address of the first byte asked for.
+    /// CPU address of the first requested byte.
     pub(crate) fn start(&self) -> NonNull<u8> {
         debug_assert!(self.lead + self.length <= self.vma.length());
-        // SAFETY: the lead is within the range, as every backend makes it.
+        // SAFETY: every backend places the lead within the range.
         unsafe { self.vma.base().add(self.lead) }
     }
 }
 
-/// Anything whose end undoes a mapping.
+/// Anything whose drop undoes a mapping.
 pub(crate) trait Held: Debug + Send + Sync {}
 
 impl<T: Debug + Send + Sync> Held for T {}
 
-/// The version of gdrdrv that a backend without it reports: callers compare with gdrcopy's
-/// releases, and this is the one it is equal to.
-pub(crate) const EQUAL_TO: (u16, u16) = (2, 6);
+/// gdrdrv version that backends without gdrdrv report, because callers compare it with gdrcopy
+/// releases.
+pub(crate) const EQUIVALENT_VERSION: (u16, u16) = (2, 6);
 
-/// Maps `length` bytes of a file, out of reach for forked children. `failed` names the operation, `sign` what a lost GPU shows.
+/// Maps `length` bytes of a file, excluded from forked children. `failed` builds the error; `sign`
+/// is the symptom of a lost GPU.
 pub(crate) fn map_file(
     file: BorrowedFd<'_>,
     offset: u64,
@@ -139,8 +144,14 @@ pub(crate) fn map_file(
     let mut vma = Vma::reserve(length).map_err(&failed)?;
     let placed = vma.place(0, length, file, offset).map_err(&failed)?;
     placed.ok_or(Error::GpuLost { sign })?;
-    vma.keep_from_children().map_err(&failed)?;
+    vma.exclude_from_children().map_err(&failed)?;
     Ok(vma)
+}
+
+/// New handle for a pin of a backend without gdrdrv.
+pub(crate) fn next_handle() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 pub(crate) fn refuse_force_pcie(flags: PinFlags, backend: BackendKind) -> Result<(), Error> {

@@ -1,8 +1,7 @@
-//! The backend of simulated GPUs: their memory is a file in memory, mapped a second time.
+//! Backend of simulated GPUs: maps the memfd of their memory a second time.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use gpu::DevicePtr;
 use gpu::sim::{self, Located};
@@ -15,18 +14,16 @@ use crate::mapping::{MapRequest, MappingType};
 use crate::pages::{self, GPU_PAGE, Pages};
 use crate::pin::PinFlags;
 
-/// Always there.
+/// Always available.
 pub(crate) fn open() -> Result<Found, Error> {
     Ok(Found {
         backend: Arc::new(Sim),
-        why: "simulated GPUs; taken only when named".to_owned(),
+        why: "simulated GPUs; only used when named".to_owned(),
     })
 }
 
 #[derive(Debug)]
 struct Sim;
-
-static NEXT_HANDLE: AtomicU64 = AtomicU64::new(1);
 
 impl Backend for Sim {
     fn kind(&self) -> BackendKind {
@@ -52,7 +49,7 @@ impl Backend for Sim {
             });
         }
         Ok(Box::new(SimPin {
-            handle: NEXT_HANDLE.fetch_add(1, Ordering::Relaxed),
+            handle: super::next_handle(),
             pages,
             length,
             located,
@@ -60,7 +57,7 @@ impl Backend for Sim {
     }
 }
 
-/// Holds the file, and with it the memory also after it is freed.
+/// Holds the file, which keeps the memory after it is freed.
 #[derive(Debug)]
 struct SimPin {
     handle: u64,
@@ -78,8 +75,7 @@ impl Pinned for SimPin {
         Ok(PinnedPages::of(&self.pages, GPU_PAGE))
     }
 
-    /// Cached in truth; said to be write-combined, because that is what the programs tested with it
-    /// meet on a GPU.
+    /// Reported as write-combined, like on a real GPU, though it is cached.
     fn map(&self, request: MapRequest) -> Result<Area, Error> {
         request.accepts(MappingType::WriteCombining)?;
         let failed = |source| Error::System {
@@ -87,7 +83,7 @@ impl Pinned for SimPin {
             source,
         };
         let start = self.located.offset - self.pages.lead;
-        let sign = "a simulated mapping gave no address";
+        let sign = "mmap of simulated memory returned no address";
         let vma = super::map_file(
             self.located.file.as_fd(),
             start,
@@ -97,9 +93,5 @@ impl Pinned for SimPin {
         )?;
         let mapping_type = MappingType::WriteCombining;
         Ok(Area::new(vma, &self.pages, self.length, mapping_type))
-    }
-
-    fn revoked(&self) -> Result<bool, Error> {
-        Ok(false)
     }
 }

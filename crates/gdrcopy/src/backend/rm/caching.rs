@@ -1,19 +1,18 @@
-//! How RM's mappings are cached here: it decides alone, and does not tell.
+//! Caching of RM mappings: RM chooses it and does not report it.
 
 use std::path::Path;
 
 use crate::mapping::MappingType;
 
-/// What the driver was told when it was loaded (`NVreg_*`, and the registry keys in
-/// `RegistryDwords`).
+/// Module options of the loaded driver (`NVreg_*`, and registry keys in `RegistryDwords`).
 const PARAMETERS: &str = "/proc/driver/nvidia/params";
-/// The key that makes mappings uncached; NVIDIA's guide to GPUDirect Storage with PCI P2PDMA asks
-/// users to set it.
+/// Registry key that makes mappings uncached; NVIDIA's GPUDirect Storage guide recommends it for
+/// PCI P2PDMA.
 const KEY: &str = "RmForceDisableIomapWC";
 
-/// What the driver's settings let expect. On `x86_64` memory is write-combined unless the key is
-/// set; on aarch64 drivers before 590 map as device memory whatever they call it, and later ones as
-/// normal uncached memory, which gathers.
+/// Expected caching. On `x86_64` memory is write-combined unless the key is set. On aarch64,
+/// drivers before 590 map Device memory whatever they call it, later ones Normal non-cacheable
+/// memory, which combines stores.
 pub(crate) fn expected(release: &str) -> MappingType {
     let parameters = std::fs::read_to_string(Path::new(PARAMETERS)).unwrap_or_default();
     decide(&parameters, release, cfg!(target_arch = "aarch64"))
@@ -28,12 +27,12 @@ fn decide(parameters: &str, release: &str, arm: bool) -> MappingType {
     }
 }
 
-/// The first number of a release such as `580.159.04`.
+/// Major number of a release such as `580.159.04`.
 pub(crate) fn major(release: &str) -> Option<u32> {
     release.split('.').next()?.parse().ok()
 }
 
-/// Whether the key is there with another value than zero: `RegistryDwords: "Key=1;Other=0x2"`.
+/// True if the key has a value other than zero: `RegistryDwords: "Key=1;Other=0x2"`.
 fn disabled(parameters: &str) -> bool {
     let entries = parameters
         .lines()
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_makes_mappings_uncached() {
+    fn key_makes_mappings_uncached() {
         let text = |words: &str| {
             format!("ResmanDebugLevel: 4294967295\nRegistryDwords: \"{words}\"\nRmMsg: \"\"\n")
         };
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn arm_gathers_from_590_on() {
+    fn arm_combines_from_590() {
         assert_eq!(decide("", "580.159.04", true), MappingType::Device);
         assert_eq!(decide("", "590.48.01", true), MappingType::WriteCombining);
         assert_eq!(decide("", "", true), MappingType::Device);

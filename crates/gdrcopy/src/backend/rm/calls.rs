@@ -1,4 +1,4 @@
-//! What the resource manager is asked, one method a call, so that a fake can answer in its place.
+//! Calls to the resource manager, one method each, so that tests can use a fake.
 
 use std::fmt::Debug;
 use std::io;
@@ -8,7 +8,7 @@ use gdr_sys::rm::Status;
 
 use crate::vma::Vma;
 
-/// Why a call failed: the system refused it, or RM answered with a status.
+/// Why a call failed: a system error or an RM status.
 #[derive(Debug)]
 pub(crate) enum RmError {
     System(io::Error),
@@ -29,7 +29,7 @@ impl From<Status> for RmError {
 
 pub(crate) type Answer<T> = Result<T, RmError>;
 
-/// One GPU of the machine, as RM lists them.
+/// A GPU as RM lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Card {
     pub(crate) domain: u32,
@@ -37,29 +37,29 @@ pub(crate) struct Card {
     pub(crate) slot: u8,
     pub(crate) gpu_id: u32,
     pub(crate) minor: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) bar1: u64,
 }
 
-/// What an exported file holds.
+/// Contents of an exported file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Export {
     pub(crate) device: u32,
-    /// The MIG instance, where the driver says so.
+    /// MIG instance, if the driver reports it.
     pub(crate) gpu_instance: Option<u32>,
     pub(crate) objects: u16,
 }
 
-/// What a memory object is.
+/// Properties of a memory object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Surface {
-    /// In the numbers of [`gdr_sys::rm::VIDEO_MEMORY`].
+    /// Value as in [`gdr_sys::rm::VIDEO_MEMORY`].
     pub(crate) space: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) size: u64,
 }
 
-/// The client a call is made for: its handle and the control file it was made through, without
+/// Client handle and the control file that created it, which RM requires in every call.
 /// which RM refuses it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Caller<'a> {
@@ -67,15 +67,15 @@ pub(crate) struct Caller<'a> {
     pub(crate) client: u32,
 }
 
-/// The calls. Handles of new objects are the caller's choice.
+/// RM calls. The caller chooses handles of new objects.
 pub(crate) trait Calls: Debug + Send + Sync {
     fn open_control(&self) -> io::Result<OwnedFd>;
-    /// The driver's release, such as `580.159.04`; empty before 530.
+    /// Driver release such as `580.159.04`; empty before 530.
     fn release(&self, control: BorrowedFd<'_>) -> io::Result<String>;
     fn cards(&self, control: BorrowedFd<'_>) -> io::Result<Vec<Card>>;
-    /// A fresh file of the GPU's node: each takes one mapping in its life.
+    /// Opens the GPU's node; each file can take one mapping only.
     fn open_device(&self, minor: u32) -> io::Result<OwnedFd>;
-    /// Lets the client live as long as `device` or a mapping of it does.
+    /// Keeps the client alive as long as `device` or a mapping of it.
     fn register(&self, device: BorrowedFd<'_>, control: BorrowedFd<'_>) -> io::Result<()>;
 
     fn new_client(&self, control: BorrowedFd<'_>) -> Answer<u32>;
@@ -83,7 +83,7 @@ pub(crate) trait Calls: Debug + Send + Sync {
     fn new_subdevice(&self, caller: Caller<'_>, device: u32, object: u32) -> Answer<()>;
     fn free(&self, caller: Caller<'_>, parent: u32, object: u32) -> Answer<()>;
     fn device_instance(&self, caller: Caller<'_>, gpu_id: u32) -> Answer<u32>;
-    /// Whether all of the GPU's memory stands in BAR1, so that a mapping takes nothing of it.
+    /// True if BAR1 maps all GPU memory statically, so that a mapping needs no further BAR1.
     fn static_bar1(&self, caller: Caller<'_>, subdevice: u32) -> Answer<bool>;
 
     fn duplicate(
@@ -94,7 +94,7 @@ pub(crate) trait Calls: Debug + Send + Sync {
         source: (u32, u32),
     ) -> Answer<()>;
     fn export_info(&self, caller: Caller<'_>, file: BorrowedFd<'_>) -> Answer<Export>;
-    /// Imports the objects of `file` from `first` on under these handles.
+    /// Imports the objects of `file` from index `first` under these handles.
     fn import(
         &self,
         caller: Caller<'_>,
@@ -105,7 +105,7 @@ pub(crate) trait Calls: Debug + Send + Sync {
     ) -> Answer<()>;
     fn surface(&self, caller: Caller<'_>, memory: u32) -> Answer<Surface>;
 
-    /// Prepares `file` to show a part of the memory; the answer is what [`Calls::unmap`] wants.
+    /// Prepares `file` to map a part of the memory; the result is the argument of [`Calls::unmap`].
     fn map(
         &self,
         caller: Caller<'_>,
@@ -116,7 +116,7 @@ pub(crate) trait Calls: Debug + Send + Sync {
         file: BorrowedFd<'_>,
     ) -> Answer<u64>;
     fn unmap(&self, caller: Caller<'_>, device: u32, memory: u32, linear: u64) -> Answer<()>;
-    /// Shows what `file` was prepared for in the range; `None` for an address that is none.
+    /// Maps the prepared `file` in the range; `None` if the driver returned an invalid address.
     fn place(
         &self,
         vma: &mut Vma,

@@ -1,4 +1,4 @@
-//! This process's client of the resource manager, and its objects, each undone by its own drop.
+//! This process's RM client and its objects, each freed on drop.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::calls::{Answer, Caller, Calls, RmError};
 use super::fault::{self, Step};
 use crate::Error;
 
-/// A client. RM serves it only through the file it was made with, and only in the process that made
-/// it.
+/// RM client. RM serves it only through the file that created it, and only in the process that
+/// created it.
 #[derive(Debug)]
 pub(crate) struct Client {
     calls: Arc<dyn Calls>,
@@ -22,11 +22,10 @@ pub(crate) struct Client {
     owner: Process,
 }
 
-/// Handles of our objects begin here: a number that is easy to see in a kernel's log, and RM's are
-/// all above it.
+/// First handle of our objects: easy to recognise in a kernel log, and below all handles of RM.
 const FIRST_HANDLE: u32 = 0x6D00_0000;
 
-/// `NV_ERR_INSERT_DUPLICATE_NAME`: the handle is taken.
+/// `NV_ERR_INSERT_DUPLICATE_NAME`: the handle is in use.
 const TAKEN: Status = Status(0x19);
 
 impl Client {
@@ -62,21 +61,19 @@ impl Client {
         }
     }
 
-    /// A forked child shares the control file but not the client: what it freed would be gone in
-    /// the parent.
+    /// A forked child shares the control file: freeing there would free the parent's objects.
     pub(crate) fn is_ours(&self) -> bool {
         self.owner == Process::current()
     }
 
-    /// Makes an object under a handle of our choice.
+    /// Creates an object under a new handle.
     pub(crate) fn make(
         self: &Arc<Self>,
         parent: u32,
         make: impl Fn(&dyn Calls, Caller<'_>, u32) -> Answer<()>,
     ) -> Answer<Object> {
         loop {
-            // After four thousand million objects the numbers come round; those still in use are
-            // passed over.
+            // Handles wrap after four thousand million objects; those in use are skipped.
             let handle = self.next.fetch_add(1, Ordering::Relaxed);
             if handle == 0 || handle == self.handle {
                 continue;
@@ -95,7 +92,7 @@ impl Client {
         }
     }
 
-    /// Makes `count` objects in one call.
+    /// Creates `count` objects in one call.
     pub(crate) fn make_many(
         self: &Arc<Self>,
         parent: u32,
@@ -118,14 +115,14 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         if self.is_ours() {
-            // Its handle stands for all below it; nobody is left to tell of a refusal, and closing
-            // the file ends it too.
+            // Freeing the client frees its objects. Errors are ignored: closing the file frees it
+            // too.
             let _ = self.calls.free(self.caller(), self.handle, self.handle);
         }
     }
 }
 
-/// An object of ours: a device, or a reference to somebody's memory. Freed on drop.
+/// Object of ours: a device, or a reference to memory. Freed on drop.
 #[derive(Debug)]
 pub(crate) struct Object {
     client: Arc<Client>,
@@ -142,8 +139,7 @@ impl Object {
 impl Drop for Object {
     fn drop(&mut self) {
         if self.client.is_ours() {
-            // RM refuses this only for a handle it does not know, and then there is nothing to
-            // free.
+            // Fails only for an unknown handle, which needs no free.
             let _ = self
                 .client
                 .calls

@@ -1,5 +1,4 @@
-//! A GPU as this process's client sees it: its node kept open, its device object, and how much of
-//! BAR1 we may take.
+//! GPU of this process's client: open node, device object, and BAR1 budget.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::copy::Cpus;
 
 #[derive(Debug)]
 pub(crate) struct Device {
-    // The object before the node: RM wants the node open as long as the device is used.
+    // Dropped before the node, which RM needs while the device is in use.
     object: Object,
     _node: OwnedFd,
     client: Arc<Client>,
@@ -80,7 +79,7 @@ impl Device {
         Some(self.pci)
     }
 
-    /// CPUs near the GPU, where the system knows them.
+    /// CPUs near the GPU, if known.
     pub(crate) fn near(&self) -> Option<Cpus> {
         self.near
     }
@@ -89,12 +88,12 @@ impl Device {
         &self.budget
     }
 
-    /// A fresh file of the node, kept alive with the client.
+    /// New file of the node, registered with the client.
     pub(crate) fn fresh_node(&self) -> Result<OwnedFd, Error> {
         open_node(&self.client, self.card.minor)
     }
 
-    /// What a memory object is; only video memory passes.
+    /// Properties of a memory object; only video memory is accepted.
     pub(crate) fn surface(&self, memory: &Object) -> Result<Surface, Error> {
         self.client
             .calls()
@@ -123,8 +122,7 @@ fn near(pci: PciAddress) -> Option<Cpus> {
     Cpus::parse(&list)
 }
 
-/// No answer, as from drivers before 570 and from sandboxes, counts as no: the smaller budget harms
-/// nobody.
+/// If unknown (drivers before 570, sandboxes): no, which only lowers the budget.
 fn is_static(client: &Arc<Client>, device: &Object) -> bool {
     client
         .make(device.handle(), |calls, caller, handle| {
@@ -138,17 +136,17 @@ fn is_static(client: &Arc<Client>, device: &Object) -> bool {
         .unwrap_or(false)
 }
 
-/// Bytes of BAR1 this process may map at once. A GPU whose BAR1 is filled to the brim has stopped
-/// whole machines (NVIDIA/open-gpu-kernel-modules issue 1187).
+/// Bytes of BAR1 that this process may map at once. A full BAR1 has crashed machines
+/// (NVIDIA/open-gpu-kernel-modules issue 1187).
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: u64,
-    /// All memory stands in BAR1 already: mappings share it and add nothing.
+    /// All memory is in BAR1 already: mappings need no more.
     whole: bool,
     taken: AtomicU64,
 }
 
-/// A sixteenth of BAR1 is left to the driver and to others, and no less than this.
+/// Minimum reserve for the driver and other processes; the reserve is a sixteenth of BAR1.
 const LEAST_LEFT: u64 = 16 << 20;
 
 impl Budget {
@@ -189,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_bar1_is_never_filled() {
+    fn small_bar1_keeps_reserve() {
         let budget = Budget::of(256 << 20, false);
         budget.take(200 << 20).unwrap();
         let error = budget.take(41 << 20).unwrap_err();
@@ -200,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_stands_in_bar1_already_may_be_mapped_any_number_of_times() {
+    fn static_bar1_has_no_limit() {
         let budget = Budget::of(256 << 30, true);
         for _ in 0..100 {
             budget.take(100 << 30).unwrap();

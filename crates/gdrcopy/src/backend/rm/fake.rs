@@ -1,5 +1,5 @@
-//! A resource manager and a CUDA to test with: their memory is files in memory, and they hold
-//! callers to the rules of the real ones.
+//! Fake resource manager and CUDA: their memory is files, and they enforce the rules of the real
+//! ones.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -17,7 +17,7 @@ use super::owner::{Allocation, AllocationKind, Bench, Own, Owner, Retained};
 use super::{Rm, Shared};
 use crate::vma::Vma;
 
-/// Where the one GPU sits.
+/// PCI address of the one GPU.
 pub(super) const PCI: PciAddress = PciAddress {
     domain: 0,
     bus: 6,
@@ -29,7 +29,7 @@ const INSTANCE: u32 = 3;
 const BLOCK: u64 = 2 << 20;
 const HEAP: u64 = 0x7f00_0000_0000;
 
-/// Both sides, and what was asked of them.
+/// State of both fakes, with a call log.
 #[derive(Clone)]
 pub(super) struct Fake(Arc<Mutex<World>>);
 
@@ -52,43 +52,42 @@ impl std::fmt::Debug for Fake {
 
 #[derive(Debug, Default)]
 pub(super) struct World {
-    /// Tells this test's files from those of others in the process.
+    /// Distinguishes this test's files from those of other tests.
     number: u32,
-    /// One word a call, in order.
+    /// Names of the calls in order.
     pub(super) log: Vec<String>,
-    /// What the next calls of a name answer instead; stays until taken out.
+    /// Injected results for calls of a name, until removed.
     pub(super) errors: HashMap<&'static str, Status>,
-    /// The next mappings show this memory instead of their own.
+    /// The next mappings show this memory instead.
     pub(super) wrong: bool,
-    /// Mapping the node gives no address.
+    /// mmap of the node returns no address.
     pub(super) lost: bool,
-    /// The IPC handle is laid out in another way.
+    /// The IPC handle has another layout.
     pub(super) other_layout: bool,
-    /// The exported file is of this device.
+    /// The exported file belongs to this device.
     pub(super) export_instance: Option<u32>,
-    /// Bytes of BAR1.
+    /// Size in bytes.
     pub(super) bar1: Option<u64>,
-    /// Objects of everybody.
+    /// Objects of all clients.
     memories: HashMap<(u32, u32), Memory>,
     live: Vec<(Allocation, (u32, u32), u64)>,
     structures: HashMap<u64, Box<[u64; 32]>>,
-    /// Node files that were prepared: their inode, and the file, offset and linear address of what
-    /// they show.
+    /// Inodes of prepared node files, with the file, offset and linear address that they map.
     prepared: HashMap<u64, (Arc<OwnedFd>, u64, u64)>,
-    /// Linear address of each mapping: where it was placed, once it was.
+    /// Linear address of each mapping, with its CPU address once placed.
     mapped: HashMap<u64, Option<(usize, usize)>>,
     nodes: BTreeSet<u64>,
     clients: u32,
     next: u32,
-    /// How many allocations were made.
+    /// Number of allocations.
     buffers: u64,
-    /// First address not used.
+    /// First unused address.
     heap: u64,
-    /// The block that small ones share.
+    /// Block of the small allocations.
     shared: Option<Block>,
 }
 
-/// What small allocations share.
+/// Block shared by small allocations.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     place: (u32, u32),
@@ -121,14 +120,14 @@ impl Fake {
         self.world().heap += BLOCK;
     }
 
-    /// Takes the allocation from CUDA; its object lives on where somebody refers to it.
+    /// Frees the allocation in CUDA; its object lives while referenced.
     pub(super) fn free(&self, address: DevicePtr) {
         self.world()
             .live
             .retain(|(allocation, ..)| allocation.base != address);
     }
 
-    /// A user's allocation at an address that was freed.
+    /// New user allocation at a freed address.
     pub(super) fn allocate_at(&self, address: DevicePtr, kind: AllocationKind, bytes: u64) {
         let mut world = self.world();
         let heap = std::mem::replace(&mut world.heap, address.get() - HEAP);
@@ -136,7 +135,7 @@ impl Fake {
         world.heap = heap;
     }
 
-    /// What the GPU sees.
+    /// GPU reads.
     pub(super) fn poke(&self, address: DevicePtr, bytes: &[u8]) {
         let (file, at) = self.world().place(address).unwrap();
         std::fs::File::from(file.try_clone().unwrap())
@@ -171,7 +170,7 @@ impl Fake {
 }
 
 impl World {
-    /// As CUDA does: small `cuMemAlloc`s share an object of 2 MiB, everything else has its own.
+    /// Like CUDA: small `cuMemAlloc`s share a 2 MiB object, everything else has its own.
     fn allocate(&mut self, kind: AllocationKind, bytes: u64) -> DevicePtr {
         let small = kind == AllocationKind::Malloc && bytes <= BLOCK / 2;
         let shared = self
@@ -250,10 +249,10 @@ impl World {
     }
 }
 
-/// A file in memory that bears its world's name.
+/// memfd named after its world.
 fn file(world: u32, size: u64) -> OwnedFd {
     let name = std::ffi::CString::new(name(world)).unwrap();
-    // SAFETY: a name that ends in zero; the descriptor that comes back is ours alone.
+    // SAFETY: a NUL-terminated name; the returned descriptor is ours.
     let file =
         unsafe { OwnedFd::from_raw_fd(libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC)) };
     std::fs::File::from(file.try_clone().unwrap())
@@ -274,7 +273,7 @@ fn inode(file: BorrowedFd<'_>) -> u64 {
         .ino()
 }
 
-/// Whether anything of a memory file is still mapped in this range.
+/// True if any memory file is still mapped in this range.
 fn is_mapped(world: u32, start: usize, length: usize) -> bool {
     let name = name(world);
     std::fs::read_to_string("/proc/self/maps")
@@ -455,7 +454,7 @@ impl Calls for Fake {
         if let Some((start, length)) = placed {
             assert!(
                 !is_mapped(world.number, start, length),
-                "RM is told before the addresses are gone"
+                "RM unmaps before the addresses are unmapped"
             );
         }
         Ok(())
@@ -479,7 +478,7 @@ impl Calls for Fake {
             .cloned()
             .ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         let start = vma.base().as_ptr().addr() + at;
-        // Who was there before has given the addresses back, or they would not be free.
+        // The previous mapping was unmapped, or the address would not be free.
         for placed in world.mapped.values_mut() {
             if placed.is_some_and(|(from, bytes)| from < start + length && start < from + bytes) {
                 *placed = None;
@@ -596,7 +595,7 @@ impl Bench for Fake {
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error> {
         for (address, bytes) in parts {
             if self.world().find(*address).is_none() {
-                // What CUDA answers for an address that was freed.
+                // CUDA's result for a freed address.
                 return Err(gpu::Error::Copy {
                     address: *address,
                     bytes: bytes.len(),
@@ -612,7 +611,7 @@ impl Bench for Fake {
     }
 }
 
-/// How many files this process has open.
+/// Number of open files of this process.
 pub(super) fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }

@@ -1,11 +1,11 @@
-//! RM's answers in words: what a status means at the step where it came, and what to do about it.
+//! Text for RM errors: meaning of a status at a step, and the fix.
 
 use gdr_sys::rm::Status;
 
 use super::calls::RmError;
 use crate::Error;
 
-/// Where in the way to a mapping a call was made.
+/// Step of a mapping at which a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Client,
@@ -22,14 +22,14 @@ pub(crate) enum Step {
 impl Step {
     fn operation(self) -> &'static str {
         match self {
-            Self::Client => "make a client of the resource manager",
+            Self::Client => "create a resource manager client",
             Self::Cards => "list the GPUs",
             Self::Register => "register a file of the GPU's node",
             Self::Instance => "find the GPU's instance",
-            Self::Device => "make a device object of the GPU",
-            Self::Duplicate => "refer to CUDA's memory object",
+            Self::Device => "create a device object for the GPU",
+            Self::Duplicate => "duplicate CUDA's memory object",
             Self::Import => "import the exported memory",
-            Self::Surface => "ask what the memory object is",
+            Self::Surface => "query the memory object",
             Self::Map => "map the memory",
         }
     }
@@ -37,7 +37,7 @@ impl Step {
     fn advice(self, status: Status) -> &'static str {
         match (self, status) {
             (Self::Duplicate, Status::INSUFFICIENT_PERMISSIONS) => {
-                "the memory belongs to another process or client; under MPS it is the server's"
+                "the memory belongs to another process or client; under MPS it belongs to the server"
             }
             (_, Status::INSUFFICIENT_PERMISSIONS) => {
                 "the GPU's node /dev/nvidiaN is not open to this process"
@@ -53,28 +53,27 @@ impl Step {
                 "the GPU's BAR1 is used up; nvidia-smi -q shows it"
             }
             (_, Status::NOT_SUPPORTED) => {
-                "memory the CPU may not map: confidential computing, MIG, fabric or protected memory, or a sandbox forbids it"
+                "the CPU cannot map this memory: confidential computing, MIG, fabric or protected memory, or a sandbox"
             }
             (
                 _,
                 Status::OBJECT_NOT_FOUND | Status::INVALID_OBJECT_HANDLE | Status::RESOURCE_LOST,
             ) => "the allocation was freed",
             (_, Status::STATE_IN_USE) => {
-                "a file of the node was used twice, which is a mistake of this library"
+                "a file of the node was used twice, which is a bug in this library"
             }
-            (_, Status::IN_USE) => "the memory is mapped with other attributes already",
+            (_, Status::IN_USE) => "the memory is already mapped with other attributes",
             _ => "",
         }
     }
 }
 
-const UNKNOWN_ABI: &str =
-    "this driver speaks an ABI this library does not know; please report its version";
+const UNKNOWN_ABI: &str = "this library does not know this driver's ABI; please report its version";
 
 pub(crate) fn error(step: Step, refusal: RmError) -> Error {
     match refusal {
         RmError::Status(Status::GPU_IS_LOST) => Error::GpuLost {
-            sign: "the resource manager says so",
+            sign: "the resource manager reports it",
         },
         RmError::Status(status) => Error::Rm {
             operation: step.operation(),
@@ -82,7 +81,7 @@ pub(crate) fn error(step: Step, refusal: RmError) -> Error {
             advice: step.advice(status),
         },
         RmError::System(source) => {
-            // RM's ioctls themselves fail only for a number or size the driver does not know.
+            // RM's ioctls themselves fail only for a number or size that the driver does not know.
             let unknown = source.raw_os_error() == Some(libc::EINVAL);
             let operation = step.operation();
             Error::System {

@@ -1,39 +1,37 @@
-//! The 64 bytes of a CUDA IPC handle, as far as they say which object of the resource manager the
-//! memory lies in, and those by which a pool's memory is shared, as far as they say where in the
-//! pool it lies.
+//! Parsers of the 64-byte CUDA IPC handle, which names the memory object, and of pool export data,
+//! which gives the position in the pool.
 //!
-//! The layouts are CUDA's own and nowhere documented. They were read off driver 580.159.04;
-//! [`super::trust`] proves each on memory of our own before it is used, and another layout fails
-//! there.
+//! CUDA does not document the layouts; they come from driver 580.159.04. [`super::trust`] verifies
+//! each on our own memory before use, so another layout fails there.
 
 use gdr_sys::rm;
 
-/// Where an allocation lies.
+/// Position of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) client: u32,
     pub(crate) memory: u32,
-    /// Bytes of the object.
+    /// Object size in bytes.
     pub(crate) object_size: u64,
-    /// First byte of the allocation in the object.
+    /// Offset of the allocation in the object.
     pub(crate) offset: u64,
-    /// Bytes of the allocation.
+    /// Allocation size in bytes.
     pub(crate) size: u64,
 }
 
-/// Bytes of a page in which the handle counts the object's size.
+/// Unit of the object size in the handle, in bytes.
 const PAGE: u64 = 4096;
 
-/// Where in its pool an allocation lies.
+/// Position of an allocation in its pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PoolPlace {
-    /// First byte.
+    /// Offset in bytes.
     pub(crate) offset: u64,
-    /// Bytes of the allocation.
+    /// Allocation size in bytes.
     pub(crate) size: u64,
 }
 
-/// Reads what `cuMemPoolExportPointer` gave; `None` for what cannot be of this layout.
+/// Parses the result of `cuMemPoolExportPointer`; `None` if it does not fit this layout.
 pub(crate) fn parse_pool(bytes: &[u8; 64]) -> Option<PoolPlace> {
     let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
     let place = PoolPlace {
@@ -44,7 +42,7 @@ pub(crate) fn parse_pool(bytes: &[u8; 64]) -> Option<PoolPlace> {
     sound.then_some(place)
 }
 
-/// Reads a handle; `None` for one that cannot be of this layout.
+/// Parses a handle; `None` if it does not fit this layout.
 pub(crate) fn parse(handle: &[u8; 64]) -> Option<Place> {
     let word = |at: usize| Some(u32::from_le_bytes(handle.get(at..at + 4)?.try_into().ok()?));
     let size = u64::from(word(0x10)?) | (u64::from(word(0x14)?) << 32);
@@ -68,8 +66,8 @@ pub(crate) fn parse(handle: &[u8; 64]) -> Option<Place> {
 mod tests {
     use super::*;
 
-    /// The words that driver 580.159.04 gave on an H200 for 64 KiB, the third suballocation of a 2
-    /// MiB object.
+    /// Words from driver 580.159.04 on an H200 for 64 KiB, the third suballocation of a 2 MiB
+    /// object.
     fn recorded() -> [u8; 64] {
         let mut words = [0_u32; 16];
         words[0] = 0x954a_ebf0;
@@ -88,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suballocation_is_found_in_its_object() {
+    fn parses_suballocation() {
         let place = parse(&recorded()).unwrap();
         assert_eq!((place.client, place.memory), (0xc1d0_0019, 0x5c00_0096));
         assert_eq!(
@@ -98,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pools_memory_is_found_in_its_pool() {
+    fn parses_pool_export() {
         // Driver 580.159.04, H200: 512 bytes after 1 MiB, 64 KiB and 40 MiB of the same pool.
         let words = [
             0x1a0_u32,
@@ -132,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_such_a_handle_is_not_taken_for_one() {
+    fn rejects_other_layouts() {
         for (at, byte) in [(0x33, 0x5c), (0x37, 0), (0x1e, 0xff), (0x12, 0)] {
             let mut bytes = recorded();
             if at == 0x37 {

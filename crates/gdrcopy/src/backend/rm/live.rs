@@ -1,4 +1,4 @@
-//! The resource manager of this machine: ioctls on `/dev/nvidiactl` and the nodes of its GPUs.
+//! The machine's resource manager: ioctls on `/dev/nvidiactl` and the GPU nodes.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -52,7 +52,7 @@ impl Calls for Live {
         let path = PathBuf::from(format!("/dev/nvidia{minor}"));
         match open(&path) {
             Ok(file) if is_node(&file, minor) => Ok(file.into()),
-            // A container's runtime may have given it another name.
+            // A container runtime may have renamed it.
             found => match renamed(minor) {
                 Some(path) => open(&path).map(OwnedFd::from),
                 None => Err(found
@@ -160,8 +160,8 @@ impl Calls for Live {
 
     fn export_info(&self, caller: Caller<'_>, file: BorrowedFd<'_>) -> Answer<Export> {
         let mut info = rm::ExportInfo::of(file.as_raw_fd());
-        // SAFETY: the command takes an `ExportInfo` from 545 on; before, its exact size is checked
-        // and refused.
+        // SAFETY: the command takes an `ExportInfo` from 545 on; older drivers check and reject the
+        // size.
         match unsafe { control(caller, caller.client, rm::EXPORT_INFO, &mut info) } {
             Err(refusal) if unknown_size(&refusal) => {}
             answer => {
@@ -174,7 +174,7 @@ impl Calls for Live {
             }
         }
         let mut info = rm::ExportInfoBefore545::of(file.as_raw_fd());
-        // SAFETY: as above, with the structure of the releases before 545.
+        // SAFETY: as above, with the structure of drivers before 545.
         unsafe { control(caller, caller.client, rm::EXPORT_INFO, &mut info) }?;
         Ok(Export {
             device: info.device,
@@ -209,7 +209,7 @@ impl Calls for Live {
             Err(refusal) if unknown_command(&refusal) && first == 0 && objects.len() == 1 => {}
             answer => {
                 answer?;
-                // Where RM names the sort, it has to be the GPU's own memory.
+                // If RM reports the kind, it must be GPU memory.
                 let types = argument.types.iter().take(objects.len());
                 if types
                     .into_iter()
@@ -217,7 +217,7 @@ impl Calls for Live {
                 {
                     return Ok(());
                 }
-                // They have been imported, and hold their pages until they are freed.
+                // Already imported: freed here, because they hold their pages.
                 for &object in objects {
                     let _ = self.free(caller, device, object);
                 }
@@ -308,7 +308,7 @@ impl Calls for Live {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // The standard library adds O_CLOEXEC.
+    // std sets O_CLOEXEC.
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -328,7 +328,7 @@ fn is_nvidia(device: u64) -> bool {
     libc::major(device) == rm::CHARACTER_MAJOR
 }
 
-/// The node of this minor number under another name of the pattern `/dev/nvidiaN`.
+/// Node of this minor number under another name of the form `/dev/nvidiaN`.
 fn renamed(minor: u32) -> Option<PathBuf> {
     std::fs::read_dir("/dev")
         .ok()?
@@ -351,7 +351,7 @@ fn renamed(minor: u32) -> Option<PathBuf> {
         })
 }
 
-/// Whether any GPU's node is there: what choosing RM needs before CUDA has been asked for anything.
+/// True if any GPU node exists, to choose RM without CUDA.
 pub(crate) fn any_node() -> bool {
     std::fs::read_dir("/dev").is_ok_and(|entries| {
         entries.flatten().any(|entry| {
@@ -383,7 +383,7 @@ fn allocate(control: BorrowedFd<'_>, argument: &mut rm::Allocate) -> Answer<()> 
 }
 
 /// # Safety
-/// `T` is the structure of `command`, with every address in it as the command wants.
+/// `T` is the structure of `command`, with every address in it valid as `command` requires.
 unsafe fn control<T>(
     caller: Caller<'_>,
     object: u32,
@@ -400,12 +400,13 @@ unsafe fn control<T>(
         status: 0,
     };
     // SAFETY: `CONTROL` takes a `Control`, which names a live structure of exactly its size; the
-    // rest is the caller's promise.
+    // caller guarantees the rest.
     unsafe { rm::escape(caller.control, rm::CONTROL, &mut argument) }?;
     Ok(Status(argument.status).result()?)
 }
 
-/// Of a structure whose size this release does not know: RM's own answer, or that of gVisor, which
+/// For a structure size that this driver does not know: error of RM, or of gVisor, which checks
+/// first.
 /// checks before RM does.
 fn unknown_size(refusal: &RmError) -> bool {
     match refusal {

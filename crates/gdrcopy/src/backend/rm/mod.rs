@@ -1,12 +1,11 @@
-//! The backend of NVIDIA's resource manager: CUDA's memory mapped through `/dev/nvidiactl`, without
+//! Backend of NVIDIA's resource manager (RM): maps CUDA memory through `/dev/nvidiactl`, without
 //! root and without a module.
 //!
-//! The way: a client of our own refers to the memory object that CUDA's allocation lies in
-//! ([`route`]), RM prepares a file of the GPU's node to show it ([`view`]), and what the CPU then
-//! sees is compared with what the GPU reads ([`verify`]) before anybody gets the pointer. That the
-//! way is right on this driver is proven first on memory of our own ([`trust`]). RM takes no
-//! mapping away when memory is freed, so the order at the end is fixed: the addresses, RM's
-//! mapping, our reference.
+//! Our RM client duplicates the memory object of CUDA's allocation ([`route`]), RM prepares a file
+//! of the GPU's node to map it ([`view`]), and the mapping is compared with what the GPU reads
+//! ([`verify`]) before the caller gets the pointer. Each method is first proven on this driver with
+//! our own memory ([`trust`]). RM does not revoke mappings when memory is freed, so the drop order
+//! is fixed: addresses, RM's mapping, our reference.
 
 mod caching;
 mod calls;
@@ -50,16 +49,16 @@ pub(super) use self::caching::major;
 pub(super) use self::owner::is_coherent;
 pub(super) use self::verify::{Span, check};
 
-/// Every [`crate::Gdr`] uses the one client, which lives as long as the process.
+/// Client shared by every [`crate::Gdr`]; lives as long as the process.
 static SHARED: SetOnce<Arc<Shared>> = SetOnce::new();
 
-/// Whether the resource manager answers and a GPU's node is there. No CUDA, no client yet, nothing
-/// left open.
+/// Checks that RM answers and a GPU node exists. Uses no CUDA, creates no client, leaves nothing
+/// open.
 pub(crate) fn open() -> Result<Found, Error> {
-    let release = ask(&live::Live)?;
+    let release = read_release(&live::Live)?;
     if !live::any_node() {
         return Err(refuse(
-            "there is no /dev/nvidiaN for this process; a container needs the GPU's node",
+            "there is no /dev/nvidiaN: a container needs the GPU's node",
             Kind::Absent,
         ));
     }
@@ -80,19 +79,19 @@ pub(crate) fn open() -> Result<Found, Error> {
     })
 }
 
-/// The driver's release, as the resource manager itself says; empty before 530.
+/// Driver release as RM reports it; empty before 530.
 pub(crate) fn release() -> Result<String, Error> {
-    ask(&live::Live)
+    read_release(&live::Live)
 }
 
-fn ask(calls: &dyn Calls) -> Result<String, Error> {
+fn read_release(calls: &dyn Calls) -> Result<String, Error> {
     let control = calls.open_control().map_err(|error| match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => refuse(
-            "there is no /dev/nvidiactl: NVIDIA's driver is not loaded, or not given to this container",
+            "there is no /dev/nvidiactl: NVIDIA's driver is not loaded, or not passed to this container",
             Kind::Absent,
         ),
         Some(libc::EACCES | libc::EPERM) => refuse(
-            "/dev/nvidiactl is there and may not be opened: its mode, or the container's device rules",
+            "cannot open /dev/nvidiactl: its mode or the container's device rules forbid it",
             Kind::Denied,
         ),
         _ => Error::System {
@@ -103,7 +102,7 @@ fn ask(calls: &dyn Calls) -> Result<String, Error> {
     calls
         .release(control.as_fd())
         .map_err(|source| Error::System {
-            operation: "ask the resource manager its version".to_owned(),
+            operation: "read the resource manager's version".to_owned(),
             source,
         })
 }
@@ -121,13 +120,13 @@ struct Rm {
     shared: Arc<Shared>,
 }
 
-/// What all pins share.
+/// State shared by all pins.
 #[derive(Debug)]
 struct Shared {
     calls: Arc<dyn Calls>,
     owner: Arc<dyn Owner>,
-    /// The client and its devices. A forked child has its own: the parent's is of no use to it, and
-    /// its locks may be locked.
+    /// Client and devices. A forked child has its own: it cannot use the parent's, and their locks
+    /// may be held.
     state: PerProcess<Mutex<Option<State>>>,
     expected: MappingType,
 }
@@ -140,7 +139,7 @@ struct State {
 
 impl Shared {
     fn new(calls: Arc<dyn Calls>, owner: Arc<dyn Owner>) -> Self {
-        let release = ask(&*calls).unwrap_or_default();
+        let release = read_release(&*calls).unwrap_or_default();
         Self {
             calls,
             owner,
@@ -149,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// The client and its devices.
+    /// Client and devices, opened on first use.
     fn state(&self) -> Result<State, Error> {
         let mut state = self
             .state
@@ -167,7 +166,7 @@ impl Shared {
         Ok(fresh)
     }
 
-    /// The GPU an allocation is on.
+    /// GPU of an allocation.
     fn device(&self, found: &Allocation) -> Result<Arc<Device>, Error> {
         let refused = |why: &str| Error::Memory {
             address: found.base,
@@ -178,7 +177,7 @@ impl Shared {
         }
         let pci = found
             .pci
-            .ok_or_else(|| refused("its GPU is no PCI device"))?;
+            .ok_or_else(|| refused("its GPU is not a PCI device"))?;
         let state = self.state()?;
         let known = |state: &State| {
             state
@@ -195,14 +194,14 @@ impl Shared {
             .owner
             .objection(found.ordinal)
             .map_err(|source| Error::Cuda {
-                operation: "ask CUDA about the GPU",
+                operation: "query the GPU in CUDA",
                 source,
             })?;
         if let Some(why) = objection {
             return Err(refused(why));
         }
         let device = Arc::new(Device::open(Arc::clone(&state.client), pci)?);
-        // Where two threads opened it at once, the first one's stays.
+        // If two threads opened it at once, the first one is kept.
         let mut devices = state.devices.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(devices.entry(pci).or_insert(device)))
     }

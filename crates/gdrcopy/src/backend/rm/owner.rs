@@ -1,4 +1,4 @@
-//! What CUDA, which owns the memory, is asked about it; a trait, so that tests can play CUDA.
+//! CUDA queries about memory, behind a trait so that tests can use a fake.
 
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
@@ -6,38 +6,38 @@ use std::os::fd::OwnedFd;
 use gpu::pointer::{self, MemoryKind, Pointer, Reader, Scratch, ScratchKind};
 use gpu::{DevicePtr, PciAddress};
 
-/// An allocation as CUDA describes it.
+/// Allocation as CUDA describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Allocation {
     pub(crate) base: DevicePtr,
-    /// Bytes.
+    /// Size in bytes.
     pub(crate) size: u64,
     pub(crate) kind: AllocationKind,
     pub(crate) ordinal: u32,
     pub(crate) pci: Option<PciAddress>,
-    /// Unique in the process's life; 0 where the driver does not say.
+    /// Unique within the process; 0 if the driver does not report it.
     pub(crate) buffer_id: u64,
 }
 
-/// How the memory was made, which decides the way to it.
+/// How the memory was allocated, which determines how to find its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AllocationKind {
     /// `cuMemAlloc`.
     Malloc,
-    /// `cuMemCreate`, and whether it was made to be exported.
+    /// `cuMemCreate`, and if it is exportable.
     Create { exportable: bool },
-    /// A stream-ordered pool, and whether it was made to be exported.
+    /// Stream-ordered pool, and if it is exportable.
     Pool { exportable: bool },
-    /// Not a GPU's own memory; the word for it.
+    /// Not device memory; its name.
     Other(&'static str),
 }
 
-/// Memory of our own, never freed.
+/// Our own memory, never freed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Own {
     pub(crate) address: DevicePtr,
     pub(crate) bytes: usize,
-    /// CUDA's; a test's memory has none.
+    /// CUDA's resource; none in tests.
     pub(crate) scratch: Option<Scratch>,
 }
 
@@ -51,31 +51,30 @@ impl From<Scratch> for Own {
     }
 }
 
-/// A stream of our own in the memory's context, and what can be done with it.
+/// Stream of ours in the memory's context.
 pub(crate) trait Bench: Debug + Send {
     fn scratch(&self, kind: ScratchKind, bytes: usize) -> Result<Own, gpu::Error>;
-    /// A `cuMemCreate` allocation of our own that no address shows, while it is held, and its
-    /// bytes.
+    /// `cuMemCreate` allocation of ours that has no address, while held, and its size in bytes.
     fn unmapped(&self, bytes: usize) -> Result<(Box<dyn Retained>, usize), gpu::Error>;
-    /// Allocations in one exportable pool of our own.
+    /// Allocations in one exportable pool of ours.
     fn scratch_pool(&self, sizes: &[usize]) -> Result<Vec<Own>, gpu::Error>;
     fn write(&self, own: &Own, bytes: &[u8]) -> Result<(), gpu::Error>;
     fn read_each(&self, parts: &mut [(DevicePtr, &mut [u8])]) -> Result<(), gpu::Error>;
 }
 
-/// CUDA's own handle of an allocation, held: a structure of CUDA's in this process.
+/// CUDA's handle of an allocation, held: points to a structure of CUDA in this process.
 pub(crate) trait Retained: Debug {
     fn address(&self) -> u64;
 }
 
 pub(crate) trait Owner: Debug + Send + Sync {
-    /// `None` for an address CUDA does not know.
+    /// `None` for an address that CUDA does not know.
     fn describe(&self, address: DevicePtr) -> Result<Option<Allocation>, gpu::Error>;
     /// Why no memory of this GPU can be mapped, if so.
     fn objection(&self, ordinal: u32) -> Result<Option<&'static str>, gpu::Error>;
     fn ipc_handle(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error>;
     fn export(&self, address: DevicePtr) -> Result<OwnedFd, gpu::Error>;
-    /// Where in its pool the memory lies; after an export of the pool.
+    /// Position of the memory in its pool; requires an export of the pool first.
     fn pool_place(&self, address: DevicePtr) -> Result<[u8; 64], gpu::Error>;
     fn retain(&self, address: DevicePtr) -> Result<Box<dyn Retained>, gpu::Error>;
     fn bench(&self, near: DevicePtr) -> Result<Box<dyn Bench>, gpu::Error>;
@@ -98,7 +97,7 @@ impl Owner for Cuda {
         let Some(device) = devices.into_iter().find(|device| device.ordinal == ordinal) else {
             return Ok(Some("CUDA does not list its GPU"));
         };
-        // CUDA names a MIG instance after its GPU and its profile: "NVIDIA H200 MIG 1g.18gb".
+        // CUDA appends the profile to a MIG instance's name: "NVIDIA H200 MIG 1g.18gb".
         if device.name.contains(" MIG ") {
             return Ok(Some(
                 "its GPU is a MIG instance, whose memory this backend does not map",
@@ -133,7 +132,7 @@ impl Owner for Cuda {
     }
 }
 
-/// Whether GPU and CPU share page tables, as Grace Hopper does; no where CUDA does not say.
+/// True if GPU and CPU share page tables, as on Grace Hopper; false if CUDA does not report it.
 pub(crate) fn is_coherent(ordinal: u32) -> bool {
     let device = gpu::devices()
         .ok()
@@ -180,7 +179,7 @@ impl Bench for Reader {
     }
 }
 
-/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR` among the handle types an allocation was made for.
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`, in the handle types of an allocation.
 const FILE_DESCRIPTOR: u64 = 1;
 
 fn allocation(pointer: &Pointer) -> Allocation {
@@ -195,8 +194,8 @@ fn allocation(pointer: &Pointer) -> Allocation {
             MemoryKind::Managed => {
                 AllocationKind::Other("managed memory, which moves between GPU and host")
             }
-            MemoryKind::Host => AllocationKind::Other("host memory, which the CPU reads as it is"),
-            _ => AllocationKind::Other("of a sort this library does not know"),
+            MemoryKind::Host => AllocationKind::Other("host memory, which needs no mapping"),
+            _ => AllocationKind::Other("an unknown kind of memory"),
         },
         ordinal: pointer.ordinal,
         pci: pointer.pci,

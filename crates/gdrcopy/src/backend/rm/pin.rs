@@ -1,8 +1,7 @@
-//! A pin of the RM backend: references to the memory objects that hold a range, and mappings of
-//! them.
+//! Pin of the RM backend: references to the memory objects of a range, and their mappings.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu::DevicePtr;
 
@@ -14,13 +13,11 @@ use super::trust::Trial;
 use super::verify::{self, Span};
 use super::view::{self, Piece, Shown};
 use crate::Error;
-use crate::backend::{Area, Pinned, PinnedPages};
+use crate::backend::{Area, Pinned, PinnedPages, next_handle};
 use crate::mapping::{MapRequest, MappingType};
 use crate::pages::{self, GPU_PAGE, Pages};
 
-static NEXT_HANDLE: AtomicU64 = AtomicU64::new(1);
-
-/// Small allocations of CUDA begin at multiples of this.
+/// Alignment of CUDA's small allocations.
 const GRAIN: u64 = 512;
 
 #[derive(Debug)]
@@ -31,22 +28,21 @@ pub(super) struct RmPin {
     pages: Pages,
     length: usize,
     pieces: Vec<Piece>,
-    /// The allocated parts of the range.
+    /// Allocated parts of the range.
     parts: Vec<Part>,
-    /// Set by the first mapping that was compared with the GPU's reading: the objects do not
-    /// change.
+    /// Set by the first verified mapping: the objects do not change.
     verified: AtomicBool,
 }
 
-/// The part of the range that one allocation holds.
+/// Part of the range in one allocation.
 #[derive(Debug)]
 struct Part {
     span: Span,
-    /// CUDA's number of the allocation.
+    /// CUDA's id of the allocation.
     buffer_id: u64,
 }
 
-/// Finds and holds the objects of `length` bytes at `address`.
+/// Finds and references the objects of `length` bytes at `address`.
 pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Result<RmPin, Error> {
     let pages =
         pages::around(address, length as u64, GPU_PAGE).ok_or(Error::Address { address })?;
@@ -72,10 +68,10 @@ pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Re
             .and_then(|length| located.pieces(at, length));
         pieces.extend(more.ok_or_else(|| Error::Memory {
             address: found.base,
-            why: "its memory object does not hold the page it begins in".to_owned(),
+            why: "its memory object does not contain the page of its first byte".to_owned(),
         })?);
         at = until;
-        // The rest of the last page may be nobody's.
+        // The rest of the last page may be unallocated.
         if at >= wanted {
             break;
         }
@@ -84,14 +80,14 @@ pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Re
         if found.pci != device.pci() {
             return Err(Error::Memory {
                 address: next,
-                why: "the range goes on in another GPU's memory".to_owned(),
+                why: "the range continues in another GPU's memory".to_owned(),
             });
         }
     }
     Ok(RmPin {
         shared: Arc::clone(shared),
         device,
-        handle: NEXT_HANDLE.fetch_add(1, Ordering::Relaxed),
+        handle: next_handle(),
         pages,
         length,
         pieces,
@@ -102,13 +98,13 @@ pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Re
 
 fn describe(owner: &dyn Owner, address: DevicePtr) -> Result<Option<Allocation>, Error> {
     owner.describe(address).map_err(|source| Error::Cuda {
-        operation: "ask CUDA about the address",
+        operation: "describe the memory at this address",
         source,
     })
 }
 
-/// The allocation at `address`; where the address was rounded down to a page and nothing is
-/// allocated there, the first one in the page that the range holds.
+/// Allocation at `address`. If nothing is allocated there because the address was rounded down to a
+/// page, the first allocation of the range in that page.
 fn first(owner: &dyn Owner, address: DevicePtr, length: u64) -> Result<Allocation, Error> {
     if let Some(found) = describe(owner, address)? {
         return Ok(found);
@@ -124,7 +120,7 @@ fn first(owner: &dyn Owner, address: DevicePtr, length: u64) -> Result<Allocatio
     Err(Error::Address { address })
 }
 
-/// The part of the range that this allocation holds.
+/// Part of the range in this allocation.
 fn part(found: &Allocation, from: u64, until: u64, start: u64) -> Option<Part> {
     let from = from.max(found.base.get());
     let until = until.min(found.base.get().saturating_add(found.size));
@@ -138,7 +134,7 @@ fn part(found: &Allocation, from: u64, until: u64, start: u64) -> Option<Part> {
     })
 }
 
-/// The memory objects of an allocation, by the way its sort has.
+/// Memory objects of an allocation, found by the method for its kind.
 fn locate(
     owner: &dyn Owner,
     device: &Arc<Device>,
@@ -186,7 +182,7 @@ fn locate(
 
 fn open_bench(owner: &dyn Owner, near: DevicePtr) -> Result<Box<dyn Bench>, Error> {
     owner.bench(near).map_err(|source| Error::Cuda {
-        operation: "make a stream in the memory's context",
+        operation: "create a stream in the memory's context",
         source,
     })
 }
@@ -204,10 +200,9 @@ impl RmPin {
         verify::check(&*bench, base, spans, &borders.collect::<Vec<u64>>())
     }
 
-    /// The spans that are still the allocations that were pinned. What was freed since has nothing
-    /// left to be compared with: our reference keeps what was there, and the way to it is proven.
-    /// What CUDA has at its address now may be freed by its owner while the GPU reads it, which
-    /// would end the context.
+    /// Spans that still belong to the pinned allocations. Freed memory cannot be compared: our
+    /// reference keeps its pages, and the method is proven. New memory at its address may be freed
+    /// by its owner while the GPU reads it, which would break the context.
     fn living(&self) -> Result<Vec<Span>, Error> {
         let mut living = Vec::with_capacity(self.parts.len());
         for Part { span, buffer_id } in &self.parts {
@@ -221,7 +216,7 @@ impl RmPin {
 
     fn mapping_type(&self) -> MappingType {
         match self.shared.expected {
-            MappingType::WriteCombining if !self.device.trust.gathers() => MappingType::Device,
+            MappingType::WriteCombining if !self.device.trust.combines() => MappingType::Device,
             expected => expected,
         }
     }
@@ -256,10 +251,5 @@ impl Pinned for RmPin {
                 .store(living.len() == self.parts.len(), Ordering::Release);
         }
         Ok(area)
-    }
-
-    /// Never: our reference keeps the pages.
-    fn revoked(&self) -> Result<bool, Error> {
-        Ok(false)
     }
 }

@@ -1,5 +1,5 @@
-//! The ways from a CUDA allocation to its memory objects: by its IPC handle, by an exported file,
-//! by CUDA's own structures.
+//! Methods to find the memory objects of a CUDA allocation: IPC handle, exported file, CUDA's own
+//! structures.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::Error;
 use crate::error::Kind;
 use crate::pages::GPU_PAGE;
 
-/// The objects that hold an allocation, laid end to end, and where they begin.
+/// Objects that hold an allocation, in order, and their start.
 #[derive(Debug, Clone)]
 pub(crate) struct Located {
-    /// Device address of the first object's first byte.
+    /// Device address of the first object.
     start: u64,
-    /// Each with its bytes.
+    /// Each with its size in bytes.
     objects: Vec<(Arc<Object>, u64)>,
 }
 
 impl Located {
-    /// Bytes of all objects.
+    /// Total size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.objects.iter().map(|(_, size)| size).sum()
     }
@@ -39,10 +39,10 @@ impl Located {
         self.start.saturating_add(self.size())
     }
 
-    /// The parts that show `length` bytes at device address `from`; `None` where the objects do not
-    /// hold all of it.
+    /// Parts that map `length` bytes at device address `from`; `None` if the objects do not hold
+    /// all of it.
     pub(crate) fn pieces(&self, from: u64, length: u64) -> Option<Vec<Piece>> {
-        // RM maps whole pages of an object, and mmap wants whole ones too.
+        // RM and mmap both map whole pages.
         let mut skip = from
             .checked_sub(self.start)
             .filter(|skip| skip.is_multiple_of(GPU_PAGE))?;
@@ -69,7 +69,7 @@ impl Located {
     }
 }
 
-/// By the IPC handle of `cuMemAlloc` memory that begins at `base`.
+/// Uses the IPC handle of `cuMemAlloc` memory that begins at `base`.
 pub(crate) fn by_ipc(
     trial: Trial<'_>,
     base: DevicePtr,
@@ -84,21 +84,21 @@ pub(crate) fn by_ipc(
         .ok_or_else(|| {
             refused(
                 base,
-                "this CUDA's IPC handles are laid out in a way this library does not know",
+                "this library does not know this CUDA's layout of IPC handles",
             )
         })?;
     let located = by_place(trial, base, place)?;
     Ok((located, place))
 }
 
-/// By what an IPC handle said before.
+/// Uses a parsed IPC handle.
 pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Result<Located, Error> {
     let object = duplicate(trial, place.client, place.memory)?;
     let size = video_memory(trial, base, &object)?;
     if size < place.object_size {
         return Err(refused(
             base,
-            "the memory object is smaller than CUDA's IPC handle says",
+            "the memory object is smaller than CUDA's IPC handle states",
         ));
     }
     Ok(Located {
@@ -107,7 +107,7 @@ pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Resul
     })
 }
 
-/// By a file that CUDA exports of the whole allocation, which is answered too.
+/// Uses a file that CUDA exports of the whole allocation, and returns the file too.
 pub(crate) fn by_export(
     trial: Trial<'_>,
     base: DevicePtr,
@@ -133,15 +133,15 @@ pub(crate) fn by_export(
     Ok((located, file))
 }
 
-/// Bytes of each memory object of a pool.
+/// Size of a pool's memory objects in bytes.
 const POOL_OBJECT: u64 = 32 << 20;
 
-/// By a file that CUDA exports of the whole pool, and the place of the allocation in it.
+/// Uses a file that CUDA exports of the whole pool, and the allocation's position in it.
 pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Located, Error> {
-    // The file first: CUDA tells no places in a pool that has not been exported.
+    // The file first: CUDA reports positions only in an exported pool.
     let (file, count) = exported(trial, base)?;
     let place = trial.owner.pool_place(base).map_err(|source| Error::Cuda {
-        operation: "ask where in its pool the memory lies",
+        operation: "read the memory's position in its pool",
         source,
     })?;
     let place = handle::parse_pool(&place)
@@ -149,7 +149,7 @@ pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Lo
         .ok_or_else(|| {
             refused(
                 base,
-                "this CUDA shares pools in a way this library does not know",
+                "this library does not know this CUDA's layout of pool exports",
             )
         })?;
     let first = place.offset / POOL_OBJECT;
@@ -161,7 +161,7 @@ pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Lo
         let index = index.ok_or_else(|| {
             refused(
                 base,
-                "the exported pool is smaller than its allocation's place",
+                "the exported pool is smaller than its allocation's position",
             )
         })?;
         let next = after.min(at + rm::IMPORTS as u64);
@@ -177,7 +177,7 @@ pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Lo
     if objects.iter().any(|&(_, size)| size != POOL_OBJECT) {
         return Err(refused(
             base,
-            "its pool's memory objects are of a size this library does not know",
+            "its pool has memory objects of an unknown size",
         ));
     }
     Ok(Located {
@@ -186,7 +186,7 @@ pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Lo
     })
 }
 
-/// The file that CUDA exports, and how many objects it has room for.
+/// Exports a file; returns it with its number of objects.
 fn exported(trial: Trial<'_>, base: DevicePtr) -> Result<(OwnedFd, u16), Error> {
     let file = trial.owner.export(base).map_err(|source| Error::Cuda {
         operation: "export the memory as a file",
@@ -201,18 +201,17 @@ fn exported(trial: Trial<'_>, base: DevicePtr) -> Result<(OwnedFd, u16), Error> 
             "its GPU is a MIG instance, whose memory this backend does not map",
         ));
     }
-    // Another device's BAR1 would show another GPU's memory at the same place, and RM would not
-    // object.
+    // The same offset in another device's BAR1 would map another GPU's memory without an RM error.
     if export.device != trial.device.instance() {
         return Err(refused(
             base,
-            "the exported memory belongs to another GPU than CUDA says",
+            "the exported memory belongs to another GPU than CUDA reports",
         ));
     }
     Ok((file, export.objects))
 }
 
-/// `count` objects of an exported file from the `first` on, each with its bytes.
+/// `count` objects of an exported file from index `first`, each with its size in bytes.
 fn imported(
     trial: Trial<'_>,
     base: DevicePtr,
@@ -235,14 +234,14 @@ fn imported(
     sized.collect()
 }
 
-/// By proven paths from CUDA's handle of the allocation mapped at `base`.
+/// Follows proven paths from CUDA's handle of the allocation mapped at `base`.
 pub(crate) fn by_walk(
     trial: Trial<'_>,
     walk: &Walk,
     base: DevicePtr,
     size: u64,
 ) -> Result<Located, Error> {
-    // Held while the paths are followed, so that the structures stay.
+    // Keeps CUDA's structures alive while the paths are followed.
     let retained = match trial.owner.retain(base) {
         Err(error) if error.kind() == gpu::Kind::Invalid => {
             return Err(refused(
@@ -263,7 +262,7 @@ pub(crate) fn by_walk(
         if found.replace(located).is_some() {
             return Err(refused(
                 base,
-                "two ways through CUDA's structures lead to different objects of its size",
+                "two paths through CUDA's structures lead to different objects of its size",
             ));
         }
     }
@@ -276,9 +275,8 @@ pub(crate) fn by_walk(
     })
 }
 
-/// Whether a failure of [`by_number`] tells of the number: what is no object, not in video memory,
-/// or of another size is something the heap put there. Files or memory that are used up tell
-/// nothing.
+/// True if the failure of [`by_number`] means that the number is wrong: no object, not video
+/// memory, or another size. Exhausted files or memory prove nothing.
 pub(crate) fn is_of_the_number(error: &Error) -> bool {
     matches!(
         error,
@@ -286,7 +284,7 @@ pub(crate) fn is_of_the_number(error: &Error) -> bool {
     ) && error.kind() != Kind::OutOfMemory
 }
 
-/// By client and number of an object that should be exactly the allocation.
+/// Uses client and number of an object that should be exactly the allocation.
 pub(crate) fn by_number(
     trial: Trial<'_>,
     place: (u32, u32),
@@ -318,7 +316,7 @@ fn no_handle(source: gpu::Error) -> Error {
     }
 }
 
-/// A reference of ours to CUDA's object: its pages stay as long as we hold it.
+/// Our reference to CUDA's object, which keeps its pages.
 fn duplicate(trial: Trial<'_>, client: u32, memory: u32) -> Result<Object, Error> {
     let device = trial.device.handle();
     let made = trial.device.client().make(device, |calls, caller, handle| {
@@ -327,11 +325,11 @@ fn duplicate(trial: Trial<'_>, client: u32, memory: u32) -> Result<Object, Error
     made.map_err(|refusal| fault::error(Step::Duplicate, refusal))
 }
 
-/// Bytes of an object, which has to be the GPU's own memory in whole pages.
+/// Object size in bytes; the object must be GPU memory in whole pages.
 fn video_memory(trial: Trial<'_>, base: DevicePtr, object: &Object) -> Result<u64, Error> {
     let surface = trial.device.surface(object)?;
     if surface.space != rm::VIDEO_MEMORY {
-        return Err(refused(base, "it is not in the GPU's own memory"));
+        return Err(refused(base, "it is not GPU memory"));
     }
     if surface.size == 0 || !surface.size.is_multiple_of(4096) {
         return Err(fault::error(

@@ -1,4 +1,4 @@
-//! The backend against a resource manager that holds it to the rules.
+//! The RM backend against a fake resource manager that enforces RM's rules.
 
 use std::sync::Arc;
 
@@ -7,29 +7,44 @@ use gpu::DevicePtr;
 
 use super::fake::{CUDA, Fake};
 use super::owner::AllocationKind;
-use crate::{Error, Gdr, Kind, MapRequest, MappingType, Pin, PinFlags};
+use crate::{Error, Gdr, Kind, MapRequest, Mapping, MappingType, Pin, PinFlags};
 
-const SORTS: [AllocationKind; 3] = [
+const KINDS: [AllocationKind; 3] = [
     AllocationKind::Malloc,
     AllocationKind::Create { exportable: true },
     AllocationKind::Create { exportable: false },
 ];
 
-fn gdr(fake: &Fake) -> Gdr {
-    Gdr::over(Arc::new(fake.backend()))
+fn setup() -> (Fake, Gdr) {
+    let fake = Fake::default();
+    let gdr = Gdr::over(Arc::new(fake.backend()));
+    (fake, gdr)
 }
 
 fn pin(gdr: &Gdr, address: DevicePtr, length: usize) -> Result<Pin, Error> {
-    // SAFETY: the fake's memory is files; what is mapped of them stays.
+    // SAFETY: the fake's memory is files, whose mappings stay valid.
     unsafe { gdr.pin_raw(address, length, PinFlags::default()) }
 }
 
+fn map(gdr: &Gdr, address: DevicePtr, length: usize) -> Mapping {
+    pin(gdr, address, length)
+        .unwrap()
+        .map(MapRequest::Default)
+        .unwrap()
+}
+
+fn wait(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: `status` lives through the call.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    status
+}
+
 #[test]
-fn what_the_gpu_writes_the_cpu_reads_and_the_other_way_round() {
-    for kind in SORTS {
-        let fake = Fake::default();
-        let gdr = gdr(&fake);
-        // A neighbour, so that the second one lies within a block.
+fn maps_all_kinds() {
+    for kind in KINDS {
+        let (fake, gdr) = setup();
+        // Another allocation first, so that the next one lies within a block.
         fake.allocate(kind, 5000);
         let address = fake.allocate(kind, 70_000);
         fake.poke(address.offset(123), b"from the GPU");
@@ -54,17 +69,13 @@ fn what_the_gpu_writes_the_cpu_reads_and_the_other_way_round() {
 }
 
 #[test]
-fn the_addresses_go_first_then_the_mapping_then_the_reference() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn drop_order() {
+    let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 4096);
     drop(pin(&gdr, address, 4096).unwrap());
     fake.world().log.clear();
-    // The fake's `unmap` fails the test where the addresses are still there.
-    let mapping = pin(&gdr, address, 4096)
-        .unwrap()
-        .map(MapRequest::Default)
-        .unwrap();
+    // The fake's `unmap` fails the test if the addresses are still mapped.
+    let mapping = map(&gdr, address, 4096);
     drop(mapping);
     assert_eq!(
         fake.world().log,
@@ -74,9 +85,8 @@ fn the_addresses_go_first_then_the_mapping_then_the_reference() {
 }
 
 #[test]
-fn a_range_over_several_allocations_is_one_mapping() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn maps_range_of_several_allocations() {
+    let (fake, gdr) = setup();
     let kind = AllocationKind::Create { exportable: false };
     let address = fake.allocate(kind, 2 << 20);
     assert_eq!(fake.allocate(kind, 4 << 20), address.offset(2 << 20));
@@ -84,34 +94,27 @@ fn a_range_over_several_allocations_is_one_mapping() {
     let border = (2 << 20) - 100;
     fake.poke(address.offset(border), &[1; 100]);
     fake.poke(address.offset(2 << 20), &[2; 100]);
-    let mapping = pin(&gdr, address.offset(4096), (5 << 20) - 4096)
-        .unwrap()
-        .map(MapRequest::Default)
-        .unwrap();
+    let mapping = map(&gdr, address.offset(4096), (5 << 20) - 4096);
     let mut seen = [0; 200];
     mapping.read(border as usize - 4096, &mut seen).unwrap();
     assert_eq!((&seen[..100], &seen[100..]), (&[1; 100][..], &[2; 100][..]));
     assert_eq!(fake.references(), 2);
     drop(mapping);
     assert_eq!(fake.references(), 0);
-    // Beyond the second one there is nothing.
+    // No memory follows the second one.
     let error = pin(&gdr, address, (6 << 20) + 1).unwrap_err();
     assert!(matches!(error, Error::Address { .. }), "{error}");
     assert_eq!(fake.references(), 0);
 }
 
 #[test]
-fn an_address_rounded_down_to_its_page_pins_the_page() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn pins_address_rounded_to_page() {
+    let (fake, gdr) = setup();
     let first = fake.allocate(AllocationKind::Malloc, 512);
     let address = fake.allocate(AllocationKind::Malloc, 512);
     fake.free(first);
     fake.poke(address, &[7; 512]);
-    let mapping = pin(&gdr, first, 65536)
-        .unwrap()
-        .map(MapRequest::Default)
-        .unwrap();
+    let mapping = map(&gdr, first, 65536);
     let mut seen = [0; 512];
     mapping
         .read((address.get() - first.get()) as usize, &mut seen)
@@ -120,9 +123,8 @@ fn an_address_rounded_down_to_its_page_pins_the_page() {
 }
 
 #[test]
-fn memory_that_is_freed_while_mapped_stays() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn free_while_mapped() {
+    let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 8 << 20);
     fake.poke(address, &[9; 64]);
     let pin = pin(&gdr, address, 8 << 20).unwrap();
@@ -134,9 +136,8 @@ fn memory_that_is_freed_while_mapped_stays() {
 }
 
 #[test]
-fn memory_that_is_freed_between_pin_and_map_is_mapped_as_it_was() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn free_between_pin_and_map() {
+    let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 8 << 20);
     fake.poke(address, &[9; 64]);
     let pin = pin(&gdr, address, 8 << 20).unwrap();
@@ -146,9 +147,8 @@ fn memory_that_is_freed_between_pin_and_map_is_mapped_as_it_was() {
 }
 
 #[test]
-fn memory_whose_address_is_other_memory_by_now_is_mapped_as_it_was() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn address_reuse_between_pin_and_map() {
+    let (fake, gdr) = setup();
     let kind = AllocationKind::Create { exportable: false };
     let address = fake.allocate(kind, 8 << 20);
     fake.poke(address, &[9; 64]);
@@ -165,16 +165,15 @@ fn memory_whose_address_is_other_memory_by_now_is_mapped_as_it_was() {
 }
 
 #[test]
-fn one_mapping_at_a_time_each_through_a_fresh_file() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn one_mapping_with_new_file_each() {
+    let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     let pin = pin(&gdr, address, 65536).unwrap();
     let mapping = pin.map(MapRequest::Default).unwrap();
     let error = pin.map(MapRequest::Default).unwrap_err();
     assert_eq!(error.errno(), libc::EAGAIN);
     drop(mapping);
-    // The fake refuses a file that was prepared before.
+    // The fake rejects a file that was used before.
     for _ in 0..10 {
         pin.map(MapRequest::Default).unwrap();
     }
@@ -190,7 +189,7 @@ fn one_mapping_at_a_time_each_through_a_fresh_file() {
 }
 
 #[test]
-fn each_refusal_is_told_in_words_and_leaves_nothing() {
+fn rm_errors_have_text_and_leak_nothing() {
     let cases = [
         ("client", 0x1B, libc::EACCES, "/dev/nvidiaN is not open"),
         ("device", 0x22, libc::EIO, "the GPU is not attached"),
@@ -198,7 +197,7 @@ fn each_refusal_is_told_in_words_and_leaves_nothing() {
             "duplicate",
             0x1B,
             libc::EACCES,
-            "under MPS it is the server's",
+            "under MPS it belongs to the server",
         ),
         ("duplicate", 0x57, libc::EINVAL, "the allocation was freed"),
         ("duplicate", 0x23, libc::EACCES, "after fork"),
@@ -206,19 +205,18 @@ fn each_refusal_is_told_in_words_and_leaves_nothing() {
             "surface",
             0x3A,
             libc::EINVAL,
-            "an ABI this library does not know",
+            "does not know this driver's ABI",
         ),
         ("map", 0x51, libc::ENOMEM, "BAR1 is used up"),
         ("map", 0x56, libc::EINVAL, "confidential computing, MIG"),
-        ("map", 0x63, libc::EAGAIN, "a mistake of this library"),
+        ("map", 0x63, libc::EAGAIN, "a bug in this library"),
         ("map", 0x0F, libc::EIO, "the GPU is lost"),
         ("map", 0x36, libc::EINVAL, "belongs to no device"),
         ("map", 0x7777, libc::EIO, "NV status 0x7777"),
     ];
     for (call, status, errno, words) in cases {
-        // After the trials, so that the user's own buffer is refused.
-        let fake = Fake::default();
-        let gdr = gdr(&fake);
+        // After the trials, so that the user's buffer is rejected.
+        let (fake, gdr) = setup();
         let address = fake.allocate(AllocationKind::Malloc, 65536);
         if !["client", "device"].contains(&call) {
             drop(pin(&gdr, address, 65536).unwrap());
@@ -233,7 +231,7 @@ fn each_refusal_is_told_in_words_and_leaves_nothing() {
         assert_eq!(error.errno(), errno, "{call} {status:#x}: {text}");
         assert_eq!(fake.references(), 0, "{call} {status:#x}");
         drop(error);
-        // Files are counted where each test has a process of its own.
+        // Files can only be counted if each test has its own process.
         if std::env::var_os("NEXTEST").is_some() && !["client", "device"].contains(&call) {
             assert_eq!(super::fake::open_files(), files, "{call} {status:#x}");
         }
@@ -241,9 +239,8 @@ fn each_refusal_is_told_in_words_and_leaves_nothing() {
 }
 
 #[test]
-fn a_mapping_that_shows_other_memory_is_refused_and_taken_down() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn unmaps_wrong_memory() {
+    let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     fake.poke(address, &[0x11; 65536]);
     drop(pin(&gdr, address, 65536).unwrap());
@@ -268,14 +265,13 @@ fn a_mapping_that_shows_other_memory_is_refused_and_taken_down() {
 }
 
 #[test]
-fn a_way_that_fails_the_trial_is_off_and_not_tried_again() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn failed_trial_is_final() {
+    let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     fake.world().wrong = true;
     let first = pin(&gdr, address, 65536).unwrap_err().to_string();
     assert!(
-        first.contains("did not pass the trial") && first.contains("shows other memory"),
+        first.contains("failed the trial") && first.contains("shows other memory"),
         "{first}"
     );
     fake.world().wrong = false;
@@ -283,43 +279,40 @@ fn a_way_that_fails_the_trial_is_off_and_not_tried_again() {
     let second = pin(&gdr, address, 65536).unwrap_err();
     assert_eq!((second.to_string(), second.errno()), (first, libc::EINVAL));
     assert!(fake.world().log.is_empty());
-    // The other ways are not concerned.
+    // Other methods still work.
     let exportable = fake.allocate(AllocationKind::Create { exportable: true }, 65536);
     pin(&gdr, exportable, 65536).unwrap();
 }
 
 #[test]
-fn another_layout_of_cudas_handles_is_not_guessed_at() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn rejects_unknown_handle_layout() {
+    let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     fake.world().other_layout = true;
     let error = pin(&gdr, address, 65536).unwrap_err().to_string();
     assert!(
-        error.contains("laid out in a way this library does not know"),
+        error.contains("does not know this CUDA's layout of IPC handles"),
         "{error}"
     );
     assert!(!fake.world().log.contains(&"duplicate".to_owned()));
 }
 
 #[test]
-fn exported_memory_of_another_gpu_is_refused() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn rejects_export_of_other_gpu() {
+    let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Create { exportable: true }, 65536);
     fake.world().export_instance = Some(0);
     let error = pin(&gdr, address, 65536).unwrap_err().to_string();
     assert!(
-        error.contains("belongs to another GPU than CUDA says"),
+        error.contains("belongs to another GPU than CUDA reports"),
         "{error}"
     );
     assert!(!fake.world().log.contains(&"import".to_owned()));
 }
 
 #[test]
-fn a_lost_gpu_is_seen_when_mapping_gives_no_address() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn detects_lost_gpu_in_mmap() {
+    let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     let pin = pin(&gdr, address, 65536).unwrap();
     fake.world().lost = true;
@@ -329,15 +322,12 @@ fn a_lost_gpu_is_seen_when_mapping_gives_no_address() {
 }
 
 #[test]
-fn a_small_bar1_is_not_filled() {
+fn small_bar1_is_an_error() {
     let fake = Fake::default();
     fake.world().bar1 = Some(256 << 20);
     let gdr = gdr(&fake);
     let address = fake.allocate(AllocationKind::Malloc, 200 << 20);
-    let held = pin(&gdr, address, 200 << 20)
-        .unwrap()
-        .map(MapRequest::Default)
-        .unwrap();
+    let held = map(&gdr, address, 200 << 20);
     let second = pin(&gdr, address, 50 << 20).unwrap();
     let error = second.map(MapRequest::Default).unwrap_err();
     assert_eq!(error.errno(), libc::ENOMEM);
@@ -350,9 +340,8 @@ fn a_small_bar1_is_not_filled() {
 }
 
 #[test]
-fn memory_of_other_sorts_is_refused_in_words() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn rejects_other_kinds() {
+    let (fake, gdr) = setup();
     let managed = fake.allocate(
         AllocationKind::Other("managed memory, which moves between GPU and host"),
         65536,
@@ -373,9 +362,8 @@ fn memory_of_other_sorts_is_refused_in_words() {
 }
 
 #[test]
-fn eight_threads_pin_and_map_the_same_memory() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn eight_threads_share_memory() {
+    let (fake, gdr) = setup();
     let kind = AllocationKind::Create { exportable: false };
     let address = fake.allocate(kind, 2 << 20);
     std::thread::scope(|scope| {
@@ -395,15 +383,13 @@ fn eight_threads_pin_and_map_the_same_memory() {
 }
 
 #[test]
-fn a_forked_child_has_no_mapping_and_frees_nothing() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn fork_excludes_mapping() {
+    let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     let pin = pin(&gdr, address, 65536).unwrap();
     let mapping = pin.map(MapRequest::Default).unwrap();
     let calls = fake.world().log.len();
-    // SAFETY: the child makes its checks and ends by _exit; no other thread of this test holds the
-    // fake's lock.
+    // SAFETY: the child makes its checks and calls _exit; no other thread holds the fake's lock.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let inherited = std::fs::read_to_string("/proc/self/maps")
@@ -417,17 +403,14 @@ fn a_forked_child_has_no_mapping_and_frees_nothing() {
             libc::_exit(i32::from(inherited) | i32::from(!refused) << 1 | i32::from(!quiet) << 2)
         };
     }
-    let mut status = 0;
-    // SAFETY: `status` lives through the call.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    let status = wait(child);
     assert_eq!(status, 0, "exit code and signal of the child");
     assert_eq!(mapping.load::<u8>(0).unwrap(), 0);
 }
 
 #[test]
-fn a_child_that_opens_after_the_fork_has_a_client_of_its_own() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
+fn child_opens_own_client() {
+    let (fake, gdr) = setup();
     let address = fake.allocate(AllocationKind::Malloc, 65536);
     drop(pin(&gdr, address, 65536).unwrap());
     // SAFETY: as above.
@@ -445,15 +428,13 @@ fn a_child_that_opens_after_the_fork_has_a_client_of_its_own() {
         // SAFETY: ends the child.
         unsafe { libc::_exit(i32::from(!works) | i32::from(!fresh) << 1) };
     }
-    let mut status = 0;
-    // SAFETY: `status` lives through the call.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    let status = wait(child);
     assert_eq!(status, 0);
 }
 
-/// Another thread of the parent is about to make the client at the fork.
+/// Another thread of the parent is creating the client at the fork.
 #[test]
-fn a_child_waits_for_no_lock_of_its_parent() {
+fn child_ignores_parents_locks() {
     let fake = Fake::default();
     let backend = fake.backend();
     let shared = Arc::clone(&backend.shared);
@@ -464,7 +445,7 @@ fn a_child_waits_for_no_lock_of_its_parent() {
     // SAFETY: as above.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: ends a child that waits, by a signal.
+        // SAFETY: kills a child that hangs.
         unsafe { libc::alarm(60) };
         let works = pin(&gdr, address, 65536)
             .and_then(|pin| pin.map(MapRequest::Default))
@@ -472,26 +453,18 @@ fn a_child_waits_for_no_lock_of_its_parent() {
         // SAFETY: ends the child.
         unsafe { libc::_exit(i32::from(!works)) };
     }
-    let mut status = 0;
-    // SAFETY: `status` lives through the call.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    let status = wait(child);
     assert_eq!(status, 0);
     drop(held);
     drop(pin(&gdr, address, 65536).unwrap());
 }
 
 #[test]
-fn cudas_own_objects_are_never_freed() {
-    let fake = Fake::default();
-    let gdr = gdr(&fake);
-    for kind in SORTS {
+fn never_frees_cudas_objects() {
+    let (fake, gdr) = setup();
+    for kind in KINDS {
         let address = fake.allocate(kind, 65536);
-        drop(
-            pin(&gdr, address, 65536)
-                .unwrap()
-                .map(MapRequest::Default)
-                .unwrap(),
-        );
+        drop(map(&gdr, address, 65536));
     }
     let theirs = fake.world().objects_of(CUDA);
     drop(gdr);

@@ -1,4 +1,4 @@
-//! What has been learnt and proven about this driver, once a process and GPU, on memory of our own.
+//! Facts about this driver, learnt once per process and GPU with our own memory.
 
 use std::fmt::Debug;
 use std::os::fd::OwnedFd;
@@ -23,21 +23,21 @@ use crate::{Error, random};
 
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
-    /// The way through CUDA's IPC handles, and CUDA's client and one of its objects.
+    /// Proof of CUDA's IPC handles, with CUDA's client and one of its objects.
     ipc: Lesson<Client>,
-    /// The way through exported files, and the file of the trial. While any exported file is open
-    /// in the machine, RM exports the next in tens of microseconds; the first takes over a
-    /// millisecond (580.159.04, H200).
+    /// Proof of exported files, and the exported file. While any exported file is open on the
+    /// machine, RM exports the next in tens of microseconds; the first takes over a millisecond
+    /// (580.159.04, H200).
     export: Lesson<Arc<OwnedFd>>,
-    /// The way through exported pools.
+    /// Proof of exported pools.
     pool: Lesson<()>,
-    /// The way through CUDA's structures.
+    /// Proven paths through CUDA's structures.
     walk: Lesson<Walk>,
-    /// Whether stores to a mapping are gathered.
-    gathers: OnceLock<bool>,
+    /// True if stores to a mapping are combined.
+    combines: OnceLock<bool>,
 }
 
-/// CUDA's client, and a memory object of it, which shows how its numbers look.
+/// CUDA's client and one of its memory objects, as a sample of its handle numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Client {
     pub(crate) handle: u32,
@@ -51,18 +51,16 @@ pub(crate) struct Walk {
     pub(crate) client: u32,
 }
 
-/// Something learnt at most once. What failed for want of memory or files may be tried again; a
-/// verdict stays.
+/// Fact learnt at most once. Exhausted memory or files may be retried; a verdict is final.
 #[derive(Debug)]
 struct Lesson<T> {
     verdict: OnceLock<Result<T, String>>,
     learning: Mutex<()>,
-    /// Failures that were none of the driver's nature. Each trial leaves memory of its own behind,
-    /// so there are not many.
+    /// Failures not caused by the driver. Each trial leaks its memory, so their number is limited.
     failures: AtomicU32,
 }
 
-/// Trials that may fail for want of something before that is the verdict.
+/// Number of such failures after which the last becomes the verdict.
 const TRIALS: u32 = 3;
 
 impl<T> Default for Lesson<T> {
@@ -90,7 +88,7 @@ impl<T: Clone> Lesson<T> {
                     }
                     Err(error) => return Err(error),
                 };
-                // Nobody else can have set it: the lock is ours.
+                // Only the lock's holder sets it.
                 let _ = self.verdict.set(verdict);
             }
         }
@@ -98,18 +96,17 @@ impl<T: Clone> Lesson<T> {
             Some(Ok(lesson)) => Ok(lesson.clone()),
             Some(Err(why)) => Err(Error::Memory {
                 address: near,
-                why: format!("the driver did not pass the trial on memory of our own: {why}"),
+                why: format!("the driver failed the trial on our own memory: {why}"),
             }),
             None => Err(Error::Memory {
                 address: near,
-                why: "the trial on memory of our own came to no end".to_owned(),
+                why: "the trial on our own memory did not finish".to_owned(),
             }),
         }
     }
 }
 
-/// RM's refusals and wrong contents are the driver's nature; what CUDA or the system lacked may be
-/// there the next time.
+/// RM errors and wrong contents are permanent; a lack of CUDA or system resources is not.
 fn is_final(error: &Error) -> bool {
     match error {
         Error::Verification { .. } | Error::Memory { .. } => true,
@@ -121,41 +118,39 @@ fn is_final(error: &Error) -> bool {
     }
 }
 
-/// One who can be asked: the GPU, its CUDA, and a stream there.
+/// Inputs of a trial: GPU, CUDA, and a stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Trial<'a> {
     pub(crate) device: &'a Arc<Device>,
     pub(crate) owner: &'a dyn Owner,
     pub(crate) bench: &'a dyn Bench,
-    /// The user's address that made it necessary, to name in errors.
+    /// User address that needs the proof, for errors.
     pub(crate) near: DevicePtr,
 }
 
-/// Bytes of the small allocations, which share a block, and of the large one, which has its own
-/// object.
+/// Size of the small allocations, which share an object, and of the large one, which has its own.
 const SMALL: usize = 4096;
 const LARGE: usize = 4 << 20;
-/// The driver's granularity of `cuMemCreate`.
+/// Driver granularity of `cuMemCreate` in bytes.
 const CREATED: usize = 2 << 20;
-/// Known bytes of samples whose object holds nothing else.
+/// Known bytes of samples with an object of their own.
 const KNOWN: usize = SMALL;
 /// More than one memory object of a pool.
 const POOLED: usize = 33 << 20;
-/// Sets of numbers tried at most: each costs a few references and mappings.
+/// Maximum sets of numbers to try; each costs a few references and mappings.
 const TRACES: usize = 8;
-/// Blocks of the allocations that sort accidents out: neighbours differ in size.
+/// Sizes of further allocations, in granules; neighbours differ.
 const WITNESSES: [usize; 12] = [1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3];
-/// How many blocks of the granularity each sample of `cuMemCreate` has.
+/// Sizes of the `cuMemCreate` samples, in granules.
 const SAMPLES: [usize; 5] = [1, 2, 1, 1, 1];
 
 impl Trust {
-    /// The way through IPC handles, proven by two suballocations and an allocation of more than a
-    /// block.
+    /// Proves IPC handles with two suballocations and an allocation larger than a block.
     pub(crate) fn ipc(&self, trial: Trial<'_>) -> Result<Client, Error> {
         self.ipc.learn(trial.near, || {
             let mut client = None;
             let mut displaced = false;
-            // The first suballocation may open a block and lie at its start; a second one cannot.
+            // The first suballocation may lie at the start of a new block, the second cannot.
             for bytes in [SMALL, SMALL, LARGE] {
                 let sample = Sample::make(trial, ScratchKind::Malloc, bytes, bytes)?;
                 let address = sample.own.address;
@@ -171,13 +166,13 @@ impl Trust {
             client.ok_or_else(|| {
                 refused(
                     trial.near,
-                    "no small allocation of CUDA's lies within a larger object",
+                    "no small CUDA allocation lies within a larger object",
                 )
             })
         })
     }
 
-    /// The way through exported files, proven by one allocation.
+    /// Proves exported files with one allocation.
     pub(crate) fn export(&self, trial: Trial<'_>) -> Result<(), Error> {
         let lesson = self.export.learn(trial.near, || {
             let sample = Sample::make(
@@ -194,8 +189,7 @@ impl Trust {
         lesson.map(drop)
     }
 
-    /// The way through exported pools, proven by two allocations, of which the second begins in the
-    /// pool's second object.
+    /// Proves exported pools with two allocations; the second begins in the pool's second object.
     pub(crate) fn pool(&self, trial: Trial<'_>) -> Result<(), Error> {
         self.pool.learn(trial.near, || {
             let made = trial
@@ -211,8 +205,8 @@ impl Trust {
         })
     }
 
-    /// The way through CUDA's structures: every short path that leads from each of several handles
-    /// to its own object.
+    /// Searches every short path through CUDA's structures that leads from each of several handles
+    /// to its object.
     pub(crate) fn walk(&self, trial: Trial<'_>) -> Result<Walk, Error> {
         let client = self.ipc(trial)?;
         self.walk.learn(trial.near, || {
@@ -222,7 +216,7 @@ impl Trust {
                 .map(|sample| route::retain(trial, sample.own.address));
             let handles = handles.collect::<Result<Vec<_>, _>>()?;
             let roots: Vec<u64> = handles.iter().map(|handle| handle.address()).collect();
-            // CUDA numbers its objects one after another from a base of its own.
+            // CUDA numbers its objects consecutively from its own base.
             let plausible = |number: u32| number >> 20 == client.memory >> 20;
             for depth in walk::DEPTHS {
                 for Trace { numbers, paths } in walk::search(&roots, depth, &plausible)
@@ -263,13 +257,13 @@ impl Trust {
         })
     }
 
-    /// Whether stores to a mapping are gathered into bursts, as measured on memory of our own; true
-    /// where nothing was measured.
-    pub(crate) fn gathers(&self) -> bool {
-        self.gathers.get().copied().unwrap_or(true)
+    /// True if stores to a mapping are combined, as measured on our own memory; true if not
+    /// measured.
+    pub(crate) fn combines(&self) -> bool {
+        self.combines.get().copied().unwrap_or(true)
     }
 
-    /// Compares what is known of the sample with its mapping, writes through the mapping, and reads
+    /// Compares the sample's known contents with its mapping, writes through the mapping, and reads
     /// that back through the GPU.
     fn prove(&self, trial: Trial<'_>, sample: &Sample, located: &Located) -> Result<(), Error> {
         let address = sample.own.address;
@@ -288,8 +282,8 @@ impl Trust {
             verify::check_known(shown.vma.base(), span, chunk)?;
         }
         let start = lead as usize + sample.bytes.len() - SMALL;
-        // SAFETY: the last page of the sample lies within the mapping, which lives to the end of
-        // this function.
+        // SAFETY: the last page of the sample lies within the mapping, which outlives this
+        // function.
         let last = unsafe { shown.vma.base().add(start) };
         let span = Span {
             address: address.offset((sample.bytes.len() - SMALL) as u64),
@@ -297,9 +291,9 @@ impl Trust {
             length: SMALL as u64,
         };
         self.time_stores(last);
-        if sample.bytes.len() >= LARGE && self.gathers() {
-            // SAFETY: the first bytes of the sample's mapping, which is ours alone and whose
-            // contents have been compared.
+        if sample.bytes.len() >= LARGE && self.combines() {
+            // SAFETY: the first bytes of the sample's mapping, which only we use and whose contents
+            // have been compared.
             unsafe {
                 copy::tune(
                     shown.vma.base().as_ptr().add(lead as usize),
@@ -310,16 +304,14 @@ impl Trust {
         verify::check(trial.bench, shown.vma.base(), &[span], &[])
     }
 
-    /// Fills a page of the sample several times over, timed. A page of gathered stores takes well
-    /// under a microsecond, of single ones tens (64 bytes a transaction against 8, and each of
-    /// those waited for).
+    /// Fills a page of the sample several times. Combined stores take well under a microsecond for
+    /// a page, single ones tens (64 bytes per transaction against 8).
     fn time_stores(&self, page: NonNull<u8>) {
         let words = page.cast::<u64>();
         let fill = |value: u64| {
             let begun = Instant::now();
             for index in 0..SMALL / 8 {
-                // SAFETY: the caller gives a page of our own device memory, aligned as pages of it
-                // are.
+                // SAFETY: the caller passes an aligned page of our own device memory.
                 unsafe { words.add(index).write_volatile(value ^ index as u64) };
             }
             fence::writes();
@@ -329,20 +321,20 @@ impl Trust {
             .map(|_| fill(random::word()))
             .min()
             .unwrap_or_default();
-        let _ = self.gathers.set(fastest < GATHERED);
+        let _ = self.combines.set(fastest < COMBINED);
     }
 }
 
-/// Bytes of a sample between the places that are compared.
+/// Distance in bytes between compared places of a sample.
 const CHUNK: usize = 64 << 10;
-/// A page of stores that takes longer was not gathered.
-const GATHERED: Duration = Duration::from_micros(25);
-/// Pages filled, of which the fastest counts: the others were disturbed.
+/// Longest time for a page of combined stores.
+const COMBINED: Duration = Duration::from_micros(25);
+/// Pages filled; the fastest counts, because others may be disturbed.
 const FILLS: usize = 8;
 
-/// Those paths that also lead from each of many further allocations to an object of its very size,
-/// another each time. Paths that held for the few samples by accident, such as those that end in a
-/// neighbour on the heap, do not. `seen` are the samples' own.
+/// Keeps the paths that also lead from each of many further allocations to a different object of
+/// its exact size. This drops paths that fit the samples by chance, such as to a heap neighbour.
+/// `seen` are the objects of the samples.
 fn witnessed(
     trial: Trial<'_>,
     client: u32,
@@ -376,8 +368,8 @@ fn witnessed(
     Ok(paths)
 }
 
-/// Samples whose handles have different neighbours: what is only near a handle by the accident of
-/// the heap is then near some and not near others.
+/// Samples with different heap neighbours: an object that is near a handle by chance is near some
+/// of them only.
 fn scattered(trial: Trial<'_>) -> Result<Vec<Sample>, Error> {
     let mut clutter: Vec<Vec<u8>> = Vec::new();
     let mut samples = Vec::new();
@@ -385,7 +377,7 @@ fn scattered(trial: Trial<'_>) -> Result<Vec<Sample>, Error> {
         let count = 16 + random::word() % 48;
         clutter
             .extend((0..count).map(|_| Vec::with_capacity(16 + (random::word() % 2048) as usize)));
-        // Holes between them, some of which CUDA's next structures fill.
+        // Gaps between them, which CUDA's next structures may fill.
         let mut index = 0;
         clutter.retain(|_| {
             index += 1;
@@ -397,7 +389,7 @@ fn scattered(trial: Trial<'_>) -> Result<Vec<Sample>, Error> {
     Ok(samples)
 }
 
-/// Memory of our own, and the contents of its beginning.
+/// Our own memory, and the contents of its beginning.
 struct Sample {
     own: Own,
     bytes: Vec<u8>,
@@ -423,7 +415,7 @@ impl Sample {
 
 fn unavailable(source: gpu::Error) -> Error {
     Error::Cuda {
-        operation: "allocate memory of our own for the trial of the driver",
+        operation: "allocate memory to test the driver",
         source,
     }
 }

@@ -1,8 +1,8 @@
-//! Proof that a mapping shows the memory it should: what the CPU reads through it is what the GPU's
-//! copy engine reads.
+//! Verifies that a mapping shows the right memory: the CPU reads through it what the GPU's copy
+//! engine reads.
 //!
-//! Nothing is written to a user's memory. Memory that all looks alike proves nothing and is
-//! accepted, because the way to it was proven on memory of our own.
+//! Never writes to user memory. Uniform memory proves nothing and is accepted, because the method
+//! was proven on our own memory.
 
 use std::ptr::NonNull;
 
@@ -12,26 +12,26 @@ use super::owner::Bench;
 use crate::Error;
 use crate::copy::fence;
 
-/// Bytes compared at a place.
+/// Bytes compared at each place.
 const WIDTH: u64 = 64;
-/// Places compared at most.
+/// Maximum number of places.
 const MOST: usize = 16;
-/// Memory objects of pools are this large, so every so many bytes may begin another one.
+/// Size of a pool's memory objects: a multiple may start another one.
 const STRIDE: u64 = 32 << 20;
-/// How often a place that differs is read again: the GPU may be writing there.
+/// Readings of a place that differs: the GPU may be writing there.
 const ATTEMPTS: usize = 3;
 
-/// A part of the mapping whose every byte is allocated.
+/// Fully allocated part of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) address: DevicePtr,
     /// Bytes from the start of the mapping.
     pub(crate) at: usize,
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) length: u64,
 }
 
-/// A place to compare.
+/// Place to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     address: DevicePtr,
@@ -39,8 +39,8 @@ struct Place {
     length: usize,
 }
 
-/// Compares the mapping at `base` with what `bench` reads, at the ends and the middle of every span
-/// and at the borders within it.
+/// Compares the mapping at `base` with what `bench` reads: the ends and the middle of each span,
+/// and the borders within it.
 pub(crate) fn check(
     bench: &dyn Bench,
     base: NonNull<u8>,
@@ -61,7 +61,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Compares both ends of a span with contents that are known.
+/// Compares both ends of a span with known contents.
 pub(crate) fn check_known(base: NonNull<u8>, span: Span, known: &[u8]) -> Result<(), Error> {
     for place in places(&[span], &[]) {
         let found = read_cpu(base, place);
@@ -74,9 +74,8 @@ pub(crate) fn check_known(base: NonNull<u8>, span: Span, known: &[u8]) -> Result
     Ok(())
 }
 
-/// Judges a place that differed. Only a difference between two equal readings of the GPU, every
-/// time, is a verdict; memory that changes all the while cannot be judged, and is accepted like
-/// memory that all looks alike.
+/// Decides about a place that differed. Only a difference from two equal GPU readings, at every
+/// attempt, is an error; memory that keeps changing is accepted like uniform memory.
 fn settle(bench: &dyn Bench, base: NonNull<u8>, place: Place, first: Vec<u8>) -> Result<(), Error> {
     let mut before = first;
     let mut verdict = None;
@@ -122,7 +121,7 @@ fn differing(place: Place, expected: &[u8], found: &[u8]) -> Error {
     }
 }
 
-/// Where to compare: few places where little is mapped, each border where much is.
+/// Places to compare: few in small mappings, every border in large ones.
 fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
     let mut places = Vec::new();
     for span in spans {
@@ -149,14 +148,13 @@ fn places(spans: &[Span], borders: &[u64]) -> Vec<Place> {
             .into_iter()
             .map(|start| place(span, start, width))
             .collect();
-        // Every allocation is compared somewhere: each was found on its own way.
+        // Every allocation is compared somewhere, because each was found separately.
         places.extend(thin(places_of_span, (MOST / spans.len()).max(2)));
     }
     places
 }
 
-/// Whole words of eight bytes where there are any, because every access to the mapping takes about
-/// a microsecond.
+/// Whole 8-byte words if possible: each access to the mapping takes about a microsecond.
 fn place(span: &Span, start: u64, width: u64) -> Place {
     let address = span.address.offset(start).get();
     let up = address.next_multiple_of(8) - address;
@@ -172,7 +170,7 @@ fn place(span: &Span, start: u64, width: u64) -> Place {
     }
 }
 
-/// Evenly, keeping the first and the last.
+/// Evenly spaced, with the first and the last.
 fn thin(places: Vec<Place>, most: usize) -> Vec<Place> {
     let count = places.len();
     if count <= most {
@@ -197,12 +195,10 @@ fn read_gpu(bench: &dyn Bench, places: &[Place]) -> Result<Vec<Vec<u8>>, Error> 
     Ok(buffers)
 }
 
-/// What the CPU reads. Plain loads, and not the copy kernels: a proof should not lean on what is to
-/// be proven next.
+/// What the CPU reads, by plain loads: the copy kernels are not proven yet.
 fn read_cpu(base: NonNull<u8>, place: Place) -> Vec<u8> {
     fence::before_reads();
-    // SAFETY: every place lies within a span, and every span within the mapping that begins at
-    // `base` and is alive.
+    // SAFETY: every place lies within a span, and every span within the live mapping at `base`.
     let start = unsafe { base.add(place.at) };
     if !place.length.is_multiple_of(8) || !start.as_ptr().addr().is_multiple_of(8) {
         // SAFETY: within the place; a byte needs no alignment.
@@ -230,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_is_compared_at_its_ends_and_much_at_its_borders_too() {
+    fn compares_ends_and_borders() {
         let starts = |length: u64, borders: &[u64]| -> Vec<usize> {
             places(&[span(length)], borders)
                 .iter()
@@ -252,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_is_within_its_span_and_aligned_where_it_can_be() {
+    fn places_are_within_span_and_aligned() {
         for length in [1, 7, 15, 16, 63, 64, 65, 4097, 65537] {
             for shift in 0..16 {
                 let span = Span {

@@ -1,5 +1,4 @@
-//! From memory objects to CPU addresses: each piece through a fresh file of the node, all side by
-//! side.
+//! Maps memory objects at CPU addresses: each part through its own file of the node, side by side.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -10,17 +9,17 @@ use super::fault::{self, Step};
 use crate::Error;
 use crate::vma::Vma;
 
-/// A part of a memory object.
+/// Part of a memory object.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
     pub(crate) object: Arc<Object>,
-    /// First byte in the object, a multiple of the page.
+    /// Offset in the object, a multiple of the page size.
     pub(crate) offset: u64,
-    /// Bytes, a multiple of the page.
+    /// Length in bytes, a multiple of the page size.
     pub(crate) length: u64,
 }
 
-/// RM's side of a mapping; undone when the addresses are gone.
+/// RM's side of a mapping; undone after the addresses are unmapped.
 #[derive(Debug)]
 pub(crate) struct Views {
     device: Arc<Device>,
@@ -41,8 +40,7 @@ impl Drop for Views {
             return;
         }
         for view in &self.views {
-            // Refused only where RM has dropped the mapping itself (a GPU that is gone): nothing is
-            // left to undo.
+            // Fails only if RM has dropped the mapping itself because the GPU is gone.
             let _ = client.calls().unmap(
                 client.caller(),
                 self.device.handle(),
@@ -54,14 +52,14 @@ impl Drop for Views {
     }
 }
 
-/// Addresses and RM's side of them. The fields fall in this order, which is the only safe one.
+/// Addresses and RM's mappings. Field order is drop order.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) vma: Vma,
     pub(crate) views: Views,
 }
 
-/// Shows the pieces one after another. On failure the addresses are gone before RM is told.
+/// Maps the parts one after another. On failure the addresses are unmapped before RM's mappings.
 pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<Shown, Error> {
     let bytes = pieces.iter().map(|piece| piece.length).sum::<u64>();
     device.budget().take(bytes)?;
@@ -74,7 +72,7 @@ pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<Shown, Erro
         operation: operation.to_owned(),
         source,
     };
-    // Declared after the views, so that it falls before them.
+    // Declared after the views, so that it is dropped first.
     let mut vma = Vma::reserve(bytes as usize)
         .map_err(|source| system("reserve addresses for the mapping", source))?;
     let client = device.client();
@@ -103,12 +101,12 @@ pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<Shown, Erro
         placed
             .map_err(|source| system("map the file of the GPU's node", source))?
             .ok_or(Error::GpuLost {
-                sign: "mapping its node gave no address",
+                sign: "mmap of its node returned no address",
             })?;
         at += length as usize;
-        // The node's file closes here; the addresses keep it open.
+        // The node's file closes here; the mapping keeps it open.
     }
-    vma.keep_from_children()
+    vma.exclude_from_children()
         .map_err(|source| system("keep the mapping out of forked children", source))?;
     Ok(Shown { vma, views })
 }

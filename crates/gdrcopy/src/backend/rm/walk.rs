@@ -1,31 +1,29 @@
-//! From CUDA's handle of a `cuMemCreate` allocation to its memory object: a path through CUDA's own
-//! structures.
+//! Finds the memory object of a `cuMemCreate` allocation by a path from its CUDA handle through
+//! CUDA's structures.
 //!
-//! Memory that was not made to be exported has no documented way out, but CUDA keeps the number of
-//! its memory object somewhere near the structure its handle points to. Where, is searched once on
-//! allocations of our own, whose contents prove each guess ([`super::trust`]); a user's handle is
-//! then followed along that path alone. This process's memory is read through `process_vm_readv`,
-//! which answers for an address that is not there instead of faulting, and never touches a device's
-//! registers.
+//! Memory that is not exportable has no documented way out, but CUDA stores the object's number
+//! near the structure of its handle. The path is searched once on our own allocations, whose
+//! contents prove each candidate ([`super::trust`]); a user's handle is then followed along that
+//! path only. Reads use `process_vm_readv`, which returns an error for an unmapped address instead
+//! of faulting, and never touches device registers.
 
-/// Bytes looked at from each pointer on.
+/// Bytes searched at each pointer.
 const REACH: usize = 0x400;
-/// Pointers below this are none.
+/// Smaller values are not pointers.
 const LOWEST_POINTER: u64 = 0x1_0000;
-/// Pointers above this are the kernel's.
+/// Larger values are kernel addresses.
 const HIGHEST_POINTER: u64 = 0x0000_7FFF_FFFF_FFFF;
 
-/// Pointers to follow from the handle, by their offsets, and the offset of the object's number at
-/// the end.
+/// Offsets of the pointers to follow from the handle, and offset of the object's number at the end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Path {
-    // Compared first: fewer hops come first.
+    // Compared first: fewer hops sort first.
     hops: Vec<u32>,
     last: u32,
 }
 
 impl Path {
-    /// The number at the end of the path.
+    /// Number at the end of the path.
     pub(crate) fn follow(&self, root: u64) -> Option<u32> {
         let mut at = root;
         for &hop in &self.hops {
@@ -40,21 +38,21 @@ impl Path {
     }
 }
 
-/// Hops tried, in this order. At least one: what lies behind the handle's own structure is whatever
-/// the heap put there.
+/// Numbers of hops to try, in order. At least one: unrelated heap data may follow the handle's own
+/// structure.
 pub(crate) const DEPTHS: std::ops::RangeInclusive<usize> = 1..=2;
 
 /// Paths that lead to the same numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trace {
-    /// One for each root, no two alike.
+    /// One for each root, all different.
     pub(crate) numbers: Vec<u32>,
     /// Nearest first.
     pub(crate) paths: Vec<Path>,
 }
 
-/// Paths of exactly `depth` hops that end, for every root, in another number that `plausible`
-/// takes; those with the most paths to them first.
+/// Paths of exactly `depth` hops that end in a different number for every root, each accepted by
+/// `plausible`; numbers with the most paths first.
 pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> bool) -> Vec<Trace> {
     let Some((&first, others)) = roots.split_first() else {
         return Vec::new();
@@ -88,9 +86,8 @@ pub(crate) fn search(roots: &[u64], depth: usize, plausible: &dyn Fn(u32) -> boo
     traces
 }
 
-/// The numbers that the paths lead to from `root`, those of the most paths first. One number alone
-/// is what proven paths should lead to; another is the heap's accident, which RM tells apart by
-/// what its object is.
+/// Numbers at the ends of the paths from `root`, most paths first. Proven paths should agree; RM
+/// identifies a wrong number by its object's properties.
 pub(crate) fn candidates(paths: &[Path], root: u64) -> Vec<u32> {
     let mut votes: Vec<(u32, usize)> = Vec::new();
     for number in paths
@@ -134,7 +131,7 @@ fn is_pointer(value: u64) -> bool {
     (LOWEST_POINTER..=HIGHEST_POINTER).contains(&value) && value.is_multiple_of(8)
 }
 
-/// What can be read from `at` on, at most [`REACH`] bytes.
+/// Readable bytes from `at`, at most [`REACH`].
 fn window(at: u64) -> Vec<u8> {
     let mut bytes = vec![0; REACH];
     let read = read_own(at, &mut bytes);
@@ -147,7 +144,7 @@ fn peek<const N: usize>(at: u64) -> Option<[u8; N]> {
     (read_own(at, &mut bytes) == N).then_some(bytes)
 }
 
-/// Reads this process's own memory; answers how many bytes there were.
+/// Reads this process's memory; returns the number of bytes read.
 fn read_own(at: u64, to: &mut [u8]) -> usize {
     let local = libc::iovec {
         iov_base: to.as_mut_ptr().cast(),
@@ -158,7 +155,7 @@ fn read_own(at: u64, to: &mut [u8]) -> usize {
         iov_len: to.len(),
     };
     // SAFETY: the kernel writes at most `to.len()` bytes into `to`, which is borrowed for the call;
-    // the other side is only read, by the kernel, which answers EFAULT for what is not there.
+    // the other side is only read by the kernel, which returns EFAULT for unmapped addresses.
     let read = unsafe {
         libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
     };
@@ -169,9 +166,9 @@ fn read_own(at: u64, to: &mut [u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// As CUDA 13.0 keeps it: the handle's structure points at 0x60 to another, which has the
-    /// number at 0x38 and 0x130. Both fill what a search reads of them, so that it meets nothing
-    /// the heap put behind.
+    /// As in CUDA 13.0: the handle's structure has a pointer at 0x60 to another, which has the
+    /// number at 0x38 and 0x130. Both fill the searched range, so that the search meets no heap
+    /// data.
     struct Structure {
         root: Box<[u64; REACH / 8]>,
         inner: Box<[u32; REACH / 4]>,
@@ -201,7 +198,7 @@ mod tests {
     const PLAUSIBLE: &dyn Fn(u32) -> bool = &|number| number >> 20 == 0x5c0;
 
     #[test]
-    fn the_path_that_holds_for_all_is_found_and_followed() {
+    fn finds_and_follows_common_path() {
         let known = [
             structure(0x5c00_0096, 7),
             structure(0x5c00_0098, 8),
@@ -217,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_the_same_for_all_is_no_objects_number() {
+    fn ignores_constant_number() {
         let known = [
             structure(0x5c00_0096, 0x5c00_0001),
             structure(0x5c00_0098, 0x5c00_0001),
@@ -237,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_by_how_many_paths_lead_to_them() {
+    fn orders_numbers_by_path_count() {
         let mut user = structure(0x5c00_0096, 0);
         let (first, second, accident) = (path(0x60, 0x38), path(0x60, 0x130), path(0x60, 0x180));
         user.inner[0x180 / 4] = 0x5c00_0042;
@@ -253,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_followed() {
+    fn stops_at_unmapped_pointer() {
         let path = path(0, 0);
         assert_eq!(path.follow(0x10), None);
         assert_eq!(path.follow(u64::MAX - 3), None);
