@@ -120,5 +120,5 @@ pub fn node(root: &Path) -> Result<[Variable; 3], String> {
 /// What cargo or the file system says, in words for a failing test.
 pub fn nic(root: &Path) -> Result<[Variable; 4], String> {
     let [library, tree, quiet] = node(root)?;
-    Ok([library, tree, quiet, ("FAKE_UVERBS_CARD", "1".into())])
+    Ok([library, tree, quiet, ("FAKE_UVERBS_NIC", "1".into())])
 }

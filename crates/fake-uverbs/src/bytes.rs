@@ -1,11 +1,11 @@
-//! Numbers at offsets of a command and of its answer, in the machine's byte order, without a step past the end of either.
+//! Bounds-checked reads and writes of numbers in a command and its response, in native byte order.
 
-/// What was written to the node, after the header of eight bytes. What lies past its end reads as zero.
+/// A command without its 8-byte header. Bytes past its end read as zero.
 #[derive(Clone, Copy)]
 pub struct Request<'a>(pub &'a [u8]);
 
 impl Request<'_> {
-    /// So many bytes.
+    /// `N` bytes.
     pub fn array<const N: usize>(self, offset: usize) -> [u8; N] {
         let mut value = [0; N];
         if let Some(found) = self.0.get(offset..offset + N) {
@@ -34,13 +34,13 @@ impl Request<'_> {
         u64::from_ne_bytes(self.array(offset))
     }
 
-    /// Sixteen bytes: a GID.
+    /// A GID: 16 bytes.
     pub fn gid(self, offset: usize) -> [u8; 16] {
         self.array(offset)
     }
 }
 
-/// An answer of at most 256 bytes, of which the caller takes as much as it has room for. All zero at first.
+/// A response of at most 256 bytes, zero at first; the caller takes as much as its buffer holds.
 pub struct Answer([u8; 256]);
 
 impl Answer {
@@ -48,7 +48,7 @@ impl Answer {
         Self([0; 256])
     }
 
-    /// Puts bytes at an offset; past the end they are lost.
+    /// Writes bytes at an offset; those past the end are dropped.
     pub fn put(&mut self, offset: usize, bytes: &[u8]) {
         if let Some(place) = self.0.get_mut(offset..offset + bytes.len()) {
             place.copy_from_slice(bytes);

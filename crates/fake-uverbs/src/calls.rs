@@ -1,26 +1,26 @@
-//! The functions of the C library that the double stands before, by their C names. What is not about the node is passed to
-//! the kernel by `syscall`, which needs no look-up of the function that was hidden.
+//! The C library functions that this library overrides. Calls that do not concern the node go to the kernel through `syscall`,
+//! which avoids looking up the overridden function.
 //!
-//! `open`, `openat` and `ioctl` are variadic in C. On Linux' x86-64 and aarch64 a variadic function finds its first integer
-//! arguments where any other does, so a third or fourth parameter that the caller left out is a value nobody looks at.
+//! `open`, `openat` and `ioctl` are variadic in C. On Linux x86-64 and aarch64 the first integer arguments of a variadic function
+//! are passed as usual, so an omitted third or fourth parameter is an unused garbage value.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
 use crate::{command, ioctl, node};
 
-/// As the kernel's result, with `errno` set by `syscall`.
+/// The result of a system call; `syscall` has set `errno`.
 fn int(result: c_long) -> c_int {
     c_int::try_from(result).unwrap_or(-1)
 }
 
-/// `errno`, and the result that says so.
+/// Sets `errno` and returns -1.
 pub fn fail(error: c_int) -> c_int {
     // SAFETY: the C library gives each thread its own errno.
     unsafe { *libc::__errno_location() = error };
     -1
 }
 
-/// Whether a path is the node's.
+/// True if a path is the node's.
 ///
 /// # Safety
 ///
@@ -30,14 +30,14 @@ unsafe fn is_node(path: *const c_char) -> bool {
     !path.is_null() && unsafe { CStr::from_ptr(path) } == node::PATH
 }
 
-/// `open`. libibverbs opens the node by it (rdma-core, `util/open_cdev.c`).
+/// `open`. libibverbs opens the node with it (rdma-core, `util/open_cdev.c`).
 ///
 /// # Safety
 ///
 /// As `open(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-    // SAFETY: the caller's path, as the manual page asks for.
+    // SAFETY: the caller's path.
     unsafe { openat(libc::AT_FDCWD, path, flags, mode) }
 }
 
@@ -57,11 +57,11 @@ pub unsafe extern "C" fn openat(
     if unsafe { is_node(path) } {
         return node::open().unwrap_or_else(fail);
     }
-    // SAFETY: the caller's arguments; a mode that was not given is not read by the kernel either.
+    // SAFETY: the caller's arguments; the kernel ignores an omitted mode.
     int(unsafe { libc::syscall(libc::SYS_openat, directory, path, flags, mode) })
 }
 
-/// `stat`. libibverbs looks whether the node is there (`try_access_device` in `init.c`).
+/// `stat`. libibverbs checks that the node exists (`try_access_device` in `init.c`).
 ///
 /// # Safety
 ///
@@ -70,15 +70,15 @@ pub unsafe extern "C" fn openat(
 pub unsafe extern "C" fn stat(path: *const c_char, status: *mut libc::stat) -> c_int {
     // SAFETY: the caller's path.
     if unsafe { is_node(path) } {
-        // SAFETY: the caller's room for a status.
+        // SAFETY: the caller's buffer.
         unsafe { node::describe(status) };
         return 0;
     }
-    // SAFETY: the caller's arguments; on 64-bit machines the kernel's structure is the C library's.
+    // SAFETY: the caller's arguments; on 64-bit machines kernel and C library share the structure.
     int(unsafe { libc::syscall(libc::SYS_newfstatat, libc::AT_FDCWD, path, status, 0) })
 }
 
-/// `fstat`. libibverbs checks that what it opened is a character device of the right number.
+/// `fstat`. libibverbs checks that it opened a character device with the right number.
 ///
 /// # Safety
 ///
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn stat(path: *const c_char, status: *mut libc::stat) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fstat(fd: c_int, status: *mut libc::stat) -> c_int {
     if node::is(fd) {
-        // SAFETY: the caller's room for a status.
+        // SAFETY: the caller's buffer.
         unsafe { node::describe(status) };
         return 0;
     }
@@ -94,15 +94,15 @@ pub unsafe extern "C" fn fstat(fd: c_int, status: *mut libc::stat) -> c_int {
     int(unsafe { libc::syscall(libc::SYS_fstat, fd, status) })
 }
 
-/// `write`: a command, where it goes to the node.
+/// `write`: executes a command if the descriptor is the node's.
 ///
 /// # Safety
 ///
-/// As `write(2)`; a command's answer goes where the command says.
+/// As `write(2)`; the command contains the address of its response.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, length: usize) -> isize {
     if node::is(fd) {
-        // SAFETY: the caller's bytes, and the answer's address in them, as libibverbs makes them.
+        // SAFETY: the caller's bytes with the response's address, as libibverbs writes them.
         return match unsafe { command::execute(fd, from.cast(), length) } {
             Ok(()) => isize::try_from(length).unwrap_or(-1),
             Err(error) => fail(error) as isize,
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, length: usize) ->
     unsafe { libc::syscall(libc::SYS_write, fd, from, length) as isize }
 }
 
-/// `ioctl`: a method of the newer protocol, where it is the node's and that is spoken.
+/// `ioctl`: executes a method if the descriptor is the node's and the ioctl protocol is enabled.
 ///
 /// # Safety
 ///
@@ -120,17 +120,17 @@ pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, length: usize) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     if node::is(fd) {
-        // SAFETY: the caller's argument, as libibverbs makes it.
+        // SAFETY: the caller's argument, as libibverbs writes it.
         return match unsafe { ioctl::answer(fd, request, argument) } {
             Ok(()) => 0,
             Err(error) => fail(error),
         };
     }
-    // SAFETY: the caller's arguments; one that was not given is not read by the kernel either.
+    // SAFETY: the caller's arguments; the kernel ignores an omitted one.
     int(unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) })
 }
 
-/// `mmap`: a page of doorbell registers, where it is of the node.
+/// `mmap`: maps a page of doorbell registers if the descriptor is the node's.
 ///
 /// # Safety
 ///
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn mmap(
 ) -> *mut c_void {
     let (protection, offset) = if node::is(fd) {
         match node::register_page(offset) {
-            // The provider asks for writing alone; a test reads what it wrote.
+            // The provider asks for write access only; tests also read.
             Ok(place) => (protection | libc::PROT_READ, place),
             Err(error) => {
                 fail(error);
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn mmap(
     } else {
         (protection, offset)
     };
-    // SAFETY: the caller's arguments, or a place within the node's file.
+    // SAFETY: the caller's arguments, or an offset within the node's file.
     unsafe {
         libc::syscall(libc::SYS_mmap, at, length, protection, flags, fd, offset) as *mut c_void
     }
@@ -177,8 +177,8 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
     int(unsafe { libc::syscall(libc::SYS_close, fd) })
 }
 
-/// `socket`: none to the kernel's RDMA part, so that the machine's own devices, or their absence, say nothing and libibverbs
-/// reads the sysfs tree (`find_sysfs_devs_nl` in `ibdev_nl.c`).
+/// `socket`: refuses NETLINK_RDMA, so that libibverbs ignores the machine's own devices and reads the sysfs tree
+/// (`find_sysfs_devs_nl` in `ibdev_nl.c`).
 ///
 /// # Safety
 ///

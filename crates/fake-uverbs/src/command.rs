@@ -1,4 +1,4 @@
-//! A command of the `write` protocol: its header, who answers it, and where the answer goes.
+//! Commands of the `write` protocol: header, dispatch and response.
 
 use std::ffi::c_int;
 
@@ -7,13 +7,13 @@ use crate::device;
 use crate::nic::world;
 use crate::switches::switches;
 
-/// More bytes than any command has.
-const LONGEST: usize = 1024;
+/// Upper bound of a command's length in bytes.
+const MAX_COMMAND: usize = 1024;
 
-/// `IB_USER_VERBS_CMD_FLAG_EXTENDED`: a command of the second generation. None of them has to be known: libibverbs falls back.
+/// `IB_USER_VERBS_CMD_FLAG_EXTENDED`. Extended commands may be unsupported: libibverbs falls back.
 const EXTENDED: u32 = 0x8000_0000;
 
-/// `IB_USER_VERBS_CMD_*` of `ib_user_verbs.h`: the places in `enum ib_uverbs_write_cmds`.
+/// `IB_USER_VERBS_CMD_*` of `ib_user_verbs.h` (`enum ib_uverbs_write_cmds`).
 pub mod number {
     pub const GET_CONTEXT: u32 = 0;
     pub const QUERY_DEVICE: u32 = 1;
@@ -33,16 +33,16 @@ pub mod number {
     pub const DESTROY_QP: u32 = 27;
 }
 
-/// Executes what was written to the node, or says with which error it fails.
+/// Executes a command written to the node.
 ///
-/// `struct ib_uverbs_cmd_hdr`: the command's number (u32), its length and that of its answer in words of four bytes (u16 each).
-/// Where there is an answer, the address it goes to follows (u64).
+/// Header `struct ib_uverbs_cmd_hdr`: command number (u32), lengths of command and response in words of 4 bytes (u16 each). A
+/// command with a response continues with its address (u64).
 ///
 /// # Safety
 ///
-/// `from` leads to `length` bytes, and the answer's address to as many bytes as the header says, as libibverbs makes both.
+/// `from` points to `length` bytes, and the response address to as many bytes as the header says.
 pub unsafe fn execute(context: c_int, from: *const u8, length: usize) -> Result<(), c_int> {
-    if from.is_null() || !(8..=LONGEST).contains(&length) {
+    if from.is_null() || !(8..=MAX_COMMAND).contains(&length) {
         return Err(libc::EINVAL);
     }
     // SAFETY: this function's condition.
@@ -55,12 +55,12 @@ pub unsafe fn execute(context: c_int, from: *const u8, length: usize) -> Result<
     if header.u32(4) & 0xffff != u32::try_from(length / 4).unwrap_or(0) && command & EXTENDED == 0 {
         return Err(libc::EINVAL);
     }
-    let answered = answer(context, command, request);
-    trace(command, length, answered.as_ref().err().copied());
-    let answer = answered?;
+    let result = answer(context, command, request);
+    trace(command, length, result.as_ref().err().copied());
+    let answer = result?;
     let length = room.min(answer.bytes().len());
     if length > 0 {
-        // SAFETY: this function's condition: the address has room for what the header says, and no more is written.
+        // SAFETY: the caller's guarantee; at most as many bytes as the header says are written.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 answer.bytes().as_ptr(),
@@ -94,13 +94,13 @@ fn answer(context: c_int, command: u32, request: Request) -> Result<Answer, c_in
     }
 }
 
-/// Tells a command on standard error where the test asked for it.
+/// Logs a command to standard error if tracing is on.
 fn trace(command: u32, length: usize, error: Option<c_int>) {
     if !switches().is_traced {
         return;
     }
     let outcome = error.map_or_else(|| "done".to_owned(), |error| format!("error {error}"));
-    crate::say(&format!(
+    crate::log(&format!(
         "command {command:#x} of {length} bytes: {outcome}"
     ));
 }

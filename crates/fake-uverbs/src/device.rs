@@ -1,5 +1,5 @@
-//! What the device is: a NIC with an InfiniBand port and an Ethernet port, which no real one has at once, so that a
-//! single context has addresses of both kinds.
+//! Attributes of the device: a NIC with an InfiniBand and an Ethernet port, unlike any real one, so that one context has both
+//! kinds of address.
 
 use std::ffi::c_int;
 
@@ -7,29 +7,29 @@ use crate::bytes::{Answer, Request};
 use crate::node;
 use crate::switches::switches;
 
-/// The size of a NIC's own register page, 4 KiB (`MLX5_ADAPTER_PAGE_SIZE`), as a power of two.
+/// log2 of the NIC's register page: 4 KiB (`MLX5_ADAPTER_PAGE_SIZE`).
 const LOG_UAR: u32 = 12;
 
-/// The InfiniBand port's number; [`ETHERNET`] is the other one.
+/// Port number.
 pub const INFINIBAND: u8 = 1;
-/// The Ethernet port's number.
+/// Port number.
 pub const ETHERNET: u8 = 2;
 
-/// How many GIDs a port has room for.
+/// GID table entries per port.
 pub const GIDS: u8 = 4;
 
-/// Bytes of a packet's payload at most, on both ports: what `active_mtu` 5 says.
+/// MTU of both ports in bytes: `active_mtu` 5.
 pub const MTU: usize = 4096;
 
 /// The InfiniBand port's LID.
 pub const LID: u16 = 0x0123;
 
-/// `GET_CONTEXT`: `struct ib_uverbs_get_context_resp`, then `struct mlx5_ib_alloc_ucontext_resp` at 8.
+/// `GET_CONTEXT`: answers with `struct ib_uverbs_get_context_resp`, then `struct mlx5_ib_alloc_ucontext_resp` at 8.
 ///
-/// The request has `struct mlx5_ib_alloc_ucontext_req_v2` at 8, which begins with how many doorbell registers are wanted; what the
-/// library is able to do (`lib_caps`) stands at 24 of it.
+/// The request has `struct mlx5_ib_alloc_ucontext_req_v2` at 8, starting with the number of doorbell registers; the library's
+/// capabilities (`lib_caps`) are at offset 24 of it.
 pub fn context(request: Request) -> Result<Answer, c_int> {
-    // SAFETY: no arguments in memory. It is never written to, so nobody who waits for asynchronous events hears of one.
+    // SAFETY: no pointer arguments. Nothing ever writes to it: there are no asynchronous events.
     let events = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
     let events = u32::try_from(events).map_err(|_| libc::EMFILE)?;
     let mut answer = Answer::new();
@@ -37,9 +37,9 @@ pub fn context(request: Request) -> Result<Answer, c_int> {
     answer.u32(4, 1); // num_comp_vectors
     answer.u32(8, 1 << 18); // qp_tab_size
     answer.u32(12, 512); // bf_reg_size: two buffers of 256 bytes
-    // tot_bfregs: as many as asked for; none to a library that makes pages one by one (`MLX5_LIB_CAP_DYN_UAR`), which takes DEVX.
-    let pages_are_made = crate::ioctl::is_spoken() && request.u64(8 + 24) & 1 << 1 != 0;
-    answer.u32(16, if pages_are_made { 0 } else { request.u32(8) });
+    // tot_bfregs: as requested; none for a library that allocates pages dynamically (`MLX5_LIB_CAP_DYN_UAR`), which requires DEVX.
+    let allocates_pages = crate::ioctl::is_enabled() && request.u64(8 + 24) & 1 << 1 != 0;
+    answer.u32(16, if allocates_pages { 0 } else { request.u32(8) });
     answer.u32(20, 64); // cache_line_size
     answer.u16(24, 1024); // max_sq_desc_sz: sixteen blocks of 64 bytes
     answer.u16(26, 512); // max_rq_desc_sz
@@ -60,7 +60,7 @@ pub fn context(request: Request) -> Result<Answer, c_int> {
     Ok(answer)
 }
 
-/// `QUERY_DEVICE`: `struct ib_uverbs_query_device_resp`, as much of it as the provider needs.
+/// `QUERY_DEVICE`: the members of `struct ib_uverbs_query_device_resp` that the provider reads.
 pub fn device() -> Answer {
     let mut answer = Answer::new();
     answer.u64(24, u64::MAX); // max_mr_size
@@ -81,7 +81,7 @@ pub fn device() -> Answer {
     answer
 }
 
-/// `QUERY_PORT`: `struct ib_uverbs_query_port_resp`. The port's number is at 8 of the request.
+/// `QUERY_PORT`: `struct ib_uverbs_query_port_resp`. The port number is at offset 8 of the request.
 pub fn port(request: Request) -> Result<Answer, c_int> {
     let number = request.u8(8);
     let mut answer = Answer::new();

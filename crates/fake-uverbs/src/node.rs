@@ -1,51 +1,50 @@
-//! The node: which descriptors it has, what it looks like, and the pages of doorbell registers behind each.
+//! The node: its descriptors, its metadata, and the doorbell register pages behind each descriptor.
 
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use crate::nic::registers::Registers;
 use crate::nic::world;
-use crate::switches::{Refused, switches};
+use crate::switches::{Denied, switches};
 
-/// Where libibverbs looks for the device that sysfs calls `uverbs0`.
+/// Where libibverbs looks for sysfs device `uverbs0`.
 pub const PATH: &CStr = c"/dev/infiniband/uverbs0";
 
-/// The device's number, 231:192: the one that Linux gives the first uverbs device. The test's sysfs tree says the same in
-/// `class/infiniband_verbs/uverbs0/dev`.
+/// Device number 231:192, Linux's first uverbs device, as in the test's `class/infiniband_verbs/uverbs0/dev`.
 const NUMBER: (u32, u32) = (231, 192);
 
-/// `MLX5_MAX_UARS` of libmlx5: more pages than these it never maps when it opens a device.
+/// `MLX5_MAX_UARS` of libmlx5: the maximum of pages mapped when a device is opened.
 pub const STATIC_PAGES: usize = 256;
 
-/// Doorbell registers that thread domains may have, `MLX5_MAX_DYN_BFREGS` of Linux' `mlx5_ib.h`: two to a NIC's page.
+/// Doorbell registers for thread domains, `MLX5_MAX_DYN_BFREGS` of Linux `mlx5_ib.h`: two per NIC page.
 pub const DYNAMIC_REGISTERS: u32 = 1024;
 
-/// The pages that hold them, where a page is 4 KiB; where it is larger, fewer hold them and the others are not mapped.
+/// Pages that hold them with 4 KiB pages; with larger pages some stay unused.
 const DYNAMIC_PAGES: usize = 512;
 
-/// How many times a process may have the node open at once.
+/// Maximum of open descriptors in a process.
 const CONTEXTS: usize = 64;
 
-/// The node's descriptors; -1 where none is. `close` asks of every descriptor of the process, so that there is no lock.
+/// The node's descriptors, -1 if free. Lock-free, because `close` checks every descriptor of the process.
 static OPEN: [AtomicI32; CONTEXTS] = [const { AtomicI32::new(-1) }; CONTEXTS];
 
-/// The process that opened the node: what a child of a fork closes before it starts a program is not given back here.
+/// The process that opened the node: a forked child that closes descriptors before exec must not destroy objects.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// Whether a descriptor is the node's.
+/// True if a descriptor is the node's.
 pub fn is(fd: c_int) -> bool {
     fd >= 0 && OPEN.iter().any(|open| open.load(Ordering::Acquire) == fd)
 }
 
-/// Opens the node: a memory file of all pages of registers. `EMFILE` where it is open too often.
+/// Opens the node: a memfd that holds all register pages. `EMFILE` if too many are open.
 pub fn open() -> Result<c_int, c_int> {
-    // SAFETY: a name that ends with a zero byte.
+    // SAFETY: a C string literal.
     let fd = unsafe { libc::memfd_create(c"fake-uverbs".as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
         return Err(libc::ENOMEM);
     }
     enter(fd).inspect_err(|_| {
-        // SAFETY: the descriptor of above, which nobody else has heard of. Not `close`, which is this library's own.
+        // SAFETY: the descriptor just made. Not `close`, which this library overrides.
         unsafe { libc::syscall(libc::SYS_close, fd) };
     })?;
     Ok(fd)
@@ -53,7 +52,7 @@ pub fn open() -> Result<c_int, c_int> {
 
 fn enter(fd: c_int) -> Result<(), c_int> {
     let length = (STATIC_PAGES + DYNAMIC_PAGES) * page_bytes();
-    // SAFETY: a descriptor of this library's.
+    // SAFETY: a descriptor of this library.
     if unsafe { libc::ftruncate(fd, i64::try_from(length).map_err(|_| libc::ENOMEM)?) } != 0 {
         return Err(libc::ENOMEM);
     }
@@ -73,7 +72,7 @@ fn enter(fd: c_int) -> Result<(), c_int> {
     Ok(())
 }
 
-/// The node is closed, where this descriptor was of it: all that was made through it dies.
+/// Destroys the objects of a descriptor that is being closed.
 pub fn forget(fd: c_int) {
     if !is(fd) || PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
@@ -85,13 +84,13 @@ pub fn forget(fd: c_int) {
     world.close(fd);
 }
 
-/// A character device of the right number.
+/// Fills in a character device with the right number.
 ///
 /// # Safety
 ///
-/// `status` has room for one.
+/// `status` is valid for a write.
 pub unsafe fn describe(status: *mut libc::stat) {
-    // SAFETY: integers and times alone: zero is a value of each.
+    // SAFETY: integers and times: all zeros is valid.
     let mut node: libc::stat = unsafe { std::mem::zeroed() };
     node.st_mode = libc::S_IFCHR | 0o666;
     node.st_rdev = libc::makedev(NUMBER.0, NUMBER.1);
@@ -99,28 +98,28 @@ pub unsafe fn describe(status: *mut libc::stat) {
     unsafe { status.write(node) };
 }
 
-/// Where in the file the page lies that `mmap` was asked for.
+/// The file offset of the page for an `mmap` offset.
 ///
-/// Of the page number, the low byte is the index, and the byte above it the command (`get_uar_mmap_offset` in libmlx5's
-/// `mlx5.c`, `enum mlx5_ib_mmap_cmd`). An index of more than a byte goes on above the command.
+/// Bits 0-7 of the page number are the index, bits 8-15 the command (`get_uar_mmap_offset` in libmlx5's `mlx5.c`,
+/// `enum mlx5_ib_mmap_cmd`), higher bits continue the index.
 pub fn register_page(offset: i64) -> Result<i64, c_int> {
-    /// `MLX5_IB_MMAP_REGULAR_PAGE`, `MLX5_IB_MMAP_WC_PAGE`, `MLX5_IB_MMAP_NC_PAGE`: the same page with other caching.
+    /// `MLX5_IB_MMAP_REGULAR_PAGE`, `MLX5_IB_MMAP_WC_PAGE`, `MLX5_IB_MMAP_NC_PAGE`: the same page with different caching.
     const REGISTERS: [i64; 3] = [0, 2, 3];
     /// `MLX5_IB_MMAP_ALLOC_WC`: a page for a thread domain.
     const DYNAMIC: i64 = 6;
     let page = page();
     let number = offset / page;
-    let refused = switches().refused;
-    if refused == Refused::All {
+    let denied = switches().denied;
+    if denied == Denied::All {
         return Err(libc::EPERM);
     }
     match number >> 8 & 0xff {
         DYNAMIC => {
             let index = number & 0xff | number >> 16 << 8;
-            if refused == Refused::Dynamic {
+            if denied == Denied::Dynamic {
                 return Err(libc::EPERM);
             }
-            // The kernel knows of no further pages either.
+            // The kernel has the same limit.
             if !(0..DYNAMIC_PAGES as i64).contains(&index) {
                 return Err(libc::EINVAL);
             }
@@ -131,13 +130,13 @@ pub fn register_page(offset: i64) -> Result<i64, c_int> {
     }
 }
 
-/// The size of a page, in bytes.
+/// The page size in bytes.
 pub fn page() -> i64 {
-    // SAFETY: a question without arguments in memory.
+    // SAFETY: no pointer arguments.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) }
 }
 
-/// [`page`], as a length.
+/// [`page`] as a `usize`.
 pub fn page_bytes() -> usize {
     usize::try_from(page()).unwrap_or(4096)
 }

@@ -1,24 +1,24 @@
-//! What the environment asks of the double: whether it executes, and which faults it has. It is read once.
+//! Environment variables: whether the NIC executes, and its faults. Read once.
 
 use std::sync::OnceLock;
 
-/// A request or a receive that does not end as it should: of the n-th queue pair of the process, the n-th. Both count from 0.
+/// A fault of one request or receive, by queue pair and request, both from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Rule {
     pair: u64,
     request: u64,
-    /// The syndrome and the vendor's syndrome of its error completion; none where it is never completed.
+    /// Syndrome and vendor's syndrome of the error completion; none if it never completes.
     error: Option<(u8, u8)>,
 }
 
-/// Which half of a queue pair is meant.
+/// One of the two queues of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Send,
     Receive,
 }
 
-/// What becomes of a request, whatever it says.
+/// Outcome of a request that a fault imposes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Works,
@@ -26,29 +26,29 @@ pub enum Fate {
     Vanishes,
 }
 
-/// Which pages of doorbell registers are refused.
+/// Register pages that cannot be mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum Denied {
     None,
-    /// Those that a thread domain asks for.
+    /// Those of thread domains.
     Dynamic,
-    /// All of them, without which no device can be opened.
+    /// All, so that no device can be opened.
     All,
 }
 
-/// The variables, each as the crate's own documentation names it.
+/// The variables that the crate's documentation lists.
 pub struct Switches {
-    /// `FAKE_UVERBS_CARD=1`.
+    /// `FAKE_UVERBS_NIC=1`.
     pub executes: bool,
     pub is_traced: bool,
-    pub refused: Refused,
+    pub denied: Denied,
     sends: Vec<Rule>,
     receives: Vec<Rule>,
     ports_down: Vec<u64>,
 }
 
 impl Switches {
-    /// What becomes of the so manieth request of the so manieth queue pair.
+    /// The fate of a request of a queue pair, both counted from 0.
     pub fn fate(&self, side: Side, pair: u64, request: u64) -> Fate {
         let rules = match side {
             Side::Send => &self.sends,
@@ -69,18 +69,18 @@ impl Switches {
     }
 }
 
-/// The environment's, as it was at the first call.
+/// Reads the environment on the first call.
 pub fn switches() -> &'static Switches {
     static READ: OnceLock<Switches> = OnceLock::new();
     READ.get_or_init(|| {
         let value = |name: &str| std::env::var(name).unwrap_or_default();
         Switches {
-            executes: value("FAKE_UVERBS_CARD") == "1",
+            executes: value("FAKE_UVERBS_NIC") == "1",
             is_traced: std::env::var_os("FAKE_UVERBS_TRACE").is_some(),
-            refused: match value("FAKE_UVERBS_DENY").as_str() {
-                "dynamic" => Refused::Dynamic,
-                "all" => Refused::All,
-                _ => Refused::None,
+            denied: match value("FAKE_UVERBS_DENY").as_str() {
+                "dynamic" => Denied::Dynamic,
+                "all" => Denied::All,
+                _ => Denied::None,
             },
             sends: rules(&value("FAKE_UVERBS_FAIL"), &value("FAKE_UVERBS_DROP")),
             receives: rules(
@@ -92,8 +92,7 @@ pub fn switches() -> &'static Switches {
     })
 }
 
-/// `PAIR:REQUEST:SYNDROME:VENDOR` and `PAIR:REQUEST`, several with commas between. What is written otherwise is told, and does
-/// nothing.
+/// `PAIR:REQUEST:SYNDROME:VENDOR` and `PAIR:REQUEST`, comma-separated. An invalid rule is reported and ignored.
 fn rules(fail: &str, drop: &str) -> Vec<Rule> {
     let listed = |list: &str, length: usize| -> Vec<Vec<u64>> {
         let written = list.split(',').filter(|rule| !rule.is_empty());
@@ -101,7 +100,9 @@ fn rules(fail: &str, drop: &str) -> Vec<Rule> {
             .map(|rule| (rule.to_owned(), numbers(rule, ':')))
             .partition(|(_, numbers)| numbers.len() == length);
         for (rule, _) in bad {
-            crate::say(&format!("{rule:?} is no rule of {length} numbers"));
+            crate::log(&format!(
+                "invalid fault rule {rule:?}: needs {length} numbers"
+            ));
         }
         good.into_iter().map(|(_, numbers)| numbers).collect()
     };
@@ -119,7 +120,7 @@ fn rules(fail: &str, drop: &str) -> Vec<Rule> {
     failing.chain(vanishing).collect()
 }
 
-/// Decimal numbers, or hexadecimal ones with `0x`.
+/// Decimal or `0x` hexadecimal numbers.
 fn numbers(list: &str, between: char) -> Vec<u64> {
     let number = |word: &str| match word.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),

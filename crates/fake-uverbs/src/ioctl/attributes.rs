@@ -1,18 +1,18 @@
-//! What a call of the newer protocol brings: `struct ib_uverbs_ioctl_hdr`, and behind it `struct ib_uverbs_attr`, sixteen bytes each.
+//! The argument of an ioctl: `struct ib_uverbs_ioctl_hdr`, followed by `struct ib_uverbs_attr`, 16 bytes each.
 
 use std::ffi::{c_int, c_void};
 
-/// The header's bytes, and an attribute's.
+/// Sizes of the header and of an attribute.
 const HEADER: usize = 24;
 const ATTRIBUTE: usize = 16;
 
-/// More attributes than any method has.
+/// Upper bound of the number of attributes.
 const MOST: usize = 16;
 
-/// The first attribute of a driver's method.
+/// First attribute id of a driver's method.
 const FIRST: u16 = 0x1000;
 
-/// A call: its method, and its attributes where they lie.
+/// A call: its method and a pointer to its attributes.
 pub struct Attributes {
     pub object: u16,
     pub method: u16,
@@ -25,7 +25,7 @@ pub struct Attributes {
 #[derive(Clone, Copy)]
 struct Attribute {
     number: u16,
-    /// Of what the data leads to; what has at most eight bytes stands in it.
+    /// Length of the data; data of at most 8 bytes is stored inline.
     length: u16,
     flags: u16,
     other: u16,
@@ -35,10 +35,10 @@ struct Attribute {
 impl Attributes {
     /// # Safety
     ///
-    /// `header` leads to a header and as many attributes as it says, which stay for as long as the result.
+    /// `header` points to a header and the attributes that it counts, which outlive the result.
     pub unsafe fn of(header: *mut c_void) -> Result<Self, c_int> {
         let header = header.cast::<u8>();
-        // SAFETY: this function's condition; eight bytes of the header, wherever they lie.
+        // SAFETY: the caller's guarantee; the first 8 bytes of the header, unaligned.
         let [length, object, method, count] = unsafe { header.cast::<[u16; 4]>().read_unaligned() };
         let count = usize::from(count);
         if count > MOST || usize::from(length) != HEADER + count * ATTRIBUTE {
@@ -47,7 +47,7 @@ impl Attributes {
         Ok(Self {
             object,
             method,
-            // SAFETY: this function's condition: the attributes are behind the header.
+            // SAFETY: the caller's guarantee: the attributes follow the header.
             first: unsafe { header.add(HEADER) }.cast(),
             count,
         })
@@ -63,25 +63,25 @@ impl Attributes {
         })
     }
 
-    /// Whether the so manieth attribute of the method was given.
+    /// True if the attribute with this index of the method is present.
     pub fn has(&self, which: u16) -> bool {
         self.find(which).is_some()
     }
 
-    /// A number, or a handle, or a descriptor.
+    /// A number, handle or descriptor.
     pub fn u64(&self, which: u16) -> Result<u64, c_int> {
         self.find(which)
             .map(|(_, attribute)| attribute.data)
             .ok_or(libc::EINVAL)
     }
 
-    /// A number of four bytes.
+    /// A 32-bit number.
     pub fn u32(&self, which: u16) -> Result<u32, c_int> {
         let bytes = self.u64(which)?.to_ne_bytes();
         Ok(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    /// Bytes that were given.
+    /// The attribute's data.
     pub fn bytes(&self, which: u16) -> Result<Vec<u8>, c_int> {
         let (_, attribute) = self.find(which).ok_or(libc::EINVAL)?;
         let length = usize::from(attribute.length);
@@ -92,19 +92,19 @@ impl Attributes {
         Ok(unsafe { std::slice::from_raw_parts(attribute.data as *const u8, length) }.to_vec())
     }
 
-    /// Puts an answer where there is room for it, and no more than that.
+    /// Writes output data, at most as long as the caller's buffer.
     pub fn put(&mut self, which: u16, answer: &[u8]) -> Result<(), c_int> {
         let (_, attribute) = self.find(which).ok_or(libc::EINVAL)?;
         let length = answer.len().min(attribute.length.into());
-        // SAFETY: the caller's room, as much as the attribute says.
+        // SAFETY: the caller's buffer, as long as the attribute says.
         unsafe {
             std::ptr::copy_nonoverlapping(answer.as_ptr(), attribute.data as *mut u8, length)
         };
         Ok(())
     }
 
-    /// Tells the handle of what was made.
-    pub fn hand(&mut self, which: u16, handle: u32) -> Result<(), c_int> {
+    /// Returns the handle of a new object.
+    pub fn put_handle(&mut self, which: u16, handle: u32) -> Result<(), c_int> {
         let (place, attribute) = self.find(which).ok_or(libc::EINVAL)?;
         let data = handle.into();
         // SAFETY: within the call's attributes, which the caller keeps.

@@ -1,11 +1,11 @@
-//! What a command says, by big-endian words of four bytes: which word, and which bits of it, counted from its last. So the structures of
-//! `mlx5_ifc.h` read where a word is written down as the kernel's `MLX5_GET` finds it (`__mlx5_dw_off`, `__mlx5_dw_bit_off`).
+//! Bit fields of firmware commands: big-endian words of 4 bytes, and bits counted from the least significant. Offsets are those that
+//! the kernel's `MLX5_GET` computes from `mlx5_ifc.h` (`__mlx5_dw_off`, `__mlx5_dw_bit_off`).
 
-/// Some bits of a word: the word's place in bytes, how many bits lie below, and how many they are.
+/// A bit field: byte offset of its word, shift, and width.
 #[derive(Clone, Copy)]
 pub struct Bits(pub usize, pub u32, pub u32);
 
-/// A command, or an answer.
+/// A command or its response.
 #[derive(Clone)]
 pub struct Words(pub Vec<u8>);
 
@@ -23,12 +23,12 @@ impl Words {
         self.word(at) >> below & mask
     }
 
-    /// Two words, the higher one first.
+    /// Two words, the high one first.
     pub fn long(&self, at: usize) -> u64 {
         u64::from(self.word(at)) << 32 | u64::from(self.word(at + 4))
     }
 
-    /// Sixteen bytes: a GID.
+    /// A GID: 16 bytes.
     pub fn gid(&self, at: usize) -> [u8; 16] {
         let bytes = self
             .0
@@ -48,12 +48,12 @@ impl Words {
 
 pub const OPCODE: Bits = Bits(0, 16, 16);
 pub const OP_MOD: Bits = Bits(4, 0, 16);
-/// The queue pair that a command is about, and what an answer says was made.
+/// The queue pair of a command, and the number of a new object in a response.
 pub const NUMBER: Bits = Bits(8, 0, 24);
 pub const STATUS: Bits = Bits(0, 24, 8);
 pub const SYNDROME: Bits = Bits(4, 0, 32);
 
-/// `create_cq_in`: `cqc` begins at 16.
+/// `create_cq_in`: `cqc` at offset 16.
 pub mod queue {
     use super::Bits;
 
@@ -74,7 +74,7 @@ pub mod queue {
     pub const CQ_UMEM_VALID: Bits = Bits(92, 31, 1);
 }
 
-/// `create_qp_in` and its like: `qpc` begins at 24.
+/// `create_qp_in` and the state changes: `qpc` at offset 24.
 pub mod pair {
     use super::Bits;
 
@@ -114,7 +114,7 @@ pub mod pair {
     pub const WQ_UMEM_VALID: Bits = Bits(268, 31, 1);
 }
 
-/// `primary_address_path` (`ads`): at 24 of `qpc`.
+/// `primary_address_path` (`ads`): at offset 24 of `qpc`.
 pub mod path {
     use super::Bits;
 
@@ -136,7 +136,7 @@ pub mod path {
     pub const RMAC_LOW: Bits = Bits(A + 40, 0, 32);
 }
 
-/// `query_hca_cap_out`: the capabilities begin at 16.
+/// `query_hca_cap_out`: capabilities at offset 16.
 pub mod capability {
     use super::Bits;
 

@@ -1,10 +1,10 @@
-//! The firmware: it executes commands, or refuses them with a status and a syndrome of its own.
+//! The firmware: executes commands, or rejects them with a status and a syndrome.
 
 use std::ffi::c_int;
 
 use crate::ioctl::attributes::Attributes;
-use crate::ioctl::border;
 use crate::ioctl::fields::{self, Words, capability};
+use crate::ioctl::nic;
 use crate::ioctl::pair::Pair;
 use crate::ioctl::queue::Queue;
 use crate::ioctl::world::World;
@@ -20,14 +20,14 @@ pub mod opcode {
     pub const TO_ERROR_QP: u32 = 0x507;
 }
 
-/// Attributes of the methods with commands: what is meant, what is said, and room for the answer.
+/// Attributes of the command methods: handle, command, response.
 mod attribute {
     pub const HANDLE: u16 = 0;
     pub const COMMAND: u16 = 1;
     pub const ANSWER: u16 = 2;
 }
 
-/// Why a command is refused: `MLX5_CMD_STAT_*`, and a syndrome.
+/// Error of a command: `MLX5_CMD_STAT_*` and a syndrome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirmwareError {
     status: u32,
@@ -69,20 +69,20 @@ impl FirmwareError {
 }
 
 impl World {
-    /// `MLX5_IB_METHOD_DEVX_OTHER`: a command about no object.
-    pub fn ask(&mut self, call: &mut Attributes) -> Result<(), c_int> {
-        // Without a handle, so that its attributes are one earlier.
+    /// `MLX5_IB_METHOD_DEVX_OTHER`: a command without an object.
+    pub fn query(&mut self, call: &mut Attributes) -> Result<(), c_int> {
+        // Without a handle, so the attribute ids are one lower.
         let command = Words(call.bytes(attribute::COMMAND - 1)?);
         let room = 16 + 0x1000;
-        let asked = match command.get(fields::OPCODE) {
+        let response = match command.get(fields::OPCODE) {
             opcode::QUERY_HCA_CAP => capabilities(command.get(fields::OP_MOD), room),
             _ => return Err(libc::EINVAL),
         };
         let code = command.get(fields::OPCODE);
-        answered(
+        respond(
             call,
             attribute::ANSWER - 1,
-            asked.and_then(|asked| refused(code).map(|()| asked)),
+            response.and_then(|response| check_fault(code).map(|()| response)),
         )
     }
 
@@ -91,33 +91,33 @@ impl World {
         let command = Words(call.bytes(attribute::COMMAND)?);
         let code = command.get(fields::OPCODE);
         let handle = self.next();
-        let made = refused(code).and_then(|()| match code {
+        let created = check_fault(code).and_then(|()| match code {
             opcode::CREATE_CQ => {
                 let number = 0x00_7100 + handle;
                 let queue = Queue::of(self, context, number, &command)?;
-                border::queue_made(&queue);
+                nic::queue_created(&queue);
                 self.queues.insert(handle, queue);
                 Ok(number)
             }
             opcode::CREATE_QP => {
                 let number = 0xb6_d400 + handle;
                 let pair = Pair::of(self, context, number, &command)?;
-                border::pair_made(&pair);
+                nic::pair_created(&pair);
                 self.pairs.insert(handle, pair);
                 Ok(number)
             }
             _ => Err(FirmwareError::OPERATION(0xe2_0000)),
         });
-        let made = made.map(|number| {
+        let created = created.map(|number| {
             let mut answer = Words(vec![0; 16]);
             answer.put(fields::NUMBER, number);
             answer
         });
-        answered(call, attribute::ANSWER, made)?;
-        call.hand(attribute::HANDLE, handle)
+        respond(call, attribute::ANSWER, created)?;
+        call.put_handle(attribute::HANDLE, handle)
     }
 
-    /// `MLX5_IB_METHOD_DEVX_OBJ_MODIFY`: the command must be about the object, which the kernel checks (`devx_is_valid_obj_id`).
+    /// `MLX5_IB_METHOD_DEVX_OBJ_MODIFY`: the command must name the object, as the kernel checks (`devx_is_valid_obj_id`).
     pub fn modify(&mut self, context: c_int, call: &mut Attributes) -> Result<(), c_int> {
         let command = Words(call.bytes(attribute::COMMAND)?);
         let code = command.get(fields::OPCODE);
@@ -131,19 +131,19 @@ impl World {
             return Err(libc::EINVAL);
         }
         let mut changed = pair.clone();
-        let outcome = refused(code).and_then(|()| changed.change(code, &command));
+        let outcome = check_fault(code).and_then(|()| changed.change(code, &command));
         if outcome.is_ok() {
-            border::pair_changed(&changed);
+            nic::pair_changed(&changed);
             *pair = changed;
         }
-        answered(
+        respond(
             call,
             attribute::ANSWER,
             outcome.map(|()| Words(vec![0; 16])),
         )
     }
 
-    /// `MLX5_IB_METHOD_DEVX_OBJ_DESTROY`: `EBUSY` for a completion queue in which a queue pair completes.
+    /// `MLX5_IB_METHOD_DEVX_OBJ_DESTROY`: `EBUSY` for a completion queue that a queue pair uses.
     pub fn destroy(&mut self, context: c_int, call: &Attributes) -> Result<(), c_int> {
         let handle = call.u32(attribute::HANDLE)?;
         if let Some(pair) = self
@@ -151,7 +151,7 @@ impl World {
             .get(&handle)
             .filter(|pair| pair.context == context)
         {
-            border::pair_gone(pair);
+            nic::pair_destroyed(pair);
             self.pairs.remove(&handle);
             return Ok(());
         }
@@ -164,14 +164,14 @@ impl World {
         if self.pairs.values().any(used) {
             return Err(libc::EBUSY);
         }
-        border::queue_gone(queue);
+        nic::queue_destroyed(queue);
         self.queues.remove(&handle);
         Ok(())
     }
 }
 
-/// Puts the answer, or the refusal, where there is room; of a refusal the kernel says EREMOTEIO (`mlx5_cmd_check`).
-fn answered(
+/// Writes the response or error output; on an error the kernel also fails with EREMOTEIO (`mlx5_cmd_check`).
+fn respond(
     call: &mut Attributes,
     which: u16,
     outcome: Result<Words, FirmwareError>,
@@ -188,8 +188,8 @@ fn answered(
     }
 }
 
-/// Whether the environment has this command refused.
-fn refused(code: u32) -> Result<(), FirmwareError> {
+/// Fails if the environment rejects this command.
+fn check_fault(code: u32) -> Result<(), FirmwareError> {
     let Ok(wanted) = std::env::var("FAKE_UVERBS_DEVX_REFUSE") else {
         return Ok(());
     };
@@ -204,10 +204,10 @@ fn refused(code: u32) -> Result<(), FirmwareError> {
     }
 }
 
-/// `QUERY_HCA_CAP`, of what the NIC is now: general capabilities, and RoCE's.
+/// `QUERY_HCA_CAP` of the current general and RoCE capabilities.
 fn capabilities(which: u32, room: usize) -> Result<Words, FirmwareError> {
     let mut answer = Words(vec![0; room]);
-    let told: &[_] = match which {
+    let values: &[_] = match which {
         0x1 => &[
             (capability::LOG_MAX_QP_SZ, 15),
             (capability::LOG_MAX_CQ_SZ, 22),
@@ -216,11 +216,11 @@ fn capabilities(which: u32, room: usize) -> Result<Words, FirmwareError> {
             (capability::BF, 1),
             (capability::LOG_BF_REG_SIZE, 9),
         ],
-        // Two clocks: the device's own choice is asked for.
+        // Two clocks: the default format of the device.
         0x9 => &[(capability::QP_TS_FORMAT, 2)],
         _ => return Err(FirmwareError::PARAMETER(0xe2_0001)),
     };
-    for (bits, value) in told {
+    for (bits, value) in values {
         answer.put(*bits, *value);
     }
     Ok(answer)

@@ -1,4 +1,4 @@
-//! Memory that commands name, and pages of registers: what the kernel has of them.
+//! UMEM objects and register pages (UARs).
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -29,32 +29,32 @@ mod page {
 /// `IB_ACCESS_LOCAL_WRITE`.
 const LOCAL_WRITE: u32 = 1;
 
-/// Memory that commands name.
+/// A UMEM object.
 #[derive(Debug)]
 pub struct Memory {
     pub context: c_int,
-    /// Where this process finds it.
+    /// Its address in this process.
     pub address: usize,
     pub bytes: usize,
-    /// Whether it came by a dma-buf: then it is mapped here.
+    /// True if it came as a dma-buf and is mapped here.
     pub is_mapped: bool,
-    /// Whether the NIC may write it.
+    /// True if the NIC may write it.
     pub is_writable: bool,
 }
 
-/// A page of registers.
+/// A register page.
 #[derive(Debug)]
 pub struct Page {
     pub context: c_int,
-    /// By which commands name it.
+    /// Its number in commands.
     pub number: u32,
 }
 
-/// A NIC's own page is 4 KiB.
+/// Size of a NIC's register page.
 const UAR: i64 = 4096;
 
 impl Memory {
-    /// Where `bytes` bytes at an offset are.
+    /// Address of `bytes` bytes at an offset, if they are within the memory.
     pub fn at(&self, offset: u64, bytes: usize) -> Option<usize> {
         let offset = usize::try_from(offset).ok()?;
         let end = offset.checked_add(bytes)?;
@@ -65,15 +65,15 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if self.is_mapped {
-            // SAFETY: this value's own mapping, which nobody else knows.
+            // SAFETY: this value's own mapping; no reference to it exists.
             unsafe { libc::munmap(self.address as *mut _, self.bytes) };
         }
     }
 }
 
 impl World {
-    /// `MLX5_IB_METHOD_DEVX_UMEM_REG`. An address is one of this process, as the kernel pins it. What comes as a dma-buf is a file of
-    /// this process's memory: with an offset in it for an address.
+    /// `MLX5_IB_METHOD_DEVX_UMEM_REG`. An address must be one of this process. A dma-buf must be a file that can be mapped; the address
+    /// is an offset in it.
     pub fn add_memory(
         &mut self,
         context: c_int,
@@ -82,7 +82,7 @@ impl World {
     ) -> Result<(), c_int> {
         let is_file = call.has(registration::DMABUF);
         if is_file && !takes_files {
-            // As for every attribute that must be known and is not.
+            // As for every unknown mandatory attribute.
             return Err(libc::EPROTONOSUPPORT);
         }
         let place = |which| usize::try_from(call.u64(which)?).map_err(|_| libc::EFAULT);
@@ -93,7 +93,7 @@ impl World {
         let address = if is_file {
             let file = c_int::try_from(call.u64(registration::DMABUF)?).map_err(|_| libc::EBADF)?;
             map(file, from, bytes)?
-        } else if is_there(from, bytes) {
+        } else if is_mapped_range(from, bytes) {
             from
         } else {
             return Err(libc::EFAULT);
@@ -107,12 +107,12 @@ impl World {
         };
         let number = self.next();
         call.put(registration::NUMBER, &number.to_ne_bytes())?;
-        call.hand(registration::HANDLE, number)?;
+        call.put_handle(registration::HANDLE, number)?;
         self.memories.insert(number, memory);
         Ok(())
     }
 
-    /// `MLX5_IB_METHOD_DEVX_UMEM_DEREG`: `EBUSY` while something lies there.
+    /// `MLX5_IB_METHOD_DEVX_UMEM_DEREG`: `EBUSY` while an object lies in it.
     pub fn drop_memory(&mut self, context: c_int, call: &Attributes) -> Result<(), c_int> {
         let handle = call.u32(registration::HANDLE)?;
         let known = self
@@ -137,9 +137,9 @@ impl World {
         }
     }
 
-    /// `MLX5_IB_METHOD_UAR_OBJ_ALLOC`: one of the node's pages, which no program of this protocol maps otherwise.
+    /// `MLX5_IB_METHOD_UAR_OBJ_ALLOC`: one of the node's pages.
     pub fn add_page(&mut self, context: c_int, call: &mut Attributes) -> Result<(), c_int> {
-        // `enum mlx5_ib_uapi_uar_alloc_type`: write-combined, not cached.
+        // `enum mlx5_ib_uapi_uar_alloc_type`: write-combining, uncached.
         if call.u32(page::KIND)? > 1 {
             return Err(libc::EOPNOTSUPP);
         }
@@ -148,7 +148,7 @@ impl World {
                 page.context == context && i64::from(page.number) == index * (node::page() / UAR)
             })
         };
-        // The first is none's, so that a number that nobody set is found out.
+        // Page 0 stays unused, so that an uninitialised number is detected.
         let index = (1..256).find(|index| !used(*index)).ok_or(libc::ENOSPC)?;
         let number = u32::try_from(index * (node::page() / UAR)).map_err(|_| libc::ENOSPC)?;
         let length = u32::try_from(node::page()).map_err(|_| libc::ENOSPC)?;
@@ -156,7 +156,7 @@ impl World {
         call.put(page::LENGTH, &length.to_ne_bytes())?;
         call.put(page::NUMBER, &number.to_ne_bytes())?;
         let handle = self.next();
-        call.hand(page::HANDLE, handle)?;
+        call.put_handle(page::HANDLE, handle)?;
         let page = Page { context, number };
         self.pages.insert(handle, page);
         Ok(())
@@ -182,10 +182,10 @@ impl World {
     }
 }
 
-/// Maps a file's bytes.
+/// Maps a file range.
 fn map(file: c_int, offset: usize, bytes: usize) -> Result<usize, c_int> {
     let from = i64::try_from(offset).map_err(|_| libc::EINVAL)?;
-    // SAFETY: integers; room for what is said of the file.
+    // SAFETY: a zeroed stat, which the call fills in.
     let length = unsafe {
         let mut status: libc::stat = std::mem::zeroed();
         match libc::syscall(libc::SYS_fstat, file, &raw mut status) {
@@ -197,7 +197,7 @@ fn map(file: c_int, offset: usize, bytes: usize) -> Result<usize, c_int> {
         return Err(libc::EINVAL);
     }
     let rights = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping where the kernel likes replaces nothing.
+    // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
     let start = unsafe { libc::mmap(null_mut(), bytes, rights, libc::MAP_SHARED, file, from) };
     match start == libc::MAP_FAILED {
         true => Err(libc::EINVAL),
@@ -205,12 +205,12 @@ fn map(file: c_int, offset: usize, bytes: usize) -> Result<usize, c_int> {
     }
 }
 
-/// Whether this process has memory there: the kernel is asked about its pages.
-fn is_there(address: usize, bytes: usize) -> bool {
+/// True if the range is mapped in this process.
+fn is_mapped_range(address: usize, bytes: usize) -> bool {
     let page = usize::try_from(node::page()).unwrap_or(4096);
     let start = address / page * page;
     let length = (address + bytes).next_multiple_of(page) - start;
-    let mut told = vec![0_u8; length / page];
-    // SAFETY: room for a byte a page; the memory itself is not touched.
-    unsafe { libc::mincore(start as *mut _, length, told.as_mut_ptr().cast()) == 0 }
+    let mut residency = vec![0_u8; length / page];
+    // SAFETY: one byte per page; the memory itself is not accessed.
+    unsafe { libc::mincore(start as *mut _, length, residency.as_mut_ptr().cast()) == 0 }
 }

@@ -1,23 +1,23 @@
-//! The newer protocol of the node, by `ioctl`, as far as DEVX goes: objects that commands to the NIC's firmware make, memory that they
-//! name, and pages of registers. With `FAKE_UVERBS_DEVX=1` it is spoken, and every other method is answered EPROTONOSUPPORT, upon which
-//! libibverbs writes that one command as before (rdma-core, `_execute_ioctl_fallback` in `libibverbs/cmd_fallback.c`).
+//! The node's ioctl protocol, limited to DEVX: firmware objects, UMEM and register pages. `FAKE_UVERBS_DEVX=1` enables it; all
+//! other methods fail with EPROTONOSUPPORT, and libibverbs falls back to `write` for them (rdma-core, `_execute_ioctl_fallback` in
+//! `libibverbs/cmd_fallback.c`).
 //!
-//! `FAKE_UVERBS_DEVX=old` is a kernel whose memory for commands is of no dma-buf (before Linux 6.1).
-//! `FAKE_UVERBS_DEVX_REFUSE=OPCODE:STATUS:SYNDROME`, all hexadecimal, has the firmware refuse that command.
+//! `FAKE_UVERBS_DEVX=old` is a kernel without UMEM from dma-bufs (before Linux 6.1).
+//! `FAKE_UVERBS_DEVX_REFUSE=OPCODE:STATUS:SYNDROME`, all hexadecimal, makes the firmware reject that command.
 //!
-//! From below: `attributes` (what a call brings), `fields` (what a command says), `memory` (what it names), `queue` and `pair` (what it
-//! makes), `firmware` (who executes it), `world` (all of them), `border` (where a NIC that executes hears of them), `told` (for tests).
-//! The layouts are those of Linux' `include/uapi/rdma/rdma_user_ioctl_cmds.h`, `mlx5_user_ioctl_cmds.h` and
-//! `include/linux/mlx5/mlx5_ifc.h`, written apart from the code that is tested with them.
+//! Bottom up: `attributes` (arguments of a call), `fields` (bit fields of commands), `memory` (UMEM), `queue` and `pair` (objects),
+//! `firmware` (execution), `world` (all objects), `nic` (their counterparts on the NIC), `inspect` (for tests).
+//! Layouts are those of Linux `include/uapi/rdma/rdma_user_ioctl_cmds.h`, `mlx5_user_ioctl_cmds.h` and
+//! `include/linux/mlx5/mlx5_ifc.h`, written independently of the code under test.
 
 mod attributes;
-mod border;
 mod fields;
 mod firmware;
+mod inspect;
 mod memory;
+mod nic;
 pub mod pair;
 pub mod queue;
-mod told;
 mod world;
 
 use std::ffi::{c_int, c_ulong, c_void};
@@ -25,10 +25,10 @@ use std::ffi::{c_int, c_ulong, c_void};
 use attributes::Attributes;
 use world::world;
 
-/// `RDMA_VERBS_IOCTL`: `_IOWR(0x1b, 1, struct ib_uverbs_ioctl_hdr)`, of 24 bytes.
+/// `RDMA_VERBS_IOCTL`: `_IOWR(0x1b, 1, struct ib_uverbs_ioctl_hdr)`, 24 bytes.
 const RDMA_VERBS_IOCTL: c_ulong = 0xc018_1b01;
 
-/// `enum mlx5_ib_objects`, and their methods: those of a driver begin at 1 << `UVERBS_ID_NS_SHIFT`.
+/// `enum mlx5_ib_objects` and their methods; driver methods start at 1 << `UVERBS_ID_NS_SHIFT`.
 mod number {
     pub const DEVX: u16 = 0x1000;
     pub const DEVX_OTHER: u16 = 0x1000;
@@ -48,11 +48,11 @@ mod number {
     pub const UAR_OBJ_DESTROY: u16 = 0x1001;
 }
 
-/// What kind of kernel it is.
+/// The emulated kernel's DEVX support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kernel {
     None,
-    /// Without memory for commands of a dma-buf.
+    /// Without UMEM from dma-bufs.
     Old,
     New,
 }
@@ -65,26 +65,26 @@ fn kernel() -> Kernel {
     }
 }
 
-/// Whether the kernel has this protocol.
-pub fn is_spoken() -> bool {
+/// True if the kernel supports this protocol.
+pub fn is_enabled() -> bool {
     kernel() != Kernel::None
 }
 
-/// Answers an `ioctl` of the node, or says with which error it fails.
+/// Executes an `ioctl` of the node.
 ///
 /// # Safety
 ///
-/// The argument leads to what the request says, as libibverbs makes it.
+/// The argument is as libibverbs writes it for this request.
 pub unsafe fn answer(context: c_int, request: c_ulong, argument: *mut c_void) -> Result<(), c_int> {
-    if !is_spoken() || request != RDMA_VERBS_IOCTL || argument.is_null() {
+    if !is_enabled() || request != RDMA_VERBS_IOCTL || argument.is_null() {
         return Err(libc::ENOTTY);
     }
     // SAFETY: this function's condition.
     let mut call = unsafe { Attributes::of(argument) }?;
     let mut world = world();
     match (call.object, call.method) {
-        (number::DEVX, number::DEVX_OTHER) => world.ask(&mut call),
-        // The vector's event queue: a number that says something.
+        (number::DEVX, number::DEVX_OTHER) => world.query(&mut call),
+        // The completion vector's event queue: an arbitrary nonzero number.
         (number::DEVX, number::DEVX_QUERY_EQN) => call.put(1, &(0x51 + call.u32(0)?).to_ne_bytes()),
         (number::DEVX_OBJ, number::DEVX_OBJ_CREATE) => world.create(context, &mut call),
         (number::DEVX_OBJ, number::DEVX_OBJ_MODIFY) => world.modify(context, &mut call),
@@ -99,9 +99,9 @@ pub unsafe fn answer(context: c_int, request: c_ulong, argument: *mut c_void) ->
     }
 }
 
-/// An open device is closed: what was made through it dies.
+/// Destroys the objects of a closed context.
 pub fn forget(context: c_int) {
-    if is_spoken() {
+    if is_enabled() {
         world().close(context);
     }
 }

@@ -1,4 +1,4 @@
-//! Queue pairs that commands make, and the states that commands bring them into.
+//! Queue pairs of firmware commands and their state changes.
 
 use std::ffi::c_int;
 
@@ -23,13 +23,13 @@ pub struct Pair {
     pub user_index: u32,
     pub send_queue: u32,
     pub receive_queue: u32,
-    /// Where this process finds the receive queue, how many entries it has, and bytes of each.
+    /// Receive queue: address in this process, entries, bytes per entry.
     pub receives: (usize, u32, u32),
-    /// Where it finds the send queue, and how many blocks of 64 bytes it has.
+    /// Send queue: address in this process, WQEBBs of 64 bytes.
     pub sends: (usize, u32),
-    /// Where it finds the doorbell records: receives posted, and blocks posted.
+    /// Address of the doorbell records: receives posted, WQEBBs posted.
     pub record: usize,
-    /// What it lies in: of the rings, then of the records.
+    /// UMEM of the queues and of the doorbell records.
     pub memories: [u32; 2],
     pub offsets: [u64; 2],
     pub page: u32,
@@ -37,12 +37,12 @@ pub struct Pair {
     pub now: Attributes,
 }
 
-/// What the commands that change its state said.
+/// Attributes from the state-change commands.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Attributes {
     pub state: u8,
     pub port: u32,
-    /// Of the remote side: reads 4, writes 2, atomic operations 1.
+    /// Remote access: read 4, write 2, atomic 1.
     pub rights: u32,
     pub atomic_mode: u32,
     pub mtu: u32,
@@ -51,7 +51,7 @@ pub struct Attributes {
     pub receive_psn: u32,
     pub rnr_timer: u32,
     pub log_answers: u32,
-    pub way: Way,
+    pub address_path: AddressPath,
     pub send_psn: u32,
     pub retries: u32,
     pub rnr_retries: u32,
@@ -59,9 +59,9 @@ pub struct Attributes {
     pub log_reads: u32,
 }
 
-/// The way to the remote side.
+/// The address path to the remote end.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Way {
+pub struct AddressPath {
     pub lid: u32,
     pub is_global: u32,
     pub gid_index: u32,
@@ -87,7 +87,7 @@ impl Pair {
         if get(at::WQ_UMEM_VALID) != 1 || get(at::DBR_UMEM_VALID) != 1 {
             return Err(FirmwareError::PARAMETER(0xe0_0001));
         }
-        // A reliable connection with both queues, of which no payload goes into a completion.
+        // RC with both queues and without payload in CQEs.
         if get(at::ST) != 0
             || get(at::PM_STATE) != 3
             || get(at::RQ_TYPE) != 0
@@ -137,7 +137,7 @@ impl Pair {
         })
     }
 
-    /// A command that changes its state, and what it says.
+    /// Executes a state-change command.
     pub fn change(&mut self, code: u32, command: &Words) -> Result<(), FirmwareError> {
         let from = match code {
             opcode::RST2INIT_QP => Some(state::RESET),
@@ -168,7 +168,7 @@ impl Pair {
                 now.receive_psn = get(at::NEXT_RCV_PSN);
                 now.rnr_timer = get(at::MIN_RNR_NAK);
                 now.log_answers = get(at::LOG_RRA_MAX);
-                now.way = way(command);
+                now.address_path = address_path(command);
                 if !(1..=5).contains(&now.mtu) || get(path::PORT) != now.port {
                     return Err(FirmwareError::PARAMETER(0xe1_0011));
                 }
@@ -191,9 +191,9 @@ impl Pair {
     }
 }
 
-fn way(command: &Words) -> Way {
+fn address_path(command: &Words) -> AddressPath {
     let get = |bits| command.get(bits);
-    Way {
+    AddressPath {
         lid: get(path::RLID),
         is_global: get(path::GRH),
         gid_index: get(path::SRC_ADDR_INDEX),

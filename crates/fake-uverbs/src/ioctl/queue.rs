@@ -1,4 +1,4 @@
-//! Completion queues that commands make.
+//! Completion queues of firmware commands.
 
 use std::ffi::c_int;
 
@@ -10,13 +10,13 @@ use crate::ioctl::world::World;
 pub struct Queue {
     pub context: c_int,
     pub number: u32,
-    /// Where this process finds its entries of 64 bytes, and how many they are.
+    /// Address of its 64-byte CQEs in this process, and their number.
     pub ring: usize,
     pub entries: u32,
-    /// Where it finds the doorbell records: the consumer index, and what arms it.
+    /// Address of the doorbell records: consumer index and arm.
     pub record: usize,
     pub event_queue: u32,
-    /// What it lies in: of the entries, then of the records.
+    /// UMEM of the CQEs and of the doorbell records.
     pub memories: [u32; 2],
     pub offsets: [u64; 2],
     pub page: u32,
@@ -35,7 +35,7 @@ impl Queue {
         if command.get(at::CQ_UMEM_VALID) != 1 || command.get(at::DBR_UMEM_VALID) != 1 {
             return Err(FirmwareError::PARAMETER(0xc0_0001));
         }
-        // Of entries, and of what programs that wait for the owner bit cannot do with.
+        // Only 64-byte CQEs without compression, which software polling the owner bit requires.
         if command.get(at::CQE_SZ) != 0 || command.get(at::CQE_COMP_EN) != 0 {
             return Err(FirmwareError::PARAMETER(0xc0_0002));
         }

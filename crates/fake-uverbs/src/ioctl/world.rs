@@ -1,16 +1,16 @@
-//! All that DEVX made in this process, behind one lock.
+//! All DEVX objects of this process, under one lock.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::ioctl::border;
 use crate::ioctl::firmware::FirmwareError;
 use crate::ioctl::memory::{Memory, Page};
+use crate::ioctl::nic;
 use crate::ioctl::pair::Pair;
 use crate::ioctl::queue::Queue;
 
-/// Objects by their handles, which are never used again.
+/// Objects by handle. Handles are never reused.
 pub struct World {
     pub memories: BTreeMap<u32, Memory>,
     pub pages: BTreeMap<u32, Page>,
@@ -27,19 +27,18 @@ static WORLD: Mutex<World> = Mutex::new(World {
     last: 0,
 });
 
-/// The only one.
 pub fn world() -> MutexGuard<'static, World> {
     WORLD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {
-    /// The number of the next object, whatever it is.
+    /// The next handle or number.
     pub fn next(&mut self) -> u32 {
         self.last = self.last.wrapping_add(1);
         self.last
     }
 
-    /// Where `bytes` bytes are, in memory that commands name, by its number and an offset in it.
+    /// Address of `bytes` bytes at an offset in a UMEM.
     pub fn place(
         &self,
         context: c_int,
@@ -58,7 +57,7 @@ impl World {
             .ok_or(FirmwareError::PARAMETER(0xd0_0003))
     }
 
-    /// Whether a page of registers is this open device's.
+    /// Checks that a register page belongs to this context.
     pub fn check_page(&self, context: c_int, number: u32) -> Result<(), FirmwareError> {
         let known = self
             .pages
@@ -71,14 +70,14 @@ impl World {
 
     pub fn close(&mut self, context: c_int) {
         for pair in self.pairs.values().filter(|pair| pair.context == context) {
-            border::pair_gone(pair);
+            nic::pair_destroyed(pair);
         }
         for queue in self
             .queues
             .values()
             .filter(|queue| queue.context == context)
         {
-            border::queue_gone(queue);
+            nic::queue_destroyed(queue);
         }
         self.pairs.retain(|_, pair| pair.context != context);
         self.queues.retain(|_, queue| queue.context != context);

@@ -1,38 +1,38 @@
-//! What happens at a receive queue: a message finds its place in the next receive, or the receive fails and its pair with it.
+//! The receive side: a message fills the next receive WQE, or the receive fails and its queue pair with it.
 
 use crate::device::{INFINIBAND, LID};
 use crate::nic::completion::{Completion, kind};
-use crate::nic::entry::{self, Piece};
 use crate::nic::memory;
 use crate::nic::region::right;
 use crate::nic::syndrome::{self, vendor};
 use crate::nic::world::World;
+use crate::nic::wqe::{self, DataSegment};
 use crate::switches::{Fate, Side, switches};
 
-/// What arrives: bytes for the receive, or none where they went elsewhere.
+/// A message: payload for the receive, or none if the data was written elsewhere.
 pub struct Message<'a> {
     pub payload: &'a [u8],
     pub kind: u8,
-    /// How many bytes its completion tells.
+    /// Byte count of its completion.
     pub bytes: usize,
     pub immediate: [u8; 4],
     pub is_solicited: bool,
-    /// Of a datagram: in bit 4 whether it has a global route, below that its service level.
+    /// Datagrams: bit 4 for a GRH, the low bits for the service level.
     pub flags: u8,
 }
 
-/// What became of it.
+/// Result of a delivery.
 pub enum Received {
     Taken,
     NoReceive,
-    /// There was less room than it has bytes.
+    /// The receive has fewer bytes than the message.
     TooLong,
-    /// The receiver cannot take it.
+    /// The receiver failed.
     Broken,
 }
 
 impl World {
-    /// Gives a message to a queue pair's next receive.
+    /// Delivers a message to a queue pair's next receive.
     pub fn receive(&mut self, handle: u32, from: u32, message: &Message<'_>) -> Received {
         let Some(pair) = self.pairs.get(&handle) else {
             return Received::Broken;
@@ -55,11 +55,11 @@ impl World {
         received
     }
 
-    /// Puts bytes where the next receive says.
+    /// Scatters the payload to the next receive's SGEs.
     fn place(&self, handle: u32, payload: &[u8]) -> Result<(), u8> {
         let pair = self.pairs.get(&handle).ok_or(syndrome::LOCAL_OPERATION)?;
         let mut bytes = vec![0; pair.stride];
-        // SAFETY: a live queue pair's receive queue, which the provider gives back after the pair is destroyed.
+        // SAFETY: a live queue pair's receive queue, which the provider frees after destroying the pair.
         unsafe {
             memory::ring(
                 pair.receives,
@@ -69,19 +69,19 @@ impl World {
         };
         let mut left = payload.len();
         let mut used = Vec::new();
-        for piece in entry::receive(&bytes) {
+        for data_segment in wqe::receive(&bytes) {
             if left == 0 {
                 break;
             }
-            if let Piece::Named {
+            if let DataSegment::Named {
                 key,
                 address,
                 bytes,
-            } = piece
+            } = data_segment
             {
                 let bytes = bytes.min(left);
                 left -= bytes;
-                used.push(Piece::Named {
+                used.push(DataSegment::Named {
                     key,
                     address,
                     bytes,
@@ -93,19 +93,19 @@ impl World {
         }
         let room = self.local(pair.domain, &used, right::LOCAL_WRITE);
         let room = room.ok_or(syndrome::LOCAL_PROTECTION)?;
-        // SAFETY: registered memory, which its rights say may be written.
+        // SAFETY: registered memory with local write access.
         unsafe { memory::scatter(payload, &room) };
         Ok(())
     }
 
-    /// The next receive has ended.
+    /// Completes the next receive.
     fn end_receive(
         &mut self,
         handle: u32,
         ended: Result<(), (u8, u8)>,
         from: u32,
         message: &Message<'_>,
-        is_told: bool,
+        completes: bool,
     ) {
         let Some(pair) = self.pairs.get_mut(&handle) else {
             return;
@@ -133,19 +133,19 @@ impl World {
         if ended.is_err() {
             self.break_pair(handle);
         }
-        if is_told {
+        if completes {
             self.complete(queue, &completion);
         }
     }
 
-    /// Ends a receive of a broken queue pair; whether there was one.
+    /// Flushes one receive of a failed queue pair; false if there was none.
     pub fn flush_receive(&mut self, handle: u32, flushed: (u8, u8)) -> bool {
         let Some(pair) = self.pairs.get_mut(&handle) else {
             return false;
         };
         let left = usize::from(pair.receives_left());
         if left * pair.stride > pair.receives.bytes {
-            // A record of more than there is: nothing of it can be believed.
+            // A record beyond the queue's size is invalid and ignored.
             pair.used = pair.used.wrapping_add(pair.receives_left());
             return false;
         }

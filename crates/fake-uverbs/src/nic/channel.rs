@@ -1,4 +1,4 @@
-//! Completion channels: a program asks to be told of the next completion, and reads that from a descriptor.
+//! Completion channels: a program arms a queue and reads completion events from a descriptor.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use crate::nic::memory;
 use crate::nic::world::World;
 use crate::switches::switches;
 
-/// A completion channel: both ends of a pair of sockets.
+/// A completion channel: both ends of a socket pair.
 pub struct Channel {
     pub context: c_int,
     /// The program's end, which it closes itself.
@@ -17,41 +17,41 @@ pub struct Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // SAFETY: the NIC's own descriptor. Not `close`, which is this library's own.
+        // SAFETY: the NIC's own descriptor. Not `close`, which this library overrides.
         unsafe { libc::syscall(libc::SYS_close, self.write) };
     }
 }
 
-/// What a completion queue tells, and whether it has been asked to.
-pub struct Notice {
+/// The event state of a completion queue.
+pub struct EventState {
     read: c_int,
     write: c_int,
-    /// By which the program names the queue in an event (`struct ib_uverbs_comp_event_desc`).
+    /// Identifies the queue in an event (`struct ib_uverbs_comp_event_desc`).
     name: u64,
-    /// The record's second word: what the program asked for last. Its counter has 24 bits; the bit above asks for solicited
-    /// completions alone (`MLX5_CQ_DB_REQ_NOT_SOL`).
+    /// The record's second word, written to arm the queue: a 24-bit counter, and above it the bit for solicited completions only
+    /// (`MLX5_CQ_DB_REQ_NOT_SOL`).
     record: usize,
-    heard: u32,
+    last_armed: u32,
     is_armed: bool,
-    /// The completions that had been written when the last one came, and the last solicited one.
+    /// Completions written up to the last one, and up to the last solicited one.
     written: u32,
     solicited: u32,
     events: u32,
 }
 
-impl Notice {
-    /// One of a channel that nobody has asked anything yet.
+impl EventState {
+    /// State of an unarmed queue.
     fn new(channel: &Channel, name: u64, record: usize) -> Self {
-        /// What no program writes, so that whatever it writes first is seen to be new.
+        /// No program writes this value, so its first write is recognised as new.
         const NOTHING: u32 = u32::MAX;
-        // SAFETY: a record that is being made, aligned as `create_completion_queue` checked.
+        // SAFETY: the record of the queue being created, whose alignment `create_completion_queue` checked.
         unsafe { memory::set_record(record, NOTHING) };
         Self {
             read: channel.read,
             write: channel.write,
             name,
             record,
-            heard: NOTHING,
+            last_armed: NOTHING,
             is_armed: false,
             written: 0,
             solicited: 0,
@@ -59,7 +59,7 @@ impl Notice {
         }
     }
 
-    /// A completion was written, the so manieth.
+    /// Notes a completion; `count` is the number written so far.
     pub fn written(&mut self, count: u32, is_solicited: bool) {
         self.written = count;
         if is_solicited {
@@ -68,45 +68,45 @@ impl Notice {
         self.tell();
     }
 
-    /// A doorbell for this queue, or for another one that may have hidden it.
+    /// Handles a doorbell for this queue, or for another one that may have overwritten it.
     pub fn ring(&mut self, is_named: bool) {
         // SAFETY: a live queue's record.
-        let asked = unsafe { memory::record(self.record) };
-        if is_named || asked != self.heard {
-            self.heard = asked;
+        let armed = unsafe { memory::record(self.record) };
+        if is_named || armed != self.last_armed {
+            self.last_armed = armed;
             self.is_armed = true;
             self.tell();
         }
     }
 
-    /// Tells what there is, where that was asked for; once.
+    /// Sends one event if the queue is armed and has a new completion.
     fn tell(&mut self) {
         const SOLICITED: u32 = 1 << 24;
-        let last = if self.heard & SOLICITED != 0 {
+        let last = if self.last_armed & SOLICITED != 0 {
             self.solicited
         } else {
             self.written
         };
-        // Of 24 bits: what comes after the program's counter is less than half of them ahead.
-        let ahead = last.wrapping_sub(self.heard) & 0xff_ffff;
+        // 24-bit serial numbers: a newer one is less than half the range ahead.
+        let ahead = last.wrapping_sub(self.last_armed) & 0xff_ffff;
         if !self.is_armed || ahead == 0 || ahead >= 1 << 23 {
             return;
         }
         self.is_armed = false;
         let event = self.name.to_ne_bytes();
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-        // SAFETY: the NIC's descriptor, and eight bytes.
+        // SAFETY: the NIC's descriptor and an 8-byte buffer.
         let sent = unsafe { libc::send(self.write, event.as_ptr().cast(), event.len(), flags) };
         self.events += u32::from(sent == 8);
     }
 
-    /// How many events the program has read. Those that it has not are taken out of the channel, as the kernel does.
-    pub fn finish(&self) -> u32 {
+    /// Number of events that the program has read. Unread events are removed from the channel, as the kernel does.
+    pub fn events_read(&self) -> u32 {
         let mut others = Vec::new();
         let mut unread = 0;
         loop {
             let mut event = [0; 8];
-            // SAFETY: the program's end, which it may have closed, and room for eight bytes.
+            // SAFETY: the program's end, possibly closed, and an 8-byte buffer.
             let got = unsafe {
                 libc::recv(
                     self.read,
@@ -137,14 +137,14 @@ impl Notice {
 }
 
 impl World {
-    /// `CREATE_COMP_CHANNEL`: `struct ib_uverbs_create_comp_channel_resp`. Without a NIC that executes, nobody would ever tell anything.
+    /// `CREATE_COMP_CHANNEL`: `struct ib_uverbs_create_comp_channel_resp`. Unsupported without an executing NIC, which sends the events.
     pub fn create_channel(&mut self, context: c_int) -> Result<Answer, c_int> {
         if !switches().executes {
             return Err(libc::EOPNOTSUPP);
         }
         let mut ends = [-1; 2];
-        // SAFETY: room for two descriptors.
-        let made = unsafe {
+        // SAFETY: an array of two descriptors.
+        let created = unsafe {
             libc::socketpair(
                 libc::AF_UNIX,
                 libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC,
@@ -153,11 +153,11 @@ impl World {
             )
         };
         let [read, write] = ends;
-        let told = u32::try_from(read)
+        let descriptor = u32::try_from(read)
             .ok()
-            .filter(|_| made == 0)
+            .filter(|_| created == 0)
             .ok_or(libc::EMFILE)?;
-        // A descriptor that is given out again was closed before: its channel is no more.
+        // The kernel reused the descriptor number, so the old channel was closed.
         self.channels.retain(|channel| channel.read != read);
         self.channels.push(Channel {
             context,
@@ -165,18 +165,18 @@ impl World {
             write,
         });
         let mut answer = Answer::new();
-        answer.u32(0, told);
+        answer.u32(0, descriptor);
         Ok(answer)
     }
 
-    /// What a queue tells, where `channel` is one of this open device's; none for -1.
-    pub fn notice(
+    /// The event state of a queue on this channel of the context; none for -1.
+    pub fn event_state(
         &self,
         context: c_int,
         channel: c_int,
         name: u64,
         record: usize,
-    ) -> Result<Option<Notice>, c_int> {
+    ) -> Result<Option<EventState>, c_int> {
         if channel < 0 {
             return Ok(None);
         }
@@ -186,7 +186,7 @@ impl World {
             .filter(|known| known.context == context && known.read == channel);
         known
             .next()
-            .map(|channel| Some(Notice::new(channel, name, record)))
+            .map(|channel| Some(EventState::new(channel, name, record)))
             .ok_or(libc::EINVAL)
     }
 }

@@ -1,17 +1,17 @@
-//! Completion queues: what the NIC writes into them, and when it must not.
+//! Completion queues: writing CQEs, and overruns.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bytes::{Answer, Request};
-use crate::nic::channel::Notice;
+use crate::nic::channel::EventState;
 use crate::nic::memory;
 use crate::nic::world::World;
 
-/// How many completions have found no room since the process began.
+/// Completions lost to overruns since the process started.
 static OVERRUNS: AtomicU64 = AtomicU64::new(0);
 
-/// What the completions' kinds are called in `mlx5dv.h`, as the upper half of the last byte.
+/// Kinds of CQEs in `mlx5dv.h`: the high half of the last byte.
 pub mod kind {
     pub const REQUEST: u8 = 0;
     pub const RECEIVED_WRITE_IMM: u8 = 1;
@@ -21,36 +21,36 @@ pub mod kind {
     pub const RECEIVE_ERROR: u8 = 14;
 }
 
-/// A completion, but for the bit of the pass.
+/// A CQE without its owner bit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Completion {
     pub kind: u8,
-    /// By which the provider finds the queue pair.
+    /// Identifies the queue pair to the provider.
     pub user_index: u32,
-    /// The queue pair that it is of.
+    /// The queue pair's number.
     pub number: u32,
     /// The request's opcode; 0 for a receive.
     pub opcode: u8,
-    /// The index of the request's first block, or of the receive.
+    /// Index of the request's first WQEBB, or of the receive.
     pub counter: u16,
     pub bytes: u32,
-    /// As it lay in the request.
+    /// In the byte order of the request.
     pub immediate: [u8; 4],
-    /// The queue pair that a message came from, and its port's LID.
+    /// Sending queue pair and the LID of its port.
     pub from: (u32, u16),
-    /// The first byte of `flags_rqpn`, before the number of the queue pair that it came from.
+    /// First byte of `flags_rqpn`, before the sender's queue pair number.
     pub flags: u8,
-    /// Its sender asked that the program be told.
+    /// The sender set the solicited flag.
     pub is_solicited: bool,
-    /// Syndrome, and the vendor's.
+    /// Syndrome and vendor's syndrome.
     pub error: Option<(u8, u8)>,
 }
 
 impl Completion {
-    /// `struct mlx5_cqe64`, or `struct mlx5_err_cqe`: all numbers big-endian.
-    fn entry(&self, owner: u8) -> [u8; 64] {
-        let mut entry = [0; 64];
-        let mut put = |at: usize, bytes: &[u8]| entry[at..at + bytes.len()].copy_from_slice(bytes);
+    /// `struct mlx5_cqe64` or `struct mlx5_err_cqe`, big-endian.
+    fn cqe(&self, owner: u8) -> [u8; 64] {
+        let mut cqe = [0; 64];
+        let mut put = |at: usize, bytes: &[u8]| cqe[at..at + bytes.len()].copy_from_slice(bytes);
         put(32, &self.user_index.to_be_bytes());
         match self.error {
             Some((syndrome, vendor)) => put(54, &[vendor, syndrome]),
@@ -70,27 +70,27 @@ impl Completion {
         );
         put(60, &self.counter.to_be_bytes());
         put(63, &[self.kind << 4 | owner]);
-        entry
+        cqe
     }
 }
 
-/// A completion queue: its entries, and the record that says how far the program has come.
+/// A completion queue: its CQEs and its consumer-index record.
 pub struct CompletionQueue {
     pub context: c_int,
     buffer: usize,
     record: usize,
     /// A power of two.
     entries: u32,
-    /// Bytes from entry to entry: 64, or 128 with the completion in the second half.
+    /// Bytes per CQE: 64, or 128 with the content in the second half.
     stride: u32,
     written: u32,
-    /// One completion found no room: as with a NIC, none comes after it.
+    /// After an overrun no CQE is written, as on a NIC.
     has_overrun: bool,
-    pub notice: Option<Notice>,
+    pub event_state: Option<EventState>,
 }
 
 impl CompletionQueue {
-    /// An empty one: where its entries and its record lie, how many it has, and bytes from one to the next.
+    /// An empty queue: addresses of ring and record, number of entries, bytes per entry.
     pub fn new(
         context: c_int,
         (buffer, record): (usize, usize),
@@ -105,7 +105,7 @@ impl CompletionQueue {
             stride,
             written: 0,
             has_overrun: false,
-            notice: None,
+            event_state: None,
         }
     }
 
@@ -114,13 +114,13 @@ impl CompletionQueue {
             OVERRUNS.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        // SAFETY: a live queue's record: the provider gives it back after the queue is destroyed. Aligned, as `create` checked.
+        // SAFETY: a live queue's record, which the provider frees after destroying the queue; aligned, as `create` checked.
         let taken = unsafe { memory::record(self.record) };
-        // The record has 24 bits of the program's counter.
+        // The consumer index has 24 bits.
         if self.written.wrapping_sub(taken) & 0xff_ffff >= self.entries {
             self.has_overrun = true;
             OVERRUNS.fetch_add(1, Ordering::Relaxed);
-            crate::say(&format!(
+            crate::log(&format!(
                 "a completion queue of {} entries is overrun: {completion:?} is lost, and all after it",
                 self.entries
             ));
@@ -130,11 +130,11 @@ impl CompletionQueue {
         let place = (self.written % self.entries) as usize * self.stride as usize
             + self.stride as usize
             - 64;
-        // SAFETY: within a live queue's buffer, which is the provider's for as long as the queue lives.
-        unsafe { memory::completion(self.buffer + place, &completion.entry(owner)) };
+        // SAFETY: within a live queue's buffer, which the provider keeps while the queue lives.
+        unsafe { memory::completion(self.buffer + place, &completion.cqe(owner)) };
         self.written = self.written.wrapping_add(1);
-        if let Some(notice) = &mut self.notice {
-            notice.written(
+        if let Some(event_state) = &mut self.event_state {
+            event_state.written(
                 self.written,
                 completion.is_solicited || completion.error.is_some(),
             );
@@ -143,9 +143,9 @@ impl CompletionQueue {
 }
 
 impl World {
-    /// `CREATE_CQ`: `struct ib_uverbs_create_cq`, then `struct mlx5_ib_create_cq` at 32; answered by
-    /// `struct ib_uverbs_create_cq_resp`, then `struct mlx5_ib_create_cq_resp` at 8. The provider asks for a power of two less
-    /// one entries and gets as many.
+    /// `CREATE_CQ`: `struct ib_uverbs_create_cq`, then `struct mlx5_ib_create_cq` at 32; answered with
+    /// `struct ib_uverbs_create_cq_resp`, then `struct mlx5_ib_create_cq_resp` at 8. The provider requests a power of two minus one
+    /// entries and gets the same number.
     pub fn create_completion_queue(
         &mut self,
         context: c_int,
@@ -160,7 +160,7 @@ impl World {
             stride: request.u32(48),
             written: 0,
             has_overrun: false,
-            notice: None,
+            event_state: None,
         };
         let aligned = queue.buffer.is_multiple_of(64)
             && queue.record.is_multiple_of(8)
@@ -171,7 +171,8 @@ impl World {
         }
         let bytes = queue.entries as usize * queue.stride as usize;
         queue.buffer.checked_add(bytes).ok_or(libc::EFAULT)?;
-        queue.notice = self.notice(context, request.i32(24), request.u64(8), queue.record + 4)?;
+        queue.event_state =
+            self.event_state(context, request.i32(24), request.u64(8), queue.record + 4)?;
         let handle = self.next();
         let mut answer = Answer::new();
         answer.u32(0, handle);
@@ -181,7 +182,7 @@ impl World {
         Ok(answer)
     }
 
-    /// `DESTROY_CQ`, answered by `struct ib_uverbs_destroy_cq_resp`: `EBUSY` while a queue pair completes there.
+    /// `DESTROY_CQ`, answered with `struct ib_uverbs_destroy_cq_resp`: `EBUSY` while a queue pair uses it.
     pub fn destroy_completion_queue(
         &mut self,
         context: c_int,
@@ -200,7 +201,11 @@ impl World {
             .flatten()
             .ok_or(libc::EINVAL)?;
         let mut answer = Answer::new();
-        answer.u32(0, gone.notice.map_or(0, |notice| notice.finish())); // comp_events_reported
+        answer.u32(
+            0,
+            gone.event_state
+                .map_or(0, |event_state| event_state.events_read()),
+        ); // comp_events_reported
         Ok(answer)
     }
 
@@ -211,7 +216,7 @@ impl World {
     }
 }
 
-/// How many completions have found no room, for a test.
+/// Completions lost to overruns, for tests.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_uverbs_overruns() -> u64 {
     OVERRUNS.load(Ordering::Relaxed)

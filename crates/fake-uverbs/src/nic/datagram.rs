@@ -1,21 +1,21 @@
-//! Datagrams: a request says itself whom it is for. What nobody takes is lost, and its sender does not hear of it.
+//! Datagrams, which carry their address. A datagram without a receiver is lost, unnoticed by its sender.
 
 use crate::device::{ETHERNET, MTU};
 use crate::nic::arrival::Message;
 use crate::nic::completion::kind;
-use crate::nic::entry::Control;
 use crate::nic::memory::{self, Segment};
 use crate::nic::pair::{DATAGRAMS, Pair};
 use crate::nic::perform::Outcome;
 use crate::nic::ports;
 use crate::nic::syndrome;
 use crate::nic::world::World;
+use crate::nic::wqe::Control;
 use crate::switches::switches;
 
-/// What a receive has before the message: room for a global route header (`struct ibv_grh`), filled where there was one.
+/// Space before the message in a receive for the GRH (`struct ibv_grh`), filled if there is one.
 const ROUTE_BYTES: usize = 40;
 
-/// Whom a request is for: `struct mlx5_wqe_av` of `mlx5dv.h`, whose numbers are big-endian.
+/// The address of a datagram: `struct mlx5_wqe_av` of `mlx5dv.h`, big-endian.
 #[derive(Debug, Clone, Copy)]
 pub struct Address {
     key: u32,
@@ -25,7 +25,7 @@ pub struct Address {
     mac: [u8; 6],
     class: u8,
     hops: u8,
-    /// On InfiniBand: whether there is a global route.
+    /// InfiniBand: whether there is a GRH.
     has_route: bool,
     own_gid_index: u8,
     flow_label: u32,
@@ -35,7 +35,7 @@ pub struct Address {
 impl Address {
     pub const BYTES: usize = 48;
 
-    /// None of one that is not whole: `MLX5_EXTENDED_UD_AV` says that what follows the first 16 bytes is there.
+    /// None without `MLX5_EXTENDED_UD_AV`, which marks the part after the first 16 bytes as present.
     pub fn read(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         const EXTENDED: u32 = 1 << 31;
         let word = |at: usize| {
@@ -61,7 +61,7 @@ impl Address {
         })
     }
 
-    /// Whether it leads to the port itself. The double's network answers for a GID with the MAC address that `CREATE_AH` tells.
+    /// True if it leads to the port itself. Its MAC address must be the one that `CREATE_AH` returned for the GID.
     fn is_own(&self, port: u8) -> bool {
         match port {
             ETHERNET => ports::has_gid(port, &self.gid) && self.mac == ports::mac(&self.gid),
@@ -72,12 +72,10 @@ impl Address {
         }
     }
 
-    /// The global route header that a message of so many bytes has (InfiniBand's specification, 8.3): version 6, traffic class and
-    /// flow label; the length of what follows, up to the checks at its end; the next header's number; the hops that are left; from, to.
-    ///
-    /// RoCE v2 has an IP header instead. Here that is not told apart.
+    /// The GRH of a message of `bytes` bytes (InfiniBand specification, 8.3): version 6, traffic class and flow label, payload length up
+    /// to the ICRC, next header, hop limit, source and destination GID. RoCE v2 would have an IP header; this NIC writes a GRH for both.
     fn header(&self, port: u8, bytes: usize) -> [u8; ROUTE_BYTES] {
-        /// Base and datagram header, and the invariant check.
+        /// BTH, DETH and ICRC.
         const AROUND: usize = 12 + 8 + 4;
         let mut header = [0; ROUTE_BYTES];
         let first = 6 << 28 | u32::from(self.class) << 20 | self.flow_label;
@@ -92,7 +90,7 @@ impl Address {
 }
 
 impl World {
-    /// Sends a datagram: its sender is done with it, wherever it comes to.
+    /// Sends a datagram, which always succeeds for its sender.
     pub fn datagram(
         &mut self,
         handle: u32,
@@ -104,7 +102,7 @@ impl World {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
         };
         let (number, port) = (own.number, own.now.port);
-        // The key of a request whose highest bit is set stands for the sender's own (the specification's 10.2.5).
+        // A Q_Key with the highest bit set stands for the sender's own (specification, 10.2.5).
         let key = if to.key >> 31 != 0 {
             own.now.qkey
         } else {
@@ -114,7 +112,7 @@ impl World {
         if bytes > MTU {
             return Outcome::Failed(syndrome::LOCAL_LENGTH);
         }
-        // SAFETY: registered memory, which is mapped for as long as it is registered, or the request's own bytes.
+        // SAFETY: registered memory, mapped while it is registered, or the request's inline data.
         let Some(payload) = (unsafe { memory::gather(local) }) else {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
         };
@@ -133,7 +131,7 @@ impl World {
         let Some(peer) = found.next().map(|(peer, _)| *peer) else {
             return Outcome::Done(bytes);
         };
-        // All of RoCE's have one.
+        // RoCE datagrams always have one.
         let has_route = port == ETHERNET || to.has_route;
         let before = if has_route {
             to.header(port, bytes)
@@ -158,7 +156,7 @@ impl World {
             is_solicited: control.is_solicited(),
             flags: u8::from(has_route) << 4 | level,
         };
-        // Without a receive it is dropped; one that is too small fails, and its queue pair with it.
+        // Dropped without a receive; a receive that is too small fails its queue pair.
         self.receive(peer, number, &message);
         Outcome::Done(bytes)
     }

@@ -1,12 +1,11 @@
-//! The NIC's rounds: it hears doorbells, takes each queue pair's requests in their order, and completes them or breaks the pair.
+//! The NIC's main loop: reads doorbells, executes each queue pair's requests in order, and completes them or fails the pair.
 //!
-//! A queue pair has one request in progress, so that what follows a fence waits anyway.
+//! A queue pair has one request in progress, so fences always hold.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::nic::completion::{Completion, kind};
-use crate::nic::entry::{Control, opcode};
 use crate::nic::memory;
 use crate::nic::pair::{BLOCK, DATAGRAMS, Pair, RELIABLE, UNRELIABLE};
 use crate::nic::perform::Outcome;
@@ -14,26 +13,27 @@ use crate::nic::registers::Doorbell;
 use crate::nic::state::stage;
 use crate::nic::syndrome::{self, vendor};
 use crate::nic::world::World;
+use crate::nic::wqe::{Control, opcode};
 use crate::switches::{Fate, Side, switches};
 
-/// Requests of a queue pair that are executed until the next one has its turn.
-const TURN: usize = 64;
+/// Requests that a queue pair executes before the next one is served.
+const BATCH: usize = 64;
 
-/// Doorbells that named no queue pair of their page.
+/// Doorbells for a queue pair that does not use their page.
 static STRAY: AtomicU64 = AtomicU64::new(0);
 
 impl World {
-    /// Hears what has been rung and executes some of what it was rung for; whether anything was done.
-    pub fn round(&mut self) -> bool {
-        self.hear();
+    /// Reads doorbells and executes requests; true if anything was done.
+    pub fn run_once(&mut self) -> bool {
+        self.read_doorbells();
         let pairs: Vec<u32> = self.pairs.keys().copied().collect();
         let moved = pairs.into_iter().filter(|pair| self.advance(*pair)).count();
         moved > 0
     }
 
-    /// Takes all doorbells. One whose register has several queue pairs may hide the one before it, so that each of them is
-    /// looked at.
-    pub fn hear(&mut self) {
+    /// Reads all doorbells. On a register shared by several queue pairs one doorbell may overwrite another, so all pairs of the register
+    /// are polled.
+    pub fn read_doorbells(&mut self) {
         let Self {
             contexts,
             pairs,
@@ -49,8 +49,8 @@ impl World {
                     .iter_mut()
                     .filter(|(_, queue)| queue.context == context.fd)
                 {
-                    if let Some(notice) = &mut queue.notice {
-                        notice.ring(*handle == named);
+                    if let Some(event_state) = &mut queue.event_state {
+                        event_state.ring(*handle == named);
                     }
                 }
             }
@@ -72,7 +72,7 @@ impl World {
                     }
                     for pair in pairs.values_mut().filter(of_page).filter(|_| is_meant) {
                         if pair.number == doorbell.number || pair.register == doorbell.register {
-                            pair.hear();
+                            pair.read_doorbells();
                         }
                     }
                 });
@@ -80,16 +80,16 @@ impl World {
         }
     }
 
-    /// Executes requests of a queue pair; whether there were any.
+    /// Executes requests of a queue pair; true if there were any.
     fn advance(&mut self, handle: u32) -> bool {
         let mut has_moved = false;
-        for _ in 0..TURN {
+        for _ in 0..BATCH {
             let Some(pair) = self.pairs.get(&handle) else {
                 return has_moved;
             };
             let moved = match pair.now.state {
                 stage::ERROR => self.flush(handle),
-                stage::READY_TO_SEND => pair.rung != pair.executed && self.execute(handle),
+                stage::READY_TO_SEND => pair.posted != pair.executed && self.execute(handle),
                 _ => false,
             };
             if !moved {
@@ -100,21 +100,21 @@ impl World {
         has_moved
     }
 
-    /// What a queue pair's next request begins with.
+    /// The control segment of a queue pair's next request.
     fn control(&self, handle: u32) -> Option<Control> {
         let pair = self.pairs.get(&handle)?;
         let mut head = [0; 16];
-        // SAFETY: a live queue pair's send queue, which the provider gives back after the pair is destroyed.
+        // SAFETY: a live queue pair's send queue, which the provider frees after destroying the pair.
         unsafe { memory::ring(pair.sends, usize::from(pair.executed) * BLOCK, &mut head) };
         Some(Control::read(&head))
     }
 
-    /// Executes the next request; whether it ended.
+    /// Executes the next request; true if it ended.
     fn execute(&mut self, handle: u32) -> bool {
         let (Some(control), Some(pair)) = (self.control(handle), self.pairs.get(&handle)) else {
             return false;
         };
-        let posted = usize::from(pair.rung.wrapping_sub(pair.executed)) * BLOCK;
+        let posted = usize::from(pair.posted.wrapping_sub(pair.executed)) * BLOCK;
         let fate = switches().fate(Side::Send, pair.index, pair.requests_ended);
         if let Fate::Fails { syndrome, vendor } = fate {
             self.end(handle, &control, Err((syndrome, vendor)), true);
@@ -130,16 +130,16 @@ impl World {
             _ => control.is_send() || control.opcode == opcode::NOP,
         };
         let is_acknowledged = pair.kind == RELIABLE;
-        let entry = control
-            .entry(&bytes, pair.executed, pair.number, pair.kind == DATAGRAMS)
+        let wqe = control
+            .wqe(&bytes, pair.executed, pair.number, pair.kind == DATAGRAMS)
             .filter(|_| fits && is_able);
-        let outcome = match entry {
-            Some(entry) => self.perform(handle, &control, &entry),
+        let outcome = match wqe {
+            Some(wqe) => self.perform(handle, &control, &wqe),
             None => Outcome::Failed(syndrome::LOCAL_OPERATION),
         };
         let ended = match outcome {
             Outcome::Done(bytes) => Ok(bytes),
-            // Nobody tells the sender what became of it.
+            // UC has no acknowledgements: the sender sees no remote error.
             Outcome::Failed(syndrome::REMOTE_INVALID_REQUEST..=syndrome::REMOTE_OPERATION)
             | Outcome::Waits(..)
                 if !is_acknowledged =>
@@ -165,14 +165,13 @@ impl World {
         true
     }
 
-    /// The next request has ended: it completes where that was asked for, and in any case where it failed, and then the pair is
-    /// broken.
+    /// Ends the next request: a signalled or failed request completes, and a failed one fails the queue pair.
     fn end(
         &mut self,
         handle: u32,
         control: &Control,
         ended: Result<usize, (u8, u8)>,
-        is_told: bool,
+        completes: bool,
     ) {
         let Some(pair) = self.pairs.get_mut(&handle) else {
             return;
@@ -198,22 +197,22 @@ impl World {
         if ended.is_err() {
             pair.now.state = stage::ERROR;
         }
-        if is_told && (control.is_signalled() || ended.is_err()) {
+        if completes && (control.is_signalled() || ended.is_err()) {
             self.complete(queue, &completion);
         }
     }
 
-    /// Ends a request and a receive of a broken queue pair; whether there was one.
+    /// Flushes one request and one receive of a failed queue pair; true if there was one.
     fn flush(&mut self, handle: u32) -> bool {
         let flushed = (syndrome::FLUSHED, vendor(syndrome::FLUSHED));
         let has_receive = self.flush_receive(handle, flushed);
         let Some(pair) = self.pairs.get_mut(&handle) else {
             return false;
         };
-        let posted = pair.rung.wrapping_sub(pair.executed);
+        let posted = pair.posted.wrapping_sub(pair.executed);
         if usize::from(posted) * BLOCK > pair.sends.bytes {
-            // A doorbell of more than there is: nothing of it can be believed.
-            pair.executed = pair.rung;
+            // A doorbell beyond the queue's size is invalid and ignored.
+            pair.executed = pair.posted;
             return has_receive;
         }
         let control = self.control(handle).filter(|_| posted > 0);
@@ -225,7 +224,7 @@ impl World {
     }
 }
 
-/// How many doorbells have named no queue pair of their page, for a test.
+/// Stray doorbells, for tests.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_uverbs_stray_doorbells() -> u64 {
     STRAY.load(Ordering::Relaxed)

@@ -1,9 +1,9 @@
-//! The program's memory, as a NIC reaches it: by address, through calls that the compiler cannot look into, and words that
-//! both sides write by atomic operations.
+//! Access to the program's memory by address, through calls that are opaque to the compiler, and through atomic operations for
+//! words that both sides write.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Bytes of this process that were registered, or that belong to a live queue.
+/// Registered bytes of this process, or bytes of a live queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     pub address: usize,
@@ -14,17 +14,17 @@ pub struct Segment {
 ///
 /// # Safety
 ///
-/// Both lead to so many bytes.
+/// Both point to `bytes` bytes.
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: this function's condition.
     unsafe { libc::memmove(to.cast(), from.cast(), bytes) };
 }
 
-/// All bytes of the segments, one after the other. None where there is no room for them.
+/// Concatenates the bytes of the segments. None if the allocation fails.
 ///
 /// # Safety
 ///
-/// Each leads to memory that stays mapped for the call.
+/// Each segment is mapped for the duration of the call.
 pub unsafe fn gather(from: &[Segment]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes
@@ -33,7 +33,7 @@ pub unsafe fn gather(from: &[Segment]) -> Option<Vec<u8>> {
     for segment in from {
         let filled = bytes.len();
         bytes.resize(filled + segment.bytes, 0);
-        // SAFETY: this function's condition, and the room of the line before.
+        // SAFETY: the caller's guarantee, and the capacity reserved above.
         unsafe {
             copy(
                 segment.address as *const u8,
@@ -45,13 +45,13 @@ pub unsafe fn gather(from: &[Segment]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Puts bytes into the segments, in their order; what is left of the segments keeps its bytes.
+/// Writes bytes to the segments in order; the rest of the segments is unchanged.
 ///
-/// A word of four or eight bytes that is alone, and aligned, is written at once: somebody may watch it.
+/// A single aligned word of 4 or 8 bytes is written atomically, because a program may poll it.
 ///
 /// # Safety
 ///
-/// Each leads to memory that stays mapped for the call, and may be written.
+/// Each segment is mapped and writable for the duration of the call.
 pub unsafe fn scatter(bytes: &[u8], to: &[Segment]) {
     let mut left = bytes;
     for segment in to {
@@ -74,11 +74,11 @@ pub unsafe fn scatter(bytes: &[u8], to: &[Segment]) {
     }
 }
 
-/// Changes a word of eight bytes at once; what was there.
+/// Changes an 8-byte word atomically and returns the old value.
 ///
 /// # Safety
 ///
-/// The address leads to memory that stays mapped for the call, may be written, and is a multiple of eight.
+/// The address is mapped and writable for the duration of the call, and a multiple of 8.
 pub unsafe fn change(address: usize, changed: impl Fn(u64) -> u64) -> u64 {
     // SAFETY: this function's condition.
     let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
@@ -88,39 +88,39 @@ pub unsafe fn change(address: usize, changed: impl Fn(u64) -> u64) -> u64 {
     old
 }
 
-/// A big-endian word of a doorbell record.
+/// Reads a big-endian word of a doorbell record.
 ///
 /// # Safety
 ///
-/// The address leads to memory that stays mapped for the call, and is a multiple of four.
+/// The address is mapped for the duration of the call, and a multiple of 4.
 pub unsafe fn record(address: usize) -> u32 {
     // SAFETY: this function's condition.
     let word = unsafe { AtomicU32::from_ptr(address as *mut u32) };
     u32::from_be(word.load(Ordering::Acquire))
 }
 
-/// Writes such a word.
+/// Writes a word of a doorbell record.
 ///
 /// # Safety
 ///
-/// As above, and the memory may be written.
+/// As [`record`], and writable.
 pub unsafe fn set_record(address: usize, value: u32) {
     // SAFETY: this function's condition.
     let word = unsafe { AtomicU32::from_ptr(address as *mut u32) };
     word.store(value.to_be(), Ordering::Release);
 }
 
-/// Bytes of a ring, from a place in it on, and at its end from its beginning on.
+/// Copies from a ring, wrapping around at its end.
 ///
 /// # Safety
 ///
-/// The ring stays mapped for the call.
+/// The ring is mapped for the duration of the call.
 pub unsafe fn ring(ring: Segment, from: usize, into: &mut [u8]) {
     let mut filled = 0;
     while filled < into.len() && ring.bytes > 0 {
         let at = (from + filled) % ring.bytes;
         let bytes = (ring.bytes - at).min(into.len() - filled);
-        // SAFETY: this function's condition; within the ring and within the room.
+        // SAFETY: the caller's guarantee; within the ring and the buffer.
         unsafe {
             copy(
                 (ring.address + at) as *const u8,
@@ -132,13 +132,13 @@ pub unsafe fn ring(ring: Segment, from: usize, into: &mut [u8]) {
     }
 }
 
-/// Writes a completion's 64 bytes: the last four, which say whose it is, at once and after all others.
+/// Writes a 64-byte CQE; the last 4 bytes, with the owner bit, atomically and last.
 ///
 /// # Safety
 ///
-/// The address leads to 64 bytes that stay mapped for the call, may be written, and is a multiple of 64.
-pub unsafe fn completion(address: usize, entry: &[u8; 64]) {
-    let (body, last) = entry.split_at(60);
+/// The address points to 64 writable bytes that stay mapped for the call, and is a multiple of 64.
+pub unsafe fn completion(address: usize, cqe: &[u8; 64]) {
+    let (body, last) = cqe.split_at(60);
     // SAFETY: this function's condition.
     unsafe { copy(body.as_ptr(), address as *mut u8, body.len()) };
     let last = last.try_into().map_or(0, u32::from_ne_bytes);

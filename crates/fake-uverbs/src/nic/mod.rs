@@ -1,19 +1,17 @@
-//! The NIC: it hears doorbells, executes what lies in the queues against registered memory, and writes completions.
+//! The NIC: reads doorbells, executes WQEs on registered memory, and writes CQEs.
 //!
-//! It is written from the layouts alone and knows nothing of crate `gdsync`, so that the two check one another. With
-//! `FAKE_UVERBS_CARD=1` a thread of its own executes for as long as a device is open; without, objects are remembered and the
-//! queues are left alone.
+//! Written from the layouts alone, without code of crate `gdsync`, so that each checks the other. With `FAKE_UVERBS_NIC=1` a thread
+//! executes while a device is open; otherwise objects are only stored.
 //!
-//! From below: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `channel` (events), `completion`, `pair`,
-//! `state` and `rules` (what a queue pair is), `entry` (what a request says), `arrival`, `perform` and `datagram` (what it does), `execute` (in
-//! which order), `thread`. `world` holds all objects, also those that commands to the firmware made (`commanded`).
+//! Bottom up: `memory` (the program's bytes), `registers` (doorbells), `region` (keys), `channel` (events), `completion`, `pair`,
+//! `state` and `rules` (queue pair states), `wqe` (decoding), `arrival`, `perform` and `datagram` (execution of one request), `execute`
+//! (main loop), `thread`. `world` holds all objects, `devx` those of DEVX.
 
 pub mod arrival;
 pub mod channel;
-pub mod commanded;
 pub mod completion;
 pub mod datagram;
-pub mod entry;
+pub mod devx;
 pub mod execute;
 pub mod memory;
 pub mod pair;
@@ -26,5 +24,6 @@ pub mod state;
 pub mod syndrome;
 pub mod thread;
 mod world;
+pub mod wqe;
 
 pub use world::world;

@@ -1,43 +1,43 @@
-//! What a request does: bytes move, or it fails as the InfiniBand specification has it, and the remote end's queue pair may break.
+//! Execution of one request: bytes move, or it fails as the InfiniBand specification says, and possibly the remote queue pair too.
 
 use std::time::Duration;
 
 use crate::nic::arrival::{Message, Received};
 use crate::nic::completion::kind;
-use crate::nic::entry::{Control, Entry, Peer, Piece, opcode};
 use crate::nic::memory::{self, Segment};
 use crate::nic::pair::{Pair, RELIABLE};
 use crate::nic::region::right;
 use crate::nic::state::stage;
 use crate::nic::syndrome;
 use crate::nic::world::World;
+use crate::nic::wqe::{Control, DataSegment, Peer, Wqe, opcode};
 use crate::switches::switches;
 
-/// The longest message, as `QUERY_PORT` says.
-const LONGEST: usize = 1 << 30;
+/// Longest message in bytes, as `QUERY_PORT` says.
+const MAX_MESSAGE: usize = 1 << 30;
 
-/// How a request ended, or that it did not.
+/// Result of an execution step.
 pub enum Outcome {
-    /// So many bytes were moved.
+    /// Bytes moved.
     Done(usize),
     Failed(u8),
-    /// It is to be tried again, for so long at most, and fails then.
+    /// Retry, and fail with this syndrome after this time.
     Waits(Option<Duration>, u8),
 }
 
 impl World {
-    /// Executes what a request says.
-    pub fn perform(&mut self, handle: u32, control: &Control, entry: &Entry) -> Outcome {
+    /// Executes a request.
+    pub fn perform(&mut self, handle: u32, control: &Control, wqe: &Wqe) -> Outcome {
         if control.opcode == opcode::NOP {
             return Outcome::Done(0);
         }
         let Some(pair) = self.pairs.get(&handle) else {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
         };
-        let inline = entry
-            .pieces
+        let inline = wqe
+            .data
             .iter()
-            .any(|piece| matches!(piece, Piece::Inline(_)));
+            .any(|data_segment| matches!(data_segment, DataSegment::Inline(_)));
         if control.takes() && (inline || pair.now.max_rd_atomic == 0) {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
         }
@@ -46,44 +46,43 @@ impl World {
         } else {
             0
         };
-        let Some(local) = self.local(pair.domain, &entry.pieces, rights) else {
+        let Some(local) = self.local(pair.domain, &wqe.data, rights) else {
             return Outcome::Failed(syndrome::LOCAL_PROTECTION);
         };
         let bytes: usize = local.iter().map(|segment| segment.bytes).sum();
-        if bytes > LONGEST || (control.is_atomic() && bytes != 8) {
+        if bytes > MAX_MESSAGE || (control.is_atomic() && bytes != 8) {
             return Outcome::Failed(syndrome::LOCAL_LENGTH);
         }
-        if let Some(to) = &entry.to {
+        if let Some(to) = &wqe.to {
             return self.datagram(handle, control, to, &local);
         }
         let Some(peer) = self.peer_end(handle) else {
-            return Outcome::Waits(pair.now.unanswered(), syndrome::TRANSPORT_RETRY);
+            return Outcome::Waits(pair.now.answer_timeout(), syndrome::TRANSPORT_RETRY);
         };
-        match entry.peer {
+        match wqe.peer {
             None => self.send(handle, peer, control, &local),
-            Some(at) if control.is_atomic() => self.word(peer, control, at, entry.operands, &local),
+            Some(at) if control.is_atomic() => self.word(peer, control, at, wqe.operands, &local),
             Some(at) => self.reach(handle, peer, control, at, &local),
         }
     }
 
-    /// The request's own bytes, and those that its keys name; none where a key does not.
-    pub fn local(&self, domain: u32, pieces: &[Piece], rights: u32) -> Option<Vec<Segment>> {
-        let segment = |piece: &Piece| match piece {
-            Piece::Inline(bytes) => Some(Segment {
+    /// The local data: inline data and SGEs; none if an lkey does not allow access.
+    pub fn local(&self, domain: u32, data: &[DataSegment], rights: u32) -> Option<Vec<Segment>> {
+        let segment = |data_segment: &DataSegment| match data_segment {
+            DataSegment::Inline(bytes) => Some(Segment {
                 address: bytes.as_ptr().expose_provenance(),
                 bytes: bytes.len(),
             }),
-            Piece::Named {
+            DataSegment::Named {
                 key,
                 address,
                 bytes,
             } => self.segment(domain, *key, *address, *bytes, rights),
         };
-        pieces.iter().map(segment).collect()
+        data.iter().map(segment).collect()
     }
 
-    /// The queue pair that this one is connected to: it is there, it is connected back, both ports are up, and packets have the
-    /// number that it waits for.
+    /// The remote queue pair, if it exists and is connected back, both ports are up, and its expected PSN matches.
     fn peer_end(&self, handle: u32) -> Option<u32> {
         let pair = self.pairs.get(&handle)?;
         let own = &pair.now;
@@ -94,7 +93,7 @@ impl World {
                 && peer.now.destination == pair.number
                 && peer.now.port == own.port
                 && peer.now.receive_psn & 0xff_ffff == own.send_psn & 0xff_ffff
-                // What answers finds its way back, too.
+                // The response must reach its sender.
                 && peer.now.is_reached
         };
         let goes_out = own.is_reached && !switches().is_down(own.port);
@@ -105,9 +104,9 @@ impl World {
         peer.next().map(|(peer, _)| *peer)
     }
 
-    /// A message for the remote end's receive queue.
+    /// A message for the remote receive queue.
     fn send(&mut self, handle: u32, peer: u32, control: &Control, local: &[Segment]) -> Outcome {
-        // SAFETY: registered memory, which is mapped for as long as it is registered, or the request's own bytes.
+        // SAFETY: registered memory, mapped while it is registered, or the request's inline data.
         let Some(payload) = (unsafe { memory::gather(local) }) else {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
         };
@@ -120,7 +119,7 @@ impl World {
         self.arrive(handle, peer, control, kind, Some(&payload), bytes)
     }
 
-    /// Gives the remote end's next receive what has arrived.
+    /// Delivers to the remote end's next receive.
     fn arrive(
         &mut self,
         handle: u32,
@@ -150,14 +149,14 @@ impl World {
         match self.receive(peer, number, &message) {
             Received::Taken => Outcome::Done(bytes),
             Received::NoReceive => {
-                Outcome::Waits(own.not_ready(&end), syndrome::RECEIVER_NOT_READY)
+                Outcome::Waits(own.rnr_timeout(&end), syndrome::RECEIVER_NOT_READY)
             }
             Received::TooLong => Outcome::Failed(syndrome::REMOTE_INVALID_REQUEST),
             Received::Broken => Outcome::Failed(syndrome::REMOTE_OPERATION),
         }
     }
 
-    /// A write or a read of the remote end's memory.
+    /// A write or read of remote memory.
     fn reach(
         &mut self,
         handle: u32,
@@ -175,15 +174,15 @@ impl World {
             right::REMOTE_WRITE
         };
         if end.now.access & rights == 0 || (control.takes() && end.now.max_dest_rd_atomic == 0) {
-            return self.refuse(peer, syndrome::REMOTE_INVALID_REQUEST);
+            return self.reject(peer, syndrome::REMOTE_INVALID_REQUEST);
         }
         let bytes = local.iter().map(|segment| segment.bytes).sum();
-        // The key of no bytes is not looked at.
+        // The key of a zero-length access is not checked.
         let named = self.segment(end.domain, at.key, at.address, bytes, rights);
         let remote = match named {
             Some(remote) => Vec::from([remote]),
             None if bytes == 0 => Vec::new(),
-            None => return self.refuse(peer, syndrome::REMOTE_ACCESS),
+            None => return self.reject(peer, syndrome::REMOTE_ACCESS),
         };
         if control.has_immediate() && end.receives_left() == 0 {
             return self.arrive(handle, peer, control, kind::RECEIVED_WRITE_IMM, None, bytes);
@@ -193,11 +192,11 @@ impl World {
         } else {
             (local, &remote[..])
         };
-        // SAFETY: registered memory, or the request's own bytes.
+        // SAFETY: registered memory, or the request's inline data.
         let Some(moved) = (unsafe { memory::gather(from) }) else {
             return Outcome::Failed(syndrome::LOCAL_OPERATION);
         };
-        // SAFETY: registered memory, which its rights say may be written.
+        // SAFETY: registered memory whose access rights allow the write.
         unsafe { memory::scatter(&moved, to) };
         if control.has_immediate() {
             return self.arrive(handle, peer, control, kind::RECEIVED_WRITE_IMM, None, bytes);
@@ -205,7 +204,7 @@ impl World {
         Outcome::Done(bytes)
     }
 
-    /// An atomic operation on a word of the remote end's memory; what was there comes back. Words are in the machine's byte order.
+    /// An atomic operation on a remote word in native byte order; returns the old value to the sender.
     fn word(
         &mut self,
         peer: u32,
@@ -219,14 +218,14 @@ impl World {
         };
         let is_able = end.now.access & right::REMOTE_ATOMIC != 0 && end.now.max_dest_rd_atomic > 0;
         if !is_able || !at.address.is_multiple_of(8) {
-            return self.refuse(peer, syndrome::REMOTE_INVALID_REQUEST);
+            return self.reject(peer, syndrome::REMOTE_INVALID_REQUEST);
         }
         let Some(remote) = self.segment(end.domain, at.key, at.address, 8, right::REMOTE_ATOMIC)
         else {
-            return self.refuse(peer, syndrome::REMOTE_ACCESS);
+            return self.reject(peer, syndrome::REMOTE_ACCESS);
         };
         if !remote.address.is_multiple_of(8) {
-            return self.refuse(peer, syndrome::REMOTE_INVALID_REQUEST);
+            return self.reject(peer, syndrome::REMOTE_INVALID_REQUEST);
         }
         let (operand, compared) = operands;
         let adds = control.opcode == opcode::FETCH_ADD;
@@ -235,16 +234,15 @@ impl World {
             false if old == compared => operand,
             false => old,
         };
-        // SAFETY: registered memory of 8 bytes that its rights say may be changed; aligned, as just checked.
+        // SAFETY: 8 bytes of registered memory with remote atomic access, aligned, as just checked.
         let old = unsafe { memory::change(remote.address, changed) };
-        // SAFETY: registered memory, which its rights say may be written.
+        // SAFETY: registered memory with local write access.
         unsafe { memory::scatter(&old.to_ne_bytes(), local) };
         Outcome::Done(8)
     }
 
-    /// The remote end refuses, and is out of service after that (the specification's 9.9.3.1, class C); without acknowledgements it drops
-    /// what it refuses.
-    fn refuse(&mut self, peer: u32, syndrome: u8) -> Outcome {
+    /// The remote end rejects the request and fails (specification, 9.9.3.1, class C); without acknowledgements it drops the request.
+    fn reject(&mut self, peer: u32, syndrome: u8) -> Outcome {
         if self
             .pairs
             .get(&peer)

@@ -1,10 +1,10 @@
-//! Which addresses lead to the NIC's own ports: what a queue pair is connected to lies behind one of them, or nowhere.
+//! Which addresses reach the NIC's own ports.
 
 use std::path::PathBuf;
 
 use crate::device::{ETHERNET, GIDS, INFINIBAND, LID};
 
-/// Where a queue pair sends to: `struct ib_uverbs_qp_dest`.
+/// A queue pair's destination: `struct ib_uverbs_qp_dest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Destination(pub [u8; 32]);
 
@@ -27,7 +27,7 @@ impl Destination {
         self.0[30] != 0
     }
 
-    /// Whether the kernel would take it for a port: Ethernet has addresses with a GID alone, and the own GID must be there.
+    /// True if the kernel accepts it on a port: an Ethernet address needs a GID, and the source GID must exist.
     pub fn is_valid(&self, port: u8) -> bool {
         let has_own = gid_at(port, self.own_gid_index()).is_some();
         match port {
@@ -37,7 +37,7 @@ impl Destination {
         }
     }
 
-    /// Whether it leads to the port itself.
+    /// True if it reaches the port itself.
     pub fn is_own(&self, port: u8) -> bool {
         match (port, self.is_global()) {
             (INFINIBAND, false) => has_lid(port, self.lid()),
@@ -46,23 +46,23 @@ impl Destination {
     }
 }
 
-/// Whether a port has this LID.
+/// True if a port has this LID.
 pub fn has_lid(port: u8, lid: u16) -> bool {
     port == INFINIBAND && lid == LID
 }
 
-/// Whether a port has this GID.
+/// True if a port has this GID.
 pub fn has_gid(port: u8, gid: &[u8; 16]) -> bool {
     let mut gids = (0..GIDS).filter_map(|index| gid_at(port, index));
     gids.any(|own| own == *gid)
 }
 
-/// The MAC address behind a GID. There is no network to ask: here it is the GID's last six bytes, each inverted.
+/// The MAC address of a GID, in place of address resolution: its last six bytes, inverted.
 pub fn mac(gid: &[u8; 16]) -> [u8; 6] {
     std::array::from_fn(|at| !gid[10 + at])
 }
 
-/// A port's GID, as the sysfs tree has it that the program reads too; none where it is not set.
+/// A port's GID from the sysfs tree that the program also reads; none if the entry is unset.
 pub fn gid_at(port: u8, index: u8) -> Option<[u8; 16]> {
     let root = std::env::var_os("SYSFS_PATH").map(PathBuf::from)?;
     let file = root.join(format!("class/infiniband/mlx5_0/ports/{port}/gids/{index}"));

@@ -1,4 +1,4 @@
-//! Registered memory: which keys name which bytes, and who may do what with them.
+//! Memory regions, keys and access rights.
 
 use std::ffi::c_int;
 
@@ -14,13 +14,13 @@ pub mod right {
     pub const REMOTE_ATOMIC: u32 = 1 << 3;
 }
 
-/// The key of the object 0: all bytes of a key say something.
+/// The key of handle 0; its bytes are distinct.
 const FIRST_KEY: u32 = 0x001a_2b00;
 
 pub struct Region {
     pub context: c_int,
     pub domain: u32,
-    /// The address by which requests name its first byte.
+    /// The address of its first byte in requests.
     named: u64,
     start: u64,
     length: u64,
@@ -28,7 +28,7 @@ pub struct Region {
 }
 
 impl World {
-    /// `REG_MR`: `struct ib_uverbs_reg_mr`, answered by `struct ib_uverbs_reg_mr_resp`. Both keys are the same, as a NIC's are.
+    /// `REG_MR`: `struct ib_uverbs_reg_mr`, answered with `struct ib_uverbs_reg_mr_resp`. lkey and rkey are equal, as on a NIC.
     pub fn register(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
         let region = Region {
             context,
@@ -43,7 +43,7 @@ impl World {
         if region.access & needs_write != 0 && region.access & right::LOCAL_WRITE == 0 {
             return Err(libc::EINVAL);
         }
-        // `struct mlx5_ib_reg_mr` has nothing; the NIC's numbers are of pages, so that both addresses lie alike in one.
+        // `struct mlx5_ib_reg_mr` is empty. The NIC translates whole pages, so both addresses need the same offset in a page.
         if region.start.checked_add(region.length).is_none()
             || region.named.checked_add(region.length).is_none()
         {
@@ -61,7 +61,7 @@ impl World {
         Ok(answer)
     }
 
-    /// `DEREG_MR`: the key dies.
+    /// `DEREG_MR`: invalidates the key.
     pub fn deregister(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
         let handle = request.u32(0);
         let known = self
@@ -74,8 +74,7 @@ impl World {
         Ok(Answer::new())
     }
 
-    /// The bytes that a key and an address name, where the key is of the protection domain, has all rights that are asked for, and
-    /// has so many bytes from there on.
+    /// The memory at an address, if the key belongs to the protection domain, has the rights, and covers the length.
     pub fn segment(
         &self,
         domain: u32,
@@ -98,8 +97,7 @@ impl World {
     }
 }
 
-/// Whether the first and the last byte can be read by this process: addresses of a GPU are none of it, as for a kernel without a
-/// peer memory client.
+/// True if the first and last byte are readable in this process: GPU addresses are not, as for a kernel without a peer memory client.
 fn is_memory(start: u64, length: u64) -> bool {
     let last = start.wrapping_add(length.saturating_sub(1));
     [start, last].into_iter().all(|address| {
@@ -112,9 +110,9 @@ fn is_memory(start: u64, length: u64) -> bool {
             iov_base: address as *mut libc::c_void,
             iov_len: 1,
         };
-        // SAFETY: there is room for a byte; what cannot be read is an error of the call.
+        // SAFETY: a 1-byte buffer; an unreadable source is an error of the call.
         let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
-        // Where the call itself is not allowed, nothing is known against it.
+        // If the call itself is not permitted, assume that the memory is valid.
         // SAFETY: the C library gives each thread its own errno.
         length == 0 || read == 1 || unsafe { *libc::__errno_location() } != libc::EFAULT
     })

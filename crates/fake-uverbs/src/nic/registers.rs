@@ -1,4 +1,4 @@
-//! The doorbell registers of one open device, as the NIC sees them: the pages that the provider maps, mapped once more.
+//! The doorbell registers of a context: the NIC's own mapping of the pages that the provider maps.
 
 use std::ffi::c_int;
 use std::ptr::{NonNull, null_mut};
@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::node;
 
-/// The NIC's own page of registers, `MLX5_ADAPTER_PAGE_SIZE`: 4 KiB whatever the machine's page is.
+/// The NIC's register page, `MLX5_ADAPTER_PAGE_SIZE`: 4 KiB regardless of the machine's page size.
 const UAR: usize = 4096;
 
-/// Where in it the first register lies (`MLX5_BF_OFFSET`), and how far its buffers are apart: two to each of two registers.
+/// Offset of the first register in a page (`MLX5_BF_OFFSET`), and the distance of its buffers: two for each of two registers.
 const FIRST: usize = 0x800;
 const BUFFER: usize = 0x100;
 const BUFFERS: usize = 4;
 
-/// A doorbell register: the NIC's page by its place in the node's file, and which of the page's two it is.
+/// A doorbell register: index of its 4 KiB page in the node's file, and which of the page's two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Register {
     pub page: usize,
@@ -22,7 +22,7 @@ pub struct Register {
 }
 
 impl Register {
-    /// By libmlx5's index of the registers that every device has: four to a page, of which the first two are used.
+    /// From libmlx5's index of static registers: four per page, of which the first two are used.
     pub fn of_device(index: u32) -> Self {
         let index = index as usize;
         Self {
@@ -31,7 +31,7 @@ impl Register {
         }
     }
 
-    /// The first of a page that was made by itself, by which commands name it.
+    /// The first register of a dynamically allocated page, by its number in commands.
     pub fn of_page(number: u32) -> Self {
         Self {
             page: number as usize * UAR,
@@ -39,7 +39,7 @@ impl Register {
         }
     }
 
-    /// By the index of a thread domain's register: two to a page.
+    /// From the index of a thread domain's register: two per page.
     pub fn of_thread_domain(index: u32) -> Self {
         let index = index as usize;
         Self {
@@ -49,27 +49,27 @@ impl Register {
     }
 }
 
-/// A doorbell: the register it was written to, and the queue pair that it names.
+/// A doorbell: its register, and the queue pair number written to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Doorbell {
     pub register: Register,
     pub number: u32,
 }
 
-/// All pages of one open device.
+/// All register pages of a context.
 pub struct Registers {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: memory of the whole process, which is reached by atomic operations alone.
+// SAFETY: memory of the process, accessed only with atomic operations.
 unsafe impl Send for Registers {}
 
 impl Registers {
     /// Maps the node's file.
     pub fn map(fd: c_int, length: usize) -> Result<Self, c_int> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping of a file of this length. Not `mmap`, which is this library's own.
+        // SAFETY: a new mapping of a file of this length. Not `mmap`, which this library overrides.
         let start = unsafe {
             libc::syscall(
                 libc::SYS_mmap,
@@ -88,8 +88,8 @@ impl Registers {
         Ok(Self { start, length })
     }
 
-    /// Takes the last doorbell of a completion queue, which is the queue's number in the second word (`MLX5_CQ_DOORBELL`). The
-    /// provider rings for all queues on the first page.
+    /// Takes the last completion queue doorbell: the queue number in the second word (`MLX5_CQ_DOORBELL`). The provider uses the first
+    /// page for all queues.
     pub fn take_completion_queue(&self) -> Option<u32> {
         const PLACE: usize = 0x20;
         // SAFETY: within the mapping's first page; as in `take`.
@@ -100,37 +100,37 @@ impl Registers {
         Some((u64::from_be(word.swap(0, Ordering::AcqRel)) & 0xffff_ffff) as u32)
     }
 
-    /// Takes what has been written to a NIC's page since the last time.
+    /// Takes the doorbells written to a page since the last call.
     ///
-    /// A doorbell is eight bytes, big-endian: what a request begins with, so that the second word has the queue pair's number
-    /// above its low byte. A request that is copied as a whole (BlueFlame) begins with the same bytes.
-    pub fn take(&self, page: usize, mut heard: impl FnMut(Doorbell)) {
+    /// A doorbell is 8 bytes, big-endian, the start of a WQE: the second word has the queue pair number above its low byte. A WQE
+    /// copied by BlueFlame starts with the same bytes.
+    pub fn take(&self, page: usize, mut handle: impl FnMut(Doorbell)) {
         for buffer in 0..BUFFERS {
             let offset = page + FIRST + buffer * BUFFER;
             if offset + 8 > self.length {
                 return;
             }
-            // SAFETY: within the mapping, as just checked, which lives as long as this value; aligned to eight bytes, because the
-            // mapping is to a page; reached by atomic operations and by the stores of the provider, which are of eight bytes.
+            // SAFETY: within the mapping, as just checked, which lives as long as this value; 8-byte aligned, because mappings start at a
+            // page; accessed with atomic operations and with the provider's 8-byte stores.
             let word = unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) };
-            // A look first: a swap would take the cache line from the processor that is about to ring.
+            // Load first: a swap would take the cache line from the CPU that is about to write.
             if word.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            let rung = u64::from_be(word.swap(0, Ordering::AcqRel));
+            let doorbell = u64::from_be(word.swap(0, Ordering::AcqRel));
             let register = Register {
                 page,
                 which: buffer / 2,
             };
-            let number = (rung & 0xffff_ffff) as u32 >> 8;
-            heard(Doorbell { register, number });
+            let number = (doorbell & 0xffff_ffff) as u32 >> 8;
+            handle(Doorbell { register, number });
         }
     }
 }
 
 impl Drop for Registers {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `map`, which nobody has a reference into.
+        // SAFETY: the mapping made in `map`; no reference into it exists.
         unsafe { libc::syscall(libc::SYS_munmap, self.start.as_ptr(), self.length) };
     }
 }

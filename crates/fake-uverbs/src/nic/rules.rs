@@ -1,5 +1,4 @@
-//! Which attributes a change of a queue pair's state must name, and which it may: the rules of the kernel, by `qp_state_table` in
-//! Linux' `drivers/infiniband/core/verbs.c`.
+//! The attributes that a state change requires and allows: `qp_state_table` in Linux `drivers/infiniband/core/verbs.c`.
 
 use crate::nic::pair::{DATAGRAMS, RELIABLE};
 use crate::nic::state::stage;
@@ -28,7 +27,7 @@ pub mod mask {
     pub const DESTINATION: u32 = 1 << 20;
 }
 
-/// Whether a queue pair of this kind may be changed so, with what is named. The state DRAINED may be left, but its attributes stay.
+/// True if the kernel allows the change with these attributes. DRAINED can be left; changing attributes in it is not supported.
 pub fn is_allowed(kind: u8, from: u8, to: u8, named: u32) -> bool {
     use stage::*;
     let is_connected = kind != DATAGRAMS;

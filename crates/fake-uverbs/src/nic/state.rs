@@ -1,4 +1,4 @@
-//! What a queue pair was told by `ibv_modify_qp`, what it may be told when, and what `ibv_query_qp` hears of it.
+//! Attributes of queue pairs: `ibv_modify_qp` and `ibv_query_qp`.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -19,8 +19,8 @@ pub mod stage {
     pub const ERROR: u8 = 6;
 }
 
-/// However long the attributes would have a request wait, a test does not wait longer.
-const LONGEST_WAIT: Duration = Duration::from_millis(300);
+/// Upper bound of waits, so that tests stay fast.
+const MAX_WAIT: Duration = Duration::from_millis(300);
 
 /// The attributes, in the units of `struct ib_uverbs_modify_qp`.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ pub struct Attributes {
     pub access: u32,
     pub destination: u32,
     pub address: Destination,
-    /// Whether the address leads to the NIC's own port.
+    /// True if the address reaches the NIC's own port.
     pub is_reached: bool,
     pub receive_psn: u32,
     pub send_psn: u32,
@@ -79,21 +79,21 @@ impl Attributes {
         .contains(&self.state)
     }
 
-    /// How long nobody has to answer until a request fails; without end where the timeout is 0. A turn is 4.096 us, doubled
-    /// `timeout` times (InfiniBand's specification, 9.7.6.1.3).
-    pub fn unanswered(&self) -> Option<Duration> {
-        let turn = Duration::from_nanos(4096 << self.timeout.min(31));
-        let all = turn * (u32::from(self.retries) + 1);
-        (self.timeout != 0).then_some(all.min(LONGEST_WAIT))
+    /// How long a request waits for an answer; unlimited if the timeout is 0. One try takes 4.096 us * 2^`timeout` (InfiniBand
+    /// specification, 9.7.6.1.3).
+    pub fn answer_timeout(&self) -> Option<Duration> {
+        let attempt = Duration::from_nanos(4096 << self.timeout.min(31));
+        let all = attempt * (u32::from(self.retries) + 1);
+        (self.timeout != 0).then_some(all.min(MAX_WAIT))
     }
 
-    /// How long a remote end may have no receive until a request fails; without end where it is tried again 7 times.
-    pub fn not_ready(&self, peer: &Self) -> Option<Duration> {
+    /// How long a request waits for a receive at the remote end; unlimited if `rnr_retry` is 7.
+    pub fn rnr_timeout(&self, peer: &Self) -> Option<Duration> {
         let all = rnr_timer(peer.rnr_timer) * u32::from(self.rnr_retries);
-        (self.rnr_retries != 7).then_some(all.min(LONGEST_WAIT))
+        (self.rnr_retries != 7).then_some(all.min(MAX_WAIT))
     }
 
-    /// Takes what `struct ib_uverbs_modify_qp` has and its mask names.
+    /// Copies the attributes that the mask of `struct ib_uverbs_modify_qp` names.
     fn take(&mut self, request: Request) {
         let named = request.u32(68);
         let has = |bit: u32| named & bit != 0;
@@ -132,10 +132,10 @@ impl Attributes {
 }
 
 impl World {
-    /// `MODIFY_QP`. With a NIC that executes, as strict as the kernel; without, whatever the test says holds.
+    /// `MODIFY_QP`. Checked as in the kernel if the NIC executes; unchecked otherwise.
     pub fn modify_pair(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
-        // What was rung before is not heard after: the provider clears the records once the state is RESET.
-        self.hear();
+        // Read doorbells first: the provider clears the records after the change to RESET.
+        self.read_doorbells();
         let pair = self.pair_of(context, request.u32(64))?;
         let mut now = pair.now;
         now.take(request);
@@ -199,7 +199,7 @@ impl World {
     }
 }
 
-/// How long the remote end asks a sender to wait: the specification's table of 32 (9.7.5.2.8), in steps of 10 us.
+/// The RNR NAK timer: the specification's table of 32 values (9.7.5.2.8) in units of 10 us.
 fn rnr_timer(code: u8) -> Duration {
     const STEPS: [u64; 32] = [
         65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,

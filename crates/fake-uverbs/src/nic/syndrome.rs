@@ -1,4 +1,4 @@
-//! How a request fails: the syndromes of `mlx5dv.h` (`MLX5_CQE_SYNDROME_*`), and what vendor's syndrome stands beside each here.
+//! Error syndromes of `mlx5dv.h` (`MLX5_CQE_SYNDROME_*`) and a vendor's syndrome for each.
 
 pub const LOCAL_LENGTH: u8 = 0x01;
 pub const LOCAL_OPERATION: u8 = 0x02;
@@ -10,9 +10,8 @@ pub const REMOTE_OPERATION: u8 = 0x14;
 pub const TRANSPORT_RETRY: u8 = 0x15;
 pub const RECEIVER_NOT_READY: u8 = 0x16;
 
-/// A vendor's syndrome of each, so that a test sees that it arrives. What users' logs show of ConnectX NICs, where they show
-/// one: 0x81 with a retry that was exceeded, 0x88 with remote access, 0x8a with an invalid request, 0xf9 with a flush. The others
-/// are made up.
+/// A distinct vendor's syndrome for each, so that tests see it arrive. 0x81 (retry exceeded), 0x88 (remote access), 0x8a (invalid
+/// request) and 0xf9 (flush) appear in logs of ConnectX NICs; the others are invented.
 pub fn vendor(syndrome: u8) -> u8 {
     match syndrome {
         LOCAL_LENGTH => 0x69,

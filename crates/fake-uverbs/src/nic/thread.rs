@@ -1,4 +1,4 @@
-//! The NIC's thread: it runs while a device is open, and rests where there is nothing to do.
+//! The NIC's thread: runs while a device is open, and sleeps when idle.
 
 use std::ptr::null_mut;
 use std::thread::{Builder, sleep, yield_now};
@@ -6,31 +6,30 @@ use std::time::Duration;
 
 use crate::nic::world;
 
-/// Rounds without work after which it sleeps, and after which it sleeps longer.
+/// Idle rounds before short and before long sleeps.
 const BUSY: u32 = 100;
 const AWAKE: u32 = 2000;
 
-/// Starts it; whether it runs. The caller holds the world, so that the thread waits for it.
+/// Starts the thread; true on success. The caller holds the world's lock, for which the thread waits.
 pub fn start() -> bool {
     let mut before = no_signals();
-    // SAFETY: two sets of this thread's, and signals that are the program's own to take, not the NIC's: the new thread has the
-    // mask of the one that starts it.
+    // SAFETY: two local signal sets. All signals are blocked in the new thread, which inherits the mask, because they are the program's.
     unsafe {
         libc::sigfillset(&mut before);
         let all = before;
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
     }
     let started = Builder::new().name("fake-uverbs".into()).spawn(run);
-    // SAFETY: the mask that this thread had.
+    // SAFETY: restores this thread's mask.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
     if started.is_err() {
-        crate::say("the NIC's thread cannot be started: nothing will be executed");
+        crate::log("the NIC's thread cannot be started: nothing will be executed");
     }
     started.is_ok()
 }
 
 fn no_signals() -> libc::sigset_t {
-    // SAFETY: bits: zero is a value of each.
+    // SAFETY: a bit set: all zeros is valid.
     unsafe { std::mem::zeroed() }
 }
 
@@ -43,11 +42,11 @@ fn run() {
                 world.is_running = false;
                 return;
             }
-            world.round()
+            world.run_once()
         };
         idle = if has_moved { 0 } else { idle.saturating_add(1) };
         match idle {
-            // Also with work to do: a command waits for the same lock.
+            // Also when busy: a command waits for the same lock.
             0..BUSY => yield_now(),
             BUSY..AWAKE => sleep(Duration::from_micros(20)),
             _ => sleep(Duration::from_micros(200)),

@@ -1,5 +1,4 @@
-//! All that the programs of this process have made on the NIC, behind one lock: what a command destroys, the NIC does not
-//! touch once the command is answered.
+//! All objects of the process, under one lock: the NIC does not access an object after the command that destroys it has returned.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -14,26 +13,26 @@ use crate::nic::region::Region;
 use crate::nic::registers::Registers;
 use crate::nic::thread;
 
-/// One open device. Without a NIC that executes, nobody looks at its registers.
+/// An open device. `registers` is none if the NIC does not execute.
 pub struct Context {
     pub fd: c_int,
     pub registers: Option<Registers>,
 }
 
-/// Objects by their handles, which are never used again.
+/// Objects by handle. Handles are never reused.
 pub struct World {
     pub contexts: Vec<Context>,
-    /// Protection domains: of which open device each is.
+    /// The context of each protection domain.
     domains: BTreeMap<u32, c_int>,
     addresses: BTreeMap<u32, (c_int, u32)>,
     pub channels: Vec<Channel>,
     pub regions: BTreeMap<u32, Region>,
     pub queues: BTreeMap<u32, CompletionQueue>,
     pub pairs: BTreeMap<u32, Pair>,
-    /// How many queue pairs were made.
-    pub made: u32,
+    /// Queue pairs created so far.
+    pub created: u32,
     last: u32,
-    /// Whether the NIC's thread runs.
+    /// True while the NIC's thread runs.
     pub is_running: bool,
 }
 
@@ -45,18 +44,17 @@ static WORLD: Mutex<World> = Mutex::new(World {
     regions: BTreeMap::new(),
     queues: BTreeMap::new(),
     pairs: BTreeMap::new(),
-    made: 0,
+    created: 0,
     last: 0,
     is_running: false,
 });
 
-/// The only one.
 pub fn world() -> MutexGuard<'static, World> {
     WORLD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {
-    /// The number of the next object, whatever it is.
+    /// The next handle.
     pub fn next(&mut self) -> u32 {
         self.last = self.last.wrapping_add(1);
         self.last
@@ -90,7 +88,7 @@ impl World {
         answer
     }
 
-    /// `DEALLOC_PD`: `EBUSY` while something is in it.
+    /// `DEALLOC_PD`: `EBUSY` while an object uses it.
     pub fn drop_protection_domain(
         &mut self,
         context: c_int,
@@ -108,7 +106,7 @@ impl World {
         Ok(Answer::new())
     }
 
-    /// `EINVAL` where there is no such protection domain of this open device.
+    /// `EINVAL` unless the protection domain belongs to this context.
     pub fn check_domain(&self, context: c_int, handle: u32) -> Result<(), c_int> {
         let known = self.domains.get(&handle) == Some(&context);
         known.then_some(()).ok_or(libc::EINVAL)
@@ -116,8 +114,8 @@ impl World {
 
     /// `CREATE_AH`: `struct ib_uverbs_create_ah_resp`, then `struct mlx5_ib_create_ah_resp` at 4.
     ///
-    /// The request has its protection domain at 16 and `struct ib_uverbs_ah_attr` at 24, which begins with the destination's GID. The
-    /// kernel asks the network whose MAC address it is (`ports::mac`).
+    /// The request has the protection domain at 16 and `struct ib_uverbs_ah_attr` at 24, which starts with the destination GID. The
+    /// response has its MAC address (`ports::mac`).
     pub fn address_handle(&mut self, context: c_int, request: Request) -> Result<Answer, c_int> {
         let domain = request.u32(16);
         self.check_domain(context, domain)?;

@@ -19,7 +19,7 @@ use gdsync::hca::{Request, RetryPolicy};
 use sides::Side;
 
 /// Has the double execute what is rung.
-const CARD: [(&str, &str); 1] = [("FAKE_UVERBS_CARD", "1")];
+const CARD: [(&str, &str); 1] = [("FAKE_UVERBS_NIC", "1")];
 
 /// A side on one of the NIC's two ports: 1 is InfiniBand, 2 Ethernet.
 fn side(port: u8, request: &Request) -> Side {

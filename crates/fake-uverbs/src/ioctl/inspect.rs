@@ -1,10 +1,10 @@
-//! What a test asks of the double: what it understood of the commands.
+//! Exports for tests: the objects as the firmware decoded them.
 
 use crate::ioctl::pair::Pair;
 use crate::ioctl::queue::Queue;
 use crate::ioctl::world::world;
 
-/// How many objects there are: memories, pages, completion queues, queue pairs, in 16 bits each, the first in the lowest.
+/// Number of UMEMs, pages, completion queues and queue pairs, 16 bits each from the lowest.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_uverbs_devx_objects() -> u64 {
     let world = world();
@@ -20,14 +20,14 @@ pub extern "C" fn fake_uverbs_devx_objects() -> u64 {
         .fold(0, |all, count| all << 16 | *count as u64)
 }
 
-/// A completion queue by its number: ring, entries, record, event queue, page, offsets of the ring and of the record in their memory,
-/// whether each came by a dma-buf.
+/// A completion queue by number: ring, entries, record, event queue, page, UMEM offsets of ring and record, and for each UMEM
+/// whether it is a dma-buf.
 ///
 /// # Safety
 ///
-/// There is room for nine numbers.
+/// `out` has room for nine numbers.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fake_uverbs_devx_queue(number: u32, told: *mut u64) -> bool {
+pub unsafe extern "C" fn fake_uverbs_devx_queue(number: u32, out: *mut u64) -> bool {
     let world = world();
     let Some(queue) = world.queues.values().find(|queue| queue.number == number) else {
         return false;
@@ -54,17 +54,17 @@ pub unsafe extern "C" fn fake_uverbs_devx_queue(number: u32, told: *mut u64) -> 
         mapped[1],
     ];
     // SAFETY: this function's condition.
-    unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), told, all.len()) };
+    unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), out, all.len()) };
     true
 }
 
-/// A queue pair by its number, as the order of the numbers below says.
+/// A queue pair by number, in the order below.
 ///
 /// # Safety
 ///
-/// There is room for 43 numbers.
+/// `out` has room for 43 numbers.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fake_uverbs_devx_pair(number: u32, told: *mut u64) -> bool {
+pub unsafe extern "C" fn fake_uverbs_devx_pair(number: u32, out: *mut u64) -> bool {
     let world = world();
     let Some(pair) = world.pairs.values().find(|pair| pair.number == number) else {
         return false;
@@ -72,16 +72,16 @@ pub unsafe extern "C" fn fake_uverbs_devx_pair(number: u32, told: *mut u64) -> b
     let mapped = pair.memories.map(|handle| is_mapped(&world, handle));
     let all = numbers(pair, mapped);
     // SAFETY: this function's condition.
-    unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), told, all.len()) };
+    unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), out, all.len()) };
     true
 }
 
 fn numbers(pair: &Pair, mapped: [u64; 2]) -> [u64; 43] {
     let now = &pair.now;
-    let way = &now.way;
-    let gid = u128::from_be_bytes(way.gid);
+    let address_path = &now.address_path;
+    let gid = u128::from_be_bytes(address_path.gid);
     [
-        // 0: where it lies.
+        // 0: memory.
         pair.receives.0 as u64,
         pair.receives.1.into(),
         pair.receives.2.into(),
@@ -92,39 +92,39 @@ fn numbers(pair: &Pair, mapped: [u64; 2]) -> [u64; 43] {
         pair.offsets[1],
         mapped[0],
         mapped[1],
-        // 10: what it is of.
+        // 10: objects.
         pair.domain.into(),
         pair.user_index.into(),
         pair.send_queue.into(),
         pair.receive_queue.into(),
         pair.page.into(),
         pair.clock.into(),
-        // 16: Init.
+        // 16: INIT.
         now.state.into(),
         now.port.into(),
         now.rights.into(),
         now.atomic_mode.into(),
-        // 20: Rtr.
+        // 20: RTR.
         now.mtu.into(),
         now.log_longest.into(),
         now.peer.into(),
         now.receive_psn.into(),
         now.rnr_timer.into(),
         now.log_answers.into(),
-        // 26: the way.
-        way.lid.into(),
-        way.is_global.into(),
-        way.gid_index.into(),
-        way.hop_limit.into(),
-        way.class.into(),
+        // 26: address path.
+        address_path.lid.into(),
+        address_path.is_global.into(),
+        address_path.gid_index.into(),
+        address_path.hop_limit.into(),
+        address_path.class.into(),
         (gid >> 64) as u64,
         gid as u64,
-        way.dscp.into(),
-        way.udp_port.into(),
-        way.priority.into(),
-        way.level.into(),
-        way.mac,
-        // 38: Rts.
+        address_path.dscp.into(),
+        address_path.udp_port.into(),
+        address_path.priority.into(),
+        address_path.level.into(),
+        address_path.mac,
+        // 38: RTS.
         now.send_psn.into(),
         now.retries.into(),
         now.rnr_retries.into(),

@@ -1,4 +1,4 @@
-//! What commands to the firmware made (`ioctl`), as the NIC has it: the same completion queues and queue pairs that the older protocol makes.
+//! DEVX objects (`ioctl`) on the NIC, as the same completion queues and queue pairs that the write protocol creates.
 
 use crate::ioctl::{pair, queue};
 use crate::nic::completion::CompletionQueue;
@@ -10,35 +10,40 @@ use crate::nic::registers::Register;
 use crate::nic::state::Attributes;
 use crate::nic::world::World;
 
-/// Handles of these are not those of the older protocol's objects: each is of its object's number.
+/// A handle distinct from those of the write protocol.
 fn handle(number: u32) -> u32 {
     1 << 31 | number
 }
 
 impl World {
-    pub fn adopt_queue(&mut self, made: &queue::Queue) {
-        let queue = CompletionQueue::new(made.context, (made.ring, made.record), made.entries, 64);
-        self.queues.insert(handle(made.number), queue);
+    pub fn adopt_queue(&mut self, created: &queue::Queue) {
+        let queue = CompletionQueue::new(
+            created.context,
+            (created.ring, created.record),
+            created.entries,
+            64,
+        );
+        self.queues.insert(handle(created.number), queue);
     }
 
     pub fn drop_queue(&mut self, gone: &queue::Queue) {
         self.queues.remove(&handle(gone.number));
     }
 
-    pub fn adopt_pair(&mut self, made: &pair::Pair) {
-        let (receives, entries, stride) = made.receives;
-        let (sends, blocks) = made.sends;
-        let index = u64::from(self.made);
-        self.made = self.made.wrapping_add(1);
+    pub fn adopt_pair(&mut self, created: &pair::Pair) {
+        let (receives, entries, stride) = created.receives;
+        let (sends, blocks) = created.sends;
+        let index = u64::from(self.created);
+        self.created = self.created.wrapping_add(1);
         let pair = Pair {
-            context: made.context,
-            number: made.number,
+            context: created.context,
+            number: created.number,
             index,
-            user_index: made.user_index,
+            user_index: created.user_index,
             kind: RELIABLE,
-            domain: made.domain,
-            send_queue: handle(made.send_queue),
-            receive_queue: handle(made.receive_queue),
+            domain: created.domain,
+            send_queue: handle(created.send_queue),
+            receive_queue: handle(created.receive_queue),
             sends: Segment {
                 address: sends,
                 bytes: blocks as usize * BLOCK,
@@ -48,19 +53,19 @@ impl World {
                 bytes: entries as usize * stride as usize,
             },
             stride: stride as usize,
-            record: made.record,
-            register: Register::of_page(made.page),
+            record: created.record,
+            register: Register::of_page(created.page),
             capacities: [0; 5],
             signals_all: 0,
             now: Attributes::default(),
-            rung: 0,
+            posted: 0,
             executed: 0,
             used: 0,
             requests_ended: 0,
             receives_ended: 0,
             waits_since: None,
         };
-        self.pairs.insert(handle(made.number), pair);
+        self.pairs.insert(handle(created.number), pair);
     }
 
     pub fn change_pair(&mut self, changed: &pair::Pair) {
@@ -70,7 +75,7 @@ impl World {
     }
 
     pub fn drop_pair(&mut self, gone: &pair::Pair) {
-        self.hear();
+        self.read_doorbells();
         self.pairs.remove(&handle(gone.number));
     }
 }
@@ -80,7 +85,7 @@ fn attributes(now: &pair::Attributes) -> Attributes {
     let byte = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
     let right = |bit: u32, right: u32| if now.rights & bit != 0 { right } else { 0 };
     let port = byte(now.port);
-    let address = destination(&now.way, port);
+    let address = destination(&now.address_path, port);
     Attributes {
         state: now.state,
         port,
@@ -103,14 +108,22 @@ fn attributes(now: &pair::Attributes) -> Attributes {
     }
 }
 
-/// `struct ib_uverbs_qp_dest`. On Ethernet there is always a GID, and the bit that says so is not set in a command.
-fn destination(way: &pair::Way, port: u8) -> Destination {
+/// `struct ib_uverbs_qp_dest`. On Ethernet a GID is always present, without the bit that says so.
+fn destination(address_path: &pair::AddressPath, port: u8) -> Destination {
     let mut bytes = [0; 32];
     let byte = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
-    bytes[..16].copy_from_slice(&way.gid);
-    bytes[20..22].copy_from_slice(&u16::try_from(way.lid).unwrap_or(0).to_ne_bytes());
-    bytes[24..28].copy_from_slice(&[way.gid_index, way.hop_limit, way.class, way.level].map(byte));
-    bytes[30] = (way.is_global != 0 || way.gid != [0; 16]).into();
+    bytes[..16].copy_from_slice(&address_path.gid);
+    bytes[20..22].copy_from_slice(&u16::try_from(address_path.lid).unwrap_or(0).to_ne_bytes());
+    bytes[24..28].copy_from_slice(
+        &[
+            address_path.gid_index,
+            address_path.hop_limit,
+            address_path.class,
+            address_path.level,
+        ]
+        .map(byte),
+    );
+    bytes[30] = (address_path.is_global != 0 || address_path.gid != [0; 16]).into();
     bytes[31] = port;
     Destination(bytes)
 }

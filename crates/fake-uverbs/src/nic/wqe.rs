@@ -1,4 +1,4 @@
-//! What a request of a send queue says: the segments of its blocks, all numbers big-endian, by the layouts of `mlx5dv.h`.
+//! Decoding of send and receive WQEs: their segments, big-endian, with the layouts of `mlx5dv.h`.
 
 use crate::nic::datagram::Address;
 
@@ -14,28 +14,28 @@ pub mod opcode {
     pub const FETCH_ADD: u8 = 0x12;
 }
 
-/// What a request begins with (`struct mlx5_wqe_ctrl_seg`), and how long it is.
+/// The control segment (`struct mlx5_wqe_ctrl_seg`).
 #[derive(Debug, Clone, Copy)]
 pub struct Control {
     pub opcode: u8,
-    /// Which variant of the opcode; 0 for all that are known here.
+    /// Variant of the opcode; 0 for all supported ones.
     modifier: u8,
-    /// The index of its first block, as it says itself.
+    /// WQEBB index, as the WQE itself says.
     pub index: u16,
     pub number: u32,
-    /// Segments of 16 bytes, this one among them.
+    /// Number of 16-byte segments, including this one.
     segments: usize,
-    /// `fm_ce_se`: how it is completed, and fences, which are kept anyway where one request follows the other.
+    /// `fm_ce_se`: completion and fence flags. Fences always hold, because requests execute in order.
     flags: u8,
     pub immediate: [u8; 4],
 }
 
-/// Bytes that a request moves.
+/// One data segment of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
-    /// They stand in the request.
+pub enum DataSegment {
+    /// Data in the WQE.
     Inline(Vec<u8>),
-    /// A key names them (`struct mlx5_wqe_data_seg`).
+    /// An SGE (`struct mlx5_wqe_data_seg`).
     Named {
         key: u32,
         address: u64,
@@ -43,7 +43,7 @@ pub enum Piece {
     },
 }
 
-/// The remote end's memory (`struct mlx5_wqe_raddr_seg`).
+/// Remote memory (`struct mlx5_wqe_raddr_seg`).
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
     pub address: u64,
@@ -51,17 +51,17 @@ pub struct Peer {
 }
 
 #[derive(Debug, Clone)]
-pub struct Entry {
-    /// Whom a datagram is for.
+pub struct Wqe {
+    /// Destination of a datagram.
     pub to: Option<Address>,
     pub peer: Option<Peer>,
-    /// `struct mlx5_wqe_atomic_seg`: what is swapped in or added, and what is compared with.
+    /// `struct mlx5_wqe_atomic_seg`: swap or add operand, and compare operand.
     pub operands: (u64, u64),
-    pub pieces: Vec<Piece>,
+    pub data: Vec<DataSegment>,
 }
 
 impl Control {
-    /// From the first 16 bytes.
+    /// Decodes the first 16 bytes.
     pub fn read(bytes: &[u8; 16]) -> Self {
         let [
             modifier,
@@ -90,22 +90,22 @@ impl Control {
         }
     }
 
-    /// Bytes that it has; at least this segment.
+    /// Length in bytes, at least one segment.
     pub fn bytes(&self) -> usize {
         self.segments.max(1) * 16
     }
 
-    /// Blocks of 64 bytes that it fills.
+    /// Length in WQEBBs of 64 bytes.
     pub fn blocks(&self) -> u16 {
         self.bytes().div_ceil(64) as u16
     }
 
-    /// A request that is not executed is no longer than what was posted.
+    /// Limits a WQE that will not execute to the posted length.
     pub fn bound(&mut self, blocks: u16) {
         self.segments = self.segments.min(usize::from(blocks) * 4);
     }
 
-    /// `MLX5_WQE_CTRL_CQ_UPDATE`: of the two bits for completions, the upper one.
+    /// `MLX5_WQE_CTRL_CQ_UPDATE`: the upper of the two completion bits.
     pub fn is_signalled(&self) -> bool {
         self.flags & 8 != 0
     }
@@ -127,15 +127,14 @@ impl Control {
         [opcode::COMPARE_SWAP, opcode::FETCH_ADD].contains(&self.opcode)
     }
 
-    /// Whether bytes come back.
+    /// True if the request returns data to the sender.
     pub fn takes(&self) -> bool {
         self.opcode == opcode::READ || self.is_atomic()
     }
 
-    /// The rest of the request, of which these are all bytes; that of a datagram begins with an address. None where the NIC cannot
-    /// execute it: an opcode that it does not know, too few segments, half an address, or an index or a queue pair that is not the
-    /// one it lies in.
-    pub fn entry(&self, bytes: &[u8], index: u16, number: u32, is_datagram: bool) -> Option<Entry> {
+    /// Decodes the rest of the WQE `bytes`; a datagram's starts with an address. None if the NIC cannot execute it: unknown opcode, too
+    /// few segments, truncated address, or the index or queue pair of another WQE.
+    pub fn wqe(&self, bytes: &[u8], index: u16, number: u32, is_datagram: bool) -> Option<Wqe> {
         let is_peer = [opcode::WRITE, opcode::WRITE_IMM].contains(&self.opcode) || self.takes();
         let is_known = is_peer || self.is_send() || self.opcode == opcode::NOP;
         let is_here =
@@ -143,24 +142,24 @@ impl Control {
         if !is_known || !is_here {
             return None;
         }
-        let mut entry = Entry {
+        let mut wqe = Wqe {
             to: None,
             peer: None,
             operands: (0, 0),
-            pieces: Vec::new(),
+            data: Vec::new(),
         };
         let mut rest = bytes.get(16..)?;
         if self.opcode == opcode::NOP {
-            return Some(entry);
+            return Some(wqe);
         }
         if is_datagram {
             let (address, after) = rest.split_first_chunk::<{ Address::BYTES }>()?;
-            entry.to = Some(Address::read(address)?);
+            wqe.to = Some(Address::read(address)?);
             rest = after;
         }
         if is_peer {
             let (segment, after) = rest.split_first_chunk::<16>()?;
-            entry.peer = Some(Peer {
+            wqe.peer = Some(Peer {
                 address: u64_at(segment, 0),
                 key: u32_at(segment, 8),
             });
@@ -168,20 +167,20 @@ impl Control {
         }
         if self.is_atomic() {
             let (segment, after) = rest.split_first_chunk::<16>()?;
-            entry.operands = (u64_at(segment, 0), u64_at(segment, 8));
+            wqe.operands = (u64_at(segment, 0), u64_at(segment, 8));
             rest = after;
         }
         while !rest.is_empty() {
-            let (piece, after) = piece(rest)?;
-            entry.pieces.push(piece);
+            let (data_segment, after) = data_segment(rest)?;
+            wqe.data.push(data_segment);
             rest = after;
         }
-        Some(entry)
+        Some(wqe)
     }
 }
 
-/// The first piece, and what comes after it.
-fn piece(rest: &[u8]) -> Option<(Piece, &[u8])> {
+/// The first data segment, and the rest.
+fn data_segment(rest: &[u8]) -> Option<(DataSegment, &[u8])> {
     /// `MLX5_INLINE_SEG`.
     const INLINE: u32 = 1 << 31;
     let head = u32_at(rest.first_chunk::<16>()?, 0);
@@ -191,26 +190,26 @@ fn piece(rest: &[u8]) -> Option<(Piece, &[u8])> {
     }
     let end = 4 + (head & !INLINE) as usize;
     let bytes = rest.get(4..end)?.to_vec();
-    // What fills the last segment up belongs to it, as far as the request goes.
+    // Padding to 16 bytes belongs to the segment.
     let after = rest.get(end.next_multiple_of(16)..).unwrap_or_default();
-    Some((Piece::Inline(bytes), after))
+    Some((DataSegment::Inline(bytes), after))
 }
 
-/// A data segment. A length of 0 means 2^31.
-fn named(segment: &[u8; 16]) -> Piece {
+/// A data segment. Length 0 means 2^31.
+fn named(segment: &[u8; 16]) -> DataSegment {
     let bytes = match u32_at(segment, 0) {
         0 => 1 << 31,
         bytes => bytes as usize,
     };
-    Piece::Named {
+    DataSegment::Named {
         key: u32_at(segment, 4),
         address: u64_at(segment, 8),
         bytes,
     }
 }
 
-/// The pieces of a receive: data segments to its end, or to the one with the key 0x100 (`MLX5_INVALID_LKEY`).
-pub fn receive(bytes: &[u8]) -> Vec<Piece> {
+/// The SGEs of a receive: all, or up to the one with lkey 0x100 (`MLX5_INVALID_LKEY`).
+pub fn receive(bytes: &[u8]) -> Vec<DataSegment> {
     const END: u32 = 0x100;
     let segments = bytes.as_chunks::<16>().0.iter();
     segments

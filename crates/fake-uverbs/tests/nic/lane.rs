@@ -1,4 +1,4 @@
-//! Random requests and a plain model of memory: what every request moves, in which order completions come, and what each says.
+//! Random requests checked against a model of memory: data, order and content of completions.
 
 use ib::{ibv_wc_opcode as done, ibv_wr_opcode as wr};
 use ibverbs_sys as ib;
@@ -13,27 +13,27 @@ const BYTES: usize = 4096;
 
 type Place = (usize, usize);
 
-/// Two ends that are connected, or one that is connected to itself, over memory that nobody else has.
+/// Two connected ends, or one connected to itself, with memory of their own.
 pub struct Lane {
     ends: Vec<(Pair, Pair)>,
     memory: Memory,
-    /// What the memory should hold.
+    /// Expected content of the memory.
     model: Vec<u8>,
-    /// The next request's number.
+    /// The next request's id.
     pub next: u64,
 }
 
-/// What one completion should say.
+/// Expected content of a completion.
 #[derive(Debug, PartialEq, Eq)]
-struct Said {
+struct Expected {
     id: u64,
     opcode: u32,
-    /// Of reads, atomic operations and receives.
+    /// For reads, atomic operations and receives.
     bytes: Option<usize>,
     immediate: Option<u32>,
 }
 
-impl Said {
+impl Expected {
     fn of(wc: &ib::ibv_wc, with_bytes: bool) -> Self {
         assert_eq!(wc.error(), None, "request {}", wc.wr_id());
         Self {
@@ -45,14 +45,14 @@ impl Said {
     }
 }
 
-/// A list of requests, and what should come of it.
+/// A list of requests and the expected results.
 pub struct Batch {
     works: Vec<Work>,
     receives: Vec<(u64, Vec<ib::ibv_sge>)>,
     receives_late: bool,
     ends: (Pair, Pair),
-    sent: Vec<Said>,
-    received: Vec<Said>,
+    sent: Vec<Expected>,
+    received: Vec<Expected>,
 }
 
 impl Lane {
@@ -77,10 +77,10 @@ impl Lane {
         (0..count).map(place).collect()
     }
 
-    fn pieces(&self, places: &[Place]) -> Vec<ib::ibv_sge> {
+    fn sges(&self, places: &[Place]) -> Vec<ib::ibv_sge> {
         places
             .iter()
-            .map(|(at, length)| self.memory.piece(*at, *length))
+            .map(|(at, length)| self.memory.sge(*at, *length))
             .collect()
     }
 
@@ -98,7 +98,7 @@ impl Lane {
         u64::from_ne_bytes(*self.model[at..].first_chunk().expect("eight bytes"))
     }
 
-    /// A list of requests; the model is then as the memory should be once all are executed.
+    /// A random list of requests; updates the model as if all were executed.
     pub fn batch(&mut self, random: &mut Random) -> Batch {
         let ends = self.ends[random.below(self.ends.len())];
         let mut batch = Batch {
@@ -124,48 +124,48 @@ impl Lane {
         let total = |places: &[Place]| places.iter().map(|place| place.1).sum::<usize>();
         let peer = random.below(BYTES - 300);
         let kind = random.below(8);
-        // Inline bytes are taken along when the list is posted, before any of it is executed.
+        // Inline data is copied when the list is posted, before any request executes.
         let inline = kind < 4 && random.one_in(3);
         let from = if inline { before } else { &self.model[..] };
         let payload: Vec<u8> = places
             .iter()
             .flat_map(|(at, length)| from[*at..at + length].to_vec())
             .collect();
-        let pieces = self.pieces(&places);
+        let sges = self.sges(&places);
         let immediate = random.word();
         let (work, opcode, moved) = match kind {
-            0 => (Work::send(id, &pieces), done::IBV_WC_SEND, None),
+            0 => (Work::send(id, &sges), done::IBV_WC_SEND, None),
             1 => (
-                Work::send(id, &pieces).immediate(immediate),
+                Work::send(id, &sges).immediate(immediate),
                 done::IBV_WC_SEND,
                 None,
             ),
             2 => (
-                Work::write(id, &pieces, &self.memory, peer),
+                Work::write(id, &sges, &self.memory, peer),
                 done::IBV_WC_RDMA_WRITE,
                 None,
             ),
             3 => {
-                let work = Work::write(id, &pieces, &self.memory, peer).immediate(immediate);
+                let work = Work::write(id, &sges, &self.memory, peer).immediate(immediate);
                 (work, done::IBV_WC_RDMA_WRITE, None)
             }
             4 | 5 => {
-                let work = Work::read(id, &pieces, &self.memory, peer);
+                let work = Work::read(id, &sges, &self.memory, peer);
                 (work, done::IBV_WC_RDMA_READ, Some(total(&places)))
             }
             _ => {
                 let peer = peer / 8 * 8;
                 places = vec![(random.below(BYTES - 8), 8)];
-                let piece = self.pieces(&places)[0];
+                let sge = self.sges(&places)[0];
                 let old = self.word(peer);
                 let (work, opcode, new) = if kind == 6 {
                     let add = random.bits();
-                    let work = Work::fetch_add(id, piece, &self.memory, peer, add);
+                    let work = Work::fetch_add(id, sge, &self.memory, peer, add);
                     (work, done::IBV_WC_FETCH_ADD, old.wrapping_add(add))
                 } else {
                     let compared = if random.one_in(2) { old } else { random.bits() };
                     let swap = random.bits();
-                    let work = Work::compare_swap(id, piece, &self.memory, peer, (compared, swap));
+                    let work = Work::compare_swap(id, sge, &self.memory, peer, (compared, swap));
                     (
                         work,
                         done::IBV_WC_COMP_SWAP,
@@ -195,18 +195,18 @@ impl Lane {
         if is_signalled {
             let has_immediate =
                 [wr::IBV_WR_SEND_WITH_IMM, wr::IBV_WR_RDMA_WRITE_WITH_IMM].contains(&work.opcode);
-            batch.sent.push(Said {
+            batch.sent.push(Expected {
                 id,
                 opcode,
                 bytes: moved,
-                // The provider tells of immediate data where it was sent, too, and leaves the number as it is.
+                // The provider reports immediate data at the sender too, with an unspecified value.
                 immediate: has_immediate.then_some(0),
             });
         }
         batch.works.push(work.with(flags));
     }
 
-    /// A receive for what arrives, with room for it, or more.
+    /// A receive for an arriving message, of the same size or larger.
     fn arrive(
         &mut self,
         random: &mut Random,
@@ -228,8 +228,8 @@ impl Lane {
         }
         let id = self.next;
         self.next += 1;
-        batch.receives.push((id, self.pieces(&places)));
-        batch.received.push(Said {
+        batch.receives.push((id, self.sges(&places)));
+        batch.received.push(Expected {
             id,
             opcode: if kind == 3 {
                 done::IBV_WC_RECV_RDMA_WITH_IMM
@@ -241,7 +241,7 @@ impl Lane {
         });
     }
 
-    /// Memory is as the model has it.
+    /// Compares the memory with the model.
     pub fn check(&self) {
         let found = self.memory.read(0, BYTES);
         if let Some(at) = (0..BYTES).find(|at| found[*at] != self.model[*at]) {
@@ -257,8 +257,8 @@ impl Batch {
     /// Posts requests and receives, in either order.
     pub fn post(&self) {
         let receive = || {
-            for (id, pieces) in &self.receives {
-                self.ends.1.receive(*id, pieces);
+            for (id, sges) in &self.receives {
+                self.ends.1.receive(*id, sges);
             }
         };
         if !self.receives_late {
@@ -270,7 +270,7 @@ impl Batch {
         }
     }
 
-    /// Takes all completions, and no more come.
+    /// Takes all completions; no more may come.
     pub fn wait(&self) {
         let takes = [
             done::IBV_WC_RDMA_READ,
@@ -279,12 +279,12 @@ impl Batch {
         ];
         for expected in &self.sent {
             let wc = self.ends.0.sent.wait();
-            let mut said = Said::of(&wc, takes.contains(&wc.opcode()));
-            said.immediate = said.immediate.map(|_| 0);
-            assert_eq!(&said, expected);
+            let mut found = Expected::of(&wc, takes.contains(&wc.opcode()));
+            found.immediate = found.immediate.map(|_| 0);
+            assert_eq!(&found, expected);
         }
         for expected in &self.received {
-            assert_eq!(&Said::of(&self.ends.1.received.wait(), true), expected);
+            assert_eq!(&Expected::of(&self.ends.1.received.wait(), true), expected);
         }
         assert!(self.ends.0.sent.poll().is_none() && self.ends.1.received.poll().is_none());
     }

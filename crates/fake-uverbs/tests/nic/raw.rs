@@ -1,5 +1,5 @@
-//! Entries written by hand into the memory that `mlx5dv_init_obj` tells of, and completions read byte by byte: what a program does
-//! that drives the queues itself. All numbers are those of `mlx5dv.h`.
+//! WQEs written by hand into the queues that `mlx5dv_init_obj` returns, and CQEs read byte by byte, as a program with direct queue
+//! access does. All numbers are those of `mlx5dv.h`.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use ib::ibv_wc_status as status;
 use ibverbs_sys as ib;
 
-use crate::CARD;
+use crate::NIC;
 use crate::bench::{Link, Pair, connected};
 use crate::device::{ALL, Device, Memory};
 use crate::inside::inside;
 use crate::mlx5dv;
 
-/// A send queue that the test drives by itself.
+/// A send queue that the test drives itself.
 struct Raw {
     pair: Pair,
-    told: mlx5dv::QueuePair,
-    /// Blocks posted.
+    queues: mlx5dv::QueuePair,
+    /// WQEBBs posted.
     posted: u16,
 }
 
@@ -25,12 +25,12 @@ impl Raw {
     fn new(pair: Pair) -> Self {
         Self {
             pair,
-            told: mlx5dv::queue_pair(pair.qp),
+            queues: mlx5dv::queue_pair(pair.qp),
             posted: 0,
         }
     }
 
-    /// What a request begins with: completed, of so many segments.
+    /// A signalled control segment for `segments` segments.
     fn control(&self, opcode: u8, segments: u8) -> Vec<u8> {
         let [_, a, b, c] = self.pair.number.to_be_bytes();
         let [high, low] = self.posted.to_be_bytes();
@@ -39,47 +39,51 @@ impl Raw {
         ]
     }
 
-    /// Writes an entry's bytes where the next one goes, and counts it.
+    /// Writes a WQE and counts its WQEBBs.
     fn put(&mut self, entry: &[u8]) {
         for (number, block) in entry.chunks(64).enumerate() {
-            let at = (usize::from(self.posted) + number) % self.told.sq.wqe_cnt as usize * 64;
-            // SAFETY: within the send queue, of which the NIC reads only what was rung for.
+            let at = (usize::from(self.posted) + number) % self.queues.sq.wqe_cnt as usize * 64;
+            // SAFETY: within the send queue, of which the NIC reads only what a doorbell announced.
             unsafe {
-                std::ptr::copy_nonoverlapping(block.as_ptr(), self.told.sq.buf.add(at), block.len())
+                std::ptr::copy_nonoverlapping(
+                    block.as_ptr(),
+                    self.queues.sq.buf.add(at),
+                    block.len(),
+                )
             };
         }
         self.posted += u16::try_from(entry.len().div_ceil(64)).expect("a few blocks");
         fence(Ordering::Release);
         // SAFETY: the second word of the pair's doorbell record.
-        let record = unsafe { AtomicU32::from_ptr(self.told.dbrec.add(1)) };
+        let record = unsafe { AtomicU32::from_ptr(self.queues.dbrec.add(1)) };
         record.store(u32::from(self.posted).to_be(), Ordering::Release);
     }
 
     fn ring(&self, doorbell: [u8; 8]) {
-        // SAFETY: the pair's register, which takes eight bytes.
-        let register = unsafe { AtomicU64::from_ptr(self.told.bf.reg.cast()) };
+        // SAFETY: the pair's 8-byte register.
+        let register = unsafe { AtomicU64::from_ptr(self.queues.bf.reg.cast()) };
         register.store(u64::from_ne_bytes(doorbell), Ordering::Release);
     }
 
-    /// The doorbell in two halves, as one writes that has four bytes at a time.
+    /// Writes the doorbell as two 4-byte stores.
     fn ring_by_halves(&self, doorbell: [u8; 8]) {
         for (number, half) in doorbell.as_chunks::<4>().0.iter().enumerate() {
             // SAFETY: as above.
             let register =
-                unsafe { AtomicU32::from_ptr(self.told.bf.reg.cast::<u32>().add(number)) };
+                unsafe { AtomicU32::from_ptr(self.queues.bf.reg.cast::<u32>().add(number)) };
             register.store(u32::from_ne_bytes(*half), Ordering::Release);
         }
     }
 
-    /// Writes an entry and rings; the status of its completion.
+    /// Writes a WQE and rings the doorbell; returns the completion's status.
     fn run(&mut self, entry: &[u8]) -> u32 {
         self.put(entry);
         self.ring(*entry.first_chunk().expect("eight bytes"));
         self.pair.sent.wait().error().map_or(0, |error| error.0)
     }
 
-    /// Again from the state RESET, connected to itself.
-    fn again(&mut self) {
+    /// Resets the queue pair and connects it to itself.
+    fn reset_and_connect(&mut self) {
         self.pair.reset();
         self.pair.connect(self.pair.number, Link::default());
         self.posted = 0;
@@ -100,22 +104,22 @@ fn peer(memory: &Memory, offset: usize) -> Vec<u8> {
     segment
 }
 
-fn itself() -> (Device, Raw) {
+fn self_connected() -> (Device, Raw) {
     let device = Device::open();
     let pair = device.pair();
     pair.connect(pair.number, Link::default());
     (device, Raw::new(pair))
 }
 
-/// A write with a piece by its key, bytes of its own and a piece again; once with the doorbell in halves; no operation; many passes.
+/// A write with an SGE, inline data and another SGE; a doorbell in halves; NOPs; many passes of the ring.
 #[test]
 #[ignore = "needs libmlx5"]
-fn entries() {
-    inside("raw::entries", &[CARD], || {
-        let (device, mut raw) = itself();
+fn wqes() {
+    inside("raw::wqes", &[NIC], || {
+        let (device, mut raw) = self_connected();
         let memory = device.memory(256, ALL);
-        for turn in 0..1000_u32 {
-            memory.write(0, &turn.to_be_bytes());
+        for round in 0..1000_u32 {
+            memory.write(0, &round.to_be_bytes());
             let mut entry = raw.control(0x08, 6);
             entry.extend(peer(&memory, 128));
             entry.extend(data(&memory, 2, 2));
@@ -125,11 +129,25 @@ fn entries() {
             ]);
             entry.extend(data(&memory, 0, 4));
             entry.extend([
-                0x80, 0, 0, 1, turn as u8, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee,
-                0xee, 0xee,
+                0x80,
+                0,
+                0,
+                1,
+                round as u8,
+                0xee,
+                0xee,
+                0xee,
+                0xee,
+                0xee,
+                0xee,
+                0xee,
+                0xee,
+                0xee,
+                0xee,
+                0xee,
             ]);
             assert_eq!(raw.run(&entry), 0);
-            let [a, b, c, d] = turn.to_be_bytes();
+            let [a, b, c, d] = round.to_be_bytes();
             assert_eq!(
                 memory.read(128, 13),
                 [c, d, b'h', b'e', b'l', b'l', b'o', a, b, c, d, d, 0]
@@ -142,15 +160,15 @@ fn entries() {
     });
 }
 
-/// What makes an entry bad.
+/// Damages a WQE.
 type Spoil = fn(&mut Vec<u8>);
 
-/// Entries that no NIC executes.
+/// Invalid WQEs.
 #[test]
 #[ignore = "needs libmlx5"]
-fn bad_entries() {
-    inside("raw::bad_entries", &[CARD], || {
-        let (device, mut raw) = itself();
+fn invalid_wqes() {
+    inside("raw::invalid_wqes", &[NIC], || {
+        let (device, mut raw) = self_connected();
         let memory = device.memory(64, ALL);
         let bad: [(&str, Spoil); 8] = [
             ("an unknown opcode", |entry| entry[3] = 0x22),
@@ -170,7 +188,7 @@ fn bad_entries() {
             entry.extend(data(&memory, 8, 8));
             spoil(&mut entry);
             raw.put(&entry);
-            // The doorbell is right: it is the entry that is bad.
+            // A valid doorbell for an invalid WQE.
             raw.ring(
                 *Raw { posted: 0, ..raw }
                     .control(0x08, 3)
@@ -179,9 +197,9 @@ fn bad_entries() {
             );
             let found = raw.pair.sent.wait().error().map(|error| error.0);
             assert_eq!(found, Some(status::IBV_WC_LOC_QP_OP_ERR), "{what}");
-            raw.again();
+            raw.reset_and_connect();
         }
-        // The length of an atomic operation, which the provider always writes right. A length of 0 is one of 2^31 bytes.
+        // The length of an atomic operation, which the provider always sets to 8. Length 0 means 2^31.
         for (length, expected) in [
             (4, status::IBV_WC_LOC_LEN_ERR),
             (0, status::IBV_WC_LOC_PROT_ERR),
@@ -191,17 +209,17 @@ fn bad_entries() {
             entry.extend([0; 16]);
             entry.extend(data(&memory, 8, length));
             assert_eq!(raw.run(&entry), expected);
-            raw.again();
+            raw.reset_and_connect();
         }
     });
 }
 
-/// Nothing happens before the doorbell, nor for one that names another queue pair.
+/// No execution before the doorbell, nor on a doorbell for another queue pair.
 #[test]
 #[ignore = "needs libmlx5"]
 fn doorbells() {
-    inside("raw::doorbells", &[CARD], || {
-        let (device, mut raw) = itself();
+    inside("raw::doorbells", &[NIC], || {
+        let (device, mut raw) = self_connected();
         let memory = device.memory(64, ALL);
         memory.write(0, &[3; 8]);
         let mut entry = raw.control(0x08, 3);
@@ -228,11 +246,11 @@ fn doorbells() {
     });
 }
 
-/// The bytes of completions: a request's, a receive's and two errors, in the first pass and in the second.
+/// CQEs of a request, a receive and two errors, in both owner-bit passes.
 #[test]
 #[ignore = "needs libmlx5"]
-fn completions() {
-    inside("raw::completions", &[CARD], || {
+fn cqes() {
+    inside("raw::cqes", &[NIC], || {
         let (device, a, b) = connected();
         let memory = device.memory(64, ALL);
         let (sent, received) = (
@@ -242,15 +260,15 @@ fn completions() {
         assert_eq!((sent.cqe_cnt, sent.cqe_size), (128, 64));
         let mut raw = Raw::new(a);
         let indices = [user_index(a.number), user_index(b.number)];
-        for turn in 0..200_u32 {
+        for round in 0..200_u32 {
             let mut entry = raw.control(0x0b, 2);
-            entry[12..16].copy_from_slice(&[9, 8, 7, turn as u8]);
+            entry[12..16].copy_from_slice(&[9, 8, 7, round as u8]);
             entry.extend(data(&memory, 0, 33));
             let counter = raw.posted;
-            b.receive(u64::from(turn), &[memory.piece(0, 64)]);
+            b.receive(u64::from(round), &[memory.sge(0, 64)]);
             assert_eq!(raw.run(&entry), 0);
-            let owner = u8::from(turn >= 128);
-            let found = entry_of(&sent, turn);
+            let owner = u8::from(round >= 128);
+            let found = cqe_at(&sent, round);
             assert_eq!(found[32..36], indices[0].to_be_bytes());
             assert_eq!(found[56..60], (0x0b00_0000 | a.number).to_be_bytes());
             assert_eq!(
@@ -258,70 +276,70 @@ fn completions() {
                 (&counter.to_be_bytes()[..], owner)
             );
             let wc = b.received.wait();
-            assert_eq!((wc.wr_id(), wc.error()), (u64::from(turn), None));
-            let found = entry_of(&received, turn);
+            assert_eq!((wc.wr_id(), wc.error()), (u64::from(round), None));
+            let found = cqe_at(&received, round);
             assert_eq!(found[22..24], [0x01, 0x23], "the sender's LID");
             assert_eq!(found[24..28], a.number.to_be_bytes());
             assert_eq!(found[32..36], indices[1].to_be_bytes());
-            assert_eq!(found[36..40], [9, 8, 7, turn as u8]);
+            assert_eq!(found[36..40], [9, 8, 7, round as u8]);
             assert_eq!(found[44..48], 33_u32.to_be_bytes());
             assert_eq!(found[56..60], b.number.to_be_bytes());
             assert_eq!(
                 (&found[60..62], found[63]),
-                (&(turn as u16).to_be_bytes()[..], 0x30 | owner)
+                (&(round as u16).to_be_bytes()[..], 0x30 | owner)
             );
         }
-        b.receive(1, &[memory.piece(0, 8)]);
+        b.receive(1, &[memory.sge(0, 8)]);
         let mut entry = raw.control(0x0a, 2);
         entry.extend(data(&memory, 0, 33));
         assert_eq!(raw.run(&entry), status::IBV_WC_REM_INV_REQ_ERR);
-        let found = entry_of(&sent, 200);
+        let found = cqe_at(&sent, 200);
         assert_eq!((found[55], found[63]), (0x12, 0xd1));
         assert_eq!(found[56..62], [0x0a, 0xa5, 0xc3, 0x01, 0, 200]);
         assert_eq!(b.received.failure(), (1, status::IBV_WC_LOC_LEN_ERR));
-        let found = entry_of(&received, 200);
+        let found = cqe_at(&received, 200);
         assert_eq!((found[55], found[63]), (0x01, 0xe1));
     });
 }
 
-fn entry_of(queue: &mlx5dv::CompletionQueue, number: u32) -> [u8; 64] {
+fn cqe_at(queue: &mlx5dv::CompletionQueue, number: u32) -> [u8; 64] {
     let mut entry = [0; 64];
     let at = (number % queue.cqe_cnt) as usize * 64;
-    // SAFETY: within the queue's memory, of an entry that was polled already and that the NIC does not write yet.
+    // SAFETY: within the ring; the CQE was polled and is not being written.
     unsafe { std::ptr::copy_nonoverlapping(queue.buf.add(at), entry.as_mut_ptr(), 64) };
     entry
 }
 
-/// A function of the double, which is preloaded.
-macro_rules! of_double {
+/// Looks up an export of the preloaded fake.
+macro_rules! export {
     ($name:literal, $type:ty) => {{
         let library = libloading::os::unix::Library::this();
         // SAFETY: the function's signature in crate fake-uverbs.
-        *unsafe { library.get::<$type>($name) }.expect("the double is preloaded")
+        *unsafe { library.get::<$type>($name) }.expect("the fake is preloaded")
     }};
 }
 
 fn user_index(number: u32) -> u32 {
-    let ask = of_double!(
+    let function = export!(
         b"fake_uverbs_user_index\0",
         unsafe extern "C" fn(u32) -> u32
     );
     // SAFETY: no arguments in memory.
-    unsafe { ask(number) }
+    unsafe { function(number) }
 }
 
 fn strays() -> u64 {
-    let ask = of_double!(
+    let function = export!(
         b"fake_uverbs_stray_doorbells\0",
         unsafe extern "C" fn() -> u64
     );
     // SAFETY: no arguments.
-    unsafe { ask() }
+    unsafe { function() }
 }
 
-/// How many completions have found no room.
+/// Completions lost to overruns.
 pub fn overruns() -> u64 {
-    let ask = of_double!(b"fake_uverbs_overruns\0", unsafe extern "C" fn() -> u64);
+    let function = export!(b"fake_uverbs_overruns\0", unsafe extern "C" fn() -> u64);
     // SAFETY: no arguments.
-    unsafe { ask() }
+    unsafe { function() }
 }

@@ -1,48 +1,48 @@
-//! The device opened again after it was closed, and opened twice at once.
+//! Reopening the device, and several contexts at once.
 
 use ibverbs_sys as ib;
 
-use crate::CARD;
+use crate::NIC;
 use crate::bench::Link;
 use crate::device::{ALL, Device};
 use crate::inside::inside;
 use crate::work::Work;
 
-/// What is registered in one open device is not another's, but queue pairs of two may be connected.
+/// Memory belongs to one context, but queue pairs of two contexts can be connected.
 #[test]
 #[ignore = "needs libmlx5"]
-fn two_at_once() {
-    inside("contexts::two_at_once", &[CARD], || {
+fn two_contexts() {
+    inside("contexts::two_contexts", &[NIC], || {
         let (one, two) = (Device::open(), Device::open());
         let (a, b) = (one.pair(), two.pair());
         a.connect(b.number, Link::default());
         b.connect(a.number, Link::default());
         let (local, peer) = (one.memory(64, ALL), two.memory(64, ALL));
         local.write(0, b"two open devices");
-        a.run(Work::write(1, &[local.piece(0, 16)], &peer, 8));
+        a.run(Work::write(1, &[local.sge(0, 16)], &peer, 8));
         assert_eq!(peer.read(8, 16), b"two open devices");
-        b.run(Work::read(2, &[peer.piece(32, 3)], &local, 4));
+        b.run(Work::read(2, &[peer.sge(32, 3)], &local, 4));
         assert_eq!(peer.read(32, 3), b"ope");
-        // What is the other's does not hold here.
-        assert_eq!(a.fail(Work::write(3, &[peer.piece(0, 8)], &peer, 0)), 4);
+        // The other context's key is invalid here.
+        assert_eq!(a.fail(Work::write(3, &[peer.sge(0, 8)], &peer, 0)), 4);
     });
 }
 
-/// What was not given back before its device was closed is dead all the same: the NIC does not look at its queues again.
+/// Closing a device destroys its objects; the NIC does not access their queues afterwards.
 #[test]
 #[ignore = "needs libmlx5"]
-fn closed_without_a_word() {
-    inside("contexts::closed_without_a_word", &[CARD], || {
+fn close_with_live_objects() {
+    inside("contexts::close_with_live_objects", &[NIC], || {
         let (one, two) = (Device::open(), Device::open());
         let (a, b) = (one.pair(), two.pair());
         a.connect(b.number, Link::default());
         b.connect(a.number, Link::default());
         let (local, peer) = (one.memory(64, ALL), two.memory(64, ALL));
-        a.run(Work::write(1, &[local.piece(0, 8)], &peer, 0));
-        // SAFETY: nothing of it is used after this.
+        a.run(Work::write(1, &[local.sge(0, 8)], &peer, 0));
+        // SAFETY: none of its objects is used afterwards.
         assert_eq!(unsafe { ib::ibv_close_device(two.context) }, 0);
         assert_eq!(
-            a.fail(Work::write(2, &[local.piece(0, 8)], &peer, 0)),
+            a.fail(Work::write(2, &[local.sge(0, 8)], &peer, 0)),
             ib::ibv_wc_status::IBV_WC_RETRY_EXC_ERR
         );
     });
@@ -50,21 +50,21 @@ fn closed_without_a_word() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn again_and_again() {
-    inside("contexts::again_and_again", &[CARD], || {
+fn reopen_repeatedly() {
+    inside("contexts::reopen_repeatedly", &[NIC], || {
         let mut keys = Vec::new();
-        for turn in 0..20_u8 {
+        for round in 0..20_u8 {
             let device = Device::open();
             let pair = device.pair();
             pair.connect(pair.number, Link::default());
             let memory = device.memory(64, ALL);
-            memory.write(0, &[turn + 1; 8]);
-            pair.run(Work::write(1, &[memory.piece(0, 8)], &memory, 32));
-            assert_eq!(memory.read(32, 8), [turn + 1; 8]);
+            memory.write(0, &[round + 1; 8]);
+            pair.run(Work::write(1, &[memory.sge(0, 8)], &memory, 32));
+            assert_eq!(memory.read(32, 8), [round + 1; 8]);
             keys.push((pair.number, memory.key));
             pair.destroy();
             memory.deregister();
-            // SAFETY: what is left of them, and nothing of it is used after this.
+            // SAFETY: the remaining objects, none of which is used afterwards.
             unsafe {
                 assert_eq!(ib::ibv_destroy_cq(pair.sent.0), 0);
                 assert_eq!(ib::ibv_destroy_cq(pair.received.0), 0);
@@ -78,21 +78,21 @@ fn again_and_again() {
     });
 }
 
-/// A program that starts another one, as a shell does: the child closes what it got, and the parent's NIC goes on.
+/// A forked child closes its inherited descriptors; the parent's NIC keeps running.
 #[test]
 #[ignore = "needs libmlx5"]
-fn other_programs() {
-    inside("contexts::other_programs", &[CARD], || {
+fn child_process() {
+    inside("contexts::child_process", &[NIC], || {
         let device = Device::open();
         let pair = device.pair();
         pair.connect(pair.number, Link::default());
         let memory = device.memory(64, ALL);
-        let said = std::process::Command::new("/bin/sh")
+        let output = std::process::Command::new("/bin/sh")
             .args(["-c", "exec 3>&-; echo well"])
             .output();
-        assert_eq!(said.expect("a shell").stdout, b"well\n");
+        assert_eq!(output.expect("a shell").stdout, b"well\n");
         memory.write(0, &[9; 8]);
-        pair.run(Work::write(1, &[memory.piece(0, 8)], &memory, 32));
+        pair.run(Work::write(1, &[memory.sge(0, 8)], &memory, 32));
         assert_eq!(memory.read(32, 8), [9; 8]);
     });
 }

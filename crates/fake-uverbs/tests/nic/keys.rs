@@ -1,48 +1,48 @@
-//! What the commands refuse, and what a NIC may hold on to.
+//! Checks of commands, and busy objects.
 
 use ib::ibv_qp_attr_mask as mask;
 use ib::ibv_qp_state;
 use ibverbs_sys as ib;
 
-use crate::CARD;
+use crate::NIC;
 use crate::bench::{Link, Pair};
 use crate::device::{ALL, Device};
-use crate::errors::out_of_service;
+use crate::errors::to_error;
 use crate::inside::inside;
 
 const INVALID: i32 = 22;
 const BUSY: i32 = 16;
 
-/// What is used is not given back.
+/// Objects in use cannot be destroyed.
 #[test]
 #[ignore = "needs libmlx5"]
-fn used_objects_stay() {
-    inside("keys::used_objects_stay", &[CARD], || {
+fn busy_objects() {
+    inside("keys::busy_objects", &[NIC], || {
         let device = Device::open();
         let memory = device.memory(64, ALL);
         let pair = device.pair();
-        // SAFETY: a live queue, which stays where this fails.
+        // SAFETY: a live queue, which survives the failing call.
         assert_eq!(unsafe { ib::ibv_destroy_cq(pair.sent.0) }, BUSY);
         pair.destroy();
-        // SAFETY: as above, and this time nobody uses it.
+        // SAFETY: an unused queue.
         assert_eq!(unsafe { ib::ibv_destroy_cq(pair.sent.0) }, 0);
-        // SAFETY: a live domain, which stays where this fails.
+        // SAFETY: a live domain, which survives the failing call.
         assert_eq!(unsafe { ib::ibv_dealloc_pd(device.pd) }, BUSY);
         memory.deregister();
-        // SAFETY: as above, and this time nothing is in it.
+        // SAFETY: an empty domain.
         assert_eq!(unsafe { ib::ibv_dealloc_pd(device.pd) }, 0);
     });
 }
 
-/// Who lets the remote end write must be able to write itself.
+/// Remote write requires local write.
 #[test]
 #[ignore = "needs libmlx5"]
-fn rights_that_do_not_go_together() {
-    inside("keys::rights_that_do_not_go_together", &[CARD], || {
+fn invalid_access_flags() {
+    inside("keys::invalid_access_flags", &[NIC], || {
         let device = Device::open();
         let mut byte = [0_u8; 8];
         for rights in [2, 8] {
-            // SAFETY: the live domain and memory.
+            // SAFETY: a live domain and live memory.
             let region = unsafe { ib::ibv_reg_mr(device.pd, byte.as_mut_ptr().cast(), 8, rights) };
             assert!(region.is_null());
             assert_eq!(
@@ -53,11 +53,11 @@ fn rights_that_do_not_go_together() {
     });
 }
 
-/// Each attribute that a change of state needs, left out once; changes that lead nowhere; addresses that nobody has.
+/// State changes with each required attribute left out, invalid transitions, and invalid addresses.
 #[test]
 #[ignore = "needs libmlx5"]
-fn changes_of_state() {
-    inside("keys::changes_of_state", &[CARD], || {
+fn state_changes() {
+    inside("keys::state_changes", &[NIC], || {
         let device = Device::open();
         let pair = device.pair();
         let link = Link::default();
@@ -66,7 +66,7 @@ fn changes_of_state() {
         };
         let (mut receive, to_receive) = Pair::ready_to_receive(pair.number, link);
         let (mut send, to_send) = Pair::ready_to_send(link);
-        refused(&mut out_of_service(), mask::IBV_QP_STATE);
+        refused(&mut to_error(), mask::IBV_QP_STATE);
         refused(&mut receive, to_receive);
         refused(&mut send, to_send);
         let mut first = ib::ibv_qp_attr {
@@ -106,41 +106,45 @@ fn changes_of_state() {
         }
         assert_eq!(pair.modify(&mut send, to_send), 0);
 
-        let told = pair.query();
-        assert_eq!(told.qp_state, ibv_qp_state::IBV_QPS_RTS);
+        let attributes = pair.query();
+        assert_eq!(attributes.qp_state, ibv_qp_state::IBV_QPS_RTS);
         assert_eq!(
-            (told.dest_qp_num, told.qp_access_flags, told.port_num),
+            (
+                attributes.dest_qp_num,
+                attributes.qp_access_flags,
+                attributes.port_num
+            ),
             (pair.number, ALL as u32, 1)
         );
         assert_eq!(
-            (told.rq_psn, told.sq_psn, told.path_mtu),
+            (attributes.rq_psn, attributes.sq_psn, attributes.path_mtu),
             (0x12_3456, 0x12_3456, ib::IBV_MTU_1024)
         );
         assert_eq!(
             (
-                told.timeout,
-                told.retry_cnt,
-                told.rnr_retry,
-                told.min_rnr_timer
+                attributes.timeout,
+                attributes.retry_cnt,
+                attributes.rnr_retry,
+                attributes.min_rnr_timer
             ),
             (12, 2, 7, 12)
         );
         assert_eq!(
             (
-                told.max_rd_atomic,
-                told.max_dest_rd_atomic,
-                told.ah_attr.dlid
+                attributes.max_rd_atomic,
+                attributes.max_dest_rd_atomic,
+                attributes.ah_attr.dlid
             ),
             (16, 16, 0x0123)
         );
     });
 }
 
-/// On Ethernet an address has a GID.
+/// An Ethernet address requires a GID.
 #[test]
 #[ignore = "needs libmlx5"]
-fn ethernet_needs_a_gid() {
-    inside("keys::ethernet_needs_a_gid", &[CARD], || {
+fn roce_requires_gid() {
+    inside("keys::roce_requires_gid", &[NIC], || {
         let device = Device::open();
         let pair = device.pair();
         let link = Link {
@@ -160,17 +164,17 @@ fn ethernet_needs_a_gid() {
 #[test]
 #[ignore = "needs libmlx5"]
 fn ports() {
-    inside("keys::ports", &[CARD], || {
+    inside("keys::ports", &[NIC], || {
         let device = Device::open();
         for (port, layer) in [(1, 1), (2, 2)] {
-            let mut told = ib::ibv_port_attr::default();
+            let mut attributes = ib::ibv_port_attr::default();
             assert_eq!(
-                // SAFETY: the open context, and room for what is told.
-                unsafe { ib::ibv_query_port(device.context, port, &mut told) },
+                // SAFETY: an open context and an output buffer.
+                unsafe { ib::ibv_query_port(device.context, port, &mut attributes) },
                 0
             );
             assert_eq!(
-                (told.state, u32::from(told.link_layer)),
+                (attributes.state, u32::from(attributes.link_layer)),
                 (ib::ibv_port_state::IBV_PORT_ACTIVE, layer)
             );
             let mut gid = ib::ibv_gid::default();

@@ -1,18 +1,18 @@
-//! Thread domains: a queue pair in a parent domain with one has a doorbell register of its own, on a page of its own.
+//! Thread domains: a queue pair in a parent domain with a thread domain has its own doorbell register on its own page.
 
 use std::io::Error;
 use std::mem::offset_of;
 
 use ibverbs_sys as ib;
 
-use crate::CARD;
+use crate::NIC;
 use crate::bench::{Link, Pair};
 use crate::device::{ALL, Device};
 use crate::inside::inside;
 use crate::mlx5dv;
 use crate::work::Work;
 
-/// `struct ibv_parent_domain_init_attr` of verbs.h; no allocator of the program's own.
+/// `struct ibv_parent_domain_init_attr` of verbs.h, without an allocator.
 #[repr(C)]
 struct ParentDomain {
     pd: *mut ib::ibv_pd,
@@ -27,27 +27,27 @@ type AllocTd = unsafe extern "C" fn(*mut ib::ibv_context, *const u32) -> *mut u8
 type AllocParentDomain =
     unsafe extern "C" fn(*mut ib::ibv_context, *mut ParentDomain) -> *mut ib::ibv_pd;
 
-/// One of the functions that `verbs.h` finds around an open device.
+/// A function pointer of `struct verbs_context`.
 ///
 /// # Safety
 ///
-/// `F` is the type of the function that stands at this place of `struct verbs_context`.
+/// `F` is the type of the function at this offset of `struct verbs_context`.
 unsafe fn function<F: Copy>(device: Device, offset: usize) -> F {
     let before = offset_of!(ib::verbs_context, context) - offset;
-    // SAFETY: libibverbs opens devices in a structure of this kind, and the function's condition.
+    // SAFETY: libibverbs opens devices inside a `verbs_context`, and the caller's guarantee.
     unsafe { device.context.byte_sub(before).cast::<F>().read() }
 }
 
-/// A parent domain with a thread domain of its own, or why the provider gives none.
+/// A parent domain with its own thread domain, or the provider's error.
 pub fn make(device: Device) -> Result<*mut ib::ibv_pd, Error> {
-    // SAFETY: as `struct verbs_context` has it.
+    // SAFETY: the member's type in `struct verbs_context`.
     let alloc_td: AllocTd = unsafe { function(device, offset_of!(ib::verbs_context, alloc_td)) };
-    // SAFETY: the open context, and attributes of which nothing is named.
+    // SAFETY: an open context and empty attributes.
     let td = unsafe { alloc_td(device.context, &0) };
     if td.is_null() {
         return Err(Error::last_os_error());
     }
-    // SAFETY: as `struct verbs_context` has it.
+    // SAFETY: the member's type in `struct verbs_context`.
     let alloc: AllocParentDomain =
         unsafe { function(device, offset_of!(ib::verbs_context, alloc_parent_domain)) };
     let mut attributes = ParentDomain {
@@ -58,7 +58,7 @@ pub fn make(device: Device) -> Result<*mut ib::ibv_pd, Error> {
         free: 0,
         pd_context: 0,
     };
-    // SAFETY: the open context, and a live protection domain and thread domain.
+    // SAFETY: an open context, a live protection domain and a live thread domain.
     let pd = unsafe { alloc(device.context, &mut attributes) };
     if pd.is_null() {
         return Err(Error::last_os_error());
@@ -72,8 +72,8 @@ fn page(pair: &Pair) -> usize {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn a_page_of_its_own() {
-    inside("thread_domain::a_page_of_its_own", &[CARD], || {
+fn own_register_page() {
+    inside("thread_domain::own_register_page", &[NIC], || {
         let device = Device::open();
         let shared: Vec<Pair> = (0..20).map(|_| device.pair()).collect();
         let own: Vec<Pair> = (0..5)
@@ -98,22 +98,17 @@ fn a_page_of_its_own() {
         memory.write(0, &[7; 8]);
         for (number, pair) in own.iter().chain(&shared).enumerate() {
             pair.connect(pair.number, Link::default());
-            pair.run(Work::write(
-                1,
-                &[memory.piece(0, 8)],
-                &memory,
-                8 + number * 8,
-            ));
+            pair.run(Work::write(1, &[memory.sge(0, 8)], &memory, 8 + number * 8));
             assert_eq!(memory.read(8 + number * 8, 8), [7; 8]);
         }
     });
 }
 
-/// Two queue pairs of one thread domain ring the same register.
+/// Two queue pairs of one thread domain share a register.
 #[test]
 #[ignore = "needs libmlx5"]
-fn one_register_for_two() {
-    inside("thread_domain::one_register_for_two", &[CARD], || {
+fn shared_register() {
+    inside("thread_domain::shared_register", &[NIC], || {
         let device = Device::open();
         let domain = make(device).expect("a thread domain");
         let (a, b) = (device.pair_in(domain), device.pair_in(domain));
@@ -122,10 +117,10 @@ fn one_register_for_two() {
         a.connect(b.number, Link::default());
         b.connect(a.number, Link::default());
         let memory = device.memory(64, ALL);
-        for turn in 0..500 {
-            a.post(&[Work::write(turn, &[memory.piece(0, 8)], &memory, 32)]);
-            b.post(&[Work::write(turn, &[memory.piece(0, 8)], &memory, 40)]);
-            assert_eq!([a.sent.success(), b.sent.success()], [turn, turn]);
+        for round in 0..500 {
+            a.post(&[Work::write(round, &[memory.sge(0, 8)], &memory, 32)]);
+            b.post(&[Work::write(round, &[memory.sge(0, 8)], &memory, 40)]);
+            assert_eq!([a.sent.success(), b.sent.success()], [round, round]);
         }
     });
 }

@@ -1,5 +1,5 @@
-//! The NIC that executes, driven by Debian's own libibverbs and libmlx5: what is posted moves bytes and completes as the manual
-//! pages and the InfiniBand specification say, and what is wrong fails with the right status.
+//! The executing NIC under Debian's own libibverbs and libmlx5: data transfer, completions and errors as the manual pages and the
+//! InfiniBand specification say.
 
 mod bench;
 mod contexts;
@@ -22,5 +22,5 @@ mod resets;
 mod thread_domain;
 mod work;
 
-/// With this the NIC executes.
-const CARD: (&str, &str) = ("FAKE_UVERBS_CARD", "1");
+/// Makes the NIC execute.
+const NIC: (&str, &str) = ("FAKE_UVERBS_NIC", "1");

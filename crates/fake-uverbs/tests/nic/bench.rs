@@ -1,4 +1,4 @@
-//! Queue pairs that are connected, in the states that the manual pages ask for.
+//! Connected queue pairs.
 
 use std::ptr::null_mut;
 
@@ -17,7 +17,7 @@ pub struct Pair {
     pub received: Queue,
 }
 
-/// How a pair is connected, where a test has it otherwise than the others.
+/// Parameters of a connection.
 #[derive(Clone, Copy)]
 pub struct Link {
     pub port: u8,
@@ -42,7 +42,7 @@ impl Default for Link {
     }
 }
 
-/// What a queue pair is asked for: 64 requests and 64 receives, of 4 and 3 pieces, 200 bytes inline.
+/// 64 requests and 64 receives, with 4 and 3 SGEs, 200 bytes inline.
 pub fn capacities() -> ib::ibv_qp_cap {
     ib::ibv_qp_cap {
         max_send_wr: 64,
@@ -58,7 +58,7 @@ pub fn connected() -> (Device, Pair, Pair) {
     connected_by(Link::default(), Link::default())
 }
 
-/// Two queue pairs of one device, connected so.
+/// Two queue pairs of one device, connected with these parameters.
 pub fn connected_by(one: Link, two: Link) -> (Device, Pair, Pair) {
     let device = Device::open();
     let (a, b) = (device.pair(), device.pair());
@@ -68,22 +68,22 @@ pub fn connected_by(one: Link, two: Link) -> (Device, Pair, Pair) {
 }
 
 impl Device {
-    /// A queue pair in the state RESET.
+    /// A queue pair in RESET.
     pub fn pair(&self) -> Pair {
         self.pair_in(self.pd)
     }
 
-    /// A queue pair of a protection domain, or of a parent domain.
+    /// A queue pair in a protection domain or parent domain.
     pub fn pair_in(&self, pd: *mut ib::ibv_pd) -> Pair {
         self.pair_of(ib::ibv_qp_type::IBV_QPT_RC, pd)
     }
 
-    /// A queue pair of a kind.
+    /// A queue pair of a type.
     pub fn pair_of(&self, kind: ib::ibv_qp_type::Type, pd: *mut ib::ibv_pd) -> Pair {
         self.pair_with(kind, pd, [self.queue(128), self.queue(128)])
     }
 
-    /// A queue pair whose sends and receives complete in these queues, or in one that is both.
+    /// A queue pair with these send and receive completion queues.
     pub fn pair_with(
         &self,
         kind: ib::ibv_qp_type::Type,
@@ -97,14 +97,14 @@ impl Device {
             qp_type: kind,
             ..Default::default()
         };
-        // SAFETY: the live domain and queues.
+        // SAFETY: a live domain and live queues.
         let qp = unsafe { ib::ibv_create_qp(pd, &mut attributes) };
         assert!(
             !qp.is_null(),
             "ibv_create_qp: {}",
             std::io::Error::last_os_error()
         );
-        // SAFETY: the live queue pair; its number does not change.
+        // SAFETY: a live queue pair; its number does not change.
         let number = unsafe { (*qp).qp_num };
         Pair {
             qp,
@@ -116,13 +116,13 @@ impl Device {
 }
 
 impl Pair {
-    /// Changes what is named; the error, 0 where there is none.
+    /// Changes the attributes of the mask; returns the error number, 0 on success.
     pub fn modify(&self, change: &mut ib::ibv_qp_attr, named: mask) -> i32 {
-        // SAFETY: the live queue pair, and attributes.
+        // SAFETY: a live queue pair and attributes.
         unsafe { ib::ibv_modify_qp(self.qp, change, i32::try_from(named.0).expect("a mask")) }
     }
 
-    /// To the state INIT: receives can be posted.
+    /// To INIT: receives can be posted.
     pub fn initialize(&self, link: Link) {
         let mut change = ib::ibv_qp_attr {
             qp_state: IBV_QPS_INIT,
@@ -137,7 +137,7 @@ impl Pair {
         assert_eq!(self.modify(&mut change, named), 0, "to INIT");
     }
 
-    /// What RTR asks for.
+    /// The attributes for RTR.
     pub fn ready_to_receive(number: u32, link: Link) -> (ib::ibv_qp_attr, mask) {
         let mut address = ib::ibv_ah_attr {
             port_num: link.port,
@@ -169,7 +169,7 @@ impl Pair {
         (change, named)
     }
 
-    /// What RTS asks for. A timeout of 4.096 us, doubled 12 times, and two retries: 50 ms.
+    /// The attributes for RTS. The timeout of 4.096 us * 2^12 with two retries makes 50 ms.
     pub fn ready_to_send(link: Link) -> (ib::ibv_qp_attr, mask) {
         let change = ib::ibv_qp_attr {
             qp_state: IBV_QPS_RTS,
@@ -189,7 +189,7 @@ impl Pair {
         (change, named)
     }
 
-    /// From RESET to RTS, connected to a queue pair.
+    /// From RESET to RTS, connected to queue pair `number`.
     pub fn connect(&self, number: u32, link: Link) {
         self.initialize(link);
         let (mut change, named) = Self::ready_to_receive(number, link);
@@ -198,7 +198,7 @@ impl Pair {
         assert_eq!(self.modify(&mut change, named), 0, "to RTS");
     }
 
-    /// To the state RESET: both queues are empty.
+    /// To RESET: empties both queues.
     pub fn reset(&self) {
         let mut change = ib::ibv_qp_attr {
             qp_state: IBV_QPS_RESET,
@@ -207,26 +207,24 @@ impl Pair {
         assert_eq!(self.modify(&mut change, mask::IBV_QP_STATE), 0, "to RESET");
     }
 
-    /// What `ibv_query_qp` says.
     pub fn query(&self) -> ib::ibv_qp_attr {
-        let mut told = ib::ibv_qp_attr::default();
+        let mut attributes = ib::ibv_qp_attr::default();
         let mut made = ib::ibv_qp_init_attr {
             send_cq: null_mut(),
             ..Default::default()
         };
-        // SAFETY: the live queue pair, and room for both.
-        let result = unsafe { ib::ibv_query_qp(self.qp, &mut told, 1, &mut made) };
+        // SAFETY: a live queue pair and output buffers.
+        let result = unsafe { ib::ibv_query_qp(self.qp, &mut attributes, 1, &mut made) };
         assert_eq!(result, 0, "ibv_query_qp");
-        told
+        attributes
     }
 
-    /// The state that `ibv_query_qp` says.
     pub fn state(&self) -> ibv_qp_state::Type {
         self.query().qp_state
     }
 
     pub fn destroy(&self) {
-        // SAFETY: a queue pair that is not used after this.
+        // SAFETY: the queue pair is not used afterwards.
         assert_eq!(unsafe { ib::ibv_destroy_qp(self.qp) }, 0);
     }
 }

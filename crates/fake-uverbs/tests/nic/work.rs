@@ -1,4 +1,4 @@
-//! Requests, as a test writes them down, and how they are posted.
+//! Work requests of tests.
 
 use std::ptr::null_mut;
 
@@ -8,21 +8,21 @@ use ibverbs_sys as ib;
 use crate::bench::Pair;
 use crate::device::Memory;
 
-/// A request to send.
+/// A send request.
 #[derive(Clone)]
 pub struct Work {
     pub id: u64,
     pub opcode: wr::Type,
-    pub pieces: Vec<ib::ibv_sge>,
-    /// `ibv_send_flags`; signalled at first.
+    pub sges: Vec<ib::ibv_sge>,
+    /// `ibv_send_flags`; signalled by default.
     pub flags: u32,
-    /// The remote end's address and key.
+    /// Remote address and rkey.
     pub peer: (u64, u32),
-    /// In network byte order, of requests that have it.
+    /// In network byte order.
     pub immediate: u32,
-    /// What is compared with or added, and what is swapped in.
+    /// Compare or add operand, and swap operand.
     pub operands: (u64, u64),
-    /// Of a datagram: the way, the queue pair's number and its key.
+    /// Datagrams: address handle, queue pair number, Q_Key.
     pub to: Option<(*mut ib::ibv_ah, u32, u32)>,
 }
 
@@ -31,11 +31,11 @@ pub const INLINE: u32 = ib::ibv_send_flags::IBV_SEND_INLINE.0;
 pub const FENCE: u32 = ib::ibv_send_flags::IBV_SEND_FENCE.0;
 
 impl Work {
-    fn new(id: u64, opcode: wr::Type, pieces: &[ib::ibv_sge]) -> Self {
+    fn new(id: u64, opcode: wr::Type, sges: &[ib::ibv_sge]) -> Self {
         Self {
             id,
             opcode,
-            pieces: pieces.to_vec(),
+            sges: sges.to_vec(),
             flags: SIGNALLED,
             peer: (0, 0),
             immediate: 0,
@@ -44,36 +44,36 @@ impl Work {
         }
     }
 
-    pub fn send(id: u64, pieces: &[ib::ibv_sge]) -> Self {
-        Self::new(id, wr::IBV_WR_SEND, pieces)
+    pub fn send(id: u64, sges: &[ib::ibv_sge]) -> Self {
+        Self::new(id, wr::IBV_WR_SEND, sges)
     }
 
-    pub fn write(id: u64, pieces: &[ib::ibv_sge], peer: &Memory, offset: usize) -> Self {
+    pub fn write(id: u64, sges: &[ib::ibv_sge], peer: &Memory, offset: usize) -> Self {
         let peer = (peer.address(offset), peer.key);
         Self {
             peer,
-            ..Self::new(id, wr::IBV_WR_RDMA_WRITE, pieces)
+            ..Self::new(id, wr::IBV_WR_RDMA_WRITE, sges)
         }
     }
 
-    pub fn read(id: u64, pieces: &[ib::ibv_sge], peer: &Memory, offset: usize) -> Self {
+    pub fn read(id: u64, sges: &[ib::ibv_sge], peer: &Memory, offset: usize) -> Self {
         Self {
             opcode: wr::IBV_WR_RDMA_READ,
-            ..Self::write(id, pieces, peer, offset)
+            ..Self::write(id, sges, peer, offset)
         }
     }
 
-    pub fn fetch_add(id: u64, piece: ib::ibv_sge, peer: &Memory, offset: usize, add: u64) -> Self {
+    pub fn fetch_add(id: u64, sge: ib::ibv_sge, peer: &Memory, offset: usize, add: u64) -> Self {
         Self {
             opcode: wr::IBV_WR_ATOMIC_FETCH_AND_ADD,
             operands: (add, 0),
-            ..Self::write(id, &[piece], peer, offset)
+            ..Self::write(id, &[sge], peer, offset)
         }
     }
 
     pub fn compare_swap(
         id: u64,
-        piece: ib::ibv_sge,
+        sge: ib::ibv_sge,
         peer: &Memory,
         offset: usize,
         operands: (u64, u64),
@@ -81,16 +81,16 @@ impl Work {
         Self {
             opcode: wr::IBV_WR_ATOMIC_CMP_AND_SWP,
             operands,
-            ..Self::write(id, &[piece], peer, offset)
+            ..Self::write(id, &[sge], peer, offset)
         }
     }
 
-    /// With these flags and no others.
+    /// Replaces the flags.
     pub fn with(self, flags: u32) -> Self {
         Self { flags, ..self }
     }
 
-    /// The same with immediate data.
+    /// Adds immediate data.
     pub fn immediate(self, immediate: u32) -> Self {
         let opcode = match self.opcode {
             wr::IBV_WR_SEND => wr::IBV_WR_SEND_WITH_IMM,
@@ -114,8 +114,8 @@ impl Work {
     fn of_verbs(&mut self) -> ib::ibv_send_wr {
         let mut work = ib::ibv_send_wr {
             wr_id: self.id,
-            sg_list: self.pieces.as_mut_ptr(),
-            num_sge: i32::try_from(self.pieces.len()).expect("a few pieces"),
+            sg_list: self.sges.as_mut_ptr(),
+            num_sge: i32::try_from(self.sges.len()).expect("a few pieces"),
             opcode: self.opcode,
             send_flags: self.flags,
             ..Default::default()
@@ -145,7 +145,7 @@ impl Work {
 }
 
 impl Pair {
-    /// Posts requests in one list.
+    /// Posts requests as one list.
     pub fn post(&self, works: &[Work]) {
         let mut owned = works.to_vec();
         let mut list: Vec<_> = owned.iter_mut().map(Work::of_verbs).collect();
@@ -155,19 +155,19 @@ impl Pair {
             next = work;
         }
         let mut bad = null_mut();
-        // SAFETY: the live queue pair; requests that lead to each other and to their pieces.
+        // SAFETY: a live queue pair; the requests are linked and point to their SGEs.
         let result = unsafe { ib::ibv_post_send(self.qp, next, &mut bad) };
         assert_eq!(result, 0, "ibv_post_send");
     }
 
-    /// Posts one request and waits until it has succeeded.
+    /// Posts one request and waits for its success.
     pub fn run(&self, work: Work) {
         let id = work.id;
         self.post(&[work]);
         assert_eq!(self.sent.success(), id);
     }
 
-    /// Posts one request and waits until it has failed; its status.
+    /// Posts one request, waits for its failure and returns the status.
     pub fn fail(&self, work: Work) -> u32 {
         let id = work.id;
         self.post(&[work]);
@@ -176,16 +176,16 @@ impl Pair {
         status
     }
 
-    pub fn receive(&self, id: u64, pieces: &[ib::ibv_sge]) {
-        let mut pieces = pieces.to_vec();
+    pub fn receive(&self, id: u64, sges: &[ib::ibv_sge]) {
+        let mut sges = sges.to_vec();
         let mut work = ib::ibv_recv_wr {
             wr_id: id,
             next: null_mut(),
-            sg_list: pieces.as_mut_ptr(),
-            num_sge: i32::try_from(pieces.len()).expect("a few pieces"),
+            sg_list: sges.as_mut_ptr(),
+            num_sge: i32::try_from(sges.len()).expect("a few pieces"),
         };
         let mut bad = null_mut();
-        // SAFETY: the live queue pair; a request that leads to its pieces.
+        // SAFETY: a live queue pair; the request points to its SGEs.
         let result = unsafe { ib::ibv_post_recv(self.qp, &mut work, &mut bad) };
         assert_eq!(result, 0, "ibv_post_recv");
     }

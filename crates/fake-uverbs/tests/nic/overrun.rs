@@ -1,8 +1,8 @@
-//! A completion queue that is full: nothing that was not polled is written over, and what has no room is lost, and told.
+//! A full completion queue: unpolled CQEs are kept, excess completions are lost and counted.
 
 use ibverbs_sys as ib;
 
-use crate::CARD;
+use crate::NIC;
 use crate::bench::Link;
 use crate::device::{ALL, Device};
 use crate::inside::inside;
@@ -11,8 +11,8 @@ use crate::work::Work;
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn nothing_is_written_over() {
-    inside("overrun::nothing_is_written_over", &[CARD], || {
+fn overrun_keeps_unpolled_cqes() {
+    inside("overrun::overrun_keeps_unpolled_cqes", &[NIC], || {
         let device = Device::open();
         let queue = device.queue(8);
         let pair = device.pair_with(ib::ibv_qp_type::IBV_QPT_RC, device.pd, [queue, queue]);
@@ -21,15 +21,15 @@ fn nothing_is_written_over() {
         memory.write(0, &[1; 8]);
         let works = |ids: std::ops::Range<u64>| -> Vec<Work> {
             let write =
-                |id: u64| Work::write(id, &[memory.piece(0, 8)], &memory, 8 + id as usize * 8);
+                |id: u64| Work::write(id, &[memory.sge(0, 8)], &memory, 8 + id as usize * 8);
             ids.map(write).collect()
         };
-        // As many as there is room for, twice.
+        // Fills the queue, twice.
         pair.post(&works(0..8));
         for id in 0..8 {
             assert_eq!(queue.success(), id);
         }
-        // Three of them find no room.
+        // Three of them overrun.
         pair.post(&works(8..19));
         let since = std::time::Instant::now();
         while overruns() < 3 {

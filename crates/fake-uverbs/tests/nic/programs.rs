@@ -1,7 +1,7 @@
-//! Random programs against a plain model of memory. Two lanes work at the same time, each over memory of its own, so that the model
-//! knows which request comes first.
+//! Random programs against a model of memory. Two lanes run concurrently on separate memory, so that the model knows the order of
+//! requests.
 
-use crate::CARD;
+use crate::NIC;
 use crate::bench::{Link, Pair};
 use crate::device::{ALL, Device};
 use crate::inside::inside;
@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::thread_domain;
 use crate::work::Work;
 
-/// So many requests of each lane, at least.
+/// At least this many requests per lane.
 fn run(seed: u64, requests: u64) {
     let mut random = Random(seed);
     let device = Device::open();
@@ -24,10 +24,10 @@ fn run(seed: u64, requests: u64) {
         vec![(a, b), (b, a)]
     };
     let own = || device.pair_in(thread_domain::make(device).expect("a thread domain"));
-    let itself = device.pair();
-    itself.connect(itself.number, Link::default());
+    let self_connected = device.pair();
+    self_connected.connect(self_connected.number, Link::default());
     let mut local = two(device.pair(), device.pair(), 1);
-    local.push((itself, itself));
+    local.push((self_connected, self_connected));
     let mut lanes = [
         Lane::new(&device, local, &mut random),
         Lane::new(&device, two(own(), own(), 2), &mut random),
@@ -51,8 +51,8 @@ fn run(seed: u64, requests: u64) {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn by_blue_flame() {
-    inside("programs::by_blue_flame", &[CARD], || {
+fn blue_flame() {
+    inside("programs::blue_flame", &[NIC], || {
         for seed in 1..4 {
             run(seed, 2_000);
         }
@@ -61,10 +61,10 @@ fn by_blue_flame() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn by_doorbells() {
+fn plain_doorbells() {
     inside(
-        "programs::by_doorbells",
-        &[CARD, ("MLX5_SHUT_UP_BF", "1")],
+        "programs::plain_doorbells",
+        &[NIC, ("MLX5_SHUT_UP_BF", "1")],
         || {
             for seed in 4..6 {
                 run(seed, 2_000);
@@ -73,38 +73,38 @@ fn by_doorbells() {
     );
 }
 
-/// So long that the counters of 16 bits go round.
+/// Long enough for the 16-bit counters to wrap around.
 #[test]
 #[ignore = "needs libmlx5"]
-fn a_long_one() {
-    inside("programs::a_long_one", &[CARD], || run(7, 100_000));
+fn counter_wraparound() {
+    inside("programs::counter_wraparound", &[NIC], || run(7, 100_000));
 }
 
-/// Many queue pairs on the one register that is left: a doorbell that is rung over is not lost.
+/// Many queue pairs on the shared register: an overwritten doorbell is not lost.
 #[test]
 #[ignore = "needs libmlx5"]
-fn one_register_for_many() {
-    inside("programs::one_register_for_many", &[CARD], || {
+fn shared_register() {
+    inside("programs::shared_register", &[NIC], || {
         let device = Device::open();
         let pairs: Vec<Pair> = (0..40).map(|_| device.pair()).collect();
         let memory = device.memory(1024, ALL);
         for pair in &pairs {
             pair.connect(pair.number, Link::default());
         }
-        for turn in 1..100_u8 {
-            memory.write(0, &[turn; 8]);
+        for round in 1..100_u8 {
+            memory.write(0, &[round; 8]);
             for (number, pair) in pairs.iter().enumerate() {
                 pair.post(&[Work::write(
-                    u64::from(turn),
-                    &[memory.piece(0, 8)],
+                    u64::from(round),
+                    &[memory.sge(0, 8)],
                     &memory,
                     8 + number * 8,
                 )]);
             }
             for pair in &pairs {
-                assert_eq!(pair.sent.success(), u64::from(turn));
+                assert_eq!(pair.sent.success(), u64::from(round));
             }
-            assert_eq!(memory.read(8, 320), [turn; 320]);
+            assert_eq!(memory.read(8, 320), [round; 320]);
         }
     });
 }

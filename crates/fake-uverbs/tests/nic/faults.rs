@@ -1,32 +1,32 @@
-//! The switches: requests that fail or vanish where the environment says so, ports that are down, pages that are refused.
+//! Faults from the environment: failing and vanishing requests, ports that are down, denied register pages.
 
 use ib::{ibv_qp_state, ibv_wc_status as status};
 use ibverbs_sys as ib;
 
-use crate::CARD;
+use crate::NIC;
 use crate::bench::{Link, connected};
 use crate::device::{ALL, Device};
 use crate::inside::inside;
 use crate::thread_domain;
 use crate::work::Work;
 
-/// The third request of the second queue pair: remote aborted, and a syndrome of our own.
+/// Request 2 of queue pair 1: remote aborted, with a vendor's syndrome.
 #[test]
 #[ignore = "needs libmlx5"]
-fn a_request_fails() {
-    let variables = [CARD, ("FAKE_UVERBS_FAIL", "1:2:0x22:0x77")];
-    inside("faults::a_request_fails", &variables, || {
+fn failing_request() {
+    let variables = [NIC, ("FAKE_UVERBS_FAIL", "1:2:0x22:0x77")];
+    inside("faults::failing_request", &variables, || {
         let (device, a, b) = connected();
         let memory = device.memory(64, ALL);
         memory.write(0, &[1; 8]);
         for id in 0..4 {
-            a.run(Work::write(id, &[memory.piece(0, 8)], &memory, 32));
+            a.run(Work::write(id, &[memory.sge(0, 8)], &memory, 32));
         }
-        b.run(Work::write(0, &[memory.piece(0, 8)], &memory, 32));
-        b.run(Work::write(1, &[memory.piece(0, 8)], &memory, 32));
+        b.run(Work::write(0, &[memory.sge(0, 8)], &memory, 32));
+        b.run(Work::write(1, &[memory.sge(0, 8)], &memory, 32));
         b.post(&[
-            Work::write(2, &[memory.piece(0, 8)], &memory, 48),
-            Work::write(3, &[memory.piece(0, 8)], &memory, 48),
+            Work::write(2, &[memory.sge(0, 8)], &memory, 48),
+            Work::write(3, &[memory.sge(0, 8)], &memory, 48),
         ]);
         let wc = b.sent.wait();
         assert_eq!(
@@ -39,28 +39,28 @@ fn a_request_fails() {
     });
 }
 
-/// What vanishes is done, and never completed.
+/// A dropped completion's request still executes.
 #[test]
 #[ignore = "needs libmlx5"]
-fn completions_vanish() {
+fn dropped_completions() {
     let variables = [
-        CARD,
+        NIC,
         ("FAKE_UVERBS_DROP", "0:1"),
         ("FAKE_UVERBS_DROP_RECEIVE", "1:0"),
     ];
-    inside("faults::completions_vanish", &variables, || {
+    inside("faults::dropped_completions", &variables, || {
         let (device, a, b) = connected();
         let memory = device.memory(64, ALL);
         memory.write(0, &[1; 8]);
-        b.receive(0, &[memory.piece(56, 8)]);
-        b.receive(1, &[memory.piece(48, 8)]);
+        b.receive(0, &[memory.sge(56, 8)]);
+        b.receive(1, &[memory.sge(48, 8)]);
         a.post(&[
-            Work::send(0, &[memory.piece(0, 8)]),
-            Work::write(1, &[memory.piece(0, 8)], &memory, 32),
-            Work::send(2, &[memory.piece(0, 8)]),
+            Work::send(0, &[memory.sge(0, 8)]),
+            Work::write(1, &[memory.sge(0, 8)], &memory, 32),
+            Work::send(2, &[memory.sge(0, 8)]),
         ]);
         assert_eq!([a.sent.success(), a.sent.success()], [0, 2]);
-        // The provider counts receives by itself: the first completion that there is has the first one's number.
+        // The provider counts receives itself: the first completion has the first receive's id.
         assert_eq!(b.received.wait().len(), 8);
         assert!(b.received.poll().is_none());
         for offset in [32, 48, 56] {
@@ -71,9 +71,9 @@ fn completions_vanish() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn a_receive_fails() {
-    let variables = [CARD, ("FAKE_UVERBS_FAIL_RECEIVE", "1:1:1:0x31")];
-    inside("faults::a_receive_fails", &variables, || {
+fn failing_receive() {
+    let variables = [NIC, ("FAKE_UVERBS_FAIL_RECEIVE", "1:1:1:0x31")];
+    inside("faults::failing_receive", &variables, || {
         let (_, a, b) = connected();
         b.receive(10, &[]);
         b.receive(11, &[]);
@@ -89,23 +89,23 @@ fn a_receive_fails() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn a_port_is_down() {
+fn port_down() {
     inside(
-        "faults::a_port_is_down",
-        &[CARD, ("FAKE_UVERBS_PORT_DOWN", "2")],
+        "faults::port_down",
+        &[NIC, ("FAKE_UVERBS_PORT_DOWN", "2")],
         || {
             let device = Device::open();
             for (port, state) in [
                 (1, ib::ibv_port_state::IBV_PORT_ACTIVE),
                 (2, ib::ibv_port_state::IBV_PORT_DOWN),
             ] {
-                let mut told = ib::ibv_port_attr::default();
+                let mut attributes = ib::ibv_port_attr::default();
                 assert_eq!(
-                    // SAFETY: the open context, and room for what is told.
-                    unsafe { ib::ibv_query_port(device.context, port, &mut told) },
+                    // SAFETY: an open context and an output buffer.
+                    unsafe { ib::ibv_query_port(device.context, port, &mut attributes) },
                     0
                 );
-                assert_eq!(told.state, state);
+                assert_eq!(attributes.state, state);
                 let pair = device.pair();
                 pair.connect(
                     pair.number,
@@ -127,12 +127,12 @@ fn a_port_is_down() {
     );
 }
 
-/// The pages of thread domains are refused; all others are there.
+/// Only the pages of thread domains are denied.
 #[test]
 #[ignore = "needs libmlx5"]
-fn thread_domains_are_refused() {
-    let variables = [CARD, ("FAKE_UVERBS_DENY", "dynamic")];
-    inside("faults::thread_domains_are_refused", &variables, || {
+fn thread_domain_pages_denied() {
+    let variables = [NIC, ("FAKE_UVERBS_DENY", "dynamic")];
+    inside("faults::thread_domain_pages_denied", &variables, || {
         let device = Device::open();
         assert_eq!(
             thread_domain::make(device)
@@ -150,10 +150,10 @@ fn thread_domains_are_refused() {
 
 #[test]
 #[ignore = "needs libmlx5"]
-fn all_pages_are_refused() {
+fn all_pages_denied() {
     inside(
-        "faults::all_pages_are_refused",
-        &[CARD, ("FAKE_UVERBS_DENY", "all")],
+        "faults::all_pages_denied",
+        &[NIC, ("FAKE_UVERBS_DENY", "all")],
         || {
             assert!(Device::try_open().is_none());
         },

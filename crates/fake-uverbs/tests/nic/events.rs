@@ -1,11 +1,11 @@
-//! Completion channels: a program is told of a completion where it asked for that, once.
+//! Completion channels: one event per armed queue.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use ibverbs_sys as ib;
 
-use crate::CARD;
+use crate::NIC;
 use crate::bench::{Link, Pair};
 use crate::device::{Device, Queue};
 use crate::inside::inside;
@@ -13,31 +13,31 @@ use crate::work::{SIGNALLED, Work};
 
 const SOLICITED: u32 = ib::ibv_send_flags::IBV_SEND_SOLICITED.0;
 
-/// A queue pair connected to itself, its completion queues, and the channel of both.
-fn told() -> (*mut ib::ibv_comp_channel, Pair) {
+/// A queue pair connected to itself, and the channel of its completion queues.
+fn armed_pair() -> (*mut ib::ibv_comp_channel, Pair) {
     let device = Device::open();
-    // SAFETY: the open context.
+    // SAFETY: an open context.
     let channel = unsafe { ib::ibv_create_comp_channel(device.context) };
     assert!(!channel.is_null(), "{}", std::io::Error::last_os_error());
-    // SAFETY: the open context and the live channel.
+    // SAFETY: an open context and a live channel.
     let queue = || Queue(unsafe { ib::ibv_create_cq(device.context, 15, null_mut(), channel, 0) });
     let pair = device.pair_with(ib::ibv_qp_type::IBV_QPT_RC, device.pd, [queue(), queue()]);
     pair.connect(pair.number, Link::default());
     (channel, pair)
 }
 
-fn ask(queue: Queue, solicited_only: bool) {
+fn arm(queue: Queue, solicited_only: bool) {
     assert_eq!(
-        // SAFETY: the live queue.
+        // SAFETY: a live queue.
         unsafe { ib::ibv_req_notify_cq(queue.0, solicited_only.into()) },
         0
     );
 }
 
-/// The queue that the next event is of, which is acknowledged; none where there is none for so many milliseconds.
+/// The queue of the next event, acknowledged; none without an event in `wait` milliseconds.
 fn event(channel: *mut ib::ibv_comp_channel, wait: i32) -> Option<*mut ib::ibv_cq> {
     let mut poll = libc::pollfd {
-        // SAFETY: the live channel.
+        // SAFETY: a live channel.
         fd: unsafe { (*channel).fd },
         events: libc::POLLIN,
         revents: 0,
@@ -48,7 +48,7 @@ fn event(channel: *mut ib::ibv_comp_channel, wait: i32) -> Option<*mut ib::ibv_c
     }
     let (mut queue, mut context): (*mut ib::ibv_cq, *mut c_void) = (null_mut(), null_mut());
     assert_eq!(
-        // SAFETY: the live channel, and room for both.
+        // SAFETY: a live channel and output pointers.
         unsafe { ib::ibv_get_cq_event(channel, &mut queue, &mut context) },
         0
     );
@@ -60,31 +60,31 @@ fn event(channel: *mut ib::ibv_comp_channel, wait: i32) -> Option<*mut ib::ibv_c
 #[test]
 #[ignore = "needs libmlx5"]
 fn events() {
-    inside("events::events", &[CARD], || {
+    inside("events::events", &[NIC], || {
         const LONG: i32 = 10_000;
-        let (channel, pair) = told();
-        // Nobody has asked.
+        let (channel, pair) = armed_pair();
+        // Not armed.
         pair.receive(1, &[]);
         pair.run(Work::send(1, &[]));
         pair.received.success();
         assert_eq!(event(channel, 20), None);
-        for turn in 0..50 {
-            // For what comes; both queues at once.
-            ask(pair.sent, false);
-            ask(pair.received, false);
-            pair.receive(turn, &[]);
-            pair.post(&[Work::send(turn, &[])]);
+        for round in 0..50 {
+            // Arms both queues for the next completion.
+            arm(pair.sent, false);
+            arm(pair.received, false);
+            pair.receive(round, &[]);
+            pair.post(&[Work::send(round, &[])]);
             let mut found = [event(channel, LONG), event(channel, LONG)];
             found.sort();
             let mut both = [Some(pair.sent.0), Some(pair.received.0)];
             both.sort();
             assert_eq!(found, both);
-            // Once.
-            pair.receive(turn, &[]);
-            pair.run(Work::send(turn, &[]));
+            // Only one event.
+            pair.receive(round, &[]);
+            pair.run(Work::send(round, &[]));
             assert_eq!(event(channel, 1), None);
-            // What is there already is told at once.
-            ask(pair.received, false);
+            // Arming with an unseen completion raises an event at once.
+            arm(pair.received, false);
             assert_eq!(event(channel, LONG), Some(pair.received.0));
             assert_eq!(
                 [
@@ -92,7 +92,7 @@ fn events() {
                     pair.received.success(),
                     pair.received.success()
                 ],
-                [turn; 3]
+                [round; 3]
             );
         }
     });
@@ -101,9 +101,9 @@ fn events() {
 #[test]
 #[ignore = "needs libmlx5"]
 fn solicited_events() {
-    inside("events::solicited_events", &[CARD], || {
-        let (channel, pair) = told();
-        ask(pair.received, true);
+    inside("events::solicited_events", &[NIC], || {
+        let (channel, pair) = armed_pair();
+        arm(pair.received, true);
         for id in 0..3 {
             pair.receive(id, &[]);
         }
@@ -115,8 +115,8 @@ fn solicited_events() {
         for id in 0..3 {
             assert_eq!(pair.received.success(), id);
         }
-        // Errors are told in any case.
-        ask(pair.received, true);
+        // Errors count as solicited.
+        arm(pair.received, true);
         pair.receive(3, &[]);
         let nothing = ib::ibv_sge {
             addr: 0,
@@ -131,26 +131,26 @@ fn solicited_events() {
     });
 }
 
-/// An event that nobody has read does not hold up the end of its queue.
+/// An unread event does not block the destruction of its queue.
 #[test]
 #[ignore = "needs libmlx5"]
 fn unread_events() {
-    inside("events::unread_events", &[CARD], || {
-        let (channel, pair) = told();
-        ask(pair.sent, false);
-        ask(pair.received, false);
+    inside("events::unread_events", &[NIC], || {
+        let (channel, pair) = armed_pair();
+        arm(pair.sent, false);
+        arm(pair.received, false);
         pair.receive(1, &[]);
         pair.run(Work::send(1, &[]));
         pair.received.success();
         pair.destroy();
-        // SAFETY: a queue that is not used after this.
+        // SAFETY: the queue is not used afterwards.
         assert_eq!(unsafe { ib::ibv_destroy_cq(pair.sent.0) }, 0);
         assert_eq!(
             event(channel, 10_000),
             Some(pair.received.0),
             "the other queue's event is still there"
         );
-        // SAFETY: as above, and the channel too.
+        // SAFETY: neither the queue nor the channel is used afterwards.
         unsafe {
             assert_eq!(ib::ibv_destroy_cq(pair.received.0), 0);
             assert_eq!(ib::ibv_destroy_comp_channel(channel), 0);
