@@ -1,19 +1,16 @@
-//! Our copies against those of NVIDIA's libgdrapi, on the same mapping, in the same process, in
-//! interleaved pairs.
+//! Our copies against NVIDIA's libgdrapi, on the same mapping, in the same process, in interleaved
+//! pairs.
 //!
 //! `GDRAPI_PEER=/path/to/libgdrapi.so.2.6 cargo bench -p gdrcopy --bench copy_vs_upstream --
-//! [--quick] [--fresh] [--single] [--json]`; without the variable ours alone. The memory is the
-//! first GPU's; with `--ordinary` it is ordinary memory, copied by the same kernels. With `--fresh`
-//! each copy has another host buffer of 128 MiB, as data has that somebody else made; without, the
-//! same one, which stays in the cache.
+//! [--quick] [--fresh] [--single] [--json]`; without the variable, only ours. The memory is the
+//! first GPU's, with `--ordinary` host memory. `--fresh` uses another host buffer of 128 MiB for
+//! each copy instead of one that stays in the cache.
 //!
-//! A batch is up to 400 copies one after another, of 30 ms at most, but one at least; its figure is
-//! the median of its copies, each timed alone, or the mean where copies are too short for that. A
-//! pair is a batch of ours and a batch of the peer's, in alternating order; a ratio is the median
-//! of the pairs' ratios, above 1 where ours is faster. Our helpers sleep while the peer copies for
-//! longer than they linger; what waking them costs falls on a batch's first copies, which medians
-//! leave out. `--single` makes each batch one copy, and so shows what a copy costs that comes
-//! alone.
+//! A batch is 1 to 400 copies of at most 30 ms; its result is the median of its copies, or their
+//! mean if they are too short to time alone. A pair is a batch of ours and one of the peer's, in
+//! alternating order; a ratio is the median of the pairs' ratios, above 1 if ours is faster. Our
+//! helpers sleep while the peer copies; waking them costs the first copies of a batch, which the
+//! median excludes. `--single` makes each batch one copy, which shows the cost of a single copy.
 
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_int, c_ulong, c_void};
@@ -29,12 +26,11 @@ const LARGEST: usize = 16 << 20;
 const HOST: usize = 128 << 20;
 const PAIRS: usize = 41;
 const BATCH: Duration = Duration::from_millis(30);
-/// Copies of a batch at most.
+/// Maximum copies per batch.
 const BATCHED: u32 = 400;
-/// Copies that take longer than this, in nanoseconds, are timed one by one: reading the clock takes
-/// about 25.
+/// Longer copies, in nanoseconds, are timed one by one; reading the clock takes about 25.
 const TIMED_ALONE: f64 = 5_000.0;
-/// Pairs end here, however few there were.
+/// Time limit for pairs.
 const BUDGET: Duration = Duration::from_secs(2);
 
 fn main() {
@@ -96,8 +92,8 @@ fn measure(
     most: u32,
 ) -> [Figures; 2] {
     let (copier, at) = (device.copier, device.start);
-    // SAFETY: both sides hold the largest size, and nobody else uses them; the peer's functions
-    // take the same.
+    // SAFETY: both sides hold the largest size and are used only here; the peer's functions take
+    // the same.
     let write = pairs(
         most,
         || unsafe { copier.to_device(at, host.next(size), size) },
@@ -118,7 +114,7 @@ fn measure(
     [write, read]
 }
 
-/// Nanoseconds of a copy in a batch of so many.
+/// Nanoseconds per copy in a batch of this size.
 fn batch(copy: &dyn Fn(), times: u32) -> f64 {
     let once = || {
         let begun = Instant::now();
@@ -168,13 +164,13 @@ fn pairs(most: u32, ours: impl Fn(), peer: Option<impl Fn() -> c_int>) -> Figure
     }
 }
 
-/// NaN where there is nothing.
+/// NaN if empty.
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Medians: of a copy in nanoseconds, and of how many times as fast ours is.
+/// Medians: nanoseconds per copy, and speed-up of ours.
 struct Figures {
     ours: f64,
     peer: f64,
@@ -223,7 +219,7 @@ impl Host {
     }
 }
 
-/// What is copied to and from.
+/// Source and destination.
 struct Device {
     name: String,
     start: *mut u8,
@@ -259,11 +255,11 @@ impl Device {
     }
 }
 
-/// `gdr_copy_to_mapping` and `gdr_copy_from_mapping`: a handle, where to, where from, how many
-/// bytes. The handle is a structure of one word, which is passed as that word.
+/// `gdr_copy_to_mapping` and `gdr_copy_from_mapping`: handle, destination, source, bytes. The
+/// handle is a structure of one word, passed as that word.
 type Copy = unsafe extern "C" fn(c_ulong, *mut c_void, *const c_void, usize) -> c_int;
 
-/// The peer's copy functions, and a handle for them made by hand.
+/// The peer's copy functions, with a hand-made handle.
 struct Peer {
     to: Copy,
     from: Copy,
@@ -271,19 +267,19 @@ struct Peer {
 }
 
 impl Peer {
-    /// Opens the library and lets gdr_open detect the CPU: without that, libgdrapi copies by a
-    /// plain loop.
+    /// Opens the library and calls gdr_open, which detects the CPU: otherwise libgdrapi copies with
+    /// a plain loop.
     fn open(path: &str) -> Peer {
         let path = CString::new(path).expect("a path");
-        // SAFETY: a library of the user's choice, with the functions of gdrapi.h.
+        // SAFETY: a library that the user chose, with the functions of gdrapi.h.
         unsafe {
             let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-            assert!(!library.is_null(), "cannot open the library of GDRAPI_PEER");
+            assert!(!library.is_null(), "cannot open the library in GDRAPI_PEER");
             let symbol = |name: &CStr| {
                 let found = libc::dlsym(library, name.as_ptr());
                 assert!(
                     !found.is_null(),
-                    "the library of GDRAPI_PEER has no {name:?}"
+                    "the library in GDRAPI_PEER has no {name:?}"
                 );
                 found
             };
@@ -292,7 +288,7 @@ impl Peer {
             );
             assert!(
                 !open().is_null(),
-                "the peer's gdr_open failed: it needs its driver to detect the CPU"
+                "the peer's gdr_open failed; it needs its driver to detect the CPU"
             );
             Peer {
                 to: mem::transmute::<*mut c_void, Copy>(symbol(c"gdr_copy_to_mapping")),

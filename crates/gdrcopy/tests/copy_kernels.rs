@@ -1,5 +1,4 @@
-//! Every kernel this CPU has, in both directions, against a byte loop, with nothing beside the
-//! buffers.
+//! Every supported kernel in both directions against a byte loop, between guard pages.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +12,7 @@ fn supported() -> impl Iterator<Item = &'static Kernel> {
     kernels().iter().filter(|kernel| kernel.supported())
 }
 
-/// Where one side of a copy lies in its pages.
+/// Position of one side of a copy in its pages.
 fn place() -> impl Strategy<Value = (usize, bool)> {
     (0..140_usize, any::<bool>())
 }
@@ -22,7 +21,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
 
     #[test]
-    fn kernels_copy_what_a_byte_loop_copies(device in place(), host in place(), len in lengths()) {
+    fn kernels_match_byte_loop(device in place(), host in place(), len in lengths()) {
         for kernel in supported() {
             for to_device in [true, false] {
                 let (mut from, mut to) = (Guarded::new(2), Guarded::new(2));
@@ -35,8 +34,7 @@ proptest! {
                 for (to, from) in expected[destination..].iter_mut().zip(&from.bytes()[source..source + len]) {
                     *to = *from;
                 }
-                // SAFETY: both places hold `len` bytes of pages of their own; the kernel is
-                // supported.
+                // SAFETY: both sides hold `len` bytes of their own pages; the kernel is supported.
                 unsafe {
                     let (source, destination) = (from.start().add(source), to.start().add(destination));
                     match to_device {
@@ -50,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_touches_each_byte_once_in_order_and_aligned(
+    fn plan_is_complete_ordered_and_aligned(
         address in 0..4096_usize, len in 0..2000_usize, unit in prop::sample::select(vec![8_usize, 16, 32, 64]),
     ) {
         let mut next = 0;
@@ -63,10 +61,10 @@ proptest! {
         prop_assert_eq!(next, len);
     }
 
-    /// No narrower access than alignment and length force: two neighbours are never halves of one
-    /// aligned piece.
+    /// No access is narrower than alignment and length require: two neighbours are never halves of
+    /// one aligned access.
     #[test]
-    fn a_plan_has_no_needless_halves(
+    fn plan_has_no_split_accesses(
         address in 0..4096_usize, len in 0..2000_usize, unit in prop::sample::select(vec![8_usize, 16, 32, 64]),
     ) {
         for pair in plan(address, len, unit).windows(2) {
@@ -77,14 +75,13 @@ proptest! {
     }
 }
 
-/// Short ones, where head and tail are all there is, and ones with several turns of the widest
-/// loop.
+/// Short copies with head and tail only, and copies with several iterations of the widest loop.
 fn lengths() -> impl Strategy<Value = usize> {
     prop_oneof![0..140_usize, 0..2600_usize]
 }
 
 #[test]
-fn plans_written_by_hand() {
+fn plan_examples() {
     let widths = |address, len, unit| {
         plan(address, len, unit)
             .iter()
@@ -105,7 +102,7 @@ fn plans_written_by_hand() {
 }
 
 #[test]
-fn names_are_unique_and_found() {
+fn names_are_unique() {
     let names: BTreeSet<_> = kernels().iter().map(Kernel::name).collect();
     assert_eq!(names.len(), kernels().len());
     for name in names {
@@ -115,9 +112,9 @@ fn names_are_unique_and_found() {
     assert!(kernels()[0].name() == "portable" && kernels()[0].supported());
 }
 
-/// What a kernel was never run on, it must not be chosen for.
+/// Untested kernels must not be chosen.
 #[test]
-fn only_ls64_must_be_named() {
+fn only_ls64_is_opt_in() {
     for kernel in kernels() {
         assert_eq!(kernel.named_only(), kernel.name() == "ls64");
     }

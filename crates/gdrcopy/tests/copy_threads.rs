@@ -1,8 +1,7 @@
-//! Shared copies where things go on beside them: other callers, forks, signals, one CPU, no threads
-//! to be had, exit.
+//! Shared copies beside other callers, forks, signals, a single CPU, failed thread creation, exit.
 //!
-//! What changes a whole process is tried in one of its own: this program again, with one test and
-//! an environment.
+//! A test that changes the whole process runs in its own: this program again, with one test and an
+//! environment.
 
 use std::fs;
 use std::io::Write;
@@ -15,7 +14,7 @@ use gdrcopy::copy::{Caching, Copier, Cpus, fence, split};
 
 mod copy_support;
 
-/// Above every threshold for sharing, in both directions.
+/// Above both thresholds for sharing.
 /// Set in the process of one test.
 const CHILD: &str = "GDR_TEST_CHILD";
 
@@ -36,8 +35,7 @@ fn round_trip(copier: &Copier, len: usize, gap: usize, seed: u8) {
     host.fill(seed);
     back.fill(!seed);
     let device_at = device.place(len, gap, true);
-    // SAFETY: `len` bytes from the start of one and to the end, but for the gap, of the other are
-    // theirs.
+    // SAFETY: both buffers hold `len` bytes from these positions.
     unsafe {
         copier.to_device(device.start().add(device_at), host.start(), len);
         assert!(
@@ -62,7 +60,7 @@ fn round_trip(copier: &Copier, len: usize, gap: usize, seed: u8) {
 }
 
 #[test]
-fn large_copies_of_many_callers_at_once_are_whole() {
+fn concurrent_large_copies() {
     let copier = copier();
     thread::scope(|scope| {
         for caller in 0..6_u8 {
@@ -77,7 +75,7 @@ fn large_copies_of_many_callers_at_once_are_whole() {
 }
 
 #[test]
-fn copies_around_the_thresholds_are_whole() {
+fn copies_around_thresholds() {
     for threads in [1, 2, 3, 16] {
         let copier = copier()
             .with_threads(threads)
@@ -91,7 +89,7 @@ fn copies_around_the_thresholds_are_whole() {
 }
 
 #[test]
-fn threads_of_the_caller_copy_parts() {
+fn parts_by_callers_threads() {
     let copier = copier();
     let (mut host, mut device) = (Guarded::new(80), Guarded::new(80));
     host.fill(7);
@@ -104,8 +102,7 @@ fn threads_of_the_caller_copy_parts() {
             scope.spawn(move || {
                 let from = std::ptr::with_exposed_provenance::<u8>(from + part.start);
                 let to = std::ptr::with_exposed_provenance_mut::<u8>(to + 13 + part.start);
-                // SAFETY: parts lie within the 300,000 bytes, which both sides hold from their
-                // starts on, and do not meet.
+                // SAFETY: parts lie within the 300,000 bytes of both sides and do not overlap.
                 unsafe { copier.to_device_part(to, from, part.len()) };
                 fence::writes();
             });
@@ -122,7 +119,7 @@ fn threads_of_the_caller_copy_parts() {
 }
 
 #[test]
-fn a_split_covers_each_byte_once_and_meets_at_lines() {
+fn split_is_complete_and_line_aligned() {
     for (address, len, parts) in [
         (0x1000, 1 << 20, 16),
         (0x1001, 1000, 3),
@@ -142,10 +139,9 @@ fn a_split_covers_each_byte_once_and_meets_at_lines() {
     }
 }
 
-/// Forks while other threads copy, so that the pool is busy in the parent; the child has one of its
-/// own.
+/// Forks while other threads copy, so that the parent's pool is busy.
 #[test]
-fn a_child_of_fork_copies() {
+fn forked_child_copies() {
     let copier = copier();
     round_trip(&copier, LARGE, 0, 1);
     thread::scope(|scope| {
@@ -153,8 +149,7 @@ fn a_child_of_fork_copies() {
             scope.spawn(move || (0..40).for_each(|turn| round_trip(&copier, LARGE, turn, caller)));
         }
         for turn in 0..10 {
-            // SAFETY: the child copies, checks and leaves by _exit, with an alarm against waiting
-            // for anybody.
+            // SAFETY: the child copies, checks and calls _exit, with an alarm against hangs.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 // SAFETY: only ends this child, later.
@@ -168,7 +163,7 @@ fn a_child_of_fork_copies() {
             }
             assert!(child > 0);
             let mut status = 0;
-            // SAFETY: waits for the child just made.
+            // SAFETY: waits for the child created above.
             assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
             assert_eq!(status, 0, "exit code and signal of the child");
         }
@@ -176,12 +171,12 @@ fn a_child_of_fork_copies() {
 }
 
 #[test]
-fn helpers_are_named_and_take_no_signals() {
+fn helpers_have_names_and_block_signals() {
     if !is_child() {
         if cpus() < 2 {
             return;
         }
-        run("helpers_are_named_and_take_no_signals", &[]);
+        run("helpers_have_names_and_block_signals", &[]);
         return;
     }
     round_trip(&copier(), LARGE, 0, 3);
@@ -215,16 +210,16 @@ fn helpers_are_named_and_take_no_signals() {
         .expect("a mask")
         .trim()
         .to_owned();
-    assert_eq!(mine, "0".repeat(16), "the caller's mask is as it was");
+    assert_eq!(mine, "0".repeat(16), "the caller's mask is unchanged");
 }
 
 #[test]
-fn helpers_go_to_sleep() {
+fn idle_helpers_sleep() {
     if !is_child() {
         if cpus() < 2 {
             return;
         }
-        run("helpers_go_to_sleep", &[]);
+        run("idle_helpers_sleep", &[]);
         return;
     }
     round_trip(&copier(), LARGE, 0, 3);
@@ -246,19 +241,19 @@ fn helpers_go_to_sleep() {
     };
     let before = ticks();
     thread::sleep(Duration::from_millis(300));
-    assert!(ticks() - before <= 3, "a process that sleeps uses no CPU");
+    assert!(ticks() - before <= 3, "sleeping helpers use no CPU");
     round_trip(&copier(), LARGE, 0, 4);
 }
 
 #[test]
-fn one_cpu_has_no_helpers() {
+fn no_helpers_on_one_cpu() {
     if !is_child() {
-        run("one_cpu_has_no_helpers", &[]);
+        run("no_helpers_on_one_cpu", &[]);
         return;
     }
     let mut set = [0_u64; 16];
-    // SAFETY: the kernel writes at most the bytes it is told, then reads as many. The process's
-    // first thread is the one whose affinity counts.
+    // SAFETY: the kernel writes at most the given bytes, then reads as many. The affinity of the
+    // process's first thread counts.
     unsafe {
         let process = libc::getpid();
         assert!(libc::sched_getaffinity(process, size_of_val(&set), set.as_mut_ptr().cast()) >= 0);
@@ -277,19 +272,16 @@ fn one_cpu_has_no_helpers() {
 }
 
 #[test]
-fn where_no_thread_can_be_made_the_caller_copies_alone() {
+fn copies_alone_without_threads() {
     if !is_child() {
-        run(
-            "where_no_thread_can_be_made_the_caller_copies_alone",
-            &["--test-threads=1"],
-        );
+        run("copies_alone_without_threads", &["--test-threads=1"]);
         return;
     }
     let limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: lowers this process's own limit, and leaves root, which has none.
+    // SAFETY: lowers this process's own limit, and drops root, which has none.
     unsafe {
         assert_eq!(libc::setrlimit(libc::RLIMIT_NPROC, &limit), 0);
         if libc::geteuid() == 0 {
@@ -298,7 +290,7 @@ fn where_no_thread_can_be_made_the_caller_copies_alone() {
     }
     assert!(
         thread::Builder::new().spawn(|| ()).is_err(),
-        "the limit holds"
+        "the limit works"
     );
     round_trip(&copier(), LARGE, 5, 3);
     round_trip(&copier(), LARGE, 6, 4);
@@ -306,11 +298,11 @@ fn where_no_thread_can_be_made_the_caller_copies_alone() {
 }
 
 #[test]
-fn a_process_with_helpers_ends() {
+fn process_with_helpers_exits() {
     if !is_child() {
         let begun = Instant::now();
         for _ in 0..5 {
-            run("a_process_with_helpers_ends", &[]);
+            run("process_with_helpers_exits", &[]);
         }
         assert!(begun.elapsed() < Duration::from_secs(20));
         return;
@@ -320,10 +312,10 @@ fn a_process_with_helpers_ends() {
 }
 
 #[test]
-fn variables_choose_and_wrong_ones_are_errors() {
+fn environment_variables() {
     if !is_child() {
         let of = |variable: &str, value: &str| {
-            let output = child("variables_choose_and_wrong_ones_are_errors", &[])
+            let output = child("environment_variables", &[])
                 .env(variable, value)
                 .output()
                 .expect("a child");
@@ -333,14 +325,12 @@ fn variables_choose_and_wrong_ones_are_errors() {
         assert!(of("GDR_COPY_KERNEL", "portable").contains("<portable portable>"));
         let wrong = of("GDR_COPY_KERNEL", "fast");
         assert!(
-            wrong.contains(
-                r#"<GDR_COPY_KERNEL="fast" names no copy kernel; take one of portable, "#
-            ),
+            wrong.contains(r#"<invalid GDR_COPY_KERNEL: "fast"; must be one of portable, "#),
             "{wrong}"
         );
         assert!(
             of("GDR_COPY_THREADS", "0")
-                .contains(r#"<GDR_COPY_THREADS="0" is no number from 1 to 16>"#)
+                .contains(r#"<invalid GDR_COPY_THREADS: "0"; must be 1 to 16>"#)
         );
         assert!(of("GDR_COPY_THREADS", "1").contains("> helpers 0"));
         return;
@@ -359,7 +349,7 @@ fn variables_choose_and_wrong_ones_are_errors() {
             assert_eq!(
                 Copier::for_caching(Caching::Cached).err(),
                 Some(error.clone()),
-                "an error whatever the caching"
+                "an error with any caching"
             );
             format!("<{error}>")
         }
@@ -368,7 +358,7 @@ fn variables_choose_and_wrong_ones_are_errors() {
 }
 
 #[test]
-fn each_caching_has_its_own_rules() {
+fn caching_selects_kernels() {
     let cached = Copier::for_caching(Caching::Cached).expect("a copier");
     assert_eq!(
         (cached.write_kernel(), cached.read_kernel()),
@@ -390,7 +380,7 @@ fn cpus() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// /proc's status of each helper thread of this process.
+/// /proc status of each helper thread of this process.
 fn helpers() -> Vec<String> {
     let tasks = fs::read_dir("/proc/self/task").expect("tasks");
     let statuses = tasks
@@ -411,7 +401,7 @@ fn until<T>(mut seen: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Runs one test of this program in a process of its own, where [`is_child`] is true.
+/// Runs one test of this program in its own process, where [`is_child`] is true.
 fn child(test: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a path"));
     command

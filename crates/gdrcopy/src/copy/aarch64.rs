@@ -1,5 +1,5 @@
-//! The kernels of aarch64. Every access to device memory is an instruction written here, never one
-//! the compiler chose.
+//! aarch64 kernels. All device accesses use inline assembly, so the compiler cannot choose the
+//! instructions.
 //!
 //! A "write-combined" mapping of a discrete GPU is Device memory (nGnRE) under drivers up to 580
 //! and Normal non-cacheable from 590 on. Device memory faults on unaligned accesses and on `dc
@@ -41,13 +41,12 @@ pub(super) static KERNELS: &[Kernel] = &[
     },
 ];
 
-/// The kernels to take while nothing was measured, best first: (writes, reads).
+/// Default kernels without a measurement, best first: (writes, reads).
 pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) {
     (&["neon"], &["neon"])
 }
 
-/// What a measurement on this CPU is filed under: implementer and part, as /proc/cpuinfo of the
-/// first CPU names them.
+/// Cache key of measurements on this CPU: implementer and part of the first CPU in /proc/cpuinfo.
 pub(super) fn cpu_model() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let first = text.split("\n\n").next().unwrap_or_default();
@@ -61,7 +60,7 @@ pub(super) fn cpu_model() -> String {
 
 #[inline(always)]
 pub(super) fn fence_writes() {
-    // SAFETY: a barrier. Not `nomem`: the compiler keeps accesses on their side of it.
+    // SAFETY: a barrier. Without `nomem`, the compiler does not move accesses across it.
     unsafe { asm!("dsb st", options(nostack, preserves_flags)) }
 }
 
@@ -78,8 +77,8 @@ pub(super) fn fence_all() {
 }
 
 /// HWCAP3_LS64: bit 3 of AT_HWCAP3, entry 29 of the auxiliary vector (Linux,
-/// arch/arm64/include/uapi/asm/hwcap.h and include/uapi/linux/auxvec.h). The bit also promises that
-/// the kernel lets user space use the instructions.
+/// arch/arm64/include/uapi/asm/hwcap.h and include/uapi/linux/auxvec.h). It also means that the
+/// kernel allows the instructions in user space.
 fn has_ls64() -> bool {
     const AT_HWCAP3: libc::c_ulong = 29;
     // SAFETY: reads an entry of the auxiliary vector; an absent one is 0.
@@ -92,7 +91,7 @@ macro_rules! through_register {
     ($name:ident, $load:literal, $store:literal, $form:literal) => {
         #[inline(always)]
         unsafe fn $name(destination: *mut u8, source: *const u8) {
-            // SAFETY: the caller promises that both sides are valid for these bytes, the device
+            // SAFETY: the caller guarantees that both sides are valid for these bytes, the device
             // side aligned.
             unsafe {
                 asm!(
@@ -106,7 +105,7 @@ macro_rules! through_register {
     };
 }
 
-/// The pieces of up to 8 bytes, alike in every kernel and direction.
+/// Accesses of up to 8 bytes, shared by all kernels and directions.
 macro_rules! small_pieces {
     () => {
         through_register!(one, "ldrb", "strb", "w");
@@ -116,12 +115,12 @@ macro_rules! small_pieces {
     };
 }
 
-/// The pieces of 16 and 32 bytes through vector registers.
+/// Accesses of 16 and 32 bytes through vector registers.
 macro_rules! vector_pieces {
     () => {
         #[inline(always)]
         unsafe fn sixteen(destination: *mut u8, source: *const u8) {
-            // SAFETY: the caller promises both sides valid and the device side aligned.
+            // SAFETY: the caller guarantees both sides valid and the device side aligned.
             unsafe {
                 asm!(
                     "ldr q0, [{source}]",
@@ -147,16 +146,16 @@ macro_rules! vector_pieces {
     };
 }
 
-/// Plain loads and stores of up to 8 bytes: for uncached memory, and where nothing better is known.
+/// Plain loads and stores of up to 8 bytes, for uncached memory and as the fallback.
 struct Plain;
 
-// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+// SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for Plain {
     small_pieces!();
 
     #[inline(always)]
     unsafe fn sixteen(destination: *mut u8, source: *const u8) {
-        // SAFETY: both halves lie within the piece the caller vouches for, aligned as it is.
+        // SAFETY: both halves lie in the range that the caller guarantees, with its alignment.
         unsafe {
             Self::eight(destination, source);
             Self::eight(destination.add(8), source.add(8));
@@ -175,24 +174,25 @@ unsafe impl Instructions for Plain {
     #[inline(always)]
     unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
         for at in (0..count * 64).step_by(8) {
-            // SAFETY: within the lines the caller vouches for, aligned to 8 as they are to 64.
+            // SAFETY: within the lines that the caller guarantees, aligned to 8 because lines are
+            // aligned to 64.
             unsafe { Self::eight(destination.add(at), source.add(at)) }
         }
     }
 }
 
-/// Pairs of 16-byte vector registers, two lines a turn.
+/// Pairs of 16-byte vector registers, two lines per iteration.
 struct Neon;
 
-// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+// SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for Neon {
     small_pieces!();
     vector_pieces!();
 
     #[inline(always)]
     unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
-        // SAFETY: `count` lines are valid on both sides, the device side is aligned to a line: the
-        // caller's promise. The loops touch `count` lines.
+        // SAFETY: the caller guarantees that `count` lines are valid on both sides, the device side
+        // line-aligned. The loops access `count` lines.
         unsafe {
             asm!(
                 "subs {count}, {count}, #2",
@@ -226,10 +226,10 @@ unsafe impl Instructions for Neon {
     }
 }
 
-/// ST64B: a line stored whole. Assembled, never run.
+/// ST64B: atomic store of a line. Assembled, never run.
 struct StoreLs64;
 
-// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+// SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for StoreLs64 {
     small_pieces!();
     vector_pieces!();
@@ -237,8 +237,8 @@ unsafe impl Instructions for StoreLs64 {
     #[inline(always)]
     unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
         for at in (0..count * 64).step_by(64) {
-            // SAFETY: within the lines the caller vouches for, the destination aligned to 64; the
-            // CPU has the instruction.
+            // SAFETY: within the lines that the caller guarantees, the destination aligned to 64;
+            // the CPU has the instruction.
             unsafe {
                 asm!(
                     ".arch_extension ls64",
@@ -258,10 +258,10 @@ unsafe impl Instructions for StoreLs64 {
     }
 }
 
-/// LD64B: a line loaded whole. Assembled, never run.
+/// LD64B: atomic load of a line. Assembled, never run.
 struct LoadLs64;
 
-// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+// SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for LoadLs64 {
     small_pieces!();
     vector_pieces!();
@@ -269,8 +269,8 @@ unsafe impl Instructions for LoadLs64 {
     #[inline(always)]
     unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
         for at in (0..count * 64).step_by(64) {
-            // SAFETY: within the lines the caller vouches for, the source aligned to 64; the CPU
-            // has the instruction.
+            // SAFETY: within the lines that the caller guarantees, the source aligned to 64; the
+            // CPU has the instruction.
             unsafe {
                 asm!(
                     ".arch_extension ls64",

@@ -1,5 +1,4 @@
-//! The file in the user's cache directory that keeps what was measured. Damaged, foreign or
-//! unwritable is as good as none.
+//! Result file in the user's cache directory. A damaged, foreign or unwritable file is ignored.
 
 use std::env;
 use std::fs;
@@ -10,8 +9,8 @@ use super::choice::Choice;
 use super::kernel::{Kernel, kernel, kernels};
 use crate::random;
 
-/// `$XDG_CACHE_HOME/gdr/copy-kernels`, by default under `~/.cache`. A relative directory is as good
-/// as none (XDG Base Directory Specification).
+/// `$XDG_CACHE_HOME/gdr/copy-kernels`, by default under `~/.cache`. A relative directory is ignored
+/// (XDG Base Directory Specification).
 pub(super) fn path() -> Option<PathBuf> {
     let absolute = |variable| {
         env::var_os(variable)
@@ -22,7 +21,7 @@ pub(super) fn path() -> Option<PathBuf> {
     Some(cache.join("gdr/copy-kernels"))
 }
 
-/// What the measurement holds for: the first line of the file.
+/// Key of the measurement: the first line of the file.
 fn conditions() -> String {
     let names: Vec<_> = kernels()
         .iter()
@@ -44,8 +43,8 @@ pub(super) fn remember(path: &Path, choice: Choice) {
         choice.write.name,
         choice.read.name
     );
-    // Whole or not at all: written beside, then moved. Failing is no matter: the next process
-    // measures again. Two processes of different PID namespaces may have one id.
+    // Atomic: written to a temporary file, then renamed. Errors are ignored: the next process
+    // measures again. Processes of different PID namespaces may share an id.
     let beside = path.with_extension(format!(
         "new.{}.{:016x}",
         std::process::id(),
@@ -84,7 +83,7 @@ mod tests {
     use crate::copy::choice;
 
     #[test]
-    fn what_is_remembered_is_recalled() {
+    fn round_trip() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("deep/gdr/copy-kernels");
         let portable = choice::plainest();
@@ -95,7 +94,7 @@ mod tests {
                 read: portable,
             },
         );
-        let recalled = recall(&path).expect("what was written");
+        let recalled = recall(&path).expect("a stored choice");
         assert_eq!(
             (recalled.write.name, recalled.read.name),
             (choice::unmeasured().write.name, "portable")
@@ -103,11 +102,11 @@ mod tests {
         let files = fs::read_dir(path.parent().expect("a parent"))
             .expect("a directory")
             .count();
-        assert_eq!(files, 1, "the file beside is gone");
+        assert_eq!(files, 1, "no temporary file left");
     }
 
     #[test]
-    fn a_damaged_or_foreign_file_is_none() {
+    fn ignores_damaged_or_foreign_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("copy-kernels");
         assert!(recall(&path).is_none());
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unwritable_place_is_no_matter() {
+    fn ignores_unwritable_directory() {
         remember(Path::new("/proc/gdr/copy-kernels"), choice::unmeasured());
     }
 }

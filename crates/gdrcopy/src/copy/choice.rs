@@ -1,5 +1,4 @@
-//! Which kernels copy: the one the user names, else what was measured on this machine, else what
-//! CPUs like this one favour.
+//! Chooses kernels: the named one, else the measured one, else the default of this CPU.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -8,42 +7,42 @@ use super::kernel::{Kernel, kernel};
 use super::pool::MOST_THREADS;
 use super::{arch, tune};
 
-/// What `GDR_COPY_KERNEL` and `GDR_COPY_THREADS` can have wrong, and what a CPU can lack.
+/// Invalid `GDR_COPY_KERNEL` or `GDR_COPY_THREADS`, or a kernel that the CPU does not support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No kernel has that name.
-    #[error("GDR_COPY_KERNEL={value:?} names no copy kernel; take one of {known}, or unset it")]
+    /// Unknown kernel name.
+    #[error("invalid GDR_COPY_KERNEL: {value:?}; must be one of {known}")]
     UnknownKernel {
-        /// What the variable holds.
+        /// Value of the variable.
         value: OsString,
-        /// The names it may hold, with commas between.
+        /// Valid names, separated by commas.
         known: String,
     },
-    /// The CPU has not got the instructions of a kernel.
+    /// The CPU does not support the kernel's instructions.
     #[error(
-        "this CPU cannot run the copy kernel {name}; take another with GDR_COPY_KERNEL, or unset it"
+        "this CPU cannot run the copy kernel {name}; name another in GDR_COPY_KERNEL, or unset it"
     )]
     KernelUnsupported {
-        /// The kernel.
+        /// Kernel name.
         name: &'static str,
     },
-    /// Not a number of threads.
-    #[error("GDR_COPY_THREADS={value:?} is no number from 1 to {MOST_THREADS}")]
+    /// Invalid number of threads.
+    #[error("invalid GDR_COPY_THREADS: {value:?}; must be 1 to {MOST_THREADS}")]
     Threads {
-        /// What the variable holds.
+        /// Value of the variable.
         value: OsString,
     },
 }
 
-/// A kernel for each direction.
+/// Kernels for both directions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
     pub(super) write: &'static Kernel,
     pub(super) read: &'static Kernel,
 }
 
-/// The kernels for write-combining mappings, and how many threads a copy may have.
+/// Kernels for write-combining mappings, and the maximum number of threads per copy.
 pub(super) fn from_environment() -> Result<(Choice, usize), Error> {
     let threads = threads(env::var_os("GDR_COPY_THREADS").as_deref())?;
     Ok((
@@ -52,12 +51,12 @@ pub(super) fn from_environment() -> Result<(Choice, usize), Error> {
     ))
 }
 
-/// What `GDR_COPY_KERNEL` names.
+/// Kernel named by `GDR_COPY_KERNEL`.
 pub(super) fn named() -> Result<Option<Choice>, Error> {
     parse(env::var_os("GDR_COPY_KERNEL").as_deref())
 }
 
-/// What to take where nothing was measured and nothing named.
+/// Default kernels, neither measured nor named.
 pub(super) fn unmeasured() -> Choice {
     let (writes, reads) = arch::preferred();
     let first = |names: &[&str]| {
@@ -72,13 +71,13 @@ pub(super) fn unmeasured() -> Choice {
     }
 }
 
-/// The kernel that is correct on every CPU and every mapping.
+/// Kernel that is correct on every CPU and every mapping.
 pub(super) fn plainest() -> &'static Kernel {
     &arch::KERNELS[0]
 }
 
 fn parse(value: Option<&OsStr>) -> Result<Option<Choice>, Error> {
-    // Set but empty is how a shell unsets what it exports.
+    // Shells export empty variables.
     let Some(value) = value.filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_taken_and_an_empty_one_is_none() {
+    fn parses_kernel_name() {
         assert!(parse(None).expect("no name").is_none());
         assert!(parse(Some(OsStr::new(""))).expect("no name").is_none());
         let choice = parse(Some(OsStr::new("portable")))
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_is_an_error_that_lists_the_right_ones() {
+    fn unknown_name_lists_valid_names() {
         let error = parse(Some(OsStr::new("Portable")))
             .expect_err("names are lower case")
             .to_string();
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_of_another_cpu_is_an_error() {
+    fn rejects_unsupported_kernel() {
         for kernel in arch::KERNELS {
             let parsed = parse(Some(OsStr::new(kernel.name)));
             assert_eq!(parsed.is_ok(), kernel.supported(), "{}", kernel.name);
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_1_to_16() {
+    fn parses_thread_count() {
         let of = |text: &str| threads(Some(OsStr::new(text)));
         assert_eq!(
             (threads(None), of(""), of("1"), of("16")),
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unmeasured_choice_runs_here_and_needs_no_naming() {
+    fn default_kernels_run_here() {
         let Choice { write, read } = unmeasured();
         assert!(write.supported() && read.supported() && !write.named_only() && !read.named_only());
     }

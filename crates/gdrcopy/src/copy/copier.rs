@@ -143,7 +143,7 @@ impl Copier {
     #[inline]
     pub unsafe fn to_device(&self, device: *mut u8, host: *const u8, len: usize) {
         if len >= self.write.shared_from {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             if unsafe { self.share(Direction::Write, device, host, len) } {
                 return;
             }
@@ -163,7 +163,7 @@ impl Copier {
     #[inline]
     pub unsafe fn from_device(&self, host: *mut u8, device: *const u8, len: usize) {
         if len >= self.read.shared_from {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             if unsafe { self.share(Direction::Read, host, device, len) } {
                 return;
             }
@@ -183,7 +183,7 @@ impl Copier {
     pub unsafe fn from_device_ordered(&self, host: *mut u8, device: *const u8, len: usize) {
         fence::before_reads();
         if len >= self.read.shared_from {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             if unsafe { self.share(Direction::OrderedRead, host, device, len) } {
                 return;
             }
@@ -251,7 +251,7 @@ impl Copier {
     }
 
     /// # Safety
-    /// As the copy it is part of.
+    /// As the whole copy.
     #[cold]
     #[inline(never)]
     unsafe fn share(
@@ -272,7 +272,7 @@ impl Copier {
             len,
             direction,
         };
-        // SAFETY: the caller's promise; the kernel is supported, or the Copier would not exist.
+        // SAFETY: guaranteed by the caller; a Copier only exists if the kernel is supported.
         unsafe { self.place.copy(&job, self.threads) }
     }
 }

@@ -1,5 +1,4 @@
-//! The one kernel of architectures nobody has measured: naturally aligned volatile accesses of up
-//! to 8 bytes.
+//! Kernel of other architectures: naturally aligned volatile accesses of up to 8 bytes.
 
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
@@ -16,12 +15,12 @@ pub(super) static KERNELS: &[Kernel] = &[Kernel {
     read: read::<Load>,
 }];
 
-/// The kernels to take while nothing was measured, best first: (writes, reads).
+/// Default kernels without a measurement, best first: (writes, reads).
 pub(super) fn preferred() -> (&'static [&'static str], &'static [&'static str]) {
     (&["portable"], &["portable"])
 }
 
-/// What a measurement on this CPU is filed under.
+/// Cache key of measurements on this CPU.
 pub(super) fn cpu_model() -> String {
     std::env::consts::ARCH.to_owned()
 }
@@ -48,7 +47,7 @@ macro_rules! pieces {
     (store: $($name:ident $type:ty),+) => {$(
         #[inline(always)]
         unsafe fn $name(destination: *mut u8, source: *const u8) {
-            // SAFETY: the caller promises both sides valid and the destination, the device,
+            // SAFETY: the caller guarantees both sides valid and the destination, the device,
             // aligned.
             unsafe { ptr::write_volatile(destination.cast::<$type>(), ptr::read_unaligned(source.cast::<$type>())) }
         }
@@ -56,7 +55,7 @@ macro_rules! pieces {
     (load: $($name:ident $type:ty),+) => {$(
         #[inline(always)]
         unsafe fn $name(destination: *mut u8, source: *const u8) {
-            // SAFETY: the caller promises both sides valid and the source, the device, aligned.
+            // SAFETY: the caller guarantees both sides valid and the source, the device, aligned.
             unsafe { ptr::write_unaligned(destination.cast::<$type>(), ptr::read_volatile(source.cast::<$type>())) }
         }
     )+};
@@ -67,20 +66,20 @@ macro_rules! in_eights {
         $(
             #[inline(always)]
             unsafe fn $name(destination: *mut u8, source: *const u8) {
-                // SAFETY: the eights of a piece lie within it, aligned as it is.
+                // SAFETY: the 8-byte words of an access lie within it, with its alignment.
                 unsafe { (0..$bytes).step_by(8).for_each(|at| Self::eight(destination.add(at), source.add(at))) }
             }
         )+
 
         #[inline(always)]
         unsafe fn lines(destination: *mut u8, source: *const u8, count: usize) {
-            // SAFETY: the eights of the lines lie within them, aligned as they are.
+            // SAFETY: the 8-byte words of the lines lie within them, with their alignment.
             unsafe { (0..count * 64).step_by(8).for_each(|at| Self::eight(destination.add(at), source.add(at))) }
         }
     };
 }
 
-// SAFETY: each function's accesses add up to its bytes, in order and without overlap.
+// SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for Store {
     pieces!(store: one u8, two u16, four u32, eight u64);
     in_eights!(sixteen 16, thirty_two 32);

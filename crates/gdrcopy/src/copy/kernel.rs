@@ -147,7 +147,7 @@ unsafe fn drive<I: Instructions>(
                 16 => I::sixteen(destination, source),
                 32 => I::thirty_two(destination, source),
                 LINE => I::lines(destination, source, step.count),
-                width => unreachable!("walk knows no piece of {width} bytes"),
+                width => unreachable!("walk makes no access of {width} bytes"),
             }
         }
     });

@@ -1,12 +1,12 @@
-//! The copy for mappings that are ordinary, coherent memory.
+//! Copy for mappings that are ordinary, coherent memory.
 
-/// The C library's memcpy. Never inlined, so that the compiler sees a call with unknown addresses
-/// and leaves the bytes, which a device may change at any time, to the library.
+/// The C library's memcpy. Never inlined: the compiler must not access bytes that a device may
+/// change at any time.
 ///
 /// # Safety
-/// As a kernel's: both sides valid for `len` bytes, no overlap.
+/// Like a kernel: both sides valid for `len` bytes, no overlap.
 #[inline(never)]
 pub(super) unsafe fn copy(destination: *mut u8, source: *const u8, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { libc::memcpy(destination.cast(), source.cast(), len) };
 }

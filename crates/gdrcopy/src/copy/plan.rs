@@ -1,27 +1,25 @@
-//! The order in which a range of device memory is touched: one pure rule, for every kernel and both
-//! directions.
+//! Order of accesses to device memory, for every kernel and direction.
 //!
-//! Device memory is touched in naturally aligned pieces only, each byte once. Pieces of 1, 2, 4, 8,
-//! 16 and 32 bytes lead up to the first 64-byte line, whole lines follow, and pieces of 32 down to
-//! 1 byte end it. A kernel whose widest access is narrower than a piece splits it. A line is what
-//! write-combining buffers hold and what one PCIe read returns, so a line is never split between
-//! two pieces of the body.
+//! Accesses are naturally aligned and touch each byte once: 1, 2, 4, 8, 16 and 32 bytes up to the
+//! first 64-byte line, then whole lines, then 32 down to 1 byte. A kernel splits accesses wider
+//! than its widest. Lines are never split between two body accesses, because a write-combining
+//! buffer holds a line and a PCIe read returns one.
 
-/// Bytes of a line: the write-combining and streaming-load buffers of x86-64, and an aligned
-/// 64-byte store on aarch64.
+/// Line size in bytes: the write-combining and streaming-load buffers of x86-64, an aligned 64-byte
+/// store on aarch64.
 pub(crate) const LINE: usize = 64;
 
 /// One access to device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Bytes from the start of the copy.
+    /// Offset in the copy in bytes.
     pub offset: usize,
-    /// Bytes of this access: a power of two, at most 64; the device address is a multiple of it.
+    /// Access size in bytes: a power of two, at most 64; the device address is a multiple of it.
     pub width: usize,
 }
 
-/// Every access to device memory that a copy of `len` bytes at device address `address` makes, in
-/// order, by a kernel whose widest access is `unit` bytes (a power of two, at most 64).
+/// All device accesses of a copy of `len` bytes at device address `address`, in order, by a kernel
+/// whose widest access is `unit` bytes (a power of two, at most 64).
 ///
 /// ```
 /// use gdrcopy::copy::{Access, plan};
@@ -42,7 +40,7 @@ pub fn plan(address: usize, len: usize, unit: usize) -> Vec<Access> {
     accesses
 }
 
-/// `count` neighbouring pieces of `width` bytes; `count` is 1 unless `width` is [`LINE`].
+/// `count` adjacent accesses of `width` bytes; `count` is 1 unless `width` is [`LINE`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) offset: usize,
@@ -50,7 +48,7 @@ pub(crate) struct Step {
     pub(crate) count: usize,
 }
 
-/// Calls `take` for each step of a copy. Inlined with it, so that each width is a constant there.
+/// Calls `take` for each step of a copy. Inlined, so that each width is a constant in `take`.
 #[inline(always)]
 pub(crate) fn walk(address: usize, len: usize, mut take: impl FnMut(Step)) {
     let mut offset = 0;
@@ -71,8 +69,8 @@ pub(crate) fn walk(address: usize, len: usize, mut take: impl FnMut(Step)) {
             *rest -= taken;
         }
     };
-    // Up to the line. Once a piece no longer fits, no wider one does: the loop below then takes
-    // what is left, which the address is aligned for.
+    // Up to the line. Once an access no longer fits, no wider one does; the loop below handles the
+    // rest, for which the address is aligned.
     let short = address.wrapping_neg() & (LINE - 1);
     if short != 0 {
         piece(short & 1 != 0 && rest >= 1, 1, &mut rest);

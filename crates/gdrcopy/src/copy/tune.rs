@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_measurement_ends_and_picks_what_runs() {
+    fn tune_ends_with_supported_kernels() {
         let mut memory = vec![0_u8; TUNE_BYTES];
         let begun = Instant::now();
         // SAFETY: ordinary memory of the given length.
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_clear_winner_displaces_the_favoured_kernel() {
+    fn keeps_default_without_clear_winner() {
         let names: Vec<&'static Kernel> = kernels().iter().take(2).collect();
         let [slow, quick] = names[..] else { return };
         let wait = |time: Duration| {
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(
             fastest(&names, slow, past, |_| {}).name,
             slow.name,
-            "out of time, nothing changes"
+            "no change when out of time"
         );
     }
 }

@@ -1,11 +1,11 @@
-//! Memory whose neighbours are not there: an access outside ends the test with a signal.
+//! Memory between guard pages: an access outside ends the test with a signal.
 
-// Each test program uses a part of it.
+// Each test program uses a part of this module.
 #![allow(dead_code)]
 
 use std::ptr;
 
-/// Readable and writable pages between two that are neither.
+/// Accessible pages between two inaccessible ones.
 pub struct Guarded {
     base: *mut u8,
     page: usize,
@@ -17,7 +17,7 @@ impl Guarded {
         // SAFETY: asks for a constant.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping, at an address the kernel chooses.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let base = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -30,7 +30,7 @@ impl Guarded {
         };
         assert_ne!(base, libc::MAP_FAILED);
         let base = base.cast::<u8>();
-        // SAFETY: within the mapping just made.
+        // SAFETY: within the mapping created above.
         let opened = unsafe {
             libc::mprotect(
                 base.add(page).cast(),
@@ -51,20 +51,20 @@ impl Guarded {
         unsafe { self.base.add(self.page) }
     }
 
-    /// A place for `len` bytes, `gap` from the first or from the last byte.
+    /// `len` bytes, `gap` from the first or from the last byte.
     pub fn place(&self, len: usize, gap: usize, at_end: bool) -> usize {
         if at_end { self.len - len - gap } else { gap }
     }
 
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the open pages, borrowed with `self`.
+        // SAFETY: the accessible pages, borrowed with `self`.
         unsafe { std::slice::from_raw_parts_mut(self.start(), self.len) }
     }
 
-    /// Bytes that differ from their neighbours, from those a page or a line away, and between two
+    /// Bytes that differ from their neighbours, from those a page or a line away, and between
     /// seeds.
     pub fn fill(&mut self, seed: u8) {
-        // A prime number of bytes, again and again: quick even where nothing is optimised.
+        // Repeats a prime number of bytes, which is fast even without optimisation.
         let pattern: Vec<u8> = (0..1021_u32)
             .map(|index| (index * 7 + index / 256) as u8 ^ seed)
             .collect();
@@ -76,7 +76,7 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`, which nobody uses any more.
+        // SAFETY: the mapping created in `new`, no longer used.
         unsafe { libc::munmap(self.base.cast(), self.len + 2 * self.page) };
     }
 }

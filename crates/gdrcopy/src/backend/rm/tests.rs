@@ -325,7 +325,7 @@ fn detects_lost_gpu_in_mmap() {
 fn small_bar1_is_an_error() {
     let fake = Fake::default();
     fake.world().bar1 = Some(256 << 20);
-    let gdr = gdr(&fake);
+    let gdr = Gdr::over(Arc::new(fake.backend()));
     let address = fake.allocate(AllocationKind::Malloc, 200 << 20);
     let held = map(&gdr, address, 200 << 20);
     let second = pin(&gdr, address, 50 << 20).unwrap();

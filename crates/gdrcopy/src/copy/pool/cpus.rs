@@ -1,20 +1,19 @@
-//! Sets of CPUs: which ones this process may use, and how many threads that is worth.
+//! Sets of CPUs: those this process may use, and how many threads they can run.
 
 use std::mem;
 
-/// CPUs by number, 0 to 1023: as many as the C library's `cpu_set_t` holds.
+/// CPU numbers 0 to 1023, as in the C library's `cpu_set_t`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cpus([u64; WORDS]);
 
 const WORDS: usize = 16;
 
 impl Cpus {
-    /// No CPU at all. As a hint: no preference.
+    /// Empty set. As a hint: no preference.
     pub const NONE: Cpus = Cpus([0; WORDS]);
 
-    /// Reads the kernel's list format, `0-15,32-47`, as in a PCI device's `local_cpulist` and a
-    /// NUMA node's `cpulist`. `None` where the text is something else. CPUs above 1023 are left
-    /// out.
+    /// Parses the kernel's list format, `0-15,32-47`, as in a PCI device's `local_cpulist` and a
+    /// NUMA node's `cpulist`. `None` if the text is invalid. CPUs above 1023 are dropped.
     ///
     /// ```
     /// use gdrcopy::copy::Cpus;
@@ -32,29 +31,28 @@ impl Cpus {
         Some(cpus)
     }
 
-    /// How many there are.
+    /// Number of CPUs.
     pub fn count(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The CPUs the process may use: the affinity of its first thread, since the calling thread may
-    /// have been bound to one CPU by its program. The calling thread's own, should that be
-    /// unreadable.
+    /// CPUs that the process may use: the affinity of its first thread, because the program may
+    /// have bound the calling thread to one CPU. Falls back to the calling thread's affinity.
     pub(super) fn of_process() -> Cpus {
-        // SAFETY: getpid only answers.
+        // SAFETY: getpid has no arguments.
         let process = unsafe { libc::getpid() };
         Self::of_thread(process)
             .or_else(|| Self::of_thread(0))
             .unwrap_or(Cpus::NONE)
     }
 
-    /// Those in both sets, if at least `least` are; `self` otherwise.
+    /// Intersection, if it has at least `least` CPUs; else `self`.
     pub(super) fn near(&self, hint: &Cpus, least: usize) -> Cpus {
         let both = Cpus(std::array::from_fn(|word| self.0[word] & hint.0[word]));
         if both.count() >= least { both } else { *self }
     }
 
-    /// Binds the calling thread to these. Failure leaves it where it was.
+    /// Binds the calling thread to these CPUs; errors are ignored.
     pub(super) fn bind_this_thread(&self) {
         // SAFETY: the set is `size_of_val` bytes of our own, read only.
         unsafe { libc::sched_setaffinity(0, mem::size_of_val(&self.0), self.0.as_ptr().cast()) };
@@ -62,8 +60,8 @@ impl Cpus {
 
     fn of_thread(thread: libc::pid_t) -> Option<Cpus> {
         let mut cpus = Cpus::NONE;
-        // SAFETY: the kernel writes at most the length it is told, which is the array's. cpu_set_t
-        // is an array of unsigned long; on 64-bit little-endian machines its words are ours.
+        // SAFETY: the kernel writes at most the given length, that of the array. cpu_set_t is an
+        // array of unsigned long, which has the same layout on 64-bit little-endian machines.
         let answer = unsafe {
             libc::sched_getaffinity(
                 thread,
@@ -80,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_as_the_kernel_writes_them() {
+    fn parses_kernel_lists() {
         assert_eq!(Cpus::parse(""), Some(Cpus::NONE));
         assert_eq!(Cpus::parse("\n").map(|cpus| cpus.count()), Some(0));
         assert_eq!(Cpus::parse("3").map(|cpus| cpus.0[0]), Some(0b1000));
@@ -93,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_counts_only_within_what_the_process_may_use() {
+    fn hint_is_limited_to_affinity() {
         let [mine, hint, elsewhere] =
             ["0-7", "4-11", "32-63"].map(|list| Cpus::parse(list).expect("a list"));
         assert_eq!(mine.near(&hint, 2), Cpus::parse("4-7").expect("a list"));
@@ -103,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_runs_somewhere() {
+    fn affinity_is_not_empty() {
         assert!(Cpus::of_process().count() >= 1);
     }
 }

@@ -1,11 +1,11 @@
-//! How a copy is cut into parts: pure arithmetic.
+//! Divides a copy into parts.
 //!
-//! Parts shrink: each round of them halves what is left. So a thread takes few (between two parts
-//! its pipeline of loads runs dry, about 1 µs on reads, and its write-combining buffers drain), and
-//! yet all end at about the same time.
+//! Parts shrink: each round halves the rest. A thread takes few parts (between two, its load
+//! pipeline drains, about 1 µs on reads, and so do its write-combining buffers), yet all threads
+//! end at about the same time.
 
-/// A number of units cut into rounds of one part a thread. A round takes half of what is left, down
-/// to parts of one unit.
+/// Division of units into rounds of one part per thread. A round takes half of the rest, down to
+/// parts of one unit.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     pub(super) units: usize,
@@ -13,7 +13,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// How many parts there are: a few for each thread.
+    /// Number of parts: a few for each thread.
     pub(super) fn parts(self) -> usize {
         self.rounds().map(|round| round.parts).sum()
     }
@@ -43,7 +43,7 @@ impl Cut {
     }
 }
 
-/// `parts` parts of `size` units each, from unit `first` on.
+/// `parts` parts of `size` units each, from unit `first`.
 struct Round {
     first: usize,
     size: usize,

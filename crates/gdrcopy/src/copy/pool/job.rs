@@ -1,9 +1,8 @@
-//! One copy shared among threads: who takes which part, and when it is done. Knows no thread.
+//! One copy shared among threads: distribution of parts and completion. Starts no threads.
 //!
-//! A job is announced by one word, the ticket: how many parts there are, how many helpers may join,
-//! which part is next. Taking a part is one `fetch_add` on it; a part taken is a part of the job
-//! now announced, whose fields stay as they are until that part is reported done. So a helper that
-//! wakes late takes nothing, and nobody waits for it.
+//! A job is announced in one word, the ticket: number of parts, number of helpers, next part. One
+//! `fetch_add` takes a part of the announced job, whose fields do not change until that part is
+//! reported done. So a late helper takes nothing, and nothing waits for it.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -12,20 +11,18 @@ use crate::copy::fence;
 use crate::copy::kernel::Move;
 use crate::copy::plan::LINE;
 
-/// Which way the bytes go, and so which side is cut at line borders and which fences each thread
-/// needs.
+/// Direction, which determines the side aligned to lines and the fences of each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// To the device; each thread drains its own write-combining buffers.
+    /// To the device; each thread drains its write-combining buffers.
     Write,
     /// From the device.
     Read,
-    /// From the device, after whatever the GPU has written by now: each thread fences its own
-    /// loads.
+    /// From the device, after everything the GPU has written; each thread fences its loads.
     OrderedRead,
 }
 
-/// A copy to share: `kernel` moves `len` bytes from `source` to `destination`.
+/// Copy to share: `kernel` moves `len` bytes from `source` to `destination`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) kernel: Move,
@@ -35,7 +32,7 @@ pub(crate) struct Job {
     pub(crate) direction: Direction,
 }
 
-/// The shared form of a job.
+/// Shared form of a job.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct Shared {
@@ -50,15 +47,15 @@ pub(super) struct Shared {
     direction: AtomicUsize,
 }
 
-/// A value on a line of its own, so that those who spin on it are disturbed by nothing else.
+/// Value on its own cache line, against false sharing.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub(super) struct Line<T>(pub(super) T);
 
 impl Shared {
-    /// Announces a job to the caller and `helpers` helpers, in parts of `least` bytes (a multiple
-    /// of a line) at least. Answers how many parts there are. The one who announces holds the pool,
-    /// and its last job is done.
+    /// Announces a job to the caller and `helpers` helpers, in parts of at least `least` bytes (a
+    /// multiple of a line). Returns the number of parts. The caller holds the pool, and its
+    /// previous job is done.
     pub(super) fn announce(&self, job: &Job, least: usize, helpers: usize) -> u32 {
         self.kernel.store(job.kernel as *mut (), Ordering::Relaxed);
         self.destination.store(job.destination, Ordering::Relaxed);
@@ -70,8 +67,8 @@ impl Shared {
             .store(job.direction as usize, Ordering::Relaxed);
         self.done.0.store(0, Ordering::Relaxed);
         let parts = job.cut(least, helpers + 1).parts() as u32;
-        // SeqCst, for the helper that is going to sleep: it says so before it looks at the ticket
-        // for the last time, and who announces looks for sleepers after.
+        // SeqCst pairs with a helper that goes to sleep: it announces this before its last look at
+        // the ticket, and we look for sleepers after the store.
         self.ticket.0.store(
             Ticket {
                 parts,
@@ -84,20 +81,19 @@ impl Shared {
         parts
     }
 
-    /// Whether a helper of this number is wanted.
+    /// True if the helper with this number may join.
     #[inline]
     pub(super) fn wants(&self, helper: usize) -> bool {
         let ticket = Ticket::unpack(self.ticket.0.load(Ordering::SeqCst));
         ticket.next < ticket.parts && helper < ticket.helpers as usize
     }
 
-    /// How many helpers the announced job has work for.
+    /// Number of helpers that the announced job can use.
     pub(super) fn helpers(&self) -> usize {
         Ticket::unpack(self.ticket.0.load(Ordering::Relaxed)).helpers as usize
     }
 
-    /// Takes parts and copies them until none is left, then reports them. Answers how many bytes
-    /// they had.
+    /// Copies parts until none is left, then reports them. Returns their bytes.
     ///
     /// # Safety
     /// The memory of an announced job stays valid until [`is_done`](Self::is_done).
@@ -123,7 +119,7 @@ impl Shared {
         }
         if taken != 0 {
             match direction {
-                // What a thread stored must leave its own buffers before anybody calls it copied.
+                // A thread's stores must leave its buffers before the part is reported.
                 Direction::Write => fence::writes(),
                 Direction::OrderedRead => fence::after_reads(),
                 Direction::Read => {}
@@ -133,14 +129,14 @@ impl Shared {
         bytes
     }
 
-    /// Whether all `parts` of the announced job are copied.
+    /// True if all `parts` of the announced job are copied.
     #[inline]
     pub(super) fn is_done(&self, parts: u32) -> bool {
         self.done.0.load(Ordering::Acquire) == parts
     }
 
     fn next(&self) -> Option<usize> {
-        // Not fetch_add at once: `next` must not grow without bound while helpers look for work.
+        // No unconditional fetch_add: `next` must not overflow while helpers poll.
         let seen = Ticket::unpack(self.ticket.0.load(Ordering::Relaxed));
         if seen.next >= seen.parts {
             return None;
@@ -149,11 +145,11 @@ impl Shared {
         (ticket.next < ticket.parts).then_some(ticket.next as usize)
     }
 
-    /// The announced job; stable for whoever has taken a part of it and not yet reported it.
+    /// The announced job; stable for a thread that has taken a part and not yet reported it.
     fn job(&self) -> Job {
         let kernel = self.kernel.load(Ordering::Relaxed);
         Job {
-            // SAFETY: it was made from a `Move` in `announce`, which happened before the ticket was
+            // SAFETY: created from a `Move` in `announce`, which happened before the ticket was
             // taken.
             kernel: unsafe { std::mem::transmute::<*mut (), Move>(kernel) },
             destination: self.destination.load(Ordering::Relaxed),
@@ -169,7 +165,7 @@ impl Shared {
 }
 
 impl Job {
-    /// (offset, length) of a part: all parts but the first begin at a device line.
+    /// (offset, length) of a part; all parts but the first begin at a device line.
     fn part(&self, index: usize, least: usize, threads: usize) -> (usize, usize) {
         let (first, count) = self.cut(least, threads).part(index);
         let start = (first * least).saturating_sub(self.skew());
@@ -184,7 +180,7 @@ impl Job {
         }
     }
 
-    /// Bytes from the beginning of the first device line to the device address.
+    /// Bytes from the start of the first device line to the device address.
     fn skew(&self) -> usize {
         let device = match self.direction {
             Direction::Write => self.destination.addr(),
@@ -194,7 +190,7 @@ impl Job {
     }
 }
 
-/// The announcing word: next part in bits 0 to 31, parts in 32 to 55, helpers in 56 to 63.
+/// Announcement: next part in bits 0 to 31, parts in 32 to 55, helpers in 56 to 63.
 #[derive(Clone, Copy)]
 struct Ticket {
     parts: u32,
@@ -233,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_begin_at_lines_and_cover_the_job_once() {
+    fn parts_are_line_aligned_and_complete() {
         for (device, len, least) in [
             (0x1000, 65536, 4096),
             (0x1001, 65536, 4096),
@@ -256,12 +252,11 @@ mod tests {
         }
     }
 
-    /// One thread announces job after job, as the holder of a pool does, and three take parts, some
-    /// of them late.
+    /// One thread announces jobs as a pool holder does, and three take parts, sometimes late.
     #[test]
-    fn every_job_is_copied_whole_by_whoever_takes_part() {
+    fn concurrent_jobs_are_complete() {
         unsafe fn copied(destination: *mut u8, source: *const u8, len: usize) {
-            // SAFETY: a part of the job below, of two buffers.
+            // SAFETY: a part of the job below, with two buffers.
             unsafe { std::ptr::copy_nonoverlapping(source, destination, len) };
         }
         let (jobs, len) = if cfg!(miri) { (4, 700) } else { (2000, 70_000) };
@@ -273,7 +268,8 @@ mod tests {
                 scope.spawn(move || {
                     while !is_over.load(Ordering::Relaxed) {
                         if shared.wants(helper) {
-                            // SAFETY: who announces keeps the buffers until the job is done.
+                            // SAFETY: the announcing thread keeps the buffers until the job is
+                            // done.
                             unsafe { shared.take_part() };
                         }
                         std::thread::yield_now();
@@ -307,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_survives_packing() {
+    fn ticket_round_trip() {
         let ticket = Ticket::unpack(
             Ticket {
                 parts: 0x00ff_fff0,

@@ -1,12 +1,11 @@
 //! Helper threads for large copies, started at the first one and put to sleep soon after the last.
 //!
-//! Nothing waits for a helper that has not begun: the caller copies too, part by part, and helpers
-//! take the parts they are in time for. While one copy has the pool, others copy alone. Helpers
-//! block signals (but for faults), are never joined, touch nothing but the pool and the memory of
-//! the copy, and keep the library that holds their code loaded.
+//! A copy never waits for a helper that has not begun: the caller copies parts too, and helpers
+//! take those they are in time for. While one copy has the pool, others copy alone. Helpers block
+//! signals (except faults), are never joined, access only the pool and the memory of the copy, and
+//! keep the library that holds their code loaded.
 //!
-//! Each process has pools of its own ([`process::PerProcess`]): a forked child starts its helpers,
-//! whatever the parent's were doing.
+//! Each process has its own pools ([`process::PerProcess`]): a forked child starts new helpers.
 
 mod cpus;
 mod cut;
@@ -21,8 +20,8 @@ pub(crate) use job::{Direction, Job};
 use job::{Line, Shared};
 pub(crate) use place::{ANYWHERE, Place};
 
-/// Threads that copy together at most, the caller included. 16 of them read 15.7 GB/s from an H200;
-/// the next doubling would take as many CPUs again from the program whose copy this is.
+/// Maximum threads per copy, the caller included. 16 read 15.7 GB/s from an H200; more would take
+/// too many CPUs from the program.
 pub(crate) const MOST_THREADS: usize = 16;
 
 #[derive(Debug, Default)]
@@ -59,9 +58,8 @@ const NO_HELPERS: u32 = 2;
 /// The helper sleeps and must be woken through its seat's word.
 const ASLEEP: u32 = 1;
 
-/// Below this, waking helpers (2 to 3 µs of the caller's time for each, and 50 to 100 µs until it
-/// runs, in a virtual machine) gains nothing, unless copies follow one another: then they are woken
-/// once for many.
+/// Below this, waking helpers gains nothing (2 to 3 µs of the caller's time for each, and 50 to 100
+/// µs until it runs, in a virtual machine), except in a burst of copies that wakes them once.
 const WAKE_FROM: Work = Work {
     write: 512 << 10,
     read: 16 << 10,
@@ -157,8 +155,8 @@ impl Pool {
         true
     }
 
-    /// Gives up helpers for a while once they have lost more time than they gained: where others
-    /// want their CPUs, they are interrupted in the middle of a part, and the caller waits. For 64
+    /// Stops using helpers for a while once they have lost more time than they gained, because
+    /// other threads interrupt them on their CPUs: for 64 copies, then for twice as many each time.
     /// copies, then for twice as many each time.
     fn judge(&self, gain: i64) {
         let gain = self
@@ -190,9 +188,9 @@ impl Pool {
     }
 }
 
-/// How long helpers wait for the next copy: twice as long as a recent pause, so that a program that
-/// copies at a steady pace finds them awake. What was recent fades with each copy, and is forgotten
-/// where a pause was longer than any wait.
+/// How long helpers poll for the next copy: twice a recent pause, so that a steady program finds
+/// them awake. The recorded pause decays with each copy, and is reset after a pause longer than any
+/// wait.
 fn linger(before: u64, pause: u64) -> u64 {
     if pause < LONGEST_LINGER {
         (2 * pause)
@@ -203,12 +201,12 @@ fn linger(before: u64, pause: u64) -> u64 {
     }
 }
 
-/// How a job is shared: (bytes of its smallest parts, helpers worth having).
+/// Division of a job: (minimum part in bytes, useful helpers).
 fn shares(job: &Job, helpers: usize) -> (usize, usize) {
     let (least, most) = match job.direction {
-        // The bus takes 34 GB/s of stores, from two threads where the source is in their caches,
-        // from six where it is in memory. Each part ends with draining buffers, so short copies
-        // have as many parts as threads.
+        // The bus takes 34 GB/s of stores: from two threads if the source is in their caches, from
+        // six if it is in memory. Each part ends with draining buffers, so short copies have as
+        // many parts as threads.
         Direction::Write if job.len < 128 << 10 => (32 << 10, 1),
         Direction::Write => (16 << 10, 5),
         Direction::Read | Direction::OrderedRead if job.len < 128 << 10 => {
@@ -230,7 +228,7 @@ fn now() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: fills in the structure it is given.
+    // SAFETY: fills the structure passed to it.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

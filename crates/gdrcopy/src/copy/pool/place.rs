@@ -1,5 +1,4 @@
-//! The pools of a process: one for each set of CPUs that copies should be helped from, and none
-//! that a fork left behind.
+//! Pools of a process: one for each set of preferred CPUs.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -8,14 +7,13 @@ use process::PerProcess;
 
 use super::{Cpus, Job, Pool};
 
-/// Where helpers should run, and the pool of those that do. Lives as long as the process.
+/// Preferred CPUs of helpers, and their pool. Lives as long as the process.
 #[derive(Debug)]
 pub(crate) struct Place {
     hint: Cpus,
-    /// A forked child begins with one of its own: it has none of its parent's threads, whatever
-    /// they were doing.
+    /// A forked child starts with a new pool: it has none of its parent's threads.
     pool: PerProcess<Pool>,
-    /// The place made before this one.
+    /// Place created before this one.
     next: *const Place,
 }
 
@@ -23,10 +21,10 @@ pub(crate) struct Place {
 // never freed.
 unsafe impl Sync for Place {}
 
-/// Helpers anywhere in the process's affinity. The end of the list of places.
+/// Helpers on any CPU of the process's affinity. End of the list.
 pub(crate) static ANYWHERE: Place = Place::new(Cpus::NONE, ptr::null());
 
-/// The latest place; null while there is only [`ANYWHERE`].
+/// Latest place; null while there is only [`ANYWHERE`].
 static LATEST: AtomicPtr<Place> = AtomicPtr::new(ptr::null_mut());
 
 impl Place {
@@ -38,8 +36,8 @@ impl Place {
         }
     }
 
-    /// The place for helpers near these CPUs: the same one for the same CPUs. Anywhere, when there
-    /// have been more kinds of hint than machines have nodes.
+    /// Place for helpers near these CPUs, the same one for the same CPUs. [`ANYWHERE`] once there
+    /// are more places than machines have nodes.
     pub(crate) fn near(hint: &Cpus) -> &'static Place {
         loop {
             if let Some(place) = Self::all().find(|place| place.hint == *hint) {
@@ -59,7 +57,7 @@ impl Place {
                 .compare_exchange(latest, place, Ordering::AcqRel, Ordering::Relaxed)
                 .is_err()
             {
-                // SAFETY: made above, and seen by nobody.
+                // SAFETY: allocated above and not shared yet.
                 drop(unsafe { Box::from_raw(place) });
             }
         }
@@ -67,15 +65,14 @@ impl Place {
 
     fn all() -> impl Iterator<Item = &'static Place> {
         let latest = LATEST.load(Ordering::Acquire);
-        // SAFETY: places are never freed once they are in the list, and each points to an older one
-        // or nowhere.
+        // SAFETY: places in the list are never freed, and each points to an older one or is null.
         let first = unsafe { latest.as_ref() }.unwrap_or(&ANYWHERE);
         // SAFETY: as above.
         std::iter::successors(Some(first), |place| unsafe { place.next.as_ref() })
     }
 
-    /// Copies with as many of `threads` threads as are there in time, the caller's among them.
-    /// False, with nothing copied, where there are no helpers or another copy has them.
+    /// Copies with up to `threads` threads that are in time, including the caller. False, with
+    /// nothing copied, if there are no helpers or another copy has them.
     ///
     /// # Safety
     /// The job's memory is valid for its kernel, which this CPU supports.
@@ -88,7 +85,7 @@ impl Place {
             return false;
         }
         let helpers = (pool.helpers.0.load(Ordering::Relaxed) as usize).min(threads - 1);
-        // SAFETY: the caller's promise; `share` returns once every part is done.
+        // SAFETY: guaranteed by the caller; `share` returns once every part is done.
         let shared = helpers != 0 && unsafe { pool.share(job, helpers) };
         pool.taken.store(0, Ordering::Release);
         shared

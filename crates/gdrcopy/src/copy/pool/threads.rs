@@ -1,4 +1,4 @@
-//! The helpers themselves: how they start, spin, sleep and are woken.
+//! Helper threads: start, polling, sleep and wake-up.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -7,8 +7,8 @@ use std::thread::{Builder, available_parallelism};
 
 use super::{ASLEEP, Cpus, FRESH, MOST_THREADS, NO_HELPERS, Pool, STARTED, now};
 
-/// Asks for helpers, once a pool. They come by themselves, one after another, while the caller
-/// copies. False where there will be none.
+/// Requests helpers, once per pool. They start one after another while the caller copies. False if
+/// there will be none.
 #[cold]
 pub(super) fn start(pool: &'static Pool, hint: &Cpus) -> bool {
     let cpus = Cpus::of_process().near(hint, 2);
@@ -54,9 +54,9 @@ pub(super) fn wake(seat: &AtomicU32) {
     };
 }
 
-/// Starts helpers 1 and up, as many as there are CPUs to run them beside the caller. Runs in helper
-/// 0, whose CPUs and signal mask they inherit, and whose view of the CPUs includes a container's
-/// quota. False where one thread is all the quota feeds.
+/// Starts helpers 1 and up, as many as CPUs beside the caller's. Runs in helper 0, whose CPUs and
+/// signal mask they inherit and which respects a container's CPU quota. False if the quota allows
+/// one thread only.
 fn seat_the_others(pool: &'static Pool) -> bool {
     let threads = available_parallelism()
         .map_or(1, usize::from)
@@ -74,13 +74,13 @@ fn seat_the_others(pool: &'static Pool) -> bool {
     true
 }
 
-/// A helper's life: it lasts as long as the process.
+/// Loop of a helper, which runs as long as the process.
 fn help(pool: &'static Pool, seat: usize) -> ! {
     let mut idle_since = now();
     let mut turns = 0_u32;
     loop {
         if pool.job.wants(seat) {
-            // SAFETY: who announced the job keeps its memory valid until every part is done.
+            // SAFETY: the announcing thread keeps the job's memory valid until every part is done.
             unsafe { pool.job.take_part() };
             idle_since = now();
         }
@@ -90,14 +90,14 @@ fn help(pool: &'static Pool, seat: usize) -> ! {
             && now().saturating_sub(idle_since) > pool.linger.load(Ordering::Relaxed)
         {
             sleep(pool, seat);
-            // The caller wakes only some; each of these wakes two more.
+            // The caller wakes only some helpers; each of these wakes two more.
             pool.wake(pool.job.helpers(), 2);
             idle_since = now();
         }
     }
 }
 
-/// Sleeps until woken, unless a job is there already.
+/// Sleeps until woken, unless a job is announced already.
 fn sleep(pool: &Pool, seat: usize) {
     let word = &pool.seats[seat].0;
     pool.sleepers.fetch_add(1, Ordering::SeqCst);
@@ -122,7 +122,7 @@ fn sleep(pool: &Pool, seat: usize) {
 }
 
 fn spawn(life: impl FnOnce() + Send + 'static) -> bool {
-    // Kernels need no stack to speak of; the runtime adds what thread-local storage takes.
+    // Kernels need almost no stack; the runtime adds thread-local storage.
     Builder::new()
         .name("gdr-copy".to_owned())
         .stack_size(64 << 10)
@@ -130,13 +130,13 @@ fn spawn(life: impl FnOnce() + Send + 'static) -> bool {
         .is_ok()
 }
 
-/// Runs `act` with every signal blocked but those a fault raises, which strike the thread at fault
-/// whatever it blocks: blocked, they would end the process past its handlers.
+/// Runs `act` with all signals blocked except those of faults: a blocked fault would end the
+/// process without calling its handler.
 fn with_signals_blocked<T>(act: impl FnOnce() -> T) -> T {
     let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigfillset fills the set, the others take it filled; pthread_sigmask fills the other
-    // before it is used.
+    // SAFETY: sigfillset fills the set, the others take it filled; pthread_sigmask fills the old
+    // one before it is used.
     unsafe {
         libc::sigfillset(blocked.as_mut_ptr());
         for fault in [
@@ -158,13 +158,13 @@ fn with_signals_blocked<T>(act: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Makes dlclose of the library this code is in leave it there: helpers never return from it.
+/// Keeps the library of this code loaded after dlclose, because helpers never return from it.
 fn stay_loaded() {
     let here = start as fn(&'static Pool, &Cpus) -> bool as *const c_void;
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr fills the structure where it answers nonzero, its name then is a string the
-    // loader keeps; dlopen with RTLD_NOLOAD only changes the flags of what is loaded, and its
-    // reference is kept for good.
+    // SAFETY: dladdr fills the structure if it returns nonzero, and its name is then a string of
+    // the loader; dlopen with RTLD_NOLOAD only changes flags of the loaded library, and its
+    // reference is kept.
     unsafe {
         if libc::dladdr(here, found.as_mut_ptr()) != 0 {
             let name = found.assume_init().dli_fname;
