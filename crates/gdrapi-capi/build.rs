@@ -1,5 +1,5 @@
-//! Gives the library the name that programs linked against gdrcopy ask the loader for, and keeps it
-//! loaded: its copying threads must not lose their code to a `dlclose`.
+//! Sets gdrcopy's SONAME, and keeps the library loaded: its copy threads must not lose their code
+//! to a `dlclose`.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libgdrapi.so.2");

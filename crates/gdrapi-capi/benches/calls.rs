@@ -1,12 +1,11 @@
-//! What the border costs: nanoseconds a call of the functions that programs call often, against the
-//! copy kernel called directly, on SIMULATED device memory (so that nothing but instructions is
-//! measured).
+//! Call overhead: nanoseconds per call of frequent functions, against the copy kernel called
+//! directly, on SIMULATED device memory.
 //!
 //! ```sh
 //! cargo bench -p gdrapi-capi --bench calls
 //! ```
 
-#![expect(clippy::print_stdout, reason = "figures for whoever runs it")]
+#![expect(clippy::print_stdout, reason = "prints results")]
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,7 +14,7 @@ use gdrapi::abi::{Handle, InfoV2};
 use gdrcopy::copy::{Caching, Copier};
 
 const BYTES: usize = 1 << 16;
-/// Calls in one sample; the median of [`SAMPLES`] is shown.
+/// Calls per sample; the median of [`SAMPLES`] is printed.
 const CALLS: u32 = 20_000;
 const SAMPLES: usize = 101;
 
@@ -32,7 +31,7 @@ fn main() {
     let mut handle = Handle::default();
     let mut mapped = std::ptr::null_mut();
     let mut host = vec![1_u8; BYTES];
-    // SAFETY: the places written to are the variables above.
+    // SAFETY: the out-parameters are the variables above.
     unsafe {
         assert_eq!(
             gdrapi::gdr_pin_buffer(g, address, BYTES, 0, 0, &raw mut handle),
@@ -41,7 +40,7 @@ fn main() {
         assert_eq!(gdrapi::gdr_map(g, handle, &raw mut mapped, BYTES), 0);
     }
     let copier = Copier::for_caching(Caching::WriteCombining)
-        .expect("GDR_COPY_KERNEL and GDR_COPY_THREADS are as they must be");
+        .expect("valid GDR_COPY_KERNEL and GDR_COPY_THREADS");
     println!("bytes  gdr_copy_to_mapping  direct   gdr_copy_from_mapping  direct   (ns a call)");
     for bytes in [1, 8, 64, 256, 1024] {
         let host = host.as_mut_ptr();
@@ -71,13 +70,13 @@ fn main() {
         println!("{bytes:>5}  {to:>19.2}  {to_direct:>6.2}   {from:>21.2}  {from_direct:>6.2}");
     }
     let mut info = InfoV2::default();
-    // SAFETY: `info` can be written to.
+    // SAFETY: `info` is writable.
     let ask = median(|| unsafe { black_box(gdrapi::gdr_get_info_v2(g, handle, &raw mut info)) });
     println!("gdr_get_info_v2: {ask:.0} ns");
     assert_eq!(gdrapi::gdr_close(g), 0);
 }
 
-/// Nanoseconds a call.
+/// Nanoseconds per call.
 fn median<T>(mut call: impl FnMut() -> T) -> f64 {
     let mut samples: Vec<f64> = (0..SAMPLES)
         .map(|_| {

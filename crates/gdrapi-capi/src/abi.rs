@@ -1,10 +1,10 @@
-//! The shapes that cross the C border, as `include/gdrapi.h` has them. Sizes and offsets: those GCC
-//! gives the header of gdrcopy 2.6 on x86_64 and aarch64.
+//! C structures of `include/gdrapi.h`. Sizes and offsets are those of GCC for the header of gdrcopy
+//! 2.6 on x86_64 and aarch64.
 
 use std::ffi::{c_int, c_ulong};
 use std::mem::offset_of;
 
-/// `gdr_mh_t`: a pinned buffer. Passed by value, in one register.
+/// `gdr_mh_t`: a pinned buffer, passed by value in one register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Handle {
@@ -12,15 +12,14 @@ pub struct Handle {
     pub h: c_ulong,
 }
 
-/// `struct gdr`: what a `gdr_t` points to. Programs that follow the header never look inside;
-/// gdrcopy's own test program does, so the open file of gdrdrv stays where it expects it.
+/// `struct gdr`, the target of a `gdr_t`. Opaque to programs, but gdrcopy's own test program reads
+/// the open file of gdrdrv there.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Gdr {
-    /// The descriptor of `/dev/gdrdrv`, or -1 where another backend is in use or the session is
-    /// closed.
+    /// Descriptor of `/dev/gdrdrv`, or -1 if another backend is in use or the session is closed.
     pub(crate) fd: std::sync::atomic::AtomicI32,
-    /// gdrcopy's structure is 48 bytes long and is copied as a whole by its tests.
+    /// gdrcopy's structure has 48 bytes, and its tests copy it as a whole.
     _rest: [u8; 44],
 }
 
@@ -33,20 +32,20 @@ impl Gdr {
     }
 }
 
-/// What the exported `gdr_get_info` fills: `gdr_info_t` before release 2.4. Programs that carry a
-/// copy of that header have 40 bytes for it, so never more is written.
+/// Result of the exported `gdr_get_info`: `gdr_info_t` before release 2.4. Programs compiled with
+/// that header have 40 bytes for it, so never more is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct InfoV1 {
     /// Device address, rounded down to a page.
     pub va: u64,
-    /// Bytes, rounded up to whole pages.
+    /// Length in bytes, rounded up to whole pages.
     pub mapped_size: u64,
-    /// Bytes.
+    /// Page size in bytes.
     pub page_size: u32,
-    /// Deprecated upstream: time-stamp counter cycles the pin took.
+    /// Deprecated upstream: time-stamp counter cycles spent pinning.
     pub tm_cycles: u64,
-    /// Deprecated upstream: how many of them make a millisecond.
+    /// Deprecated upstream: counter cycles per millisecond.
     pub cycles_per_ms: u32,
     /// Bit 0 `mapped`, bit 1 `wc_mapping`.
     pub bits: u32,
@@ -56,9 +55,9 @@ pub struct InfoV1 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct InfoV2 {
-    /// The fields of old.
+    /// Fields of the old structure.
     pub v1: InfoV1,
-    /// A `gdr_mapping_type_t`.
+    /// `gdr_mapping_type_t`.
     pub mapping_type: u32,
 }
 

@@ -1,5 +1,5 @@
-//! One pinned buffer and the one mapping it may have, behind a lock: two threads that map one
-//! handle get one mapping and one `EAGAIN`.
+//! A pinned buffer and its optional mapping, behind a lock: of two threads that map one handle, one
+//! gets `EAGAIN`.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,9 +11,8 @@ use crate::call_error::CallError;
 use crate::copies;
 use crate::slots;
 
-/// Device memory is pinned in pages of this many bytes (`GPU_PAGE_SIZE`), and mapped from their
-/// boundaries only: programs written for gdrdrv, its own tests among them, count on a refusal
-/// elsewhere.
+/// Page size of device memory in bytes (`GPU_PAGE_SIZE`). Only page boundaries can be mapped:
+/// programs written for gdrdrv, such as its tests, expect an error elsewhere.
 const GPU_PAGE: u64 = 1 << 16;
 
 pub(crate) struct Buffer {
@@ -24,11 +23,11 @@ pub(crate) struct Buffer {
 }
 
 struct State {
-    /// Before the pin, so that it falls first.
+    /// Before the pin, so that it is dropped first.
     mapping: Option<Mapping>,
-    /// `None` once it is unpinned, which another thread may see that still holds the buffer.
+    /// `None` once unpinned; another thread may still hold the buffer.
     pin: Option<Pin>,
-    /// Bytes pinned.
+    /// Pinned length in bytes.
     bytes: usize,
 }
 
@@ -51,7 +50,7 @@ impl Buffer {
         self.handle
     }
 
-    /// Maps the first `bytes` bytes, or more.
+    /// Maps at least the first `bytes` bytes.
     pub(crate) fn map(
         &self,
         gdr: &Gdr,
@@ -74,18 +73,18 @@ impl Buffer {
             .map(request)
             .map_err(|source| CallError::Map { handle, source })?;
         let start = mapping.as_ptr();
-        // gdrdrv maps whole pages and looks at no bounds, so programs copy past what they asked
-        // for: gdrcopy's own gdrcopy_pplat maps 4 bytes and writes 8.
+        // gdrdrv maps whole pages without checking bounds, so programs copy beyond the requested
+        // size: gdrcopy_pplat maps 4 bytes and writes 8.
         let bytes = mapping.reach();
-        // SAFETY: this buffer had no mapping, so the handle had no window; copies that found an
-        // earlier one are over, as whoever unmapped it promised.
+        // SAFETY: this buffer had no mapping, so the handle had no window; copies through an
+        // earlier one have ended, as the caller of unmap guarantees.
         unsafe { slots::open(handle, start.addr().get(), bytes, mapping.copier())? };
         copies::began(mapping.mapping_type());
         state.mapping = Some(mapping);
         Ok(start)
     }
 
-    /// Takes away the mapping that begins at `address` and holds at least `bytes` bytes.
+    /// Removes the mapping that begins at `address` and holds at least `bytes` bytes.
     pub(crate) fn unmap(&self, address: usize, bytes: usize) -> Result<(), CallError> {
         let handle = self.handle;
         let mut state = self.state();
@@ -127,7 +126,7 @@ impl Buffer {
             .map_err(|source| CallError::Ask { handle, source })
     }
 
-    /// Unmaps and unpins what is left.
+    /// Unmaps and unpins the rest.
     pub(crate) fn release(&self) -> Result<(), CallError> {
         let mut state = self.state();
         self.end_mapping(&mut state);
@@ -135,8 +134,8 @@ impl Buffer {
         Ok(())
     }
 
-    /// Sees to it that `bytes` bytes are pinned. gdrdrv pins and maps whole pages, so programs may
-    /// map up to the end of the last page; the backends pin what they are asked for.
+    /// Pins at least `bytes` bytes. gdrdrv pins and maps whole pages, so programs may map up to the
+    /// end of the last page; backends pin only the requested bytes.
     fn reach(&self, gdr: &Gdr, state: &mut State, bytes: usize) -> Result<(), CallError> {
         if (1..=state.bytes).contains(&bytes) {
             return Ok(());
@@ -171,7 +170,7 @@ impl Buffer {
     }
 }
 
-/// `bytes` bytes from the start of a page on, rounded up to pages.
+/// Rounds `bytes` up to pages, from the start of a page.
 fn whole_pages(bytes: usize) -> u64 {
     (bytes as u64)
         .checked_next_multiple_of(GPU_PAGE)

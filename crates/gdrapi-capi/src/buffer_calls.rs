@@ -1,4 +1,4 @@
-//! Pinning, describing, mapping, and each undone.
+//! Pin, describe, map, unmap, unpin.
 
 use std::ffi::{c_int, c_ulong, c_void};
 
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn gdr_pin_buffer(
     _va_space: u32,
     handle: *mut Handle,
 ) -> c_int {
-    // SAFETY: the caller promises of `handle` what `pin` wants.
+    // SAFETY: the caller guarantees the conditions of `pin` for `handle`.
     guard::call("gdr_pin_buffer", || unsafe {
         pin(g, addr, size, 0, handle)
     })
@@ -32,9 +32,12 @@ pub unsafe extern "C" fn gdr_pin_buffer(
 
 /// Pins the pages of 64 KiB that hold `size` bytes of device memory at `addr`, and writes the
 /// handle.
-///
-/// Returns `EINVAL` for a NULL pointer, no session, no bytes, unknown or unsupported flags, or
+/// Returns `EINVAL` for a NULL pointer, no session, zero bytes, unknown or unsupported flags, or
 /// memory that is not this process's device memory; otherwise the backend's error.
+///
+/// # Safety
+///
+/// `handle` is NULL or writable.
 ///
 /// # Safety
 ///
@@ -47,7 +50,7 @@ pub unsafe extern "C" fn gdr_pin_buffer_v2(
     flags: u32,
     handle: *mut Handle,
 ) -> c_int {
-    // SAFETY: the caller promises of `handle` what `pin` wants.
+    // SAFETY: the caller guarantees the conditions of `pin` for `handle`.
     guard::call("gdr_pin_buffer_v2", || unsafe {
         pin(g, addr, size, flags, handle)
     })
@@ -55,7 +58,7 @@ pub unsafe extern "C" fn gdr_pin_buffer_v2(
 
 /// # Safety
 ///
-/// `handle` is NULL or can be written to.
+/// `handle` is NULL or writable.
 unsafe fn pin(
     g: *mut abi::Gdr,
     addr: c_ulong,
@@ -88,9 +91,8 @@ unsafe fn pin(
             bytes: size,
         });
     }
-    // SAFETY: whoever calls keeps to the rule of the interface that memory is not freed while it is
-    // pinned; the backends themselves stay memory-safe for this process if it is not
-    // (docs/gdrcopy.md).
+    // SAFETY: callers must not free memory while it is pinned; if they do, the backends stay
+    // memory-safe for this process (docs/gdrcopy.md).
     let pin = unsafe { session.gdr().pin_raw(DevicePtr::new(addr), size, flags) };
     let pin = pin.map_err(|source| CallError::Pin {
         address: addr,
@@ -102,23 +104,23 @@ unsafe fn pin(
         Level::Debug,
         format_args!("pinned {size} bytes at {addr:#x}: handle {h:#x}"),
     );
-    // SAFETY: not NULL, and so the caller promises that it can be written to.
+    // SAFETY: not NULL, so writable as the caller guarantees.
     unsafe { handle.write(Handle { h }) };
     Ok(())
 }
 
-/// Ends a pin, and its mapping if there is one. The handle is gone in any case but `EINVAL` and
+/// Ends a pin and its mapping. The handle is invalid afterwards unless the result is `EINVAL` or
 /// `EACCES`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gdr_unpin_buffer(g: *mut abi::Gdr, handle: Handle) -> c_int {
     guard::call("gdr_unpin_buffer", || sessions::find(g)?.forget(handle.h))
 }
 
-/// Writes 1 to `flag` if the driver took the pinned memory back, else 0.
+/// Writes 1 to `flag` if the driver revoked the pin, else 0.
 ///
 /// # Safety
 ///
-/// `flag` is NULL (`EINVAL`) or can be written to.
+/// `flag` is NULL (`EINVAL`) or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_get_callback_flag(
     g: *mut abi::Gdr,
@@ -131,17 +133,17 @@ pub unsafe extern "C" fn gdr_get_callback_flag(
             return Err(CallError::Null { what: "flag" });
         }
         let revoked = buffer.revoked()?;
-        // SAFETY: not NULL, and so the caller promises that it can be written to.
+        // SAFETY: not NULL, so writable as the caller guarantees.
         unsafe { flag.write(revoked.into()) };
         Ok(())
     })
 }
 
-/// Describes a pinned buffer in the structure of releases before 2.4: exactly 40 bytes are written.
+/// Describes a pinned buffer in the structure of releases before 2.4: writes exactly 40 bytes.
 ///
 /// # Safety
 ///
-/// `info` is NULL (`EINVAL`) or 40 bytes that can be written to.
+/// `info` is NULL (`EINVAL`) or 40 writable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_get_info(
     g: *mut abi::Gdr,
@@ -150,7 +152,7 @@ pub unsafe extern "C" fn gdr_get_info(
 ) -> c_int {
     guard::call("gdr_get_info", || {
         let described = describe(g, handle, info.is_null())?;
-        // SAFETY: not NULL, and so the caller promises that it can be written to.
+        // SAFETY: not NULL, so writable as the caller guarantees.
         unsafe { info.write(described.v1) };
         Ok(())
     })
@@ -160,7 +162,7 @@ pub unsafe extern "C" fn gdr_get_info(
 ///
 /// # Safety
 ///
-/// `info` is NULL (`EINVAL`) or can be written to.
+/// `info` is NULL (`EINVAL`) or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_get_info_v2(
     g: *mut abi::Gdr,
@@ -169,7 +171,7 @@ pub unsafe extern "C" fn gdr_get_info_v2(
 ) -> c_int {
     guard::call("gdr_get_info_v2", || {
         let described = describe(g, handle, info.is_null())?;
-        // SAFETY: not NULL, and so the caller promises that it can be written to.
+        // SAFETY: not NULL, so writable as the caller guarantees.
         unsafe { info.write(described) };
         Ok(())
     })
@@ -216,20 +218,20 @@ pub unsafe extern "C" fn gdr_map(
     va: *mut *mut c_void,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller promises of `va` what `map` wants.
+    // SAFETY: the caller guarantees the conditions of `map` for `va`.
     guard::call("gdr_map", || unsafe { map(g, handle, va, size, 0) })
 }
 
-/// Maps the first `size` bytes of a pinned buffer and writes their address; nothing is written on
+/// Maps the first `size` bytes of a pinned buffer and writes their address; writes nothing on
 /// failure.
 ///
-/// Returns `EAGAIN` if it is mapped already, `EINVAL` if the buffer does not begin a page of 64 KiB
-/// or is smaller than `size`, or cannot be mapped the way `flags` (a `gdr_map_flags_t`) asks;
+/// Returns `EAGAIN` if it is already mapped, `EINVAL` if the buffer does not begin at a page of 64
+/// KiB, is smaller than `size`, or cannot be mapped as `flags` (a `gdr_map_flags_t`) requests;
 /// otherwise the backend's error.
 ///
 /// # Safety
 ///
-/// `ptr_va` is NULL (`EINVAL`) or can be written to.
+/// `ptr_va` is NULL (`EINVAL`) or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_map_v2(
     g: *mut abi::Gdr,
@@ -238,7 +240,7 @@ pub unsafe extern "C" fn gdr_map_v2(
     size: usize,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller promises of `ptr_va` what `map` wants.
+    // SAFETY: the caller guarantees the conditions of `map` for `ptr_va`.
     guard::call("gdr_map_v2", || unsafe {
         map(g, handle, ptr_va, size, flags)
     })
@@ -246,7 +248,7 @@ pub unsafe extern "C" fn gdr_map_v2(
 
 /// # Safety
 ///
-/// `va` is NULL or can be written to.
+/// `va` is NULL or writable.
 unsafe fn map(
     g: *mut abi::Gdr,
     handle: Handle,
@@ -276,12 +278,12 @@ unsafe fn map(
         Level::Debug,
         format_args!("mapped {size} bytes of handle {:#x} at {start:p}", handle.h),
     );
-    // SAFETY: not NULL, and so the caller promises that it can be written to.
+    // SAFETY: not NULL, so writable as the caller guarantees.
     unsafe { va.write(start.as_ptr().cast()) };
     Ok(())
 }
 
-/// Takes a mapping away; `va` is what [`gdr_map`] wrote and `size` no more than was pinned, else
+/// Unmaps a buffer. `va` is the result of [`gdr_map`] and `size` at most the pinned size, else
 /// `EINVAL`.
 #[unsafe(no_mangle)]
 pub extern "C" fn gdr_unmap(

@@ -1,29 +1,29 @@
-//! Why a call was refused: in words for the log, and as the positive errno that the caller gets.
+//! Why a call failed: a text for the log and the positive errno for the caller.
 
 use std::ffi::c_int;
 
-/// One variant a reason.
+/// Reason of a failed call.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error("{what} is NULL")]
     Null { what: &'static str },
-    #[error("{address:#x} is no open gdr_t")]
+    #[error("{address:#x} is not an open gdr_t")]
     NoSession { address: usize },
-    #[error("the gdr_t {address:#x} was opened before fork(); a child opens its own")]
+    #[error("gdr_t {address:#x} was opened before fork(); a child must open its own")]
     Inherited { address: usize },
-    #[error("handle {handle:#x} is no pinned buffer of this gdr_t")]
+    #[error("handle {handle:#x} is not a pinned buffer of this gdr_t")]
     NoHandle { handle: u64 },
     #[error("handle {handle:#x} is not mapped")]
     NotMapped { handle: u64 },
-    #[error("handle {handle:#x} is mapped already")]
+    #[error("handle {handle:#x} is already mapped")]
     AlreadyMapped { handle: u64 },
     #[error(
-        "device address {address:#x} does not begin a 64 KiB page: it can be pinned, but not mapped"
+        "device address {address:#x} is not aligned to 64 KiB: it can be pinned, but not mapped"
     )]
     Unaligned { address: u64 },
-    #[error("{bytes} bytes at device address {address:#x} are no buffer")]
+    #[error("invalid buffer: {bytes} bytes at device address {address:#x}")]
     Range { address: u64, bytes: usize },
-    #[error("{asked} bytes asked for, of a pinned buffer of {pinned}")]
+    #[error("invalid size: {asked} bytes of a pinned buffer of {pinned}")]
     Size { asked: usize, pinned: usize },
     #[error("the mapping of handle {handle:#x} begins at {start:#x}, not at {address:#x}")]
     OtherMapping {
@@ -31,7 +31,7 @@ pub(crate) enum CallError {
         start: usize,
         address: usize,
     },
-    #[error("{bytes} bytes at {address:#x} do not lie in the mapping of handle {handle:#x}")]
+    #[error("{bytes} bytes at {address:#x} are outside the mapping of handle {handle:#x}")]
     Outside {
         handle: u64,
         address: usize,
@@ -39,9 +39,9 @@ pub(crate) enum CallError {
     },
     #[error("invalid {of}: {value}")]
     Value { of: &'static str, value: i64 },
-    #[error("no room for the table of handles")]
+    #[error("cannot allocate the handle table")]
     Table { source: rustix::io::Errno },
-    #[error("{handles} buffers are pinned, as many as there can be")]
+    #[error("too many pinned buffers: {handles}")]
     TooMany { handles: usize },
     #[error("cannot open")]
     Open { source: gdrcopy::Error },
@@ -55,7 +55,7 @@ pub(crate) enum CallError {
     Map { handle: u64, source: gdrcopy::Error },
     #[error("cannot determine the state of handle {handle:#x}")]
     Ask { handle: u64, source: gdrcopy::Error },
-    #[error("a fault in the library itself: please report it")]
+    #[error("internal error: please report it")]
     Panicked,
 }
 
@@ -71,7 +71,7 @@ impl CallError {
             | Self::Pin { source, .. }
             | Self::Map { source, .. }
             | Self::Ask { source, .. } => {
-                // Whatever it says, 0 would mean that all is well.
+                // An errno of 0 would mean success.
                 Some(source.errno())
                     .filter(|&errno| errno > 0)
                     .unwrap_or(libc::EIO)

@@ -1,5 +1,5 @@
-//! What a copy needs: its window, and whether mappings of several kinds are alive at a time.
-//! Nothing on a copy's way takes a lock or makes a system call.
+//! State of a copy: its window, and whether mappings of several types exist. Copies take no lock
+//! and make no system call.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,21 +10,20 @@ use gdrcopy::copy::Copier;
 use crate::call_error::CallError;
 use crate::slots;
 
-/// The mappings that are alive. A forked child begins with its parent's numbers: at worst a fence
-/// too many. No lock, which a child could inherit locked.
+/// Live mappings. A forked child starts with its parent's counts: at worst a needless fence. No
+/// lock, which a child could inherit locked.
 static ALIVE: AtomicU64 = AtomicU64::new(0);
 
-/// How many mappings of each type are alive, and in the highest bit whether they are of more than
-/// one type: one word, so that no thread sees or leaves numbers of one moment and that bit of
-/// another.
+/// Number of live mappings of each type, and in the highest bit whether there is more than one
+/// type: one word, so that they are always consistent.
 #[derive(Clone, Copy)]
 struct Alive(u64);
 
 impl Alive {
     const MIXED: u64 = 1 << 63;
-    /// Bits of a number: there are fewer mappings than slots.
+    /// Bits of a count: there are fewer mappings than slots.
     const BITS: u32 = 21;
-    /// Types besides [`MappingType::None`].
+    /// Types except [`MappingType::None`].
     const TYPES: u32 = 3;
 
     fn one(mapping: MappingType) -> u64 {
@@ -36,7 +35,7 @@ impl Alive {
         self.0 >> (place * Self::BITS) & ((1 << Self::BITS) - 1)
     }
 
-    /// With the highest bit as the numbers have it.
+    /// Sets the highest bit according to the counts.
     fn marked(self) -> u64 {
         let types = (0..Self::TYPES)
             .filter(|&place| self.count(place) > 0)
@@ -50,8 +49,8 @@ impl Alive {
     }
 }
 
-/// What copies `bytes` bytes at `device` through `handle`; `None` if that may not be (see
-/// [`refused`]) or there is nothing to copy. It is there for as long as the handle stays mapped.
+/// Window of a copy of `bytes` bytes at `device` through `handle`; `None` if it is invalid (see
+/// [`refused`]) or there is nothing to copy. Valid while the handle stays mapped.
 #[inline]
 pub(crate) fn admit(
     handle: u64,
@@ -61,12 +60,12 @@ pub(crate) fn admit(
 ) -> Option<NonNull<Copier>> {
     let window = slots::window(handle)?;
     let offset = device.wrapping_sub(window.start);
-    // With no bytes to copy the difference wraps and is out of every range.
+    // With zero bytes the difference wraps and is out of every range.
     let inside = offset < window.bytes && bytes.wrapping_sub(1) < window.bytes - offset;
     (inside && host != 0).then_some(window.copier)
 }
 
-/// Why [`admit`] gave nothing; `Ok` if a mapped handle has nothing to copy.
+/// Why [`admit`] returned `None`; `Ok` if there is nothing to copy.
 #[cold]
 pub(crate) fn refused(
     handle: u64,
@@ -88,22 +87,21 @@ pub(crate) fn refused(
     }
 }
 
-/// Whether mappings of more than one type are alive. Then a copy ends with a fence for everything:
-/// the CPU may hold back accesses of one type longer than those of another, also where they reach
-/// the same memory.
+/// True if mappings of more than one type are live. Then a copy ends with a full fence: the CPU may
+/// delay accesses of one type longer than those of another, even to the same memory.
 #[inline]
 pub(crate) fn mixed() -> bool {
     ALIVE.load(Ordering::Relaxed) & Alive::MIXED != 0
 }
 
-/// A mapping of this type was made.
+/// Counts a new mapping of this type.
 pub(crate) fn began(mapping: MappingType) {
     change(|alive| alive + Alive::one(mapping));
 }
 
-/// A mapping of this type is gone.
+/// Counts the end of a mapping of this type.
 pub(crate) fn ended(mapping: MappingType) {
-    // Each end has had its beginning.
+    // Every end follows its beginning.
     change(|alive| alive - Alive::one(mapping));
 }
 
@@ -123,9 +121,9 @@ fn change(to: impl Fn(u64) -> u64) {
 mod tests {
     use super::*;
 
-    /// Two threads, one whose mapping ends while the other's begins: Miri runs them in many orders.
+    /// One thread unmaps while another maps; Miri runs many orders.
     #[test]
-    fn mappings_of_one_type_are_never_taken_for_several() {
+    fn one_type_is_not_mixed() {
         use MappingType::{Caching, WriteCombining};
         for _ in 0..if cfg!(miri) { 8 } else { 10_000 } {
             began(Caching);
@@ -141,9 +139,9 @@ mod tests {
                 scope.spawn(|| together(began, WriteCombining));
                 scope.spawn(|| together(ended, Caching));
             });
-            assert!(!mixed(), "one mapping is alive");
+            assert!(!mixed(), "one live mapping");
             began(Caching);
-            assert!(mixed(), "two types are");
+            assert!(mixed(), "two types");
             ended(WriteCombining);
             assert!(!mixed());
             ended(Caching);
@@ -151,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_follows_from_the_numbers() {
+    fn mixed_bit_matches_counts() {
         let most = (1 << Alive::BITS) - 1;
         for counts in [
             [0, 0, 0],

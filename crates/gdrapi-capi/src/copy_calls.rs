@@ -1,5 +1,4 @@
-//! `gdr_copy_to_mapping` and `gdr_copy_from_mapping`: the two functions whose cost is counted in
-//! nanoseconds.
+//! `gdr_copy_to_mapping` and `gdr_copy_from_mapping`, which must cost nanoseconds.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -9,23 +8,22 @@ use gdrcopy::copy::{Caching, Copier, fence};
 use crate::abi::Handle;
 use crate::{copies, guard};
 
-/// Copies of up to this many bytes go straight to the kernel: the copier would share none of them
-/// among threads, and what stands around it for longer copies costs a short one three nanoseconds
-/// of its hundred.
+/// Copies of up to this many bytes call the kernel directly: they never use several threads, and
+/// the checks for longer copies cost three of a hundred nanoseconds.
 const SHORT: usize = 4096;
 
-/// Reads of up to this many bytes may be one load, which is not a streaming one.
+/// Reads of up to this many bytes may be one non-streaming load.
 const WORD: usize = 8;
 
 /// Copies `size` bytes from host memory into a mapping; all of them, or none and `EINVAL`.
 ///
-/// `map_d_ptr` may be any address in the mapping of `handle`. When the call returns, the bytes have
-/// left the CPU's write-combining buffers.
+/// `map_d_ptr` may be any address in the mapping of `handle`. On return, the bytes have left the
+/// CPU's write-combining buffers.
 ///
 /// # Safety
 ///
-/// `h_ptr` is NULL or `size` bytes that can be read. The handle is not unmapped, unpinned or its
-/// session closed while the call runs.
+/// `h_ptr` is NULL or `size` readable bytes. The handle is not unmapped or unpinned and its session
+/// not closed during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_copy_to_mapping(
     handle: Handle,
@@ -38,9 +36,8 @@ pub unsafe extern "C" fn gdr_copy_to_mapping(
         return refused("gdr_copy_to_mapping", handle, device, host, size);
     };
     if size > SHORT {
-        // SAFETY: `admit` found the `size` bytes from `map_d_ptr` on in a live mapping and the
-        // copier made for it, which both stay while the call runs; the caller promises the host's
-        // bytes.
+        // SAFETY: `admit` found the `size` bytes at `map_d_ptr` in a live mapping with its copier,
+        // which both stay during the call; the caller guarantees the host bytes.
         return unsafe { long_write(copier, map_d_ptr.cast(), h_ptr.cast(), size) };
     }
     // SAFETY: as above.
@@ -62,8 +59,8 @@ pub unsafe extern "C" fn gdr_copy_to_mapping(
 ///
 /// # Safety
 ///
-/// `h_ptr` is NULL or `size` bytes that can be written. The handle is not unmapped, unpinned or its
-/// session closed while the call runs.
+/// `h_ptr` is NULL or `size` writable bytes. The handle is not unmapped or unpinned and its session
+/// not closed during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_copy_from_mapping(
     handle: Handle,
@@ -76,9 +73,8 @@ pub unsafe extern "C" fn gdr_copy_from_mapping(
         return refused("gdr_copy_from_mapping", handle, device, host, size);
     };
     if size > SHORT {
-        // SAFETY: `admit` found the `size` bytes from `map_d_ptr` on in a live mapping and the
-        // copier made for it, which both stay while the call runs; the caller promises room on the
-        // host for as many.
+        // SAFETY: `admit` found the `size` bytes at `map_d_ptr` in a live mapping with its copier,
+        // which both stay during the call; the caller guarantees the host bytes.
         return unsafe { long_read(copier, h_ptr.cast(), map_d_ptr.cast(), size) };
     }
     // SAFETY: as above. No kernel unwinds.
@@ -88,8 +84,8 @@ pub unsafe extern "C" fn gdr_copy_from_mapping(
     if copies::mixed() {
         fence::all();
     } else if size > WORD && copier.caching() == Caching::WriteCombining {
-        // As `Copier::from_device`: a loop that reads the same record is not to be answered from
-        // the last turn's lines for ever. Single loads are never streamed.
+        // Like `Copier::from_device`: a loop that reads the same record must not hit the streaming
+        // buffers for ever. Single loads are never streamed.
         fence::writes();
     }
     0
@@ -97,7 +93,7 @@ pub unsafe extern "C" fn gdr_copy_from_mapping(
 
 /// # Safety
 ///
-/// As [`Copier::to_device`], and of the copier that it is there.
+/// As [`Copier::to_device`]; the copier exists.
 #[inline(never)]
 unsafe fn long_write(
     copier: NonNull<Copier>,
@@ -105,7 +101,7 @@ unsafe fn long_write(
     host: *const u8,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     settled("gdr_copy_to_mapping", || unsafe {
         copier.as_ref().to_device(device, host, bytes);
     })
@@ -113,7 +109,7 @@ unsafe fn long_write(
 
 /// # Safety
 ///
-/// As [`Copier::from_device`], and of the copier that it is there.
+/// As [`Copier::from_device`]; the copier exists.
 #[inline(never)]
 unsafe fn long_read(
     copier: NonNull<Copier>,
@@ -121,7 +117,7 @@ unsafe fn long_read(
     device: *const u8,
     bytes: usize,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     settled("gdr_copy_from_mapping", || unsafe {
         copier.as_ref().from_device(host, device, bytes);
     })

@@ -1,5 +1,4 @@
-//! What stands around every function that C calls: no panic gets past it, and what is refused is
-//! logged.
+//! Wrapper of every C function: catches panics and logs errors.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::call_error::CallError;
 use crate::log::{self, Level};
 
-/// Runs `body`; 0, or the errno of what went wrong, with a line in the log.
+/// Runs `body`; returns 0, or logs the error and returns its errno.
 pub(crate) fn call(function: &'static str, body: impl FnOnce() -> Result<(), CallError>) -> c_int {
     match attempt(body) {
         Ok(()) => 0,
@@ -21,12 +20,12 @@ pub(crate) fn call(function: &'static str, body: impl FnOnce() -> Result<(), Cal
 /// Runs `body`; a panic becomes [`CallError::Panicked`].
 #[inline]
 pub(crate) fn attempt<T>(body: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
-    // What a panic leaves half done is guarded by locks that are taken over as they are: their data
-    // is changed by single inserts and removals only.
+    // Data that a panic leaves behind is protected by locks whose poisoning is ignored: it only
+    // changes by single inserts and removals.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(CallError::Panicked))
 }
 
-/// The refusal and its causes on one line.
+/// The error and its causes on one line.
 #[cold]
 pub(crate) fn report(function: &str, call_error: &CallError) {
     if !log::listening(Level::Error) {

@@ -1,16 +1,14 @@
 //! `libgdrapi.so.2`: the 17 functions of gdrcopy 2.6 for C, over the crate `gdrcopy`.
 //!
-//! The public text of the interface is `include/gdrapi.h`; [`abi`] holds its shapes. There is no
-//! logic here beyond the border itself: which pointers and handles are believed, which errno a
-//! failure becomes, what is logged.
+//! `include/gdrapi.h` documents the interface; [`abi`] has its structures. This crate only
+//! validates pointers and handles, maps errors to errno, and logs.
 //!
-//! Rules of this crate, which lives in other people's processes:
-//! - Every function that C calls catches panics (`EIO`) and returns 0 or a positive errno.
-//! - No `gdr_t` and no handle is followed before it was found among the live ones; a handle is never used twice, a `gdr_t` only after
-//!   thousands of others.
+//! Rules, because this crate runs in other programs:
+//! - Every C function catches panics (`EIO`) and returns 0 or a positive errno.
+//! - No `gdr_t` or handle is dereferenced before it is found among the live ones. A handle is never
+//! reused, a `gdr_t` only after thousands of others.
 //! - A copy takes no lock and makes no system call.
-//! - What crosses the border as a pointer to write to or read from is checked for NULL and otherwise the caller's promise,
-//!   as it is with every C function.
+//! - Pointers to read or write are checked for NULL only; the caller guarantees the rest.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 

@@ -1,13 +1,13 @@
-//! Messages on standard error, for those who ask for them: `GDRCOPY_ENABLE_LOGGING` (set to
-//! anything) and `GDRCOPY_LOG_LEVEL`, as in gdrcopy. Read once, at the first message. No lock is
-//! taken: a forked child could inherit it locked.
+//! Messages on standard error, enabled by `GDRCOPY_ENABLE_LOGGING` (any value) and
+//! `GDRCOPY_LOG_LEVEL`, as in gdrcopy. Read once, at the first message. Without locks, because a
+//! forked child could inherit a locked one.
 
 use std::fmt::{Arguments, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 
 use process::SetOnce;
 
-/// How much a message matters; the numbers are those of `GDRCOPY_LOG_LEVEL`.
+/// Message level, numbered like `GDRCOPY_LOG_LEVEL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Debug = 1,
@@ -17,7 +17,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// What gdrcopy puts before a message of this level.
+    /// gdrcopy's prefix for this level.
     fn prefix(self) -> &'static str {
         match self {
             Self::Debug => "DBG:  ",
@@ -28,7 +28,7 @@ impl Level {
     }
 }
 
-/// Says something, if somebody listens.
+/// Prints a message if its level is enabled.
 pub(crate) fn say(level: Level, message: Arguments<'_>) {
     if !listening(level) {
         return;
@@ -39,7 +39,7 @@ pub(crate) fn say(level: Level, message: Arguments<'_>) {
     }
 }
 
-/// Whether a message of `level` would be seen.
+/// True if messages of `level` are printed.
 pub(crate) fn listening(level: Level) -> bool {
     static THRESHOLD: SetOnce<Option<i64>> = SetOnce::new();
     THRESHOLD
@@ -51,7 +51,7 @@ pub(crate) fn listening(level: Level) -> bool {
         .is_some_and(|threshold| level as i64 >= threshold)
 }
 
-/// The number a text begins with, 0 if with none: what C's `atoi` makes of it.
+/// Number at the start of a text, else 0, like C's `atoi`.
 fn number(text: &[u8]) -> i64 {
     let text = text.trim_ascii_start();
     let (sign, digits) = match text {
@@ -76,7 +76,7 @@ mod tests {
     use super::number;
 
     #[test]
-    fn levels_are_read_as_c_reads_them() {
+    fn parses_levels_like_atoi() {
         for (text, value) in [
             ("1", 1),
             (" 3x", 3),

@@ -1,4 +1,4 @@
-//! Opening and closing a session, and what can be asked of it or of the library.
+//! Opening and closing sessions, and their properties.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::os::fd::AsRawFd as _;
@@ -12,8 +12,7 @@ use crate::{abi, guard, sessions};
 /// `GDR_API_MAJOR_VERSION` and `GDR_API_MINOR_VERSION` of `gdrapi.h`.
 const VERSION: (c_int, c_int) = (2, 6);
 
-/// Opens a session. NULL if no backend is usable: errno says why, and with logging on the reasons
-/// are printed.
+/// Opens a session. NULL with errno set if no backend is usable; logging prints the reasons.
 ///
 /// CUDA is neither loaded nor initialised.
 #[unsafe(no_mangle)]
@@ -22,8 +21,7 @@ pub extern "C" fn gdr_open() -> *mut abi::Gdr {
         Ok(session) => session,
         Err(call_error) => {
             guard::report("gdr_open", &call_error);
-            // SAFETY: the C library gives every thread a place for its errno, which lives as long
-            // as the thread.
+            // SAFETY: the C library gives every thread an errno that lives as long as the thread.
             unsafe { *libc::__errno_location() = call_error.errno() };
             std::ptr::null_mut()
         }
@@ -46,10 +44,10 @@ fn open() -> Result<*mut abi::Gdr, CallError> {
     Ok(sessions::admit(gdr, descriptor))
 }
 
-/// Unmaps and unpins what is left of a session and ends it. All of it is tried; the first failure
-/// is returned.
+/// Unmaps and unpins the rest of a session and ends it. Continues after failures and returns the
+/// first.
 ///
-/// Returns 0, `EINVAL` if `g` is no open session, `EACCES` if it was opened before a fork, or a
+/// Returns 0, `EINVAL` if `g` is not an open session, `EACCES` if it was opened before a fork, or a
 /// backend's error.
 #[unsafe(no_mangle)]
 pub extern "C" fn gdr_close(g: *mut abi::Gdr) -> c_int {
@@ -67,23 +65,22 @@ pub extern "C" fn gdr_close(g: *mut abi::Gdr) -> c_int {
 ///
 /// # Safety
 ///
-/// Each pointer is NULL or can be written to.
+/// Each pointer is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_runtime_get_version(major: *mut c_int, minor: *mut c_int) {
     for (place, value) in [(major, VERSION.0), (minor, VERSION.1)] {
         if !place.is_null() {
-            // SAFETY: not NULL, and so the caller promises that it can be written to.
+            // SAFETY: not NULL, so writable as the caller guarantees.
             unsafe { place.write(value) };
         }
     }
 }
 
-/// The version of the gdrdrv module in use; of this interface if none is: NCCL wants at least 2.1
-/// here.
+/// Version of the loaded gdrdrv module, else of this interface: NCCL requires at least 2.1.
 ///
 /// # Safety
 ///
-/// Each pointer is NULL (`EINVAL`) or can be written to.
+/// Each pointer is NULL (`EINVAL`) or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_driver_get_version(
     g: *mut abi::Gdr,
@@ -98,7 +95,7 @@ pub unsafe extern "C" fn gdr_driver_get_version(
             });
         }
         let version = session.gdr().driver_version();
-        // SAFETY: neither is NULL, and so the caller promises that both can be written to.
+        // SAFETY: neither is NULL, so both are writable as the caller guarantees.
         unsafe {
             major.write(version.0.into());
             minor.write(version.1.into());
@@ -107,11 +104,11 @@ pub unsafe extern "C" fn gdr_driver_get_version(
     })
 }
 
-/// Asks for a `gdr_attr_t` of the session; `EINVAL` for any other number.
+/// Reads a `gdr_attr_t` of the session; `EINVAL` for any other number.
 ///
 /// # Safety
 ///
-/// `v` is NULL (`EINVAL`) or can be written to.
+/// `v` is NULL (`EINVAL`) or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_get_attribute(g: *mut abi::Gdr, attr: c_uint, v: *mut c_int) -> c_int {
     guard::call("gdr_get_attribute", || {
@@ -122,8 +119,7 @@ pub unsafe extern "C" fn gdr_get_attribute(g: *mut abi::Gdr, attr: c_uint, v: *m
         let value = match attr {
             1 => session.gdr().attribute(Attribute::PersistentMapping),
             2 => session.gdr().attribute(Attribute::ForcePcie),
-            // What the question is for: whether there are a gdrdrv's descriptor and its rules.
-            // Programs, gdrcopy's tests among them, leave out what only gdrdrv can do.
+            // Programs read this attribute to skip what only gdrdrv supports; gdrcopy's tests do.
             3 => (session.gdr().backend() != BackendKind::Gdrdrv).into(),
             other => {
                 return Err(CallError::Value {
@@ -132,7 +128,7 @@ pub unsafe extern "C" fn gdr_get_attribute(g: *mut abi::Gdr, attr: c_uint, v: *m
                 });
             }
         };
-        // SAFETY: not NULL, and so the caller promises that it can be written to.
+        // SAFETY: not NULL, so writable as the caller guarantees.
         unsafe { v.write(value) };
         Ok(())
     })
@@ -143,7 +139,7 @@ pub unsafe extern "C" fn gdr_get_attribute(g: *mut abi::Gdr, attr: c_uint, v: *m
 ///
 /// # Safety
 ///
-/// `pstr` is NULL (`EINVAL`) or can be written to.
+/// `pstr` is NULL (`EINVAL`) or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gdr_get_mapping_type_string(
     mapping_type: c_uint,
@@ -158,7 +154,7 @@ pub unsafe extern "C" fn gdr_get_mapping_type_string(
             of: "gdr_mapping_type_t",
             value: mapping_type.into(),
         })?;
-        // SAFETY: not NULL, and so the caller promises that it can be written to.
+        // SAFETY: not NULL, so writable as the caller guarantees.
         unsafe { pstr.write(name.as_ptr()) };
         Ok(())
     })

@@ -1,9 +1,8 @@
-//! The sessions that are open, by the pointers programs hold. A pointer is looked up before
-//! anything behind it is believed, so a NULL, stale or made-up `gdr_t` is refused and never
-//! followed.
+//! Open sessions by `gdr_t`. A pointer is looked up before it is dereferenced, so NULL, stale and
+//! made-up values are rejected.
 //!
-//! A forked child starts with a registry of its own, made at its first call. The parent's is not
-//! looked at: its locks may be held by threads that the child does not have.
+//! A forked child creates its own registry at its first call: locks of the parent's may be held by
+//! threads that the child does not have.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -16,21 +15,21 @@ use crate::buffer::Buffer;
 use crate::call_error::CallError;
 use crate::slots::Allocator;
 
-/// What a `gdr_t` points to is never freed, because programs may still hold it. After this many
-/// further sessions were closed it serves a new one.
+/// The target of a `gdr_t` is never freed, because programs may still hold it. It is reused after
+/// this many further sessions were closed.
 const CLOSED_KEPT: usize = 4096;
 
-/// All that one process has open.
+/// Open sessions of a process.
 pub(crate) struct Registry {
     sessions: Mutex<HashMap<usize, Arc<Session>>>,
-    /// What closed sessions leave behind, oldest first.
+    /// Targets of closed sessions, oldest first.
     closed: Mutex<VecDeque<&'static Outside>>,
     slots: Mutex<Allocator>,
 }
 
 static REGISTRY: PerProcess<Registry> = PerProcess::new(Registry::new);
 
-/// One `gdr_open`.
+/// Session of a `gdr_open`.
 pub(crate) struct Session {
     gdr: gdrcopy::Gdr,
     outside: &'static Outside,
@@ -39,7 +38,7 @@ pub(crate) struct Session {
     buffers: Mutex<Option<HashMap<u64, Arc<Buffer>>>>,
 }
 
-/// Puts an opened backend among the sessions.
+/// Registers a session with an open backend.
 pub(crate) fn admit(gdr: gdrcopy::Gdr, descriptor: i32) -> *mut abi::Gdr {
     let registry = REGISTRY.get();
     let outside = registry.outside(descriptor);
@@ -53,13 +52,13 @@ pub(crate) fn admit(gdr: gdrcopy::Gdr, descriptor: i32) -> *mut abi::Gdr {
     std::ptr::from_ref(&outside.shown).cast_mut()
 }
 
-/// The open session that `g` stands for.
+/// Open session of `g`.
 pub(crate) fn find(g: *mut abi::Gdr) -> Result<Arc<Session>, CallError> {
     let found = lock(&REGISTRY.get().sessions).get(&g.addr()).cloned();
     found.ok_or_else(|| Outside::call_error(g.addr()))
 }
 
-/// Ends the session that `g` stands for; gives what of it could not be undone, in order.
+/// Ends the session of `g`; returns the errors of its cleanup, in order.
 pub(crate) fn close(g: *mut abi::Gdr) -> Result<Vec<CallError>, CallError> {
     let registry = REGISTRY.get();
     let session = lock(&registry.sessions).remove(&g.addr());
@@ -83,7 +82,7 @@ impl Session {
         &self.gdr
     }
 
-    /// Keeps a pin and gives its handle.
+    /// Stores a pin and returns its handle.
     pub(crate) fn keep(
         &self,
         address: u64,
@@ -113,7 +112,7 @@ impl Session {
         found.ok_or(CallError::NoHandle { handle })
     }
 
-    /// Ends a handle, whatever is left of it.
+    /// Removes a handle.
     pub(crate) fn forget(&self, handle: u64) -> Result<(), CallError> {
         let removed = lock(&self.buffers)
             .as_mut()
@@ -134,7 +133,7 @@ impl Registry {
         }
     }
 
-    /// What a new `gdr_t` points to.
+    /// A new target for a `gdr_t`.
     fn outside(&self, descriptor: i32) -> &'static Outside {
         let mut closed = lock(&self.closed);
         let old = (closed.len() > CLOSED_KEPT)
@@ -150,19 +149,19 @@ impl Registry {
     }
 }
 
-/// What a `gdr_t` points to, and which process has it open. Never freed.
+/// Target of a `gdr_t`, and the process that opened it. Never freed.
 struct Outside {
     shown: abi::Gdr,
-    /// The number of a process; 0 where it is closed.
+    /// Process number; 0 if closed.
     owner: AtomicU64,
-    /// The one made before this one.
+    /// Target created before this one.
     next: *const Outside,
 }
 
-// SAFETY: `next` is set before it is shared, never changed, and points to what is never freed.
+// SAFETY: `next` is set before sharing, never changes, and points to a target that is never freed.
 unsafe impl Sync for Outside {}
 
-/// All there are, the latest first. A list without a lock: a forked child looks for its parent's
+/// All targets, latest first. Lock-free, because a forked child looks up its parent's sessions
 /// here.
 static OUTSIDES: AtomicPtr<Outside> = AtomicPtr::new(std::ptr::null_mut());
 
@@ -176,12 +175,12 @@ impl Outside {
         let fresh = std::ptr::from_mut(fresh);
         loop {
             let latest = OUTSIDES.load(Ordering::Acquire);
-            // SAFETY: nobody else knows it yet.
+            // SAFETY: not shared yet.
             unsafe { (*fresh).next = latest };
             let shown =
                 OUTSIDES.compare_exchange(latest, fresh, Ordering::AcqRel, Ordering::Relaxed);
             if shown.is_ok() {
-                // SAFETY: it is never freed, and from now on only shared.
+                // SAFETY: never freed, and only shared from now on.
                 return unsafe { &*fresh };
             }
         }
@@ -189,7 +188,7 @@ impl Outside {
 
     /// Why there is no session at `address`.
     fn call_error(address: usize) -> CallError {
-        // SAFETY: what is in the list is never freed.
+        // SAFETY: targets in the list are never freed.
         let latest = unsafe { OUTSIDES.load(Ordering::Acquire).as_ref() };
         // SAFETY: as above.
         let mut all = std::iter::successors(latest, |outside| unsafe { outside.next.as_ref() });
@@ -207,7 +206,7 @@ impl Outside {
     }
 }
 
-/// A panic while the lock was held does not make its data unusable: see [`crate::guard`].
+/// Ignores poisoning: see [`crate::guard`].
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

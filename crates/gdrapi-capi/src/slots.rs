@@ -1,12 +1,11 @@
-//! The table of live handles: what a copy needs to know of a handle, found without a lock. It owns
-//! no mapping: who maps writes the window here, who unmaps takes it out first.
+//! Lock-free table of live handles for copies. It owns no mapping: mapping writes the window here,
+//! unmapping removes it first.
 //!
-//! A handle is `generation << 16 | slot`. Generations only rise, in a forked child above its
-//! parent's, and they begin with the process id, so that neither an old handle nor one of another
-//! process is taken for a live one. The table's memory is wiped in a forked child
-//! (`MADV_WIPEONFORK`, Linux 4.14): there every handle of the parent is unknown, at no cost to a
-//! copy. On a kernel without it a child that copies through its parent's handle gets the same
-//! SIGSEGV as with gdrdrv.
+//! A handle is `generation << 16 | slot`. Generations increase, also from parent to forked child,
+//! and start with the process id, so that no old or foreign handle matches a live one. The kernel
+//! wipes the table in a forked child (`MADV_WIPEONFORK`, Linux 4.14), so that all handles of the
+//! parent are unknown there without cost to a copy. On older kernels, a child that copies through
+//! its parent's handle gets SIGSEGV, as with gdrdrv.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -19,40 +18,40 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use crate::call_error::CallError;
 use crate::log::{self, Level};
 
-/// The process may hold this many handles at a time; `vm.max_map_count`, 65530 as it comes, lets it
-/// map no more. 8 MiB of addresses, which programs that lock all their memory get as memory.
+/// Maximum live handles; the default `vm.max_map_count`, 65530, allows no more mappings. Reserves 8
+/// MiB of addresses, which become memory in programs that lock all their memory.
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 16;
 const INDEX: u64 = (SLOTS - 1) as u64;
-/// A process id has at most 22 bits (`PID_MAX_LIMIT`); 16 + 26 + 22 make a handle.
+/// A process id has at most 22 bits (`PID_MAX_LIMIT`); 16 + 26 + 22 bits form a handle.
 const PIN_BITS: u32 = 26;
 
-/// What one copy reads: two cache lines, of which a small copy needs the first.
+/// Slot of a handle: two cache lines, of which a small copy needs the first.
 #[repr(C, align(64))]
 struct Slot {
-    /// The live handle, or 0. Written last when a slot is taken and first when it is given back.
+    /// Live handle, or 0. Written last when a slot is taken and first when it is released.
     handle: AtomicU64,
-    /// Where the mapping begins in this process, or 0 while there is none.
+    /// CPU address of the mapping, or 0 if unmapped.
     start: AtomicUsize,
     bytes: AtomicUsize,
-    /// Written while `start` is 0; a value while it is not.
+    /// Written while `start` is 0; initialised while it is not.
     copier: UnsafeCell<MaybeUninit<Copier>>,
 }
 
-/// All slots, once the first buffer is pinned; never unmapped.
+/// All slots, allocated with the first pinned buffer; never unmapped.
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The part of this process's memory that a handle maps.
+/// Mapped memory of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) start: usize,
     pub(crate) bytes: usize,
-    /// What copies in and out of it, for as long as it is mapped.
+    /// Copier of the mapping, valid while mapped.
     pub(crate) copier: NonNull<Copier>,
 }
 
-/// The window behind `handle`; `None` if the handle is not live or not mapped, which [`refusal`]
-/// tells apart.
+/// Window of `handle`; `None` if the handle is not live or not mapped, which [`lookup_error`]
+/// distinguishes.
 #[inline]
 pub(crate) fn window(handle: u64) -> Option<Window> {
     let slot = slot(handle)?;
@@ -61,12 +60,12 @@ pub(crate) fn window(handle: u64) -> Option<Window> {
         bytes: slot.bytes.load(Ordering::Relaxed),
         copier: NonNull::new(slot.copier.get())?.cast(),
     };
-    // The slot was not given to somebody else between the first look and the last.
+    // The slot was not reused between the first and the last look.
     fence(Ordering::Acquire);
     (window.start != 0 && slot.handle.load(Ordering::Relaxed) == handle).then_some(window)
 }
 
-/// Why [`window`] found nothing.
+/// Why [`window`] returned `None`.
 #[cold]
 pub(crate) fn call_error(handle: u64) -> CallError {
     match slot(handle) {
@@ -75,11 +74,11 @@ pub(crate) fn call_error(handle: u64) -> CallError {
     }
 }
 
-/// Lets copies through `handle` into the `bytes` bytes at `start`.
+/// Allows copies through `handle` into the `bytes` bytes at `start`.
 ///
 /// # Safety
 ///
-/// No window of the handle is open, and no copy that found one still runs.
+/// The handle has no open window, and no copy through an earlier one still runs.
 pub(crate) unsafe fn open(
     handle: u64,
     start: usize,
@@ -87,15 +86,14 @@ pub(crate) unsafe fn open(
     copier: Copier,
 ) -> Result<(), CallError> {
     let slot = slot(handle).ok_or(CallError::NoHandle { handle })?;
-    // SAFETY: nobody reads the copier while `start` is 0, and nobody else writes it: the caller's
-    // promise.
+    // SAFETY: nothing reads the copier while `start` is 0, and the caller is its only writer.
     unsafe { slot.copier.get().write(MaybeUninit::new(copier)) };
     slot.bytes.store(bytes, Ordering::Relaxed);
     slot.start.store(start, Ordering::Release);
     Ok(())
 }
 
-/// Lets no further copy through `handle`.
+/// Stops further copies through `handle`.
 pub(crate) fn shut(handle: u64) {
     if let Some(slot) = slot(handle) {
         slot.start.store(0, Ordering::Release);
@@ -103,22 +101,21 @@ pub(crate) fn shut(handle: u64) {
     }
 }
 
-/// The generation of the last handle, of this process or before the fork that made it.
+/// Generation of the last handle, in this process or its ancestors.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// Hands out slots; one for a process.
+/// Slot allocator of a process.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     /// Slots below this number have been used.
     used: u32,
-    /// Those of them that are free, oldest first.
+    /// Free slots among them, oldest first.
     free: std::collections::VecDeque<u32>,
 }
 
 impl Allocator {
     pub(crate) fn new(pid: u32) -> Self {
-        // A child in a PID namespace of its own may have its parent's process id, and any a smaller
-        // one.
+        // A child in its own PID namespace may have the same or a smaller process id.
         GENERATION.fetch_max(u64::from(pid) << PIN_BITS, Ordering::AcqRel);
         Self {
             used: 0,
@@ -126,7 +123,7 @@ impl Allocator {
         }
     }
 
-    /// A handle that no one has had before.
+    /// New handle, never used before.
     pub(crate) fn take(&mut self) -> Result<u64, CallError> {
         let table = table().map_err(|source| CallError::Table { source })?;
         let index = match self.free.pop_front() {
@@ -150,7 +147,7 @@ impl Allocator {
     pub(crate) fn give_back(&mut self, handle: u64) {
         if let Some(slot) = slot(handle) {
             slot.handle.store(0, Ordering::Release);
-            // A copy that saw the handle alive sees it gone before it sees the next owner's window.
+            // A copy that saw the handle live sees it gone before the next owner's window.
             fence(Ordering::SeqCst);
             slot.start.store(0, Ordering::Relaxed);
             self.free.push_back((handle & INDEX) as u32);
@@ -162,19 +159,19 @@ impl Allocator {
 fn slot(handle: u64) -> Option<&'static Slot> {
     let table = NonNull::new(TABLE.load(Ordering::Acquire))?;
     // SAFETY: a non-null TABLE points to SLOTS slots that live as long as the process, and the
-    // index is below SLOTS. Zeroed pages are a value of its fields, and shared use is sound: all
-    // but `copier` are atomics, and that one is written and read in turns that `start` marks.
+    // index is below SLOTS. Zeroed pages are valid slots. All fields but `copier` are atomics;
+    // `start` orders reads and writes of `copier`.
     let slot = unsafe { table.add((handle & INDEX) as usize).as_ref() };
     (handle != 0 && slot.handle.load(Ordering::Acquire) == handle).then_some(slot)
 }
 
-/// The table; reserved at the first call. Its pages cost memory once a slot in them is used.
+/// The table, reserved at the first call. A page uses memory once one of its slots is used.
 fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
     if let Some(table) = NonNull::new(TABLE.load(Ordering::Acquire)) {
         return Ok(table);
     }
     let bytes = SLOTS * size_of::<Slot>();
-    // Miri knows plain mappings alone, and no advice.
+    // Miri supports only plain mappings without advice.
     let flags = match cfg!(miri) {
         true => MapFlags::PRIVATE,
         false => MapFlags::PRIVATE | MapFlags::NORESERVE,
@@ -183,8 +180,7 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
         true => &[],
         false => &[Advice::LinuxWipeOnFork, Advice::LinuxNoHugepage],
     };
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of
-    // anybody's.
+    // SAFETY: a new anonymous mapping at an address that the kernel chooses.
     let fresh = unsafe {
         rustix::mm::mmap_anonymous(
             std::ptr::null_mut(),
@@ -194,10 +190,10 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
         )?
     };
     for &advice in advices {
-        // SAFETY: the range is the mapping just made, that nobody else knows yet, and neither
-        // advice changes in this process what is in it.
+        // SAFETY: the range was mapped above and is not shared yet; neither advice changes its
+        // contents in this process.
         if let Err(refused) = unsafe { rustix::mm::madvise(fresh, bytes, advice) } {
-            // Works without either: see the heading for what is lost.
+            // Works without either; the module documentation describes the consequences.
             log::say(
                 Level::Warning,
                 format_args!("madvise({advice:?}): {}", gpu::sentence(&refused)),
@@ -212,7 +208,7 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
     ) {
         Ok(_) => NonNull::new(fresh.cast()).ok_or(rustix::io::Errno::NOMEM),
         Err(other) => {
-            // SAFETY: somebody else's table is in place; this mapping was never shown to anybody.
+            // SAFETY: another thread's table is in use; this mapping was never shared.
             let _ = unsafe { rustix::mm::munmap(fresh, bytes) };
             NonNull::new(other).ok_or(rustix::io::Errno::NOMEM)
         }
@@ -224,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_is_known_from_take_to_give_back_and_never_again() {
+    fn handle_lifetime() {
         let mut slots = Allocator::new(7);
         let first = slots.take().unwrap();
         // Above 7 << 26, then 16 bits of slot number.
@@ -232,7 +228,7 @@ mod tests {
         assert_eq!(window(first), None);
         assert!(matches!(call_error(first), CallError::NotMapped { .. }));
         let copier = Copier::for_caching(gdrcopy::copy::Caching::Cached).unwrap();
-        // SAFETY: this test alone has the handle.
+        // SAFETY: only this test has the handle.
         unsafe { open(first, 0x1000, 64, copier).unwrap() };
         let seen = window(first).unwrap();
         assert_eq!((seen.start, seen.bytes), (0x1000, 64));
@@ -242,16 +238,16 @@ mod tests {
         assert_eq!(window(first), None);
         assert!(matches!(call_error(first), CallError::NoHandle { .. }));
         let second = slots.take().unwrap();
-        assert_eq!(first & INDEX, second & INDEX, "the slot is used again");
+        assert_eq!(first & INDEX, second & INDEX, "the slot is reused");
         assert_ne!(first, second);
         assert!(matches!(call_error(first), CallError::NoHandle { .. }));
         slots.give_back(second);
         slots.give_back(second);
-        assert_eq!(slots.free.len(), 1, "a slot given back twice is free once");
+        assert_eq!(slots.free.len(), 1, "a slot released twice is free once");
     }
 
     #[test]
-    fn no_handle_is_given_out_again_to_a_process_of_the_same_id() {
+    fn same_pid_gets_new_handles() {
         let of_parent = Allocator {
             used: 200,
             ..Allocator::new(7)
@@ -269,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn made_up_handles_are_unknown() {
-        // The table is the process's: slot 0 belongs to the other test.
+    fn rejects_made_up_handles() {
+        // The table belongs to the process: slot 0 is used by the other test.
         let mut slots = Allocator {
             used: 100,
             ..Allocator::new(9)

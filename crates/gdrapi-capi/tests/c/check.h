@@ -1,6 +1,6 @@
 /*
- * What the test programs share: a check that says where it failed, and the functions that only the test build of the library
- * has (crates/gdrapi-capi/examples/gdrapi_sim.rs), which hand out SIMULATED device memory and look into it.
+ * Shared by the test programs: checks, and functions of the test library
+ * (crates/gdrapi-capi/examples/gdrapi_sim.rs) for SIMULATED device memory.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -18,14 +18,14 @@ void gdr_sim_free(unsigned long address);
 int gdr_sim_read(unsigned long address, void *into, size_t bytes);
 int gdr_sim_fill(unsigned long address, unsigned char value, size_t bytes);
 
-/* One byte as the GPU has it. */
+/* One byte as the GPU reads it. */
 static inline int gpu_byte(unsigned long address)
 {
     unsigned char byte;
     return gdr_sim_read(address, &byte, 1) == 0 ? byte : -1;
 }
 
-/* A session and a pin of it, mapped, that a process made before it forked. */
+/* A session with a mapped pin, created before a fork. */
 struct mapped {
     gdr_t g;
     gdr_mh_t handle;
@@ -48,7 +48,7 @@ static inline struct mapped new_mapped(size_t bytes)
     return made;
 }
 
-/* A child took nothing of it away. */
+/* The mapping still works after a child exited. */
 static inline void still_copies(const struct mapped *mapped)
 {
     unsigned char out = 77, in = 0;

@@ -1,6 +1,5 @@
 /*
- * What a forked child has of its parent's: nothing that works, nothing that harms the parent, and a library that it can
- * open for itself.
+ * A forked child cannot use or harm its parent's mappings, and can open its own session.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,14 +11,14 @@
 
 static struct mapped parents;
 
-/* The parent's mapping is not there: SIGSEGV. */
+/* The parent's mapping is absent: SIGSEGV. */
 static void child_touches(void)
 {
     signal(SIGSEGV, SIG_DFL);
     _exit(*(volatile unsigned char *)parents.va == 0);
 }
 
-/* A copy through the parent's handle is refused before it touches anything. */
+/* A copy through the parent's handle fails without an access. */
 static void child_copies(void)
 {
     unsigned char byte = 0;
@@ -44,7 +43,7 @@ static void child_calls(void)
     EQUALS(EACCES, gdr_close(parents.g));
     EQUALS(EINVAL, gdr_close(NULL));
 
-    /* Its own session works, and the parent's handle is none in it. */
+    /* The child's session works and does not know the parent's handle. */
     gdr_t mine = gdr_open();
     CHECK(mine != NULL && mine != parents.g);
     EQUALS(EINVAL, gdr_map(mine, parents.handle, &va, BYTES));
@@ -63,7 +62,7 @@ static void child_calls(void)
     _exit(0);
 }
 
-/* A grandchild knows its grandparent's session for what it is. */
+/* A grandchild detects its grandparent's session. */
 static void child_forks(void)
 {
     gdr_t mine = gdr_open();
@@ -96,18 +95,18 @@ int main(void)
     parents = new_mapped(BYTES);
 
     int status = run(child_touches);
-    /* A sanitizer turns the signal into an exit of its own. */
+    /* A sanitizer turns the signal into an exit code. */
     CHECK(WIFSIGNALED(status) ? WTERMSIG(status) == SIGSEGV : WEXITSTATUS(status) > 1);
     EQUALS(0, run(child_copies));
     EQUALS(0, run(child_calls));
     EQUALS(0, run(child_forks));
 
-    /* The parent noticed nothing. */
+    /* The parent is not affected. */
     still_copies(&parents);
     EQUALS(0, gdr_unmap(parents.g, parents.handle, parents.va, BYTES));
     EQUALS(0, gdr_unpin_buffer(parents.g, parents.handle));
     EQUALS(0, gdr_close(parents.g));
     gdr_sim_free(parents.address);
-    puts("fork: well");
+    puts("fork: passed");
     return 0;
 }

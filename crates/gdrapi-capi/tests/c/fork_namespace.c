@@ -1,5 +1,5 @@
 /*
- * A child with its parent's process id: each is the first process of its own PID namespace. It is told from its parent all the same.
+ * A child with its parent's process id, because each is the first process of its own PID namespace.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -10,7 +10,7 @@
 
 #define BYTES GPU_PAGE_SIZE
 
-/* Runs `does` as process 1 of a new namespace; 77 where there may be none. */
+/* Runs `does` as process 1 of a new namespace; 77 if namespaces are not permitted. */
 static int in_namespace(void (*does)(void))
 {
     if (unshare(CLONE_NEWPID) != 0)
@@ -53,7 +53,7 @@ static void parent(void)
     int code = in_namespace(child);
     if (code != 0)
         _exit(code);
-    /* Nothing of the parent's is gone. */
+    /* The parent is not affected. */
     still_copies(&parents);
     EQUALS(0, gdr_close(parents.g));
 }
@@ -62,6 +62,6 @@ int main(void)
 {
     int code = in_namespace(parent);
     if (code == 0)
-        puts("fork_namespace: well");
+        puts("fork_namespace: passed");
     return code;
 }

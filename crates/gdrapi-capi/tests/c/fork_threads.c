@@ -1,6 +1,6 @@
 /*
- * Children that are forked while other threads are in the library, in the middle of a message, of a copy, of opening: each finds a library
- * that works, and waits for no lock of a thread that it does not have.
+ * Children forked while other threads log, copy or open a session: the library works in each, and none waits for a lock
+ * of a thread that it does not have.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ static gdr_t g;
 static unsigned long aligned;
 static atomic_int over;
 
-/* Messages without end: nothing is open there. */
+/* Logs messages in a loop: the session is not open. */
 static void *complain(void *unused)
 {
     while (!atomic_load(&over))
@@ -42,7 +42,7 @@ static void *work(void *unused)
 
 static void child(void)
 {
-    /* Whoever waits for ever is ended by a signal. */
+    /* Ends a child that hangs. */
     alarm(60);
     EQUALS(EACCES, gdr_close(g));
     EQUALS(EINVAL, gdr_close(NULL));
@@ -56,7 +56,7 @@ static void child(void)
 int main(int argc, char **argv)
 {
     int children = argc > 1 ? atoi(argv[1]) : 100;
-    /* Quick, so that threads are always in the middle of a message. */
+    /* Fast output, so that threads are mostly inside a message. */
     int nowhere = open("/dev/null", O_WRONLY);
     CHECK(nowhere >= 0 && dup2(nowhere, 2) == 2);
     unsigned long address = gdr_sim_allocate(2 * BYTES);
@@ -80,6 +80,6 @@ int main(int argc, char **argv)
         EQUALS(0, pthread_join(threads[i], NULL));
     EQUALS(0, gdr_close(g));
     gdr_sim_free(address);
-    puts("fork_threads: well");
+    puts("fork_threads: passed");
     return 0;
 }

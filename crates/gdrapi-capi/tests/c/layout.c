@@ -1,6 +1,6 @@
 /*
- * Compiles, as C and as C++, if the header has the sizes, offsets, values and signatures of gdrcopy 2.6. The numbers were
- * taken with GCC from upstream's header on x86_64; UPSTREAM can point the same program at that header itself.
+ * Compiles as C and C++ if the header has the sizes, offsets, values and signatures of gdrcopy 2.6. The numbers come
+ * from GCC with upstream's header on x86_64; UPSTREAM selects that header.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ SAME(offsetof(gdr_info_t, tm_cycles), 24);
 SAME(offsetof(gdr_info_t, cycles_per_ms), 32);
 SAME(offsetof(gdr_info_t, mapping_type), 40);
 
-/* A pointer of another type does not take the function. */
+/* A pointer of another type does not accept the function. */
 gdr_t (*open_)(void) = gdr_open;
 int (*close_)(gdr_t) = gdr_close;
 int (*pin)(gdr_t, unsigned long, size_t, uint64_t, uint32_t, gdr_mh_t *) = gdr_pin_buffer;
@@ -86,7 +86,7 @@ int (*driver)(gdr_t, int *, int *) = gdr_driver_get_version;
 int (*attribute)(gdr_t, gdr_attr_t, int *) = gdr_get_attribute;
 int (*name)(gdr_mapping_type_t, const char **) = gdr_get_mapping_type_string;
 
-/* Bit fields have no offsets: the byte that changes tells. */
+/* Bit fields have no offsets: compares the byte that changes. */
 int main(void)
 {
     union {
@@ -102,6 +102,6 @@ int main(void)
 #if defined(GDRAPI_X86) + defined(GDRAPI_ARM64) + defined(GDRAPI_POWER) != 1
 #error "one architecture"
 #endif
-    /* The macro: gdr_get_info is another name of gdr_get_info_v2. */
+    /* The macro: gdr_get_info means gdr_get_info_v2. */
     return info == info_v2 ? 0 : 3;
 }

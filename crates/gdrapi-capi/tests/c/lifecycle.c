@@ -1,5 +1,5 @@
 /*
- * The interface as a careful program uses it, from gdr_open to gdr_close, and what upstream's tests demand on the way.
+ * Correct use from gdr_open to gdr_close, and the requirements of upstream's tests.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 
 #define BYTES (4 * GPU_PAGE_SIZE)
 
-/* The symbol behind the macro, as programs with a header of 2.3 or before call it: their structure has 40 bytes. */
+/* The symbol behind the macro, as called by programs with a header of 2.3 or older: their structure has 40 bytes. */
 #undef gdr_get_info
 int gdr_get_info(gdr_t g, gdr_mh_t handle, void *forty_bytes);
 
@@ -20,7 +20,7 @@ static void fault(int signal)
     siglongjmp(back, signal);
 }
 
-/* The signal that reading the address raises, or 0. */
+/* Signal raised by reading the address, or 0. */
 static int touch(volatile unsigned char *address)
 {
     struct sigaction action = {.sa_handler = fault}, old_segv, old_bus;
@@ -41,7 +41,7 @@ static void versions_and_attributes(gdr_t g)
     EQUALS(2, major);
     EQUALS(6, minor);
     EQUALS(0, gdr_driver_get_version(g, &major, &minor));
-    /* NCCL switches GDRCopy off below 2.1. */
+    /* NCCL disables GDRCopy below 2.1. */
     CHECK(major == 2 && minor >= 1);
     EQUALS(0, gdr_get_attribute(g, GDR_ATTR_USE_PERSISTENT_MAPPING, &value));
     CHECK(value == 0 || value == 1);
@@ -49,7 +49,7 @@ static void versions_and_attributes(gdr_t g)
     CHECK(value == 0 || value == 1);
     EQUALS(0, gdr_get_attribute(g, GDR_ATTR_USING_DMA_BUF_MMAP, &value));
     EQUALS(1, value);
-    /* What programs that look behind the pointer find where gdrdrv has its descriptor. */
+    /* Programs that read the structure find -1 instead of gdrdrv's descriptor. */
     EQUALS(-1, *(int *)g);
 
     const char *const names[] = {"None", "Write Combining", "Caching", "Device"};
@@ -92,7 +92,7 @@ static void bytes_arrive(gdr_mh_t handle, unsigned char *mapped, unsigned long a
         EQUALS(0, gdr_copy_from_mapping(handle, in, mapped + offset, 1));
         CHECK(in[0] == out[0] && in[1] == 0);
     }
-    /* Plain stores through the pointer are there too. */
+    /* Plain stores through the pointer. */
     mapped[17] = 0x5a;
     EQUALS(0x5a, gpu_byte(address + 17));
 }
@@ -161,7 +161,7 @@ static void one_buffer(gdr_t g)
     CHECK(touch(mapped) != 0);
     EQUALS(EINVAL, gdr_unmap(g, handle, mapped, BYTES));
     EQUALS(EINVAL, gdr_copy_to_mapping(handle, mapped, &byte, 1));
-    /* Mapped again, and unpinned while it is. */
+    /* Unpin while mapped. */
     EQUALS(0, gdr_map_v2(g, handle, &mapped, GPU_PAGE_SIZE, GDR_MAP_FLAG_DEFAULT));
     EQUALS(0, touch(mapped));
     EQUALS(0, gdr_unpin_buffer(g, handle));
@@ -170,7 +170,7 @@ static void one_buffer(gdr_t g)
     gdr_sim_free(address);
 }
 
-/* What gdrcopy's basic_unaligned_mapping and basic_small_buffers_mapping ask for. */
+/* As in gdrcopy's basic_unaligned_mapping and basic_small_buffers_mapping. */
 static void unaligned_buffers(gdr_t g)
 {
     unsigned long address = gdr_sim_allocate(3 * GPU_PAGE_SIZE);
@@ -188,7 +188,7 @@ static void unaligned_buffers(gdr_t g)
     CHECK(none == NULL);
     *(volatile unsigned char *)mapped = 7;
     EQUALS(7, gpu_byte(aligned));
-    /* Whole pages are mapped, and programs copy past what they asked for: gdrcopy_pplat maps 4 bytes and writes 8. */
+    /* Whole pages are mapped, and programs copy beyond the requested size: gdrcopy_pplat maps 4 bytes and writes 8. */
     const unsigned char more[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     EQUALS(0, gdr_copy_to_mapping(first, mapped, more, sizeof(more)));
     EQUALS(15, gpu_byte(aligned + 15));
@@ -199,7 +199,7 @@ static void unaligned_buffers(gdr_t g)
     gdr_sim_free(address);
 }
 
-/* A program that rounds up to whole pages after it has pinned. */
+/* A program that rounds up to whole pages after pinning. */
 static void mapped_in_whole_pages(gdr_t g)
 {
     unsigned long address = gdr_sim_allocate(4 * GPU_PAGE_SIZE);
@@ -218,7 +218,7 @@ static void mapped_in_whole_pages(gdr_t g)
     gdr_sim_free(address);
 }
 
-/* gdrcopy's invalidation_access_after_free and invalidation_two_mappings: a pin outlives the memory it was made of. */
+/* gdrcopy's invalidation_access_after_free and invalidation_two_mappings: a pin outlives its memory. */
 static void freed_while_mapped(gdr_t g)
 {
     unsigned long address[2];
@@ -245,7 +245,7 @@ static void freed_while_mapped(gdr_t g)
     gdr_sim_free(address[1]);
 }
 
-/* gdr_close takes with it what is pinned and mapped. */
+/* gdr_close unmaps and unpins. */
 static void closed_while_mapped(void)
 {
     gdr_t g = gdr_open();
@@ -281,6 +281,6 @@ int main(void)
     freed_while_mapped(g);
     EQUALS(0, gdr_close(g));
     closed_while_mapped();
-    puts("lifecycle: well");
+    puts("lifecycle: passed");
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * Opens and closes a session, and fails if libcuda came into the process: gdr_open must be safe before fork(), in
- * programs that initialise CUDA in the child. Prints what gdr_open answered. Linked against the library that ships.
+ * Opens and closes a session, and fails if libcuda was loaded: gdr_open must be safe before fork(), in programs that
+ * initialise CUDA in the child. Prints the result of gdr_open. Linked with the shipped library.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Eight threads on one session and on sessions of their own: pins and mappings of the same buffer at the same time, random
- * sizes, copies checked byte by byte, races for one handle that exactly one thread wins.
+ * Eight threads on shared and separate sessions: concurrent pins and mappings of one buffer, random sizes, verified
+ * copies, and races for one handle that exactly one thread wins.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,7 +26,7 @@ static unsigned next(unsigned *state)
     return *state;
 }
 
-/* One pin, mapping and copy of own memory through the session. */
+/* Pins, maps and copies the thread's memory once. */
 static void cycle(gdr_t g, unsigned long own, unsigned *random)
 {
     size_t first = next(random) % PAGES, bytes = 1 + next(random) % ((PAGES - first) * GPU_PAGE_SIZE);
@@ -58,7 +58,7 @@ static void cycle(gdr_t g, unsigned long own, unsigned *random)
     EQUALS(EINVAL, gdr_copy_to_mapping(handle, va, out, 1));
 }
 
-/* All threads map, unmap and unpin one handle: one of them does. */
+/* All threads map, unmap and unpin one handle: exactly one succeeds. */
 static void contest(int number)
 {
     if (number == 0) {
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
     CHECK(shared != NULL);
     pthread_barrier_init(&barrier, NULL, THREADS);
     long before = 0;
-    /* The first time fills caches and arenas, the second must leave no mapping behind. */
+    /* The first run fills caches and arenas, the second must leak no mapping. */
     for (int time = 0; time < 2; ++time) {
         pthread_t threads[THREADS];
         for (long i = 0; i < THREADS; ++i)
@@ -146,6 +146,6 @@ int main(int argc, char **argv)
     }
     EQUALS(0, gdr_close(shared));
     gdr_sim_free(memory);
-    puts("threads: well");
+    puts("threads: passed");
     return 0;
 }

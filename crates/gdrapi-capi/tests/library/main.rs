@@ -1,5 +1,4 @@
-//! The library as programs meet it: a file with a name, exports and a header, and what its
-//! functions answer in C.
+//! Tests of the built library: exports, header, and C programs.
 
 mod abi;
 #[path = "../../../../tests/support/clib.rs"]

@@ -1,5 +1,5 @@
-//! C programs (tests/c) against the library with SIMULATED device memory, and against the library
-//! that ships where no device memory is needed.
+//! C programs (tests/c) with the library on SIMULATED device memory, or with the shipped library if
+//! no device memory is needed.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -16,7 +16,10 @@ fn lifecycle() {
 #[test]
 #[ignore = "needs a C compiler"]
 fn rejections() {
-    succeed("refusals", &simulated_run("refusals", &[], &[]));
+    succeed(
+        "invalid_arguments",
+        &simulated_run("invalid_arguments", &[], &[]),
+    );
 }
 
 #[test]
@@ -25,10 +28,10 @@ fn forked_children() {
     succeed("fork", &simulated_run("fork", &[], &[]));
 }
 
-/// With every message on: most of them are from threads that a child does not have.
+/// With all messages on: most come from threads that a child does not have.
 #[test]
 #[ignore = "needs a C compiler"]
-fn children_forked_while_threads_are_in_the_library() {
+fn fork_during_calls() {
     let logging = [("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "1")];
     succeed(
         "fork_threads",
@@ -38,8 +41,8 @@ fn children_forked_while_threads_are_in_the_library() {
 
 #[test]
 #[ignore = "needs a C compiler, root"]
-fn a_child_with_its_parents_process_id() {
-    // Only root makes PID namespaces.
+fn fork_with_same_pid() {
+    // PID namespaces need root.
     succeed("fork_namespace", &simulated_run("fork_namespace", &[], &[]));
 }
 
@@ -57,27 +60,27 @@ fn manual_eight_threads_10_000_rounds() {
 
 #[test]
 #[ignore = "needs a C compiler"]
-fn messages_come_when_asked_for_with_the_prefixes_of_gdrcopy() {
-    let silent = simulated_run("refusals", &[], &[]);
+fn log_messages() {
+    let silent = simulated_run("invalid_arguments", &[], &[]);
     assert!(
         silent.stderr.is_empty(),
         "{}",
         String::from_utf8_lossy(&silent.stderr)
     );
-    let level_alone = simulated_run("refusals", &[], &[("GDRCOPY_LOG_LEVEL", "1")]);
+    let level_alone = simulated_run("invalid_arguments", &[], &[("GDRCOPY_LOG_LEVEL", "1")]);
     assert!(level_alone.stderr.is_empty());
 
-    let errors = simulated_run("refusals", &[], &[("GDRCOPY_ENABLE_LOGGING", "")]);
+    let errors = simulated_run("invalid_arguments", &[], &[("GDRCOPY_ENABLE_LOGGING", "")]);
     let errors = String::from_utf8(errors.stderr).unwrap();
     assert!(
         errors.lines().all(|line| line.starts_with("ERR:  ")),
         "{errors}"
     );
-    let wanted = "ERR:  gdr_close: 0x0 is no open gdr_t (errno 22)";
+    let wanted = "ERR:  gdr_close: 0x0 is not an open gdr_t (errno 22)";
     assert!(errors.lines().any(|line| line == wanted), "{errors}");
 
     let all = simulated_run(
-        "refusals",
+        "invalid_arguments",
         &[],
         &[("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "2")],
     );
@@ -89,7 +92,7 @@ fn messages_come_when_asked_for_with_the_prefixes_of_gdrcopy() {
     );
     assert!(!all.contains("DBG:  "), "{all}");
     let debug = simulated_run(
-        "refusals",
+        "invalid_arguments",
         &[],
         &[("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "1")],
     );
@@ -101,18 +104,17 @@ fn messages_come_when_asked_for_with_the_prefixes_of_gdrcopy() {
         "{debug}"
     );
     let none = simulated_run(
-        "refusals",
+        "invalid_arguments",
         &[],
         &[("GDRCOPY_ENABLE_LOGGING", "1"), ("GDRCOPY_LOG_LEVEL", "5")],
     );
     assert!(none.stderr.is_empty());
 }
 
-/// A libcuda that could be loaded lies in wait, so that its absence from the process means
-/// something.
+/// With a loadable libcuda on the path, so that its absence from the process proves something.
 #[test]
 #[ignore = "needs a C compiler"]
-fn opening_and_closing_load_no_libcuda() {
+fn open_does_not_load_libcuda() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path();
     let library = here.join("libgdrapi.so.2");
@@ -168,7 +170,7 @@ fn simulated_run(name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> 
         .env_remove("GDRCOPY_LOG_LEVEL")
         .envs(variables.iter().copied())
         .output()
-        .expect("the program just compiled")
+        .expect("the compiled program")
 }
 
 fn path(path: &Path) -> &str {

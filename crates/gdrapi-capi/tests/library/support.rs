@@ -1,21 +1,21 @@
-//! Where the built libraries are, and how a C program is made and run against them.
+//! Paths of the built libraries, and compilation of C programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::clib::{built, flags, succeed};
 
-/// `libgdrapi.so` as it ships: Cargo builds it next to this test.
+/// `libgdrapi.so` as shipped: Cargo builds it next to this test.
 pub fn shipped() -> PathBuf {
     built().join("deps/libgdrapi.so")
 }
 
-/// The directory of `libgdrapi_sim.so`: the same with simulated device memory to hand out.
+/// Directory of `libgdrapi_sim.so`, the library with simulated device memory.
 pub fn simulated() -> PathBuf {
     built().join("examples")
 }
 
-/// Compiles `tests/c/NAME.c` into `into`, against `libraries` (`-L`, `-l`), with the flags of
+/// Compiles `tests/c/NAME.c` into `into`, linked with `libraries` (`-L`, `-l`), with the flags of
 /// `GDR_TEST_CFLAGS`.
 pub fn compile(name: &str, into: &Path, libraries: &[&str]) -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -41,7 +41,7 @@ pub fn compile(name: &str, into: &Path, libraries: &[&str]) -> PathBuf {
     program
 }
 
-/// The directory of the header, for a compiler.
+/// Include directory of the header.
 pub fn header() -> String {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     format!("-I{}", package.join("include").display())

@@ -1,12 +1,12 @@
 /*
- * Every function with every kind of bad argument: NULL, closed, made up, or somebody else's. None crashes, each answers
- * with a positive errno, and nothing is written.
+ * Every function with invalid arguments: NULL, closed, made up, of another session. Each returns a positive errno and
+ * writes nothing.
  */
 #include "check.h"
 
 #define BYTES GPU_PAGE_SIZE
 
-/* All functions that take a session, with one that is none. */
+/* All functions with an invalid session. */
 static void no_session(gdr_t g, gdr_mh_t handle, unsigned long address)
 {
     int value = -7, other = -7;
@@ -29,7 +29,7 @@ static void no_session(gdr_t g, gdr_mh_t handle, unsigned long address)
     CHECK(value == -7 && other == -7 && va == &value && info.page_size == 0xcccccccc);
 }
 
-/* All functions that take a handle, with one that is none. */
+/* All functions with an invalid handle. */
 static void no_handle(gdr_t g, gdr_mh_t handle)
 {
     int value = -7;
@@ -61,7 +61,7 @@ int main(void)
     unsigned long aligned = (address + GPU_PAGE_OFFSET) & GPU_PAGE_MASK;
     char page[256] = {0};
 
-    /* Before the first session there is no table of handles either. */
+    /* Before the first session there is no handle table. */
     no_copies((gdr_mh_t){1}, page);
     no_session(NULL, (gdr_mh_t){1}, aligned);
 
@@ -83,7 +83,7 @@ int main(void)
     no_session((gdr_t)-1L, handle, aligned);
     no_session((gdr_t)((char *)g + 8), handle, aligned);
 
-    /* The newest handle takes the place of the stale one, not its name. */
+    /* The newest handle reuses the slot of the stale one. */
     const unsigned long made_up[] = {0, 1, (unsigned long)-1, (unsigned long)page, handle.h + 1, handle.h ^ (1UL << 40)};
     for (size_t i = 0; i < sizeof made_up / sizeof made_up[0]; ++i) {
         no_handle(g, (gdr_mh_t){made_up[i]});
@@ -94,7 +94,7 @@ int main(void)
     no_handle(g, foreign);
     no_handle(other, handle);
 
-    /* NULL where something is to be written, and values that are none. */
+    /* NULL out-parameters and invalid values. */
     int value = -7;
     void *va = NULL;
     gdr_mh_t fresh = {42};
@@ -133,6 +133,6 @@ int main(void)
     EQUALS(0, gdr_close(g));
     no_copies(handle, mapped);
     gdr_sim_free(address);
-    puts("refusals: well");
+    puts("invalid_arguments: passed");
     return 0;
 }
