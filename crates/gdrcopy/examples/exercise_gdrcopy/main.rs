@@ -14,7 +14,7 @@ use std::time::Instant;
 use gdrcopy::{BackendKind, Copied, Crossover, Gdr, MapRequest, PinFlags};
 use gpu::{Allocation, Gpu, Pattern, Stream, sentence};
 
-use machine::{ALLOCATIONS, become_nobody, footprint};
+use machine::{ALLOCATIONS, become_nobody};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
@@ -161,7 +161,7 @@ fn killed(world: &World) -> Outcome {
     if world.gpu.is_sim() {
         return Ok(());
     }
-    let before = footprint(world)?;
+    let before = used_memory(world)?;
     let mut child = std::process::Command::new(std::env::current_exe()?)
         .arg("hold")
         .stdout(Stdio::piped())
@@ -175,18 +175,25 @@ fn killed(world: &World) -> Outcome {
             break;
         }
     }
-    let during = footprint(world)?;
+    let during = used_memory(world)?;
     child.kill()?;
     child.wait()?;
-    let after = footprint(world)?;
+    let after = used_memory(world)?;
     say(&format!(
         "  {line}; memory before {}, during {}, after {}",
-        before.memory, during.memory, after.memory
+        before, during, after
     ))?;
-    if during.memory < before.memory + (1 << 30) || after.memory > before.memory + (64 << 20) {
+    if during < before + (1 << 30) || after > before + (64 << 20) {
         return Err("the memory of the killed process was not freed".into());
     }
     Ok(())
+}
+
+/// Bytes of GPU memory in use.
+fn used_memory(world: &World) -> Result<u64, Box<dyn Error>> {
+    world.stream.synchronize()?;
+    let (free, total) = world.gpu.memory_info()?;
+    Ok(total - free)
 }
 
 /// The process that [`killed`] kills.

@@ -6,6 +6,7 @@
 //! something was; 2: usage; 3: a thread made no progress for [`HANG`]. `--sim` runs the same work
 //! on a simulated GPU, which proves nothing about the RM backend.
 
+mod footprint;
 #[path = "../exercise_gdrcopy/machine.rs"]
 mod machine;
 mod rounds;
@@ -19,7 +20,8 @@ use std::time::{Duration, Instant};
 use gdrcopy::{BackendKind, Gdr};
 use gpu::{Allocation, Gpu, Pattern, Stream};
 
-use machine::{ALLOCATIONS, Footprint, become_nobody, footprint};
+use footprint::{Footprint, footprint};
+use machine::{ALLOCATIONS, become_nobody};
 use watch::{Watch, Worker};
 
 type Outcome = Result<(), Box<dyn Error>>;
