@@ -228,22 +228,22 @@ fn named(named: &cli::DevicePort) -> rdma::Named {
 }
 
 fn async_options(scope: Scope, wanted: &AsyncProbe) -> anyhow::Result<asynchronous::Options> {
-    let by = match wanted.hca {
+    let driver = match wanted.hca {
         None | Some(AsyncHca::Sim) => None,
-        Some(AsyncHca::Mlx5) => Some(asynchronous::By::Gpu),
-        Some(AsyncHca::Proxy) => Some(asynchronous::By::Proxy),
+        Some(AsyncHca::Mlx5) => Some(asynchronous::Driver::Gpu),
+        Some(AsyncHca::Proxy) => Some(asynchronous::Driver::Proxy),
     };
-    if by.is_none() && (wanted.device.is_some() || wanted.gid_index.is_some()) {
+    if driver.is_none() && (wanted.device.is_some() || wanted.gid_index.is_some()) {
         bail!("--device and --gid-index are about a NIC: say --hca mlx5 or --hca proxy");
     }
     Ok(asynchronous::Options {
-        behind: match (wanted.hca, by) {
+        hca: match (wanted.hca, driver) {
             // --sim simulates the HCA too.
-            (None, _) if scope.sim => asynchronous::Behind::Sim,
-            (None, _) => asynchronous::Behind::Nobody,
-            (Some(_), None) => asynchronous::Behind::Sim,
-            (Some(_), Some(by)) => asynchronous::Behind::Device {
-                by,
+            (None, _) if scope.sim => asynchronous::HcaOption::Sim,
+            (None, _) => asynchronous::HcaOption::None,
+            (Some(_), None) => asynchronous::HcaOption::Sim,
+            (Some(_), Some(driver)) => asynchronous::HcaOption::Device {
+                driver,
                 device: wanted.device.as_ref().map(named),
                 gid: wanted.gid_index,
             },
@@ -385,11 +385,11 @@ struct Shown<'e> {
 
 impl Watcher for Shown<'_> {
     fn step(&mut self, subject: &str, step: &Step) {
-        self.bar.show(subject, &step.what, step.done, step.of);
+        self.bar.show(subject, &step.what, step.done, step.total);
     }
 
-    fn word(&mut self, word: &str) {
+    fn message(&mut self, message: &str) {
         let Self { bar, err } = self;
-        bar.suspend(|| super::remark(*err, word));
+        bar.suspend(|| super::remark(*err, message));
     }
 }

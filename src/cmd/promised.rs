@@ -1,4 +1,4 @@
-//! What a machine's topology promises to a probe: its GPUs, its RDMA devices, and the ways between them.
+//! What a machine's topology promises to a probe: its GPUs, its RDMA devices, and the paths between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use anyhow::bail;
 use super::machine::Machine;
 use crate::model::{Bdf, Fact, Facts, Kind, NumaNode, NvmlPair, RdmaDevice, RdmaPort};
 use crate::probe::cpus::usable;
-use crate::probe::machine::{self, Between, Place, ProbedNic};
+use crate::probe::machine::{self, GpuPath, Place, ProbedNic};
 use crate::topo::{self, Topology};
 
 /// What the PCI tree promises. A probe looks at every pair with a GPU: of too many it does none.
@@ -50,13 +50,13 @@ pub fn promised(machine: &Machine, facts: &Facts) -> anyhow::Result<machine::Mac
         host: facts.host.clone(),
         gpus: gpus.collect(),
         nodes: nodes.map(within_reach).collect(),
-        ways: ways(facts, &topology),
+        paths: paths(facts, &topology),
         nics: nics(facts, &topology),
     })
 }
 
-/// The ways between the GPUs, each in both directions.
-fn ways(facts: &Facts, topology: &Topology<'_>) -> BTreeMap<(Bdf, Bdf), Between> {
+/// The paths between the GPUs, each in both directions.
+fn paths(facts: &Facts, topology: &Topology<'_>) -> BTreeMap<(Bdf, Bdf), GpuPath> {
     let grants = Grants::new(facts);
     let gpus: Vec<(usize, Bdf)> = topology
         .rows_of(Kind::Gpu)
@@ -67,7 +67,7 @@ fn ways(facts: &Facts, topology: &Topology<'_>) -> BTreeMap<(Bdf, Bdf), Between>
         .flat_map(|a| gpus.iter().filter(move |b| b != &a).map(move |b| (*a, *b)));
     ends.map(|((a, from), (b, to))| {
         let pair = topology.pair(a, b);
-        let between = Between {
+        let between = GpuPath {
             nvlinks: pair.and_then(|pair| pair.nvlinks.known().copied()),
             pci: rate(topology, a, b),
             class: topology.class(a, b).map(|class| class.letters().to_owned()),

@@ -1,21 +1,20 @@
-//! What is wrong with bytes that are not what they should be.
+//! Byte-by-byte comparison.
 
 use std::fmt;
 
-/// Bytes that are not what they should be.
+/// Wrong bytes in a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Where the first is, from the start of what was compared.
+    /// Offset of the first wrong byte.
     pub at: usize,
-    /// What should be there.
     pub expected: u8,
     pub found: u8,
-    /// How many are wrong in all.
+    /// Number of wrong bytes.
     pub wrong: usize,
 }
 
 impl Mismatch {
-    /// In words, for memory at this GPU address.
+    /// The message for memory at a GPU address.
     pub fn at_address(&self, address: u64) -> String {
         format!("{:#x}: {self}", address.wrapping_add(self.at as u64))
     }
@@ -37,20 +36,20 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Compares every byte; none where all are right. Bytes that one of the two lacks are wrong.
+/// Compares every byte; `None` if all are equal. A difference in length counts as wrong bytes.
 pub fn compare(expected: &[u8], found: &[u8]) -> Option<Mismatch> {
     if expected == found {
         return None;
     }
     let pairs = expected.iter().zip(found).enumerate();
     let mut differ = pairs.filter(|(_, (expected, found))| expected != found);
-    let lacking = expected.len().abs_diff(found.len());
+    let missing = expected.len().abs_diff(found.len());
     match differ.next() {
         Some((at, (expected, found))) => Some(Mismatch {
             at,
             expected: *expected,
             found: *found,
-            wrong: 1 + differ.count() + lacking,
+            wrong: 1 + differ.count() + missing,
         }),
         None => {
             let at = expected.len().min(found.len());
@@ -58,7 +57,7 @@ pub fn compare(expected: &[u8], found: &[u8]) -> Option<Mismatch> {
                 at,
                 expected: expected.get(at).copied().unwrap_or(0),
                 found: found.get(at).copied().unwrap_or(0),
-                wrong: lacking,
+                wrong: missing,
             })
         }
     }
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrong_byte_is_named() {
+    fn locates_wrong_bytes() {
         let mut found = vec![0x5a; 100];
         found[37] = 0;
         found[99] = 1;
@@ -79,7 +78,7 @@ mod tests {
             "0x7f000025: byte 37 is 0x00 and should be 0x5a; 2 bytes are wrong"
         );
         assert_eq!(compare(&found, &found), None);
-        let short = compare(&[1, 2, 3], &[1, 2]).expect("a byte lacks");
+        let short = compare(&[1, 2, 3], &[1, 2]).expect("a missing byte");
         assert_eq!((short.at, short.wrong), (2, 1));
     }
 }

@@ -1,5 +1,5 @@
-//! A connection of two ends that agree on each step: two threads of one process, or two processes over a socket, a message a line.
-//! It knows nothing of what the messages say.
+//! A message channel between two threads of one process, or between two processes over a socket (one message per line).
+//! Generic over the messages.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::fd::AsFd as _;
@@ -10,37 +10,36 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Messages of another process that wait to be received; more wait in the socket, which limits the sender.
-const WAITING: usize = 64;
+/// Received messages that are queued; more stay in the socket, which limits the sender.
+const QUEUE_LENGTH: usize = 64;
 
-/// What one end sends to the other: a line of JSON between processes.
+/// A message, one line of JSON between processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Line<M> {
-    /// It cannot go on.
+    /// The sender failed.
     Failed {
         failed: String,
     },
     Message(M),
 }
 
-/// The other end does not answer.
+/// Why no message can come from the other end, or go to it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Gone {
+pub enum ChannelError {
     #[error("the other end has ended")]
     Ended,
-    #[error("the other end said nothing for {} s", .0.as_secs())]
+    #[error("the other end sent nothing for {} s", .0.as_secs())]
     Silent(Duration),
-    /// It cannot go on.
     #[error("the other end failed: {0}")]
     Failed(String),
 }
 
-/// One end of it.
+/// One end of a channel.
 pub struct Channel<M> {
     to: To<M>,
     from: Receiver<Line<M>>,
-    /// Received, and not asked for yet.
+    /// Received by [`Self::peek`].
     next: Option<Line<M>>,
     timeout: Duration,
 }
@@ -51,7 +50,7 @@ enum To<M> {
 }
 
 impl<M: Serialize + DeserializeOwned + Send + 'static> Channel<M> {
-    /// Both ends, for two threads. Each waits this long for the other, beyond what a step takes.
+    /// Both ends, for two threads. `timeout` is added to the time that each step may take.
     pub fn pair(timeout: Duration) -> (Self, Self) {
         let ((to_second, from_first), (to_first, from_second)) = (channel(), channel());
         let end = |to, from| Self {
@@ -63,8 +62,8 @@ impl<M: Serialize + DeserializeOwned + Send + 'static> Channel<M> {
         (end(to_second, from_second), end(to_first, from_first))
     }
 
-    /// Over the socket that is this process's standard input.
-    pub fn of_this_process(timeout: Duration) -> io::Result<Self> {
+    /// The channel over this process's standard input, a socket.
+    pub fn over_stdin(timeout: Duration) -> io::Result<Self> {
         Self::over(
             UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?),
             timeout,
@@ -72,9 +71,9 @@ impl<M: Serialize + DeserializeOwned + Send + 'static> Channel<M> {
     }
 
     pub fn over(socket: UnixStream, timeout: Duration) -> io::Result<Self> {
-        let (forward, from) = sync_channel(WAITING);
+        let (forward, from) = sync_channel(QUEUE_LENGTH);
         let reading = BufReader::new(socket.try_clone()?);
-        // It ends with the other process, or with this one.
+        // The thread ends with the other process, or with this one.
         std::thread::spawn(move || {
             for line in reading.lines().map_while(Result::ok) {
                 let Ok(message) = serde_json::from_str(&line) else {
@@ -93,24 +92,24 @@ impl<M: Serialize + DeserializeOwned + Send + 'static> Channel<M> {
         })
     }
 
-    pub fn send(&mut self, message: M) -> Result<(), Gone> {
+    pub fn send(&mut self, message: M) -> Result<(), ChannelError> {
         self.send_line(Line::Message(message))
     }
 
-    /// Says that this end cannot go on, and why.
-    pub fn fail(&mut self, failed: String) -> Result<(), Gone> {
+    /// Sends the reason why this end failed.
+    pub fn fail(&mut self, failed: String) -> Result<(), ChannelError> {
         self.send_line(Line::Failed { failed })
     }
 
-    fn send_line(&mut self, line: Line<M>) -> Result<(), Gone> {
+    fn send_line(&mut self, line: Line<M>) -> Result<(), ChannelError> {
         match &mut self.to {
-            To::Thread(to) => to.send(line).map_err(|_| Gone::Ended),
-            To::Process(socket) => write_line(socket, &line).map_err(|_| Gone::Ended),
+            To::Thread(to) => to.send(line).map_err(|_| ChannelError::Ended),
+            To::Process(socket) => write_line(socket, &line).map_err(|_| ChannelError::Ended),
         }
     }
 
-    /// Receives the next message, which may take so long.
-    pub fn receive(&mut self, time: Duration) -> Result<M, Gone> {
+    /// Receives the next message within `time` plus the channel's timeout.
+    pub fn receive(&mut self, time: Duration) -> Result<M, ChannelError> {
         let timeout = time + self.timeout;
         let line = match self.next.take() {
             Some(line) => line,
@@ -118,40 +117,40 @@ impl<M: Serialize + DeserializeOwned + Send + 'static> Channel<M> {
                 .from
                 .recv_timeout(timeout)
                 .map_err(|error| match error {
-                    RecvTimeoutError::Timeout => Gone::Silent(timeout),
-                    RecvTimeoutError::Disconnected => Gone::Ended,
+                    RecvTimeoutError::Timeout => ChannelError::Silent(timeout),
+                    RecvTimeoutError::Disconnected => ChannelError::Ended,
                 })?,
         };
         match line {
             Line::Message(message) => Ok(message),
-            Line::Failed { failed } => Err(Gone::Failed(failed)),
+            Line::Failed { failed } => Err(ChannelError::Failed(failed)),
         }
     }
 
-    /// The message that [`Self::receive`] returns next, if it is there already.
-    pub fn peek(&mut self) -> Result<Option<&M>, Gone> {
+    /// The next message, if it has arrived.
+    pub fn peek(&mut self) -> Result<Option<&M>, ChannelError> {
         if self.next.is_none() {
             self.next = match self.from.try_recv() {
                 Ok(line) => Some(line),
                 Err(TryRecvError::Empty) => None,
-                Err(TryRecvError::Disconnected) => return Err(Gone::Ended),
+                Err(TryRecvError::Disconnected) => return Err(ChannelError::Ended),
             };
         }
         match &self.next {
             None => Ok(None),
             Some(Line::Message(message)) => Ok(Some(message)),
-            Some(Line::Failed { failed }) => Err(Gone::Failed(failed.clone())),
+            Some(Line::Failed { failed }) => Err(ChannelError::Failed(failed.clone())),
         }
     }
 
-    /// Why the other end has failed or ended, if it says so within this time.
-    pub fn last(&mut self, time: Duration) -> Option<Gone> {
+    /// Why the other end failed or ended, if that arrives within `time`. Drops messages.
+    pub fn failure(&mut self, time: Duration) -> Option<ChannelError> {
         loop {
             match self.from.recv_timeout(time) {
-                Ok(Line::Failed { failed }) => return Some(Gone::Failed(failed)),
+                Ok(Line::Failed { failed }) => return Some(ChannelError::Failed(failed)),
                 Ok(Line::Message(_)) => {}
                 Err(RecvTimeoutError::Timeout) => return None,
-                Err(RecvTimeoutError::Disconnected) => return Some(Gone::Ended),
+                Err(RecvTimeoutError::Disconnected) => return Some(ChannelError::Ended),
             }
         }
     }
@@ -168,7 +167,7 @@ pub fn write_line(mut socket: &UnixStream, message: &impl Serialize) -> io::Resu
 mod tests {
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn sockets() -> [Channel<u32>; 2] {
         let (one, two) = UnixStream::pair().expect("a pair");
@@ -176,36 +175,39 @@ mod tests {
     }
 
     #[test]
-    fn messages_go_both_ways_and_a_failed_or_lost_end_is_an_error() {
+    fn carries_messages_and_failures() {
         let (first, second) = Channel::<u32>::pair(Duration::ZERO);
         for [mut one, mut two] in [[first, second], sockets()] {
             one.send(1).expect("sent");
-            assert_eq!(two.receive(SOON), Ok(1));
+            assert_eq!(two.receive(TIMEOUT), Ok(1));
             assert_eq!(
                 two.receive(Duration::from_millis(10)),
-                Err(Gone::Silent(Duration::from_millis(10)))
+                Err(ChannelError::Silent(Duration::from_millis(10)))
             );
             assert_eq!(one.peek(), Ok(None));
             two.send(2).expect("sent");
             two.fail("no GPU".to_owned()).expect("sent");
-            assert_eq!(one.receive(SOON), Ok(2));
-            let failed = Gone::Failed("no GPU".to_owned());
-            assert_eq!(one.receive(SOON), Err(failed));
+            assert_eq!(one.receive(TIMEOUT), Ok(2));
+            let failed = ChannelError::Failed("no GPU".to_owned());
+            assert_eq!(one.receive(TIMEOUT), Err(failed));
             two.fail("again".to_owned()).expect("sent");
-            assert_eq!(one.last(SOON), Some(Gone::Failed("again".to_owned())));
+            assert_eq!(
+                one.failure(TIMEOUT),
+                Some(ChannelError::Failed("again".to_owned()))
+            );
         }
     }
 
     #[test]
-    fn an_end_that_is_gone_is_noticed_and_so_is_a_line_that_is_no_message() {
-        let (mut first, second) = Channel::<u32>::pair(SOON);
+    fn reports_closed_end_and_malformed_line() {
+        let (mut first, second) = Channel::<u32>::pair(TIMEOUT);
         drop(second);
-        assert_eq!(first.receive(SOON), Err(Gone::Ended));
-        assert_eq!(first.send(1), Err(Gone::Ended));
+        assert_eq!(first.receive(TIMEOUT), Err(ChannelError::Ended));
+        assert_eq!(first.send(1), Err(ChannelError::Ended));
         let (one, mut two) = UnixStream::pair().expect("a pair");
         let mut channel = Channel::<u32>::over(one, Duration::ZERO).expect("a channel");
         two.write_all(b"{\"mystery\":1}\n").expect("written");
-        assert_eq!(channel.receive(SOON), Err(Gone::Ended));
-        assert_eq!(channel.last(SOON), Some(Gone::Ended));
+        assert_eq!(channel.receive(TIMEOUT), Err(ChannelError::Ended));
+        assert_eq!(channel.failure(TIMEOUT), Some(ChannelError::Ended));
     }
 }

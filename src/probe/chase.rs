@@ -1,19 +1,19 @@
-//! What one load costs: a thread follows a list whose every word says where the next is.
+//! Latency of one load: a thread follows a linked list (pointer chasing).
 
 use gpu::{Allocation, Error, Memory, Stream};
 
 use super::sampling::{Budget, Sampler};
 
-/// The list goes over so many bytes, with a word in each line of 128, as nvbandwidth has it.
+/// Bytes of the list, with one pointer in each line of 128 bytes, as in nvbandwidth.
 pub const LIST: usize = 2 << 20;
-/// What a GPU moves at once, and how far the words of the list are apart.
+/// A GPU's cache line, the distance between two pointers of the list.
 pub const LINE: usize = 128;
-/// So many loads are a sample: about a millisecond.
+/// Loads per sample: about a millisecond.
 const HOPS: u32 = 1024;
-/// So many launches are timed for what one costs by itself.
+/// Launches timed to get the cost of one.
 const LAUNCHES: u32 = 5;
 
-/// The bytes of a list, each line's first word leading to the next line, the last to the first.
+/// A circular list: the first word of each line is the offset of the next line.
 pub fn ring() -> Vec<u8> {
     let mut bytes = vec![0; LIST];
     for (at, line) in bytes.chunks_exact_mut(LINE).enumerate() {
@@ -23,9 +23,8 @@ pub fn ring() -> Vec<u8> {
     bytes
 }
 
-/// Seconds for one load, a sample for each part of the list and each multiprocessor in turn: from some it is a tenth further
-/// than from others, so each has its turn. A launch, some microseconds, is no part of it. None where the list did not lead
-/// where it does.
+/// Seconds per load, without the launch (some microseconds). Samples go round the list and the multiprocessors, because the
+/// distance differs by a tenth between multiprocessors. `None` if the walk ended at a wrong line.
 pub fn chase(
     stream: &Stream,
     list: &impl Memory,
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_leads_round_and_a_broken_one_is_told() {
+    fn detects_broken_list() {
         let gpu = Gpu::sim();
         let stream = gpu.stream().expect("a stream");
         let list = gpu.allocate(Allocation::Malloc, LIST).expect("memory");
@@ -101,9 +100,9 @@ mod tests {
         stream.write(&list, 0, &bytes).expect("written");
         let samples = chase(&stream, &list, budget)
             .expect("it runs")
-            .expect("it leads round");
+            .expect("an intact list");
         assert!(samples.len() >= 3);
-        // A line that was lost: its word is 0. And one that leads out of the list.
+        // A lost line, whose word is 0, and an offset outside of the list.
         for broken in [0, LIST as u64] {
             bytes[LINE * 10..LINE * 10 + 8].copy_from_slice(&broken.to_le_bytes());
             stream.write(&list, 0, &bytes).expect("written");

@@ -1,4 +1,4 @@
-//! The parent's side of a task: a child that runs it, and what becomes of a child that fails.
+//! The parent's side of a task: runs it in a child, and reports a child that fails.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -11,53 +11,48 @@ use super::scope::{Chosen, ProbeError, Scope, chosen};
 use super::target::Target;
 use super::task::{CHILD, Task};
 use super::verdict::Subject;
-use super::watch::{Ended, Interrupts, Output, Wire, watch};
+use super::watch::{ChildEnd, Interrupts, Output, Wire, watch};
 use crate::input::pass_environment;
 use crate::model::{ProbeReport, ProbeResult, ProbedEnd};
 
-/// The secret of two machines that probe together. No child gets it: the libraries that a child loads do not need it.
+/// The shared secret of two machines. Removed from the environment of children, whose libraries do not need it.
 pub const SECRET_VARIABLE: &str = "GDR_PROBE_SECRET";
 
-/// Who watches a probe.
+/// Shows the progress of a probe.
 pub trait Watcher {
-    /// A step begins, of what is about this.
+    /// A step of this subject begins.
     fn step(&mut self, subject: &str, step: &Step);
 
-    /// Something that must be known now, and not with the report.
-    fn word(&mut self, word: &str);
+    /// Prints a message at once, not with the report.
+    fn message(&mut self, message: &str);
 }
 
-/// Runs the children of a probe one after another, and gathers what they tell.
+/// Runs the children of a probe one after another, and adds their events to the report.
 pub struct Children<'a> {
     pub report: &'a mut ProbeReport,
-    /// What ends it early.
     pub interrupts: &'a Interrupts,
-    /// How long a step may take beyond its own time.
+    /// Added to the expected time of each step before it counts as hung.
     pub timeout: Duration,
-    /// Told of each step.
     pub progress: &'a mut dyn Watcher,
 }
 
-/// What became of a child.
+/// What a child did.
 #[derive(Debug, Default)]
-pub struct Ran {
-    /// The GPUs it listed.
+pub struct ChildResult {
     pub listed: Vec<Listed>,
-    /// The RDMA devices it listed.
     pub nics: Vec<String>,
-    /// How many units of its task it began.
+    /// Number of units that it began.
     pub units: usize,
-    /// It did all of its task.
+    /// True if it finished its task.
     pub whole: bool,
-    /// Nobody asked to stop.
+    /// False after an interrupt.
     pub go_on: bool,
-    /// Why it did not come to its end.
+    /// Why it did not finish.
     pub failure: Option<String>,
 }
 
 impl Children<'_> {
-    /// The GPUs that were asked for; none where there is no use in going on, which the report says. `sim` is how many simulated ones
-    /// there are.
+    /// The selected GPUs, with `sim` simulated ones in a simulation. Empty if the probe cannot continue; the report says why.
     pub fn gpus<'m>(
         &mut self,
         scope: &Scope,
@@ -70,7 +65,7 @@ impl Children<'_> {
         }
     }
 
-    /// The GPUs that CUDA shows; none where there is no use in going on. Where none is required, there may be none.
+    /// The GPUs that CUDA lists; `None` if the probe cannot continue. Without `required` an empty list is fine.
     pub fn list(&mut self, sim: u32, required: bool) -> Result<Option<Vec<Listed>>, ProbeError> {
         let list = ListGpus {
             sim,
@@ -81,7 +76,7 @@ impl Children<'_> {
         Ok(self.may_go_on(&ran).then_some(ran.listed))
     }
 
-    /// The RDMA devices that libibverbs serves; none where there is no use in going on.
+    /// The RDMA devices of libibverbs; `None` if the probe cannot continue.
     pub fn nics(&mut self) -> Result<Option<Vec<String>>, ProbeError> {
         let nics = ListRdmaDevices {
             timeout: self.timeout,
@@ -90,7 +85,7 @@ impl Children<'_> {
         Ok(self.may_go_on(&ran).then_some(ran.nics))
     }
 
-    /// Runs the tasks of each GPU that was asked for, until an interruption.
+    /// Runs the tasks of each selected GPU, until an interrupt.
     pub fn run_tasks<T: Task>(
         &mut self,
         scope: &Scope,
@@ -110,33 +105,33 @@ impl Children<'_> {
         Ok(())
     }
 
-    /// Where a list did not come to its end, what is not in it may be there all the same.
-    fn may_go_on(&self, ran: &Ran) -> bool {
+    /// False after an incomplete list: a device may be missing from it.
+    fn may_go_on(&self, ran: &ChildResult) -> bool {
         ran.go_on
             && self.report.complete
             && !self.report.results.iter().any(|result| result.required)
     }
 
-    /// Runs one child to its end.
+    /// Runs one child until it ends.
     pub fn run<T: Task>(
         &mut self,
         subject: &str,
         task: &T,
         environment: &[(&str, &str)],
-    ) -> Result<Ran, ProbeError> {
+    ) -> Result<ChildResult, ProbeError> {
         self.run_with(subject, task, environment, None)
     }
 
-    /// The same with a child that is connected to another process.
+    /// Runs a child that is connected to another process.
     pub fn run_with<T: Task>(
         &mut self,
         subject: &str,
         task: &T,
         environment: &[(&str, &str)],
         wire: Option<Wire>,
-    ) -> Result<Ran, ProbeError> {
+    ) -> Result<ChildResult, ProbeError> {
         let request = serde_json::to_string(&BTreeMap::from([(T::NAME, task)]))?;
-        // The file this process runs from, even where it has been replaced or its path is out of reach.
+        // The running executable, even if its file was replaced or its path is not visible here.
         let mut command = Command::new("/proc/self/exe");
         pass_environment(&mut command);
         command.arg(CHILD).arg(request);
@@ -145,7 +140,7 @@ impl Children<'_> {
         }
         command.envs(environment.iter().copied());
         command.env_remove(SECRET_VARIABLE);
-        let mut ran = Ran::default();
+        let mut ran = ChildResult::default();
         let (mut lost, mut unit) = (false, None);
         let ended = watch(
             &mut command,
@@ -156,7 +151,7 @@ impl Children<'_> {
                 let event = match output {
                     Output::Event(event) => event,
                     Output::Message(line) => {
-                        return self.progress.word(&format!("{subject}: {line}"));
+                        return self.progress.message(&format!("{subject}: {line}"));
                     }
                 };
                 match event {
@@ -171,8 +166,8 @@ impl Children<'_> {
                 }
             },
         )?;
-        ran.whole = ended == Ended::Done && !lost;
-        ran.failure = unfinished(&ended);
+        ran.whole = ended == ChildEnd::Done && !lost;
+        ran.failure = failure_reason(&ended);
         ran.go_on = self.go_on(unit.as_deref().unwrap_or(subject), ended);
         Ok(ran)
     }
@@ -189,7 +184,7 @@ impl Children<'_> {
                     self.report.ends.push(*end);
                 }
             }
-            Event::Lacking(what) => {
+            Event::Missing(what) => {
                 self.report.complete = false;
                 self.report.notes.push(what);
             }
@@ -210,29 +205,21 @@ impl Children<'_> {
         }
     }
 
-    fn go_on(&mut self, subject: &str, ended: Ended) -> bool {
+    fn go_on(&mut self, subject: &str, ended: ChildEnd) -> bool {
         let simulated = self.report.simulated;
         let failed = |reason: String| -> ProbeResult {
-            let about = Subject {
-                subject: subject.to_owned(),
-                backend: if simulated {
-                    "sim".to_owned()
-                } else {
-                    String::new()
-                },
-                numa: None,
-            };
-            about.impossible("run", None, true, reason)
+            let backend = if simulated { "sim" } else { "" };
+            Subject::new(subject, backend).impossible("run", None, true, reason)
         };
-        self.report.complete &= ended == Ended::Done;
+        self.report.complete &= ended == ChildEnd::Done;
         match ended {
-            // Who stopped it says why.
-            Ended::Done | Ended::Stopped => true,
-            Ended::Interrupted => {
+            // The code that stopped the child reports why.
+            ChildEnd::Done | ChildEnd::Stopped => true,
+            ChildEnd::Interrupted => {
                 self.note("Interrupted: this is what was done until then.".to_owned());
                 false
             }
-            Ended::Hung(step) => {
+            ChildEnd::Hung(step) => {
                 self.note(format!(
                     "{subject}: gave up after waiting {:.0} s for {}. The driver or the GPU appears to hang: look for Xid lines in \
                      dmesg, or give it longer with --library-timeout.",
@@ -241,18 +228,17 @@ impl Children<'_> {
                 ));
                 true
             }
-            Ended::Crashed(step, status) => {
+            ChildEnd::Crashed(step, status) => {
                 let reason = format!(
-                    "the process that probed it ended ({status}) while waiting for {}",
+                    "the child process ended ({status}) while waiting for {}",
                     step.what
                 );
                 self.report.results.push(failed(reason));
                 true
             }
-            Ended::Garbled(error) => {
-                let reason = format!(
-                    "a library wrote into the output of the process that probed it: {error}"
-                );
+            ChildEnd::Garbled(error) => {
+                let reason =
+                    format!("a library wrote into the output of the child process: {error}");
                 self.report.results.push(failed(reason));
                 true
             }
@@ -267,17 +253,17 @@ impl Children<'_> {
     }
 }
 
-/// Why a child did not come to its end.
-fn unfinished(ended: &Ended) -> Option<String> {
+/// Why a child did not finish.
+fn failure_reason(ended: &ChildEnd) -> Option<String> {
     match ended {
-        Ended::Done => None,
-        Ended::Interrupted => Some("it was interrupted".to_owned()),
-        Ended::Stopped => Some("it was stopped".to_owned()),
-        Ended::Hung(step) => Some(format!("it hangs while waiting for {}", step.what)),
-        Ended::Crashed(step, status) => Some(format!(
+        ChildEnd::Done => None,
+        ChildEnd::Interrupted => Some("it was interrupted".to_owned()),
+        ChildEnd::Stopped => Some("it was stopped".to_owned()),
+        ChildEnd::Hung(step) => Some(format!("it hangs while waiting for {}", step.what)),
+        ChildEnd::Crashed(step, status) => Some(format!(
             "it ended ({status}) while waiting for {}",
             step.what
         )),
-        Ended::Garbled(error) => Some(format!("a library wrote into its output: {error}")),
+        ChildEnd::Garbled(error) => Some(format!("a library wrote into its output: {error}")),
     }
 }

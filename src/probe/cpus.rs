@@ -1,4 +1,4 @@
-//! The CPUs that this process may use, and those it is bound to.
+//! CPU affinity of this process.
 
 use std::io;
 
@@ -8,18 +8,16 @@ use crate::model::IdList;
 
 /// Why this process cannot be bound to CPUs.
 #[derive(Debug, thiserror::Error)]
-pub enum Unbound {
-    /// This process may use no CPU of that node.
+pub enum BindError {
     #[error(
         "this process may use no CPU of NUMA node {0}: see its affinity (taskset -p) and cpuset"
     )]
     NoCpu(u32),
-    /// The kernel refused to bind it.
     #[error("this process cannot be bound to NUMA node {0}")]
     Bind(u32, #[source] io::Error),
 }
 
-/// Those of the CPUs that this process may use.
+/// The subset of `cpus` that this process may use.
 pub fn usable(cpus: &IdList) -> IdList {
     match sched_getaffinity(None) {
         Ok(allowed) => {
@@ -29,14 +27,13 @@ pub fn usable(cpus: &IdList) -> IdList {
             let most = u32::try_from(CpuSet::MAX_CPU).unwrap_or(u32::MAX);
             IdList::new((0..most).filter(|cpu| cpus.contains(*cpu)).filter(number))
         }
-        // What cannot be asked is found out when a child binds itself.
+        // A child that binds itself reports the error.
         Err(_) => cpus.clone(),
     }
 }
 
-/// Binds this thread to one half of the CPUs that it may use, so that it and the other one never wait for the same CPU. Every other
-/// two of them: each half has CPUs of every node, and two threads of one core, which are neighbours on some machines, are in one
-/// half. Where there is one CPU, or it may not be bound, they share.
+/// Binds this thread to one half of its CPUs, so that two threads do not compete for one CPU. The halves alternate in pairs of CPUs:
+/// each has CPUs of every node, and hardware threads of one core with adjacent numbers stay together. Does nothing with one CPU.
 pub fn keep_to_half(first: bool) {
     let Ok(allowed) = sched_getaffinity(None) else {
         return;
@@ -54,13 +51,13 @@ pub fn keep_to_half(first: bool) {
             half.set(*cpu);
         }
     }
-    // Measured where they share, they are slower, and no less right.
+    // Ignored: unbound threads are slower, and as correct.
     let _ = sched_setaffinity(None, &half);
 }
 
-/// Binds this process, and all threads it will start, to the CPUs of a node that it may use.
-pub fn bind(node: u32, cpus: &IdList) -> Result<(), Unbound> {
-    let allowed = sched_getaffinity(None).map_err(|errno| Unbound::Bind(node, errno.into()))?;
+/// Binds this process, and the threads it will start, to the usable CPUs of a node.
+pub fn bind(node: u32, cpus: &IdList) -> Result<(), BindError> {
+    let allowed = sched_getaffinity(None).map_err(|errno| BindError::Bind(node, errno.into()))?;
     let mut wanted = CpuSet::new();
     let mut any = false;
     for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)) {
@@ -70,7 +67,7 @@ pub fn bind(node: u32, cpus: &IdList) -> Result<(), Unbound> {
         }
     }
     if !any {
-        return Err(Unbound::NoCpu(node));
+        return Err(BindError::NoCpu(node));
     }
-    sched_setaffinity(None, &wanted).map_err(|errno| Unbound::Bind(node, errno.into()))
+    sched_setaffinity(None, &wanted).map_err(|errno| BindError::Bind(node, errno.into()))
 }

@@ -1,4 +1,4 @@
-//! How much a probe does. What that means in sizes and times is each probe's own.
+//! How much a probe measures. Each probe maps a depth to sizes and times in its `plan`.
 
 use std::time::Duration;
 
@@ -6,31 +6,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Shares;
 
-/// How much to do.
+/// How much to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Depth {
-    /// In less than 5 seconds for one GPU, everything included.
+    /// Less than 5 seconds for one GPU, start included.
     Quick,
-    /// In less than half a minute.
+    /// Less than half a minute for one GPU.
     Default,
     Full,
 }
 
-/// What every task is done by.
+/// Options that every task has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
-    /// How much to do.
     pub depth: Depth,
-    /// The sizes to measure; empty for the depth's own.
+    /// The sizes to measure; empty: those of the depth.
     pub sizes: Vec<usize>,
     pub shares: Shares,
-    /// How long a step may take beyond its own time.
+    /// Added to the expected time of a step before it counts as hung.
     pub timeout: Duration,
 }
 
-/// The least that every way is verified with.
+impl Terms {
+    /// The sizes to measure, ascending: `--sizes`, or those of the depth.
+    pub fn sizes_or(&self, depth_sizes: Vec<usize>, is_simulated: bool) -> Vec<usize> {
+        if !self.sizes.is_empty() {
+            return self.sizes.clone();
+        }
+        let limit = if is_simulated { SIMULATED } else { usize::MAX };
+        let within = |size: &usize| *size <= limit;
+        depth_sizes.into_iter().filter(within).collect()
+    }
+}
+
+/// The smallest size that every path is verified with.
 pub const VERIFIED: usize = 4 << 10;
 
-/// Simulated memory is this machine's own, and its copies are byte by byte: no more than so many bytes, unless asked for.
+/// Largest default size with simulated GPUs: simulated memory is host memory, copied byte by byte.
 pub const SIMULATED: usize = 64 << 10;

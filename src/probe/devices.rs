@@ -1,4 +1,4 @@
-//! Which GPUs and RDMA devices there are: two tasks of a child, because listing them loads vendors' libraries.
+//! Lists GPUs and RDMA devices, in a child because that loads vendor libraries.
 
 use std::time::Duration;
 
@@ -13,11 +13,10 @@ use crate::model::{Bdf, ProbeResult};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ListGpus {
-    /// So many simulated ones instead, where it is not 0.
+    /// Number of simulated GPUs to list instead; 0 for the real ones.
     pub sim: u32,
-    /// How long a step may take.
     pub timeout: Duration,
-    /// Without one there is nothing to do.
+    /// The probe fails without a GPU.
     pub required: bool,
 }
 
@@ -32,7 +31,7 @@ impl Task for ListGpus {
         if self.sim > 0 {
             let gpus: Vec<Gpu> = (0..self.sim).map(|_| Gpu::sim()).collect();
             let listed = gpus.iter().map(|gpu| listed(gpu.device(), true)).collect();
-            return Ok(reporter.tell(&Event::Listed(listed))?);
+            return Ok(reporter.send(&Event::Listed(listed))?);
         }
         reporter.doing("libcuda.so.1 to start (cuInit)")?;
         let why = match gpu::devices() {
@@ -41,10 +40,10 @@ impl Task for ListGpus {
             }
             Ok(devices) => {
                 let listed = devices.iter().map(|device| listed(device, false)).collect();
-                return Ok(reporter.tell(&Event::Listed(listed))?);
+                return Ok(reporter.send(&Event::Listed(listed))?);
             }
             Err(error) => format!(
-                "there is no GPU to probe: {}; gdr doctor tells more, --sim needs no GPU",
+                "there is no GPU to probe: {}; see gdr doctor; --sim needs no GPU",
                 gpu::sentence(&error)
             ),
         };
@@ -70,7 +69,6 @@ fn listed(device: &gpu::Device, simulated: bool) -> Listed {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ListRdmaDevices {
-    /// How long a step may take.
     pub timeout: Duration,
 }
 
@@ -84,7 +82,7 @@ impl Task for ListRdmaDevices {
     fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         reporter.doing("libibverbs.so.1 to list the RDMA devices")?;
         let names = verbs::device_names()?;
-        Ok(reporter.tell(&Event::Nics(names))?)
+        Ok(reporter.send(&Event::Nics(names))?)
     }
 
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {

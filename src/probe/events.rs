@@ -1,4 +1,4 @@
-//! What the child that touches the hardware tells its parent, one line of JSON each.
+//! Events that a child reports to its parent, one line of JSON each.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -7,58 +7,56 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Bdf, ProbeResult, ProbedEnd, ProbedGpu, ProbedPair};
 
-/// One thing the child says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// What it begins now, and how long that may take.
+    /// The child begins a step.
     Doing(Step),
-    /// The GPUs there are.
     Listed(Vec<Listed>),
-    /// The RDMA devices that libibverbs serves.
+    /// The RDMA devices of libibverbs.
     Nics(Vec<String>),
-    /// The GPU it works on.
+    /// The GPU under the probe.
     Gpu(Box<ProbedGpu>),
     Result(Box<ProbeResult>),
-    /// Something a reader should know.
+    /// A note of the report.
     Note(String),
-    /// It begins the next unit of its task, which is about this. Another child goes on with the one after where this one
-    /// does not come to the end.
+    /// The child begins the next unit of its task, with this subject. If it does not finish, another child continues with the
+    /// unit after it.
     Unit(String),
     /// An ordered pair of GPUs.
     Pair(Box<ProbedPair>),
-    /// An end of what NICs move is open.
+    /// An end of an RDMA connection is open.
     Connected(Box<ProbedEnd>),
-    /// The machine has not what this needs, and what to install.
-    Lacking(String),
-    /// A context is lost, and with it this process: it ends after this.
+    /// A missing library, and what to install.
+    Missing(String),
+    /// The CUDA contexts of the child are lost; it ends after this.
     Lost,
-    /// It is done. A child that ends without this has crashed.
+    /// The task is done. A child that ends without this has crashed.
     End,
 }
 
-/// A step of the child's work.
+/// A step of a child's task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// In words that go after "waited for".
+    /// Completes the phrase "waiting for …".
     pub what: String,
-    /// How long it may take before the hardware or its driver is taken to hang.
+    /// Longest time before the step counts as hung.
     pub timeout: Duration,
-    /// How many steps there were before.
+    /// Number of steps before this one.
     pub done: u64,
-    /// How many steps there are.
-    pub of: u64,
+    /// Total number of steps.
+    pub total: u64,
 }
 
-/// A GPU that could be probed.
+/// A GPU as CUDA lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
-    /// CUDA's number for it in the child.
+    /// CUDA's ordinal in the child.
     pub ordinal: u32,
     pub name: String,
     /// `GPU-…`.
     pub uuid: String,
-    /// PCI address; none for a simulated one.
+    /// `None` for a simulated GPU.
     pub bdf: Option<Bdf>,
     pub simulated: bool,
 }
@@ -67,31 +65,31 @@ pub struct Reporter<'a> {
     out: &'a mut dyn Write,
     timeout: Duration,
     done: u64,
-    of: u64,
-    /// How many units were begun, where these are the steps that count.
+    total: u64,
+    /// Number of units begun, if progress counts units instead of steps.
     units: Option<u64>,
 }
 
 impl<'a> Reporter<'a> {
-    /// A reporter whose steps may take so long each.
+    /// A reporter that adds `timeout` to the time of each step.
     pub fn new(out: &'a mut dyn Write, timeout: Duration) -> Self {
         Self {
             out,
             timeout,
             done: 0,
-            of: 0,
+            total: 0,
             units: None,
         }
     }
 
-    /// Says how many steps there will be from here on.
+    /// Sets the number of steps that follow.
     pub fn expect_more(&mut self, steps: u64) {
-        self.of = self.done + steps;
+        self.total = self.done + steps;
     }
 
-    /// Says how many units there will be: these are counted from here on, and no steps.
+    /// Sets the number of units. Progress counts units instead of steps from here on.
     pub fn expect_units(&mut self, units: u64) {
-        self.of = units;
+        self.total = units;
         self.units = Some(0);
     }
 
@@ -100,39 +98,37 @@ impl<'a> Reporter<'a> {
             self.done = *units;
             *units += 1;
         }
-        self.tell(&Event::Unit(subject))
+        self.send(&Event::Unit(subject))
     }
 
-    /// Begins a step that should take no time to speak of.
+    /// Begins a step of negligible duration.
     pub fn doing(&mut self, what: impl Into<String>) -> io::Result<()> {
         self.doing_for(what, Duration::ZERO)
     }
 
-    /// Begins a step that is meant to take this long; hanging is what takes the timeout besides.
+    /// Begins a step of this expected duration.
     pub fn doing_for(&mut self, what: impl Into<String>, time: Duration) -> io::Result<()> {
         let step = Step {
             what: what.into(),
             timeout: self.timeout + time,
             done: self.done,
-            of: self.of.max(self.done + 1),
+            total: self.total.max(self.done + 1),
         };
         if self.units.is_none() {
             self.done += 1;
         }
-        self.tell(&Event::Doing(step))
+        self.send(&Event::Doing(step))
     }
 
-    /// Hands over a result.
     pub fn result(&mut self, result: ProbeResult) -> io::Result<()> {
-        self.tell(&Event::Result(Box::new(result)))
+        self.send(&Event::Result(Box::new(result)))
     }
 
-    /// Says something that a reader should know.
     pub fn note(&mut self, note: String) -> io::Result<()> {
-        self.tell(&Event::Note(note))
+        self.send(&Event::Note(note))
     }
 
-    pub fn tell(&mut self, event: &Event) -> io::Result<()> {
+    pub fn send(&mut self, event: &Event) -> io::Result<()> {
         serde_json::to_writer(&mut *self.out, event)?;
         self.out.write_all(b"\n")?;
         self.out.flush()
@@ -144,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_units_are_counted_their_steps_are_not() {
+    fn counts_units_instead_of_steps() {
         let mut out = Vec::new();
         let mut reporter = Reporter::new(&mut out, Duration::ZERO);
         reporter.expect_units(2);
@@ -157,7 +153,7 @@ mod tests {
         let steps: Vec<(u64, u64)> = text
             .lines()
             .filter_map(|line| match serde_json::from_str(line).expect("an event") {
-                Event::Doing(step) => Some((step.done, step.of)),
+                Event::Doing(step) => Some((step.done, step.total)),
                 _ => None,
             })
             .collect();
@@ -165,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn each_event_is_a_line_and_steps_are_counted() {
+    fn writes_events_as_lines() {
         let mut out = Vec::new();
         let mut reporter = Reporter::new(&mut out, Duration::from_secs(10));
         reporter.expect_more(2);
@@ -173,7 +169,7 @@ mod tests {
         reporter
             .doing_for("the second\nof two", Duration::from_secs(5))
             .expect("written");
-        reporter.tell(&Event::End).expect("written");
+        reporter.send(&Event::End).expect("written");
         let text = String::from_utf8(out).expect("text");
         let events: Vec<Event> = text
             .lines()
@@ -184,7 +180,7 @@ mod tests {
                 what: what.to_owned(),
                 timeout: Duration::from_secs(timeout),
                 done,
-                of: 2,
+                total: 2,
             })
         };
         assert_eq!(

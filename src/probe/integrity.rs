@@ -1,7 +1,7 @@
-//! Words that arrived, compared with those that were sent, where they arrived and by other means than those that moved them.
+//! Compares received words with those sent, at the destination and by another engine than the one that moved them.
 //!
-//! With a wrong IOMMU or ACS setting CUDA reports success and delivers zeros, so a call that succeeded proves nothing. What a
-//! copy engine moved is compared by a kernel of the far GPU; what a kernel moved, by a copy to the host and the CPU.
+//! With a wrong IOMMU or ACS setting CUDA reports success and delivers zeros, so a successful call proves nothing. A kernel of the
+//! destination GPU checks copies of a copy engine; a copy to the host and the CPU check copies of a kernel.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,23 +9,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gpu::{DeviceMemory, Error, HostMemory, Pattern, Stream};
 
-/// Compared so much at a time, so that a large buffer needs no second one of its size.
-const PIECE: usize = 1 << 20;
-/// And so much is brought from a GPU at a time.
-const PART: usize = 16 << 20;
-/// More CPUs than these find the memory busy.
-const MOST_CPUS: usize = 8;
-/// What is in a buffer before something is read into it.
-const UNTOUCHED: u8 = 0xa5;
+/// Bytes compared at a time, so that a large buffer needs no second one of its size.
+const BLOCK: usize = 1 << 20;
+/// Bytes read from a GPU at a time.
+const CHUNK: usize = 16 << 20;
+/// More CPUs than this saturate the memory.
+const MAX_CPUS: usize = 8;
+/// Fills a buffer before something is read into it: neither zero nor a word of a pattern.
+pub const UNTOUCHED: u8 = 0xa5;
+/// Rounds for each verified size, each with new words.
+pub const ROUNDS: u32 = 3;
+/// The next step for a person, after wrong words.
+pub const LOOK_AT: &str = "CUDA reported success: see gdr doctor --only pcie.iommu,pcie.acs, and the kernel's log for IOMMU faults";
 
-/// A word that is not what it should be.
+/// Wrong words in a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wrong {
-    /// Where the first is, in bytes from the start.
+    /// Offset of the first wrong word, in bytes.
     pub at: u64,
     pub expected: u32,
     pub found: u32,
-    /// How many words are wrong in all.
+    /// Number of wrong words.
     pub words: u64,
 }
 
@@ -43,7 +47,14 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Seeds that no two rounds of a process share: what an earlier round left behind is wrong in a later one.
+impl Wrong {
+    /// The message, with the next step.
+    pub fn advice(&self) -> String {
+        format!("{self}. {LOOK_AT}")
+    }
+}
+
+/// A new seed for each round of a process, so that data of an earlier round is wrong in a later one.
 #[derive(Debug, Default)]
 pub struct Seeds(Cell<u64>);
 
@@ -54,7 +65,7 @@ impl Seeds {
     }
 }
 
-/// Writes a pattern by a kernel of the memory's own GPU; done when it returns.
+/// Writes a pattern with a kernel of the memory's own GPU, and waits for it.
 pub fn fill(
     stream: &Stream,
     memory: &DeviceMemory,
@@ -65,17 +76,17 @@ pub fn fill(
     stream.synchronize()
 }
 
-/// Writes a pattern by the CPU.
+/// Writes a pattern with the CPU.
 pub fn fill_host(memory: &HostMemory, bytes: usize, pattern: Pattern) -> Result<(), Error> {
-    by_pieces(bytes, &|start, piece| {
-        pattern.fill(piece, (start / 4) as u64);
-        memory.write(start, piece)?;
+    by_blocks(bytes, &|start, block| {
+        pattern.fill(block, (start / 4) as u64);
+        memory.write(start, block)?;
         Ok(None)
     })
     .map(drop)
 }
 
-/// Compares by a kernel of the stream's GPU, whose memory it is.
+/// Compares with a kernel of the stream's GPU, which owns the memory.
 pub fn by_kernel(
     stream: &Stream,
     memory: &DeviceMemory,
@@ -84,7 +95,7 @@ pub fn by_kernel(
 ) -> Result<Option<Wrong>, Error> {
     let found = match stream.check_pattern(memory, 0, bytes, pattern, 0) {
         Ok(found) => found,
-        // Copies to the host lose words. What they bring then tells which.
+        // The check's result was lost on its way to the host; the copy engine locates the lost words.
         Err(error @ Error::Finding { .. }) => {
             return match by_engine(stream, memory, bytes, pattern)? {
                 None => Err(error),
@@ -106,7 +117,7 @@ pub fn by_kernel(
     }))
 }
 
-/// Compares by the CPU what the copy engine of the stream's GPU brings it.
+/// Compares with the CPU what the copy engine of the stream's GPU reads.
 pub fn by_engine(
     stream: &Stream,
     memory: &DeviceMemory,
@@ -114,65 +125,65 @@ pub fn by_engine(
     pattern: Pattern,
 ) -> Result<Option<Wrong>, Error> {
     let mut wrong = None;
-    let mut part = vec![0; PART.min(bytes)];
-    for start in (0..bytes).step_by(PART) {
-        let part = &mut part[..PART.min(bytes - start)];
-        // No pattern repeats a word: a read that does nothing must not pass.
-        part.fill(UNTOUCHED);
-        stream.read(memory, start, part)?;
-        let part = &*part;
-        let found = by_pieces(part.len(), &|at, piece| {
-            piece.copy_from_slice(&part[at..at + piece.len()]);
-            Ok(differing(start + at, piece, pattern))
+    let mut chunk = vec![0; CHUNK.min(bytes)];
+    for start in (0..bytes).step_by(CHUNK) {
+        let chunk = &mut chunk[..CHUNK.min(bytes - start)];
+        // A read that does nothing must not pass.
+        chunk.fill(UNTOUCHED);
+        stream.read(memory, start, chunk)?;
+        let chunk = &*chunk;
+        let found = by_blocks(chunk.len(), &|at, block| {
+            block.copy_from_slice(&chunk[at..at + block.len()]);
+            Ok(differing(start + at, block, pattern))
         })?;
         wrong = merged(wrong, found);
     }
     Ok(wrong)
 }
 
-/// Compares host memory by the CPU.
+/// Compares host memory with the CPU.
 pub fn by_host(
     memory: &HostMemory,
     bytes: usize,
     pattern: Pattern,
 ) -> Result<Option<Wrong>, Error> {
-    by_pieces(bytes, &|start, piece| {
-        piece.fill(UNTOUCHED);
-        memory.read(start, piece)?;
-        Ok(differing(start, piece, pattern))
+    by_blocks(bytes, &|start, block| {
+        block.fill(UNTOUCHED);
+        memory.read(start, block)?;
+        Ok(differing(start, block, pattern))
     })
 }
 
-/// Compares bytes that the CPU has.
+/// Compares a slice.
 pub fn by_slice(found: &[u8], pattern: Pattern) -> Result<Option<Wrong>, Error> {
-    by_pieces(found.len(), &|start, piece| {
-        piece.copy_from_slice(&found[start..start + piece.len()]);
-        Ok(differing(start, piece, pattern))
+    by_blocks(found.len(), &|start, block| {
+        block.copy_from_slice(&found[start..start + block.len()]);
+        Ok(differing(start, block, pattern))
     })
 }
 
-/// What is done with a piece: its place, and a buffer of its length.
-type OnPiece<'a> = dyn Fn(usize, &mut [u8]) -> Result<Option<Wrong>, Error> + Sync + 'a;
+/// Works on a block, given its offset and a buffer of its length.
+type OnBlock<'a> = dyn Fn(usize, &mut [u8]) -> Result<Option<Wrong>, Error> + Sync + 'a;
 
-/// Goes through so many bytes piece by piece, with a few CPUs where there are several pieces.
-fn by_pieces(bytes: usize, work: &OnPiece<'_>) -> Result<Option<Wrong>, Error> {
+/// Works on `bytes` in blocks, on several CPUs.
+fn by_blocks(bytes: usize, work: &OnBlock<'_>) -> Result<Option<Wrong>, Error> {
     let next = AtomicUsize::new(0);
     let worker = || -> Result<Option<Wrong>, Error> {
-        let (mut wrong, mut buffer) = (None, vec![0; PIECE.min(bytes)]);
+        let (mut wrong, mut buffer) = (None, vec![0; BLOCK.min(bytes)]);
         loop {
-            let start = next.fetch_add(PIECE, Ordering::Relaxed);
+            let start = next.fetch_add(BLOCK, Ordering::Relaxed);
             if start >= bytes {
                 return Ok(wrong);
             }
-            let piece = &mut buffer[..PIECE.min(bytes - start)];
-            wrong = merged(wrong, work(start, piece)?);
+            let block = &mut buffer[..BLOCK.min(bytes - start)];
+            wrong = merged(wrong, work(start, block)?);
         }
     };
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let others = bytes
-        .div_ceil(PIECE)
+        .div_ceil(BLOCK)
         .min(cpus)
-        .min(MOST_CPUS)
+        .min(MAX_CPUS)
         .saturating_sub(1);
     std::thread::scope(|scope| {
         let others: Vec<_> = (0..others).map(|_| scope.spawn(worker)).collect();
@@ -185,10 +196,10 @@ fn by_pieces(bytes: usize, work: &OnPiece<'_>) -> Result<Option<Wrong>, Error> {
     })
 }
 
-/// What differs in a piece that begins there.
-fn differing(start: usize, piece: &[u8], pattern: Pattern) -> Option<Wrong> {
+/// The wrong words of a block at offset `start`.
+fn differing(start: usize, block: &[u8], pattern: Pattern) -> Option<Wrong> {
     let mut wrong: Option<Wrong> = None;
-    for (index, word) in ((start / 4) as u64..).zip(piece.chunks_exact(4)) {
+    for (index, word) in ((start / 4) as u64..).zip(block.chunks_exact(4)) {
         let (expected, found) = (pattern.word(index), word_of(word));
         if expected != found {
             let first = Wrong {
@@ -203,7 +214,7 @@ fn differing(start: usize, piece: &[u8], pattern: Pattern) -> Option<Wrong> {
     wrong
 }
 
-/// The first of both, and how many there are in all.
+/// The first of both, with the sum of the counts.
 fn merged(one: Option<Wrong>, other: Option<Wrong>) -> Option<Wrong> {
     match (one, other) {
         (Some(one), Some(other)) => Some(Wrong {
@@ -214,7 +225,6 @@ fn merged(one: Option<Wrong>, other: Option<Wrong>) -> Option<Wrong> {
     }
 }
 
-/// The word of four bytes.
 fn word_of(bytes: &[u8]) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(bytes);
@@ -227,11 +237,11 @@ mod tests {
 
     use super::*;
 
-    /// Larger than a piece, and no multiple of one.
-    const BYTES: usize = PIECE + 4096;
+    /// More than one block, but not a multiple.
+    const BYTES: usize = BLOCK + 4096;
 
     #[test]
-    fn a_wrong_word_is_found_by_each_of_the_three_and_told_where_it_is() {
+    fn each_comparison_locates_wrong_words() {
         let gpu = Gpu::sim();
         let stream = gpu.stream().expect("a stream");
         let memory = gpu.allocate(Allocation::Malloc, BYTES).expect("memory");
@@ -239,32 +249,32 @@ mod tests {
         let pattern = Pattern::new(9);
         fill(&stream, &memory, BYTES, pattern).expect("filled");
         fill_host(&host, BYTES, pattern).expect("filled");
-        let look = || {
+        let compare = || {
             [
                 by_kernel(&stream, &memory, BYTES, pattern).expect("compared"),
                 by_engine(&stream, &memory, BYTES, pattern).expect("compared"),
                 by_host(&host, BYTES, pattern).expect("compared"),
             ]
         };
-        assert_eq!(look(), [None; 3]);
-        for offset in [BYTES - 4, PIECE, PIECE - 4] {
+        assert_eq!(compare(), [None; 3]);
+        for offset in [BYTES - 4, BLOCK, BLOCK - 4] {
             stream
                 .write(&memory, offset, &[1, 0, 0, 0])
                 .expect("written");
             host.write(offset, &[1, 0, 0, 0]).expect("written");
         }
         let wrong = Wrong {
-            at: PIECE as u64 - 4,
-            expected: pattern.word(PIECE as u64 / 4 - 1),
+            at: BLOCK as u64 - 4,
+            expected: pattern.word(BLOCK as u64 / 4 - 1),
             found: 1,
             words: 3,
         };
-        assert_eq!(look(), [Some(wrong); 3]);
-        let words = wrong.to_string();
+        assert_eq!(compare(), [Some(wrong); 3]);
+        let text = wrong.to_string();
         assert!(
-            words.starts_with("at offset 0xffffc 0x")
-                && words.ends_with("0x00000001 found, 3 words are wrong"),
-            "{words}"
+            text.starts_with("at offset 0xffffc 0x")
+                && text.ends_with("0x00000001 found, 3 words are wrong"),
+            "{text}"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Work of several streams that begins at one moment and is timed by the GPU's own clock: all of it is put in behind a
-//! closed gate, so that what it costs to put in is no part of the time.
+//! Work of several streams that starts together and is timed by GPU events. All of it is queued behind a closed gate, so that the
+//! time of queueing is not measured.
 
 use std::time::Duration;
 
@@ -7,20 +7,19 @@ use gpu::{Error, Event, Gpu, HostMemory, Stream};
 
 use super::sampling::{Budget, Sampler};
 
-/// A gate that nobody opens opens itself after this long; a copy of a gibibyte over one lane of PCI Express takes a second.
+/// The gate's kernel gives up after this time; a copy of a gibibyte over one lane of PCI Express takes a second.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// A queue of a stream holds about a thousand pieces of work; what does not fit waits for a gate that nobody opens.
+/// A stream's queue holds about a thousand operations. A call that finds it full would block behind the closed gate.
 const MOST_RUNS: u32 = 256;
 
-/// What a stream does over and over.
+/// Repeated work of one stream.
 pub struct Lane<'a> {
     pub stream: &'a Stream,
-    /// Puts one run of it in.
+    /// Queues one run.
     pub work: Box<dyn Fn() -> Result<(), Error> + 'a>,
 }
 
 impl<'a> Lane<'a> {
-    /// A lane of this work.
     pub fn new(stream: &'a Stream, work: impl Fn() -> Result<(), Error> + 'a) -> Self {
         Self {
             stream,
@@ -29,46 +28,46 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// What streams wait at until all work is in.
+/// A flag that streams wait for until all work is queued.
 pub struct Gate(HostMemory);
 
 impl Gate {
-    /// A gate that the streams of any GPU can wait at.
+    /// A gate for the streams of any GPU.
     pub fn new(gpu: &Gpu) -> Result<Self, Error> {
         gpu.load_kernels()?;
         gpu.pinned(64).map(Self)
     }
 }
 
-/// Opens the gate however this ends: what waits there would wait for its own timeout.
+/// Opens the gate on every return, so that no stream waits for the timeout.
 struct Open<'a>(&'a Gate);
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        // The word is there: its offset is 0.
+        // Cannot fail: offset 0 is in bounds.
         let _ = self.0.0.store_u32(0, 1);
     }
 }
 
-/// How long the lanes took.
+/// Times of the lanes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timed {
-    /// Seconds for one run of each.
+    /// Seconds per run, of each lane.
     pub each: Vec<f64>,
-    /// Seconds from the first's begin to the last's end, for one run of all.
+    /// Seconds per run from the first lane's begin to the last one's end.
     pub all: f64,
 }
 
-/// How often each lane's work is done.
+/// Runs of each lane.
 #[derive(Debug, Clone, Copy)]
 pub struct Runs {
-    /// Before the clock starts.
+    /// Runs before the clock starts.
     pub warm: u32,
     pub timed: u32,
 }
 
 impl Runs {
-    /// For copies of so many bytes: enough that one takes no time to speak of to begin, and no more than that.
+    /// For copies of `bytes`: enough to hide the start of one, and at most half a queue.
     pub fn of(bytes: usize) -> Self {
         let timed = (ENOUGH / bytes.max(1)).clamp(2, MOST_RUNS as usize / 2) as u32;
         Self {
@@ -78,7 +77,7 @@ impl Runs {
     }
 }
 
-/// A copy of so many bytes is timed without a second one after it to hide its begin in.
+/// Bytes of all timed copies together; two copies at least.
 const ENOUGH: usize = 256 << 20;
 
 /// Runs the lanes once, together.
@@ -128,7 +127,7 @@ pub fn together(gate: &Gate, lanes: &[Lane<'_>], runs: Runs) -> Result<Timed, Er
     })
 }
 
-/// Runs the lanes until the time of all of them is known well enough: the samples of each lane, and of all.
+/// Runs the lanes until the median of their common time is known well enough.
 pub fn measure(
     gate: &Gate,
     lanes: &[Lane<'_>],
@@ -150,11 +149,11 @@ pub fn measure(
     })
 }
 
-/// Samples, in seconds for one run.
+/// Samples, in seconds per run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     pub each: Vec<Vec<f64>>,
-    /// Of all of them together.
+    /// Of all lanes together.
     pub all: Vec<f64>,
 }
 
@@ -165,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_lane_does_its_work_as_often_as_it_is_told() {
+    fn runs_each_lane_and_opens_gate_after_error() {
         let (gpus, log) = ([Gpu::sim(), Gpu::sim()], RefCell::new(Vec::new()));
         let streams = gpus.each_ref().map(|gpu| gpu.stream().expect("a stream"));
         let gate = Gate::new(&gpus[0]).expect("a gate");
@@ -184,11 +183,11 @@ mod tests {
         assert_eq!(
             *log.borrow(),
             [0, 1, 0, 0, 1, 1],
-            "warm first, then each its runs"
+            "warm-up first, then each lane's runs"
         );
         assert_eq!(timed.each.len(), 2);
         assert!(timed.all >= 0.0);
-        // Work that cannot be put in opens the gate: nothing waits for its timeout.
+        // Work that cannot be queued opens the gate: nothing waits for the timeout.
         let begun = std::time::Instant::now();
         let broken = [Lane::new(&streams[0], || Err(Error::Empty))];
         assert!(together(&gate, &broken, Runs { warm: 0, timed: 1 }).is_err());
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn small_copies_are_run_often_and_large_ones_twice() {
+    fn number_of_runs_depends_on_size() {
         let runs = |bytes| (Runs::of(bytes).warm, Runs::of(bytes).timed);
         assert_eq!(runs(4), (32, 128));
         assert_eq!(runs(64 << 20), (1, 4));

@@ -1,4 +1,4 @@
-//! What is known of the machine before a probe touches anything: its GPUs, RDMA devices and NUMA nodes, and the paths between them.
+//! The machine as collected before a probe touches hardware: GPUs, RDMA devices, NUMA nodes and the paths between them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::events::Listed;
 use crate::model::{Bdf, Host, NumaNode};
 
-/// What is known of the machine before anything is touched.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
     /// The header of the report.
@@ -15,13 +14,13 @@ pub struct Machine {
     /// Its GPUs, as `gdr topo` numbers them.
     pub gpus: Vec<Place>,
     pub nodes: Vec<NumaNode>,
-    /// The ways from one GPU to another, as the topology and NVML have them.
-    pub ways: BTreeMap<(Bdf, Bdf), Between>,
+    /// The paths from one GPU to another, of the PCI topology and NVML.
+    pub paths: BTreeMap<(Bdf, Bdf), GpuPath>,
     pub nics: Vec<ProbedNic>,
 }
 
 impl Machine {
-    /// Its GPUs as CUDA would list them, where CUDA is not asked.
+    /// Its GPUs as CUDA would list them.
     pub fn listed(&self) -> Vec<Listed> {
         let places = self.gpus.iter().zip(0..);
         places
@@ -35,23 +34,22 @@ impl Machine {
             .collect()
     }
 
-    /// What is known of the way from one GPU to another.
-    pub fn way(&self, a: Option<Bdf>, b: Option<Bdf>) -> Option<&Between> {
-        self.ways.get(&(a?, b?))
+    pub fn path(&self, from: Option<Bdf>, to: Option<Bdf>) -> Option<&GpuPath> {
+        self.paths.get(&(from?, to?))
     }
 }
 
-/// Where a GPU is.
+/// A GPU's name and position in the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// As in `GPU0`.
     pub name: String,
-    /// What it is, where the machine says so.
+    /// The model, if known.
     pub label: String,
     pub bdf: Bdf,
     /// The NUMA node it is on.
     pub numa: Option<u32>,
-    /// What its link carries at its best, bytes a second.
+    /// Peak rate of its PCIe link, bytes/s.
     pub link: Option<u64>,
 }
 
@@ -59,27 +57,27 @@ pub struct Place {
 pub struct ProbedNic {
     /// As in `mlx5_0`.
     pub name: String,
-    /// Its address; none of software over no function.
+    /// `None` for a software device without a PCI function.
     pub bdf: Option<Bdf>,
-    /// It is software over a netdev.
+    /// Software over a netdev (rxe, siw).
     pub software: bool,
-    /// Its ports that are up: number, and bytes a second in one direction where that is known.
+    /// The active ports: number, and rate in one direction, bytes/s.
     pub ports: Vec<(u8, Option<u64>)>,
-    /// The GPUs that it is the best one of.
+    /// The GPUs whose nearest NIC it is.
     pub best_of: Vec<Bdf>,
-    /// How it meets each GPU: in nvidia-smi's letters, and what the narrowest link between them carries.
+    /// Path to each GPU: the class in nvidia-smi's letters, and the rate of the narrowest link, bytes/s.
     pub reaches: Vec<(Bdf, Option<String>, Option<u64>)>,
 }
 
-/// What is known of the way between two GPUs.
+/// The path from one GPU to another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Between {
-    /// NVLinks between them; none where that is not known.
+pub struct GpuPath {
+    /// Number of NVLinks, if known.
     pub nvlinks: Option<u32>,
-    /// What the narrowest link of the way over PCI Express carries, bytes a second.
+    /// Rate of the narrowest PCIe link of the path, bytes/s.
     pub pci: Option<u64>,
-    /// How they meet over PCI Express, in nvidia-smi's letters.
+    /// PCIe path class in nvidia-smi's letters.
     pub class: Option<String>,
-    /// What NVML says of each capability, in words.
+    /// NVML's status of each peer-to-peer capability.
     pub nvml: BTreeMap<String, String>,
 }

@@ -1,8 +1,8 @@
-//! Run, verify, summarise: the probes, and what they share.
+//! The probes: they run transfers, verify the data and summarise the measurements.
 //!
-//! The hardware is touched in a child of this binary ([`task::Task`]), whose every step has a deadline ([`watch`]); it reports what
-//! it does and finds in [`events`]. A [`supervise::Probe`] is the parent's side. Nothing here prints, and nothing falls back to
-//! simulation by itself. Only this file knows all probes; DESIGN.md has the order in which the files depend on each other.
+//! A child of this binary touches the hardware ([`task::Task`]). It reports [`events`], and each of its steps has a deadline
+//! ([`watch`]). [`supervise::Probe`] is the parent's side. Nothing here prints, and nothing falls back to simulation by itself.
+//! Only this file knows all probes; DESIGN.md has the order in which the files depend on each other.
 
 pub mod asynchronous;
 pub mod bytes;
@@ -37,7 +37,7 @@ use serde::Deserialize;
 
 use task::answer;
 
-/// What a child does, by the name of its task.
+/// The task of a child, by [`task::Task::NAME`].
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Request {
@@ -50,7 +50,7 @@ enum Request {
     Async(asynchronous::Task),
 }
 
-/// If this process is such a child, does what its parent asks. The arguments are those after the program's name.
+/// Runs the parent's task if this process is a child, else returns `None`. `arguments` excludes the program's name.
 pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io::Result<()>> {
     let [name, request] = arguments else {
         return None;
@@ -62,7 +62,7 @@ pub fn answer_for_parent(arguments: &[String], out: &mut dyn Write) -> Option<io
         serde_json::from_str(request)
             .map_err(io::Error::from)
             .and_then(|request| {
-                // An orphan's results have no reader.
+                // Without its parent nothing reads the results.
                 rustix::process::set_parent_process_death_signal(Some(
                     rustix::process::Signal::KILL,
                 ))?;

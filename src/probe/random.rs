@@ -1,10 +1,9 @@
-//! Numbers that nobody else can guess, from the system's generator.
+//! Random bytes from the kernel (getrandom), for secrets.
 
 use std::io;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// So many random bytes.
 pub fn random<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
     let mut bytes = [0; COUNT];
     let mut filled = 0;

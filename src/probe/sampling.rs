@@ -1,27 +1,37 @@
-//! When to stop taking samples: once the median is known well enough, or the time for it is spent.
+//! Sampling until the median is known well enough, or until the time is spent.
 
 use std::time::{Duration, Instant};
 
 use super::statistics::{Figures, uncertainty};
 
-/// How much one figure may cost.
+/// Limits for the samples of one figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// No sample is begun after this long, once there are enough.
+    /// No new sample after this time, once there are `least` of them.
     pub time: Duration,
-    /// So many samples are taken for up to ten times as long; three whatever they cost.
+    /// Samples taken even if that needs ten times as long. Three are taken in any case.
     pub least: usize,
-    /// It is enough once the median's confidence interval is this share of it.
+    /// Sampling ends when the median's confidence interval is this share of the median.
     pub share: f64,
 }
 
-/// More samples than this teach nothing.
+impl Budget {
+    pub const fn new(milliseconds: u64, least: usize, share: f64) -> Self {
+        Self {
+            time: Duration::from_millis(milliseconds),
+            least,
+            share,
+        }
+    }
+}
+
+/// Maximum number of samples.
 const MOST: usize = 20_000;
 
-/// Fewer have no middle.
+/// Minimum number of samples.
 const FEWEST: usize = 3;
 
-/// Shorter than this, a clock that takes 25 ns to read is a part of what it reads.
+/// Shortest sample: reading the clock takes 25 ns.
 const SHORTEST: Duration = Duration::from_micros(4);
 
 /// Collects samples until there are enough.
@@ -29,7 +39,7 @@ pub struct Sampler {
     budget: Budget,
     begun: Instant,
     samples: Vec<f64>,
-    next_look: usize,
+    next_check: usize,
 }
 
 impl Sampler {
@@ -38,11 +48,10 @@ impl Sampler {
             budget,
             begun: Instant::now(),
             samples: Vec::new(),
-            next_look: budget.least.max(6),
+            next_check: budget.least.max(6),
         }
     }
 
-    /// Whether another sample is worth its time.
     pub fn wants_more(&mut self) -> bool {
         let taken = self.samples.len();
         let spent = self.begun.elapsed();
@@ -52,9 +61,9 @@ impl Sampler {
         if taken >= MOST || spent >= self.budget.time {
             return false;
         }
-        if taken >= self.next_look {
-            // Each look sorts them all: looks grow rarer.
-            self.next_look = taken + taken / 2;
+        if taken >= self.next_check {
+            // Each check sorts all samples: checks become rarer.
+            self.next_check = taken + taken / 2;
             return uncertainty(&self.samples).is_none_or(|width| width > self.budget.share);
         }
         true
@@ -64,22 +73,22 @@ impl Sampler {
         self.samples.push(sample);
     }
 
-    /// What the samples say, and the samples.
+    /// The figures, and the samples.
     pub fn finish(self) -> (Option<Figures>, Vec<f64>) {
         (Figures::of(&self.samples), self.samples)
     }
 }
 
-/// Times an operation until its median is known: seconds for one run of it, one sample a batch.
+/// Times an operation until its median is known, in seconds per run.
 ///
-/// The first runs warm up and are not counted. What is too short for the clock is run several times a sample.
+/// The first runs warm up and do not count. Operations that are too short for the clock run several times per sample.
 pub fn time<E>(
     budget: Budget,
     mut operation: impl FnMut() -> Result<(), E>,
 ) -> Result<Vec<f64>, E> {
     let first = Instant::now();
     operation()?;
-    // What takes longer than all the samples may take needs no second look.
+    // An operation that exceeds the whole budget needs no batches.
     let mut batch = 1;
     if first.elapsed() < budget.time {
         let begun = Instant::now();
@@ -97,8 +106,8 @@ pub fn time<E>(
     sample(budget, batch, operation)
 }
 
-/// The same, one run a sample, for what may overlap with the next run: the clock waits until every load before it is
-/// answered (Linux reads the time stamp counter so). Its 25 ns are in each sample.
+/// Times an operation with one run per sample, for loads that could overlap with the next run: the clock waits for all earlier
+/// loads (Linux reads the time stamp counter in order). Its 25 ns are part of each sample.
 pub fn time_singly<E>(
     budget: Budget,
     mut operation: impl FnMut() -> Result<(), E>,
@@ -123,7 +132,7 @@ fn sample<E>(
     Ok(sampler.finish().1)
 }
 
-/// How many runs make a sample long enough for the clock.
+/// Runs per sample, so that it is long enough for the clock.
 fn batch(one: Duration) -> u32 {
     let runs = SHORTEST.as_nanos() / one.as_nanos().max(1);
     u32::try_from(runs).unwrap_or(u32::MAX).clamp(1, 1000)
@@ -140,7 +149,7 @@ mod tests {
     };
 
     #[test]
-    fn a_steady_figure_is_soon_known_and_a_noisy_one_takes_longer() {
+    fn noisy_samples_take_longer() {
         let taken = |sample: fn(usize) -> f64| {
             let mut sampler = Sampler::new(GENEROUS);
             let mut taken = 0;
@@ -156,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn three_are_taken_whatever_they_cost_and_enough_where_that_is_cheap() {
+    fn takes_minimum_number_of_samples() {
         let taken = |time, cost| {
             let budget = Budget {
                 time,
@@ -172,8 +181,12 @@ mod tests {
             (samples.expect("samples").len(), runs)
         };
         let millisecond = Duration::from_millis(1);
-        assert_eq!(taken(Duration::ZERO, millisecond), (3, 4), "one warms up");
-        // A tenth of a second, of which a busy machine may take ten: nine samples of a millisecond fit in.
+        assert_eq!(
+            taken(Duration::ZERO, millisecond),
+            (3, 4),
+            "one warm-up run"
+        );
+        // A tenth of a second, up to a second on a busy machine: enough for nine samples of a millisecond.
         let (samples, runs) = taken(100 * millisecond, millisecond);
         assert!(
             samples >= 9 && (1..=2).contains(&(runs - samples)),
@@ -184,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_for_the_clock_is_run_in_batches() {
+    fn batches_short_operations() {
         assert_eq!(batch(Duration::from_nanos(100)), 40);
         assert_eq!(batch(Duration::from_millis(1)), 1);
         assert_eq!(batch(Duration::ZERO), 1000);

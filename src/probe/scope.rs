@@ -1,4 +1,4 @@
-//! What every probe is asked, and what of the machine that means: which GPUs, from the CPUs of which NUMA nodes.
+//! The options that every probe has, and the GPUs and NUMA nodes that they select.
 
 use std::io;
 
@@ -8,18 +8,17 @@ use super::machine::{Machine, Place};
 use super::target::Target;
 use crate::model::{Bdf, IdList, NumaNode};
 
-/// What every probe is asked.
+/// The options that every probe has.
 #[derive(Debug, Clone)]
 pub struct Scope {
-    /// Simulated GPUs, and no others.
+    /// Use simulated GPUs only.
     pub sim: bool,
-    /// The GPUs by number, address or UUID; `all` is all.
+    /// GPUs by number, name, address or UUID, or `all`.
     pub gpus: Vec<String>,
-    /// How much, and how long.
     pub terms: Terms,
 }
 
-/// From the CPUs of which NUMA nodes.
+/// The NUMA nodes to probe from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nodes {
     All,
@@ -27,51 +26,44 @@ pub enum Nodes {
     One(u32),
 }
 
-/// Why nothing could be probed: the words of a usage error.
+/// Why nothing could be probed; printed as a usage error.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// The child could not be started or heard.
-    #[error("the child that probes cannot be run")]
+    #[error("cannot run the child process of the probe")]
     Child(#[from] io::Error),
-    /// The request could not be written.
-    #[error("the child's task cannot be written")]
+    #[error("cannot write the child's task")]
     Request(#[from] serde_json::Error),
-    /// No GPU goes by that name.
-    #[error("there is no GPU '{wanted}' here; there are: {there}")]
-    NoSuchGpu {
-        /// What was asked for.
-        wanted: String,
-        there: String,
-    },
-    /// No NUMA node has that number, or it has no CPU.
-    #[error("there is no NUMA node {wanted} with CPUs here; there are: {there}")]
-    NoSuchNode {
-        /// What was asked for.
-        wanted: u32,
-        there: String,
-    },
+    #[error("there is no GPU '{wanted}' here; there are: {available}")]
+    NoSuchGpu { wanted: String, available: String },
+    #[error("there is no NUMA node {wanted} with CPUs here; there are: {available}")]
+    NoSuchNode { wanted: u32, available: String },
 }
 
-/// A GPU to probe, with what is known of its place.
+/// A GPU to probe, and its position in the machine.
 pub struct Chosen<'a> {
-    /// What CUDA says of it.
     pub listed: Listed,
-    /// Its place, where it is among the machine's.
+    /// `None` if the machine's topology does not have it.
     pub place: Option<&'a Place>,
 }
 
 impl Chosen<'_> {
-    /// As in `GPU0 (0000:3b:00.0)`: the number is that of `gdr topo`, where the GPU is among its rows.
+    /// The name of `gdr topo`, or else CUDA's number.
+    fn name(&self) -> String {
+        self.place.map_or_else(
+            || format!("GPU{}", self.listed.ordinal),
+            |place| place.name.clone(),
+        )
+    }
+
+    /// As in `GPU0 (0000:3b:00.0)`.
     pub fn subject(&self) -> String {
-        let number = || format!("GPU{}", self.listed.ordinal);
-        let name = self.place.map_or_else(number, |place| place.name.clone());
+        let name = self.name();
         match self.listed.bdf {
             Some(bdf) => format!("{name} ({bdf})"),
             None => format!("{name} (simulated)"),
         }
     }
 
-    /// What a child is told of it.
     pub fn target(&self) -> Target {
         Target {
             subject: self.subject(),
@@ -82,11 +74,8 @@ impl Chosen<'_> {
         }
     }
 
-    fn goes_by(&self, wanted: &str) -> bool {
-        let name = self.place.map_or_else(
-            || format!("GPU{}", self.listed.ordinal),
-            |place| place.name.clone(),
-        );
+    fn matches(&self, wanted: &str) -> bool {
+        let name = self.name();
         let address = wanted
             .parse::<Bdf>()
             .is_ok_and(|bdf| self.listed.bdf == Some(bdf));
@@ -97,7 +86,7 @@ impl Chosen<'_> {
     }
 }
 
-/// The GPUs that were asked for, each once.
+/// The selected GPUs, without duplicates.
 pub fn chosen<'a>(
     scope: &Scope,
     machine: &'a Machine,
@@ -120,11 +109,11 @@ pub fn chosen<'a>(
     }
     let mut chosen: Vec<Chosen<'_>> = Vec::new();
     for wanted in &scope.gpus {
-        let Some(found) = all().find(|gpu| gpu.goes_by(wanted)) else {
-            let there: Vec<String> = all().map(|gpu| gpu.subject()).collect();
+        let Some(found) = all().find(|gpu| gpu.matches(wanted)) else {
+            let available: Vec<String> = all().map(|gpu| gpu.subject()).collect();
             return Err(ProbeError::NoSuchGpu {
                 wanted: wanted.clone(),
-                there: there.join(", "),
+                available: available.join(", "),
             });
         };
         if chosen.iter().all(|gpu| gpu.listed != found.listed) {
@@ -134,8 +123,7 @@ pub fn chosen<'a>(
     Ok(chosen)
 }
 
-/// The NUMA nodes and their CPUs to probe a GPU from, one child for each, the GPU's own node first. `None` where there is nothing to
-/// bind to.
+/// The NUMA nodes to probe a GPU from, one child for each, the GPU's own node first. `None`: the child is not bound.
 pub fn bindings(
     wanted: Nodes,
     machine: &Machine,
@@ -167,21 +155,20 @@ fn nodes(
     nodes.sort_by_key(|node| (Some(node.id) != home, node.id));
     match wanted {
         Nodes::One(number) => {
-            let there: Vec<String> = nodes.iter().map(|node| node.id.to_string()).collect();
+            let available: Vec<String> = nodes.iter().map(|node| node.id.to_string()).collect();
             nodes.retain(|node| node.id == number);
             if nodes.is_empty() {
-                let there = if there.is_empty() {
-                    "none that are known".to_owned()
-                } else {
-                    there.join(", ")
+                let available = match available.is_empty() {
+                    true => "none that are known".to_owned(),
+                    false => available.join(", "),
                 };
                 return Err(ProbeError::NoSuchNode {
                     wanted: number,
-                    there,
+                    available,
                 });
             }
         }
-        // Where there is one, or the GPU's is not known, there is nothing to bind to.
+        // With one node, or if the GPU's node is unknown, the child is not bound.
         Nodes::Near if nodes.len() < 2 || nodes.first().map(|node| node.id) != home => {
             nodes.clear()
         }

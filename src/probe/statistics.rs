@@ -1,28 +1,26 @@
-//! Figures of many samples: percentiles, and how sure the median is. It measures nothing.
+//! Statistics of samples: percentiles, confidence of the median, histogram.
 
 use std::collections::BTreeMap;
 
 use crate::model::Bucket;
 
-/// The figures of a set of samples, in the samples' unit.
+/// Percentiles of samples, in their unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
     pub median: f64,
-    /// One sample in twenty is below.
     pub p5: f64,
-    /// One sample in twenty is above.
     pub p95: f64,
-    /// One sample in a hundred is above; none below a hundred samples.
+    /// `None` with fewer than 100 samples.
     pub p99: Option<f64>,
-    /// One sample in a thousand is above; none below a thousand.
+    /// `None` with fewer than 1000 samples.
     pub p999: Option<f64>,
     pub max: f64,
-    /// How many there were.
+    /// Number of samples.
     pub samples: usize,
 }
 
 impl Figures {
-    /// Of these samples, in any order; none where there is none.
+    /// Figures of unsorted samples; `None` without samples.
     pub fn of(samples: &[f64]) -> Option<Self> {
         let sorted = sorted(samples);
         Some(Self {
@@ -37,11 +35,10 @@ impl Figures {
     }
 }
 
-/// The width of the median's 95 % confidence interval as a share of the median; none below six samples, where every
-/// interval of order statistics covers less than that.
+/// The width of the median's 95 % confidence interval as a share of the median; `None` below six samples, where no interval of
+/// order statistics covers 95 %.
 ///
-/// The interval lies between two of the samples themselves, whatever their distribution: the ranks n/2 ∓ 0.98·√n of the
-/// binomial's normal approximation.
+/// The bounds are the samples of ranks n/2 ∓ 0.98·√n (normal approximation of the binomial), for any distribution.
 pub fn uncertainty(samples: &[f64]) -> Option<f64> {
     if samples.len() < 6 {
         return None;
@@ -59,7 +56,7 @@ pub fn uncertainty(samples: &[f64]) -> Option<f64> {
     (median > 0.0).then(|| (high - low) / median)
 }
 
-/// How samples are spread: ranges of a quarter of an octave, those without a sample left out. What is not above 0 is in none.
+/// Non-empty buckets of a quarter octave. Samples that are not above 0 are left out.
 pub fn histogram(samples: &[f64]) -> Vec<Bucket> {
     const A_OCTAVE: f64 = 4.0;
     let mut counts: BTreeMap<i32, u64> = BTreeMap::new();
@@ -85,7 +82,7 @@ fn sorted(samples: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// What one sample in so many is above; fewer samples than that have none.
+/// The value that one sample in `one_in` exceeds; `None` with fewer samples than that.
 fn rare(sorted: &[f64], one_in: usize) -> Option<f64> {
     let share = 1.0 - 1.0 / one_in as f64;
     (sorted.len() >= one_in)
@@ -93,7 +90,7 @@ fn rare(sorted: &[f64], one_in: usize) -> Option<f64> {
         .flatten()
 }
 
-/// Linear between the two nearest ranks (Hyndman and Fan's type 7, the default of R and NumPy).
+/// Linear interpolation between the nearest ranks (Hyndman and Fan's type 7, the default of R and NumPy).
 fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let at = last as f64 * share;
@@ -108,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_those_of_numpy() {
+    fn percentiles_match_numpy() {
         // numpy.percentile([7, 1, 3, 15, 9, 4], [5, 50, 95]) = [1.5, 5.5, 13.5]
         let figures = Figures::of(&[7.0, 1.0, 3.0, 15.0, 9.0, 4.0]).expect("figures");
         assert_eq!((figures.p5, figures.median, figures.p95), (1.5, 5.5, 13.5));
@@ -119,27 +116,27 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_has_four_ranges_an_octave_and_every_sample() {
+    fn histogram_has_four_buckets_per_octave() {
         let buckets = histogram(&[1.0, 1.1, 1.2, 2.0, 0.5, 0.0, 1000.0]);
-        let told: Vec<(f64, u64)> = buckets
+        let counts: Vec<(f64, u64)> = buckets
             .iter()
             .map(|bucket| (bucket.from, bucket.samples))
             .collect();
         // 1.2 is above 2^(1/4) = 1.189, and 1000 above 2^(39/4) = 861.
-        assert_eq!(told[..2], [(0.5, 1), (1.0, 2)]);
-        assert!((told[2].0 - 1.189_207).abs() < 1e-6 && told[2].1 == 1);
-        assert_eq!(told[3], (2.0, 1));
-        assert!((told[4].0 - 861.078).abs() < 1e-3 && told[4].1 == 1 && told.len() == 5);
+        assert_eq!(counts[..2], [(0.5, 1), (1.0, 2)]);
+        assert!((counts[2].0 - 1.189_207).abs() < 1e-6 && counts[2].1 == 1);
+        assert_eq!(counts[3], (2.0, 1));
+        assert!((counts[4].0 - 861.078).abs() < 1e-3 && counts[4].1 == 1 && counts.len() == 5);
         assert!((buckets[4].to - 1024.0).abs() < 1e-9);
     }
 
     #[test]
-    fn more_samples_are_surer() {
+    fn confidence_interval_of_median() {
         // Of a hundred samples the interval goes from the 40th to the 61st (Conover, 95 %).
         let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
         assert_eq!(uncertainty(&hundred), Some(21.0 / 50.5));
-        assert_eq!(uncertainty(&[1.0; 5]), None, "too few to say");
+        assert_eq!(uncertainty(&[1.0; 5]), None, "too few samples");
         assert_eq!(uncertainty(&[1.0; 6]), Some(0.0));
-        assert_eq!(uncertainty(&[0.0; 6]), None, "a share of nothing");
+        assert_eq!(uncertainty(&[0.0; 6]), None, "the median is 0");
     }
 }

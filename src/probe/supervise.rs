@@ -1,4 +1,4 @@
-//! A probe as its parent sees it: what it measures here, and what it expects of a machine that is not here.
+//! The parent's side of a probe: it measures this machine, or states what to expect of a recorded one.
 
 use super::children::{Children, Watcher};
 use super::machine::Machine;
@@ -8,34 +8,33 @@ use super::verdict::{Promise, Subject};
 use super::watch::Interrupts;
 use crate::model::{GIGABYTES_PER_SECOND, ProbeReport, ProbeResult};
 
-/// A probe with what was asked of it. The figures of its report are drawn by `render`, by the probe's name.
+/// A probe and its options. `render` selects the layout of the report by the probe's name.
 pub trait Probe {
     /// As in `gdr probe NAME`.
     const NAME: &'static str;
-    /// What its children do.
     type Task: Task;
 
-    /// What every probe is asked.
+    /// The options that every probe has.
     fn scope(&self) -> &Scope;
 
-    /// Has children run tasks until all is measured, or until there is no use in going on, which the report says.
+    /// Runs tasks in children until everything is measured. An early end is in the report.
     fn measure(&self, machine: &Machine, children: &mut Children<'_>) -> Result<(), ProbeError>;
 
-    /// Adds what is worked out of all results.
+    /// Adds results that are computed from other results.
     fn finish(&self, _: &mut ProbeReport) {}
 
-    /// Adds to the report of a recorded machine what its figures would be held against.
+    /// Adds the expected figures of a recorded machine.
     fn expect(&self, machine: &Machine, report: &mut ProbeReport) -> Result<(), ProbeError>;
 }
 
-/// Runs a probe. An interruption and a hang end it early, with a note in the report.
+/// Runs a probe. An interrupt or a hang ends it early, with a note in the report.
 pub fn measure<P: Probe>(
     probe: &P,
     machine: &Machine,
     interrupts: &Interrupts,
     progress: &mut dyn Watcher,
 ) -> Result<ProbeReport, ProbeError> {
-    let mut report = blank(probe, machine);
+    let mut report = empty_report(probe, machine);
     let mut children = Children {
         report: &mut report,
         interrupts,
@@ -47,9 +46,9 @@ pub fn measure<P: Probe>(
     Ok(report)
 }
 
-/// What a probe expects of a machine that is not here: nothing is touched, and nothing is measured.
+/// The figures that a probe expects of a recorded machine. Touches no hardware.
 pub fn expected<P: Probe>(probe: &P, machine: &Machine) -> Result<ProbeReport, ProbeError> {
-    let mut report = blank(probe, machine);
+    let mut report = empty_report(probe, machine);
     let gpus = chosen(probe.scope(), machine, &machine.listed())?;
     report.gpus = gpus
         .iter()
@@ -62,14 +61,13 @@ pub fn expected<P: Probe>(probe: &P, machine: &Machine) -> Result<ProbeReport, P
     if machine.gpus.is_empty() {
         report
             .notes
-            .push("No GPU is known of this machine.".to_owned());
+            .push("The record of this machine has no GPU.".to_owned());
     }
     probe.expect(machine, &mut report)?;
     Ok(report)
 }
 
-/// A report with nothing in it yet.
-fn blank<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
+fn empty_report<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
     ProbeReport {
         probe: P::NAME.to_owned(),
         host: machine.host.clone(),
@@ -83,8 +81,7 @@ fn blank<P: Probe>(probe: &P, machine: &Machine) -> ProbeReport {
     }
 }
 
-/// What the bandwidth of copies of so many bytes would be held against: what the link carries, bytes a second, and below which share
-/// of it a figure is slow.
+/// The expected bandwidth of copies of `bytes`. `link` is the link's peak rate in bytes/s; a figure below `share` of it is slow.
 pub fn expect_bandwidth(
     about: &Subject,
     name: &str,
@@ -93,13 +90,12 @@ pub fn expect_bandwidth(
     share: Option<f64>,
 ) -> ProbeResult {
     match link {
-        Some(link) => {
-            let promise = Promise {
-                value: link as f64 / 1e9,
-                share,
-            };
-            about.promised(name, bytes, GIGABYTES_PER_SECOND, promise)
-        }
+        Some(link) => about.promised(
+            name,
+            bytes,
+            GIGABYTES_PER_SECOND,
+            Promise::of_link(link, share),
+        ),
         None => {
             let reason = "what its link carries is not known: the CPU reaches it otherwise, or the record does not hold it";
             about.not_measured(name, bytes, reason.to_owned())

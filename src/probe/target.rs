@@ -1,4 +1,4 @@
-//! A GPU that a child works on.
+//! The GPU that a child probes.
 
 use gpu::Gpu;
 use serde::{Deserialize, Serialize};
@@ -6,21 +6,20 @@ use serde::{Deserialize, Serialize};
 use super::verdict::Subject;
 use crate::model::{Bdf, ProbedGpu};
 
-/// Said of a GPU that refuses a context.
+/// Hint for a GPU that refuses a context.
 const COMPUTE_MODE: &str = "; in exclusive compute mode one process alone may use it, in prohibited mode none: nvidia-smi \
                             --query-gpu=compute_mode,mig.mode.current --format=csv";
 
-/// A GPU to work on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// How the results name it.
+    /// Its name in results, as in `GPU0 (0000:3b:00.0)`.
     pub subject: String,
-    /// CUDA's number for it; none for a simulated one.
+    /// CUDA's ordinal; `None` for a simulated GPU.
     pub ordinal: Option<u32>,
     pub bdf: Option<Bdf>,
     /// The NUMA node it is on.
     pub home: Option<u32>,
-    /// What its link carries, bytes a second.
+    /// Peak rate of its PCIe link, bytes/s.
     pub link: Option<u64>,
 }
 
@@ -32,8 +31,8 @@ impl Target {
         }
     }
 
-    /// Why one cannot be opened, with what may lie behind it.
-    pub fn refused(error: &gpu::Error) -> String {
+    /// Why a GPU cannot be opened, with a hint.
+    pub fn open_error(error: &gpu::Error) -> String {
         let mut why = gpu::sentence(error);
         if matches!(error.kind(), gpu::Kind::Busy | gpu::Kind::Invalid) {
             why.push_str(COMPUTE_MODE);
@@ -41,16 +40,15 @@ impl Target {
         why
     }
 
-    /// What does a copy by the driver: `cuda`, or its simulation.
+    /// The backend of driver copies: `cuda` or `cuda-sim`.
     pub fn cuda(&self) -> &'static str {
-        if self.ordinal.is_some() {
-            "cuda"
-        } else {
-            "cuda-sim"
+        match self.ordinal {
+            Some(_) => "cuda",
+            None => "cuda-sim",
         }
     }
 
-    /// Results of it, before anything is known.
+    /// The subject of its results.
     pub fn about(&self, backend: &str, numa: Option<u32>) -> Subject {
         Subject {
             subject: self.subject.clone(),
@@ -59,7 +57,7 @@ impl Target {
         }
     }
 
-    /// What a report says of it, with nothing said of a mapping.
+    /// Its entry in the report, without a mapping.
     pub fn probed(&self, name: &str) -> ProbedGpu {
         ProbedGpu {
             subject: self.subject.clone(),

@@ -1,4 +1,4 @@
-//! What a child of this binary does: its one argument says it, and lines of JSON report it ([`super::events`]).
+//! The task of a child of this binary: passed as one JSON argument, reported in lines of JSON ([`super::events`]).
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -10,34 +10,33 @@ use super::events::{Event, Reporter};
 use super::failure::StepError;
 use crate::model::ProbeResult;
 
-/// The hidden subcommand that a child is started with.
+/// The hidden subcommand of a child.
 pub const CHILD: &str = "__probe";
 
 /// The work of one child.
 pub trait Task: Serialize + DeserializeOwned {
-    /// Names it in the child's argument.
     const NAME: &'static str;
 
-    /// How long a step may take beyond its own time.
+    /// Added to the expected time of each step before it counts as hung.
     fn timeout(&self) -> Duration;
 
-    /// Does it in this process, and reports what it does and finds.
+    /// Runs the task in this process, and reports steps and results.
     fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError>;
 
-    /// The result of a task that failed as a whole; none where its parts, or another child, report that.
+    /// The result of a task that failed as a whole; `None` if its parts or another child report it.
     fn failed(&self, _: &StepError) -> Option<ProbeResult> {
         None
     }
 }
 
-/// Does a task, and reports its end.
+/// Runs a task, and reports its end.
 pub fn answer(task: &impl Task, out: &mut dyn Write) -> io::Result<()> {
     let mut reporter = Reporter::new(out, task.timeout());
     match task.run(&mut reporter) {
         Ok(()) => {}
-        // The parent is gone.
+        // The parent has exited.
         Err(StepError::Io(error)) => return Err(error),
-        Err(StepError::Verbs(error)) if error.is_absent() => reporter.tell(&Event::Lacking(format!(
+        Err(StepError::Verbs(error)) if error.is_absent() => reporter.send(&Event::Missing(format!(
             "{}: install rdma-core's libibverbs and the provider of the NIC (Debian, Ubuntu: libibverbs1 and \
              ibverbs-providers; Fedora, RHEL, SUSE: libibverbs)",
             gpu::sentence(&error)
@@ -48,17 +47,17 @@ pub fn answer(task: &impl Task, out: &mut dyn Write) -> io::Result<()> {
             }
         }
     }
-    reporter.tell(&Event::End)
+    reporter.send(&Event::End)
 }
 
-/// A part of a task, and what is impossible where it fails.
+/// A part of a task, and the name of its result if it fails.
 pub type Part<S> = (
     &'static str,
     fn(&mut S, &mut Reporter<'_>) -> Result<(), StepError>,
 );
 
-/// Does the parts of a task one after the other. What one lacks, memory say, the next may not need: `failed` makes a result of its
-/// name and the reason.
+/// Runs the parts of a task one after another. A part that fails gets a result from `failed` (name, reason), and the next one still
+/// runs: it may need less memory, for example.
 pub fn run_parts<S>(
     parts: &[Part<S>],
     session: &mut S,
@@ -68,7 +67,7 @@ pub fn run_parts<S>(
     for (name, part) in parts {
         match part(session, reporter) {
             Ok(()) => {}
-            Err(error) if error.is_the_end() => return Err(error),
+            Err(error) if error.is_fatal() => return Err(error),
             Err(error) => reporter.result(failed(session, name, gpu::sentence(&error)))?,
         }
     }

@@ -1,4 +1,4 @@
-//! From figures to verdicts, and from verdicts to an exit code. It measures nothing.
+//! Results and their verdicts, and the exit code of a report.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,19 +7,37 @@ use crate::model::{
     GIGABYTES_PER_SECOND, MICROSECONDS, MILLIONS_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict,
 };
 
-/// What the link carries, and how much less is too little.
+/// The peak rate of a link, and the share of it that a figure must reach.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Promise {
-    /// In the unit of the figures. No true figure is larger.
+    /// In the unit of the figure. A larger figure is impossible.
     pub value: f64,
-    /// Slow is what stays below this share of it; none where something else than the link is the limit.
+    /// A figure below this share is slow; `None` if the link is not the limit.
     pub share: Option<f64>,
 }
 
-/// What is being verified or measured, before anything is known of it.
+impl Promise {
+    /// For a link of this peak rate in bytes/s, in GB/s.
+    pub fn of_link(link: u64, share: Option<f64>) -> Self {
+        Self {
+            value: link as f64 / 1e9,
+            share,
+        }
+    }
+
+    /// For both directions of a link together.
+    pub fn doubled(self) -> Self {
+        Self {
+            value: self.value * 2.0,
+            ..self
+        }
+    }
+}
+
+/// The subject of results: what is verified or measured, and by which backend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subject {
-    /// The GPU, the pair or the port.
+    /// A GPU, a pair or a port.
     pub subject: String,
     pub backend: String,
     /// The NUMA node that the process is bound to.
@@ -27,7 +45,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A subject whatever the NUMA node.
+    /// A subject without a NUMA node.
     pub fn new(subject: &str, backend: &str) -> Self {
         Self {
             subject: subject.to_owned(),
@@ -36,12 +54,11 @@ impl Subject {
         }
     }
 
-    /// What is neither a GPU's nor a port's.
+    /// The whole machine.
     pub fn machine(backend: &str) -> Self {
         Self::new("machine", backend)
     }
 
-    /// A result with this name and nothing in it yet.
     fn bare(&self, name: &str, bytes: Option<usize>) -> ProbeResult {
         ProbeResult {
             name: name.to_owned(),
@@ -67,7 +84,7 @@ impl Subject {
         }
     }
 
-    /// So many bytes were compared, and all were right.
+    /// `verified` bytes were compared, and all are right.
     pub fn right(&self, name: &str, bytes: Option<usize>, verified: usize) -> ProbeResult {
         ProbeResult {
             verified: verified as u64,
@@ -75,7 +92,7 @@ impl Subject {
         }
     }
 
-    /// A byte was wrong.
+    /// Data was wrong.
     pub fn wrong(&self, name: &str, bytes: Option<usize>, reason: String) -> ProbeResult {
         ProbeResult {
             verdict: ProbeVerdict::Wrong,
@@ -84,7 +101,18 @@ impl Subject {
         }
     }
 
-    /// It could not be done; where it is required, the probe has failed.
+    /// `result`, or the reason why its data was wrong.
+    pub fn checked(&self, result: ProbeResult, wrong: Option<String>) -> ProbeResult {
+        match wrong {
+            None => result,
+            Some(reason) => ProbeResult {
+                bytes: result.bytes,
+                ..self.wrong(&result.name, None, reason)
+            },
+        }
+    }
+
+    /// It could not be done. The probe fails if it is `required`.
     pub fn impossible(
         &self,
         name: &str,
@@ -100,7 +128,7 @@ impl Subject {
         }
     }
 
-    /// How long it takes: samples in seconds.
+    /// A latency, from samples in seconds.
     pub fn latency(
         &self,
         name: &str,
@@ -121,7 +149,7 @@ impl Subject {
         }
     }
 
-    /// How long it takes, and how that is spread: samples in seconds.
+    /// A latency with a histogram, from samples in seconds.
     pub fn spread(
         &self,
         name: &str,
@@ -136,14 +164,14 @@ impl Subject {
         }
     }
 
-    /// How many go through in a second: samples in seconds for each one of them, of so many bytes.
+    /// A message rate, from samples in seconds per message of `bytes`.
     pub fn rate(&self, name: &str, bytes: usize, seconds: &[f64]) -> ProbeResult {
         let measurable = seconds.iter().filter(|seconds| **seconds > 0.0);
         let samples: Vec<f64> = measurable.map(|seconds| 1e-6 / seconds).collect();
         with_figures(self.bare(name, Some(bytes)), MILLIONS_PER_SECOND, &samples)
     }
 
-    /// How much goes through in a second: samples in seconds for so many bytes.
+    /// A bandwidth, from samples in seconds per `bytes`.
     pub fn bandwidth(
         &self,
         name: &str,
@@ -160,10 +188,10 @@ impl Subject {
             verified: verified as u64,
             ..self.bare(name, Some(bytes))
         };
-        weighed(with_figures(bare, GIGABYTES_PER_SECOND, &samples), promise)
+        with_verdict(with_figures(bare, GIGABYTES_PER_SECOND, &samples), promise)
     }
 
-    /// What a figure would be held against, where nothing is measured.
+    /// The expected figure of a recorded machine.
     pub fn promised(&self, name: &str, bytes: usize, unit: &str, promise: Promise) -> ProbeResult {
         let slow = promise.share.map_or_else(String::new, |share| {
             format!(
@@ -184,7 +212,7 @@ impl Subject {
         }
     }
 
-    /// Nothing is measured, and nothing is promised either.
+    /// Nothing is measured, and no figure is expected.
     pub fn not_measured(&self, name: &str, bytes: usize, reason: String) -> ProbeResult {
         ProbeResult {
             verdict: ProbeVerdict::NotMeasured,
@@ -193,7 +221,7 @@ impl Subject {
         }
     }
 
-    /// A figure that was worked out from others.
+    /// A figure computed from other figures.
     pub fn figure(&self, name: &str, unit: &str, value: Option<f64>) -> ProbeResult {
         ProbeResult {
             unit: unit.to_owned(),
@@ -216,7 +244,7 @@ fn with_figures(bare: ProbeResult, unit: &str, samples: &[f64]) -> ProbeResult {
     }
 }
 
-fn weighed(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResult {
+fn with_verdict(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResult {
     let (Some(promise), Some(median)) = (promise, result.median) else {
         return result;
     };
@@ -225,8 +253,8 @@ fn weighed(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResult {
     if median > value {
         result.verdict = ProbeVerdict::Impossible;
         result.reason = Some(format!(
-            "more than the {value:.1} {} that its link is said to carry: the port above is not the real one (virtual \
-             machines), or the bytes did not all go over it",
+            "more than the {value:.1} {} of its link: the port above is not the real one (virtual \
+             machines), or not all bytes used the link",
             result.unit
         ));
     } else if let Some(share) = share.filter(|share| median < value * share) {
@@ -240,8 +268,8 @@ fn weighed(mut result: ProbeResult, promise: Option<Promise>) -> ProbeResult {
     result
 }
 
-/// The exit code of a probe: 1 a byte was wrong or something required was impossible, 3 nothing failed but not all that
-/// was asked for could be done. Slow is no failure.
+/// The exit code of a probe: 1 if data was wrong or something required was impossible, 3 if nothing failed but the report is
+/// incomplete, else 0. Slow is no failure.
 pub fn exit_code(report: &ProbeReport) -> u8 {
     let failed = failures(report).next().is_some();
     match (failed, report.complete) {
@@ -251,7 +279,7 @@ pub fn exit_code(report: &ProbeReport) -> u8 {
     }
 }
 
-/// The results that make a probe fail.
+/// Results that make a probe fail.
 pub fn failures(report: &ProbeReport) -> impl Iterator<Item = &ProbeResult> {
     report.results.iter().filter(|result| match result.verdict {
         ProbeVerdict::Wrong => true,
@@ -274,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_megabyte_in_thirty_microseconds_is_thirty_five_gigabytes_a_second() {
+    fn bandwidth_is_compared_with_the_link() {
         let seconds = [30e-6; 8];
         let promise = |share| {
             Some(Promise {
@@ -320,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_is_that_of_the_worst() {
+    fn exit_codes() {
         let report = |complete, results| ProbeReport {
             probe: "copy".to_owned(),
             host: Host::default(),

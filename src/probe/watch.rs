@@ -1,10 +1,10 @@
-//! The child that touches the hardware, and the deadline of each of its steps: a driver that hangs ends with a message.
+//! Runs a child of this binary, with a deadline for each of its steps, so that a hanging driver ends with a message.
 //!
-//! The child is this binary again. It is killed where a step outlasts its timeout or a person presses Ctrl-C; what it
-//! reported until then is kept. It may be stuck in the kernel: then nobody waits for it.
+//! The child is killed when a step exceeds its timeout or a person presses Ctrl-C; its results until then are kept. A child that
+//! is stuck in the kernel is abandoned.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -16,48 +16,46 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::events::{Event, Step};
 
-/// The longest line that a child writes.
-const LONGEST: usize = 4 << 20;
+/// Longest line of events.
+const MAX_EVENT: usize = 4 << 20;
 
-/// What is read at once.
+/// Bytes per read.
 const CHUNK: usize = 16384;
 
-/// What a pipe holds.
+/// Capacity of a pipe.
 const PIPE: usize = 65536;
 
-/// Of a line on standard error so much is shown.
-const LONGEST_MESSAGE: usize = 4096;
+/// Longest line of standard error that is shown; longer lines are cut.
+const MAX_MESSAGE: usize = 4096;
 
-/// What comes from a child.
+/// Output of a child.
 pub enum Output {
-    /// A report of its work.
     Event(Event),
-    /// A line of its standard error: libraries write there, too.
+    /// A line of standard error, from a library for example.
     Message(String),
 }
 
 /// How a child ended.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Ended {
-    /// It did all it had to do.
+pub enum ChildEnd {
+    /// It finished its task.
     Done,
-    /// Somebody asked to stop.
     Interrupted,
-    /// What it works with elsewhere is gone.
+    /// [`Wire::stop`] became readable.
     Stopped,
-    /// A step outlasted its timeout.
+    /// A step exceeded its timeout.
     Hung(Step),
-    /// It ended in the middle of a step.
+    /// It ended during a step.
     Crashed(Step, ExitStatus),
-    /// It said something that is no event.
+    /// It wrote a line that is not an event.
     Garbled(String),
 }
 
-/// Ctrl-C, and the signals that mean the same.
+/// SIGINT, SIGTERM and SIGHUP.
 pub struct Interrupts(UnixStream);
 
 impl Interrupts {
-    /// From now on they no longer end this process, but each watch in progress.
+    /// From now on the signals end the running child instead of this process.
     pub fn catch() -> io::Result<Self> {
         let (reading, writing) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -66,19 +64,25 @@ impl Interrupts {
         Ok(Self(reading))
     }
 
-    pub fn asked(&self) -> bool {
-        let mut waiting = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
-        poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    /// True after a signal.
+    pub fn pending(&self) -> bool {
+        is_readable(&self.0)
     }
+}
+
+/// True if a read would not block: there is data, or the other end is closed.
+fn is_readable(file: &impl AsFd) -> bool {
+    let mut waiting = [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)];
+    poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
 
 /// A child's connection to another process.
 pub struct Wire {
-    /// Its standard input: a socket.
+    /// The child's standard input.
     pub socket: Stdio,
-    /// Something comes here, or it is closed, where the child need not go on.
+    /// Readable when the child is to be stopped.
     pub stop: UnixStream,
-    /// When the child last sent a message: a sign that its work goes on.
+    /// When the child last sent a message, which extends the deadline of its step.
     pub sent: Option<Arc<Mutex<Instant>>>,
 }
 
@@ -89,28 +93,28 @@ impl Wire {
     }
 }
 
-/// Runs a child and hands on what it tells. The first step may take as long as `timeout`.
+/// Runs a child, and passes its output to `report`. `timeout` is for the first step.
 pub fn watch(
     command: &mut Command,
     interrupts: &Interrupts,
     mut wire: Option<Wire>,
     timeout: Duration,
     report: &mut dyn FnMut(Output),
-) -> io::Result<Ended> {
+) -> io::Result<ChildEnd> {
     let input = wire
         .as_mut()
         .map(|wire| std::mem::replace(&mut wire.socket, Stdio::null()));
-    let mut child = Killed(
+    let mut child = KillOnDrop(
         command
             .stdin(input.unwrap_or_else(Stdio::null))
             .stdout(Stdio::piped())
-            // A library that writes escape sequences does not write them to the terminal.
+            // Keeps escape sequences of libraries from the terminal.
             .stderr(Stdio::piped())
-            // Ctrl-C is for the parent, which ends the child and prints what there is.
+            // Ctrl-C goes to the parent only, which ends the child and prints the report.
             .process_group(0)
             .spawn()?,
     );
-    // The parent's copy of the child's end: the child is to see that the other one is closed.
+    // Closes the parent's copy of the child's socket, so that the peer sees the end of the child.
     command.stdin(Stdio::null());
     let Some(mut pipe) = child.0.stdout.take() else {
         return Err(io::ErrorKind::BrokenPipe.into());
@@ -119,7 +123,7 @@ pub fn watch(
         pipe: child.0.stderr.take(),
         lines: Lines::default(),
     };
-    let ended = hear(
+    let ended = follow(
         &mut child,
         &mut pipe,
         &mut messages,
@@ -128,29 +132,29 @@ pub fn watch(
         timeout,
         report,
     );
-    // What it wrote before: as much as a pipe holds, because a child that hangs may go on writing.
+    // Reads at most a full pipe, because a child that hangs may continue to write.
     for _ in 0..PIPE / CHUNK {
         messages.read(report);
     }
-    messages.end(report);
+    messages.flush(report);
     ended
 }
 
-fn hear(
-    child: &mut Killed,
+fn follow(
+    child: &mut KillOnDrop,
     pipe: &mut ChildStdout,
     messages: &mut Messages,
     interrupts: &Interrupts,
     wire: Option<&Wire>,
     timeout: Duration,
     report: &mut dyn FnMut(Output),
-) -> io::Result<Ended> {
+) -> io::Result<ChildEnd> {
     let mut lines = Lines::default();
     let mut step = Step {
         what: "this program to start a second time".to_owned(),
         timeout,
         done: 0,
-        of: 1,
+        total: 1,
     };
     let mut since = Instant::now();
     loop {
@@ -163,31 +167,31 @@ fn hear(
             wire.map(|wire| &wire.stop),
             (since + step.timeout).saturating_duration_since(Instant::now()),
         )? {
-            Heard::Interrupt => return Ok(Ended::Interrupted),
-            Heard::Stop => return Ok(Ended::Stopped),
-            Heard::Nothing
+            Ready::Interrupt => return Ok(ChildEnd::Interrupted),
+            Ready::Stop => return Ok(ChildEnd::Stopped),
+            Ready::Nothing
                 if wire
                     .and_then(Wire::last_sent)
                     .is_some_and(|sent| sent > since) =>
             {
                 continue;
             }
-            Heard::Nothing if since.elapsed() >= step.timeout => return Ok(Ended::Hung(step)),
-            Heard::Nothing => continue,
-            Heard::Child => {}
+            Ready::Nothing if since.elapsed() >= step.timeout => return Ok(ChildEnd::Hung(step)),
+            Ready::Nothing => continue,
+            Ready::Child => {}
         }
         if !lines.read(pipe)? {
-            // A child that ends may have more to write than a pipe holds.
+            // It may have more to write to standard error than a pipe holds.
             return Ok(
                 match child.status(timeout, &mut || messages.read(report))? {
-                    Some(status) => Ended::Crashed(step, status),
-                    None => Ended::Hung(step),
+                    Some(status) => ChildEnd::Crashed(step, status),
+                    None => ChildEnd::Hung(step),
                 },
             );
         }
         while let Some(line) = lines.next() {
             match serde_json::from_slice(&line) {
-                Ok(Event::End) => return Ok(Ended::Done),
+                Ok(Event::End) => return Ok(ChildEnd::Done),
                 Ok(event) => {
                     if let Event::Doing(next) = &event {
                         step = next.clone();
@@ -195,16 +199,16 @@ fn hear(
                     since = Instant::now();
                     report(Output::Event(event));
                 }
-                Err(error) => return Ok(Ended::Garbled(error.to_string())),
+                Err(error) => return Ok(ChildEnd::Garbled(error.to_string())),
             }
         }
-        if lines.0.len() > LONGEST {
-            return Ok(Ended::Garbled("a line without an end".to_owned()));
+        if lines.0.len() > MAX_EVENT {
+            return Ok(ChildEnd::Garbled("a line without an end".to_owned()));
         }
     }
 }
 
-enum Heard {
+enum Ready {
     Child,
     Interrupt,
     Stop,
@@ -217,7 +221,7 @@ fn wait(
     interrupts: &Interrupts,
     stop: Option<&UnixStream>,
     left: Duration,
-) -> io::Result<Heard> {
+) -> io::Result<Ready> {
     let timeout = Timespec {
         tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: left.subsec_nanos().into(),
@@ -235,30 +239,30 @@ fn wait(
             .map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)),
     );
     match poll(&mut waiting, Some(&timeout)) {
-        Ok(0) | Err(rustix::io::Errno::INTR) => Ok(Heard::Nothing),
-        Ok(_) if !waiting[0].revents().is_empty() => Ok(Heard::Interrupt),
-        // What the child has said until then is heard first.
-        Ok(_) if !waiting[1].revents().is_empty() => Ok(Heard::Child),
+        Ok(0) | Err(rustix::io::Errno::INTR) => Ok(Ready::Nothing),
+        Ok(_) if !waiting[0].revents().is_empty() => Ok(Ready::Interrupt),
+        // Events of the child go before a stop.
+        Ok(_) if !waiting[1].revents().is_empty() => Ok(Ready::Child),
         Ok(_)
             if waiting[2..others]
                 .iter()
                 .any(|stop| !stop.revents().is_empty()) =>
         {
-            Ok(Heard::Stop)
+            Ok(Ready::Stop)
         }
-        // A message is no sign that the work goes on.
-        Ok(_) => Ok(Heard::Nothing),
+        // A line of standard error does not extend the deadline.
+        Ok(_) => Ok(Ready::Nothing),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// What came through the pipe and is no whole line yet.
+/// Splits a pipe into lines; holds an incomplete one.
 #[derive(Default)]
 struct Lines(Vec<u8>);
 
 impl Lines {
-    /// Reads what there is; false at the end.
-    fn read(&mut self, pipe: &impl std::os::fd::AsFd) -> io::Result<bool> {
+    /// Reads once; false at the end of the file.
+    fn read(&mut self, pipe: &impl AsFd) -> io::Result<bool> {
         let mut buffer = [0; CHUNK];
         match rustix::io::read(pipe, &mut buffer) {
             Ok(0) => Ok(false),
@@ -285,18 +289,10 @@ struct Messages {
 }
 
 impl Messages {
-    /// Whether there is something to read, or it has ended.
-    fn is_ready(&self) -> bool {
-        self.pipe.as_ref().is_some_and(|pipe| {
-            let mut waiting = [PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
-            poll(&mut waiting, Some(&Timespec::default())).is_ok_and(|count| count > 0)
-        })
-    }
-
-    /// Hands on what there is, if there is anything.
+    /// Reports complete lines, without blocking.
     fn read(&mut self, report: &mut dyn FnMut(Output)) {
         if let Some(pipe) = &self.pipe
-            && self.is_ready()
+            && is_readable(pipe)
             && !matches!(self.lines.read(pipe), Ok(true))
         {
             self.pipe = None;
@@ -304,30 +300,30 @@ impl Messages {
         while let Some(line) = self.lines.next() {
             report_line(&line, report);
         }
-        if self.lines.0.len() > LONGEST_MESSAGE {
-            self.end(report);
+        if self.lines.0.len() > MAX_MESSAGE {
+            self.flush(report);
         }
     }
 
-    /// Hands on a line without an end.
-    fn end(&mut self, report: &mut dyn FnMut(Output)) {
+    /// Reports an incomplete line.
+    fn flush(&mut self, report: &mut dyn FnMut(Output)) {
         report_line(&std::mem::take(&mut self.lines.0), report);
     }
 }
 
 fn report_line(line: &[u8], report: &mut dyn FnMut(Output)) {
-    let line = String::from_utf8_lossy(&line[..line.len().min(LONGEST_MESSAGE)]);
+    let line = String::from_utf8_lossy(&line[..line.len().min(MAX_MESSAGE)]);
     let line = line.trim_end();
     if !line.is_empty() {
         report(Output::Message(line.to_owned()));
     }
 }
 
-/// A child that does not outlive the watch.
-struct Killed(Child);
+/// A child that is killed at the end of the watch.
+struct KillOnDrop(Child);
 
-impl Killed {
-    /// Its exit status, once it has one; none where it does not end. `meanwhile` is called until then.
+impl KillOnDrop {
+    /// Waits for its exit status, and calls `meanwhile` repeatedly; `None` after the timeout.
     fn status(
         &mut self,
         timeout: Duration,
@@ -345,11 +341,11 @@ impl Killed {
     }
 }
 
-impl Drop for Killed {
-    /// A process that holds a GPU takes the kernel a moment to end, and one that hangs in the driver never ends.
+impl Drop for KillOnDrop {
+    /// The kernel needs a moment to end a process that uses a GPU; one that hangs in the driver never ends.
     fn drop(&mut self) {
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            // The only error is that it has ended meanwhile.
+            // Fails only if the child has ended meanwhile.
             let _ = self.0.kill();
             let _ = self.status(Duration::from_millis(500), &mut || {});
         }
@@ -360,12 +356,16 @@ impl Drop for Killed {
 mod tests {
     use super::*;
 
-    fn run(script: &str, timeout: Duration) -> (Ended, Vec<Event>) {
+    fn run(script: &str, timeout: Duration) -> (ChildEnd, Vec<Event>) {
         let interrupts = Interrupts(UnixStream::pair().expect("a pair").0);
         run_with(script, timeout, &interrupts)
     }
 
-    fn run_with(script: &str, timeout: Duration, interrupts: &Interrupts) -> (Ended, Vec<Event>) {
+    fn run_with(
+        script: &str,
+        timeout: Duration,
+        interrupts: &Interrupts,
+    ) -> (ChildEnd, Vec<Event>) {
         let mut events = Vec::new();
         let mut command = Command::new("/bin/sh");
         let ended = watch(
@@ -382,12 +382,12 @@ mod tests {
     }
 
     #[test]
-    fn what_it_writes_to_standard_error_is_handed_on_in_lines() {
+    fn splits_standard_error_into_lines() {
         let (reading, _writing) = UnixStream::pair().expect("a pair");
         let script = r#"printf 'one\ntw' >&2; sleep 0.05; printf 'o\n\nx\033[2J' >&2
             head -c 100000 /dev/zero | tr '\0' a >&2; echo '"end"'; exec sleep 60"#;
         let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
-        assert_eq!(ended, Ended::Done);
+        assert_eq!(ended, ChildEnd::Done);
         let messages: Vec<&str> = events
             .iter()
             .filter_map(|event| match event {
@@ -401,32 +401,27 @@ mod tests {
             "{:?}",
             &messages[2][..10]
         );
-        assert!(
-            messages
-                .iter()
-                .all(|message| message.len() <= LONGEST_MESSAGE)
-        );
+        assert!(messages.iter().all(|message| message.len() <= MAX_MESSAGE));
     }
 
     const GENEROUS: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_child_that_says_it_is_done_is_done() {
-        // The writing end must live: its end would be an interrupt.
+    fn reads_events_until_end() {
         let (reading, _writing) = UnixStream::pair().expect("a pair");
         let script = r#"echo '{"note":"one"}'; printf '{"no'; sleep 0.05; echo 'te":"two"}'; echo '"end"'; exec sleep 60"#;
         let begun = Instant::now();
         let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
-        assert_eq!(ended, Ended::Done);
+        assert_eq!(ended, ChildEnd::Done);
         assert_eq!(
             events,
             [Event::Note("one".to_owned()), Event::Note("two".to_owned())]
         );
-        assert!(begun.elapsed() < GENEROUS / 2, "it was waited for");
+        assert!(begun.elapsed() < GENEROUS / 2, "waited for the exit");
     }
 
     #[test]
-    fn a_child_that_writes_messages_without_end_is_given_up_all_the_same() {
+    fn endless_messages_do_not_extend_the_deadline() {
         let (reading, _writing) = UnixStream::pair().expect("a pair");
         let begun = Instant::now();
         let (ended, _) = run_with(
@@ -434,24 +429,24 @@ mod tests {
             Duration::from_millis(200),
             &Interrupts(reading),
         );
-        assert!(matches!(ended, Ended::Hung(_)), "{ended:?}");
+        assert!(matches!(ended, ChildEnd::Hung(_)), "{ended:?}");
         assert!(begun.elapsed() < GENEROUS / 2);
     }
 
     #[test]
-    fn a_step_that_outlasts_its_patience_is_named() {
+    fn reports_hung_step() {
         let (reading, _writing) = UnixStream::pair().expect("a pair");
-        let script = r#"echo '{"doing":{"what":"the moon","timeout":{"secs":0,"nanos":50000000},"done":3,"of":4}}'
+        let script = r#"echo '{"doing":{"what":"the moon","timeout":{"secs":0,"nanos":50000000},"done":3,"total":4}}'
             exec sleep 60"#;
         let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
-        let Ended::Hung(step) = ended else {
+        let ChildEnd::Hung(step) = ended else {
             panic!("{ended:?}");
         };
         assert_eq!((step.what.as_str(), events.len()), ("the moon", 1));
     }
 
     #[test]
-    fn a_crash_and_nonsense_are_told_apart() {
+    fn distinguishes_crash_from_malformed_line() {
         let (reading, _writing) = UnixStream::pair().expect("a pair");
         let interrupts = Interrupts(reading);
         let (ended, _) = run_with(
@@ -459,7 +454,7 @@ mod tests {
             GENEROUS,
             &interrupts,
         );
-        let Ended::Crashed(_, status) = ended else {
+        let ChildEnd::Crashed(_, status) = ended else {
             panic!("{ended:?}");
         };
         assert!(
@@ -467,11 +462,11 @@ mod tests {
             "{status}"
         );
         let (ended, _) = run_with("echo nonsense", GENEROUS, &interrupts);
-        assert!(matches!(ended, Ended::Garbled(_)), "{ended:?}");
+        assert!(matches!(ended, ChildEnd::Garbled(_)), "{ended:?}");
     }
 
     #[test]
-    fn an_interrupt_ends_the_child_and_keeps_what_it_told() {
+    fn interrupt_ends_child_and_keeps_events() {
         let (reading, mut writing) = UnixStream::pair().expect("a pair");
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(100));
@@ -483,9 +478,13 @@ mod tests {
             GENEROUS,
             &Interrupts(reading),
         );
-        assert_eq!(ended, Ended::Interrupted);
+        assert_eq!(ended, ChildEnd::Interrupted);
         assert_eq!(events.len(), 1);
         let (ended, _) = run("exec sleep 60", GENEROUS);
-        assert_eq!(ended, Ended::Interrupted, "a closed pipe is one too");
+        assert_eq!(
+            ended,
+            ChildEnd::Interrupted,
+            "a closed pipe is an interrupt"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What the calls cost: pin, map, info, unmap, unpin.
+//! Latency of the calls pin, map, info, unmap and unpin.
 
 use std::time::Instant;
 
@@ -12,7 +12,6 @@ use crate::probe::sampling::Sampler;
 
 const NAMES: [&str; 5] = ["api.pin", "api.map", "api.info", "api.unmap", "api.unpin"];
 
-/// Times them for each of the depth's sizes.
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     for bytes in session.task.terms.depth.call_sizes() {
         let budget = session.task.terms.depth.calls();
@@ -42,14 +41,14 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
     Ok(())
 }
 
-/// Seconds of each call, in the order of the names.
+/// Samples of each call in seconds, in the order of [`NAMES`].
 fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], StepError> {
     let mut samples: [Vec<f64>; 5] = Default::default();
-    // The first one warms up.
-    round(session, memory)?;
+    // Warm-up.
+    time_once(session, memory)?;
     let mut sampler = Sampler::new(session.task.terms.depth.calls());
     while sampler.wants_more() {
-        let round = round(session, memory)?;
+        let round = time_once(session, memory)?;
         sampler.push(round[0] + round[1]);
         for (samples, sample) in samples.iter_mut().zip(round) {
             samples.push(sample);
@@ -58,7 +57,7 @@ fn time(session: &Session<'_>, memory: &DeviceMemory) -> Result<[Vec<f64>; 5], S
     Ok(samples)
 }
 
-fn round(session: &Session<'_>, memory: &DeviceMemory) -> Result<[f64; 5], StepError> {
+fn time_once(session: &Session<'_>, memory: &DeviceMemory) -> Result<[f64; 5], StepError> {
     let mut marks = [Instant::now(); 6];
     let pin = session
         .gdr

@@ -1,4 +1,4 @@
-//! The child's side: it opens one GPU, maps its memory, and works through its task.
+//! The child's side: opens one GPU, maps its memory, and runs its task.
 
 use std::time::Duration;
 
@@ -45,11 +45,7 @@ impl task::Task for Task {
     }
 
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {
-        let backend = if self.target.ordinal.is_none() {
-            "sim"
-        } else {
-            ""
-        };
+        let backend = self.target.ordinal.map_or("sim", |_| "");
         let about = self
             .target
             .about(backend, self.node.as_ref().map(|node| node.0));
@@ -57,7 +53,7 @@ impl task::Task for Task {
     }
 }
 
-/// The names of the copy kernels this CPU can run.
+/// The names of the copy kernels that this CPU supports.
 pub fn kernels() -> Vec<&'static str> {
     let kernels = all_kernels().iter().filter(|kernel| kernel.supported());
     kernels.map(gdrcopy::copy::Kernel::name).collect()

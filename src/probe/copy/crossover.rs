@@ -1,14 +1,12 @@
-//! From which size on the copy engine beats the CPU. It measures nothing.
+//! The size from which on the copy engine is faster than the CPU.
 
 use std::collections::BTreeMap;
 
 use crate::model::{BYTES, ProbeResult};
 use crate::probe::verdict::Subject;
 
-/// The crossover of one direction, write or read, from the results of both sweeps of one GPU and node; none where one of
-/// the two is lacking.
-///
-/// It is the smallest size from which on cuMemcpy with pinned memory is faster at every size that was measured.
+/// The smallest size from which on cuMemcpy with pinned memory is faster at every measured size, of one direction (write or read) of
+/// one GPU and node. `None` without the results of both sweeps.
 pub fn crossover(results: &[ProbeResult], about: &Subject, direction: &str) -> Option<ProbeResult> {
     let medians = |name: String| -> BTreeMap<u64, f64> {
         results
@@ -38,11 +36,7 @@ mod tests {
     use super::*;
 
     fn about() -> Subject {
-        Subject {
-            subject: "GPU0".to_owned(),
-            backend: "rm".to_owned(),
-            numa: None,
-        }
+        Subject::new("GPU0", "rm")
     }
 
     fn sweep(name: &str, medians: &[f64]) -> Vec<ProbeResult> {
@@ -52,29 +46,28 @@ mod tests {
             .collect()
     }
 
-    fn found(mapped: &[f64], engine: &[f64]) -> Option<Option<f64>> {
+    fn crossover_of(mapped: &[f64], engine: &[f64]) -> Option<Option<f64>> {
         let mut results = sweep("copy.write.latency", mapped);
         results.extend(sweep("cuda.pinned.write.latency", engine));
         crossover(&results, &about(), "write").map(|result| result.median)
     }
 
     #[test]
-    fn it_is_where_the_engine_wins_for_good() {
+    fn ignores_single_faster_points() {
         assert_eq!(
-            found(&[1.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]),
-            Some(Some(4.0))
-        );
-        // One lucky point in between is none.
-        assert_eq!(
-            found(&[4.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]),
+            crossover_of(&[1.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]),
             Some(Some(4.0))
         );
         assert_eq!(
-            found(&[1.0, 1.0], &[3.0, 3.0]),
+            crossover_of(&[4.0, 2.0, 4.0, 8.0], &[3.0, 3.0, 3.0, 3.0]),
+            Some(Some(4.0))
+        );
+        assert_eq!(
+            crossover_of(&[1.0, 1.0], &[3.0, 3.0]),
             Some(None),
-            "the mapping wins everywhere"
+            "the mapping is always faster"
         );
-        assert_eq!(found(&[1.0], &[]), None);
+        assert_eq!(crossover_of(&[1.0], &[]), None);
         let results = sweep("copy.read.latency", &[1.0]);
         assert_eq!(crossover(&results, &about(), "write"), None);
     }

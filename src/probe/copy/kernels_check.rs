@@ -1,6 +1,5 @@
-//! Every copy kernel this CPU can run: all small sizes at all alignments, and some large and odd ones, both directions.
+//! Verifies each copy kernel that this CPU supports: small sizes at many alignments, some large and odd sizes, both directions.
 
-use gdrcopy::Mapping;
 use gdrcopy::copy::{Copier, kernels};
 
 use super::session::{Session, device_differs, pattern, wrong_at};
@@ -9,14 +8,12 @@ use crate::probe::bytes::compare;
 use crate::probe::depth::Depth;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
+use crate::probe::integrity::UNTOUCHED;
 
-/// What one small copy may touch, and what lies around it.
+/// Bytes for one small copy and its surroundings.
 const SLOT: usize = 512;
-/// Bytes of the slot before the first that may be copied.
+/// Bytes of a slot before the copy at offset 0.
 const BEFORE: usize = 64;
-/// What is neither zero nor a pattern.
-const UNTOUCHED: u8 = 0xa5;
-
 /// Sizes and device offsets in a slot.
 fn small(depth: Depth) -> Vec<(usize, usize)> {
     let (sizes, offsets): (Vec<usize>, Vec<usize>) = match depth {
@@ -35,10 +32,9 @@ fn small(depth: Depth) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Larger than the thresholds above which threads share a copy, and never even.
+/// Odd sizes, also above the thresholds from which on threads share a copy.
 const LARGE: [(usize, usize); 3] = [(4095, 1), (65_537, 3), (1_048_589, 5)];
 
-/// Verifies them on the session's buffer.
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let chosen = session.mapping.copier();
     for kernel in kernels().iter().filter(|kernel| kernel.supported()) {
@@ -86,7 +82,7 @@ fn check(session: &mut Session<'_>) -> Result<Verified, StepError> {
     Ok(Verified::Right(verified))
 }
 
-/// Many small copies to slots of their own, then one look at all of them and what is between them.
+/// Makes small copies to separate slots, then compares all slots and the bytes between them.
 fn small_copies(
     session: &mut Session<'_>,
     cases: &[(usize, usize)],
@@ -99,7 +95,7 @@ fn small_copies(
     session.stream.synchronize()?;
     for (slot, (size, offset)) in cases.iter().enumerate() {
         let at = slot * SLOT + BEFORE + offset;
-        // The host's alignment goes its own way.
+        // The host's alignment varies independently.
         let host = slot % 17;
         session.mapping.write(at, &source[host..host + size])?;
         image[at..at + size].copy_from_slice(&source[host..host + size]);
@@ -121,7 +117,6 @@ fn small_copies(
         session.mapping.read(at, &mut found[host..host + size])?;
         expected[host..host + size].copy_from_slice(&image[at..at + size]);
         if let Some(mismatch) = compare(&expected, &found) {
-            // A slot begins well before what is copied of it.
             let wrong = wrong_at(&session.memory, at - host, &mismatch);
             return Ok(Verified::Wrong(format!(
                 "{wrong} ({})",
@@ -134,7 +129,7 @@ fn small_copies(
 
 fn case(cases: &[(usize, usize)], at: usize, direction: &str) -> String {
     cases.get(at / SLOT).map_or_else(String::new, |(size, offset)| {
-        format!("a copy of {size} bytes {direction} an address that is {offset} more than a multiple of 64")
+        format!("a copy of {size} bytes {direction} an address {offset} bytes above a multiple of 64")
     })
 }
 
@@ -150,7 +145,7 @@ fn large_copy(
         ..
     } = session;
     let source = pattern(6 + size as u64, size);
-    // What an earlier kernel left there is right; so it goes, and what lies around is looked at too.
+    // Overwrites the right bytes that an earlier kernel left, and marks the bytes around the copy.
     let offset = BEFORE + offset;
     let mut image = vec![UNTOUCHED; offset + size + BEFORE];
     stream.fill(memory, 0, image.len(), UNTOUCHED)?;
@@ -166,18 +161,10 @@ fn large_copy(
     if let Some(mismatch) = device_differs(stream, memory, 0, &image)? {
         return wrong(0, &mismatch, "to");
     }
-    if let Some(mismatch) = read_back(mapping, offset, &source)? {
+    let mut found: Vec<u8> = source.iter().map(|byte| !byte).collect();
+    mapping.read(offset, &mut found)?;
+    if let Some(mismatch) = compare(&source, &found) {
         return wrong(offset, &mismatch, "from");
     }
     Ok(Verified::Right(image.len() + size))
-}
-
-fn read_back(
-    mapping: &Mapping,
-    offset: usize,
-    expected: &[u8],
-) -> Result<Option<crate::probe::bytes::Mismatch>, StepError> {
-    let mut found: Vec<u8> = expected.iter().map(|byte| !byte).collect();
-    mapping.read(offset, &mut found)?;
-    Ok(compare(expected, &found))
 }

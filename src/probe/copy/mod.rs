@@ -1,4 +1,4 @@
-//! `gdr probe copy`: GPU memory mapped for the CPU, every byte verified, every size measured against cuMemcpy.
+//! `gdr probe copy`: GPU memory mapped for the CPU. Every byte is verified, and each size is compared with cuMemcpy.
 
 mod calls;
 mod child;

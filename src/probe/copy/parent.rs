@@ -1,4 +1,4 @@
-//! The parent's side: a child for each GPU and NUMA node, and what is worked out of all results.
+//! The parent's side: one child for each GPU and NUMA node, and the crossovers of all results.
 
 use super::crossover::crossover;
 use super::sweep::LIMITED_BY_LINK;
@@ -14,18 +14,17 @@ use crate::probe::verdict::Subject;
 /// `gdr probe copy`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which GPUs, and how much.
     pub scope: Scope,
-    /// The backend to use, by its name, and no other.
+    /// The only backend to use, by name.
     pub backend: Option<String>,
-    /// The copy kernel to use, by its name, and no other.
+    /// The only copy kernel to use, by name.
     pub kernel: Option<String>,
-    /// The CPUs to copy from.
+    /// The NUMA nodes to copy from.
     pub nodes: Nodes,
 }
 
 impl Options {
-    /// A task for each NUMA node, the GPU's own first: it does everything, the others copy alone.
+    /// One task for each NUMA node. The first, of the GPU's own node, measures everything, the others only copies.
     fn tasks(&self, machine: &Machine, target: Target) -> Result<Vec<Task>, ProbeError> {
         let nodes = bindings(self.nodes, machine, target.home)?;
         let tasks = nodes.into_iter().enumerate().map(|(at, node)| Task {
@@ -58,7 +57,7 @@ impl Probe for Options {
         })
     }
 
-    /// From which size on cuMemcpy wins is not known of sweeps that did not come to their end.
+    /// Crossovers need complete sweeps.
     fn finish(&self, report: &mut ProbeReport) {
         if report.complete {
             add_crossovers(report);
@@ -151,7 +150,7 @@ mod tests {
             ],
             nodes: vec![node(0, 0..4), node(1, 4..8), node(2, 0..0)],
             nics: Vec::new(),
-            ways: Default::default(),
+            paths: Default::default(),
         }
     }
 
@@ -163,7 +162,7 @@ mod tests {
             bdf: bdf.parse().ok(),
             simulated: false,
         };
-        // CUDA_VISIBLE_DEVICES has turned the order round.
+        // In an order set by CUDA_VISIBLE_DEVICES.
         vec![gpu(0, "0000:86:00.0"), gpu(1, "0000:3b:00.0")]
     }
 
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_goes_by_the_name_that_topo_gives_it() {
+    fn selects_gpu_by_name_address_or_uuid() {
         let both = ["GPU1 (0000:86:00.0)", "GPU0 (0000:3b:00.0)"];
         assert_eq!(subjects(&["all"]).expect("all"), both);
         for wanted in [
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gpus_own_node_comes_first_and_does_everything() {
+    fn own_node_comes_first() {
         let machine = machine();
         let nodes = |wanted| nodes_of(wanted, &machine);
         assert_eq!(
@@ -250,59 +249,34 @@ mod tests {
     }
 
     #[test]
-    fn one_node_needs_no_binding() {
+    fn does_not_bind_with_one_or_unknown_node() {
         let mut one = machine();
         one.nodes.truncate(1);
         assert_eq!(nodes_of(Nodes::All, &one), Ok(vec![(None, false)]));
         assert_eq!(nodes_of(Nodes::Near, &one), Ok(vec![(None, false)]));
-        let mut homeless = machine();
-        homeless.gpus.clear();
+        let mut unknown = machine();
+        unknown.gpus.clear();
         let listed = listed();
         let options = options(&["all"], Nodes::Near);
-        let gpu = chosen(&options.scope, &homeless, &listed)
+        let gpu = chosen(&options.scope, &unknown, &listed)
             .expect("GPUs")
             .remove(0);
-        let tasks = options.tasks(&homeless, gpu.target()).expect("a task");
+        let tasks = options.tasks(&unknown, gpu.target()).expect("a task");
         assert_eq!((tasks.len(), &tasks[0].node), (1, &None));
     }
 
     #[test]
-    fn a_link_of_sixteen_lanes_at_32_gigatransfers_is_expected_to_carry_63_gigabytes_a_second() {
-        let machine = Machine {
-            gpus: vec![Place {
-                name: "GPU0".to_owned(),
-                label: "NVIDIA H200".to_owned(),
-                bdf: "0000:03:00.0".parse().expect("an address"),
-                numa: Some(0),
-                link: Some(63_015_384_615),
-            }],
-            ..Machine::default()
-        };
-        let options = |gpu: &str| Options {
-            scope: Scope {
-                sim: false,
-                gpus: vec![gpu.to_owned()],
-                terms: Terms {
-                    depth: Depth::Quick,
-                    sizes: Vec::new(),
-                    shares: Shares {
-                        pci_express: Some(0.5),
-                        ..Shares::default()
-                    },
-                    timeout: Duration::ZERO,
-                },
-            },
-            backend: None,
-            kernel: None,
-            nodes: Nodes::Near,
-        };
-        let report = expected(&options("all"), &machine).expect("a report");
+    fn expects_63_gigabytes_a_second_of_gen5_x16() {
+        let machine = machine();
+        let mut all = options(&["all"], Nodes::Near);
+        all.scope.terms.shares.pci_express = Some(0.5);
+        let report = expected(&all, &machine).expect("a report");
         let write = report.results.first().expect("a result");
         assert_eq!(write.expected.map(|rate| rate.round()), Some(63.0));
         assert_eq!(
             (write.verdict, write.median, write.samples),
             (ProbeVerdict::NotMeasured, None, 0)
         );
-        assert!(expected(&options("7"), &machine).is_err());
+        assert!(expected(&options(&["7"], Nodes::Near), &machine).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! A round trip with a kernel: the CPU stores a number through the mapping, the kernel sees it and answers in host memory.
+//! Round trip with a kernel: the CPU stores a number through the mapping, and the kernel answers in host memory.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,18 @@ use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
 const NAME: &str = "ping-pong";
-/// A flag is one word.
+/// Size of the flag.
 const FLAG: usize = 4;
-/// The kernel's own timeout is longer: this one ends first and tells.
+/// Shorter than the kernel's own timeout, so that this side reports the failure.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// No round is begun after this: on a busy machine without a GPU one may take milliseconds.
-const ENOUGH: Duration = Duration::from_secs(1);
-/// What ends the kernel early, and what it answers then.
+/// No new round after this time: a simulated one may take milliseconds on a busy machine.
+const MAX_TIME: Duration = Duration::from_secs(1);
+/// The value that ends the kernel early.
 const STOP: u32 = u32::MAX;
 
-/// Plays, and times each round.
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     reporter.doing_for("a kernel that answers the CPU", TIMEOUT)?;
-    let result = match play(session) {
+    let result = match measure(session) {
         Ok(result) => result,
         Err(failure) => session
             .about
@@ -31,7 +30,7 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
     Ok(reporter.result(result)?)
 }
 
-fn play(session: &Session<'_>) -> Result<ProbeResult, StepError> {
+fn measure(session: &Session<'_>) -> Result<ProbeResult, StepError> {
     let rounds = session.task.terms.depth.round_trips();
     let flag = session.gpu.allocate(Allocation::Malloc, 64 << 10)?;
     let reply = session.gpu.pinned(64)?;
@@ -45,26 +44,26 @@ fn play(session: &Session<'_>) -> Result<ProbeResult, StepError> {
     let first = Instant::now();
     for round in 1..=rounds {
         let begun = Instant::now();
-        if begun - first > ENOUGH {
+        if begun - first > MAX_TIME {
             mapping.store(0, STOP)?;
             mapping.fence();
             break;
         }
         mapping.store(0, round)?;
         mapping.fence();
-        let mut looks = 0_u32;
+        let mut polls = 0_u32;
         loop {
             let answer = reply.load_u32(0)?;
             if answer == round {
                 break;
             }
-            looks = looks.wrapping_add(1);
-            // The clock is looked at rarely: it costs as much as a look at the reply.
-            if looks.is_multiple_of(4096) && begun.elapsed() > TIMEOUT {
+            polls = polls.wrapping_add(1);
+            // Reading the clock costs as much as reading the reply.
+            if polls.is_multiple_of(4096) && begun.elapsed() > TIMEOUT {
                 mapping.store(0, STOP)?;
                 mapping.fence();
                 let why = format!(
-                    "the kernel did not answer number {round} within {} s: it answered {answer}",
+                    "the kernel did not answer number {round} within {} s; its last answer is {answer}",
                     TIMEOUT.as_secs()
                 );
                 return Ok(session.about.impossible(NAME, Some(FLAG), true, why));

@@ -1,11 +1,9 @@
-//! How much to do: which sizes, how long each, which allocations.
-
-use std::time::Duration;
+//! Sizes and times of each depth.
 
 use crate::probe::depth::Depth;
 use crate::probe::sampling::Budget;
 
-/// The largest size of a sweep of its own accord.
+/// The largest default size of a sweep.
 const LARGEST: usize = 64 << 20;
 
 impl Depth {
@@ -16,35 +14,25 @@ impl Depth {
             .collect()
     }
 
-    /// What one point of a sweep may cost.
+    /// Limits for one point of a sweep.
     pub fn point(self) -> Budget {
-        let (milliseconds, least, share) = match self {
-            Self::Quick => (10, 10, 0.02),
-            Self::Default => (150, 50, 0.005),
-            Self::Full => (600, 200, 0.001),
-        };
-        Budget {
-            time: Duration::from_millis(milliseconds),
-            least,
-            share,
+        match self {
+            Self::Quick => Budget::new(10, 10, 0.02),
+            Self::Default => Budget::new(150, 50, 0.005),
+            Self::Full => Budget::new(600, 200, 0.001),
         }
     }
 
-    /// What the costs of the calls may cost, for each size.
+    /// Limits for the timing of the calls, for each size.
     pub fn calls(self) -> Budget {
-        let (milliseconds, least) = match self {
-            Self::Quick => (40, 5),
-            Self::Default => (300, 20),
-            Self::Full => (1000, 100),
-        };
-        Budget {
-            time: Duration::from_millis(milliseconds),
-            least,
-            share: 0.02,
+        match self {
+            Self::Quick => Budget::new(40, 5, 0.02),
+            Self::Default => Budget::new(300, 20, 0.02),
+            Self::Full => Budget::new(1000, 100, 0.02),
         }
     }
 
-    /// The sizes whose pinning and mapping is timed.
+    /// The sizes for the timing of the calls.
     pub fn call_sizes(self) -> &'static [usize] {
         match self {
             Self::Quick => &[64 << 10],
@@ -61,7 +49,7 @@ impl Depth {
         }
     }
 
-    /// Round trips with a kernel: each is a sample.
+    /// Maximum number of round trips with a kernel; each is a sample.
     pub fn round_trips(self) -> u32 {
         match self {
             Self::Quick => 1_000,
@@ -70,7 +58,7 @@ impl Depth {
         }
     }
 
-    /// The sizes that are verified, of plain allocations. 512 B share a page with others.
+    /// The sizes of cuMemAlloc to verify. Allocations of 512 B share a page with others.
     pub fn verified_sizes(self) -> &'static [usize] {
         match self {
             Self::Quick => &[512, 4 << 10, 64 << 10, 16 << 20],
@@ -82,10 +70,12 @@ impl Depth {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn sweeps_go_from_a_byte_to_64_mebibytes() {
+    fn sizes_range_from_1_byte_to_64_mebibytes() {
         for depth in [Depth::Quick, Depth::Default, Depth::Full] {
             let sizes = depth.sizes();
             assert_eq!((sizes.len(), sizes[0], sizes[26]), (27, 1, 67_108_864));
@@ -93,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_sweep_is_budgeted_below_two_seconds() {
+    fn quick_sweep_takes_less_than_two_seconds() {
         // Two directions, each mapped, pinned and pageable.
         let points = Depth::Quick.sizes().len() * 2 * 3;
         assert!(

@@ -1,4 +1,4 @@
-//! What every part of the work needs: a GPU, a stream, a backend, and a buffer mapped for the CPU.
+//! Resources that all parts of the task share.
 
 use std::time::Duration;
 
@@ -12,28 +12,27 @@ use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::verdict::Subject;
 
-/// The GPU under the probe, mapped.
 pub struct Session<'a> {
     pub task: &'a Task,
     pub gpu: Gpu,
     pub stream: Stream,
     pub gdr: Gdr,
-    /// Of what goes through the mapping.
+    /// The subject of copies through the mapping.
     pub about: Subject,
-    /// Of what cuMemcpy does.
+    /// The subject of copies by cuMemcpy.
     pub about_cuda: Subject,
     /// The sizes of the sweep.
     pub sizes: Vec<usize>,
-    /// As large as the largest of them, and a little larger.
+    /// [`SLACK`] larger than the largest size.
     pub memory: DeviceMemory,
     pub mapping: Mapping,
 }
 
-/// The buffer is larger than the largest copy, so that copies may begin at an offset.
+/// Allows the largest copy to begin at an offset.
 const SLACK: usize = 1 << 20;
 
 impl<'a> Session<'a> {
-    /// Opens everything, and tells how the GPU was reached, or that it was not.
+    /// Maps a buffer, and reports the GPU and its backend, or why no backend maps it.
     pub fn new(
         task: &'a Task,
         gpu: Gpu,
@@ -41,11 +40,7 @@ impl<'a> Session<'a> {
         backends: Vec<BackendChoice>,
         reporter: &mut Reporter<'_>,
     ) -> Result<Self, StepError> {
-        let sizes = if task.terms.sizes.is_empty() {
-            task.terms.depth.sizes()
-        } else {
-            task.terms.sizes.clone()
-        };
+        let sizes = task.terms.sizes_or(task.terms.depth.sizes(), false);
         let probed = ProbedGpu {
             backends,
             ..task.target.probed(&gpu.device().name)
@@ -68,9 +63,9 @@ impl<'a> Session<'a> {
             Ok((gdr, stream, memory, mapping)) => {
                 let copier = mapping.copier();
                 let backend = gdr.backend().name().to_owned();
-                reporter.tell(&Event::Gpu(Box::new(ProbedGpu {
+                reporter.send(&Event::Gpu(Box::new(ProbedGpu {
                     backend: Some(backend.clone()),
-                    mapping: Some(mapping_word(mapping.mapping_type()).to_owned()),
+                    mapping: Some(mapping_name(mapping.mapping_type()).to_owned()),
                     write_kernel: Some(copier.write_kernel().to_owned()),
                     read_kernel: Some(copier.read_kernel().to_owned()),
                     ..probed
@@ -89,7 +84,7 @@ impl<'a> Session<'a> {
                 })
             }
             Err(failure) => {
-                reporter.tell(&Event::Gpu(Box::new(probed)))?;
+                reporter.send(&Event::Gpu(Box::new(probed)))?;
                 Err(failure)
             }
         }
@@ -102,7 +97,7 @@ pub fn map(gdr: &Gdr, memory: &DeviceMemory) -> Result<Mapping, gdrcopy::Error> 
     pin.map(MapRequest::Default)
 }
 
-fn mapping_word(kind: MappingType) -> &'static str {
+fn mapping_name(kind: MappingType) -> &'static str {
     match kind {
         MappingType::None => "none",
         MappingType::WriteCombining => "write_combined",
@@ -111,33 +106,31 @@ fn mapping_word(kind: MappingType) -> &'static str {
     }
 }
 
-/// How long so many bytes may take where nothing hangs: five copies by the slowest loads there are, eight bytes in a
-/// microsecond and a half (uncached, from a far NUMA node).
+/// Time for five copies of `bytes` with the slowest loads: eight bytes in 1.5 us (uncached, from another NUMA node).
 pub fn allowance(bytes: usize) -> Duration {
     Duration::from_nanos(bytes as u64 * 1000)
 }
 
-/// Bytes of a pattern from its start.
 pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
     let mut buffer = vec![0; bytes];
     Pattern::new(seed).fill(&mut buffer, 0);
     buffer
 }
 
-/// What differs between what should be in device memory and what the copy engine finds there.
+/// Compares device memory, read by the copy engine, with the expected bytes.
 pub fn device_differs(
     stream: &Stream,
     memory: &DeviceMemory,
     offset: usize,
     expected: &[u8],
 ) -> Result<Option<Mismatch>, gpu::Error> {
-    // Not what should be there: a copy that does nothing must not pass.
+    // A copy that does nothing must not pass.
     let mut found: Vec<u8> = expected.iter().map(|byte| !byte).collect();
     stream.read(memory, offset, &mut found)?;
     Ok(compare(expected, &found))
 }
 
-/// In words, at the device's address.
+/// The message, with the device address.
 pub fn wrong_at(memory: &DeviceMemory, offset: usize, mismatch: &Mismatch) -> String {
     mismatch.at_address(memory.address().offset(offset as u64).get())
 }

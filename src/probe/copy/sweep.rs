@@ -1,4 +1,4 @@
-//! Every size in both directions: through the mapping, and by cuMemcpy with pinned and with pageable memory.
+//! Each size in both directions: through the mapping, and by cuMemcpy with pinned and pageable memory.
 
 use gpu::{DeviceMemory, HostMemory, Kind, Pattern, Stream};
 
@@ -9,24 +9,25 @@ use crate::probe::failure::StepError;
 use crate::probe::sampling::{Budget, time, time_singly};
 use crate::probe::verdict::{Promise, Subject};
 
-/// From this size on bandwidth is a figure worth having.
-const WORTH: usize = 4 << 10;
-/// From this size on the link is what limits: below, the start of a copy counts.
+/// From this size on the bandwidth is reported.
+const MIN_BANDWIDTH_SIZE: usize = 4 << 10;
+/// From this size on the link limits the bandwidth; below, the start of a copy does.
 pub(super) const LIMITED_BY_LINK: usize = 16 << 20;
-/// Reads begin so far apart.
+/// Distance between the starts of reads.
 const PAGE: usize = 4 << 10;
-/// More than a CPU has line fill buffers.
-const MOST_PLACES: usize = 64;
+/// More than the line fill buffers of a CPU.
+const MAX_PLACES: usize = 64;
+
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let sizes = session.sizes.clone();
-    let ways = if session.task.sweep_only { 2 } else { 6 };
-    reporter.expect_more((sizes.len() * ways) as u64);
+    let copies = if session.task.sweep_only { 2 } else { 6 };
+    reporter.expect_more((sizes.len() * copies) as u64);
     let pinned = match session.task.sweep_only {
         true => None,
         false => pinned(session, sizes.last().copied().unwrap_or(1), reporter)?,
     };
     for bytes in sizes {
-        // A pattern of its own for each size: what an earlier one left behind is not what should be there.
+        // A new pattern for each size, so that data of an earlier size is wrong.
         let source = pattern(2 * bytes as u64 + 1000, bytes);
         mapped(session, &source, reporter)?;
         if !session.task.sweep_only {
@@ -39,7 +40,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     Ok(())
 }
 
-/// Pinned memory for the comparison; without it, the rest is worth having all the same.
+/// Pinned memory for the comparison; without it the rest is still measured.
 fn pinned(
     session: &Session<'_>,
     bytes: usize,
@@ -62,11 +63,11 @@ fn pinned(
     }
 }
 
-/// A size in one direction.
+/// One size in one direction.
 struct Point<'a> {
     about: &'a Subject,
     name: &'a str,
-    /// What copies, in words that go after "waited for".
+    /// Completes the phrase "waiting for …".
     what: &'a str,
     bytes: usize,
     budget: Budget,
@@ -74,7 +75,7 @@ struct Point<'a> {
 }
 
 impl Point<'_> {
-    /// Takes samples, and reports latency and bandwidth, or the byte that was wrong.
+    /// Takes samples, and reports latency and bandwidth, or wrong bytes.
     fn measure(
         &self,
         reporter: &mut Reporter<'_>,
@@ -91,7 +92,7 @@ impl Point<'_> {
             return Ok(reporter.result(about.wrong(&latency, Some(bytes), wrong))?);
         }
         reporter.result(about.latency(&latency, Some(bytes), bytes, &samples))?;
-        if bytes >= WORTH {
+        if bytes >= MIN_BANDWIDTH_SIZE {
             let promise = self.promise.filter(|_| bytes >= LIMITED_BY_LINK);
             reporter.result(about.bandwidth(
                 &format!("{name}.bandwidth"),
@@ -106,10 +107,8 @@ impl Point<'_> {
 }
 
 fn promise(session: &Session<'_>, share: Option<f64>) -> Option<Promise> {
-    session.task.target.link.map(|link| Promise {
-        value: link as f64 / 1e9,
-        share,
-    })
+    let link = session.task.target.link?;
+    Some(Promise::of_link(link, share))
 }
 
 fn mapped(
@@ -156,7 +155,7 @@ fn mapped(
     })
 }
 
-/// What is wrong with the start of GPU memory, as the copy engine finds it.
+/// The wrong bytes at the start of GPU memory, read by the copy engine.
 fn found_wrong(
     stream: &Stream,
     memory: &DeviceMemory,
@@ -166,8 +165,8 @@ fn found_wrong(
     Ok(mismatch.map(|mismatch| wrong_at(memory, 0, &mismatch)))
 }
 
-/// Where to read from next. A streaming load may be answered from the buffers that the last one filled (0.007 µs, where a
-/// round trip over PCI Express takes one microsecond): reads that follow each other begin elsewhere.
+/// Offsets of consecutive reads. A streaming load from the same place may hit the CPU's line fill buffers (0.007 µs, where a round
+/// trip over PCI Express takes one microsecond).
 struct Places {
     stride: usize,
     count: usize,
@@ -175,10 +174,10 @@ struct Places {
 }
 
 impl Places {
-    /// In a buffer of which so many bytes are known, for reads of so many.
+    /// For reads of `bytes` in a buffer of `buffer` known bytes.
     fn new(buffer: usize, bytes: usize) -> Self {
         let stride = bytes.next_multiple_of(PAGE);
-        let count = (buffer.saturating_sub(bytes) / stride + 1).min(MOST_PLACES);
+        let count = (buffer.saturating_sub(bytes) / stride + 1).min(MAX_PLACES);
         Self {
             stride,
             count,
@@ -191,7 +190,7 @@ impl Places {
         self.last()
     }
 
-    /// What `next` said last.
+    /// The last result of `next`.
     fn last(&self) -> usize {
         self.at * self.stride
     }
@@ -277,13 +276,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_go_round_within_the_buffer() {
+    fn reads_stay_within_the_buffer() {
         for (buffer, bytes, count) in [
             (69_632, 1, 17),
             (69_632, 65_536, 1),
             (131_072, 65_536, 2),
             (1 << 26, 64, 64),
-            // Whole words alone are filled.
+            // Only whole words are filled.
             (1_048_572, 524_287, 1),
         ] {
             let mut places = Places::new(buffer, bytes);

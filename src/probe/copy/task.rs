@@ -1,4 +1,4 @@
-//! What a child that probes one GPU's mapping is to do.
+//! The task of a child of `gdr probe copy`.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +10,11 @@ use crate::probe::target::Target;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub target: Target,
-    /// The NUMA node to copy from, and its CPUs; none to run wherever the scheduler likes.
+    /// The NUMA node to bind to, and its CPUs; `None`: not bound.
     pub node: Option<Binding>,
-    /// The copies through the mapping and nothing else: the rest does not depend on the node.
+    /// Measure copies through the mapping only: nothing else depends on the node.
     pub sweep_only: bool,
-    /// The backend to use, by its name, and no other.
+    /// The only backend to use, by name.
     pub backend: Option<String>,
-    /// How much, and how long.
     pub terms: Terms,
 }

@@ -1,4 +1,4 @@
-//! The checks find what is wrong: each is given the mapping of other memory than it believes.
+//! The checks find wrong bytes: each gets a mapping of other memory than it expects.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn session<'a>(task: &'a Task, reporter: &mut Reporter<'_>) -> Session<'a> {
         .unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// What a part of the work told as results, of a session whose mapping shows other memory where `crossed`.
+/// The memory's address and the results of a part of the task. If `crossed`, the session maps other memory.
 fn results(
     crossed: bool,
     work: fn(&mut Session<'_>, &mut Reporter<'_>),
@@ -74,15 +74,15 @@ fn results(
 }
 
 #[test]
-fn sweeps_and_kernels_find_wrong_bytes_and_say_where() {
+fn sweeps_and_kernels_locate_wrong_bytes() {
     for (work, name) in [
         (
-            (|session, reporter| sweep::run(session, reporter).expect("told"))
+            (|session, reporter| sweep::run(session, reporter).expect("results"))
                 as fn(&mut Session<'_>, &mut Reporter<'_>),
             "copy.",
         ),
         (
-            |session, reporter| kernels_check::run(session, reporter).expect("told"),
+            |session, reporter| kernels_check::run(session, reporter).expect("results"),
             "validate.kernel.",
         ),
     ] {
@@ -101,13 +101,12 @@ fn sweeps_and_kernels_find_wrong_bytes_and_say_where() {
                 "{result:?}"
             );
             let reason = result.reason.expect("a reason");
-            // Within the buffer's first mebibytes, whatever the first wrong byte is.
-            let said = reason
+            let at = reason
                 .split(':')
                 .next()
                 .and_then(|word| word.strip_prefix("0x"));
-            let said = u64::from_str_radix(said.expect("an address"), 16).expect("a number");
-            assert!((address..address + (4 << 20)).contains(&said), "{reason}");
+            let at = u64::from_str_radix(at.expect("an address"), 16).expect("a number");
+            assert!((address..address + (4 << 20)).contains(&at), "{reason}");
             assert!(
                 reason.contains(" is 0x") && reason.contains("should be 0x"),
                 "{reason}"
@@ -117,8 +116,8 @@ fn sweeps_and_kernels_find_wrong_bytes_and_say_where() {
 }
 
 #[test]
-fn each_check_of_an_allocation_finds_wrong_bytes() {
-    let (task, mut out, mut told) = (task(), Vec::new(), Vec::new());
+fn allocation_checks_locate_wrong_bytes() {
+    let (task, mut out, mut events) = (task(), Vec::new(), Vec::new());
     let session = session(&task, &mut Reporter::new(&mut out, task.terms.timeout));
     let allocate = || {
         session
@@ -128,13 +127,13 @@ fn each_check_of_an_allocation_finds_wrong_bytes() {
     };
     let (memory, other) = (allocate(), allocate());
     for crossed in [false, true] {
-        let shown = if crossed { &other } else { &memory };
-        let mut mapping = map(&session.gdr, shown).expect("a mapping");
+        let mapped = if crossed { &other } else { &memory };
+        let mut mapping = map(&session.gdr, mapped).expect("a mapping");
         let mut check = Check {
             session: &session,
             memory: &memory,
             mapping: &mut mapping,
-            reporter: &mut Reporter::new(&mut told, task.terms.timeout),
+            reporter: &mut Reporter::new(&mut events, task.terms.timeout),
         };
         for part in Part::ALL {
             match check

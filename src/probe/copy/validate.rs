@@ -1,4 +1,4 @@
-//! Every sort of allocation: stores, copies, offsets and what the GPU wrote, each byte compared along another path.
+//! Verifies each kind of allocation: stores, copies, offsets and writes of the GPU. Each byte is compared along another path.
 
 use gdrcopy::Mapping;
 use gpu::{Allocation, DeviceMemory, Kind, Pattern};
@@ -9,28 +9,27 @@ use crate::probe::bytes::{Mismatch, compare};
 use crate::probe::depth::Depth;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
+use crate::probe::integrity::UNTOUCHED;
 use crate::probe::verdict::Subject;
 
-/// The offsets that upstream's tests use, as bytes and as words of four.
+/// The offsets of gdrcopy's tests, in bytes and in words of four bytes.
 const OFFSETS: [usize; 10] = [1, 2, 3, 4, 5, 6, 7, 11, 129, 1023];
-/// The part of a buffer on which offsets are tried.
+/// Bytes of the buffer for the test of offsets.
 const AREA: usize = 16 << 10;
-/// What single stores are tried on.
+/// Bytes of the buffer for the test of single stores.
 const STORED: usize = 64 << 10;
-/// Allocations larger than this are verified piece by piece.
-const PIECE: usize = 64 << 20;
-/// Allocations that share a page: their size and number.
+/// Larger allocations are verified in blocks of this size.
+const BLOCK: usize = 64 << 20;
+/// Allocations that share a page: size and count.
 const NEIGHBOUR: usize = 512;
 const NEIGHBOURS: u64 = 16;
-/// What is neither zero nor a pattern.
-const UNTOUCHED: u8 = 0xa5;
 
-/// A sort of memory to verify.
+/// A kind of memory to verify.
 struct MemoryCase {
     name: &'static str,
     allocation: Allocation,
     sizes: Vec<usize>,
-    /// gdr promises that this sort maps.
+    /// The probe fails if this kind cannot be mapped.
     required: bool,
 }
 
@@ -70,15 +69,15 @@ fn kinds(depth: Depth) -> Vec<MemoryCase> {
 
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     for kind in kinds(session.task.terms.depth) {
-        // Simulated memory is this machine's own, and it may have little.
-        let bearable = |bytes: &&usize| **bytes <= PIECE || !session.gpu.is_sim();
-        for bytes in kind.sizes.iter().filter(bearable) {
-            match one(session, &kind, *bytes, reporter) {
+        // Simulated memory is host memory, which may be scarce.
+        let fits = |bytes: &&usize| **bytes <= BLOCK || !session.gpu.is_sim();
+        for bytes in kind.sizes.iter().filter(fits) {
+            match verify(session, &kind, *bytes, reporter) {
                 Ok(()) => {}
                 Err(StepError::Io(error)) => return Err(error.into()),
                 Err(failure) => {
                     let name = format!("validate.{}.map", kind.name);
-                    // A GPU that others have filled says nothing of the mapping.
+                    // Other processes may use all of the GPU's memory.
                     let full = matches!(&failure, StepError::Gpu(error) if error.kind() == Kind::OutOfMemory);
                     let required = kind.required && !full;
                     reporter.result(session.about.impossible(
@@ -104,7 +103,7 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     Ok(reporter.result(result)?)
 }
 
-/// Small allocations share a page: what is written to one must not reach the others.
+/// Small allocations share a page: a write to one must not change the others.
 fn neighbours(session: &Session<'_>) -> Outcome {
     let mut all = Vec::new();
     for number in 0..NEIGHBOURS {
@@ -132,8 +131,8 @@ fn neighbours(session: &Session<'_>) -> Outcome {
     Ok(Verified::Right(all.len() * NEIGHBOUR))
 }
 
-/// One allocation of one sort, its own mapping, the five checks.
-fn one(
+/// Runs all checks on one allocation and its mapping.
+fn verify(
     session: &Session<'_>,
     kind: &MemoryCase,
     bytes: usize,
@@ -153,7 +152,7 @@ fn one(
     let about = &session.about;
     for part in Part::ALL {
         let name = part.name();
-        let allowed = allowance(bytes.clamp(STORED, PIECE));
+        let allowed = allowance(bytes.clamp(STORED, BLOCK));
         check
             .reporter
             .doing_for(step(&format!("check {name}")), allowed)?;
@@ -189,7 +188,7 @@ impl Part {
 
 pub type Outcome = Result<Verified, StepError>;
 
-/// How many bytes were compared, or which was wrong.
+/// The number of right bytes, or the first wrong one.
 pub enum Verified {
     Right(usize),
     Wrong(String),
@@ -222,8 +221,8 @@ impl Check<'_, '_> {
         }
     }
 
-    /// A sign of life before each piece of a large allocation.
-    fn piece(&mut self, start: usize, length: usize) -> Result<(), StepError> {
+    /// Begins a step for each further block of a large allocation.
+    fn begin_block(&mut self, start: usize, length: usize) -> Result<(), StepError> {
         if start > 0 {
             let what = format!("{length} bytes from {start} on ({})", self.memory.kind());
             self.reporter.doing_for(what, allowance(length))?;
@@ -238,8 +237,8 @@ impl Check<'_, '_> {
         ))
     }
 
-    /// What is in device memory, as the copy engine reads it.
-    fn engine_sees(&self, offset: usize, expected: &[u8], path: &str) -> Outcome {
+    /// Compares device memory, read by the copy engine.
+    fn compare_by_engine(&self, offset: usize, expected: &[u8], path: &str) -> Outcome {
         Ok(
             match device_differs(&self.session.stream, self.memory, offset, expected)? {
                 Some(mismatch) => self.wrong(offset, &mismatch, path),
@@ -248,7 +247,7 @@ impl Check<'_, '_> {
         )
     }
 
-    /// Single stores of each width by the CPU → the copy engine; single loads back.
+    /// Single stores of each width by the CPU, read by single loads and by the copy engine.
     fn stores(&mut self) -> Outcome {
         let length = self.memory.len().min(STORED);
         let expected = pattern(1, length);
@@ -283,27 +282,27 @@ impl Check<'_, '_> {
                 return Ok(self.wrong(place, &mismatch, "stored and loaded by the CPU"));
             }
         }
-        self.engine_sees(
+        self.compare_by_engine(
             0,
             &expected[..at],
             "stored by the CPU, read by the copy engine",
         )
     }
 
-    /// The CPU's copy → the copy engine, and for more than a piece the GPU's own eyes; the CPU's copy back.
+    /// Copies of the CPU, read by the copy engine (by a kernel if there are several blocks) and by the CPU.
     fn copies(&mut self) -> Outcome {
         let whole = self.memory.len();
         let mut verified = 0;
-        let mut host = vec![0; whole.min(PIECE)];
-        for start in (0..whole).step_by(PIECE) {
-            let length = PIECE.min(whole - start);
-            self.piece(start, length)?;
+        let mut host = vec![0; whole.min(BLOCK)];
+        for start in (0..whole).step_by(BLOCK) {
+            let length = BLOCK.min(whole - start);
+            self.begin_block(start, length)?;
             let first = (start / 4) as u64;
             let host = &mut host[..length];
             Pattern::new(2).fill(host, first);
             self.mapping.write(start, host)?;
-            // A whole number of words is for the GPU's kernel, which spares the way back.
-            if whole > PIECE && length.is_multiple_of(4) {
+            // A kernel compares whole words without a copy back to the host.
+            if whole > BLOCK && length.is_multiple_of(4) {
                 let stream = &self.session.stream;
                 let differ =
                     stream.check_pattern(self.memory, start, length, Pattern::new(2), first)?;
@@ -312,10 +311,10 @@ impl Check<'_, '_> {
                     let end = (at + 4).min(whole);
                     let expected = &host[at - start..end - start];
                     let path = "written by the CPU, read by a kernel of the GPU";
-                    return Ok(match self.engine_sees(at, expected, path)? {
+                    return Ok(match self.compare_by_engine(at, expected, path)? {
                         Verified::Right(_) => Verified::Wrong(format!(
-                            "byte {at} at {} and what follows: {} words were wrong as a kernel of the GPU read what the CPU had \
-                             written; the copy engine, later, found the first of them right",
+                            "byte {at} at {}: a kernel of the GPU read {} wrong words of what the CPU wrote, this one first; the copy \
+                             engine read it later, and it was right",
                             self.memory.address().offset(at as u64),
                             differ.words
                         )),
@@ -323,7 +322,7 @@ impl Check<'_, '_> {
                     });
                 }
             } else if let wrong @ Verified::Wrong(_) =
-                self.engine_sees(start, host, "written by the CPU, read by the copy engine")?
+                self.compare_by_engine(start, host, "written by the CPU, read by the copy engine")?
             {
                 return Ok(wrong);
             }
@@ -337,7 +336,7 @@ impl Check<'_, '_> {
         Ok(Verified::Right(verified))
     }
 
-    /// Copies that begin anywhere: on the device's side, on the host's, on both. Nothing beside them may change.
+    /// Copies at offsets of the device, of the host and of both. No other byte may change.
     fn offsets(&mut self) -> Outcome {
         let area = self.memory.len().min(AREA);
         let source = pattern(3, area);
@@ -355,7 +354,7 @@ impl Check<'_, '_> {
                 let mut image = vec![UNTOUCHED; area];
                 image[device..device + length].copy_from_slice(&source[host..host + length]);
                 if let wrong @ Verified::Wrong(_) =
-                    self.engine_sees(0, &image, "written by the CPU at an offset")?
+                    self.compare_by_engine(0, &image, "written by the CPU at an offset")?
                 {
                     return Ok(wrong);
                 }
@@ -364,7 +363,7 @@ impl Check<'_, '_> {
                 let mut expected = vec![UNTOUCHED; area];
                 expected[host..host + length].copy_from_slice(&image[device..device + length]);
                 if let Some(mismatch) = compare(&expected, &found) {
-                    // Where the host's byte came from.
+                    // The device offset of the host buffer's first byte.
                     let from = device.wrapping_sub(host);
                     return Ok(self.wrong(from, &mismatch, "read by the CPU at an offset"));
                 }
@@ -374,7 +373,7 @@ impl Check<'_, '_> {
         Ok(Verified::Right(verified))
     }
 
-    /// A kernel of the GPU writes → the CPU's copy.
+    /// Writes of a kernel, read by the CPU.
     fn gpu_writes(&mut self) -> Outcome {
         let whole = self.memory.len() / 4 * 4;
         let seed = Pattern::new(4);
@@ -382,11 +381,11 @@ impl Check<'_, '_> {
             .stream
             .fill_pattern(self.memory, 0, whole, seed, 0)?;
         self.session.stream.synchronize()?;
-        let mut expected = vec![0; whole.min(PIECE)];
-        let mut found = vec![0; whole.min(PIECE)];
-        for start in (0..whole).step_by(PIECE) {
-            let length = PIECE.min(whole - start);
-            self.piece(start, length)?;
+        let mut expected = vec![0; whole.min(BLOCK)];
+        let mut found = vec![0; whole.min(BLOCK)];
+        for start in (0..whole).step_by(BLOCK) {
+            let length = BLOCK.min(whole - start);
+            self.begin_block(start, length)?;
             seed.fill(&mut expected[..length], (start / 4) as u64);
             for (found, expected) in found.iter_mut().zip(&expected[..length]) {
                 *found = !expected;

@@ -1,4 +1,4 @@
-//! The child's side: one GPU, part by part.
+//! The child's side: runs the parts of the task on one GPU.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ impl task::Task for Task {
         }
         reporter.doing("CUDA to open the GPU")?;
         let gpu = self.target.open()?;
-        reporter.tell(&Event::Gpu(Box::new(
+        reporter.send(&Event::Gpu(Box::new(
             self.target.probed(&gpu.device().name),
         )))?;
         let mut session = Session::new(self, gpu, reporter)?;
         let parts: &[Part<Session<'_>>] = match self.links_only {
             true => &[("host.pinned", |session, reporter| {
-                links::pinned_alone(session, reporter)
+                links::pinned_only(session, reporter)
             })],
             false => &[
                 ("host.unified-addressing", |session, reporter| {

@@ -1,4 +1,4 @@
-//! Every sort of host memory, in both directions: random words, compared where they arrived by other means.
+//! Verifies copies of random words with each kind of host memory, in both directions.
 
 use gpu::{DeviceMemory, Error, HostMemory, Stream};
 
@@ -6,14 +6,10 @@ use super::links::allowance;
 use super::session::{Direction, HostMemoryKind, Session};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::integrity::{Seeds, Wrong, by_host, by_kernel, fill, fill_host};
+use crate::probe::integrity::{LOOK_AT, ROUNDS, Seeds, Wrong, by_host, by_kernel, fill, fill_host};
 
-/// Rounds for each size, each with words of its own.
-pub(super) const ROUNDS: u32 = 3;
-/// As much write-combined memory is read by the CPU.
-const SLOW: usize = 16 << 20;
-/// What a person does next.
-pub(super) const LOOK_AT: &str = "CUDA reported success: see gdr doctor --only pcie.iommu,pcie.acs, and the kernel's log for IOMMU faults";
+/// Largest size of write-combined memory that the CPU reads back: it reads one word at a time.
+const MAX_WRITE_COMBINED: usize = 16 << 20;
 
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let most = session.memory.len();
@@ -22,64 +18,57 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
     reporter.expect_more((HostMemoryKind::ALL.len() * sizes.len() * 2) as u64);
     for memory_kind in HostMemoryKind::ALL {
         let largest = sizes.last().copied().unwrap_or(4);
-        let host = match memory_kind.take(&session.gpu, largest) {
+        let host = match memory_kind.allocate(&session.gpu, largest) {
             Ok(host) => host,
             Err(error) => {
                 let failure = StepError::from(error);
-                if failure.is_the_end() {
+                if failure.is_fatal() {
                     return Err(failure);
                 }
-                // The sweep says so.
+                // The sweep reports it.
                 continue;
             }
         };
         for bytes in sizes.iter().copied() {
             for direction in Direction::BOTH {
-                // The CPU reads write-combined memory a word at a time.
                 if (memory_kind, direction) == (HostMemoryKind::WriteCombined, Direction::FromGpu)
-                    && bytes > SLOW
+                    && bytes > MAX_WRITE_COMBINED
                 {
                     continue;
                 }
                 let name = format!("validate.{}.{}", memory_kind.name(), direction.name());
                 reporter.doing_for(format!("{name} of {bytes} bytes"), allowance(bytes * 8))?;
-                let way = Way {
+                let path = Path {
                     stream: &session.stream,
                     witness: &session.witness,
                     memory: &session.memory,
                     host: &host,
                 };
-                let result = match way.verify(direction, bytes, &session.seeds)? {
-                    None => session
-                        .about
-                        .right(&name, Some(bytes), bytes * ROUNDS as usize),
-                    Some((round, wrong)) => {
-                        let words = format!(
-                            "{} with {} memory, round {round}: {wrong}. {LOOK_AT}",
-                            direction.name(),
-                            memory_kind.name()
-                        );
-                        session.about.wrong(&name, Some(bytes), words)
-                    }
-                };
-                reporter.result(result)?;
+                let wrong = path.verify(direction, bytes, &session.seeds)?;
+                let wrong = wrong.map(|(round, wrong)| {
+                    let (direction, kind) = (direction.name(), memory_kind.name());
+                    format!("{direction} with {kind} memory, round {round}: {wrong}. {LOOK_AT}")
+                });
+                let verified = bytes * ROUNDS as usize;
+                let right = session.about.right(&name, Some(bytes), verified);
+                reporter.result(session.about.checked(right, wrong))?;
             }
         }
     }
     Ok(())
 }
 
-/// A way between host and GPU, and who looks whether it is right.
-pub(super) struct Way<'a> {
+/// A path between host and GPU memory.
+pub(super) struct Path<'a> {
     pub stream: &'a Stream,
-    /// It does none of the copies.
+    /// Fills and compares GPU memory.
     pub witness: &'a Stream,
     pub memory: &'a DeviceMemory,
     pub host: &'a HostMemory,
 }
 
-impl Way<'_> {
-    /// All rounds: the first wrong one.
+impl Path<'_> {
+    /// The first wrong round.
     pub fn verify(
         &self,
         direction: Direction,

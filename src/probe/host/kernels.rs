@@ -1,21 +1,21 @@
-//! A kernel that loads from pinned host memory and stores to it: bandwidth, and what one load costs.
+//! Kernels on pinned host memory: bandwidth of loads and stores, latency of one load.
 
 use std::time::Duration;
 
 use super::links::allowance;
-use super::session::{Session, WORTH};
+use super::session::{MIN_BANDWIDTH_SIZE, Session};
 use crate::probe::chase::{LIST, chase, ring};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::integrity::{by_engine, by_host, fill, fill_host};
+use crate::probe::integrity::{LOOK_AT, by_engine, by_host, fill, fill_host};
 use crate::probe::lanes::{Lane, Runs, measure};
 
-/// What a kernel copies at most.
+/// Largest copy of a kernel.
 const LARGEST: usize = 256 << 20;
 
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let bytes = session.largest().min(LARGEST) / 16 * 16;
-    if bytes >= WORTH {
+    if bytes >= MIN_BANDWIDTH_SIZE {
         bandwidth(session, bytes, reporter)?;
     }
     latency(session, reporter)
@@ -33,47 +33,25 @@ fn bandwidth(
     )?;
     let host = session.gpu.pinned(bytes)?;
     let [sent, before, back, under] = [(); 4].map(|()| session.seeds.next());
+    let rate = |copy: &dyn Fn() -> Result<(), gpu::Error>| {
+        let lanes = [Lane::new(&session.stream, copy)];
+        measure(&session.gate, &lanes, Runs::of(bytes), budget).map(|measured| measured.all)
+    };
     let (stream, memory, about) = (&session.stream, &session.memory, &session.about);
     fill_host(&host, bytes, sent)?;
     fill(&session.witness, memory, bytes, before)?;
-    let load = || stream.copy_words(memory, 0, &host, 0, bytes);
-    let loads = measure(
-        &session.gate,
-        &[Lane::new(stream, load)],
-        Runs::of(bytes),
-        budget,
-    )?
-    .all;
-    let name = "host.kernel.load.bandwidth";
+    let loads = rate(&|| stream.copy_words(memory, 0, &host, 0, bytes))?;
     let wrong = by_engine(&session.witness, memory, bytes, sent)?;
-    reporter.result(match wrong {
-        Some(wrong) => about.wrong(
-            name,
-            Some(bytes),
-            format!("{wrong}. {}", super::integrity::LOOK_AT),
-        ),
-        None => about.bandwidth(name, bytes, bytes, &loads, session.promise(bytes)),
-    })?;
+    let name = "host.kernel.load.bandwidth";
+    let result = about.bandwidth(name, bytes, bytes, &loads, session.promise(bytes));
+    reporter.result(about.checked(result, wrong.map(|wrong| wrong.advice())))?;
     fill_host(&host, bytes, under)?;
     fill(&session.witness, memory, bytes, back)?;
-    let store = || stream.copy_words(&host, 0, memory, 0, bytes);
-    let stores = measure(
-        &session.gate,
-        &[Lane::new(stream, store)],
-        Runs::of(bytes),
-        budget,
-    )?
-    .all;
-    let name = "host.kernel.store.bandwidth";
+    let stores = rate(&|| stream.copy_words(&host, 0, memory, 0, bytes))?;
     let wrong = by_host(&host, bytes, back)?;
-    Ok(reporter.result(match wrong {
-        Some(wrong) => about.wrong(
-            name,
-            Some(bytes),
-            format!("{wrong}. {}", super::integrity::LOOK_AT),
-        ),
-        None => about.bandwidth(name, bytes, bytes, &stores, session.promise(bytes)),
-    })?)
+    let name = "host.kernel.store.bandwidth";
+    let result = about.bandwidth(name, bytes, bytes, &stores, session.promise(bytes));
+    Ok(reporter.result(about.checked(result, wrong.map(|wrong| wrong.advice())))?)
 }
 
 fn latency(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
@@ -88,10 +66,7 @@ fn latency(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
     Ok(reporter.result(match samples {
         Some(samples) => session.about.latency(name, Some(8), 0, &samples),
         None => {
-            let why = format!(
-                "the list was left where it leads to itself. {}",
-                super::integrity::LOOK_AT
-            );
+            let why = format!("the kernel read a wrong list entry. {LOOK_AT}");
             session.about.wrong(name, Some(8), why)
         }
     })?)

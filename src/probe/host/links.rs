@@ -1,30 +1,31 @@
-//! Every size with every sort of host memory, in both directions and in both at once.
+//! Bandwidth and latency of each size with each kind of host memory: each direction, and both at once.
 
 use gpu::HostMemory;
 
-use super::session::{Direction, HostMemoryKind, Session, WORTH, room};
+use super::session::{Direction, HostMemoryKind, MIN_BANDWIDTH_SIZE, Session, buffer_size};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::lanes::{Lane, Runs, measure};
 use crate::probe::sampling::time;
+use crate::probe::verdict::Promise;
 
-/// From this size on both directions are run at once: below, a copy is over before the other has begun.
-const BOTH: usize = 1 << 20;
+/// From this size on both directions are measured together: a smaller copy ends before the other one begins.
+const MIN_BOTH_SIZE: usize = 1 << 20;
 
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     reporter.expect_more((HostMemoryKind::ALL.len() * session.sizes.len() * 2) as u64);
     HostMemoryKind::ALL
         .into_iter()
-        .try_for_each(|memory_kind| of_sort(session, memory_kind, reporter))
+        .try_for_each(|memory_kind| measure_kind(session, memory_kind, reporter))
 }
 
-/// The sort that the NUMA node matters for.
-pub fn pinned_alone(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+/// Measures pinned memory only, the kind whose bandwidth depends on the NUMA node.
+pub fn pinned_only(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     reporter.expect_more(session.sizes.len() as u64 * 2);
-    of_sort(session, HostMemoryKind::Pinned, reporter)
+    measure_kind(session, HostMemoryKind::Pinned, reporter)
 }
 
-fn of_sort(
+fn measure_kind(
     session: &Session<'_>,
     memory_kind: HostMemoryKind,
     reporter: &mut Reporter<'_>,
@@ -34,11 +35,11 @@ fn of_sort(
         "{largest} bytes of {} host memory",
         memory_kind.name()
     ))?;
-    let host = match memory_kind.take(&session.gpu, room(largest)) {
+    let host = match memory_kind.allocate(&session.gpu, buffer_size(largest)) {
         Ok(host) => host,
         Err(error) => {
             let failure = StepError::from(error);
-            if failure.is_the_end() {
+            if failure.is_fatal() {
                 return Err(failure);
             }
             let (name, why) = (
@@ -55,16 +56,16 @@ fn of_sort(
     };
     for bytes in session.sizes.clone() {
         for direction in Direction::BOTH {
-            one_way(session, memory_kind, &host, direction, bytes, reporter)?;
+            one_direction(session, memory_kind, &host, direction, bytes, reporter)?;
         }
-        if bytes >= BOTH {
-            both_ways(session, memory_kind, &host, bytes, reporter)?;
+        if bytes >= MIN_BOTH_SIZE {
+            both_directions(session, memory_kind, &host, bytes, reporter)?;
         }
     }
     Ok(())
 }
 
-fn one_way(
+fn one_direction(
     session: &Session<'_>,
     memory_kind: HostMemoryKind,
     host: &HostMemory,
@@ -88,20 +89,20 @@ fn one_way(
         about,
         ..
     } = session;
-    let put = || direction.copy(stream, (memory, 0), (host, 0), bytes);
-    // What a program pays for one copy: the call, and waiting for its end.
-    let samples = time(budget, || put().and_then(|()| stream.synchronize()))?;
+    let copy = || direction.copy(stream, (memory, 0), (host, 0), bytes);
+    // The cost of one copy for a program: the call, and waiting for its end.
+    let samples = time(budget, || copy().and_then(|()| stream.synchronize()))?;
     reporter.result(about.latency(&format!("{name}.latency"), Some(bytes), 0, &samples))?;
-    if bytes < WORTH {
+    if bytes < MIN_BANDWIDTH_SIZE {
         return Ok(());
     }
     let name = format!("{name}.bandwidth");
     let promise = session.promise(bytes);
-    // CUDA copies pageable memory by itself before it answers, so there is no queue to time: the call is what it costs.
+    // CUDA copies pageable memory before the call returns, so the call itself is the sample.
     let (samples, promise) = match memory_kind {
         HostMemoryKind::Pageable => (samples, None),
         _ => {
-            let lanes = [Lane::new(stream, put)];
+            let lanes = [Lane::new(stream, copy)];
             (
                 measure(&session.gate, &lanes, Runs::of(bytes), budget)?.all,
                 promise,
@@ -111,8 +112,8 @@ fn one_way(
     Ok(reporter.result(about.bandwidth(&name, bytes, 0, &samples, promise))?)
 }
 
-/// Both directions at once, each with its half of both buffers: the sum, as a share of twice the link.
-fn both_ways(
+/// Both directions together, each in its half of both buffers: the sum, compared with twice the link.
+fn both_directions(
     session: &Session<'_>,
     memory_kind: HostMemoryKind,
     host: &HostMemory,
@@ -120,7 +121,7 @@ fn both_ways(
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
     if memory_kind == HostMemoryKind::Pageable {
-        // Its copies are the CPU's, one after the other.
+        // The CPU copies it, one direction after the other.
         return Ok(());
     }
     let budget = session.budget();
@@ -131,7 +132,6 @@ fn both_ways(
         ),
         20 * budget.time + allowance(bytes),
     )?;
-    // Each direction moves half of it, so that both fit into the buffers that are there.
     let half = bytes / 2;
     let (memory, at) = (&session.memory, [0, half]);
     let lane = |direction: Direction, stream, at: usize| {
@@ -145,10 +145,7 @@ fn both_ways(
     ];
     let measured = measure(&session.gate, &lanes, Runs::of(half), budget)?;
     let name = format!("host.{}.both.bandwidth", memory_kind.name());
-    let promise = session.promise(half).map(|mut promise| {
-        promise.value *= 2.0;
-        promise
-    });
+    let promise = session.promise(half).map(Promise::doubled);
     reporter.result(
         session
             .about
@@ -165,7 +162,7 @@ fn both_ways(
     Ok(())
 }
 
-/// How long so many bytes may take where nothing hangs: a few dozen copies at a tenth of a gigabyte a second.
+/// Time for a few dozen copies of `bytes` at 0.1 GB/s.
 pub(super) fn allowance(bytes: usize) -> std::time::Duration {
     std::time::Duration::from_nanos(bytes as u64 * 300)
 }

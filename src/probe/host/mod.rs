@@ -1,5 +1,5 @@
-//! `gdr probe host`: GPUDirect v1. Copies between host and GPU by every kind of host memory, staged copies without it, and the
-//! pipeline of MPI libraries; every direction verified.
+//! `gdr probe host`: GPUDirect v1. Copies between host and GPU with each kind of host memory, staged copies without GPUDirect, and
+//! the chunked pipeline of MPI libraries; each direction is verified.
 
 mod child;
 mod integrity;

@@ -1,4 +1,4 @@
-//! The parent's side: a child for each GPU and NUMA node.
+//! The parent's side: one child for each GPU and NUMA node.
 
 use super::session::{Direction, LIMITED_BY_LINK};
 use super::task::Task;
@@ -12,9 +12,8 @@ use crate::probe::verdict::Subject;
 /// `gdr probe host`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which GPUs, and how much.
     pub scope: Scope,
-    /// The CPUs to copy from.
+    /// The NUMA nodes to copy from.
     pub nodes: Nodes,
 }
 
@@ -32,7 +31,7 @@ impl Probe for Options {
             let tasks = nodes.into_iter().enumerate().map(|(at, node)| Task {
                 target: target.clone(),
                 node,
-                // The child of the GPU's own node, which is the first, does everything.
+                // The first child, of the GPU's own node, measures everything.
                 links_only: at > 0,
                 terms: self.scope.terms.clone(),
             });

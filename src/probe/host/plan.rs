@@ -1,6 +1,4 @@
-//! How much to do: which sizes, how long each.
-
-use std::time::Duration;
+//! Sizes and times of each depth.
 
 use crate::probe::depth::Depth;
 use crate::probe::sampling::Budget;
@@ -15,21 +13,15 @@ impl Depth {
         }
     }
 
-    /// What one figure may cost.
     pub fn host_point(self) -> Budget {
-        let (milliseconds, least, share) = match self {
-            Self::Quick => (8, 5, 0.02),
-            Self::Default => (40, 8, 0.01),
-            Self::Full => (400, 20, 0.002),
-        };
-        Budget {
-            time: Duration::from_millis(milliseconds),
-            least,
-            share,
+        match self {
+            Self::Quick => Budget::new(8, 5, 0.02),
+            Self::Default => Budget::new(40, 8, 0.01),
+            Self::Full => Budget::new(400, 20, 0.002),
         }
     }
 
-    /// The sizes that are verified.
+    /// The sizes to verify.
     pub fn host_verified(self) -> &'static [usize] {
         match self {
             Self::Quick => &[4 << 10, 1 << 20, 64 << 20],
@@ -37,7 +29,7 @@ impl Depth {
         }
     }
 
-    /// The message that is copied in chunks.
+    /// Size of the message that is copied in chunks.
     pub fn message(self) -> usize {
         match self {
             Self::Quick => 16 << 20,
@@ -45,7 +37,7 @@ impl Depth {
         }
     }
 
-    /// The chunks that a staged copy is cut into.
+    /// Chunk sizes of staged copies.
     pub fn chunks(self) -> &'static [usize] {
         match self {
             Self::Quick => &[64 << 10, 256 << 10, 1 << 20, 4 << 20],
@@ -67,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sweeps_go_from_four_bytes_to_a_gibibyte() {
+    fn sizes_range_from_4_bytes_to_1_gibibyte() {
         for depth in [Depth::Default, Depth::Full] {
             let sizes = depth.host_sizes();
             assert_eq!((sizes.first(), sizes.last()), (Some(&4), Some(&(1 << 30))));

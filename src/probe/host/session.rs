@@ -1,9 +1,9 @@
-//! What every part of the work needs: a GPU, two streams, a gate, and a buffer as large as the largest copy.
+//! Resources that all parts of the task share.
 
 use gpu::{Allocation, DeviceMemory, Gpu, HostMemory, PinnedOptions, Stream};
 
 use super::task::Task;
-use crate::probe::depth::{SIMULATED, VERIFIED};
+use crate::probe::depth::VERIFIED;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::integrity::Seeds;
@@ -11,21 +11,22 @@ use crate::probe::lanes::Gate;
 use crate::probe::sampling::Budget;
 use crate::probe::verdict::{Promise, Subject};
 
-/// From this size on the link is what limits.
+/// From this size on the link limits the bandwidth.
 pub(super) const LIMITED_BY_LINK: usize = 16 << 20;
-/// From this size on bandwidth is a figure worth having.
-pub(super) const WORTH: usize = 4 << 10;
+/// From this size on the bandwidth is reported.
+pub(super) const MIN_BANDWIDTH_SIZE: usize = 4 << 10;
 
-/// The GPU under the probe.
 pub struct Session<'a> {
     pub task: &'a Task,
     pub gpu: Gpu,
-    /// The stream under test, and that of the other direction.
+    /// The stream under test.
     pub stream: Stream,
+    /// The stream of the other direction.
     pub back: Stream,
-    /// A stream that does none of the work, and compares.
+    /// A stream that fills and compares, and runs none of the copies.
     pub witness: Stream,
     pub gate: Gate,
+    /// As large as the largest copy.
     pub memory: DeviceMemory,
     pub sizes: Vec<usize>,
     pub about: Subject,
@@ -34,20 +35,14 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub fn new(task: &'a Task, gpu: Gpu, reporter: &mut Reporter<'_>) -> Result<Self, StepError> {
-        let mut sizes = match task.terms.sizes.is_empty() {
-            true => task.terms.depth.host_sizes(),
-            false => task.terms.sizes.clone(),
-        };
-        if gpu.is_sim() && task.terms.sizes.is_empty() {
-            sizes.retain(|size| *size <= SIMULATED);
-        }
+        let depth_sizes = task.terms.depth.host_sizes();
+        let sizes = task.terms.sizes_or(depth_sizes, gpu.is_sim());
         reporter.doing("streams and the kernels")?;
-        let streams = [gpu.stream()?, gpu.stream()?, gpu.stream()?];
-        let [stream, back, witness] = streams;
+        let [stream, back, witness] = [gpu.stream()?, gpu.stream()?, gpu.stream()?];
         let gate = Gate::new(&gpu)?;
         let largest = sizes.last().copied().unwrap_or(4);
         reporter.doing(format!("{largest} bytes of its memory"))?;
-        let memory = gpu.allocate(Allocation::Malloc, room(largest).max(VERIFIED))?;
+        let memory = gpu.allocate(Allocation::Malloc, buffer_size(largest).max(VERIFIED))?;
         Ok(Self {
             about: task.target.about(task.target.cuda(), task.numa()),
             task,
@@ -66,33 +61,28 @@ impl<'a> Session<'a> {
         self.sizes.last().copied().unwrap_or(4)
     }
 
-    /// What one figure may cost.
     pub fn budget(&self) -> Budget {
         self.task.terms.depth.host_point()
     }
 
-    /// What the link promises a copy of so many bytes.
+    /// The link's rate, if copies of `bytes` reach it.
     pub fn promise(&self, bytes: usize) -> Option<Promise> {
         let link = self.task.target.link.filter(|_| bytes >= LIMITED_BY_LINK)?;
-        Some(Promise {
-            value: link as f64 / 1e9,
-            share: self.task.terms.shares.pci_express,
-        })
+        Some(Promise::of_link(link, self.task.terms.shares.pci_express))
     }
 }
 
-/// Room for a copy: whole words, two for both directions at once.
-pub(super) fn room(bytes: usize) -> usize {
+/// The buffer for a copy: whole words of 16 bytes, and two of them for both directions at once.
+pub(super) fn buffer_size(bytes: usize) -> usize {
     bytes.next_multiple_of(16).max(32)
 }
 
-/// A sort of host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostMemoryKind {
-    /// Ordinary: CUDA copies it through memory of its own.
+    /// CUDA copies it through its own pinned buffers.
     Pageable,
     Pinned,
-    /// Ordinary, registered by cuMemHostRegister.
+    /// Pageable memory registered with cuMemHostRegister.
     Registered,
     WriteCombined,
 }
@@ -105,7 +95,7 @@ impl HostMemoryKind {
         Self::WriteCombined,
     ];
 
-    /// In the names of results.
+    /// Its part of a result's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pageable => "pageable",
@@ -115,7 +105,7 @@ impl HostMemoryKind {
         }
     }
 
-    pub fn take(self, gpu: &Gpu, bytes: usize) -> Result<HostMemory, gpu::Error> {
+    pub fn allocate(self, gpu: &Gpu, bytes: usize) -> Result<HostMemory, gpu::Error> {
         match self {
             Self::Pageable => gpu.pageable(bytes),
             Self::Pinned => gpu.pinned(bytes),
@@ -141,7 +131,7 @@ pub enum Direction {
 impl Direction {
     pub const BOTH: [Self; 2] = [Self::ToGpu, Self::FromGpu];
 
-    /// In the names of results.
+    /// Its part of a result's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::ToGpu => "h2d",
@@ -149,7 +139,7 @@ impl Direction {
         }
     }
 
-    /// Puts a copy in, from the start of one to the start of the other.
+    /// Queues a copy between two (buffer, offset) places.
     pub fn copy(
         self,
         stream: &Stream,

@@ -1,30 +1,27 @@
-//! The memory paths through a second buffer of the host: without GPUDirect v1, and in chunks as MPI libraries go.
+//! Copies through a second host buffer, without GPUDirect v1 and in chunks as MPI libraries do.
 //!
-//! Without GPUDirect v1 the driver of the GPU and that of the network each have pinned buffers of their own, so that a message
-//! is copied by the CPU from one to the other: two host buffers, one copy more. A CUDA-aware MPI cuts the message into chunks
-//! (MV2_CUDA_BLOCK_SIZE of MVAPICH2, btl_smcuda_cuda_max_send_size of Open MPI) and copies one while the next is on its way.
+//! Without GPUDirect v1 the GPU driver and the network driver have separate pinned buffers, and the CPU copies each message from one
+//! to the other. A CUDA-aware MPI splits the message into chunks (MV2_CUDA_BLOCK_SIZE of MVAPICH2, btl_smcuda_cuda_max_send_size of
+//! Open MPI) and copies one while the next is in flight.
 
 use gpu::{Error, Event, HostMemory};
 
-use super::integrity::LOOK_AT;
 use super::links::allowance;
-use super::session::{Direction, Session, WORTH};
+use super::session::{Direction, MIN_BANDWIDTH_SIZE, Session};
 use crate::model::{BYTES, ProbeResult};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::integrity::{by_kernel, by_slice, fill};
+use crate::probe::integrity::{UNTOUCHED, by_kernel, by_slice, fill};
 use crate::probe::sampling::time;
 
-/// What is in a buffer of the host before a message arrives in it: no pattern repeats a word.
-const UNTOUCHED: u8 = 0xa5;
-/// Chunks that are on their way at once.
+/// Chunks in flight.
 const SLOTS: usize = 4;
-/// A whole message is copied twice up to this size.
+/// Largest message copied as a whole.
 const LARGEST: usize = 256 << 20;
 
-/// Measures both memory paths.
+/// Measures whole and chunked messages.
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-    let within = |size: &usize| (WORTH..=LARGEST).contains(size);
+    let within = |size: &usize| (MIN_BANDWIDTH_SIZE..=LARGEST).contains(size);
     let sizes: Vec<usize> = session.sizes.iter().copied().filter(within).collect();
     let message = session.largest().min(session.task.terms.depth.message()) / 16 * 16;
     let mut chunks = session.task.terms.depth.chunks().to_vec();
@@ -46,8 +43,8 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
     reporter.doing(format!("a host buffer of {message} bytes, and chunks"))?;
     let slots = (0..SLOTS).map(|_| session.gpu.pinned(*largest));
     let slots = slots.collect::<Result<Vec<_>, _>>()?;
-    let arrived = (0..SLOTS).map(|_| session.gpu.event());
-    let arrived = arrived.collect::<Result<Vec<_>, _>>()?;
+    let copied = (0..SLOTS).map(|_| session.gpu.event());
+    let copied = copied.collect::<Result<Vec<_>, _>>()?;
     let mut user = vec![0; message];
     for direction in Direction::BOTH {
         let mut found = Vec::new();
@@ -55,7 +52,7 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
             for chunk in chunks.iter().copied() {
                 let ring = Ring {
                     slots: &slots[..depth],
-                    arrived: &arrived[..depth],
+                    copied: &copied[..depth],
                     chunk,
                 };
                 found.push(staged(session, direction, &ring, &mut user, reporter)?);
@@ -73,7 +70,7 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
     Ok(())
 }
 
-/// The chunk of the highest bandwidth among the overlapped ones.
+/// The overlapped chunk size with the highest bandwidth.
 fn best(results: &[ProbeResult]) -> Option<u64> {
     let overlapped = results
         .iter()
@@ -84,7 +81,7 @@ fn best(results: &[ProbeResult]) -> Option<u64> {
         .map(|(chunk, _)| chunk)
 }
 
-/// The whole message by the copy engine, and by the CPU.
+/// Copies the whole message with the copy engine, and again with the CPU.
 fn extra_copy(
     session: &Session<'_>,
     direction: Direction,
@@ -98,7 +95,7 @@ fn extra_copy(
         format!("{bytes} bytes {} by two host buffers", direction.name()),
         20 * budget.time + allowance(bytes),
     )?;
-    // Kernels write and compare whole words.
+    // Kernels fill and compare whole words.
     let words = bytes / 4 * 4;
     let (sent, before) = (session.seeds.next(), session.seeds.next());
     let (stream, memory) = (&session.stream, &session.memory);
@@ -125,26 +122,24 @@ fn extra_copy(
         }
     };
     let about = &session.about;
-    Ok(reporter.result(match wrong {
-        None => about.bandwidth(&name, bytes, words, &samples, None),
-        Some(wrong) => about.wrong(&name, Some(bytes), format!("{wrong}. {LOOK_AT}")),
-    })?)
+    let result = about.bandwidth(&name, bytes, words, &samples, None);
+    Ok(reporter.result(about.checked(result, wrong.map(|wrong| wrong.advice())))?)
 }
 
-/// Pinned buffers that chunks go through in turn: one for a copy after the other, several so that they overlap.
+/// Pinned buffers for chunks: one for serial copies, several for overlapped ones.
 struct Ring<'a> {
     slots: &'a [HostMemory],
-    /// When the copy engine is done with each.
-    arrived: &'a [Event],
+    /// The end of each buffer's copy.
+    copied: &'a [Event],
     chunk: usize,
 }
 
 impl Ring<'_> {
-    /// A message from the GPU into `user`.
-    fn bring(&self, session: &Session<'_>, user: &mut [u8]) -> Result<(), Error> {
+    /// Copies a message from the GPU into `user`.
+    fn receive(&self, session: &Session<'_>, user: &mut [u8]) -> Result<(), Error> {
         let (stream, memory) = (&session.stream, &session.memory);
         let bytes = user.len();
-        let put = |number: usize| {
+        let queue = |number: usize| {
             let (start, slot) = (number * self.chunk, number % self.slots.len());
             if start >= bytes {
                 return Ok(());
@@ -156,31 +151,31 @@ impl Ring<'_> {
                 start,
                 self.chunk.min(bytes - start),
             )?;
-            stream.record(&self.arrived[slot])
+            stream.record(&self.copied[slot])
         };
-        (0..self.slots.len()).try_for_each(put)?;
-        for (number, piece) in user.chunks_mut(self.chunk).enumerate() {
+        (0..self.slots.len()).try_for_each(queue)?;
+        for (number, chunk) in user.chunks_mut(self.chunk).enumerate() {
             let slot = number % self.slots.len();
-            self.arrived[slot].synchronize()?;
-            self.slots[slot].read(0, piece)?;
-            put(number + self.slots.len())?;
+            self.copied[slot].synchronize()?;
+            self.slots[slot].read(0, chunk)?;
+            queue(number + self.slots.len())?;
         }
         Ok(())
     }
 
-    /// A message out of `user` to the GPU.
+    /// Copies a message from `user` to the GPU.
     fn send(&self, session: &Session<'_>, user: &[u8]) -> Result<(), Error> {
-        for (number, piece) in user.chunks(self.chunk).enumerate() {
+        for (number, chunk) in user.chunks(self.chunk).enumerate() {
             let slot = number % self.slots.len();
             if number >= self.slots.len() {
-                self.arrived[slot].synchronize()?;
+                self.copied[slot].synchronize()?;
             }
-            self.slots[slot].write(0, piece)?;
+            self.slots[slot].write(0, chunk)?;
             let start = number * self.chunk;
             session
                 .stream
-                .upload(&session.memory, start, &self.slots[slot], 0, piece.len())?;
-            session.stream.record(&self.arrived[slot])?;
+                .upload(&session.memory, start, &self.slots[slot], 0, chunk.len())?;
+            session.stream.record(&self.copied[slot])?;
         }
         session.stream.synchronize()
     }
@@ -194,10 +189,9 @@ fn staged(
     reporter: &mut Reporter<'_>,
 ) -> Result<ProbeResult, StepError> {
     let (budget, bytes) = (session.budget(), user.len());
-    let mode = if ring.slots.len() == 1 {
-        "serial"
-    } else {
-        "overlapped"
+    let mode = match ring.slots.len() {
+        1 => "serial",
+        _ => "overlapped",
     };
     let name = format!("host.staged.{}.{mode}.bandwidth", direction.name());
     reporter.doing_for(
@@ -222,19 +216,15 @@ fn staged(
         Direction::FromGpu => {
             user.fill(UNTOUCHED);
             fill(&session.witness, &session.memory, bytes, sent)?;
-            let samples = time(budget, || ring.bring(session, user))?;
+            let samples = time(budget, || ring.receive(session, user))?;
             (samples, by_slice(user, sent)?)
         }
     };
-    let result = match wrong {
-        None => session.about.bandwidth(&name, bytes, bytes, &samples, None),
-        Some(wrong) => session
-            .about
-            .wrong(&name, Some(bytes), format!("{wrong}. {LOOK_AT}")),
-    };
+    let about = &session.about;
+    let result = about.bandwidth(&name, bytes, bytes, &samples, None);
     Ok(ProbeResult {
         chunk: Some(ring.chunk as u64),
-        ..result
+        ..about.checked(result, wrong.map(|wrong| wrong.advice()))
     })
 }
 
@@ -244,12 +234,8 @@ mod tests {
     use crate::probe::verdict::Subject;
 
     #[test]
-    fn the_best_chunk_is_that_of_the_fastest_pipeline() {
-        let about = Subject {
-            subject: "GPU0".to_owned(),
-            backend: "cuda".to_owned(),
-            numa: None,
-        };
+    fn best_chunk_ignores_serial_copies() {
+        let about = Subject::new("GPU0", "cuda");
         let result = |mode: &str, chunk, seconds: f64| ProbeResult {
             chunk: Some(chunk),
             ..about.bandwidth(

@@ -1,4 +1,4 @@
-//! The work of a child of `gdr probe host`.
+//! The task of a child of `gdr probe host`.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,16 +10,14 @@ use crate::probe::target::Target;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub target: Target,
-    /// The NUMA node to copy from, and its CPUs; none to run wherever the scheduler likes.
+    /// The NUMA node to bind to, and its CPUs; `None`: not bound.
     pub node: Option<Binding>,
-    /// Copies with pinned memory and nothing else: the rest is told of the GPU's own node.
+    /// Measure copies with pinned memory only. The child of the GPU's own node measures the rest.
     pub links_only: bool,
-    /// How much, and how long.
     pub terms: Terms,
 }
 
 impl Task {
-    /// The number of that node.
     pub fn numa(&self) -> Option<u32> {
         self.node.as_ref().map(|node| node.0)
     }

@@ -1,15 +1,15 @@
-//! The integrity pass finds what goes wrong: copies of a simulated GPU that lose, zero, exchange or delay a page.
+//! The integrity check finds copies of a simulated GPU that lose, zero, swap or delay a page.
 
 use gpu::sim::{Fault, Faults};
 use gpu::{Allocation, Gpu};
 
-use super::integrity::Way;
+use super::integrity::Path;
 use super::session::{Direction, HostMemoryKind};
 use crate::probe::integrity::{Seeds, Wrong};
 
 const BYTES: usize = 16 << 10;
 
-fn found(
+fn wrong_words(
     faults: Option<Faults>,
     memory_kind: HostMemoryKind,
 ) -> Vec<(Direction, Option<(u32, Wrong)>)> {
@@ -19,8 +19,8 @@ fn found(
         gpu.stream().expect("a stream"),
     ];
     let memory = gpu.allocate(Allocation::Malloc, BYTES).expect("memory");
-    let host = memory_kind.take(&gpu, BYTES).expect("host memory");
-    let way = Way {
+    let host = memory_kind.allocate(&gpu, BYTES).expect("host memory");
+    let path = Path {
         stream: &streams[0],
         witness: &streams[1],
         memory: &memory,
@@ -31,35 +31,35 @@ fn found(
         .map(|direction| {
             (
                 direction,
-                way.verify(direction, BYTES, &seeds).expect("it runs"),
+                path.verify(direction, BYTES, &seeds).expect("it runs"),
             )
         })
         .to_vec()
 }
 
 #[test]
-fn right_words_are_right() {
+fn accepts_right_words() {
     for memory_kind in HostMemoryKind::ALL {
-        for (direction, wrong) in found(None, memory_kind) {
+        for (direction, wrong) in wrong_words(None, memory_kind) {
             assert_eq!(wrong, None, "{memory_kind:?} {direction:?}");
         }
     }
 }
 
 #[test]
-fn a_page_that_is_lost_zeroed_exchanged_or_late_is_found_every_time() {
+fn finds_lost_zeroed_swapped_and_late_pages() {
     for kind in [Fault::Drop, Fault::Zero, Fault::Swap, Fault::Delay] {
         for seed in 0..100 {
             let memory_kind = HostMemoryKind::ALL[seed as usize % HostMemoryKind::ALL.len()];
-            for (direction, wrong) in found(Some(Faults { kind, seed }), memory_kind) {
-                let told = format!("{kind:?} {seed} {memory_kind:?} {direction:?}");
-                let (round, wrong) = wrong.unwrap_or_else(|| panic!("{told} was not found"));
+            for (direction, wrong) in wrong_words(Some(Faults { kind, seed }), memory_kind) {
+                let case = format!("{kind:?} {seed} {memory_kind:?} {direction:?}");
+                let (round, wrong) = wrong.unwrap_or_else(|| panic!("{case} was not found"));
                 assert!(
                     round <= 3 && wrong.words > 0 && wrong.at < BYTES as u64,
-                    "{told}: {wrong}"
+                    "{case}: {wrong}"
                 );
                 if kind == Fault::Zero {
-                    assert_eq!(wrong.found, 0, "{told}");
+                    assert_eq!(wrong.found, 0, "{case}");
                 }
             }
         }

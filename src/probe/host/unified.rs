@@ -1,4 +1,4 @@
-//! Unified addressing, and what a copy from pageable memory promises when its call returns.
+//! Unified addressing, and whether a copy from pageable memory has read its source when the call returns.
 
 use std::time::Instant;
 
@@ -8,9 +8,9 @@ use super::links::allowance;
 use super::session::Session;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
-use crate::probe::integrity::{Wrong, by_kernel, fill, fill_host};
+use crate::probe::integrity::{LOOK_AT, Wrong, by_kernel, fill, fill_host};
 
-/// Large enough that its transfer takes longer than the call that stages its first piece.
+/// Large enough that the transfer takes longer than a call that stages only the first part.
 const BYTES: usize = 16 << 20;
 
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
@@ -25,14 +25,13 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
         Some(1) if host == device => session.about.right(name, None, 0),
         Some(1) => {
             let why = format!(
-                "pinned memory at {host:#x} has the address {device:#x} on the GPU, so pointers differ"
+                "pinned memory at {host:#x} has the address {device:#x} on the GPU: host and device pointers differ"
             );
             session.about.impossible(name, None, false, why)
         }
         _ => {
-            let why =
-                "the GPU says that it has none: pointers of host and GPU have to be told apart"
-                    .to_owned();
+            let why = "the GPU does not support it: host and device pointers must be kept apart"
+                .to_owned();
             session.about.impossible(name, None, false, why)
         }
     };
@@ -40,8 +39,8 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
     pageable_source(session, reporter)
 }
 
-/// cuMemcpyHtoDAsync of pageable memory: whether the source may be written as soon as the call has returned, and how
-/// much of the time the call itself takes.
+/// Tests whether the source of cuMemcpyHtoDAsync may be overwritten once the call has returned, and how much of the time the call
+/// takes.
 fn pageable_source(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let bytes = BYTES.min(session.memory.len()) / 16 * 16;
     reporter.doing_for("a copy from pageable memory", allowance(bytes))?;
@@ -53,7 +52,7 @@ fn pageable_source(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result
     let begun = Instant::now();
     stream.upload(memory, 0, &host, 0, bytes)?;
     let called = begun.elapsed();
-    // Ones, which no pattern is.
+    // No pattern has a word of all ones.
     let ones = vec![0xff; bytes.min(1 << 20)];
     for start in (0..bytes).step_by(ones.len().max(1)) {
         host.write(start, &ones[..ones.len().min(bytes - start)])?;
@@ -65,8 +64,8 @@ fn pageable_source(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result
         None => {
             let mut result = about.latency(name, Some(bytes), bytes, &[called.as_secs_f64()]);
             result.reason = Some(format!(
-                "the call has taken the source over when it returns, after {:.0} % of the time: the source may be written \
-                 again at once",
+                "the call has read the source when it returns, after {:.0} % of the time: the source may be overwritten \
+                 at once",
                 100.0 * called.as_secs_f64() / whole.as_secs_f64().max(f64::MIN_POSITIVE)
             ));
             result
@@ -76,17 +75,13 @@ fn pageable_source(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result
         }) => {
             let mut result = about.latency(name, Some(bytes), 0, &[called.as_secs_f64()]);
             result.reason = Some(
-                "the call returns before it has read the source, which must stay as it is until the stream is synchronised: \
+                "the call returns before it has read the source, which must not change until the stream is synchronised: \
                  the GPU reads pageable memory itself"
                     .to_owned(),
             );
             result
         }
-        Some(wrong) => about.wrong(
-            name,
-            Some(bytes),
-            format!("{wrong}; {}", super::integrity::LOOK_AT),
-        ),
+        Some(wrong) => about.wrong(name, Some(bytes), format!("{wrong}; {LOOK_AT}")),
     };
     Ok(reporter.result(result)?)
 }

@@ -1,10 +1,10 @@
-//! The child's side: it goes through the units of its task. A unit that takes the contexts with it ends its child.
+//! The child's side: runs the units of its task. A unit that loses the CUDA contexts ends the child.
 
 use std::time::Duration;
 
 use super::cluster::Cluster;
 use super::task::{Task, Unit};
-use super::{many, pair};
+use super::{concurrent, pair};
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::task;
@@ -24,9 +24,9 @@ impl task::Task for Task {
             let done = match unit {
                 Unit::Alone(gpu) => cluster.alone(gpu, reporter),
                 Unit::Pair(pair) => pair::run(&mut cluster, pair, reporter),
-                Unit::OneToAll(gpu) => many::one_to_all(&mut cluster, gpu, reporter),
-                Unit::AllToOne(gpu) => many::all_to_one(&mut cluster, gpu, reporter),
-                Unit::All => many::all(&mut cluster, reporter),
+                Unit::OneToAll(gpu) => concurrent::one_to_all(&mut cluster, gpu, reporter),
+                Unit::AllToOne(gpu) => concurrent::all_to_one(&mut cluster, gpu, reporter),
+                Unit::All => concurrent::all(&mut cluster, reporter),
             };
             match done {
                 Ok(()) => {}
@@ -35,12 +35,12 @@ impl task::Task for Task {
                     let lost = error.is_lost();
                     let mut why = gpu::sentence(&error);
                     if lost {
-                        why.push_str("; the contexts of this process are lost with it: look for Xid lines in dmesg");
+                        why.push_str("; this process has lost its CUDA contexts: look for Xid lines in dmesg");
                     }
                     let about = cluster.about(unit);
-                    reporter.result(about.impossible(cluster.doing(), None, true, why))?;
+                    reporter.result(about.impossible(cluster.step(), None, true, why))?;
                     if lost {
-                        return Ok(reporter.tell(&Event::Lost)?);
+                        return Ok(reporter.send(&Event::Lost)?);
                     }
                 }
             }

@@ -1,9 +1,10 @@
-//! The GPUs of a task, each opened when it is first wanted, and kept.
+//! The GPUs of a task, each opened at its first use.
+
+use std::time::Duration;
 
 use gpu::{Allocation, Attribute, DeviceMemory, Gpu, Stream};
 
 use super::task::{Pair, Task, Unit};
-use crate::probe::depth::SIMULATED;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
 use crate::probe::integrity::{Seeds, by_kernel, fill};
@@ -12,15 +13,15 @@ use crate::probe::sampling::Budget;
 use crate::probe::target::Target;
 use crate::probe::verdict::{Promise, Subject};
 
-/// From this size on the link is what limits.
+/// From this size on the link limits the bandwidth.
 pub(super) const LIMITED_BY_LINK: usize = 64 << 20;
 
-/// A GPU that is open.
+/// An open GPU.
 pub struct Member {
     pub gpu: Gpu,
     /// The stream under test.
     pub stream: Stream,
-    /// A stream that does none of the work, and compares.
+    /// A stream that fills and compares, and runs none of the copies.
     pub witness: Stream,
     pub gate: Gate,
 }
@@ -28,129 +29,122 @@ pub struct Member {
 /// The GPUs of a task.
 pub struct Cluster<'a> {
     pub task: &'a Task,
-    members: Vec<Opened>,
+    members: Vec<Slot>,
     pub seeds: Seeds,
-    /// The name of the result that is being worked on.
-    doing: String,
+    /// The name of the current result.
+    step: String,
 }
 
-enum Opened {
-    NotYet,
-    Refused(String),
+enum Slot {
+    Closed,
+    Failed(String),
     Open(Box<Member>),
 }
 
 impl<'a> Cluster<'a> {
-    /// Nothing is opened yet.
     pub fn new(task: &'a Task) -> Self {
         Self {
             task,
-            members: task.gpus.iter().map(|_| Opened::NotYet).collect(),
+            members: task.gpus.iter().map(|_| Slot::Closed).collect(),
             seeds: Seeds::default(),
-            doing: "p2p".to_owned(),
+            step: "p2p".to_owned(),
         }
     }
 
-    /// Says what it begins, and remembers it for what may go wrong.
+    /// Reports a step, and stores its name for a failure.
     pub fn begin(
         &mut self,
         name: &str,
         unit: Unit,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
-        name.clone_into(&mut self.doing);
-        let (budget, most) = (self.budget(), self.sizes().last().copied().unwrap_or(4));
-        let time = 60 * budget.time + std::time::Duration::from_nanos(most as u64 * 100);
+        name.clone_into(&mut self.step);
+        let transfers = Duration::from_nanos(self.largest() as u64 * 100);
+        let time = 60 * self.budget().time + transfers;
         Ok(reporter.doing_for(format!("{name} of {}", self.task.subject(unit)), time)?)
     }
 
-    /// What was begun last.
-    pub fn doing(&self) -> &str {
-        &self.doing
+    /// The name of the current result.
+    pub fn step(&self) -> &str {
+        &self.step
     }
 
-    /// Results of a unit, before anything is known.
+    /// The subject of a unit's results.
     pub fn about(&self, unit: Unit) -> Subject {
-        Subject {
-            subject: self.task.subject(unit),
-            backend: self.task.backend().to_owned(),
-            numa: None,
-        }
+        Subject::new(&self.task.subject(unit), self.task.backend())
     }
 
-    /// Opens a GPU where it is not open yet; false where it cannot be, which is told once.
+    /// Opens a GPU if it is closed. False if that failed, which is reported once.
     pub fn open(&mut self, number: usize, reporter: &mut Reporter<'_>) -> Result<bool, StepError> {
         let Some(target) = self.task.gpus.get(number) else {
             return Ok(false);
         };
-        if matches!(self.members[number], Opened::NotYet) {
+        if matches!(self.members[number], Slot::Closed) {
             reporter.doing(format!("CUDA to open {}", target.subject))?;
-            self.members[number] = match Member::open(target) {
+            self.members[number] = match target.open().and_then(Member::new) {
                 Ok(member) => {
-                    reporter.tell(&Event::Gpu(Box::new(
+                    reporter.send(&Event::Gpu(Box::new(
                         target.probed(&member.gpu.device().name),
                     )))?;
-                    Opened::Open(Box::new(member))
+                    Slot::Open(Box::new(member))
                 }
                 Err(error) => {
-                    let why = Target::refused(&error);
+                    let why = Target::open_error(&error);
                     let about = target.about(target.cuda(), None);
                     reporter.result(about.impossible("gpu", None, true, why.clone()))?;
-                    Opened::Refused(why)
+                    Slot::Failed(why)
                 }
             };
         }
-        Ok(matches!(self.members[number], Opened::Open(_)))
+        Ok(matches!(self.members[number], Slot::Open(_)))
     }
 
-    /// A GPU that was opened.
+    /// An open GPU.
     pub fn member(&self, number: usize) -> Option<&Member> {
         match self.members.get(number) {
-            Some(Opened::Open(member)) => Some(member),
+            Some(Slot::Open(member)) => Some(member),
             _ => None,
         }
     }
 
+    /// The GPUs of a pair, if both are open.
+    pub fn members(&self, pair: &Pair) -> Option<(&Member, &Member)> {
+        self.member(pair.from).zip(self.member(pair.to))
+    }
+
     /// Why a GPU could not be opened.
-    pub fn refusal(&self, number: usize) -> Option<&str> {
+    pub fn open_error(&self, number: usize) -> Option<&str> {
         match self.members.get(number) {
-            Some(Opened::Refused(why)) => Some(why),
+            Some(Slot::Failed(why)) => Some(why),
             _ => None,
         }
     }
 
     /// The sizes to measure.
     pub fn sizes(&self) -> Vec<usize> {
-        let mut sizes = match self.task.terms.sizes.is_empty() {
-            true => self.task.terms.depth.p2p_sizes(),
-            false => self.task.terms.sizes.clone(),
-        };
-        if self.is_simulated() && self.task.terms.sizes.is_empty() {
-            sizes.retain(|size| *size <= SIMULATED);
-        }
-        sizes
+        let is_simulated = self.task.gpus.iter().any(|gpu| gpu.ordinal.is_none());
+        let terms = &self.task.terms;
+        terms.sizes_or(terms.depth.p2p_sizes(), is_simulated)
     }
 
-    /// Whether no GPU takes part.
-    pub fn is_simulated(&self) -> bool {
-        self.task.gpus.iter().any(|gpu| gpu.ordinal.is_none())
+    pub fn largest(&self) -> usize {
+        self.sizes().last().copied().unwrap_or(4)
     }
 
-    /// What one figure may cost.
     pub fn budget(&self) -> Budget {
         self.task.terms.depth.p2p_point()
     }
 
-    /// What the way of a pair promises in one direction.
+    /// The rate of a pair's path in one direction, if copies of `bytes` reach it.
     pub fn promise(&self, pair: &Pair, bytes: usize) -> Option<Promise> {
         let (value, share) = self.capacity(pair)?;
         (bytes >= LIMITED_BY_LINK).then_some(Promise { value, share })
     }
 
-    /// What the way of a pair carries in one direction, GB/s, and below which share of it a copy is slow.
+    /// The rate of a pair's path in one direction, GB/s, and the share of it below which a copy is slow.
     pub fn capacity(&self, pair: &Pair) -> Option<(f64, Option<f64>)> {
         let shares = self.task.terms.shares;
-        match pair.between.nvlinks {
+        match pair.path.nvlinks {
             Some(links) if links > 0 => {
                 let rate = self
                     .member(pair.from)
@@ -158,56 +152,40 @@ impl<'a> Cluster<'a> {
                 Some((f64::from(links) * rate, shares.nvlink))
             }
             _ => pair
-                .between
+                .path
                 .pci
                 .map(|rate| (rate as f64 / 1e9, shares.pci_express)),
         }
     }
 
-    /// A GPU's copies within itself, for comparison with those between GPUs.
+    /// Measures copies within one GPU, for comparison with those between GPUs.
     pub fn alone(&mut self, number: usize, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         if !self.open(number, reporter)? {
             return Ok(());
         }
         let name = "p2p.local.bandwidth";
         self.begin(name, Unit::Alone(number), reporter)?;
-        let bytes = self
-            .sizes()
-            .last()
-            .copied()
-            .unwrap_or(4)
-            .next_multiple_of(16);
+        let bytes = self.largest().next_multiple_of(16);
         let (sent, before) = (self.seeds.next(), self.seeds.next());
         let Some(member) = self.member(number) else {
             return Ok(());
         };
-        let (from, to) = (member.take(bytes)?, member.take(bytes)?);
+        let (from, to) = (member.allocate(bytes)?, member.allocate(bytes)?);
         fill(&member.witness, &from, bytes, sent)?;
         fill(&member.witness, &to, bytes, before)?;
         let copy = || member.stream.copy(&to, 0, &from, 0, bytes);
         let lanes = [Lane::new(&member.stream, copy)];
         let samples = measure(&member.gate, &lanes, Runs::of(bytes), self.budget())?.all;
         let about = self.about(Unit::Alone(number));
-        Ok(
-            reporter.result(match by_kernel(&member.witness, &to, bytes, sent)? {
-                None => about.bandwidth(name, bytes, bytes, &samples, None),
-                Some(wrong) => about.wrong(
-                    name,
-                    Some(bytes),
-                    format!("{wrong}: the GPU's own memory is at fault"),
-                ),
-            })?,
-        )
+        let wrong = by_kernel(&member.witness, &to, bytes, sent)?
+            .map(|wrong| format!("{wrong}: the GPU's own memory is faulty"));
+        let result = about.bandwidth(name, bytes, bytes, &samples, None);
+        Ok(reporter.result(about.checked(result, wrong))?)
     }
 }
 
 impl Member {
-    fn open(target: &Target) -> Result<Self, gpu::Error> {
-        Self::of(target.open()?)
-    }
-
-    /// A GPU with what each part of the work needs.
-    pub fn of(gpu: Gpu) -> Result<Self, gpu::Error> {
+    pub fn new(gpu: Gpu) -> Result<Self, gpu::Error> {
         Ok(Self {
             stream: gpu.stream()?,
             witness: gpu.stream()?,
@@ -216,12 +194,12 @@ impl Member {
         })
     }
 
-    pub fn take(&self, bytes: usize) -> Result<DeviceMemory, gpu::Error> {
+    pub fn allocate(&self, bytes: usize) -> Result<DeviceMemory, gpu::Error> {
         self.gpu.allocate(Allocation::Malloc, bytes)
     }
 }
 
-/// What one NVLink of a GPU carries in one direction, GB/s, by its compute capability: 8 lanes of 20 Gbit/s (NVLink 1, P100),
+/// The rate of one NVLink in one direction, GB/s, by the GPU's compute capability: 8 lanes of 20 Gbit/s (NVLink 1, P100),
 /// 8 of 25 (NVLink 2, V100), 4 of 50 (NVLink 3, A100; 4 of 28.125 with GA10x), 2 of 106.25 (NVLink 4, H100), 2 of 212.5 (NVLink
 /// 5, Blackwell). The last two are what `nvidia-smi nvlink -s` prints: 26.562 and 53.125 GB/s.
 fn nvlink(gpu: &Gpu) -> Option<f64> {
@@ -247,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eighteen_links_of_an_h200_carry_478_gigabytes_a_second() {
+    fn nvlink_rates_match_nvidia() {
         assert_eq!(nvlink_of(9, 0).map(|rate| rate * 18.0), Some(478.125));
         // DGX-1 with V100 and DGX A100: NVIDIA says 300 and 600 GB/s, both directions counted.
         assert_eq!(nvlink_of(7, 0).map(|rate| rate * 6.0 * 2.0), Some(300.0));

@@ -1,30 +1,27 @@
-//! Each way between two GPUs: random words, compared where they arrived by other means than those that moved them.
+//! Verifies transfers between two GPUs with random words, by another engine than the one that moved them.
 
 use gpu::{DeviceMemory, Error};
 
 use super::cluster::Member;
-use crate::probe::integrity::{Seeds, Wrong, by_engine, by_kernel, fill};
+use crate::probe::integrity::{ROUNDS, Seeds, Wrong, by_engine, by_kernel, fill};
 
-/// Rounds for each size, each with words of its own.
-pub const ROUNDS: u32 = 3;
-/// What a person does next.
-pub const LOOK_AT: &str = "CUDA reported success: see gdr doctor --only pcie.iommu,pcie.acs";
-
-/// How one GPU reaches the other's memory.
+/// How one GPU accesses the other's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Means {
-    /// Its copy engine writes.
+pub enum Transfer {
+    /// The copy engine writes.
     Write,
-    /// Its copy engine reads.
+    /// The copy engine reads.
     Read,
+    /// A kernel stores.
     Store,
+    /// A kernel loads.
     Load,
 }
 
-impl Means {
+impl Transfer {
     pub const ALL: [Self; 4] = [Self::Write, Self::Read, Self::Store, Self::Load];
 
-    /// In the names of results.
+    /// Its part of a result's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Write => "copy.write",
@@ -34,59 +31,57 @@ impl Means {
         }
     }
 
-    /// Whether words go to the other GPU.
-    pub fn goes_there(self) -> bool {
+    /// True if data goes to the remote GPU.
+    pub fn is_write(self) -> bool {
         matches!(self, Self::Write | Self::Store)
     }
 
-    /// Whether a kernel does it.
     pub fn is_kernel(self) -> bool {
         matches!(self, Self::Store | Self::Load)
     }
 }
 
-/// Two GPUs, and a buffer of each.
-pub struct Two<'a> {
-    /// The one that reaches.
-    pub here: &'a Member,
-    /// The one that is reached.
-    pub there: &'a Member,
+/// Two GPUs with a buffer of each.
+pub struct GpuPair<'a> {
+    /// The GPU whose engines transfer.
+    pub local_gpu: &'a Member,
+    pub remote_gpu: &'a Member,
     pub local: &'a DeviceMemory,
     pub remote: &'a DeviceMemory,
 }
 
-impl Two<'_> {
-    /// Puts one transfer in, by the stream of the one that reaches.
-    pub fn put(&self, means: Means, bytes: usize) -> Result<(), Error> {
-        let (stream, local, remote) = (&self.here.stream, self.local, self.remote);
-        match means {
-            Means::Write => stream.copy(remote, 0, local, 0, bytes),
-            Means::Read => stream.copy(local, 0, remote, 0, bytes),
-            Means::Store => stream.copy_words(remote, 0, local, 0, bytes),
-            Means::Load => stream.copy_words(local, 0, remote, 0, bytes),
+impl GpuPair<'_> {
+    /// Queues one transfer in the local GPU's stream.
+    pub fn queue(&self, transfer: Transfer, bytes: usize) -> Result<(), Error> {
+        let (stream, local, remote) = (&self.local_gpu.stream, self.local, self.remote);
+        match transfer {
+            Transfer::Write => stream.copy(remote, 0, local, 0, bytes),
+            Transfer::Read => stream.copy(local, 0, remote, 0, bytes),
+            Transfer::Store => stream.copy_words(remote, 0, local, 0, bytes),
+            Transfer::Load => stream.copy_words(local, 0, remote, 0, bytes),
         }
     }
 
-    /// All rounds of one size: the first wrong one.
+    /// The first wrong round.
     pub fn verify(
         &self,
-        means: Means,
+        transfer: Transfer,
         bytes: usize,
         seeds: &Seeds,
     ) -> Result<Option<(u32, Wrong)>, Error> {
-        let here = (self.here, self.local);
-        let there = (self.there, self.remote);
-        let ((sender, source), (receiver, target)) = match means.goes_there() {
-            true => (here, there),
-            false => (there, here),
+        let local = (self.local_gpu, self.local);
+        let remote = (self.remote_gpu, self.remote);
+        let ((sender, source), (receiver, target)) = match transfer.is_write() {
+            true => (local, remote),
+            false => (remote, local),
         };
         for round in 1..=ROUNDS {
             let (sent, before) = (seeds.next(), seeds.next());
             fill(&sender.witness, source, bytes, sent)?;
             fill(&receiver.witness, target, bytes, before)?;
-            self.put(means, bytes)?;
-            self.here.stream.synchronize()?;
-            let wrong = match means.is_kernel() {
+            self.queue(transfer, bytes)?;
+            self.local_gpu.stream.synchronize()?;
+            let wrong = match transfer.is_kernel() {
                 true => by_engine(&receiver.witness, target, bytes, sent)?,
                 false => by_kernel(&receiver.witness, target, bytes, sent)?,
             };

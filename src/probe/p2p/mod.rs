@@ -1,10 +1,10 @@
-//! `gdr probe p2p`: GPUDirect v2. Copies and kernels of each GPU that reach each other one's memory, with peer access and
-//! without, alone and all at once; every direction verified.
+//! `gdr probe p2p`: GPUDirect v2. Copy engines and kernels of each GPU access the memory of every other GPU, with and without peer
+//! access, one pair at a time and all together; each direction is verified.
 
 mod child;
 mod cluster;
+mod concurrent;
 mod integrity;
-mod many;
 mod pair;
 mod parent;
 mod plan;

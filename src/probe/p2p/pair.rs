@@ -1,22 +1,24 @@
-//! One ordered pair: what the driver says of it, copies without peer access, and with it copies and kernels.
+//! One ordered pair: its attributes, copies without peer access, copies and kernels with it.
 
-use gpu::{Allocation, DeviceMemory, Error, P2pAttribute};
+use gpu::{Allocation, DeviceMemory, Error, Gpu, P2pAttribute};
 
 use super::cluster::{Cluster, Member};
-use super::integrity::{LOOK_AT, Means, ROUNDS, Two};
+use super::integrity::{GpuPair, Transfer};
 use super::task::{Pair, Unit};
 use crate::model::ProbedPair;
 use crate::probe::chase::{LIST, chase, ring};
 use crate::probe::depth::VERIFIED;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::failure::StepError;
+use crate::probe::integrity::{LOOK_AT, ROUNDS};
 use crate::probe::lanes::{Lane, Runs, measure};
 use crate::probe::sampling::{Sampler, time};
+use crate::probe::verdict::Promise;
 
-/// Rounds of the game that two kernels play, for one sample.
+/// Round trips between two kernels, per sample.
 const ROUND_TRIPS: u32 = 200;
 
-/// All of a pair.
+/// Measures one pair.
 pub fn run(
     cluster: &mut Cluster<'_>,
     number: usize,
@@ -27,64 +29,52 @@ pub fn run(
     let Some(pair) = task.pairs.get(number) else {
         return Ok(());
     };
-    let mut open = true;
-    for end in [pair.from, pair.to] {
-        open &= cluster.open(end, reporter)?;
+    let name = "p2p.access";
+    for gpu in [pair.from, pair.to] {
+        cluster.open(gpu, reporter)?;
     }
-    if !open {
-        let refused = [pair.from, pair.to]
-            .into_iter()
-            .find_map(|end| cluster.refusal(end));
-        let why = format!("a GPU cannot be opened: {}", refused.unwrap_or_default());
-        return Ok(reporter.result(cluster.about(unit).impossible(
-            "p2p.access",
-            None,
-            true,
-            why,
-        ))?);
-    }
-    cluster.begin("p2p.access", unit, reporter)?;
-    let granted = access(cluster, pair, unit, reporter)?;
-    let largest = cluster.sizes().last().copied().unwrap_or(4);
-    // However small the copies that are measured, the least that is verified has room.
-    let room = largest.next_multiple_of(16).max(VERIFIED);
-    let Some((here, there)) = cluster.member(pair.from).zip(cluster.member(pair.to)) else {
-        return Ok(());
+    let Some((local_gpu, remote_gpu)) = cluster.members(pair) else {
+        let errors = [pair.from, pair.to].map(|gpu| cluster.open_error(gpu));
+        let error = errors.into_iter().flatten().next().unwrap_or_default();
+        let about = cluster.about(unit);
+        let why = format!("a GPU cannot be opened: {error}");
+        return Ok(reporter.result(about.impossible(name, None, true, why))?);
     };
-    let (local, remote) = (here.take(room)?, there.take(room)?);
+    let devices = [&local_gpu.gpu, &remote_gpu.gpu].map(Gpu::clone);
+    cluster.begin(name, unit, reporter)?;
+    let has_access = access(cluster, pair, unit, reporter)?;
+    // Even if only small copies are measured, the buffers hold the smallest verified size.
+    let size = cluster.largest().next_multiple_of(16).max(VERIFIED);
     let work = Work {
         number,
         pair,
-        local,
-        remote,
+        local: devices[0].allocate(Allocation::Malloc, size)?,
+        remote: devices[1].allocate(Allocation::Malloc, size)?,
     };
     work.staged(cluster, reporter)?;
-    if !granted {
+    if !has_access {
         return Ok(());
     }
-    cluster.begin("p2p.access", unit, reporter)?;
-    let Some((here, there)) = cluster.member(pair.from).zip(cluster.member(pair.to)) else {
-        return Ok(());
-    };
-    // Both ways: what one writes, the other one's copies of the same pair bring back.
-    let reach = here.gpu.access(&there.gpu)?;
-    let back = match there.gpu.can_access(&here.gpu)? {
-        true => Some(there.gpu.access(&here.gpu)?),
+    cluster.begin(name, unit, reporter)?;
+    // In both directions: a copy of the remote GPU reads back what the local one wrote.
+    let [local_gpu, remote_gpu] = &devices;
+    let _access = local_gpu.access(remote_gpu)?;
+    let reverse_access = match remote_gpu.can_access(local_gpu)? {
+        true => Some(remote_gpu.access(local_gpu)?),
         false => None,
     };
-    work.verified(cluster, reporter)?;
+    work.verify_all(cluster, reporter)?;
     work.copies(cluster, reporter)?;
-    work.both_ways(cluster, reporter)?;
+    work.both_directions(cluster, reporter)?;
     work.round_trip(cluster, reporter)?;
     work.kernels(cluster, reporter)?;
-    if back.is_some() {
+    if reverse_access.is_some() {
         work.kernel_round_trip(cluster, reporter)?;
     }
-    drop((reach, back));
     Ok(())
 }
 
-/// What is said of a pair; whether CUDA grants access.
+/// Reports a pair's attributes. True if CUDA allows peer access.
 fn access(
     cluster: &Cluster<'_>,
     pair: &Pair,
@@ -92,29 +82,28 @@ fn access(
     reporter: &mut Reporter<'_>,
 ) -> Result<bool, StepError> {
     let task = cluster.task;
-    let Some((here, there)) = cluster.member(pair.from).zip(cluster.member(pair.to)) else {
+    let Some((local_gpu, remote_gpu)) = cluster.members(pair) else {
         return Ok(false);
     };
-    let granted = here.gpu.can_access(&there.gpu)?;
-    // What an old driver does not know is no reason to end here.
+    let granted = local_gpu.gpu.can_access(&remote_gpu.gpu)?;
+    // An old driver does not know all attributes.
     let attribute = |attribute| {
-        let answer = here
+        let answer = local_gpu
             .gpu
             .device()
-            .p2p_attribute(there.gpu.device(), attribute);
+            .p2p_attribute(remote_gpu.gpu.device(), attribute);
         answer.ok().flatten()
     };
-    let Pair { between, .. } = pair;
-    let told = ProbedPair {
+    let probed = ProbedPair {
         subject: task.arrow(pair),
         from: task.gpu(pair.from).to_owned(),
         to: task.gpu(pair.to).to_owned(),
         can_access: Some(granted),
         performance_rank: attribute(P2pAttribute::PERFORMANCE_RANK),
         atomics: attribute(P2pAttribute::NATIVE_ATOMIC_SUPPORTED).map(|value| value != 0),
-        nvml: between.nvml.clone(),
-        nvlinks: between.nvlinks,
-        class: between.class.clone(),
+        nvml: pair.path.nvml.clone(),
+        nvlinks: pair.path.nvlinks,
+        class: pair.path.class.clone(),
         link: cluster
             .capacity(pair)
             .map(|(rate, _)| (rate * 1e9).round() as u64),
@@ -122,35 +111,40 @@ fn access(
     let about = cluster.about(unit);
     let result = match granted {
         true => about.right("p2p.access", None, 0),
-        false => about.impossible("p2p.access", None, true, refused(&told, here, there)),
+        false => about.impossible(
+            "p2p.access",
+            None,
+            true,
+            no_access_reason(&probed, local_gpu, remote_gpu),
+        ),
     };
-    reporter.tell(&Event::Pair(Box::new(told)))?;
+    reporter.send(&Event::Pair(Box::new(probed)))?;
     reporter.result(result)?;
     Ok(granted)
 }
 
-/// Why one may not reach the other, as far as that can be known.
-fn refused(told: &ProbedPair, here: &Member, there: &Member) -> String {
+/// Why one GPU has no access to the other, as far as known.
+fn no_access_reason(pair: &ProbedPair, local_gpu: &Member, remote_gpu: &Member) -> String {
     let mut why =
-        "CUDA does not let the one reach the other's memory (cuDeviceCanAccessPeer): copies go through the host"
+        "CUDA does not allow peer access between them (cuDeviceCanAccessPeer): copies go through the host"
             .to_owned();
-    let against: Vec<String> = told
+    let denied: Vec<String> = pair
         .nvml
         .iter()
         .filter(|(_, status)| *status != "granted")
         .map(|(what, status)| format!("{what}: {status}"))
         .collect();
-    if !against.is_empty() {
-        why.push_str(&format!(". NVML says of {}", against.join("; ")));
+    if !denied.is_empty() {
+        why.push_str(&format!(". NVML reports {}", denied.join("; ")));
     }
-    let (one, other) = (here.gpu.device(), there.gpu.device());
+    let (one, other) = (local_gpu.gpu.device(), remote_gpu.gpu.device());
     if one.pci.is_some() && one.pci == other.pci {
-        why.push_str(". Both are MIG instances of one GPU: these never reach each other");
+        why.push_str(". Both are MIG instances of one GPU, which have no peer access");
     } else if [one, other]
         .iter()
         .any(|device| device.name.contains(" MIG "))
     {
-        why.push_str(". A MIG instance reaches no other GPU");
+        why.push_str(". A MIG instance has no peer access");
     } else {
         why.push_str(". See gdr doctor --profile p2p and gdr topo");
     }
@@ -170,25 +164,23 @@ impl Work<'_> {
         Unit::Pair(self.number)
     }
 
-    fn two<'a>(&'a self, cluster: &'a Cluster<'_>) -> Result<Two<'a>, StepError> {
-        let ends = cluster
-            .member(self.pair.from)
-            .zip(cluster.member(self.pair.to));
-        // Both were opened before there was any work.
-        let (here, there) = ends.ok_or(Error::Foreign("GPU"))?;
-        Ok(Two {
-            here,
-            there,
+    fn gpu_pair<'a>(&'a self, cluster: &'a Cluster<'_>) -> Result<GpuPair<'a>, StepError> {
+        let members = cluster.members(self.pair);
+        // `run` has opened both.
+        let (local_gpu, remote_gpu) = members.ok_or(Error::Foreign("GPU"))?;
+        Ok(GpuPair {
+            local_gpu,
+            remote_gpu,
             local: &self.local,
             remote: &self.remote,
         })
     }
 
-    /// Verifies one way with every size, each under its own name.
+    /// Verifies one kind of transfer with every size.
     fn verify(
         &self,
         cluster: &mut Cluster<'_>,
-        means: Means,
+        transfer: Transfer,
         name: &str,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
@@ -196,31 +188,30 @@ impl Work<'_> {
         let sizes = cluster.task.terms.depth.p2p_verified().iter().copied();
         for bytes in sizes.filter(|size| *size <= most) {
             cluster.begin(name, self.unit(), reporter)?;
-            let verified = self.two(cluster)?.verify(means, bytes, &cluster.seeds);
+            let verified = self
+                .gpu_pair(cluster)?
+                .verify(transfer, bytes, &cluster.seeds);
+            let wrong =
+                verified?.map(|(round, wrong)| format!("round {round}: {wrong}. {LOOK_AT}"));
             let about = cluster.about(self.unit());
-            reporter.result(match verified? {
-                None => about.right(name, Some(bytes), bytes * ROUNDS as usize),
-                Some((round, wrong)) => {
-                    let words = format!("round {round}: {wrong}. {LOOK_AT}");
-                    about.wrong(name, Some(bytes), words)
-                }
-            })?;
+            let right = about.right(name, Some(bytes), bytes * ROUNDS as usize);
+            reporter.result(about.checked(right, wrong))?;
         }
         Ok(())
     }
 
-    /// Without peer access the driver stages copies through the host.
+    /// Copies without peer access, which the driver stages through the host.
     fn staged(
         &self,
         cluster: &mut Cluster<'_>,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
-        self.verify(cluster, Means::Write, "validate.staged", reporter)?;
-        for bytes in some(cluster) {
+        self.verify(cluster, Transfer::Write, "validate.staged", reporter)?;
+        for bytes in other_sizes(cluster) {
             cluster.begin("p2p.staged.bandwidth", self.unit(), reporter)?;
-            self.one(
+            self.measure_size(
                 cluster,
-                Means::Write,
+                Transfer::Write,
                 ("p2p.staged", false),
                 bytes,
                 reporter,
@@ -229,45 +220,53 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn verified(
+    fn verify_all(
         &self,
         cluster: &mut Cluster<'_>,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
-        for means in Means::ALL {
+        for transfer in Transfer::ALL {
             self.verify(
                 cluster,
-                means,
-                &format!("validate.{}", means.name()),
+                transfer,
+                &format!("validate.{}", transfer.name()),
                 reporter,
             )?;
         }
         Ok(())
     }
 
-    /// Latency by the host's clock, which counts the call and waiting for its end, and bandwidth by the GPU's. `access` is
-    /// on: without it the driver's staging waits for what is before it in the stream while it puts a copy in, so nothing can
-    /// be put in behind a closed gate, and the host's clock counts several copies that were put in one after the other.
-    fn one(
+    /// Latency by the host's clock, with the call and the wait for its end, and bandwidth by GPU events. Without peer access the
+    /// call blocks on earlier work of the stream and cannot be queued behind a closed gate, so the host's clock times several
+    /// consecutive copies instead.
+    fn measure_size(
         &self,
         cluster: &Cluster<'_>,
-        means: Means,
+        transfer: Transfer,
         (name, access): (&str, bool),
         bytes: usize,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
-        let (two, budget) = (self.two(cluster)?, cluster.budget());
+        let (gpus, budget) = (self.gpu_pair(cluster)?, cluster.budget());
         let about = cluster.about(self.unit());
-        let stream = &two.here.stream;
-        let put = || two.put(means, bytes);
-        let samples = time(budget, || put().and_then(|()| stream.synchronize()))?;
+        let stream = &gpus.local_gpu.stream;
+        let copy = || gpus.queue(transfer, bytes);
+        let samples = time(budget, || copy().and_then(|()| stream.synchronize()))?;
         reporter.result(about.latency(&format!("{name}.latency"), Some(bytes), 0, &samples))?;
         let runs = Runs::of(bytes);
         let samples = match access {
-            true => measure(&two.here.gate, &[Lane::new(stream, put)], runs, budget)?.all,
+            true => {
+                measure(
+                    &gpus.local_gpu.gate,
+                    &[Lane::new(stream, copy)],
+                    runs,
+                    budget,
+                )?
+                .all
+            }
             false => {
                 let all = time(budget, || {
-                    (0..runs.timed).try_for_each(|_| put())?;
+                    (0..runs.timed).try_for_each(|_| copy())?;
                     stream.synchronize()
                 })?;
                 all.into_iter()
@@ -290,77 +289,82 @@ impl Work<'_> {
         cluster: &mut Cluster<'_>,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
-        for (means, sizes) in [
-            (Means::Write, cluster.sizes()),
-            (Means::Read, some(cluster)),
+        for (transfer, sizes) in [
+            (Transfer::Write, cluster.sizes()),
+            (Transfer::Read, other_sizes(cluster)),
         ] {
-            let name = format!("p2p.{}", means.name());
+            let name = format!("p2p.{}", transfer.name());
             for bytes in sizes {
                 cluster.begin(&format!("{name}.bandwidth"), self.unit(), reporter)?;
-                self.one(cluster, means, (&name, true), bytes, reporter)?;
+                self.measure_size(cluster, transfer, (&name, true), bytes, reporter)?;
             }
         }
         Ok(())
     }
 
-    /// Each GPU writes to the other at the same time: the sum, against twice the way.
-    fn both_ways(
+    /// Each GPU writes to the other at the same time: the sum, compared with twice the path.
+    fn both_directions(
         &self,
         cluster: &mut Cluster<'_>,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
         let name = "p2p.copy.both.bandwidth";
         cluster.begin(name, self.unit(), reporter)?;
-        let two = self.two(cluster)?;
-        let bytes = cluster.sizes().last().copied().unwrap_or(4);
-        let (source, target) = (two.there.take(bytes)?, two.here.take(bytes)?);
+        let gpus = self.gpu_pair(cluster)?;
+        let bytes = cluster.largest();
+        let (source, target) = (
+            gpus.remote_gpu.allocate(bytes)?,
+            gpus.local_gpu.allocate(bytes)?,
+        );
         let (local, remote, a, b) = (
             &self.local,
             &self.remote,
-            &two.here.stream,
-            &two.there.stream,
+            &gpus.local_gpu.stream,
+            &gpus.remote_gpu.stream,
         );
         let lanes = [
             Lane::new(a, || a.copy(remote, 0, local, 0, bytes)),
             Lane::new(b, || b.copy(&target, 0, &source, 0, bytes)),
         ];
-        let measured = measure(&two.here.gate, &lanes, Runs::of(bytes), cluster.budget())?;
-        let promise = cluster.promise(self.pair, bytes).map(|mut promise| {
-            promise.value *= 2.0;
-            promise
-        });
+        let measured = measure(
+            &gpus.local_gpu.gate,
+            &lanes,
+            Runs::of(bytes),
+            cluster.budget(),
+        )?;
+        let promise = cluster.promise(self.pair, bytes).map(Promise::doubled);
         let about = cluster.about(self.unit());
         Ok(reporter.result(about.bandwidth(name, bytes * 2, 0, &measured.all, promise))?)
     }
 
-    /// There and back again, each copy after the one before: size by half the round trip, as the papers count.
+    /// Ping-pong of consecutive copies. The bandwidth is the size over half the round trip, as in publications.
     fn round_trip(
         &self,
         cluster: &mut Cluster<'_>,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
-        for bytes in some(cluster) {
+        for bytes in other_sizes(cluster) {
             let name = "p2p.copy.round-trip";
             cluster.begin(name, self.unit(), reporter)?;
-            let two = self.two(cluster)?;
-            let (there, back) = (two.here.gpu.event()?, two.there.gpu.event()?);
+            let gpus = self.gpu_pair(cluster)?;
+            let (sent, returned) = (gpus.local_gpu.gpu.event()?, gpus.remote_gpu.gpu.event()?);
             let (local, remote, a, b) = (
                 &self.local,
                 &self.remote,
-                &two.here.stream,
-                &two.there.stream,
+                &gpus.local_gpu.stream,
+                &gpus.remote_gpu.stream,
             );
             let lanes = [Lane::new(a, || {
                 a.copy(remote, 0, local, 0, bytes)?;
-                a.record(&there)?;
-                b.wait(&there)?;
+                a.record(&sent)?;
+                b.wait(&sent)?;
                 b.copy(local, 0, remote, 0, bytes)?;
-                b.record(&back)?;
-                a.wait(&back)
+                b.record(&returned)?;
+                a.wait(&returned)
             })];
             let runs = Runs::of(bytes.max(16 << 20));
-            let samples = measure(&two.here.gate, &lanes, runs, cluster.budget())?.all;
-            two.there.stream.synchronize()?;
+            let samples = measure(&gpus.local_gpu.gate, &lanes, runs, cluster.budget())?.all;
+            gpus.remote_gpu.stream.synchronize()?;
             let half: Vec<f64> = samples.iter().map(|seconds| seconds / 2.0).collect();
             let about = cluster.about(self.unit());
             reporter.result(about.latency(&format!("{name}.latency"), Some(bytes), 0, &samples))?;
@@ -375,20 +379,30 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// A kernel that stores to the other's memory and loads from it, and what one load costs.
+    /// Kernels that store to the remote memory and load from it, and the latency of one load.
     fn kernels(
         &self,
         cluster: &mut Cluster<'_>,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
-        for means in [Means::Store, Means::Load] {
-            let name = format!("p2p.{}.bandwidth", means.name());
-            for bytes in some(cluster).into_iter().filter(|bytes| bytes % 16 == 0) {
+        for transfer in [Transfer::Store, Transfer::Load] {
+            let name = format!("p2p.{}.bandwidth", transfer.name());
+            for bytes in other_sizes(cluster)
+                .into_iter()
+                .filter(|bytes| bytes % 16 == 0)
+            {
                 cluster.begin(&name, self.unit(), reporter)?;
-                let two = self.two(cluster)?;
-                let lanes = [Lane::new(&two.here.stream, || two.put(means, bytes))];
-                let samples =
-                    measure(&two.here.gate, &lanes, Runs::of(bytes), cluster.budget())?.all;
+                let gpus = self.gpu_pair(cluster)?;
+                let lanes = [Lane::new(&gpus.local_gpu.stream, || {
+                    gpus.queue(transfer, bytes)
+                })];
+                let samples = measure(
+                    &gpus.local_gpu.gate,
+                    &lanes,
+                    Runs::of(bytes),
+                    cluster.budget(),
+                )?
+                .all;
                 let promise = cluster.promise(self.pair, bytes);
                 reporter.result(
                     cluster
@@ -399,22 +413,22 @@ impl Work<'_> {
         }
         let name = "p2p.kernel.load.latency";
         cluster.begin(name, self.unit(), reporter)?;
-        let two = self.two(cluster)?;
-        let list = two.there.take(LIST)?;
-        two.there.witness.write(&list, 0, &ring())?;
-        let samples = chase(&two.here.stream, &list, cluster.budget())?;
+        let gpus = self.gpu_pair(cluster)?;
+        let list = gpus.remote_gpu.allocate(LIST)?;
+        gpus.remote_gpu.witness.write(&list, 0, &ring())?;
+        let samples = chase(&gpus.local_gpu.stream, &list, cluster.budget())?;
         let about = cluster.about(self.unit());
         Ok(reporter.result(match samples {
             Some(samples) => about.latency(name, Some(8), 0, &samples),
             None => about.wrong(
                 name,
                 Some(8),
-                format!("a list led out of the other GPU's memory. {LOOK_AT}"),
+                format!("the kernel read a wrong list entry. {LOOK_AT}"),
             ),
         })?)
     }
 
-    /// Two kernels, each waiting for the word that the other one stores in its memory.
+    /// Ping-pong of two kernels: each waits for a word that the other stores in its memory.
     fn kernel_round_trip(
         &self,
         cluster: &mut Cluster<'_>,
@@ -422,26 +436,26 @@ impl Work<'_> {
     ) -> Result<(), StepError> {
         let name = "p2p.kernel.round-trip.latency";
         cluster.begin(name, self.unit(), reporter)?;
-        let two = self.two(cluster)?;
-        let (here, there) = (two.here, two.there);
+        let gpus = self.gpu_pair(cluster)?;
+        let (local_gpu, remote_gpu) = (gpus.local_gpu, gpus.remote_gpu);
         let word = |member: &Member| member.gpu.allocate(Allocation::Malloc, 64);
-        let (ours, theirs) = (word(here)?, word(there)?);
-        let (begin, end) = (here.gpu.event()?, here.gpu.event()?);
+        let (local, remote) = (word(local_gpu)?, word(remote_gpu)?);
+        let (begin, end) = (local_gpu.gpu.event()?, local_gpu.gpu.event()?);
         let mut sampler = Sampler::new(cluster.budget());
         let about = cluster.about(self.unit());
         while sampler.wants_more() {
-            here.witness.fill(&ours, 0, 64, 0)?;
-            there.witness.fill(&theirs, 0, 64, 0)?;
-            here.witness.synchronize()?;
-            there.witness.synchronize()?;
-            there.stream.ping_pong(&theirs, &ours, ROUND_TRIPS)?;
-            here.stream.record(&begin)?;
-            here.stream.ping(&ours, &theirs, ROUND_TRIPS)?;
-            here.stream.record(&end)?;
-            here.stream.synchronize()?;
-            there.stream.synchronize()?;
+            local_gpu.witness.fill(&local, 0, 64, 0)?;
+            remote_gpu.witness.fill(&remote, 0, 64, 0)?;
+            local_gpu.witness.synchronize()?;
+            remote_gpu.witness.synchronize()?;
+            remote_gpu.stream.ping_pong(&remote, &local, ROUND_TRIPS)?;
+            local_gpu.stream.record(&begin)?;
+            local_gpu.stream.ping(&local, &remote, ROUND_TRIPS)?;
+            local_gpu.stream.record(&end)?;
+            local_gpu.stream.synchronize()?;
+            remote_gpu.stream.synchronize()?;
             let mut last = [0; 4];
-            here.witness.read(&ours, 0, &mut last)?;
+            local_gpu.witness.read(&local, 0, &mut last)?;
             if u32::from_le_bytes(last) != ROUND_TRIPS {
                 let why = format!("a word that the other GPU stored did not arrive. {LOOK_AT}");
                 return Ok(reporter.result(about.wrong(name, Some(4), why))?);
@@ -452,8 +466,8 @@ impl Work<'_> {
     }
 }
 
-/// The sizes of what is beside the main sweep.
-fn some(cluster: &Cluster<'_>) -> Vec<usize> {
+/// The sizes for all transfers but the main sweep.
+fn other_sizes(cluster: &Cluster<'_>) -> Vec<usize> {
     let sizes = cluster.sizes();
     match cluster.task.terms.depth.every_size() {
         true => sizes,

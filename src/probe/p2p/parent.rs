@@ -1,4 +1,4 @@
-//! The parent's side: all GPUs in one child, and another for what a child that failed has left.
+//! The parent's side: all GPUs in one child, and another child for the units that a failed one leaves.
 
 use super::cluster::LIMITED_BY_LINK;
 use super::task::{Pair, Task, Unit, arrow};
@@ -10,13 +10,12 @@ use crate::probe::supervise::{Probe, expect_bandwidth};
 use crate::probe::target::Target;
 use crate::probe::verdict::Subject;
 
-/// Simulated GPUs: enough for one to all.
+/// Number of simulated GPUs: enough for one-to-all.
 const SIMULATED: u32 = 3;
 
 /// `gdr probe p2p`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which GPUs, and how much.
     pub scope: Scope,
 }
 
@@ -37,7 +36,7 @@ impl Probe for Options {
         if task.gpus.len() < 2 {
             let only = task.gpus.first().map_or("", |gpu| gpu.subject.as_str());
             let why = format!(
-                "peer to peer needs two GPUs, and there is {only} alone: see --gpu and CUDA_VISIBLE_DEVICES"
+                "peer to peer needs two GPUs, but only {only} is selected: see --gpu and CUDA_VISIBLE_DEVICES"
             );
             let result = Subject::machine(task.backend()).impossible("p2p", None, true, why);
             children.report.results.push(result);
@@ -47,7 +46,7 @@ impl Probe for Options {
             if ran.whole || !ran.go_on || ran.units == 0 {
                 break;
             }
-            // The unit that failed has its result; the next child goes on after it.
+            // The failed unit has its result; the next child continues after it.
             task.units.drain(..ran.units.min(task.units.len()));
         }
         Ok(())
@@ -69,7 +68,7 @@ impl Probe for Options {
     }
 }
 
-/// Everything there is to do with these GPUs.
+/// All units for these GPUs.
 fn task(options: &Options, machine: &Machine, gpus: &[Chosen<'_>]) -> Task {
     let gpus: Vec<Target> = gpus.iter().map(Chosen::target).collect();
     let count = gpus.len();
@@ -82,15 +81,15 @@ fn task(options: &Options, machine: &Machine, gpus: &[Chosen<'_>]) -> Task {
         .map(|(from, to)| Pair {
             from,
             to,
-            between: machine
-                .way(gpus[from].bdf, gpus[to].bdf)
+            path: machine
+                .path(gpus[from].bdf, gpus[to].bdf)
                 .cloned()
                 .unwrap_or_default(),
         })
         .collect();
     let mut units: Vec<Unit> = (0..count).map(Unit::Alone).collect();
     units.extend((0..pairs.len()).map(Unit::Pair));
-    // With two GPUs these are the pairs again.
+    // With two GPUs these equal the pairs.
     if count > 2 {
         units.extend((0..count).flat_map(|gpu| [Unit::OneToAll(gpu), Unit::AllToOne(gpu)]));
     }
@@ -106,7 +105,7 @@ fn task(options: &Options, machine: &Machine, gpus: &[Chosen<'_>]) -> Task {
 }
 
 fn pair_of(machine: &Machine, from: &ProbedGpu, to: &ProbedGpu) -> ProbedPair {
-    let between = machine.way(from.bdf, to.bdf).cloned().unwrap_or_default();
+    let path = machine.path(from.bdf, to.bdf).cloned().unwrap_or_default();
     ProbedPair {
         subject: arrow(&from.subject, &to.subject),
         from: from.subject.clone(),
@@ -114,13 +113,13 @@ fn pair_of(machine: &Machine, from: &ProbedGpu, to: &ProbedGpu) -> ProbedPair {
         can_access: None,
         performance_rank: None,
         atomics: None,
-        nvml: between.nvml,
-        nvlinks: between.nvlinks,
-        class: between.class,
-        // What an NVLink carries depends on the GPU's generation, which is asked of CUDA.
-        link: between
+        nvml: path.nvml,
+        nvlinks: path.nvlinks,
+        class: path.class,
+        // The rate of an NVLink depends on the GPU's generation, which only CUDA knows.
+        link: path
             .pci
-            .filter(|_| between.nvlinks.is_none_or(|links| links == 0)),
+            .filter(|_| path.nvlinks.is_none_or(|links| links == 0)),
     }
 }
 
@@ -136,11 +135,11 @@ fn expect_of(pair: &ProbedPair, shares: Shares) -> ProbeResult {
             shares.pci_express,
         ),
         (None, Some(links)) if links > 0 => {
-            let why = format!("{links} NVLinks; what each carries is asked of the GPU");
+            let why = format!("{links} NVLinks; their rate is only known on the machine itself");
             about.not_measured(name, LIMITED_BY_LINK, why)
         }
         _ => {
-            let why = "what the way between them carries is not known from this record".to_owned();
+            let why = "the rate of the path between them is not in this record".to_owned();
             about.not_measured(name, LIMITED_BY_LINK, why)
         }
     }

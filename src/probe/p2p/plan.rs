@@ -1,6 +1,4 @@
-//! How much to do: which sizes, how long each.
-
-use std::time::Duration;
+//! Sizes and times of each depth.
 
 use crate::probe::depth::Depth;
 use crate::probe::sampling::Budget;
@@ -20,21 +18,15 @@ impl Depth {
             .collect()
     }
 
-    /// What one figure may cost.
     pub fn p2p_point(self) -> Budget {
-        let (milliseconds, least, share) = match self {
-            Self::Quick => (5, 4, 0.02),
-            Self::Default => (20, 8, 0.01),
-            Self::Full => (300, 20, 0.002),
-        };
-        Budget {
-            time: Duration::from_millis(milliseconds),
-            least,
-            share,
+        match self {
+            Self::Quick => Budget::new(5, 4, 0.02),
+            Self::Default => Budget::new(20, 8, 0.01),
+            Self::Full => Budget::new(300, 20, 0.002),
         }
     }
 
-    /// The sizes that are verified.
+    /// The sizes to verify.
     pub fn p2p_verified(self) -> &'static [usize] {
         match self {
             Self::Quick => &[4 << 10, 1 << 20, 64 << 20],
@@ -42,7 +34,7 @@ impl Depth {
         }
     }
 
-    /// Whether a way beside the first is measured at every size, not at the largest alone.
+    /// True to measure each path at every size; false to measure only the first one so, and the others at the largest size.
     pub fn every_size(self) -> bool {
         self != Self::Quick
     }
@@ -53,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_ascend_to_where_a_link_is_at_its_best() {
+    fn sizes_ascend_to_256_mebibytes() {
         assert_eq!(Depth::Default.p2p_sizes().first(), Some(&16));
         for depth in [Depth::Quick, Depth::Default] {
             assert_eq!(depth.p2p_sizes().last(), Some(&(256 << 20)));

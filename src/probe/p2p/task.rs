@@ -1,40 +1,37 @@
-//! The work of a child of `gdr probe p2p`: several GPUs, and what is done with them unit by unit.
+//! The task of a child of `gdr probe p2p`: several GPUs, in units that another child can continue after.
 
 use serde::{Deserialize, Serialize};
 
 use crate::probe::depth::Terms;
-use crate::probe::machine::Between;
+use crate::probe::machine::GpuPath;
 use crate::probe::target::Target;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub gpus: Vec<Target>,
-    /// The ordered pairs of them.
+    /// The ordered pairs of `gpus`.
     pub pairs: Vec<Pair>,
-    /// What is to be done, in order.
     pub units: Vec<Unit>,
-    /// How much, and how long.
     pub terms: Terms,
 }
 
-/// An ordered pair, by the numbers of its GPUs in the task.
+/// An ordered pair: indices into [`Task::gpus`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
-    /// The GPU that reaches.
+    /// The GPU whose engines access memory.
     pub from: usize,
-    /// The GPU that is reached.
+    /// The GPU whose memory is accessed.
     pub to: usize,
-    /// What is known of the way.
-    pub between: Between,
+    pub path: GpuPath,
 }
 
-/// A part of a task that another child can go on after.
+/// A part of a task. After a failure another child continues with the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// One GPU by itself, by its number in the task.
+    /// One GPU by itself: an index into [`Task::gpus`].
     Alone(usize),
-    /// An ordered pair, by its number in the task.
+    /// An index into [`Task::pairs`].
     Pair(usize),
     /// One GPU writes to all others at once.
     OneToAll(usize),
@@ -45,17 +42,17 @@ pub enum Unit {
 }
 
 impl Task {
-    /// What results call a GPU.
+    /// The name of a GPU in results.
     pub fn gpu(&self, number: usize) -> &str {
         self.gpus.get(number).map_or("", |gpu| &gpu.subject)
     }
 
-    /// What results call a pair.
+    /// The name of a pair in results.
     pub fn arrow(&self, pair: &Pair) -> String {
         arrow(self.gpu(pair.from), self.gpu(pair.to))
     }
 
-    /// What a unit is about, as results name it.
+    /// The subject of a unit's results.
     pub fn subject(&self, unit: Unit) -> String {
         match unit {
             Unit::Alone(gpu) | Unit::OneToAll(gpu) | Unit::AllToOne(gpu) => {
