@@ -227,7 +227,7 @@ fn a_proxy_has_the_stream_drive_any_card() {
     }
     let notes = report["notes"].to_string();
     assert!(
-        notes.contains("posts what they ask for to mlx5_1:1"),
+        notes.contains("posts the WQEs to mlx5_1:1"),
         "{notes}"
     );
     // A simulated GPU's memory is no NIC's to reach.

@@ -1,9 +1,9 @@
-//! The child's side: one GPU, part by part, or one of the two processes of `async.pingpong`.
+//! The child's side: runs the parts of the task on one GPU, or one of the two processes of `async.pingpong`.
 
 use std::time::Duration;
 
 use super::session::Session;
-use super::task::{Task, Which};
+use super::task::{Side, Task};
 use super::{doorbell, loopback, order, pingpong, poll, register};
 use crate::model::ProbeResult;
 use crate::probe::events::{Event, Reporter};
@@ -18,14 +18,14 @@ impl task::Task for Task {
     }
 
     fn run(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-        if let Some(which) = self.pingpong {
-            return pingpong::run(which, self, reporter);
+        if let Some(side) = self.pingpong {
+            return pingpong::run(side, self, reporter);
         }
         reporter.doing("CUDA to open the GPU")?;
         let gpu = self.target.open()?;
         let mut session = Session::new(self, gpu, reporter)?;
-        reporter.tell(&Event::Gpu(Box::new(session.probed())))?;
-        // Without its doorbell nothing of the NIC can be used.
+        reporter.send(&Event::Gpu(Box::new(session.probed())))?;
+        // Without its doorbell the NIC cannot be used.
         let has_queues = self.hca.is_some() && register::run(&session, reporter)?;
         let parts: [Part<Session<'_>>; 4] = [
             ("validate.stream", order::run),
@@ -42,9 +42,9 @@ impl task::Task for Task {
     fn failed(&self, error: &StepError) -> Option<ProbeResult> {
         let (name, why) = match self.pingpong {
             None => ("async", gpu::sentence(error)),
-            Some(Which::Local) => (pingpong::PART, pingpong::describe(error)),
-            // The near process reports what the far one meets.
-            Some(Which::Remote) => return None,
+            Some(Side::Local) => (pingpong::PART, pingpong::describe(error)),
+            // The local process reports failures of the remote one.
+            Some(Side::Remote) => return None,
         };
         let about = self.target.about(self.target.cuda(), None);
         Some(about.impossible(name, None, true, why))

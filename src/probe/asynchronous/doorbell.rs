@@ -1,5 +1,5 @@
-//! How soon a NIC hears a doorbell that a stream rings: from the CPU's store that lets the stream go on, until the CPU sees what the
-//! NIC wrote. What the stream takes to see the store, `async.poll`, is a part of it.
+//! Latency of a doorbell that a stream rings: from the store of the CPU that releases the stream, to the word that the NIC writes.
+//! It contains the latency of `async.poll`.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,13 @@ use gdsync::wire::Wqe;
 use gdsync::{Program, Watched};
 use gpu::Compare;
 
+use super::poll::{FLAG, REPLY, SETTLE};
 use super::queues::Queues;
-use super::session::{Session, seen};
+use super::session::{Session, pause, wait_for_word, watched};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
-const FLAG: usize = 0;
-const REPLY: usize = 256;
-const SETTLED: Duration = Duration::from_micros(20);
-
-/// Measures one write of 4 bytes after the other.
+/// Measures consecutive RDMA WRITEs of 4 bytes.
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let Some(hca) = &session.task.hca else {
         return Ok(());
@@ -32,42 +29,34 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
     words.store_u32(REPLY, 0)?;
     let mut times = Vec::with_capacity(samples as usize);
     for round in 1..=samples {
-        let entry = Wqe::write(region.remote(REPLY as u64), &[])
+        let wqe = Wqe::write(region.remote(REPLY as u64), &[])
             .inline(&round.to_ne_bytes())
             .signalled();
-        let prepared = queues.pair.send.prepare(&entry)?;
+        let prepared = queues.pair.send.prepare(&wqe)?;
         let wait = queues.pair.send_completions.take_wait()?;
         let mut program = Program::new();
         program
             .wait32(&words, FLAG, round, Compare::Geq)
             .ring(&prepared)
             .wait(&wait, false);
-        let flag = Watched {
-            what: "the flag".to_owned(),
-            word: words.part(FLAG, 4)?,
-            value: round,
-            compare: Compare::Geq,
-        };
+        let flag = watched("the flag", &words, FLAG, round, Compare::Geq)?;
         let guard = session
-            .dog
+            .watchdog
             .watch(vec![flag, Watched::completion(&wait)], session.timeout);
-        program.post_to(&session.stream, session.can)?;
-        let settled = Instant::now();
-        while settled.elapsed() < SETTLED {
-            std::hint::spin_loop();
-        }
+        program.post_to(&session.stream, session.capabilities)?;
+        pause(SETTLE);
         let begun = Instant::now();
         words.store_u32(FLAG, round)?;
-        let arrived = seen(&words, REPLY, round, session.timeout)?;
+        let arrived = wait_for_word(&words, REPLY, round, session.timeout)?;
         times.push(begun.elapsed().as_secs_f64());
         session.stream.synchronize_within(session.timeout * 2)?;
         let why = match guard.finish().first() {
             Some(released) => released.to_string(),
-            // Says why, where the NIC does.
+            // A completion with an error gives the reason.
             None => match queues.completed() {
                 Ok(_) if arrived => continue,
-                Ok(_) => format!("what the NIC was to write did not arrive: number {round}"),
-                Err(failure) if failure.is_the_end() => return Err(failure),
+                Ok(_) => format!("the NIC's write number {round} did not arrive"),
+                Err(failure) if failure.is_fatal() => return Err(failure),
                 Err(failure) => gpu::sentence(&failure),
             },
         };

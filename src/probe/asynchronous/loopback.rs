@@ -1,5 +1,5 @@
-//! Messages round a loop, with kernels between: the stream waits for a message, a kernel compares every word of it, another writes the
-//! next one, and the stream rings the doorbell; the CPU has put all of it in beforehand. And the same driven by the CPU.
+//! Messages in a loop, driven by a stream and, for comparison, by the CPU. In the stream a kernel writes a message, the stream rings the
+//! doorbell and waits for the message, and another kernel compares every word; the CPU queues all of that beforehand.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,103 +8,87 @@ use gdsync::hca::{Hca, MemoryRegion};
 use gdsync::queue::Wait;
 use gdsync::wire::Wqe;
 use gdsync::{Place, Program, Watched};
-use gpu::{Allocation, Check, DeviceMemory, HostMemory, Pattern, pointer};
+use gpu::{Allocation, Check, DeviceMemory, HostMemory, Pattern};
 
-use super::plan::{MESSAGE, MOST, driven};
-use super::queues::Queues;
+use super::plan::cpu_messages;
+use super::queues::{Queues, allocate};
 use super::session::Session;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
-/// Messages that are put in together: upstream's batch.
+/// Messages queued together, as in libgdsync's tests.
 const BATCH: u32 = 20;
-/// Batches that are in at once: while one runs the next is put in.
+/// Batches in flight: while one runs, the CPU queues the next.
 const BATCHES: usize = 2;
 
-/// Messages of a step that the parent hears of, and how long one may take: ten milliseconds each, as on an emulated machine that is busy.
-const PORTION: u32 = 5000;
-const A_PORTION: Duration = Duration::from_secs(50);
+/// Messages per reported step.
+const STEP: u32 = 5000;
+/// Time for a step: ten milliseconds per message, for a busy emulated machine.
+const STEP_TIME: Duration = Duration::from_secs(50);
 
-/// Goes round, and compares the two ways.
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let Some(hca) = &session.task.hca else {
         return Ok(());
     };
     let about = session.about_queues();
     let messages = session.task.terms.depth.async_messages();
-    let bytes = match session.task.terms.sizes.as_slice() {
-        [] => MESSAGE,
-        // Kernels copy words of 16 bytes.
-        sizes => {
-            sizes
-                .iter()
-                .copied()
-                .max()
-                .unwrap_or(MESSAGE)
-                .clamp(16, MOST)
-                & !15
-        }
-    };
+    let bytes = session.task.terms.message_bytes();
     let name = "async.loopback.stream.latency";
-    reporter.doing("queues, and memory that the HCA reaches")?;
-    let mut ring = Ring::new(session, hca.open(session)?, bytes)?;
-    if let Some(why) = &ring.staged {
+    reporter.doing("queues and registered memory")?;
+    let mut looped = Loop::new(session, hca.open(session)?, bytes)?;
+    if let Some(why) = &looped.staged {
         reporter.note(format!(
-            "messages lie in pinned host memory, and kernels copy them there and back: {why}"
+            "messages lie in pinned host memory, and kernels copy them to and from it: {why}"
         ))?;
     }
-    reporter.expect_more(u64::from(messages.div_ceil(PORTION)) + 1);
+    reporter.expect_more(u64::from(messages.div_ceil(STEP)) + 1);
     let (mut times, mut wrong, mut left) = (Vec::new(), None, messages);
     while left > 0 && wrong.is_none() {
-        let some = left.min(PORTION);
+        let count = left.min(STEP);
         reporter.doing_for(
-            format!("{some} of {messages} messages that a stream sends"),
-            A_PORTION,
+            format!("{count} of {messages} messages that a stream sends"),
+            STEP_TIME,
         )?;
-        let (more, found) = ring.by_stream(session, some)?;
+        let (more, found) = looped.by_stream(session, count)?;
         times.extend(more);
-        (wrong, left) = (found, left - some);
+        (wrong, left) = (found, left - count);
     }
-    reporter.result(match wrong {
-        None => about.spread(name, Some(bytes), messages as usize * bytes, &times),
-        Some(why) => about.wrong(name, Some(bytes), why),
-    })?;
+    let result = about.spread(name, Some(bytes), messages as usize * bytes, &times);
+    reporter.result(about.checked(result, wrong))?;
     let name = "async.loopback.cpu.latency";
-    let messages = driven(messages);
+    let messages = cpu_messages(messages);
     reporter.doing_for(
         format!("{messages} messages that the CPU sends"),
-        A_PORTION * messages.div_ceil(PORTION),
+        STEP_TIME * messages.div_ceil(STEP),
     )?;
-    let (times, wrong) = ring.by_cpu(session, messages)?;
-    Ok(reporter.result(match wrong {
-        None => about.spread(name, Some(bytes), messages as usize * bytes, &times),
-        Some(why) => about.wrong(name, Some(bytes), why),
-    })?)
+    let (times, wrong) = looped.by_cpu(session, messages)?;
+    let result = about.spread(name, Some(bytes), messages as usize * bytes, &times);
+    Ok(reporter.result(about.checked(result, wrong))?)
 }
 
 /// Memory and queues of the loop.
-pub(super) struct Ring {
+pub(super) struct Loop {
     pub(super) queues: Queues,
-    sent: Ended,
-    arrived: Ended,
-    /// A result of each comparison that is in progress.
+    sent: Message,
+    received: Message,
+    /// The results of the comparisons in flight.
     results: DeviceMemory,
-    pub(super) from: MemoryRegion,
-    to: MemoryRegion,
+    pub(super) source: MemoryRegion,
+    target: MemoryRegion,
     bytes: usize,
-    /// The number of the next message, which is its pattern's.
+    /// The number of the next message, also the seed of its pattern.
     next: u64,
-    /// Why the HCA does not reach the GPU's memory.
+    /// Why the HCA cannot access GPU memory.
     pub(super) staged: Option<String>,
 }
 
-/// An end of the way: the GPU's memory, and the host's beside it, where the HCA reaches that alone.
-struct Ended {
+/// A message in GPU memory, with a host buffer if the HCA can only access host memory.
+struct Message {
     memory: DeviceMemory,
     host: Option<HostMemory>,
 }
 
-/// What was put in and is not known to be right.
+/// Queued messages that are not verified yet.
 struct Batch {
     checks: Vec<(u64, Check)>,
     waits: Vec<Wait>,
@@ -123,60 +107,41 @@ impl Batch {
     }
 }
 
-impl Ring {
+impl Loop {
     pub(super) fn new(
         session: &Session<'_>,
         hca: Box<dyn Hca>,
         bytes: usize,
     ) -> Result<Self, StepError> {
         let queues = Queues::new(session, hca, BATCH * BATCHES as u32)?;
-        let take = || -> Result<DeviceMemory, StepError> {
-            let memory = session
-                .gpu
-                .allocate(Allocation::Malloc, bytes.next_multiple_of(64 << 10))?;
-            if !session.gpu.is_sim() {
-                // A driver that does not know it is asked for no copies that it would bear on.
-                let _ = pointer::set_sync_memops(memory.address());
-            }
-            Ok(memory)
-        };
-        let (sent, arrived) = (take()?, take()?);
-        let registered = |memory: &DeviceMemory| -> Result<MemoryRegion, String> {
-            let gdr = session
-                .allocator
-                .gdr()
-                .ok_or("the CPU maps no GPU memory here")?;
-            let said = |error: gdsync::Error| gpu::sentence(&error);
-            let place = Place::device(memory.clone(), gdr).map_err(said)?;
-            queues
-                .register(&place)
-                .map_err(|failure| gpu::sentence(&failure))
-        };
+        let (sent, received) = (allocate(session, bytes)?, allocate(session, bytes)?);
         let results = session
             .gpu
             .allocate(Allocation::Malloc, Check::BYTES * BATCH as usize * BATCHES)?;
-        let both = registered(&sent).and_then(|from| Ok((from, registered(&arrived)?)));
-        let (from, to, hosts, staged) = match both {
-            Ok((from, to)) => (from, to, [None, None], None),
+        let regions = queues
+            .register_gpu(session, &sent)
+            .and_then(|(_, source)| Ok((source, queues.register_gpu(session, &received)?.1)));
+        let (source, target, hosts, staged) = match regions {
+            Ok((source, target)) => (source, target, [None, None], None),
             Err(why) => {
                 let hosts = [session.gpu.pinned(bytes)?, session.gpu.pinned(bytes)?];
-                let [from, to] =
+                let [source, target] =
                     [&hosts[0], &hosts[1]].map(|host| queues.register(&Place::host(host.clone())));
-                (from?, to?, hosts.map(Some), Some(why))
+                (source?, target?, hosts.map(Some), Some(why))
             }
         };
-        let [from_host, to_host] = hosts;
+        let [sent_host, received_host] = hosts;
         Ok(Self {
-            from,
-            to,
+            source,
+            target,
             queues,
-            sent: Ended {
+            sent: Message {
                 memory: sent,
-                host: from_host,
+                host: sent_host,
             },
-            arrived: Ended {
-                memory: arrived,
-                host: to_host,
+            received: Message {
+                memory: received,
+                host: received_host,
             },
             results,
             bytes,
@@ -185,9 +150,9 @@ impl Ring {
         })
     }
 
-    /// Has a kernel write a message, where the HCA takes it.
+    /// Queues a kernel that writes a message where the HCA reads it.
     fn write(&self, session: &Session<'_>, pattern: Pattern) -> Result<(), StepError> {
-        let Ended { memory, host } = &self.sent;
+        let Message { memory, host } = &self.sent;
         session
             .stream
             .fill_pattern(memory, 0, self.bytes, pattern, 0)?;
@@ -197,14 +162,14 @@ impl Ring {
         Ok(())
     }
 
-    /// Has a kernel compare the message that arrived; what it finds is at this place of the results.
+    /// Queues a kernel that compares the received message; its result is number `at`.
     fn compare(
         &self,
         session: &Session<'_>,
         pattern: Pattern,
         at: usize,
     ) -> Result<Check, StepError> {
-        let Ended { memory, host } = &self.arrived;
+        let Message { memory, host } = &self.received;
         if let Some(host) = host {
             session.stream.copy_words(memory, 0, host, 0, self.bytes)?;
         }
@@ -219,29 +184,29 @@ impl Ring {
         Ok(check)
     }
 
-    /// Seconds for each message, a sample a batch; and what was wrong.
+    /// Seconds per message, one sample per batch, and a wrong message.
     pub(super) fn by_stream(
         &mut self,
         session: &Session<'_>,
         messages: u32,
     ) -> Result<(Vec<f64>, Option<String>), StepError> {
         let mut in_flight = VecDeque::new();
-        let outcome = self.go_round(session, messages, &mut in_flight);
+        let outcome = self.run_batches(session, messages, &mut in_flight);
         if !matches!(outcome, Ok((_, None))) {
-            // What is in still may wait for what does not come.
+            // Queued waits may never be satisfied.
             let waits = in_flight.iter().flat_map(|batch: &Batch| &batch.waits);
             let guard = session
-                .dog
+                .watchdog
                 .watch(waits.map(Watched::completion).collect(), session.timeout);
             let ended = session.stream.synchronize_within(session.timeout * 4);
             drop(guard);
-            // Why it began to fail tells more.
+            // The first error explains more than this one.
             return outcome.and_then(|found| Ok(ended.map(|()| found)?));
         }
         outcome
     }
 
-    fn go_round(
+    fn run_batches(
         &mut self,
         session: &Session<'_>,
         messages: u32,
@@ -253,10 +218,10 @@ impl Ring {
         while left > 0 || !in_flight.is_empty() {
             while left > 0 && in_flight.len() < BATCHES {
                 let count = left.min(BATCH);
-                // Known before anything of it is in the stream: what fails on the way leaves waits behind.
+                // Added before its operations are queued, so that a failure can release its waits.
                 in_flight.push_back(Batch::new(session)?);
                 if let Some(batch) = in_flight.back_mut() {
-                    self.put_in(session, batch, count, number % BATCHES)?;
+                    self.queue(session, batch, count, number % BATCHES)?;
                 }
                 number += 1;
                 left -= count;
@@ -276,8 +241,8 @@ impl Ring {
         Ok((times, None))
     }
 
-    /// Puts so many messages into the stream.
-    fn put_in(
+    /// Queues messages in the stream.
+    fn queue(
         &mut self,
         session: &Session<'_>,
         batch: &mut Batch,
@@ -291,15 +256,15 @@ impl Ring {
             self.queues
                 .pair
                 .receive
-                .post(&[self.to.segment(0, self.bytes as u32)])?;
-            let entry = Wqe::send(&[self.from.segment(0, self.bytes as u32)]).signalled();
-            let prepared = self.queues.pair.send.prepare(&entry)?;
+                .post(&[self.target.segment(0, self.bytes as u32)])?;
+            let wqe = Wqe::send(&[self.source.segment(0, self.bytes as u32)]).signalled();
+            let prepared = self.queues.pair.send.prepare(&wqe)?;
             let wait = self.queues.pair.receive_completions.take_wait()?;
             self.write(session, pattern)?;
             let mut program = Program::new();
             program.ring(&prepared).wait(&wait, true);
             batch.waits.push(wait);
-            program.post_to(&session.stream, session.can)?;
+            program.post_to(&session.stream, session.capabilities)?;
             let check =
                 self.compare(session, pattern, slot * BATCH as usize + position as usize)?;
             batch.checks.push((number, check));
@@ -307,7 +272,7 @@ impl Ring {
         Ok(session.stream.record(&batch.done)?)
     }
 
-    /// Waits until a batch is done, and says what its kernels found.
+    /// Waits for a batch, and returns its end and a wrong message.
     fn finish(
         &mut self,
         session: &Session<'_>,
@@ -315,7 +280,7 @@ impl Ring {
         slot: usize,
     ) -> Result<(Instant, Option<String>), StepError> {
         let watched = batch.waits.iter().map(Watched::completion).collect();
-        let guard = session.dog.watch(watched, session.timeout);
+        let guard = session.watchdog.watch(watched, session.timeout);
         let begun = Instant::now();
         while !batch.done.is_done()? {
             if begun.elapsed() > session.timeout * 4 {
@@ -328,7 +293,7 @@ impl Ring {
         }
         let ended = Instant::now();
         if let Some(released) = guard.finish().first() {
-            // An entry that failed tells more; that a word is no completion was our doing.
+            // A failed WQE explains more. Other errors come from the released word, which is no completion.
             return Err(match self.queues.completed() {
                 Err(failed @ StepError::Wqe { .. }) => failed,
                 _ => StepError::Released(released.to_string()),
@@ -346,8 +311,7 @@ impl Ring {
             let mismatches = check.finding(*result)?;
             if let Some(first) = mismatches.first {
                 let wrong = format!(
-                    "message {number}: {} words are wrong, the first at byte {}: the kernel that came after the wait did not find \
-                     what was sent",
+                    "message {number}: {} words are wrong, the first at byte {}: the kernel after the wait did not read what was sent",
                     mismatches.words,
                     first * 4
                 );
@@ -357,7 +321,7 @@ impl Ring {
         Ok((ended, None))
     }
 
-    /// The CPU waits for the kernel that writes the message, rings, polls, and launches the kernel that compares it.
+    /// The CPU waits for the kernel that writes a message, rings the doorbell, polls, and launches the kernel that compares it.
     pub(super) fn by_cpu(
         &mut self,
         session: &Session<'_>,
@@ -371,9 +335,9 @@ impl Ring {
             let begun = Instant::now();
             let pair = &mut self.queues.pair;
             pair.receive
-                .post(&[self.to.segment(0, self.bytes as u32)])?;
-            let entry = Wqe::send(&[self.from.segment(0, self.bytes as u32)]).signalled();
-            let prepared = pair.send.prepare(&entry)?;
+                .post(&[self.target.segment(0, self.bytes as u32)])?;
+            let wqe = Wqe::send(&[self.source.segment(0, self.bytes as u32)]).signalled();
+            let prepared = pair.send.prepare(&wqe)?;
             self.write(session, pattern)?;
             session.stream.synchronize()?;
             prepared.ring()?;
@@ -391,7 +355,7 @@ impl Ring {
             if check.finding(result)?.words > 0 {
                 return Ok((
                     times,
-                    Some(format!("message {number} is not what was sent")),
+                    Some(format!("message {number} differs from what was sent")),
                 ));
             }
         }

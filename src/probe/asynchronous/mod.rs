@@ -1,6 +1,5 @@
-//! `gdr probe async`: GPUDirect Async. What a stream does in order, how soon it sees a word that the CPU writes, and a NIC's queues
-//! that it drives: doorbells it rings and completions it waits for, with kernels between; and a second process with streams and queues of its
-//! own on the same GPU, to which messages go and from which they come back.
+//! `gdr probe async`: GPUDirect Async. The order of a stream's operations, the latency until it sees a word that the CPU writes, and
+//! NIC queues that the stream drives (doorbells and completions, with kernels between), within one process and between two.
 
 mod child;
 mod doorbell;
@@ -17,5 +16,5 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-pub use parent::{Behind, By, Options};
+pub use parent::{Driver, HcaOption, Options};
 pub use task::Task;

@@ -1,51 +1,34 @@
-//! A stream does what it is given in order: it stays where it waits until the CPU writes the word, and what comes after the wait is
-//! not there before. Each list is tried many times, with every way of waiting and every place of the words.
+//! Order of stream operations: a stream waits until the CPU writes a word, and no operation after the wait takes effect before.
+//! Each list is run many times, with each kind of wait and each location of the words.
 
 use std::time::Duration;
 
-use gdsync::{Place, Program, Watched};
+use gdsync::{Place, Program};
 use gpu::Compare;
 
-use super::session::{Session, seen};
+use super::session::{Session, pause, wait_for_word, watched};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
-/// Where the words are.
+/// Offsets of the words.
 pub(super) const SIGNAL: usize = 0;
 const DONE: usize = 64;
 const BEGUN: usize = 128;
 const DATA: usize = 4096;
-/// Words that are written by value.
+/// Number of words that the stream writes at `DATA`.
 const COUNT: usize = 16;
-/// How long a stream that must not go on is looked at: many times what it takes to go on.
+/// How long to watch a stream that must not continue: many times its latency.
 const STUCK: Duration = Duration::from_micros(50);
 
-/// A way of waiting.
-pub(super) struct Way {
-    name: &'static str,
-    compare: Compare,
-}
-
-pub(super) const WAYS: [Way; 4] = [
-    Way {
-        name: "geq",
-        compare: Compare::Geq,
-    },
-    Way {
-        name: "eq",
-        compare: Compare::Eq,
-    },
-    Way {
-        name: "and",
-        compare: Compare::And,
-    },
-    Way {
-        name: "nor",
-        compare: Compare::Nor,
-    },
+/// The kinds of wait, with their part of a result's name.
+const WAITS: [(&str, Compare); 4] = [
+    ("geq", Compare::Geq),
+    ("eq", Compare::Eq),
+    ("and", Compare::And),
+    ("nor", Compare::Nor),
 ];
 
-/// What the signal is before it is given, what the stream compares it with, and what the CPU writes to give it.
+/// The word before the signal, the value that the stream compares it with, and the word that the CPU writes as the signal.
 fn signals(compare: Compare, round: u32) -> (u32, u32, u32) {
     match compare {
         Compare::Geq | Compare::Eq => (round - 1, round, round),
@@ -53,7 +36,7 @@ fn signals(compare: Compare, round: u32) -> (u32, u32, u32) {
             let bit = 1 << (round % 32);
             (!bit, bit, bit)
         }
-        // All bits but one are in the value: what must be clear is that one.
+        // The value has all bits but one, which must be cleared.
         Compare::Nor => {
             let bit = 1 << (round % 32);
             (bit, !bit, !bit)
@@ -61,58 +44,56 @@ fn signals(compare: Compare, round: u32) -> (u32, u32, u32) {
     }
 }
 
-/// Tries every way in every place.
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let rounds = session.task.terms.depth.async_orders();
     let places = session.words.clone();
-    reporter.expect_more((places.len() * WAYS.len()) as u64);
+    reporter.expect_more((places.len() * WAITS.len()) as u64);
     for (location, words) in &places {
-        for way in &WAYS {
-            let label = format!("validate.stream.{}.{location}", way.name);
+        for (name, compare) in WAITS {
+            let label = format!("validate.stream.{name}.{location}");
             reporter.doing_for(
-                format!("{rounds} lists that wait ({}, {location})", way.name),
+                format!("{rounds} lists that wait ({name}, {location})"),
                 Duration::from_secs(60),
             )?;
-            if way.compare == Compare::Nor && !session.can.nor {
-                let why = "this GPU's streams do not wait by NOR: Volta and later do".to_owned();
+            if compare == Compare::Nor && !session.capabilities.nor {
+                let why =
+                    "this GPU's streams have no NOR wait, which needs Volta or later".to_owned();
                 reporter.result(session.about.impossible(&label, None, false, why))?;
                 continue;
             }
-            let wrong = tried(session, words, way, rounds)?;
+            let wrong = first_failure(session, words, compare, rounds)?;
             let verified = rounds as usize * (COUNT + 2) * 4;
-            reporter.result(match wrong {
-                None => session.about.right(&label, None, verified),
-                Some(why) => session.about.wrong(&label, None, why),
-            })?;
+            let right = session.about.right(&label, None, verified);
+            reporter.result(session.about.checked(right, wrong))?;
         }
     }
     Ok(())
 }
 
-/// The first list of so many that was not done in order.
-pub(super) fn tried(
+/// Why the first failing list failed.
+pub(super) fn first_failure(
     session: &Session<'_>,
     words: &Place,
-    way: &Way,
+    compare: Compare,
     rounds: u32,
 ) -> Result<Option<String>, StepError> {
     words.store_u32(DONE, 0)?;
     for round in 1..=rounds {
-        if let Some(wrong) = once(session, words, way, round)? {
+        if let Some(wrong) = run_list(session, words, compare, round)? {
             return Ok(Some(wrong));
         }
     }
     Ok(None)
 }
 
-/// One list in two phases: it is stuck at its first wait, goes on, is stuck at its second, and ends.
-fn once(
+/// Runs a list of two waits, and checks that the stream blocks at both.
+fn run_list(
     session: &Session<'_>,
     words: &Place,
-    way: &Way,
+    compare: Compare,
     round: u32,
 ) -> Result<Option<String>, StepError> {
-    let (before, value, signal) = signals(way.compare, round);
+    let (before, value, signal) = signals(compare, round);
     words.store_u32(SIGNAL, before)?;
     let data: Vec<u8> = (0..COUNT)
         .flat_map(|word| (round ^ (word as u32 + 1) << 16).to_ne_bytes())
@@ -121,70 +102,55 @@ fn once(
     let mut program = Program::new();
     program
         .write32(words, BEGUN, round)
-        .wait32(words, SIGNAL, value, way.compare)
+        .wait32(words, SIGNAL, value, compare)
         .write(words, DATA, &data)?
         .barrier()
         .wait32(words, DATA, 0, Compare::Eq)
         .write32(words, DONE, round);
-    let watched = |what: &str, offset, value, compare| -> Result<Watched, StepError> {
-        Ok(Watched {
-            what: what.to_owned(),
-            word: words.part(offset, 4)?,
-            value,
-            compare,
-        })
-    };
-    let guard = session.dog.watch(
+    let guard = session.watchdog.watch(
         vec![
-            watched("the signal", SIGNAL, value, way.compare)?,
-            watched("the word that the CPU clears", DATA, 0, Compare::Eq)?,
+            watched("the signal", words, SIGNAL, value, compare)?,
+            watched("the word that the CPU clears", words, DATA, 0, Compare::Eq)?,
         ],
         session.timeout,
     );
-    program.post_to(&session.stream, session.can)?;
-    let told = |what: &str| Ok(Some(format!("list {round}: {what}")));
-    if !seen(words, BEGUN, round, session.timeout)? {
-        // Its guard lets it go.
+    program.post_to(&session.stream, session.capabilities)?;
+    let failure = |what: &str| Ok(Some(format!("list {round}: {what}")));
+    if !wait_for_word(words, BEGUN, round, session.timeout)? {
+        // The watchdog releases it.
         session.stream.synchronize_within(session.timeout * 2)?;
-        return told("its first write did not become visible");
+        return failure("its first write did not become visible");
     }
     pause(STUCK);
     let mut wrong = None;
     if session.stream.is_idle()? || words.load_u32(DONE)? != round - 1 {
         wrong = Some("the stream did not wait for the signal");
     } else if words.load_u32(DATA)? != u32::MAX {
-        wrong = Some("what comes after the wait was there before it");
+        wrong = Some("an operation after the wait took effect before it");
     }
     words.store_u32(SIGNAL, signal)?;
     let last = u32::from_ne_bytes([data[60], data[61], data[62], data[63]]);
-    if !seen(words, DATA + (COUNT - 1) * 4, last, session.timeout)? {
-        wrong = wrong.or(Some("the stream did not go on after the signal"));
+    if !wait_for_word(words, DATA + (COUNT - 1) * 4, last, session.timeout)? {
+        wrong = wrong.or(Some("the stream did not continue after the signal"));
     } else {
         let mut found = [0; COUNT * 4];
         words.read(DATA, &mut found)?;
         if found[..] != data[..] {
-            wrong = wrong.or(Some("the words it wrote are not those it was given"));
+            wrong = wrong.or(Some("the stream wrote wrong words"));
         }
         pause(STUCK);
         if words.load_u32(DONE)? != round - 1 {
-            wrong = wrong.or(Some("the stream did not stay at its second wait"));
+            wrong = wrong.or(Some("the stream did not block at its second wait"));
         }
     }
     words.store_u32(DATA, 0)?;
-    if !seen(words, DONE, round, session.timeout)? {
+    if !wait_for_word(words, DONE, round, session.timeout)? {
         wrong = wrong.or(Some("its last write did not become visible"));
     }
     session.stream.synchronize_within(session.timeout * 2)?;
     match (wrong, guard.finish().first()) {
-        (Some(wrong), _) => told(wrong),
-        (None, Some(released)) => told(&released.to_string()),
+        (Some(wrong), _) => failure(wrong),
+        (None, Some(released)) => failure(&released.to_string()),
         (None, None) => Ok(None),
-    }
-}
-
-fn pause(time: Duration) {
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < time {
-        std::hint::spin_loop();
     }
 }

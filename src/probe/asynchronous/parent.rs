@@ -1,4 +1,4 @@
-//! The parent's side: a child for each GPU, and then two for messages between processes.
+//! The parent's side: one child for each GPU, then two for messages between processes.
 
 use super::task::{HcaChoice, Task};
 use super::{pingpong, register};
@@ -14,59 +14,60 @@ use crate::probe::verdict::Subject;
 /// `gdr probe async`.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which GPUs, and how much.
     pub scope: Scope,
-    /// Who is behind the queues.
-    pub behind: Behind,
+    pub hca: HcaOption,
 }
 
-/// Who is behind the queues, as a person says it.
+/// The HCA of the queues, from the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Behind {
-    /// Nobody: what needs queues is left out.
-    Nobody,
+pub enum HcaOption {
+    /// Parts that need queues are left out.
+    None,
     Sim,
     Device {
-        /// How its queues are driven.
-        by: By,
-        /// Which; none for each GPU's best one.
+        driver: Driver,
+        /// `None`: the nearest device of each GPU.
         device: Option<Named>,
-        /// The index of the port's GID.
+        /// GID index at the port.
         gid: Option<u8>,
     },
 }
 
-/// How a verbs device's queues are driven.
+/// What drives the queues of a verbs device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
-    /// By the GPU itself: an mlx5 NIC.
+pub enum Driver {
+    /// The GPU itself; only with mlx5.
     Gpu,
-    /// By a thread of the CPU that posts to it.
+    /// A thread of the CPU that posts to the device.
     Proxy,
 }
 
-/// Said where queues were left out.
-const NO_CARD: &str = "Doorbells and completions were left out: they need an HCA. --hca mlx5 has them on an mlx5 NIC, --hca proxy on any RDMA \
-                       device, --hca sim on a software HCA.";
-/// Said where the NIC is none.
-const SIMULATED: &str = "The HCA is SIMULATED: a thread of the CPU reads the doorbells, executes the entries and writes the completions. \
-                         Its figures say what streams and queues cost, and nothing about a NIC.";
+/// The note without an HCA.
+const NO_HCA: &str = "Doorbells and completions were left out: they need an HCA. Use --hca mlx5 with an mlx5 NIC, --hca proxy with any RDMA \
+                       device, or --hca sim for a software HCA.";
+/// The note with a software HCA.
+const SIMULATED: &str = "The HCA is SIMULATED: a thread of the CPU reads the doorbells, executes the WQEs and writes the completions. \
+                         Its figures show the cost of streams and queues, and nothing about a NIC.";
 
 impl Options {
-    /// Who is behind the queues for this GPU; an error says why there is no such port.
-    fn hca(
+    /// The HCA for a GPU; the error says why it has no port.
+    fn hca_for(
         &self,
         target: &Target,
         nics: &[machine::ProbedNic],
     ) -> Result<Option<HcaChoice>, String> {
-        Ok(match &self.behind {
-            Behind::Nobody => None,
-            Behind::Sim => Some(HcaChoice::Sim),
-            Behind::Device { by, device, gid } => {
+        Ok(match &self.hca {
+            HcaOption::None => None,
+            HcaOption::Sim => Some(HcaChoice::Sim),
+            HcaOption::Device {
+                driver,
+                device,
+                gid,
+            } => {
                 let port = rdma::port_of(target, nics, device.as_ref(), *gid)?;
-                Some(match by {
-                    By::Gpu => HcaChoice::Mlx5(port),
-                    By::Proxy => HcaChoice::Proxy(port),
+                Some(match driver {
+                    Driver::Gpu => HcaChoice::Mlx5(port),
+                    Driver::Proxy => HcaChoice::Proxy(port),
                 })
             }
         })
@@ -86,16 +87,16 @@ impl Probe for Options {
         if gpus.is_empty() {
             return Ok(());
         }
-        let nics = match self.behind {
-            Behind::Nobody | Behind::Sim => Vec::new(),
-            Behind::Device { .. } => match children.nics()? {
+        let nics = match self.hca {
+            HcaOption::None | HcaOption::Sim => Vec::new(),
+            HcaOption::Device { .. } => match children.nics()? {
                 Some(served) => rdma::served(machine, &served),
                 None => return Ok(()),
             },
         };
         for gpu in gpus {
             let target = gpu.target();
-            let hca = match self.hca(&target, &nics) {
+            let hca = match self.hca_for(&target, &nics) {
                 Ok(hca) => hca,
                 Err(why) => {
                     let about = target.about("verbs", None);
@@ -127,7 +128,7 @@ impl Probe for Options {
             if !ran.go_on {
                 break;
             }
-            // Where one process could not do its work, two cannot either.
+            // If one process failed, two would fail too.
             let is_well = ran.whole && is_opened && !is_refused;
             if task.hca.is_some() && is_well && !pingpong::between(children, &task)? {
                 break;
@@ -137,18 +138,17 @@ impl Probe for Options {
     }
 
     fn finish(&self, report: &mut ProbeReport) {
-        match self.behind {
-            Behind::Nobody => report.notes.push(NO_CARD.to_owned()),
-            Behind::Sim => report.notes.push(SIMULATED.to_owned()),
-            // The note that names the port is added where the port is known.
-            Behind::Device { .. } => {}
+        match self.hca {
+            HcaOption::None => report.notes.push(NO_HCA.to_owned()),
+            HcaOption::Sim => report.notes.push(SIMULATED.to_owned()),
+            // `measure` has added a note with the port.
+            HcaOption::Device { .. } => {}
         }
     }
 
-    /// The machine's GPUs: no link promises how soon a stream sees a word.
     fn expect(&self, _: &Machine, report: &mut ProbeReport) -> Result<(), ProbeError> {
         for gpu in &report.gpus {
-            let why = "no link promises how soon a stream sees a word: it is measured on the machine itself";
+            let why = "no expected latency: it can only be measured on the machine itself";
             let about = Subject::new(&gpu.subject, "cuda");
             let result = about.not_measured("async.poll.host.latency", 4, why.to_owned());
             report.results.push(result);

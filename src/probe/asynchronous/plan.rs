@@ -1,9 +1,9 @@
-//! How much to do.
+//! Counts of each depth, and the message size.
 
-use crate::probe::depth::Depth;
+use crate::probe::depth::{Depth, Terms};
 
 impl Depth {
-    /// How often each order is tried.
+    /// Lists of operations per kind of wait and location.
     pub fn async_orders(self) -> u32 {
         match self {
             Self::Quick => 100,
@@ -11,7 +11,6 @@ impl Depth {
         }
     }
 
-    /// Samples of a latency.
     pub fn async_samples(self) -> u32 {
         match self {
             Self::Quick => 500,
@@ -20,7 +19,7 @@ impl Depth {
         }
     }
 
-    /// Messages that a stream sends round the loop.
+    /// Messages that a stream sends.
     pub fn async_messages(self) -> u32 {
         match self {
             Self::Quick => 2000,
@@ -30,11 +29,21 @@ impl Depth {
     }
 }
 
-/// Messages that the CPU sends round the loop, for comparison: each costs the same as the last.
-pub fn driven(messages: u32) -> u32 {
+/// Messages that the CPU sends for comparison: fewer, because their times vary less.
+pub fn cpu_messages(messages: u32) -> u32 {
     (messages / 4).min(20_000)
 }
 
-/// The message's size where none is asked for: that of gds_kernel_loopback_latency.
-pub const MESSAGE: usize = 1024;
-pub const MOST: usize = 4 << 20;
+/// The default message size, that of gds_kernel_loopback_latency.
+const MESSAGE: usize = 1024;
+const MAX_MESSAGE: usize = 4 << 20;
+
+impl Terms {
+    /// The message size: the largest of `--sizes`, in whole words of 16 bytes, which kernels copy.
+    pub fn message_bytes(&self) -> usize {
+        match self.sizes.iter().max() {
+            None => MESSAGE,
+            Some(size) => (*size).clamp(16, MAX_MESSAGE) & !15,
+        }
+    }
+}

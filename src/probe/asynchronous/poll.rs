@@ -1,21 +1,21 @@
-//! How soon a stream that waits sees a word that the CPU writes: from the CPU's store until the word that the stream writes back.
+//! Latency from a store of the CPU, through a stream that waits for the word, to the word that the stream writes back.
 
 use std::time::{Duration, Instant};
 
-use gdsync::{Program, Watched};
+use gdsync::Program;
 use gpu::Compare;
 
-use super::session::{Session, seen};
+use super::session::{Session, pause, wait_for_word, watched};
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
-/// Where the words are: on cache lines of their own.
-const FLAG: usize = 0;
-const REPLY: usize = 256;
-/// The stream is given so long to come to its wait.
-const SETTLED: Duration = Duration::from_micros(20);
+/// Offsets of the words, on separate cache lines.
+pub(super) const FLAG: usize = 0;
+pub(super) const REPLY: usize = 256;
+/// Time for the stream to reach its wait.
+pub(super) const SETTLE: Duration = Duration::from_micros(20);
 
-/// Measures with the flag in each place; the reply is in host memory, where the CPU looks without crossing the bus.
+/// Measures with the flag at each location. The reply is in host memory, which the CPU polls without crossing the bus.
 pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let samples = session.task.terms.depth.async_samples();
     let replies = session.words[0].1.clone();
@@ -34,21 +34,13 @@ pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(),
             program
                 .wait32(&words, FLAG, round, Compare::Geq)
                 .write32(&replies, REPLY, round);
-            let watched = Watched {
-                what: "the flag".to_owned(),
-                word: words.part(FLAG, 4)?,
-                value: round,
-                compare: Compare::Geq,
-            };
-            let guard = session.dog.watch(vec![watched], session.timeout);
-            program.post_to(&session.stream, session.can)?;
-            let settled = Instant::now();
-            while settled.elapsed() < SETTLED {
-                std::hint::spin_loop();
-            }
+            let flag = watched("the flag", &words, FLAG, round, Compare::Geq)?;
+            let guard = session.watchdog.watch(vec![flag], session.timeout);
+            program.post_to(&session.stream, session.capabilities)?;
+            pause(SETTLE);
             let begun = Instant::now();
             words.store_u32(FLAG, round)?;
-            if !seen(&replies, REPLY, round, session.timeout)? {
+            if !wait_for_word(&replies, REPLY, round, session.timeout)? {
                 lost = Some(format!(
                     "the stream did not answer number {round} within {} ms",
                     session.timeout.as_millis()

@@ -1,4 +1,4 @@
-//! A queue pair, connected to itself or to another process's, and memory that its NIC moves.
+//! A queue pair, connected to itself or to that of another process, and its registered memory.
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use gdsync::hca::sim::SimHca;
 use gdsync::hca::{Access, Endpoint, Hca, MemoryRegion, QueuePair, Request, RetryPolicy};
 use gdsync::queue::Waiting;
 use gdsync::wire::Completion;
+use gpu::{Allocation, DeviceMemory, pointer};
 use verbs::Context;
 
 use super::session::Session;
@@ -23,9 +24,20 @@ const MESSAGES: Access = Access {
     ..Access::NONE
 };
 
-/// The NIC, and a queue pair on it.
+/// GPU memory for messages.
+pub fn allocate(session: &Session<'_>, bytes: usize) -> Result<DeviceMemory, StepError> {
+    let bytes = bytes.next_multiple_of(64 << 10);
+    let memory = session.gpu.allocate(Allocation::Malloc, bytes)?;
+    if !session.gpu.is_sim() {
+        // Ignored: a driver without the attribute needs none for the copies of this probe.
+        let _ = pointer::set_sync_memops(memory.address());
+    }
+    Ok(memory)
+}
+
+/// An HCA and a queue pair on it.
 pub struct Queues {
-    // Dropped in this order: the pair is destroyed while its NIC is there.
+    // Drop order: the queue pair before its HCA.
     pub pair: QueuePair,
     hca: Box<dyn Hca>,
 }
@@ -35,11 +47,11 @@ impl HcaChoice {
         Ok(match self {
             Self::Sim => Box::new(SimHca::new(session.allocator.clone())?),
             Self::Mlx5(port) => {
-                let (context, options) = opened(port)?;
+                let (context, options) = open_port(port)?;
                 Box::new(Mlx5Hca::open(session.allocator.clone(), &context, options)?)
             }
             Self::Proxy(port) => {
-                let (context, options) = opened(port)?;
+                let (context, options) = open_port(port)?;
                 Box::new(ProxyHca::open(
                     session.allocator.clone(),
                     &context,
@@ -50,7 +62,7 @@ impl HcaChoice {
     }
 }
 
-fn opened(port: &Port) -> Result<(Context, Options), StepError> {
+fn open_port(port: &Port) -> Result<(Context, Options), StepError> {
     let options = Options {
         port: port.number,
         gid_index: port.gid,
@@ -60,15 +72,15 @@ fn opened(port: &Port) -> Result<(Context, Options), StepError> {
 }
 
 impl Queues {
-    /// On a NIC, connected to itself, with room for so many messages at once, each of two blocks at most.
+    /// Queues for `messages` in flight, of at most two WQE blocks each, connected to themselves.
     pub fn new(session: &Session<'_>, hca: Box<dyn Hca>, messages: u32) -> Result<Self, StepError> {
-        let queues = Self::alone(session, hca, messages)?;
+        let queues = Self::unconnected(session, hca, messages)?;
         queues.connect(queues.pair.endpoint)?;
         Ok(queues)
     }
 
-    /// The same, connected to nobody.
-    pub fn alone(
+    /// Queues without a connection.
+    pub fn unconnected(
         session: &Session<'_>,
         hca: Box<dyn Hca>,
         messages: u32,
@@ -80,7 +92,7 @@ impl Queues {
             receive_segments: 1,
             send_completions: depth,
             receive_completions: depth,
-            waiting: match session.can.nor {
+            waiting: match session.capabilities.nor {
                 true => Waiting::Nor,
                 false => Waiting::WithoutNor,
             },
@@ -95,12 +107,12 @@ impl Queues {
             .connect(self.pair.endpoint, remote, RetryPolicy::default())?)
     }
 
-    /// Registers all of a place for SEND and RECV: the other end needs no rkey.
+    /// Registers memory for SEND and RECV, which need no rkey.
     pub fn register(&self, place: &Place) -> Result<MemoryRegion, StepError> {
         Ok(self.hca.register(place, MESSAGES)?)
     }
 
-    /// Registers all of a place as the target of RDMA WRITE.
+    /// Registers memory as the target of RDMA WRITE.
     pub fn register_target(&self, place: &Place) -> Result<MemoryRegion, StepError> {
         let access = Access {
             remote_write: true,
@@ -109,22 +121,36 @@ impl Queues {
         Ok(self.hca.register(place, access)?)
     }
 
-    /// Takes what has completed, and says how many messages arrived.
+    /// Registers GPU memory; the error is a sentence.
+    pub fn register_gpu(
+        &self,
+        session: &Session<'_>,
+        memory: &DeviceMemory,
+    ) -> Result<(Place, MemoryRegion), String> {
+        let gdr = session.allocator.gdr();
+        let gdr = gdr.ok_or("no backend maps GPU memory for the CPU")?;
+        let place = Place::device(memory.clone(), gdr).map_err(|error| gpu::sentence(&error))?;
+        let region = self.register(&place);
+        let region = region.map_err(|error| gpu::sentence(&error))?;
+        Ok((place, region))
+    }
+
+    /// Polls both completion queues, and returns the number of received messages.
     pub fn completed(&mut self) -> Result<u32, StepError> {
         while let Some(completion) = self.pair.send_completions.poll()? {
-            refused(&completion)?;
+            check(&completion)?;
             self.pair.send.complete(&completion)?;
         }
         let mut arrived = 0;
         while let Some(completion) = self.pair.receive_completions.poll()? {
-            refused(&completion)?;
+            check(&completion)?;
             self.pair.receive.complete(&completion)?;
             arrived += 1;
         }
         Ok(arrived)
     }
 
-    /// Polls until a message has arrived; false where none does within the time.
+    /// Polls until a message arrives; false after the timeout.
     pub fn arrives(&mut self, timeout: Duration) -> Result<bool, StepError> {
         let begun = Instant::now();
         while self.completed()? == 0 {
@@ -137,8 +163,8 @@ impl Queues {
     }
 }
 
-/// What failed is an error.
-fn refused(completion: &Completion) -> Result<(), StepError> {
+/// The error of a failed WQE.
+fn check(completion: &Completion) -> Result<(), StepError> {
     match completion.event.failed() {
         None => Ok(()),
         Some(failed) => Err(StepError::Wqe {

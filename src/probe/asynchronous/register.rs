@@ -1,5 +1,4 @@
-//! Whether the GPU may ring the NIC's doorbell at all: the register's page is registered with it, and given back. What follows
-//! would fail of it in other words, so it is told first, by the step and with its cure.
+//! Tests whether the GPU may access the NIC's doorbell register. Runs first, because later parts would fail with less clear errors.
 
 use gpu::Registration;
 use verbs::Context;
@@ -9,10 +8,10 @@ use super::task::HcaChoice;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 
-/// What it is told of.
+/// The name of the result.
 pub const LABEL: &str = "async.register";
 
-/// Tries it; false where the NIC cannot be driven by the GPU. Another NIC than mlx5 needs no such thing.
+/// Registers the doorbell's page with CUDA, and unregisters it. False if that fails. Only mlx5 needs it.
 pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<bool, StepError> {
     let Some(HcaChoice::Mlx5(port)) = &session.task.hca else {
         return Ok(true);
@@ -26,7 +25,7 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<bool, S
         Ok(register) => register.pages,
         Err(error) => {
             let why = format!(
-                "{} gives no doorbell register: {}",
+                "cannot get a doorbell register of {}: {}",
                 port.device,
                 gpu::sentence(&error)
             );
@@ -34,7 +33,7 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<bool, S
                 LABEL,
                 None,
                 true,
-                format!("{why}; {}", without(&error)),
+                format!("{why}; {}", fix_verbs(&error)),
             ))?;
             return Ok(false);
         }
@@ -51,10 +50,10 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<bool, S
                 .and_then(gpu::Failure::result)
                 .map(|result| result.0);
             let why = format!(
-                "the GPU is not given the doorbell register of {}: {}; {}",
+                "CUDA cannot register the doorbell register of {}: {}; {}",
                 port.device,
                 gpu::sentence(&error),
-                refused(code)
+                fix_cuda(code)
             );
             reporter.result(about.impossible(LABEL, Some(page.len()), true, why))?;
             Ok(false)
@@ -62,32 +61,32 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<bool, S
     }
 }
 
-/// What to do where there is no register.
-fn without(error: &verbs::Error) -> &'static str {
+/// The next step after an error of verbs.
+fn fix_verbs(error: &verbs::Error) -> &'static str {
     match error {
         verbs::Error::NotMlx5 { .. } => {
-            "take an mlx5 NIC (--device), or --hca proxy, which drives any"
+            "use an mlx5 NIC (--device), or --hca proxy, which works with any NIC"
         }
         verbs::Error::Library(_) | verbs::Error::Missing { .. } => {
-            "install rdma-core's library for mlx5 (package ibverbs-providers), or take --hca proxy"
+            "install rdma-core's library for mlx5 (package ibverbs-providers), or use --hca proxy"
         }
         verbs::Error::Open { .. } | verbs::Error::NoDevice { .. } => {
             "see gdr doctor --only rdma.device,rdma.provider"
         }
-        _ => "see gdr doctor --only limits.memlock,rdma.core and dmesg, or take --hca proxy",
+        _ => "see gdr doctor --only limits.memlock,rdma.core and dmesg, or use --hca proxy",
     }
 }
 
-/// What to do where CUDA refuses (`CUresult`, cuda.h).
-fn refused(code: Option<u32>) -> &'static str {
+/// The next step after an error of CUDA (`CUresult`, cuda.h).
+fn fix_cuda(code: Option<u32>) -> &'static str {
     match code {
         Some(800) => {
-            "peer mappings are for CAP_SYS_ADMIN alone: 'gdr fix peer-mapping' (PeerMappingOverride=1), or take --hca proxy"
+            "peer mappings need CAP_SYS_ADMIN: 'gdr fix peer-mapping' (PeerMappingOverride=1), or use --hca proxy"
         }
         Some(304) => {
-            "the driver could not follow the mapping in this kernel: install one that is made for it, or take --hca proxy"
+            "the driver cannot follow the mapping in this kernel: install a driver for it, or use --hca proxy"
         }
-        Some(801) => "the driver maps no device's registers on this platform: take --hca proxy",
-        _ => "see gdr doctor --live --only rdma.uar-map and dmesg, or take --hca proxy",
+        Some(801) => "the driver maps no device's registers on this platform: use --hca proxy",
+        _ => "see gdr doctor --live --only rdma.uar-map and dmesg, or use --hca proxy",
     }
 }

@@ -1,42 +1,41 @@
-//! What every part of the work needs: a GPU, streams, words that both sides reach, and somebody who releases what hangs.
+//! Resources that all parts of the task share.
 
 use std::time::{Duration, Instant};
 
 use gdrcopy::{BackendKind, Gdr};
-use gdsync::{Allocator, MemoryLocation, Place, Watchdog};
-use gpu::{Gpu, Stream, StreamCapabilities};
+use gdsync::{Allocator, MemoryLocation, Place, Watchdog, Watched};
+use gpu::{Compare, Gpu, Stream, StreamCapabilities};
 
-use super::task::Task;
+use super::task::{HcaChoice, Task};
 use crate::model::ProbedGpu;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::verdict::Subject;
 
-/// A stream that waits longer for one word is released: less than what a person takes for a hang.
+/// The watchdog releases a stream that waits longer for one word.
 pub const TIMEOUT: Duration = Duration::from_millis(1500);
-/// Looks at a word before it is looked at the clock.
-const LOOKS: u32 = 1024;
-/// Words of a place: on pages of their own.
+/// Polls between timeout checks.
+const POLLS: u32 = 1024;
+/// Bytes for words at each location.
 const WORDS: usize = 64 << 10;
 
-/// The GPU under the probe.
 pub struct Session<'a> {
     pub task: &'a Task,
     pub gpu: Gpu,
     pub stream: Stream,
-    /// What reads results while the other one waits.
+    /// Reads results while `stream` waits.
     pub reader: Stream,
     pub allocator: Allocator,
-    /// Where words are: host memory, and GPU memory where it can be mapped.
+    /// Memory for words: host memory, and GPU memory if it can be mapped.
     pub words: Vec<(&'static str, Place)>,
-    pub can: StreamCapabilities,
-    pub dog: Watchdog,
-    /// What is waited for longer is released: [`TIMEOUT`] on a GPU. What a simulated one waits for is this machine's time.
+    pub capabilities: StreamCapabilities,
+    pub watchdog: Watchdog,
+    /// The watchdog's timeout: [`TIMEOUT`] on a GPU, longer for a simulated one, which depends on the machine's load.
     pub timeout: Duration,
-    /// Of what the GPU does alone.
+    /// The subject of results without a NIC.
     pub about: Subject,
     name: String,
-    mapped: Option<String>,
+    backend: Option<String>,
 }
 
 impl<'a> Session<'a> {
@@ -50,13 +49,13 @@ impl<'a> Session<'a> {
             Ok(gdr) => Some(gdr),
             Err(error) => {
                 reporter.note(format!(
-                    "GPU memory is not mapped for the CPU, so words in GPU memory are left out: {}",
+                    "no backend maps GPU memory for the CPU, so words in GPU memory are left out: {}",
                     gpu::sentence(&error)
                 ))?;
                 None
             }
         };
-        let mapped = gdr.as_ref().map(|gdr| gdr.backend().name().to_owned());
+        let backend = gdr.as_ref().map(|gdr| gdr.backend().name().to_owned());
         reporter.doing("a stream, and words that it and the CPU reach")?;
         gpu.load_kernels()?;
         let allocator = Allocator::new(gpu.clone(), gdr.clone());
@@ -68,14 +67,14 @@ impl<'a> Session<'a> {
             about: task.target.about(task.target.cuda(), None),
             stream: gpu.stream()?,
             reader: gpu.stream()?,
-            can: StreamCapabilities::of(&gpu)?,
-            dog: Watchdog::start()?,
+            capabilities: StreamCapabilities::of(&gpu)?,
+            watchdog: Watchdog::start()?,
             timeout: match gpu.is_sim() {
                 true => task.terms.timeout.max(TIMEOUT),
                 false => TIMEOUT,
             },
             name: gpu.device().name.clone(),
-            mapped,
+            backend,
             words,
             allocator,
             gpu,
@@ -83,21 +82,17 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// What a report says of the GPU.
+    /// The GPU's entry in the report.
     pub fn probed(&self) -> ProbedGpu {
         ProbedGpu {
-            backend: self.mapped.clone(),
+            backend: self.backend.clone(),
             ..self.task.target.probed(&self.name)
         }
     }
 
-    /// Of what is done with a NIC's queues.
+    /// The subject of results with a NIC's queues.
     pub fn about_queues(&self) -> Subject {
-        let hca = self
-            .task
-            .hca
-            .as_ref()
-            .map_or("", super::task::HcaChoice::name);
+        let hca = self.task.hca.as_ref().map_or("", HcaChoice::name);
         Subject {
             backend: format!("{}+{hca}", self.about.backend),
             ..self.about.clone()
@@ -105,18 +100,42 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Looks at a word until it is as wanted; false where it is not within the time.
-pub fn seen(
+/// A word that a stream waits for, for the watchdog.
+pub fn watched(
+    what: &str,
     place: &Place,
     offset: usize,
-    wanted: u32,
+    value: u32,
+    compare: Compare,
+) -> Result<Watched, StepError> {
+    Ok(Watched {
+        what: what.to_owned(),
+        word: place.part(offset, 4)?,
+        value,
+        compare,
+    })
+}
+
+/// Busy-waits: sleeping would take longer.
+pub fn pause(time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// Polls a word until it has a value; false after the timeout.
+pub fn wait_for_word(
+    place: &Place,
+    offset: usize,
+    value: u32,
     timeout: Duration,
 ) -> Result<bool, StepError> {
     let begun = Instant::now();
-    let mut looks = 0_u32;
-    while place.load_u32(offset)? != wanted {
-        looks = looks.wrapping_add(1);
-        if looks.is_multiple_of(LOOKS) {
+    let mut polls = 0_u32;
+    while place.load_u32(offset)? != value {
+        polls = polls.wrapping_add(1);
+        if polls.is_multiple_of(POLLS) {
             if begun.elapsed() > timeout {
                 return Ok(false);
             }

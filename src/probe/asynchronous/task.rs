@@ -1,4 +1,4 @@
-//! The work of a child of `gdr probe async`.
+//! The task of a child of `gdr probe async`.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,20 +6,20 @@ use crate::probe::depth::Terms;
 use crate::probe::rdma::Port;
 use crate::probe::target::Target;
 
-/// Who is behind the queues.
+/// The HCA of the queues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HcaChoice {
-    /// The software HCA: a thread of this process.
+    /// A software HCA: a thread of this process.
     Sim,
-    /// This port of a NIC, whose queues the GPU drives itself.
+    /// A port of an mlx5 NIC whose queues the GPU drives itself.
     Mlx5(Port),
-    /// A thread of this process that posts to this port.
+    /// A thread of this process that posts to a port.
     Proxy(Port),
 }
 
 impl HcaChoice {
-    /// In the names of backends.
+    /// Its part of a backend's name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Sim => "sim-hca",
@@ -28,21 +28,17 @@ impl HcaChoice {
         }
     }
 
-    /// Which port it is, and who drives it.
+    /// The port, and what drives it.
     pub fn note(&self) -> Option<String> {
-        let said = |Port { device, number, .. }: &Port, words: &str| {
-            Some(words.replace("PORT", &format!("{device}:{number}")))
-        };
         match self {
             Self::Sim => None,
-            Self::Mlx5(port) => said(
-                port,
-                "The HCA is PORT itself: the GPU writes its doorbells and reads its completions.",
-            ),
-            Self::Proxy(port) => said(
-                port,
-                "The HCA is a proxy: a thread of the CPU reads the doorbells, posts what they ask for to PORT, and writes the completions.",
-            ),
+            Self::Mlx5(Port { device, number, .. }) => Some(format!(
+                "The HCA is {device}:{number} itself: the GPU writes its doorbells and reads its completions."
+            )),
+            Self::Proxy(Port { device, number, .. }) => Some(format!(
+                "The HCA is a proxy: a thread of the CPU reads the doorbells, posts the WQEs to {device}:{number}, and writes the \
+                 completions."
+            )),
         }
     }
 }
@@ -50,18 +46,17 @@ impl HcaChoice {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     pub target: Target,
-    /// Who is behind the queues; without one, what needs queues is left out.
+    /// `None`: parts that need queues are left out.
     pub hca: Option<HcaChoice>,
-    /// How much, and how long.
     pub terms: Terms,
-    /// Of the two processes of `async.pingpong` this one, and nothing else.
-    pub pingpong: Option<Which>,
+    /// Run only this process of `async.pingpong`.
+    pub pingpong: Option<Side>,
 }
 
-/// Which of the two processes of `async.pingpong`.
+/// One of the two processes of `async.pingpong`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Which {
+pub enum Side {
     /// Sends first, and measures.
     Local,
     /// Changes each message, and sends it back.

@@ -1,4 +1,4 @@
-//! What a stream or a NIC does wrong is found, and what never comes ends.
+//! Failures of a stream or a NIC are found, and waits for missing completions end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,9 +7,9 @@ use gdsync::hca::sim::{Effect, SimHca};
 use gdsync::hca::{Access, Hca as _, MemoryRegion, Request};
 use gdsync::wire::Syndrome;
 use gdsync::{MemoryLocation, Place};
-use gpu::Gpu;
+use gpu::{Compare, Gpu};
 
-use super::loopback::Ring;
+use super::loopback::Loop;
 use super::order;
 use super::session::{Session, TIMEOUT};
 use super::task::{HcaChoice, Task};
@@ -33,7 +33,7 @@ fn task() -> Task {
             depth: Depth::Quick,
             sizes: Vec::new(),
             shares: Shares::default(),
-            // The least there is: what never comes is to end soon.
+            // Missing completions end soon.
             timeout: Duration::ZERO,
         },
         pingpong: None,
@@ -45,59 +45,58 @@ fn session<'a>(task: &'a Task, out: &mut Vec<u8>) -> Session<'a> {
     Session::new(task, Gpu::sim(), &mut reporter).expect("a session")
 }
 
-/// What a loop of 100 messages of 256 bytes comes to, whose NIC is prepared so.
-fn gone_round(prepare: impl FnOnce(&SimHca, u32)) -> Result<Option<String>, StepError> {
+/// Runs a loop of 100 messages of 256 bytes on a NIC that `prepare` may inject faults into.
+fn run_loop(prepare: impl FnOnce(&SimHca, u32)) -> Result<Option<String>, StepError> {
     let (task, mut out) = (task(), Vec::new());
     let session = session(&task, &mut out);
     let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
-    // A queue pair that is made and destroyed, only to learn which number comes next.
+    // Creates and destroys a queue pair to learn the next QPN.
     let first = hca
         .create(&Request::default())
         .expect("a pair")
         .endpoint
         .qpn;
     prepare(&hca, first + 1);
-    let mut ring = Ring::new(&session, Box::new(hca), 256).expect("a loop");
-    assert_eq!(ring.queues.pair.endpoint.qpn, first + 1);
-    let gone = ring.by_stream(&session, 100).map(|(_, wrong)| wrong);
+    let mut looped = Loop::new(&session, Box::new(hca), 256).expect("a loop");
+    assert_eq!(looped.queues.pair.endpoint.qpn, first + 1);
+    let outcome = looped.by_stream(&session, 100).map(|(_, wrong)| wrong);
     assert!(
         session.stream.is_idle().expect("a stream"),
-        "nothing is left that waits"
+        "no wait is left"
     );
-    gone
+    outcome
 }
 
 #[test]
-fn a_loop_that_is_right_is_right() {
-    assert!(matches!(gone_round(|_, _| {}), Ok(None)));
+fn accepts_right_messages() {
+    assert!(matches!(run_loop(|_, _| {}), Ok(None)));
 }
 
 #[test]
-fn whatever_fails_in_the_middle_of_a_loop_is_told_with_its_syndrome_and_no_stream_hangs() {
-    for told in [
+fn reports_syndrome_of_failed_wqe() {
+    for expected in [
         Syndrome::RemoteAccess,
         Syndrome::LocalProtection,
         Syndrome::TransportRetry,
     ] {
         let effect = Effect::Fail {
-            syndrome: told,
+            syndrome: expected,
             vendor: 0x81,
         };
-        match gone_round(|hca, qpn| hca.inject(qpn, 7, effect)) {
+        match run_loop(|hca, qpn| hca.inject(qpn, 7, effect)) {
             Err(StepError::Wqe {
                 syndrome,
                 vendor: 0x81,
-            }) => assert_eq!(syndrome, told),
-            other => panic!("{told:?}: {other:?}"),
+            }) => assert_eq!(syndrome, expected),
+            other => panic!("{expected:?}: {other:?}"),
         }
     }
 }
 
 #[test]
-fn a_completion_that_never_comes_is_told_by_its_word_and_the_stream_let_go() {
-    // The remote side's message is put off for longer than anybody waits.
+fn releases_stream_without_completion() {
     let late = Effect::Delay(TIMEOUT * 3);
-    match gone_round(|hca, qpn| hca.inject(qpn, 30, late)) {
+    match run_loop(|hca, qpn| hca.inject(qpn, 30, late)) {
         Err(StepError::Released(why)) => assert!(
             why.starts_with("completion 30 did not come within 15"),
             "{why}"
@@ -107,22 +106,22 @@ fn a_completion_that_never_comes_is_told_by_its_word_and_the_stream_let_go() {
 }
 
 #[test]
-fn a_message_that_is_not_what_a_kernel_wrote_is_found_by_the_kernel_after_the_wait() {
+fn kernel_finds_wrong_message() {
     let (task, mut out) = (task(), Vec::new());
     let session = session(&task, &mut out);
     let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
-    let mut ring = Ring::new(&session, Box::new(hca), 256).expect("a loop");
-    // What is sent is another place.
+    let mut looped = Loop::new(&session, Box::new(hca), 256).expect("a loop");
+    // Sends other memory.
     let other: Place = session
         .allocator
         .place(MemoryLocation::Host, 4096)
         .expect("memory");
-    ring.from = ring.queues.register(&other).expect("registered");
-    let wrong = ring
+    looped.source = looped.queues.register(&other).expect("registered");
+    let wrong = looped
         .by_stream(&session, 5)
         .expect("it ends")
         .1
-        .expect("it is told");
+        .expect("a wrong message");
     assert!(
         wrong.starts_with("message 1: 64 words are wrong, the first at byte 0"),
         "{wrong}"
@@ -130,32 +129,32 @@ fn a_message_that_is_not_what_a_kernel_wrote_is_found_by_the_kernel_after_the_wa
 }
 
 #[test]
-fn a_stream_that_goes_on_by_itself_is_found() {
+fn finds_stream_that_does_not_wait() {
     let (task, mut out) = (task(), Vec::new());
     let session = session(&task, &mut out);
     let words = &session.words[0].1;
     let stop = AtomicBool::new(false);
     let wrong = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Somebody signals before the CPU does.
+            // Signals before the CPU does.
             while !stop.load(Ordering::Relaxed) {
                 words.store_u32(order::SIGNAL, 0x7fff_ffff).expect("a word");
             }
         });
-        let wrong = order::tried(&session, words, &order::WAYS[0], 1000);
+        let wrong = order::first_failure(&session, words, Compare::Geq, 1000);
         stop.store(true, Ordering::Relaxed);
         wrong
     });
-    let wrong = wrong.expect("it ends").expect("it is told");
+    let wrong = wrong.expect("it ends").expect("a wrong message");
     let words = [
         "the stream did not wait for the signal",
-        "what comes after the wait was there before it",
+        "an operation after the wait took effect before it",
     ];
     assert!(words.iter().any(|words| wrong.ends_with(words)), "{wrong}");
 }
 
 #[test]
-fn memory_that_is_not_registered_for_it_is_refused_in_words() {
+fn unregistered_memory_fails_with_protection_error() {
     let (task, mut out) = (task(), Vec::new());
     let session = session(&task, &mut out);
     let hca = SimHca::new(session.allocator.clone()).expect("a NIC");
@@ -167,9 +166,9 @@ fn memory_that_is_not_registered_for_it_is_refused_in_words() {
     let region = foreign
         .register(&other, Access::ALL)
         .expect("registered elsewhere");
-    let mut ring = Ring::new(&session, Box::new(hca), 256).expect("a loop");
-    ring.from = MemoryRegion::new(&other, region.lkey + 1000, 0, Box::new(()));
-    match ring.by_stream(&session, 5) {
+    let mut looped = Loop::new(&session, Box::new(hca), 256).expect("a loop");
+    looped.source = MemoryRegion::new(&other, region.lkey + 1000, 0, Box::new(()));
+    match looped.by_stream(&session, 5) {
         Err(StepError::Wqe {
             syndrome: Syndrome::LocalProtection,
             ..

@@ -1,4 +1,4 @@
-//! What both processes have: queues that are connected to the other's, and steps that end.
+//! Resources of both processes: connected queues, and waits with timeouts.
 
 use std::time::{Duration, Instant};
 
@@ -7,112 +7,100 @@ use gdsync::hca::sim::{SimHca, socket};
 use gdsync::hca::{Endpoint, Hca};
 use gdsync::queue::Wait;
 
-use super::super::plan::{MESSAGE, MOST};
 use super::super::queues::Queues;
 use super::super::session::Session;
-use super::super::task::{HcaChoice, Which};
-use super::way::{Way, Word};
+use super::super::task::{HcaChoice, Side};
+use super::peer::{Message, Peer};
 use crate::probe::failure::StepError;
 
-/// Messages that are put in together.
+/// Messages queued together.
 const BATCH: usize = 20;
-/// Batches that are in at once: while one runs the next is put in.
+/// Batches in flight: while one runs, the CPU queues the next.
 pub const BATCHES: usize = 2;
-/// What the slots take together at most.
-const ROOM: usize = 64 << 20;
-/// What goes there at most, so that large messages take no longer than small ones.
-const ALL: usize = 1 << 30;
-/// Messages of a step that the parent hears of, and how long one may take: a tenth of a second each, as two processes on an emulated
-/// machine that is busy may need.
-pub const PORTION: u32 = 1000;
-pub const A_PORTION: Duration = Duration::from_secs(100);
-/// Looks between two at the clock and the other process, where there are so many CPUs that nobody waits for the one that looks; and
-/// where there are fewer.
-const LOOKS: u32 = 128;
+/// Limit for the memory of all slots.
+const MAX_SLOT_BYTES: usize = 64 << 20;
+/// Limit for the bytes sent, so that large messages take no longer than small ones.
+const MAX_TOTAL_BYTES: usize = 1 << 30;
+/// Messages per reported step.
+pub const STEP: u32 = 1000;
+/// Time for a step: 0.1 s per message, for two processes on a busy emulated machine.
+pub const STEP_TIME: Duration = Duration::from_secs(100);
+/// Polls between checks of the clock and of the other process.
+const POLLS: u32 = 128;
+/// With fewer CPUs than this the polling thread may delay others, so it yields more often.
 const MANY_CPUS: usize = 8;
-const LOOKS_OF_FEW: u32 = 4;
+const FEW_CPU_POLLS: u32 = 4;
 
 /// One of the two processes.
 pub struct End<'a> {
     pub session: &'a Session<'a>,
     pub queues: Queues,
-    // Behind the queues: what they still have to say goes out before it ends.
+    // Dropped after the queues, which may still send.
     connection: Option<socket::Connection>,
-    pub way: &'a mut Way,
+    pub peer: &'a mut Peer,
     pub bytes: usize,
-    /// Messages of a batch.
+    /// Messages per batch.
     pub batch: u32,
-    /// The next message's number.
+    /// The number of the next message.
     pub next: u32,
-    /// Looks between two at the clock.
-    looks: u32,
+    /// Polls between checks of the clock.
+    polls: u32,
 }
 
 impl<'a> End<'a> {
-    /// Makes queues and connects them to the other process's.
+    /// Creates queues and connects them to those of the other process.
     pub fn new(
         session: &'a Session<'a>,
-        which: Which,
-        way: &'a mut Way,
+        side: Side,
+        peer: &'a mut Peer,
     ) -> Result<Self, StepError> {
         let hca = session.task.hca.as_ref().ok_or(StepError::OutOfStep)?;
-        let bytes = match session.task.terms.sizes.as_slice() {
-            [] => MESSAGE,
-            sizes => {
-                sizes
-                    .iter()
-                    .copied()
-                    .max()
-                    .unwrap_or(MESSAGE)
-                    .clamp(16, MOST)
-                    & !15
-            }
-        };
-        let batch = (ROOM / bytes / BATCHES).clamp(1, BATCH);
-        let (hca, connection) = opened(hca, session, which, way)?;
-        // With room for sends whose completions come a little after what they brought back.
-        let queues = Queues::alone(session, hca, (batch * BATCHES * 2) as u32)?;
-        way.say(Word::Queues(queues.pair.endpoint.to_string()));
-        let Word::Queues(there) = way.hear(Duration::ZERO)? else {
+        let bytes = session.task.terms.message_bytes();
+        let batch = (MAX_SLOT_BYTES / bytes / BATCHES).clamp(1, BATCH);
+        let (hca, connection) = open(hca, session, side, peer)?;
+        // Twice the messages in flight: a send may complete after its answer has arrived.
+        let queues = Queues::unconnected(session, hca, (batch * BATCHES * 2) as u32)?;
+        peer.send(Message::Queues(queues.pair.endpoint.to_string()));
+        let Message::Queues(remote) = peer.receive(Duration::ZERO)? else {
             return Err(StepError::OutOfStep);
         };
-        let there: Endpoint = there.parse().map_err(|_| StepError::OutOfStep)?;
-        queues.connect(there)?;
+        let remote: Endpoint = remote.parse().map_err(|_| StepError::OutOfStep)?;
+        queues.connect(remote)?;
         Ok(Self {
             session,
             queues,
             connection,
-            way,
+            peer,
             bytes,
             batch: batch as u32,
             next: 0,
-            looks: match std::thread::available_parallelism() {
-                Ok(cpus) if cpus.get() >= MANY_CPUS => LOOKS,
-                _ => LOOKS_OF_FEW,
+            polls: match std::thread::available_parallelism() {
+                Ok(cpus) if cpus.get() >= MANY_CPUS => POLLS,
+                _ => FEW_CPU_POLLS,
             },
         })
     }
 
-    /// Slots that it needs for messages of one way.
+    /// Slots for the messages of one direction.
     pub fn slots(&self) -> usize {
         self.batch as usize * BATCHES
     }
 
-    /// How many messages go there and back: both processes count alike.
+    /// The number of round trips, the same in both processes.
     pub fn messages(&self) -> u32 {
-        let most = (ALL / self.bytes).max(self.batch as usize * BATCHES);
+        let most = (MAX_TOTAL_BYTES / self.bytes).max(self.batch as usize * BATCHES);
         let wanted = self.session.task.terms.depth.async_messages();
         wanted.min(u32::try_from(most).unwrap_or(wanted))
     }
 
-    /// The number of the next message.
+    /// Takes the number of the next message.
     pub fn number(&mut self) -> u32 {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
         number
     }
 
-    /// Looks until `done` says so; the other process's end, or too long a time, is an error.
+    /// Polls until `done` returns true. The end of the other process and a timeout are errors.
     pub fn until(
         &mut self,
         what: &'static str,
@@ -120,11 +108,11 @@ impl<'a> End<'a> {
     ) -> Result<(), StepError> {
         let timeout = self.session.timeout * 4;
         let begun = Instant::now();
-        let mut looks = 0_u32;
+        let mut polls = 0_u32;
         while !done(self)? {
-            looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(self.looks) {
-                self.way.look()?;
+            polls = polls.wrapping_add(1);
+            if polls.is_multiple_of(self.polls) {
+                self.peer.peek()?;
                 if begun.elapsed() > timeout {
                     return Err(self.why(StepError::Late { what, timeout }));
                 }
@@ -135,17 +123,20 @@ impl<'a> End<'a> {
         Ok(())
     }
 
-    /// The same for a message that arrives, which the CPU polls for.
+    /// Polls until a message arrives.
     pub fn arrives(&mut self) -> Result<(), StepError> {
         self.until("a message of the other process", |end| {
             Ok(end.queues.completed()? > 0)
         })
     }
 
-    /// Has a stream that was left in the middle come to its end: what it waits for is released at once.
+    /// Ends an unfinished stream: releases its waits at once.
     pub fn release<'w>(&self, waits: impl Iterator<Item = &'w Wait>) -> Result<(), StepError> {
         let watched = waits.map(Watched::completion).collect();
-        let guard = self.session.dog.watch(watched, Duration::from_millis(1));
+        let guard = self
+            .session
+            .watchdog
+            .watch(watched, Duration::from_millis(1));
         let ended = self
             .session
             .stream
@@ -154,7 +145,7 @@ impl<'a> End<'a> {
         Ok(ended?)
     }
 
-    /// What lies behind a trouble, where that is the link between two software HCAs, or an entry that failed.
+    /// The cause of a failure, if a WQE failed or the connection of two software HCAs ended.
     pub fn why(&mut self, failure: StepError) -> StepError {
         match self.queues.completed() {
             Err(failed @ StepError::Wqe { .. }) => failed,
@@ -168,16 +159,16 @@ impl<'a> End<'a> {
     }
 }
 
-/// The HCA. Software ones are joined over the second socket, and their LIDs are told apart.
-fn opened(
+/// Opens the HCA. Software HCAs are connected over the second socket, and get different LIDs.
+fn open(
     hca: &HcaChoice,
     session: &Session<'_>,
-    which: Which,
-    way: &mut Way,
+    side: Side,
+    peer: &mut Peer,
 ) -> Result<(Box<dyn Hca>, Option<socket::Connection>), StepError> {
-    let lid = match which {
-        Which::Local => 1,
-        Which::Remote => 2,
+    let lid = match side {
+        Side::Local => 1,
+        Side::Remote => 2,
     };
     match hca {
         HcaChoice::Sim => {
@@ -191,7 +182,7 @@ fn opened(
                 ..socket::Options::default()
             };
             let connection =
-                socket::join(&hca, way.messages()?, options).map_err(gdsync::Error::from)?;
+                socket::join(&hca, peer.messages()?, options).map_err(gdsync::Error::from)?;
             Ok((Box::new(hca), Some(connection)))
         }
         hca => Ok((hca.open(session)?, None)),

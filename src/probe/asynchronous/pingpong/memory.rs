@@ -1,23 +1,23 @@
-//! Where messages lie: slots of one size, which the HCA, the stream and the CPU reach; and what is in them.
+//! Slots for messages that the HCA, the stream and the CPU access, and the contents of messages.
 
 use gdsync::hca::MemoryRegion;
 use gdsync::wire::DataSegment;
 use gdsync::{MemoryLocation, Place};
-use gpu::{Allocation, DeviceMemory, Pattern, pointer};
+use gpu::{DeviceMemory, Pattern};
 
-use super::super::queues::Queues;
+use super::super::queues::{Queues, allocate};
 use super::super::session::Session;
 use crate::probe::failure::StepError;
 
-/// The number of a message is its first word.
+/// Offset of the message's number.
 const NUMBER: usize = 0;
-/// What the remote side changes is its second: nothing on the way there, and its mark plus the number on the way back.
+/// Offset of the word that the remote process changes: 0 when sent, its mark plus the number when returned.
 pub const CHANGED: usize = 4;
 
 pub struct Slots {
     pub place: Place,
     region: MemoryRegion,
-    /// The GPU's memory, where it is that.
+    /// `None` for host memory.
     device: Option<DeviceMemory>,
     count: usize,
     bytes: usize,
@@ -32,33 +32,20 @@ pub fn message(number: u32, changed: u32, bytes: usize) -> Vec<u8> {
 }
 
 impl Slots {
-    /// Of the GPU's memory where the HCA reaches it, and otherwise, with the reason, of pinned host memory.
+    /// Slots in GPU memory, or in pinned host memory with the reason why the HCA cannot access GPU memory.
     pub fn new(
         session: &Session<'_>,
         queues: &Queues,
         count: usize,
         bytes: usize,
     ) -> Result<(Self, Option<String>), StepError> {
-        let of_the_gpu = || -> Result<(Place, MemoryRegion, DeviceMemory), String> {
-            let gdr = session
-                .allocator
-                .gdr()
-                .ok_or("the CPU maps no GPU memory here")?;
-            let said = |error: gdsync::Error| gpu::sentence(&error);
-            let size = (count * bytes).next_multiple_of(64 << 10);
-            let memory = session.gpu.allocate(Allocation::Malloc, size);
+        let in_gpu_memory = || -> Result<(Place, MemoryRegion, DeviceMemory), String> {
+            let memory = allocate(session, count * bytes);
             let memory = memory.map_err(|error| gpu::sentence(&error))?;
-            if !session.gpu.is_sim() {
-                // A driver that does not know it is asked for no copies that it would bear on.
-                let _ = pointer::set_sync_memops(memory.address());
-            }
-            let place = Place::device(memory.clone(), gdr).map_err(said)?;
-            let region = queues
-                .register(&place)
-                .map_err(|failure| gpu::sentence(&failure))?;
+            let (place, region) = queues.register_gpu(session, &memory)?;
             Ok((place, region, memory))
         };
-        let (place, region, device, why) = match of_the_gpu() {
+        let (place, region, device, why) = match in_gpu_memory() {
             Ok((place, region, memory)) => (place, region, Some(memory), None),
             Err(why) => {
                 let place = session
@@ -78,25 +65,25 @@ impl Slots {
         Ok((slots, why))
     }
 
-    /// Where the slot of a message begins.
+    /// Offset of a message's slot.
     pub fn at(&self, number: u32) -> usize {
         number as usize % self.count * self.bytes
     }
 
-    /// The slot of a message, for an entry.
+    /// The SGE of a message's slot.
     pub fn segment(&self, number: u32) -> DataSegment {
         self.region
             .segment(self.at(number) as u64, self.bytes as u32)
     }
 
-    /// The CPU writes a message. It is there when this returns: what was written through a mapping is behind the word that is read.
+    /// Writes a message with the CPU. Reading a word back flushes posted writes through the mapping.
     pub fn write(&self, number: u32, message: &[u8]) -> Result<(), StepError> {
         self.place.write(self.at(number), message)?;
         self.place.load_u32(self.at(number))?;
         Ok(())
     }
 
-    /// The CPU changes a message.
+    /// Changes a message with the CPU.
     pub fn change(&self, number: u32, changed: u32) -> Result<(), StepError> {
         self.place.store_u32(self.at(number) + CHANGED, changed)?;
         self.place.load_u32(self.at(number) + CHANGED)?;
@@ -113,7 +100,7 @@ impl Slots {
     }
 }
 
-/// What is wrong with what came back, if anything is.
+/// Why a returned message is wrong.
 pub fn wrong(number: u32, mark: u32, found: &[u8]) -> Option<String> {
     let expected = message(number, mark.wrapping_add(number), found.len());
     let at = expected
@@ -121,12 +108,12 @@ pub fn wrong(number: u32, mark: u32, found: &[u8]) -> Option<String> {
         .zip(found)
         .position(|(expected, found)| expected != found)?;
     let what = match at {
-        0..4 => "it is another one",
-        4..8 => "it is not as the other process changed it",
-        _ => "it is not what was sent",
+        0..4 => "wrong number",
+        4..8 => "not as the other process changed it",
+        _ => "not what was sent",
     };
     Some(format!(
-        "message {number}: {what}: byte {at} is wrong where it came back"
+        "returned message {number}: {what}: byte {at} is wrong"
     ))
 }
 
@@ -135,19 +122,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_byte_counts_and_each_number_is_another_message() {
+    fn locates_wrong_byte() {
         let there = message(5, 0, 24);
         assert_eq!(there[..8], [5_u32.to_ne_bytes(), [0; 4]].concat());
         let back = message(5, 105, 24);
         assert_eq!(wrong(5, 100, &back), None);
-        // An echo without a change, the message before, and a byte of the rest.
+        // An unchanged echo, the previous message, and each byte of the payload.
         assert!(
             wrong(5, 100, &there)
                 .is_some_and(|why| why.contains("not as the other process changed it: byte 4"))
         );
         assert!(
             wrong(5, 100, &message(4, 104, 24))
-                .is_some_and(|why| why.contains("it is another one: byte 0"))
+                .is_some_and(|why| why.contains("wrong number: byte 0"))
         );
         for at in 8..24 {
             let mut broken = back.clone();

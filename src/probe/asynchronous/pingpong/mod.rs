@@ -1,17 +1,17 @@
-//! `async.pingpong`: messages between two processes that have one GPU each to themselves, or the same, there and back in the order of their
-//! streams. Each is another child; the near one measures, and has what there is to tell.
+//! `async.pingpong`: messages between two processes on one GPU, sent and returned by their streams. Both are children; the local one
+//! measures and reports.
 //!
-//! [`between`] is the parent's side, [`run`] a child's. The children speak over a socket that the parent gave them: [`way`].
+//! [`between`] is the parent's side, [`run`] a child's. The children synchronise over a socket from the parent ([`peer`]).
 
 mod child;
 mod end;
 mod local;
 mod memory;
 mod pair;
+mod peer;
 mod remote;
 mod trial;
-mod way;
 
 pub use child::{describe, run};
 pub use pair::between;
-pub use way::PART;
+pub use peer::PART;

@@ -1,26 +1,26 @@
-//! The parent's side: two children at once, each with its deadlines; where one ends badly the other is not waited for.
+//! The parent's side: runs both children, each with deadlines. If one fails, the other is stopped.
 
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::super::task::{Task, Which};
-use super::way::{self, PART};
+use super::super::task::{Side, Task};
+use super::peer::{self, PART};
 use crate::model::ProbeReport;
-use crate::probe::children::{Children, Ran, Watcher};
+use crate::probe::children::{ChildResult, Children, Watcher};
 use crate::probe::events::Step;
 use crate::probe::scope::ProbeError;
 use crate::probe::watch::Wire;
 
-/// How long a child may take to end by itself when the other has.
+/// Time for a child to end by itself after the other one.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Runs both; false where there is no going on.
+/// Runs both; false if the probe cannot continue.
 pub fn between(children: &mut Children<'_>, task: &Task) -> Result<bool, ProbeError> {
-    let [local, remote] = way::pair()?;
-    let (near_stop, stops_near) = UnixStream::pair()?;
-    let (far_stop, stops_far) = UnixStream::pair()?;
-    let mut theirs = ProbeReport {
+    let [local, remote] = peer::pair()?;
+    let (local_stop, stops_local) = UnixStream::pair()?;
+    let (remote_stop, stops_remote) = UnixStream::pair()?;
+    let mut remote_report = ProbeReport {
         gpus: Vec::new(),
         results: Vec::new(),
         notes: Vec::new(),
@@ -28,9 +28,9 @@ pub fn between(children: &mut Children<'_>, task: &Task) -> Result<bool, ProbeEr
     };
     let (interrupts, timeout) = (children.interrupts, children.timeout);
     let subject = &task.target.subject;
-    let run = |children: &mut Children<'_>, which, socket: Stdio, stop| {
+    let run = |children: &mut Children<'_>, side, socket: Stdio, stop| {
         let task = Task {
-            pingpong: Some(which),
+            pingpong: Some(side),
             ..task.clone()
         };
         let wire = Wire {
@@ -40,71 +40,75 @@ pub fn between(children: &mut Children<'_>, task: &Task) -> Result<bool, ProbeEr
         };
         children.run_with(subject, &task, &[], Some(wire))
     };
-    let (ran, far_ran) = std::thread::scope(|scope| {
-        let theirs = &mut theirs;
+    let (ran, remote_ran) = std::thread::scope(|scope| {
+        let remote_report = &mut remote_report;
         let other = scope.spawn(move || {
-            let mut far_children = Children {
-                report: theirs,
+            let mut remote_children = Children {
+                report: remote_report,
                 interrupts,
                 timeout,
-                progress: &mut Nobody,
+                progress: &mut Silent,
             };
-            let ran = run(&mut far_children, Which::Remote, remote, far_stop);
+            let ran = run(&mut remote_children, Side::Remote, remote, remote_stop);
             if !matches!(&ran, Ok(ran) if ran.whole) {
-                // The near one hears of it and tells what it has; one that is busy with other things is ended.
+                // The local process notices that and reports its results; after the grace period it is stopped.
                 std::thread::sleep(GRACE);
             }
-            ran.map(|ran| (ran, stops_near))
+            ran.map(|ran| (ran, stops_local))
         });
-        let ran = run(children, Which::Local, local, near_stop);
+        let ran = run(children, Side::Local, local, local_stop);
         let begun = Instant::now();
         while !other.is_finished() && begun.elapsed() < GRACE {
             std::thread::sleep(Duration::from_millis(2));
         }
-        drop(stops_far);
+        drop(stops_remote);
         (ran, other.join())
     });
     let ran = ran?;
-    let far_ran = match far_ran {
+    let remote_ran = match remote_ran {
         Ok(ran) => ran?.0,
-        Err(_) => Ran::default(),
+        Err(_) => ChildResult::default(),
     };
-    add(children.report, theirs);
-    untold(children.report, task, &ran, &far_ran);
-    Ok(ran.go_on && far_ran.go_on)
+    merge(children.report, remote_report);
+    report_remote_failure(children.report, task, &ran, &remote_ran);
+    Ok(ran.go_on && remote_ran.go_on)
 }
 
-/// What the far one had to tell besides.
-fn add(report: &mut ProbeReport, theirs: ProbeReport) {
-    report.complete &= theirs.complete;
-    report.results.extend(theirs.results);
-    for note in theirs.notes {
+/// Adds the results and notes of the remote process.
+fn merge(report: &mut ProbeReport, remote: ProbeReport) {
+    report.complete &= remote.complete;
+    report.results.extend(remote.results);
+    for note in remote.notes {
         if !report.notes.contains(&note) {
             report.notes.push(note);
         }
     }
 }
 
-/// The near one was ended before it could tell what became of the other.
-fn untold(report: &mut ProbeReport, task: &Task, local: &Ran, remote: &Ran) {
+/// Reports the remote process's failure if the local one was stopped before it could.
+fn report_remote_failure(
+    report: &mut ProbeReport,
+    task: &Task,
+    local: &ChildResult,
+    remote: &ChildResult,
+) {
     let subject = &task.target.subject;
-    let is_told = |name: &str, of: &str| of == subject && (name.starts_with(PART) || name == "run");
-    let told = report
-        .results
-        .iter()
-        .any(|result| is_told(&result.name, &result.subject));
-    if let (Some(why), true, false) = (&remote.failure, remote.go_on && local.go_on, told) {
+    let is_reported = report.results.iter().any(|result| {
+        let is_part = result.name.starts_with(PART) || result.name == "run";
+        result.subject == *subject && is_part
+    });
+    if let (Some(why), true, false) = (&remote.failure, remote.go_on && local.go_on, is_reported) {
         let about = task.target.about(task.target.cuda(), None);
-        let why = format!("the other process did not come to its end: {why}");
+        let why = format!("the other process did not finish: {why}");
         report.results.push(about.impossible(PART, None, true, why));
     }
 }
 
-/// Nobody watches the far one: the near one's steps are the same.
-struct Nobody;
+/// Shows no progress of the remote process, whose steps are those of the local one.
+struct Silent;
 
-impl Watcher for Nobody {
+impl Watcher for Silent {
     fn step(&mut self, _: &str, _: &Step) {}
 
-    fn word(&mut self, _: &str) {}
+    fn message(&mut self, _: &str) {}
 }

@@ -1,4 +1,4 @@
-//! The first message: whether the two processes reach each other at all. Two processes over a simulated NIC do not, as each has its own.
+//! The first message tests whether the two processes are connected. With a simulated NIC they are not: each has its own.
 
 use std::time::{Duration, Instant};
 
@@ -6,54 +6,54 @@ use gdsync::wire::Wqe;
 
 use super::end::End;
 use super::memory::{self, Slots};
-use super::way::Word;
+use super::peer::Message;
 use crate::probe::failure::StepError;
 
-/// A NIC tries for eight seconds with the options that it is opened with.
-const TRYING: Duration = Duration::from_secs(15);
+/// A NIC retries for eight seconds.
+const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The near one's: what came back brings the far one's mark. `Err` of the outer is a failure, of the inner that nobody is there.
+/// The local side: returns the remote process's mark from the returned message. The inner error: the message did not arrive.
 pub fn local(
     end: &mut End<'_>,
     sent: &Slots,
-    back: &Slots,
+    slots: &Slots,
 ) -> Result<Result<u32, String>, StepError> {
     let number = end.number();
-    end.way.expect(&Word::Ready, Duration::ZERO)?;
-    end.queues.pair.receive.post(&[back.segment(number)])?;
+    end.peer.expect(&Message::Ready, Duration::ZERO)?;
+    end.queues.pair.receive.post(&[slots.segment(number)])?;
     sent.write(number, &memory::message(number, 0, end.bytes))?;
-    let entry = Wqe::send(&[sent.segment(number)]).signalled();
-    end.queues.pair.send.prepare(&entry)?.ring()?;
+    let wqe = Wqe::send(&[sent.segment(number)]).signalled();
+    end.queues.pair.send.prepare(&wqe)?.ring()?;
     let begun = Instant::now();
-    let mut came_back = false;
+    let mut returned = false;
     loop {
-        // Before what it said is looked at: it says so before it sends.
+        // Before the channel: the peer sends `Arrived` before its message.
         match end.queues.completed() {
-            Ok(count) => came_back |= count > 0,
+            Ok(count) => returned |= count > 0,
             Err(failed @ StepError::Wqe { .. }) => return unreached(end, gpu::sentence(&failed)),
             Err(other) => return Err(other),
         }
-        if let Some(word) = end.way.look()? {
-            if *word != Word::Arrived {
+        if let Some(message) = end.peer.peek()? {
+            if *message != Message::Arrived {
                 return Err(StepError::OutOfStep);
             }
             break;
         }
-        if begun.elapsed() > TRYING {
-            let where_to = match came_back {
-                true => "it came to the process that sent it",
-                false => "it did not come",
+        if begun.elapsed() > TIMEOUT {
+            let where_to = match returned {
+                true => "the sending process received it itself",
+                false => "it did not arrive",
             };
-            return unreached(end, format!("{where_to}, in {} s", TRYING.as_secs()));
+            return unreached(end, format!("{where_to}, in {} s", TIMEOUT.as_secs()));
         }
         std::thread::yield_now();
     }
-    end.way.expect(&Word::Arrived, Duration::ZERO)?;
-    if !came_back {
+    end.peer.expect(&Message::Arrived, Duration::ZERO)?;
+    if !returned {
         end.arrives()?;
     }
-    let found = back.read(end.session, number)?;
-    // Number 0: what is there is the mark alone.
+    let found = slots.read(end.session, number)?;
+    // The message's number is 0, so the word is the mark.
     let mark = found[memory::CHANGED..]
         .first_chunk()
         .copied()
@@ -66,35 +66,35 @@ pub fn local(
 }
 
 fn unreached(end: &mut End<'_>, why: String) -> Result<Result<u32, String>, StepError> {
-    end.way.say(Word::Unreached);
+    end.peer.send(Message::Unreached);
     Ok(Err(format!(
         "a message to another process that has the same HCA does not arrive: {why}"
     )))
 }
 
-/// The far one's; false where the near one says that it does not come.
+/// The remote side; false if the message does not arrive.
 pub fn remote(end: &mut End<'_>, slots: &Slots, mark: u32) -> Result<bool, StepError> {
     let number = end.number();
     end.queues.pair.receive.post(&[slots.segment(number)])?;
-    end.way.say(Word::Ready);
+    end.peer.send(Message::Ready);
     let begun = Instant::now();
     while end.queues.completed()? == 0 {
-        match end.way.look()? {
-            Some(Word::Unreached) => return Ok(false),
+        match end.peer.peek()? {
+            Some(Message::Unreached) => return Ok(false),
             Some(_) => return Err(StepError::OutOfStep),
-            None if begun.elapsed() > TRYING * 2 => {
+            None if begun.elapsed() > TIMEOUT * 2 => {
                 let what = "the first message of the other process";
                 return Err(StepError::Late {
                     what,
-                    timeout: TRYING * 2,
+                    timeout: TIMEOUT * 2,
                 });
             }
             None => std::thread::yield_now(),
         }
     }
-    end.way.say(Word::Arrived);
+    end.peer.send(Message::Arrived);
     slots.change(number, mark.wrapping_add(number))?;
-    let entry = Wqe::send(&[slots.segment(number)]).signalled();
-    end.queues.pair.send.prepare(&entry)?.ring()?;
+    let wqe = Wqe::send(&[slots.segment(number)]).signalled();
+    end.queues.pair.send.prepare(&wqe)?.ring()?;
     Ok(true)
 }

@@ -1,5 +1,5 @@
-//! What the two processes say to each other beside the queues: lines over a socket that is each one's standard input, and a second
-//! socket that came over it, for HCAs that need one.
+//! The connection of the two processes besides the queues: a channel over standard input, a socket, and a second socket that is passed
+//! over it, for software HCAs.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -17,36 +17,36 @@ use serde::{Deserialize, Serialize};
 use crate::probe::channel::Channel;
 use crate::probe::failure::StepError;
 
-/// What cannot be done is reported under this name.
+/// The name of the result of a failure.
 pub const PART: &str = "async.pingpong";
 
-/// What a process sends to the other.
+/// A message to the other process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Word {
-    /// It is prepared for what comes next.
+pub enum Message {
+    /// Ready for the next step.
     Ready,
-    /// Its queue pair, as [`gdsync::hca::Endpoint`] is written.
+    /// The queue pair, a printed [`gdsync::hca::Endpoint`].
     Queues(String),
-    /// The far one: the first message has come.
+    /// From the remote process: the first message has arrived.
     Arrived,
-    /// The near one: it has not, and that was all.
+    /// From the local process: the first message has not arrived, end.
     Unreached,
-    /// The far one: by what it changed each message.
+    /// From the remote process: the mark that it added to each message.
     Mark(u32),
 }
 
-/// The parent's part: what each child's standard input is to be.
+/// Standard input for both children.
 pub fn pair() -> io::Result<[Stdio; 2]> {
     let (local, remote) = UnixStream::pair()?;
-    let (near_messages, far_messages) = UnixStream::pair()?;
-    // What is sent at one end is received at the other.
-    send(&remote, &near_messages)?;
-    send(&local, &far_messages)?;
+    let (local_messages, remote_messages) = UnixStream::pair()?;
+    // Data sent at one end is received at the other.
+    send(&remote, &local_messages)?;
+    send(&local, &remote_messages)?;
     Ok([local, remote].map(|stream| Stdio::from(OwnedFd::from(stream))))
 }
 
-/// A byte that the second socket comes with.
+/// The data that the second socket is sent with.
 const BYTE: [u8; 1] = *b"+";
 
 fn send(over: &UnixStream, stream: &UnixStream) -> io::Result<()> {
@@ -88,65 +88,66 @@ fn receive(over: &UnixStream) -> io::Result<UnixStream> {
     }
 }
 
-pub struct Way {
-    words: Channel<Word>,
+/// The other process.
+pub struct Peer {
+    channel: Channel<Message>,
     messages: Option<UnixStream>,
 }
 
-impl Way {
-    /// Over this process's standard input. It waits this long for the other's words, beyond what the other's step takes.
-    pub fn of_this_process(timeout: Duration) -> io::Result<Self> {
+impl Peer {
+    /// The connection over standard input. `timeout` is added to the time of each step of the other process.
+    pub fn over_stdin(timeout: Duration) -> io::Result<Self> {
         Self::over(
             UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?),
             timeout,
         )
     }
 
-    /// Over a socket over which another one comes first.
+    /// The connection over a socket, which passes the second one first.
     pub fn over(socket: UnixStream, timeout: Duration) -> io::Result<Self> {
         Ok(Self {
             messages: Some(receive(&socket)?),
-            words: Channel::over(socket, timeout)?,
+            channel: Channel::over(socket, timeout)?,
         })
     }
 
-    /// The second socket, once.
+    /// Takes the second socket.
     pub fn messages(&mut self) -> Result<UnixStream, StepError> {
         self.messages.take().ok_or(StepError::OutOfStep)
     }
 
-    pub fn say(&mut self, word: Word) {
-        // Ignored: who receives notices that the other process is gone.
-        let _ = self.words.send(word);
+    pub fn send(&mut self, message: Message) {
+        // Ignored: the next receive reports that the other process has ended.
+        let _ = self.channel.send(message);
     }
 
-    /// Says that this process cannot go on, and why.
+    /// Sends the reason why this process failed.
     pub fn fail(&mut self, why: String) {
-        // Ignored likewise.
-        let _ = self.words.fail(why);
+        // Ignored: the other process has ended.
+        let _ = self.channel.fail(why);
     }
 
-    /// Receives a word of the other process, whose step may take so long.
-    pub fn hear(&mut self, time: Duration) -> Result<Word, StepError> {
-        Ok(self.words.receive(time)?)
+    /// Receives a message of the other process, whose step may take `time`.
+    pub fn receive(&mut self, time: Duration) -> Result<Message, StepError> {
+        Ok(self.channel.receive(time)?)
     }
 
-    /// Receives this word, and nothing else.
-    pub fn expect(&mut self, expected: &Word, time: Duration) -> Result<(), StepError> {
-        match self.hear(time)? {
-            word if word == *expected => Ok(()),
+    /// Receives this message; another one is an error.
+    pub fn expect(&mut self, expected: &Message, time: Duration) -> Result<(), StepError> {
+        match self.receive(time)? {
+            message if message == *expected => Ok(()),
             _ => Err(StepError::OutOfStep),
         }
     }
 
-    /// The word that comes next, without waiting.
-    pub fn look(&mut self) -> Result<Option<&Word>, StepError> {
-        Ok(self.words.peek()?)
+    /// The next message, if it has arrived.
+    pub fn peek(&mut self) -> Result<Option<&Message>, StepError> {
+        Ok(self.channel.peek()?)
     }
 
-    /// Why the other process has failed or ended, if it says so within this time.
-    pub fn last(&mut self, time: Duration) -> Option<StepError> {
-        self.words.last(time).map(StepError::from)
+    /// Why the other process failed or ended, if that arrives within `time`.
+    pub fn failure(&mut self, time: Duration) -> Option<StepError> {
+        self.channel.failure(time).map(StepError::from)
     }
 }
 
@@ -154,29 +155,29 @@ impl Way {
 mod tests {
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
-    fn ways() -> [Way; 2] {
+    fn peers() -> [Peer; 2] {
         let (local, remote) = UnixStream::pair().expect("a pair");
         let (one, two) = UnixStream::pair().expect("a pair");
         send(&remote, &one).expect("sent");
         send(&local, &two).expect("sent");
-        [local, remote].map(|stream| Way::over(stream, Duration::ZERO).expect("a way"))
+        [local, remote].map(|stream| Peer::over(stream, Duration::ZERO).expect("a peer"))
     }
 
     #[test]
-    fn words_and_the_second_socket_go_both_ways() {
-        let [mut local, mut remote] = ways();
-        local.say(Word::Queues("1/000100".to_owned()));
-        local.say(Word::Ready);
+    fn carries_messages_and_second_socket() {
+        let [mut local, mut remote] = peers();
+        local.send(Message::Queues("1/000100".to_owned()));
+        local.send(Message::Ready);
         assert_eq!(
-            remote.hear(SOON).expect("a word"),
-            Word::Queues("1/000100".to_owned())
+            remote.receive(TIMEOUT).expect("a message"),
+            Message::Queues("1/000100".to_owned())
         );
-        remote.expect(&Word::Ready, SOON).expect("ready");
-        remote.say(Word::Mark(7));
+        remote.expect(&Message::Ready, TIMEOUT).expect("ready");
+        remote.send(Message::Mark(7));
         assert!(matches!(
-            local.expect(&Word::Ready, SOON),
+            local.expect(&Message::Ready, TIMEOUT),
             Err(StepError::OutOfStep)
         ));
         let (mut one, mut two) = (
@@ -192,9 +193,9 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_brings_no_socket_does_not_begin() {
+    fn rejects_connection_without_second_socket() {
         let (one, mut two) = UnixStream::pair().expect("a pair");
         io::Write::write_all(&mut two, b"+").expect("written");
-        assert!(Way::over(one, SOON).is_err());
+        assert!(Peer::over(one, TIMEOUT).is_err());
     }
 }
