@@ -93,7 +93,7 @@ pub fn run(
     places: &[Place],
 ) -> Result<(), ProbeError> {
     let interrupts = children.interrupts;
-    let interrupted = || interrupts.asked();
+    let interrupted = || interrupts.pending();
     let (link, is_client) = match met(options, children, &interrupted) {
         Ok(met) => met,
         Err(error) => {
@@ -137,7 +137,7 @@ fn met<'a>(
         interrupted,
     };
     let progress = &mut *children.progress;
-    let mut note = |note: String| progress.word(&note);
+    let mut note = |note: String| progress.message(&note);
     match &options.remote {
         RemoteEnd::At { host, port, secret } => {
             connect(host, *port, secret, &conditions(RENDEZVOUS_FILE), &mut note)

@@ -14,7 +14,7 @@ pub fn told(end: Option<&End>, control: &mut Control, failure: StepError) -> Ste
         Some(end) => end.cause(failure),
         None => failure,
     };
-    if !failure.is_of_the_remote_end() {
+    if !failure.is_from_peer() {
         // The other end may be gone as well.
         let _ = control.fail(memory_paths::advised(&failure));
     }

@@ -44,7 +44,7 @@ fn alone(
     is_server: bool,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
-    let mut control = Control::of_this_process(task.terms.timeout).map_err(StepError::Socket)?;
+    let mut control = Control::over_stdin(task.terms.timeout).map_err(StepError::Socket)?;
     let opened =
         Device::open(&place.port).and_then(|device| open(task, place, device, is_server, reporter));
     let mut end = match opened {
@@ -66,7 +66,7 @@ fn open(
 ) -> Result<End, StepError> {
     reporter.doing(format!("{} to open", place.subject))?;
     let end = End::open(place, device, task.room, task.terms.timeout)?;
-    reporter.tell(&Event::Connected(Box::new(end.probed(place, remote))))?;
+    reporter.send(&Event::Connected(Box::new(end.probed(place, remote))))?;
     Ok(end)
 }
 
@@ -100,7 +100,7 @@ fn both(
         };
         // Where both failed, the one that failed by itself tells more.
         match (led, followed) {
-            (Err(failure), Err(cause)) if failure.is_of_the_remote_end() => Err(cause),
+            (Err(failure), Err(cause)) if failure.is_from_peer() => Err(cause),
             (Ok(()), Err(cause)) => Err(cause),
             (led, _) => led,
         }
