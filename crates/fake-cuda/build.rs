@@ -1,4 +1,4 @@
-//! Gives the library the name programs look for.
+//! Sets the SONAME that programs look for.
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");

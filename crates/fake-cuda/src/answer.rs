@@ -1,4 +1,4 @@
-//! How every function answers: first what the machine file asks for, then the value, written where the caller said.
+//! Common part of every function: misbehaviour from the machine file, then the result.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
@@ -35,27 +35,28 @@ pub const HOST_MEMORY_NOT_REGISTERED: Return = 713;
 pub const MISALIGNED_ADDRESS: Return = 716;
 pub const NOT_SUPPORTED: Return = 801;
 
-/// What each GPU's contexts have answered since they broke; under `None`, all GPUs'.
+/// Sticky error codes: of each GPU's contexts, and under `None` of all GPUs.
 static BROKEN: Mutex<BTreeMap<Option<usize>, Return>> = Mutex::new(BTreeMap::new());
 
-/// A table of the process's, each of whose entries is written in one call: what a panic left is whole.
+/// Locks a table of the process. Poisoning is ignored: each entry changes in one call.
 pub fn held<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Breaks a GPU's context, or all: until the process ends, what needs one answers this. The first failure stays.
+/// Breaks the context of a GPU, or of all, until the process ends. The first failure is kept.
 pub fn break_contexts(gpu: Option<usize>, code: Return) {
     held(&BROKEN).entry(gpu).or_insert(code);
 }
 
-/// Whether a GPU's context still works.
+/// True if a GPU's context still works.
 pub fn whole(gpu: usize) -> Result<(), Return> {
     let broken = held(&BROKEN);
     let code = broken.get(&Some(gpu)).or_else(|| broken.get(&None));
     code.map_or(Ok(()), |code| Err(*code))
 }
 
-/// A function that concerns no GPU: notes the call, stalls, hangs or fails if the machine file says so of it, else runs `body`.
+/// A function that concerns no GPU: logs the call, stalls, hangs or fails as the machine file says,
+/// else runs `body`.
 pub fn answer(function: &str, body: impl FnOnce() -> Result<(), Return>) -> Return {
     answer_about(function, None, body)
 }
@@ -87,7 +88,7 @@ fn answer_about(
 ) -> Return {
     if let Some(log) = MACHINE["log"].as_str() {
         let file = std::fs::File::options().create(true).append(true).open(log);
-        // A test that finds no line fails by itself.
+        // Ignored: a test that misses the line fails.
         let _ = file.and_then(|mut file| file.write_all(format!("{function}\n").as_bytes()));
     }
     if let Some(fault) = MACHINE.called(function, gpu) {
@@ -99,7 +100,7 @@ fn answer_about(
     body().map_or_else(|code| code, |()| SUCCESS)
 }
 
-/// The GPU behind a device, by its place in the machine file.
+/// GPU of a device, as index in the machine file.
 pub fn index(device: Device) -> Result<usize, Return> {
     let ordinal = usize::try_from(device).map_err(|_| INVALID_DEVICE)?;
     VISIBLE.get(ordinal).copied().ok_or(INVALID_DEVICE)
@@ -109,17 +110,17 @@ pub fn index(device: Device) -> Result<usize, Return> {
 ///
 /// # Safety
 ///
-/// `out` is null or valid for a write of `T`: what a caller of CUDA promises.
+/// `out` is null or valid for a write of `T`.
 pub unsafe fn put<T>(out: *mut T, value: T) -> Result<(), Return> {
     if out.is_null() {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: not null, and the caller promises that it is valid for a write.
+    // SAFETY: not null, and the caller guarantees that it is valid for a write.
     unsafe { out.write(value) };
     Ok(())
 }
 
-/// Writes a text and its NUL; too long a text loses its end.
+/// Writes a NUL-terminated text, truncated to `length`.
 ///
 /// # Safety
 ///

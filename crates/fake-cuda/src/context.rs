@@ -1,4 +1,4 @@
-//! Primary contexts: who holds them, which is current on a thread, and whose memory they may reach.
+//! Primary contexts: reference counts, the current context of a thread, and peer access.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,23 +17,23 @@ use crate::{device, memory, stream};
 #[derive(Default)]
 struct Primary {
     retained: usize,
-    /// The GPUs whose memory it may reach.
+    /// GPUs whose memory it can access.
     peers: BTreeSet<usize>,
 }
 
 static PRIMARIES: Mutex<BTreeMap<usize, Primary>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
-    /// The contexts pushed on this thread; 0 is none.
+    /// Contexts pushed on this thread; 0 is none.
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The GPU whose context is current on this thread.
+/// GPU of the thread's current context.
 pub fn current() -> Option<usize> {
     gpu_of(top()).ok()
 }
 
-/// The handle of a GPU's primary context: its place in the machine file plus one.
+/// Handle of a GPU's primary context: its index in the machine file plus one.
 pub fn handle(gpu: usize) -> usize {
     gpu + 1
 }
@@ -43,7 +43,7 @@ pub fn gpu_of(context: usize) -> Result<usize, Return> {
     gpu.ok_or(INVALID_CONTEXT)
 }
 
-/// Whether kernels of one GPU may touch another's memory.
+/// True if kernels of one GPU can access another's memory.
 pub fn reaches(from: usize, to: usize) -> bool {
     from == to
         || held(&PRIMARIES)
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(out: *mut usize, device: Devic
     })
 }
 
-/// cuda.h's function: with its last holder goes what the context owns.
+/// cuda.h's function: the last release frees the context's resources.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: Device) -> Return {
     answer_of("cuDevicePrimaryCtxRelease_v2", device, |gpu| {
@@ -124,7 +124,7 @@ pub extern "C" fn cuCtxPushCurrent_v2(context: usize) -> Return {
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(out: *mut usize) -> Return {
     answer("cuCtxPopCurrent_v2", || {
         let context = STACK.with_borrow_mut(Vec::pop).ok_or(INVALID_CONTEXT)?;
-        // Whoever does not want it says so with null.
+        // Null if the caller does not need it.
         if out.is_null() {
             return Ok(());
         }
@@ -181,7 +181,7 @@ pub extern "C" fn cuCtxSynchronize() -> Return {
     })
 }
 
-/// cuda.h's function: the current context may reach that one's memory.
+/// cuda.h's function: gives the current context access to the peer's memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxEnablePeerAccess(peer: usize, flags: u32) -> Return {
     answer_here("cuCtxEnablePeerAccess", |gpu| {
@@ -215,10 +215,10 @@ pub extern "C" fn cuCtxDisablePeerAccess(peer: usize) -> Return {
     })
 }
 
-/// The ordinal that programs know a GPU by.
+/// Ordinal of a GPU.
 pub fn ordinal(gpu: usize) -> Device {
     let position = VISIBLE.iter().position(|seen| *seen == gpu);
-    // A context is only had of a GPU that is seen.
+    // Contexts exist only for visible GPUs.
     position
         .and_then(|position| c_int::try_from(position).ok())
         .unwrap_or(-1)

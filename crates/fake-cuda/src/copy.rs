@@ -1,4 +1,4 @@
-//! Copies and fills. A range that is not in one allocation is refused when the work is put in.
+//! Copies and fills. A range outside one allocation is rejected when enqueued.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::delivery;
 use crate::memory::{Block, device_range, range};
 use crate::stream::stream_of;
 
-/// A copy from one block to another.
+/// Copy from one block to another.
 pub fn between(
     source: &Block,
     from: u64,
@@ -28,7 +28,7 @@ pub fn between(
     }
 }
 
-/// A copy between two places that CUDA knows.
+/// Copy between two ranges that CUDA knows.
 fn known_to_known(
     to: u64,
     from: u64,
@@ -47,7 +47,7 @@ fn known_to_known(
     Ok(())
 }
 
-/// cuda.h's function. Of pageable memory the bytes are taken along at once.
+/// cuda.h's function. Pageable memory is copied to a buffer at once.
 ///
 /// # Safety
 ///
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
         let start = staged.as_ptr().cast_mut();
         stream.put(Item::Copy {
             to: target.span(to),
-            // SAFETY: the vector has so many bytes, which the copy reads; it stays as long as the span.
+            // SAFETY: the vector has this many bytes and lives as long as the span.
             from: unsafe { Span::new(start, Some(staged)) },
             bytes,
             flaw: delivery::of_upload(&target, bytes),
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     })
 }
 
-/// cuda.h's function. Into pageable memory the copy is done when it returns.
+/// cuda.h's function. A copy into pageable memory is done on return.
 ///
 /// # Safety
 ///
@@ -115,7 +115,8 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
             return Err(INVALID_VALUE);
         }
         stream.put(Item::Copy {
-            // SAFETY: valid for writes of so many bytes by this function's own condition, and the copy is done before it returns.
+            // SAFETY: valid for writes by this function's own condition, and the copy is done
+            // before it returns.
             to: unsafe { Span::new(to.cast(), None) },
             from: source.span(from),
             bytes,
@@ -134,7 +135,7 @@ pub extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream:
     })
 }
 
-/// cuda.h's function: each range is of its context's GPU. It works without access between the two.
+/// cuda.h's function: each range belongs to its context's GPU. Needs no peer access.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemcpyPeerAsync(
     to: u64,

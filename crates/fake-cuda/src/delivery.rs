@@ -1,4 +1,4 @@
-//! What arrives of a copy: the bytes, or what the machine file has instead.
+//! Copy faults from the machine file.
 
 use gpu_sim::Flaw;
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_json::Value;
 use crate::machine::{MACHINE, pair};
 use crate::memory::{Block, Kind};
 
-/// Copies to or from the host that are no longer arrive as they are: they are results.
+/// Host copies up to this many bytes are results and never faulty.
 const RESULT: usize = 64;
 
-/// What is wrong with a copy between two blocks.
+/// Fault of a copy between two blocks.
 pub fn of_copy(from: &Block, to: &Block, bytes: usize) -> Option<Flaw> {
     match (from.kind, to.kind) {
         (Kind::Device, Kind::Device) => between(from, to, "copies", bytes),
@@ -19,7 +19,7 @@ pub fn of_copy(from: &Block, to: &Block, bytes: usize) -> Option<Flaw> {
     }
 }
 
-/// With a kernel's copy.
+/// Fault of a kernel's copy.
 pub fn of_kernel(from: &Block, to: &Block, bytes: usize) -> Option<Flaw> {
     match (from.kind, to.kind) {
         (Kind::Device, Kind::Device) => between(from, to, "kernel_copies", bytes),
@@ -27,7 +27,7 @@ pub fn of_kernel(from: &Block, to: &Block, bytes: usize) -> Option<Flaw> {
     }
 }
 
-/// With a copy from the host.
+/// Fault of a copy from the host.
 pub fn of_upload(to: &Block, bytes: usize) -> Option<Flaw> {
     named(
         MACHINE.gpu(to.gpu, "uploads").filter(|_| bytes > RESULT),
@@ -35,7 +35,7 @@ pub fn of_upload(to: &Block, bytes: usize) -> Option<Flaw> {
     )
 }
 
-/// With a copy to the host.
+/// Fault of a copy to the host.
 pub fn of_download(from: &Block, bytes: usize) -> Option<Flaw> {
     named(
         MACHINE
@@ -45,7 +45,7 @@ pub fn of_download(from: &Block, bytes: usize) -> Option<Flaw> {
     )
 }
 
-/// A GPU's own memory is sound.
+/// Copies within a GPU have no faults.
 fn between(from: &Block, to: &Block, key: &str, bytes: usize) -> Option<Flaw> {
     let is_far = from.gpu != to.gpu;
     named(is_far.then(|| pair(from.gpu, to.gpu, key)).flatten(), bytes)

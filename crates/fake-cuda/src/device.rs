@@ -1,4 +1,4 @@
-//! What CUDA says of one GPU, or of two.
+//! Properties of one GPU or of a pair.
 
 use std::ffi::{c_char, c_int};
 
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn cuDeviceGetName(
     })
 }
 
-/// cuda.h's function. A GPU without an address is no PCI device: CUDA refuses then.
+/// cuda.h's function. Fails for a GPU without an address, which is not a PCI device.
 ///
 /// # Safety
 ///
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     })
 }
 
-/// The bytes of a GPU's memory.
+/// Memory size of a GPU in bytes.
 pub fn memory(gpu: usize) -> usize {
     let memory = MACHINE
         .gpu(gpu, "memory")
@@ -111,12 +111,12 @@ pub fn memory(gpu: usize) -> usize {
     usize::try_from(memory.unwrap_or(1 << 34)).unwrap_or(usize::MAX)
 }
 
-/// Whether one GPU can reach another's memory; its own it reaches without asking, and CUDA says no.
+/// True if one GPU can access another's memory; false for itself, as in CUDA.
 pub fn can_access(from: usize, to: usize) -> bool {
     from != to && machine::pair(from, to, "can_access").and_then(integer) == Some(1)
 }
 
-/// The letters of "gpu" and, last, its place in the machine file.
+/// "gpu" and, as last byte, the index in the machine file.
 pub fn uuid(gpu: usize) -> [u8; 16] {
     let mut uuid = [0; 16];
     uuid[..3].copy_from_slice(b"gpu");
@@ -124,7 +124,7 @@ pub fn uuid(gpu: usize) -> [u8; 16] {
     uuid
 }
 
-/// A UUID as NVIDIA's tools write it.
+/// UUID in the format of NVIDIA's tools.
 pub fn uuid_text(gpu: usize) -> String {
     let digits: String = uuid(gpu).iter().map(|byte| format!("{byte:02x}")).collect();
     let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Events: places in streams, with the time when they were passed.
+//! Events: points in streams, with the time at which they were reached.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::stream::{fresh_handle, stream_of};
 struct Event {
     gpu: usize,
     is_timed: bool,
-    /// The last one.
+    /// The latest record.
     record: Option<Arc<Record>>,
 }
 
@@ -24,12 +24,12 @@ fn event_of(handle: usize) -> Result<Event, Return> {
     held(&EVENTS).get(&handle).cloned().ok_or(INVALID_HANDLE)
 }
 
-/// The last record of an event, if there is one.
+/// Latest record of an event, if any.
 pub fn record_of(handle: usize) -> Result<Option<Arc<Record>>, Return> {
     event_of(handle).map(|event| event.record)
 }
 
-/// Milliseconds from one event to another.
+/// Milliseconds between two events.
 pub fn elapsed(from: usize, to: usize) -> Result<f32, Return> {
     let (from, to) = (event_of(from)?, event_of(to)?);
     if !(from.is_timed && to.is_timed) || from.gpu != to.gpu {
@@ -78,7 +78,7 @@ pub extern "C" fn cuEventDestroy_v2(event: usize) -> Return {
     })
 }
 
-/// cuda.h's function: event and stream are of one context.
+/// cuda.h's function: event and stream belong to one context.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> Return {
     answer_here("cuEventRecord", |gpu| {
@@ -96,7 +96,7 @@ pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> Return {
     })
 }
 
-/// cuda.h's function: one that was never recorded is done.
+/// cuda.h's function: an event that was never recorded is done.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventQuery(event: usize) -> Return {
     answer_here("cuEventQuery", |_| {

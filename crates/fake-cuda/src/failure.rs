@@ -1,10 +1,10 @@
-//! Names and words of codes.
+//! Names and descriptions of error codes.
 
 use std::ffi::{CStr, c_char};
 
 use crate::answer::{INVALID_VALUE, Return, answer, put};
 
-/// cuda.h's codes, those that tests inject or this library returns, with the driver's words for them.
+/// cuda.h's codes that tests inject or this library returns, with the driver's descriptions.
 const CODES: [(Return, &CStr, &CStr); 32] = [
     (0, c"CUDA_SUCCESS", c"no error"),
     (1, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
@@ -124,7 +124,7 @@ const CODES: [(Return, &CStr, &CStr); 32] = [
     (999, c"CUDA_ERROR_UNKNOWN", c"unknown error"),
 ];
 
-/// Writes one of a code's texts, or null and refuses.
+/// Writes one of a code's texts, or null with an error.
 ///
 /// # Safety
 ///

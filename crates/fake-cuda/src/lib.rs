@@ -1,15 +1,16 @@
-//! A SIMULATION of `libcuda.so.1`, for tests: no driver, no GPU, every answer out of the JSON file that the environment
-//! variable `FAKE_CUDA` names. The machines we keep are in `machines/`; `src/machine.rs` says what a file may hold.
+//! A SIMULATION of `libcuda.so.1` for tests, without driver or GPU. All results come from the JSON
+//! file in the environment variable `FAKE_CUDA`. The machines are in `machines/`; `src/machine.rs`
+//! describes the format and how to inject failures. With `"log": "FILE"`, the name of each called
+//! function is appended to that file.
 //!
-//! Signatures are written here from cuda.h 13.0, not taken from gdr-sys. `--features old` leaves the newer functions out,
-//! as if the driver were old; no real version lacks just these.
+//! Signatures are written from cuda.h 13.0, independently of gdr-sys. `--features old` omits newer
+//! functions, like an old driver; no real version lacks exactly these.
 //!
-//! Memory is real pages, a GPU's those of a file `memfd:fake-cuda-gpuN` that the simulated card of crate `fake-verbs` can map,
-//! too. The engine is that of crate `gpu`'s simulated GPUs (crate `gpu-sim`): copies and the kernels of
-//! `crates/gpu/src/kernels.ptx` are done by the CPU, and events give the CPU's time, so figures say nothing of any GPU. What a kernel may not touch breaks its context (700), a copy out of an allocation is refused (1).
-//!
-//! `src/machine.rs` says how a machine file makes it misbehave; with `"log": "FILE"` the name of each function that is called
-//! is written there, a line each.
+//! Memory is real: a GPU's is a file `memfd:fake-cuda-gpuN`, which the simulated NIC of crate
+//! `fake-verbs` can map. Crate `gpu-sim` runs the work, as for the simulated GPUs of crate `gpu`:
+//! the CPU does copies and the kernels of `crates/gpu/src/kernels.ptx`, and events use the CPU's
+//! clock, so timings are meaningless. A kernel's illegal access breaks its context (700); a copy
+//! outside an allocation is rejected (1).
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 

@@ -1,4 +1,4 @@
-//! The machine `FAKE_CUDA` describes.
+//! The machine in `FAKE_CUDA`.
 //!
 //! ```json
 //! {
@@ -10,11 +10,12 @@
 //! }
 //! ```
 //!
-//! `gpu` holds what `gpus` have in common, `pair` what ordered pairs do. Attributes go by cuda.h's numbers; one that a file
-//! does not say is 0, and one past `attributes_up_to` is unknown to this driver. Without `bdf` a GPU is no PCI device. GPUs go
-//! by their places in `gpus`, whatever `CUDA_VISIBLE_DEVICES` makes of them.
+//! `gpu` has values common to all `gpus`, `pair` those common to all ordered pairs. Attributes are
+//! numbered as in cuda.h; a missing one is 0, and one above `attributes_up_to` is unknown to this
+//! driver. A GPU without `bdf` is not a PCI device. GPUs are numbered by their index in `gpus`,
+//! regardless of `CUDA_VISIBLE_DEVICES`.
 //!
-//! What goes wrong:
+//! Failures:
 //!
 //! ```json
 //! {
@@ -27,32 +28,39 @@
 //! }
 //! ```
 //!
-//! - `errors`, `errors_after`, `stall` and `hang_in` are those of every simulated library (crate `fake-machine`). In an
-//!   element of `gpus` they are of calls about that device (of two, the first), or with that GPU's context current.
-//! - A sticky failure is what an Xid leaves: from then on every function that needs a current context answers that code, for
-//!   that GPU, or for all where the whole machine's `errors_after` asks for it. So does a kernel's fault, of its GPU. Pushing,
-//!   popping, retaining and releasing contexts go on working, as do questions about devices and addresses.
-//! - `copies` of an ordered pair: what `cuMemcpyPeerAsync` and `cuMemcpyDtoDAsync` take from the one GPU's memory to the
-//!   other's arrives as zeros (`"zero"`), not at all (`"drop"`) or with one bit wrong (`"flip"`), and they report success: a
-//!   wrong setting of the IOMMU, say. `kernel_copies` is the same of what the kernel `copy_words` takes, and `uploads` and
-//!   `downloads` of a GPU of copies from and to the host; but 64 bytes or less, results, arrive there.
-//! - Where a GPU's attribute 124 is 0, `cuMemGetHandleForAddressRange` answers 801 of its memory. Attribute 116 is what
-//!   `cuPointerGetAttribute` says of its memory (15), by which the simulated card of crate `fake-verbs` goes.
-//! - `"dmabuf_pcie": false`: that function does not know the flag for a mapping over PCIe (before CUDA 12.8), and answers 1. A
-//!   number is what it answers to the flag instead: 801, as seen on an H200 with driver 580.159.
-//! - `io_memory` of a GPU is what `cuMemHostRegister` answers there of another device's registers (`IOMEMORY`): 800 as without
-//!   `PeerMappingOverride`, 304 as on a kernel that is too new for the driver, 801 where there is no such thing.
-//! - Without `can_access` the pair's `cuCtxEnablePeerAccess` answers 217, and a kernel that touches the other's memory 700.
+//! - `errors`, `errors_after`, `stall` and `hang_in` are common to all simulated libraries (crate
+//!   `fake-machine`). In an element of `gpus` they apply to calls about that device (the first of
+//!   two), or with that GPU's context current.
+//! - A sticky failure acts like an Xid: from then on every function that needs a current context
+//!   returns that code, for that GPU, or for all if it is in the machine's `errors_after`. A
+//!   kernel's fault does the same for its GPU. Pushing, popping, retaining and releasing contexts
+//!   still work, as do queries about devices and addresses.
+//! - `copies` of an ordered pair: the data of `cuMemcpyPeerAsync` and `cuMemcpyDtoDAsync` arrives
+//!   as zeros (`"zero"`), not at all (`"drop"`) or with one bit flipped (`"flip"`), without an
+//!   error, as with a wrong IOMMU setting. `kernel_copies` does the same for the kernel
+//!   `copy_words`, and `uploads` and `downloads` of a GPU for copies from and to the host, except
+//!   copies of 64 bytes or less, which are results.
+//! - If attribute 124 of a GPU is 0, `cuMemGetHandleForAddressRange` returns 801 for its memory.
+//!   Attribute 116 is the result of `cuPointerGetAttribute` for its memory (15), which the
+//!   simulated NIC of crate `fake-verbs` checks.
+//! - `"dmabuf_pcie": false`: that function does not know the flag for a mapping over PCIe (before
+//!   CUDA 12.8), and returns 1. A number is its result for the flag instead: 801 on an H200 with
+//!   driver 580.159.
+//! - `io_memory` of a GPU is the result of `cuMemHostRegister` for another device's registers
+//!   (`IOMEMORY`): 800 without `PeerMappingOverride`, 304 on a kernel that is too new for the
+//!   driver, 801 if unsupported.
+//! - Without `can_access`, `cuCtxEnablePeerAccess` of the pair returns 217, and a kernel's access
+//!   to the other GPU's memory 700.
 
 use std::sync::LazyLock;
 
 use fake_machine::Machine;
 use serde_json::Value;
 
-/// The file, read at the first question.
+/// The file, read at first use.
 pub static MACHINE: LazyLock<Machine> = LazyLock::new(|| Machine::of("FAKE_CUDA"));
 
-/// A GPU's own attribute, else the one all have, else 0; none past the last that the driver knows.
+/// Attribute of a GPU, else the common one, else 0; `None` if the driver does not know it.
 pub fn attribute(index: usize, number: u32) -> Option<i32> {
     let newest = MACHINE["attributes_up_to"].as_u64().unwrap_or(147);
     if u64::from(number) > newest {

@@ -1,5 +1,5 @@
-//! Memory: real pages at real addresses, of a GPU or pinned, and host memory that was registered. An address is the same for
-//! the CPU and for every GPU, as with CUDA's unified addressing.
+//! Memory at real addresses: of a GPU, pinned, or registered. An address is the same for the CPU
+//! and every GPU, as with CUDA's unified addressing.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -19,7 +19,7 @@ use crate::pages::Pages;
 /// `CU_MEMHOSTREGISTER_IOMEMORY`: another device's registers.
 const IOMEMORY: u32 = 4;
 
-/// Whose memory it is.
+/// Kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Device,
@@ -27,29 +27,29 @@ pub enum Kind {
     Registered,
 }
 
-/// An allocation, or a registration. While one has it, its pages stay, whoever frees it.
+/// Allocation or registration. Holds its pages, even after a free.
 #[derive(Clone)]
 pub struct Block {
     pub start: u64,
     pub bytes: usize,
     pub kind: Kind,
-    /// The GPU whose context was current.
+    /// GPU of the context that was current.
     pub gpu: usize,
-    /// Not of registered memory, which is the caller's.
+    /// `None` for registered memory, which belongs to the caller.
     pub pages: Option<Arc<Pages>>,
 }
 
 impl Block {
-    /// The memory at an address of this block, for work that stays inside it.
+    /// Memory at an address of this block, for work that stays inside it.
     pub fn span(&self, address: u64) -> Span {
         let keeper = self.pages.clone().map(|pages| pages as Keeper);
-        // SAFETY: every caller has found the range of its work in this block. Its pages stay as long as the span; registered memory
-        // stays while work uses it, which the program promises CUDA.
+        // SAFETY: every caller has checked that its range is in this block. The span holds the
+        // pages; the program keeps registered memory valid while work uses it, as CUDA requires.
         unsafe { Span::new(pointer(address), keeper) }
     }
 }
 
-/// Those there are, by where they start.
+/// Blocks by start address.
 static BLOCKS: Mutex<BTreeMap<u64, Block>> = Mutex::new(BTreeMap::new());
 
 pub fn block_of(address: u64) -> Option<Block> {
@@ -58,24 +58,24 @@ pub fn block_of(address: u64) -> Option<Block> {
     (address - start < block.bytes as u64).then(|| block.clone())
 }
 
-/// The block that all of a range is in.
+/// Block that contains the whole range.
 pub fn range(address: u64, bytes: usize) -> Option<Block> {
     block_of(address).filter(|block| bytes as u64 <= block.start + block.bytes as u64 - address)
 }
 
-/// The same, of device memory, in CUDA's words.
+/// As above for device memory, with CUDA's error.
 pub fn device_range(address: u64, bytes: usize) -> Result<Block, Return> {
     range(address, bytes)
         .filter(|block| block.kind == Kind::Device)
         .ok_or(INVALID_VALUE)
 }
 
-/// An address as the CPU uses it.
+/// Address as the CPU uses it.
 pub fn pointer<T>(address: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
-/// Forgets all that was allocated in a GPU's context.
+/// Frees all allocations of a GPU's context.
 pub fn free_all(gpu: usize) {
     held(&BLOCKS).retain(|_, block| block.gpu != gpu);
 }
@@ -112,7 +112,7 @@ fn allocate(gpu: usize, bytes: usize, kind: Kind) -> Result<u64, Return> {
     Ok(start)
 }
 
-/// Takes back what starts there and is of this kind.
+/// Removes the block of this kind that starts there.
 fn release(address: u64, kind: Kind) -> Option<()> {
     let mut blocks = held(&BLOCKS);
     blocks.get(&address).filter(|block| block.kind == kind)?;
@@ -158,7 +158,8 @@ pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) ->
     })
 }
 
-/// cuda.h's function. Every GPU reaches pinned memory, whatever the flags say, as with unified addressing.
+/// cuda.h's function. Every GPU can access pinned memory regardless of the flags, as with unified
+/// addressing.
 ///
 /// # Safety
 ///
@@ -182,7 +183,7 @@ pub extern "C" fn cuMemFreeHost(memory: *mut c_void) -> Return {
     })
 }
 
-/// cuda.h's function: nothing is done to the pages, be they memory or another device's registers.
+/// cuda.h's function: does not touch the pages, which may be another device's registers.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemHostRegister_v2(memory: *mut c_void, bytes: usize, flags: u32) -> Return {
     answer_here("cuMemHostRegister_v2", |gpu| {

@@ -1,4 +1,4 @@
-//! Modules and launches: the text says which kernels there are, and this engine does those it knows by their names.
+//! Modules and launches: kernels are found by their names in the PTX text.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
@@ -12,7 +12,7 @@ use crate::stream::{fresh_handle, stream_of};
 
 struct Module {
     gpu: usize,
-    /// Those that the text has and this engine knows.
+    /// Known kernels in the text.
     kernels: Vec<&'static str>,
 }
 

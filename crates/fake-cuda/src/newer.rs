@@ -1,4 +1,4 @@
-//! What a driver as old as the feature `old` pretends does not have at all.
+//! Functions that the feature `old` omits.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn cuDeviceGetUuid_v2(out: *mut [u8; 16], device: Device) 
     })
 }
 
-/// cuda.h's function (CUDA 8.0); what a pair's `p2p` does not say is 0.
+/// cuda.h's function (CUDA 8.0); attributes missing in a pair's `p2p` are 0.
 ///
 /// # Safety
 ///
@@ -61,8 +61,9 @@ const DMA_BUF: u32 = 1;
 /// `CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE`.
 const OVER_PCIE: u64 = 1;
 
-/// cuda.h's function (CUDA 11.7): what `fake_machine::dmabuf` says a dma-buf is here. It refuses what the driver 580.159 of an
-/// H200 was seen to refuse. As there, pages may be asked for that an allocation does not fill, to the end of its 2 MiB.
+/// cuda.h's function (CUDA 11.7), with dma-bufs as in `fake_machine::dmabuf`. Fails in the same
+/// cases as driver 580.159 on an H200. As there, a range may extend beyond its allocation, to the
+/// end of its 2 MiB.
 ///
 /// # Safety
 ///
@@ -90,12 +91,12 @@ pub unsafe extern "C" fn cuMemGetHandleForAddressRange(
             _ => return Err(INVALID_VALUE),
         }
         let file = export(&block.ok_or(INVALID_VALUE)?, address, bytes)?;
-        // SAFETY: this function's own condition. The descriptor is the caller's from here on.
+        // SAFETY: this function's own condition. The descriptor now belongs to the caller.
         unsafe { put(out.cast::<c_int>(), file.into_raw_fd()) }
     })
 }
 
-/// A description of the file of a block, of its own, whose position tells which part of it is meant.
+/// New open file description of a block's file, whose position encodes the exported part.
 fn export(block: &Block, address: u64, bytes: usize) -> Result<File, Return> {
     let pages = block.pages.as_ref().and_then(|pages| pages.file());
     let (file, all) = pages.ok_or(INVALID_VALUE)?;
@@ -113,7 +114,7 @@ fn export(block: &Block, address: u64, bytes: usize) -> Result<File, Return> {
 }
 
 thread_local! {
-    /// `CU_STREAM_CAPTURE_MODE_GLOBAL` at first.
+    /// Initially `CU_STREAM_CAPTURE_MODE_GLOBAL`.
     static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -138,7 +139,7 @@ pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut u32) -> Re
     })
 }
 
-/// cuda.h's function (CUDA 12.8); the time is that of the older one.
+/// cuda.h's function (CUDA 12.8); same time as the older one.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! Stream memory operations: words that a stream writes, and words it waits for. They are looked through when they are put in,
-//! and refused as a whole.
+//! Stream memory operations: writes and waits. A batch is checked when enqueued and rejected as a
+//! whole.
 
 use gpu_sim::{Compare, Item, Operation, Span};
 
@@ -8,13 +8,13 @@ use crate::machine;
 use crate::memory::range;
 use crate::stream::stream_of;
 
-/// More in one call are refused (seen with driver 580).
+/// Maximum operations per call (driver 580).
 const MOST: u32 = 255;
 
 /// `CU_STREAM_WAIT_VALUE_FLUSH`.
 const FLUSH: u32 = 1 << 30;
 
-/// `CUstreamBatchMemOpParams`: a union, of which these fields serve all members.
+/// `CUstreamBatchMemOpParams`: a union; these fields cover all members.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Parameters {
@@ -26,7 +26,7 @@ pub struct Parameters {
     rest: [u32; 5],
 }
 
-/// Which of CUDA's two sets of functions is called: they differ in what they allow, and in the attributes that say so.
+/// CUDA's two sets of functions, which differ in their flags and attributes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     V1,
@@ -45,14 +45,14 @@ impl Version {
     }
 }
 
-/// The word of so many bytes at an address.
+/// Word of this size at an address.
 fn word(address: u64, bytes: u64) -> Result<Span, Return> {
     let is_word = address.is_multiple_of(bytes) && address != 0;
     let block = range(address, bytes as usize).filter(|_| is_word);
     block.map(|block| block.span(address)).ok_or(INVALID_VALUE)
 }
 
-/// What a wait's flags ask for.
+/// Condition of a wait's flags.
 fn condition(
     flags: u32,
     can: impl Fn(u32) -> Result<(), Return>,
@@ -74,13 +74,13 @@ fn condition(
     Ok(compare)
 }
 
-/// One operation, or why CUDA refuses it.
+/// One operation, or CUDA's error for it.
 fn operation(given: &Parameters, gpu: usize, version: Version) -> Result<Operation, Return> {
     let has = |attribute| machine::attribute(gpu, attribute) == Some(1);
     let can = |attribute| has(attribute).then_some(()).ok_or(NOT_SUPPORTED);
     let (words, nor) = version.attributes();
     let word = |bytes| word(given.address, bytes);
-    // CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER is of v1 alone.
+    // CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER exists in v1 only.
     let most = u32::from(version == Version::V1);
     let written = || (given.flags <= most).then_some(()).ok_or(INVALID_VALUE);
     let value = given.value;
@@ -122,7 +122,7 @@ fn operation(given: &Parameters, gpu: usize, version: Version) -> Result<Operati
     })
 }
 
-/// Looks through a batch and puts it in.
+/// Checks and enqueues a batch.
 ///
 /// # Safety
 ///
@@ -148,7 +148,7 @@ pub unsafe fn batch(
     Ok(())
 }
 
-/// cuda.h's function of old: off (801) unless the module was told otherwise, which attribute 92 says.
+/// cuda.h's v1 function: disabled (801) unless a module option enables it, as attribute 92 shows.
 ///
 /// # Safety
 ///

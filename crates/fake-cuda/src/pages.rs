@@ -1,5 +1,5 @@
-//! The pages under what is allocated. A GPU's are a file in memory, so that a simulated card can map the same ones; its name
-//! tells whose memory it is in `/proc/self/maps`.
+//! Pages of allocations. A GPU's are a memfd, so that a simulated NIC can map them; its name
+//! identifies the memory in `/proc/self/maps`.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -7,19 +7,19 @@ use std::fs::File;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// What they begin at a multiple of, and are a multiple of: more than any real allocation promises.
+/// Alignment and granularity of pages: more than any real allocation guarantees.
 const ALIGNMENT: usize = 2 << 20;
 
-/// Pages of our own, zeroed, and taken from the machine as they are written; unmapped when the last who uses them lets go.
+/// Zeroed pages, allocated as they are written; unmapped with the last user.
 pub struct Pages {
     start: *mut c_void,
     bytes: usize,
-    /// What was mapped for them: more, to find a start in.
+    /// Whole mapping, which is larger to align the start.
     mapped: (*mut c_void, usize),
     file: Option<File>,
 }
 
-// SAFETY: the pages belong to no thread; what is in them is accessed as the programs that share them see to.
+// SAFETY: the pages have no thread affinity; programs synchronise their accesses.
 unsafe impl Send for Pages {}
 // SAFETY: as above; the fields do not change.
 unsafe impl Sync for Pages {}
@@ -29,7 +29,7 @@ impl Pages {
         let bytes = bytes.checked_next_multiple_of(ALIGNMENT)?;
         let room = bytes.checked_add(ALIGNMENT)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping, wherever the kernel likes, disturbs none that is there.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let mapped = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -56,7 +56,7 @@ impl Pages {
             ProtFlags::READ | ProtFlags::WRITE,
             MapFlags::SHARED | MapFlags::FIXED,
         );
-        // SAFETY: it takes the place of pages that were just mapped for it and that nobody knows.
+        // SAFETY: replaces unused pages that were mapped above.
         unsafe { mmap(pages.start, pages.bytes, rights, flags, &file, 0) }.ok()?;
         pages.file = Some(file.into());
         Some(pages)
@@ -66,7 +66,7 @@ impl Pages {
         self.start.expose_provenance() as u64
     }
 
-    /// The file that they are, and its bytes.
+    /// The pages' file and its size in bytes.
     #[cfg(not(feature = "old"))]
     pub fn file(&self) -> Option<(&File, u64)> {
         self.file.as_ref().map(|file| (file, self.bytes as u64))
@@ -76,7 +76,7 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         let (start, bytes) = self.mapped;
-        // SAFETY: mapped by `of_host`, and nobody has them any more. A failure leaves them there.
+        // SAFETY: mapped by `of_host` and no longer used. Errors are ignored.
         let _ = unsafe { munmap(start, bytes) };
     }
 }

@@ -1,4 +1,4 @@
-//! What CUDA says of an address.
+//! CUDA's descriptions of addresses.
 
 use std::ffi::c_void;
 
@@ -11,8 +11,8 @@ const SYNC_MEMOPS: u32 = 6;
 /// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED`.
 const RDMA_SUPPORTED: u32 = 116;
 
-/// cuda.h's function, for what a pointer's description begins with: context, memory type, device, base and size, and whether
-/// GPUDirect RDMA reaches it. The context is that of the device whose context allocated.
+/// cuda.h's function, for context, memory type, device, base, size and GPUDirect RDMA support. The
+/// context is that of the allocating device.
 ///
 /// # Safety
 ///
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
 ///
 /// # Safety
 ///
-/// Both pointers are null, for what is not wanted, or valid for a write.
+/// Both pointers are null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     base: *mut u64,
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     })
 }
 
-/// cuda.h's function, for `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS` of device memory, which changes nothing here.
+/// cuda.h's function, for `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS` of device memory; has no effect here.
 ///
 /// # Safety
 ///

@@ -1,4 +1,5 @@
-//! Streams: each is a queue of the engine (crate `gpu-sim`), with a thread that does its work. In a broken context work is skipped.
+//! Streams: each is a queue of crate `gpu-sim` with a thread that runs its work. A broken context
+//! skips work.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use crate::answer::{
 };
 use crate::event;
 
-/// A stream of one GPU's context.
+/// Stream of a GPU's context.
 pub struct Stream {
     pub gpu: usize,
     queue: Queue,
@@ -19,7 +20,7 @@ pub struct Stream {
 
 impl Stream {
     fn new(gpu: usize) -> Arc<Self> {
-        // A stream that was destroyed does what is in it all the same, however long it waits.
+        // A destroyed stream still finishes its work.
         let queue = Queue::new(None, move || whole(gpu).is_err());
         let stream = Arc::new(Self { gpu, queue });
         let served = Arc::clone(&stream);
@@ -27,12 +28,12 @@ impl Stream {
         stream
     }
 
-    /// Puts work in. The queue never gives work up.
+    /// Enqueues work; the queue never abandons it.
     pub fn put(&self, item: Item) {
         let _ = self.queue.push(item);
     }
 
-    /// Puts in a fault that breaks the context when the stream comes to it.
+    /// Enqueues a fault that breaks the context when the stream reaches it.
     pub fn put_fault(&self, code: Return) {
         let gpu = self.gpu;
         self.put(Item::Call(Box::new(move || {
@@ -40,23 +41,24 @@ impl Stream {
         })));
     }
 
-    /// Waits until all that was put in is done.
+    /// Waits until all enqueued work is done.
     pub fn finish(&self) {
         let _ = self.queue.synchronize();
     }
 }
 
 static STREAMS: Mutex<BTreeMap<usize, Arc<Stream>>> = Mutex::new(BTreeMap::new());
-/// The streams that each context has anyway, by GPU.
+/// Default streams of the contexts, by GPU.
 static DEFAULTS: Mutex<BTreeMap<usize, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
-/// A handle that no stream, event, module or function has.
+/// New handle, unique among streams, events, modules and functions.
 pub fn fresh_handle() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0x1_0000);
     NEXT.fetch_add(0x10, Ordering::Relaxed)
 }
 
-/// The stream of a handle. Null, `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD` are one stream of the current context here.
+/// Stream of a handle. Null, `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD` are the default stream
+/// of the current context.
 pub fn stream_of(handle: usize, gpu: usize) -> Result<Arc<Stream>, Return> {
     if handle <= 2 {
         let mut defaults = held(&DEFAULTS);
@@ -96,7 +98,7 @@ pub unsafe extern "C" fn cuStreamCreate(out: *mut usize, flags: u32) -> Return {
     })
 }
 
-/// cuda.h's function: what is in it is done all the same.
+/// cuda.h's function: its work still finishes.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamDestroy_v2(stream: usize) -> Return {
     answer_here("cuStreamDestroy_v2", |_| {
@@ -129,7 +131,7 @@ pub extern "C" fn cuStreamQuery(stream: usize) -> Return {
     })
 }
 
-/// cuda.h's function: the event as it was last recorded before this call.
+/// cuda.h's function: waits for the latest record before this call.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamWaitEvent(stream: usize, event: usize, flags: u32) -> Return {
     answer_here("cuStreamWaitEvent", |gpu| {

@@ -1,4 +1,4 @@
-//! Starting, and what the library says of itself.
+//! Initialisation and version.
 
 use std::ffi::c_int;
 
@@ -6,7 +6,7 @@ use crate::answer::{Device, INVALID_VALUE, NO_DEVICE, Return, answer, answer_of,
 use crate::machine::{MACHINE, integer};
 use crate::visible::{VISIBLE, hides_all};
 
-/// cuda.h's function. Where `CUDA_VISIBLE_DEVICES` hides every GPU it refuses, as the real one does.
+/// cuda.h's function. Fails if `CUDA_VISIBLE_DEVICES` hides every GPU, like the real one.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(flags: u32) -> Return {
     answer("cuInit", || match (flags, hides_all()) {

@@ -1,17 +1,17 @@
-//! Which GPUs a program sees, and in which order: what `CUDA_VISIBLE_DEVICES` makes of the machine's.
+//! Visible GPUs and their order, from `CUDA_VISIBLE_DEVICES`.
 
 use std::sync::LazyLock;
 
 use crate::device;
 use crate::machine::MACHINE;
 
-/// The GPUs by ordinal, each by its place in the machine file.
+/// GPUs by ordinal, as indices in the machine file.
 pub static VISIBLE: LazyLock<Vec<usize>> = LazyLock::new(|| match named() {
     Some(list) => seen(&list),
     None => (0..MACHINE.count()).collect(),
 });
 
-/// Whether the variable leaves no GPU at all: `cuInit` refuses then.
+/// True if the variable hides all GPUs: `cuInit` then fails.
 pub fn hides_all() -> bool {
     named().is_some() && VISIBLE.is_empty()
 }
@@ -21,7 +21,7 @@ fn named() -> Option<String> {
     Some(list.to_string_lossy().into_owned())
 }
 
-/// Numbers or beginnings of UUIDs between commas; the first that is no GPU, or is one again, ends the list.
+/// Numbers or UUID prefixes, separated by commas; the first invalid or repeated one ends the list.
 fn seen(list: &str) -> Vec<usize> {
     let mut seen = Vec::new();
     for name in list.split(',') {
@@ -33,7 +33,7 @@ fn seen(list: &str) -> Vec<usize> {
     seen
 }
 
-/// The GPU of a number, or of the beginning of a UUID that only one has.
+/// GPU of a number, or of a unique UUID prefix.
 fn gpu(name: &str) -> Option<usize> {
     let count = MACHINE.count();
     if let Ok(number) = name.parse::<usize>() {

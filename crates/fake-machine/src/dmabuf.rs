@@ -1,17 +1,16 @@
-//! What the simulated CUDA gives out as a dma-buf, and the simulated card takes: a descriptor of the file in memory that a
-//! whole allocation is. Which part of it was exported is told by the descriptor's file position, as a number of 4 KiB pages
-//! and, below it, the first of them: a file in memory has no offset of its own. The position goes along with the
-//! descriptor, however that is handed on.
+//! Format of simulated dma-bufs, from the simulated CUDA to the simulated NIC: a descriptor of the
+//! memfd of a whole allocation. The file position encodes the exported part, as a number of 4 KiB
+//! pages and, below it, the first page; it travels with the descriptor.
 //!
-//! A real dma-buf begins and ends with the part. Whoever maps this one, or asks for its size, meets the whole allocation.
+//! Unlike a real dma-buf, mapping or measuring this one covers the whole allocation.
 
-/// A page of the host, in bytes.
+/// Host page size in bytes.
 pub const PAGE: u64 = 4096;
 
-/// Bits of the number of the first page.
+/// Bits of the first page's number.
 const FIRST: u32 = 31;
 
-/// A part of a file, in whole pages.
+/// Part of a file, in whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     pub start: u64,
@@ -19,7 +18,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// The file position that tells of it; none of a part that is none: of no bytes, not in whole pages, or not within 8 TiB.
+    /// File position that encodes the part; `None` if it is empty, not in whole pages, or not
+    /// within 8 TiB.
     #[must_use]
     pub fn position(self) -> Option<u64> {
         let is_whole =
@@ -29,7 +29,7 @@ impl Part {
         (is_whole && is_within).then_some(((self.bytes / PAGE) << FIRST) | (self.start / PAGE))
     }
 
-    /// What a file position tells of; none where it tells of no pages: all of the file is meant then.
+    /// Part encoded in a file position; `None` for the whole file.
     #[must_use]
     pub fn at(position: u64) -> Option<Self> {
         let bytes = (position >> FIRST) * PAGE;

@@ -1,14 +1,15 @@
-//! The machine that a SIMULATED library answers from: a JSON file that an environment variable names. What its values mean
-//! is the library's business; what all of them have in common is here: `gpus`, `gpu` for what these have in common, and how
-//! they misbehave:
+//! Machine of a SIMULATED library: a JSON file named by an environment variable. Each library
+//! defines its own values. Common to all are `gpus`, with `gpu` for shared values, and injected
+//! failures:
 //!
-//! - `"errors": {"FUNCTION": 15}`: a function returns that code, at every call;
-//! - `"errors_after": {"FUNCTION": {"calls": 4, "code": 700, "sticky": true}}`: its fifth call in this process does, and no
-//!   other; what more a sticky failure spoils is the library's business;
+//! - `"errors": {"FUNCTION": 15}`: a function returns that code at every call;
+//! - `"errors_after": {"FUNCTION": {"calls": 4, "code": 700, "sticky": true}}`: only its fifth call
+//!   in this process returns it; the library defines further effects of a sticky failure;
 //! - `"stall": {"FUNCTION": 250}`: a function sleeps that many milliseconds first;
-//! - `"hang_in": "FUNCTION"`: one sleeps for ever.
+//! - `"hang_in": "FUNCTION"`: a function sleeps for ever.
 //!
-//! In an element of `gpus`, all of these are of the calls that concern that GPU, as far as the library says which that is.
+//! In an element of `gpus`, these apply to the calls that concern that GPU, as defined by the
+//! library.
 
 pub mod dmabuf;
 
@@ -20,26 +21,26 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A machine file; its members are those of the JSON object that it dereferences to.
+/// Machine file; dereferences to its JSON object.
 #[derive(Debug)]
 pub struct Machine {
     value: Value,
-    /// How often a function was called, in all and of each GPU.
+    /// Number of calls of each function, in total and per GPU.
     calls: Mutex<BTreeMap<(Option<usize>, String), u64>>,
 }
 
-/// How a call is to fail.
+/// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     pub code: u32,
-    /// Whether this is what later calls are to return, too.
+    /// True if later calls return it too.
     pub sticky: bool,
-    /// The GPU whose object asks for it; `None` where the whole machine's does.
+    /// GPU whose object injects it; `None` for the whole machine.
     pub of: Option<usize>,
 }
 
 impl Machine {
-    /// The file that this variable names; without a usable one, an empty object and a line on standard error.
+    /// Reads the file in this variable; if unusable, an empty object and a line on standard error.
     #[must_use]
     pub fn of(variable: &str) -> Self {
         let path = std::env::var_os(variable).unwrap_or_default();
@@ -48,7 +49,7 @@ impl Machine {
             text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
         let value = value.unwrap_or_else(|error| {
             let path = path.to_string_lossy();
-            // Nothing can be done about a closed standard error.
+            // Ignored: standard error is closed.
             let _ = writeln!(std::io::stderr(), "{variable}={path}: {error}");
             Value::Object(serde_json::Map::new())
         });
@@ -56,13 +57,13 @@ impl Machine {
         Self { value, calls }
     }
 
-    /// The number of GPUs.
+    /// Number of GPUs.
     #[must_use]
     pub fn count(&self) -> usize {
         self["gpus"].as_array().map_or(0, Vec::len)
     }
 
-    /// A GPU's own value, else the one all have.
+    /// Value of a GPU, else the common one.
     #[must_use]
     pub fn gpu(&self, index: usize, key: &str) -> Option<&Value> {
         let own = self["gpus"].get(index)?;
@@ -71,7 +72,7 @@ impl Machine {
             .filter(|value| !value.is_null())
     }
 
-    /// What `key` says of a pair: its entry in `pairs` that `is_it` takes, else `pair`, which is for all.
+    /// Value `key` of a pair: its entry in `pairs` that `is_it` accepts, else the common `pair`.
     #[must_use]
     pub fn pair(&self, key: &str, is_it: impl Fn(&Value) -> bool) -> Option<&Value> {
         let pairs = self["pairs"].as_array().map_or(&[][..], Vec::as_slice);
@@ -83,13 +84,14 @@ impl Machine {
             .filter(|value| !value.is_null())
     }
 
-    /// The code that a function is to return, whatever GPU it is asked of. Where it is to stall or to hang, this does.
+    /// Error code of a function for any GPU. Stalls or hangs here if injected.
     #[must_use]
     pub fn fault(&self, function: &str) -> Option<u32> {
         self.called(function, None).map(|fault| fault.code)
     }
 
-    /// One more call of a function, which may concern a GPU: how it is to fail. Where it is to stall or to hang, this does.
+    /// Counts a call that may concern a GPU, and returns its failure. Stalls or hangs here if
+    /// injected.
     #[must_use]
     pub fn called(&self, function: &str, gpu: Option<usize>) -> Option<Fault> {
         delay(self, function);
@@ -109,9 +111,9 @@ impl Machine {
         fault_of(self, function, || self.count_call(function, None)).or(own)
     }
 
-    /// How many calls there were before this one.
+    /// Number of earlier calls.
     fn count_call(&self, function: &str, gpu: Option<usize>) -> u64 {
-        // A number is written in one go: what a panic left is whole.
+        // Poisoning is ignored: a count changes in one step.
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let calls = calls.entry((gpu, function.to_owned())).or_default();
         *calls += 1;
@@ -119,7 +121,7 @@ impl Machine {
     }
 }
 
-/// Stalls or hangs where one object says so.
+/// Stalls or hangs if an object injects it.
 fn delay(object: &Value, function: &str) {
     if let Some(milliseconds) = object["stall"][function].as_u64() {
         std::thread::sleep(Duration::from_millis(milliseconds));
@@ -131,7 +133,8 @@ fn delay(object: &Value, function: &str) {
     }
 }
 
-/// How a call fails after what one object says; `before` counts the call and says how many there were.
+/// Failure of a call by one object; `before` counts the call and returns the number of earlier
+/// ones.
 fn fault_of(object: &Value, function: &str, before: impl FnOnce() -> u64) -> Option<Fault> {
     if let Some(code) = object["errors"].get(function).and_then(number) {
         return Some(Fault {
@@ -159,7 +162,7 @@ impl Deref for Machine {
     }
 }
 
-/// A number that fits.
+/// Number, if it fits.
 #[must_use]
 pub fn number(value: &Value) -> Option<u32> {
     value.as_u64().and_then(|value| u32::try_from(value).ok())

@@ -6,7 +6,7 @@
 //! Rules, because this crate runs in other programs:
 //! - Every C function catches panics (`EIO`) and returns 0 or a positive errno.
 //! - No `gdr_t` or handle is dereferenced before it is found among the live ones. A handle is never
-//! reused, a `gdr_t` only after thousands of others.
+//!   reused, a `gdr_t` only after thousands of others.
 //! - A copy takes no lock and makes no system call.
 //! - Pointers to read or write are checked for NULL only; the caller guarantees the rest.
 

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_faults_and_another_gives_others() {
+    fn seed_determines_faults() {
         for kind in [Fault::Drop, Fault::Zero, Fault::Swap, Fault::Delay] {
             assert_eq!(flaws(kind, 7, 1 << 20), flaws(kind, 7, 1 << 20));
             assert_ne!(flaws(kind, 7, 1 << 20), flaws(kind, 8, 1 << 20));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_pages_then_512_bytes_then_all() {
+    fn unit_size_depends_on_copy_size() {
         for (bytes, size) in [
             (1, 1),
             (4, 4),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_are_exchanged_are_two_and_whole() {
+    fn swapped_units_are_whole_and_distinct() {
         let spoiler = Spoiler::new(Faults {
             kind: Fault::Swap,
             seed: 5,

@@ -140,9 +140,9 @@ impl Queue {
         let state = self.lock();
         match (&state.waits, state.put_in - state.done) {
             (Some(waits), left) => {
-                format!("it waits for {waits}; {left} pieces of work are not done")
+                format!("it waits for {waits}; {left} work items are not done")
             }
-            (None, left) => format!("{left} pieces of work are not done"),
+            (None, left) => format!("{left} work items are not done"),
         }
     }
 
@@ -258,7 +258,7 @@ mod tests {
     use crate::operation::Compare;
 
     #[test]
-    fn a_failed_context_ends_waits_skips_work_and_passes_records() {
+    fn failed_context_ends_waits_and_skips_work() {
         static FAILED: AtomicBool = AtomicBool::new(false);
         let mut words = [0_u32; 2];
         let start = words.as_mut_ptr().cast::<u8>();

@@ -21,7 +21,7 @@ impl Process {
         Self(SOURCE.number())
     }
 
-    /// 1 for the first process that asks, larger in its children.
+    /// 1 for the first process, larger in its children.
     #[must_use]
     pub fn number(self) -> u64 {
         self.0
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn all_threads_of_a_process_have_one_number() {
+    fn threads_share_number() {
         for source in [&Source::new(), &UNWIPED] {
             let numbers = std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| source.number())).collect();
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))]
-    fn children_and_grandchildren_have_numbers_of_their_own() {
+    fn children_and_grandchildren_differ() {
         static WIPED: Source = Source::new();
         for source in [&WIPED, &UNWIPED] {
             let mine = source.number();
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))]
-    fn a_child_made_past_the_c_library_is_told_apart() {
+    fn child_of_raw_clone_differs() {
         let mine = Process::current();
         // SAFETY: as fork, without the handlers; the child only loads, stores and exits.
         let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };

@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))]
-    fn texts_are_those_of_the_c_library() {
+    fn texts_match_c_library() {
         for (errno, text) in TEXTS {
             // SAFETY: strerror returns a string for every number, valid until this thread's next
             // call.

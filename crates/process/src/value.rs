@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_see_one_value_and_it_is_dropped_once() {
+    fn threads_share_value_dropped_once() {
         static MADE: AtomicU32 = AtomicU32::new(0);
         static DROPPED: AtomicU32 = AtomicU32::new(0);
         struct Counted;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_value_stays() {
+    fn first_value_is_kept() {
         let once = SetOnce::new();
         assert_eq!(once.get(), None);
         let kept = Arc::new(1);
@@ -220,7 +220,7 @@ mod tests {
     /// The lock is held at the fork: a child that inherited it would wait forever.
     #[test]
     #[cfg(not(miri))]
-    fn a_child_finds_its_own_value_unlocked() {
+    fn child_has_unlocked_value() {
         static VALUE: PerProcess<Mutex<u32>> = PerProcess::new(|| Mutex::new(0));
         let mut held = VALUE.get().lock().unwrap();
         *held = 7;

@@ -1,5 +1,5 @@
-//! Device memory is a file in memory, and what a dma-buf of it is. Which ranges are refused, and how, was seen on an H200 with
-//! driver 580.159.
+//! Device memory is a memfd, and so are its dma-bufs. The expected errors are those of driver
+//! 580.159 on an H200.
 
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
@@ -14,7 +14,7 @@ const BLOCK: usize = 2 << 20;
 const DMA_BUF: u32 = 1;
 const PCIE: u64 = 1;
 
-/// Two GPUs; of the second the driver exports no memory, and GPUDirect RDMA does not reach it.
+/// Two GPUs; the second supports neither dma-buf export nor GPUDirect RDMA.
 fn machine(more: &Value) -> Value {
     let mut machine = json!({"gpus": [{"attributes": {"116": 1, "124": 1}}, {}]});
     for (key, value) in more.as_object().expect("an object") {
@@ -24,9 +24,9 @@ fn machine(more: &Value) -> Value {
 }
 
 #[test]
-fn a_dma_buf_is_the_same_memory() {
+fn dma_buf_is_the_same_memory() {
     on(
-        "dmabuf::a_dma_buf_is_the_same_memory",
+        "dmabuf::dma_buf_is_the_same_memory",
         &machine(&json!({})),
         |cuda| {
             cuda.start(1);
@@ -45,11 +45,11 @@ fn a_dma_buf_is_the_same_memory() {
             let other = cuda.allocate(3 * PAGE).expect("memory");
             assert_eq!(cuda.download(other + 9000, 9), Ok(vec![0; 9]));
 
-            // It is not handed to programs that this one starts.
+            // Child processes do not inherit it.
             // SAFETY: the file is open, and is only asked about.
             let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFD) };
             assert_eq!(flags, libc::FD_CLOEXEC);
-            // And it outlives the allocation.
+            // It outlives the allocation.
             assert_eq!(cuda.free(memory), 0);
             file.read_exact_at(&mut seen[..9], 9000).expect("bytes");
             assert_eq!(&seen[..9], b"by others");
@@ -58,8 +58,8 @@ fn a_dma_buf_is_the_same_memory() {
 }
 
 #[test]
-fn each_gpus_memory_has_its_name_and_pinned_memory_none() {
-    let test = "dmabuf::each_gpus_memory_has_its_name_and_pinned_memory_none";
+fn device_memory_is_named_after_gpu() {
+    let test = "dmabuf::device_memory_is_named_after_gpu";
     on(test, &machine(&json!({})), |cuda| {
         let contexts = cuda.start(2);
         let name = |address: u64| {
@@ -87,13 +87,13 @@ fn each_gpus_memory_has_its_name_and_pinned_memory_none() {
         assert_eq!(name(cuda.pinned(PAGE).addr() as u64), "");
         assert_eq!(cuda.free(second), 0);
         let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
-        assert!(!maps.contains("fake-cuda-gpu1"), "it is given back");
+        assert!(!maps.contains("fake-cuda-gpu1"), "it is freed");
     });
 }
 
 #[test]
-fn a_dma_buf_is_of_whole_pages_that_are_there() {
-    let test = "dmabuf::a_dma_buf_is_of_whole_pages_that_are_there";
+fn dma_buf_range_checks() {
+    let test = "dmabuf::dma_buf_range_checks";
     on(test, &machine(&json!({})), |cuda| {
         cuda.start(1);
         let memory = cuda.allocate(2 * BLOCK).expect("memory");
@@ -111,7 +111,7 @@ fn a_dma_buf_is_of_whole_pages_that_are_there() {
             (memory, 1 << 45, Err(1)),
             (memory, usize::MAX - 4095, Err(1)),
             (0, PAGE, Err(1)),
-            // Pages that an allocation does not fill, to the end of the 2 MiB that they are in.
+            // Beyond the allocation, up to the end of its 2 MiB.
             (small, 100, Err(1)),
             (small, PAGE, Ok(())),
             (small, BLOCK, Ok(())),
@@ -132,19 +132,19 @@ fn a_dma_buf_is_of_whole_pages_that_are_there() {
         assert_eq!(
             cuda.export(memory, PAGE, 2, 0).map(drop),
             Err(1),
-            "no such kind"
+            "unknown handle type"
         );
         assert_eq!(
             cuda.export(memory, PAGE, DMA_BUF, 2).map(drop),
             Err(1),
-            "no such flag"
+            "unknown flag"
         );
     });
 }
 
 #[test]
-fn what_a_driver_does_not_export_it_says() {
-    let test = "dmabuf::what_a_driver_does_not_export_it_says";
+fn unsupported_export() {
+    let test = "dmabuf::unsupported_export";
     on(test, &machine(&json!({})), |cuda| {
         let contexts = cuda.start(2);
         let first = cuda.allocate(PAGE).expect("memory");
@@ -154,38 +154,30 @@ fn what_a_driver_does_not_export_it_says() {
         let second = cuda.allocate(PAGE).expect("memory");
         assert_eq!(cuda.export(second, PAGE, DMA_BUF, 0).map(drop), Err(801));
         assert_eq!(cuda.pointer_attribute(15, second), Ok(0));
-        // It is the memory's GPU that matters.
+        // The memory's GPU matters, not the current one.
         assert_eq!(cuda.export(first, PAGE, DMA_BUF, 0).map(drop), Ok(()));
         assert_eq!(cuda.pointer_attribute(15, 64), Err(1), "of nobody's memory");
     });
 }
 
 #[test]
-fn a_driver_may_not_know_the_mapping_over_pcie() {
+fn unknown_pcie_flag() {
     let old = machine(&json!({"dmabuf_pcie": false}));
-    on(
-        "dmabuf::a_driver_may_not_know_the_mapping_over_pcie",
-        &old,
-        |cuda| {
-            cuda.start(1);
-            let memory = cuda.allocate(PAGE).expect("memory");
-            assert_eq!(cuda.export(memory, PAGE, DMA_BUF, PCIE).map(drop), Err(1));
-            assert_eq!(cuda.export(memory, PAGE, DMA_BUF, 0).map(drop), Ok(()));
-        },
-    );
+    on("dmabuf::unknown_pcie_flag", &old, |cuda| {
+        cuda.start(1);
+        let memory = cuda.allocate(PAGE).expect("memory");
+        assert_eq!(cuda.export(memory, PAGE, DMA_BUF, PCIE).map(drop), Err(1));
+        assert_eq!(cuda.export(memory, PAGE, DMA_BUF, 0).map(drop), Ok(()));
+    });
 }
 
 #[test]
-fn a_driver_may_refuse_the_mapping_over_pcie() {
+fn unsupported_pcie_flag() {
     let refuses = machine(&json!({"dmabuf_pcie": 801}));
-    on(
-        "dmabuf::a_driver_may_refuse_the_mapping_over_pcie",
-        &refuses,
-        |cuda| {
-            cuda.start(1);
-            let memory = cuda.allocate(PAGE).expect("memory");
-            assert_eq!(cuda.export(memory, PAGE, DMA_BUF, PCIE).map(drop), Err(801));
-            assert_eq!(cuda.export(memory, PAGE, DMA_BUF, 0).map(drop), Ok(()));
-        },
-    );
+    on("dmabuf::unsupported_pcie_flag", &refuses, |cuda| {
+        cuda.start(1);
+        let memory = cuda.allocate(PAGE).expect("memory");
+        assert_eq!(cuda.export(memory, PAGE, DMA_BUF, PCIE).map(drop), Err(801));
+        assert_eq!(cuda.export(memory, PAGE, DMA_BUF, 0).map(drop), Ok(()));
+    });
 }

@@ -1,5 +1,6 @@
-//! The simulated driver in a process, loaded as programs load the real one. It reads its machine once a process, so each case
-//! is a process of its own: the test starts itself. Signatures are written here from cuda.h 13.0.
+//! The simulated driver in a process, loaded like the real one. It reads its machine once per
+//! process, so each case runs in its own process: the test runs itself. Signatures are written from
+//! cuda.h 13.0.
 
 use std::ffi::{CString, c_int, c_void};
 use std::fs::{self, File};
@@ -10,7 +11,7 @@ use fake_nvml_build::{Driver, cuda};
 use libloading::os::unix::Library;
 use serde_json::Value;
 
-/// Set for the process that calls the driver: the test that is meant.
+/// Name of the test, set for the child process.
 const CASE: &str = "FAKE_CUDA_CASE";
 
 /// Runs `case` in a process with this machine and this list of visible GPUs.
@@ -37,19 +38,19 @@ pub fn seeing(test: &str, machine: &Value, visible: Option<&str>, case: impl FnO
         .expect("it starts");
     let said =
         [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
-    // A name that is no test's would pass without a call.
+    // The name of no test would pass without a call.
     let has_run = said[0].contains("1 passed");
     assert!(output.status.success() && has_run, "{}", said.concat());
 }
 
-/// The same with all GPUs visible.
+/// As above, with all GPUs visible.
 pub fn on(test: &str, machine: &Value, case: impl FnOnce(&Cuda)) {
     seeing(test, machine, None, case);
 }
 
 pub struct Cuda(Library);
 
-/// Calls a function by its name, with cuda.h's types of its arguments.
+/// Calls a function by name, with cuda.h's argument types.
 macro_rules! call {
     ($cuda:expr, $name:ident ( $($argument:expr => $type:ty),* $(,)? )) => {{
         // SAFETY: cuda.h's signature of this function; pointers come from values that outlive the call.
@@ -63,7 +64,7 @@ macro_rules! call {
 
 impl Cuda {
     fn load() -> Self {
-        // SAFETY: our own library, which does nothing when it is loaded.
+        // SAFETY: our own library, whose constructors do nothing.
         Self(unsafe { Library::new("libcuda.so.1") }.expect("the library"))
     }
 
@@ -85,7 +86,7 @@ impl Cuda {
         out
     }
 
-    /// The last byte of a device's UUID: its GPU's place in the machine file.
+    /// Last byte of a device's UUID: its index in the machine file.
     pub fn place(&self, device: c_int) -> u8 {
         let mut out = [0; 16];
         assert_eq!(
@@ -105,7 +106,7 @@ impl Cuda {
         call!(self, cuDevicePrimaryCtxRelease_v2(device => c_int))
     }
 
-    /// Initialised, with the contexts of this many devices, the first current.
+    /// Initialised, with contexts of this many devices, the first current.
     pub fn start(&self, devices: c_int) -> Vec<usize> {
         assert_eq!(self.init(), 0);
         let contexts: Vec<usize> = (0..devices)
@@ -139,18 +140,18 @@ impl Cuda {
         answer(code, out)
     }
 
-    /// A dma-buf, or a handle of another kind.
+    /// A dma-buf, or a handle of another type.
     pub fn export(&self, address: u64, bytes: usize, kind: u32, flags: u64) -> Result<File, u32> {
         let mut out: c_int = -1;
         let place = (&raw mut out).cast();
         let code = call!(self, cuMemGetHandleForAddressRange(
             place => *mut c_void, address => u64, bytes => usize, kind => u32, flags => u64,
         ));
-        // SAFETY: the descriptor was just made for the caller.
+        // SAFETY: the descriptor was created for the caller.
         answer(code, out).map(|file| unsafe { File::from_raw_fd(file) })
     }
 
-    /// An attribute of an address that is as large as an unsigned int.
+    /// Attribute of an address with the size of an unsigned int.
     pub fn pointer_attribute(&self, attribute: u32, address: u64) -> Result<u32, u32> {
         let mut out: u32 = u32::MAX;
         let place = (&raw mut out).cast();
@@ -219,7 +220,7 @@ impl Cuda {
         call!(self, cuStreamSynchronize(stream => usize))
     }
 
-    /// A copy from pageable memory, and the end of it: the driver may return before.
+    /// Copies from pageable memory and waits for the end.
     pub fn upload(&self, to: u64, bytes: &[u8]) -> u32 {
         let from = bytes.as_ptr().cast();
         let code = call!(self, cuMemcpyHtoDAsync_v2(to => u64, from => *const c_void, bytes.len() => usize, 0 => usize));
@@ -237,7 +238,7 @@ impl Cuda {
         call!(self, cuMemcpyDtoDAsync_v2(to => u64, from => u64, bytes => usize, 0 => usize))
     }
 
-    /// From the memory of one context's GPU to another's.
+    /// Copies from the memory of one context's GPU to another's.
     pub fn peer_copy(
         &self,
         (to, to_context): (u64, usize),
@@ -256,7 +257,8 @@ impl Cuda {
         call!(self, cuMemsetD32Async(to => u64, word => u32, words => usize, 0 => usize))
     }
 
-    /// A batch of stream memory operations, each of cuda.h's 48 bytes: operation, address, value, flags.
+    /// Batch of stream memory operations, each of cuda.h's 48 bytes: operation, address, value,
+    /// flags.
     pub fn batch(&self, stream: usize, operations: &[(u32, u64, u64, u32)]) -> u32 {
         let mut list: Vec<[u64; 6]> = operations
             .iter()
@@ -269,14 +271,14 @@ impl Cuda {
         ))
     }
 
-    /// The same by the function of old.
+    /// As above, with the v1 function.
     pub fn batch_v1(&self, stream: usize, operation: (u32, u64, u64, u32)) -> u32 {
         let (operation, address, value, flags) = operation;
         let mut list = [operation.into(), address, value, flags.into(), 0, 0];
         call!(self, cuStreamBatchMemOp(stream => usize, 1 => u32, &mut list => *mut [u64; 6], 0 => u32))
     }
 
-    /// A module of a text with kernels of these names, without their bodies.
+    /// Module of a text with kernels of these names, without bodies.
     pub fn module(&self, kernels: &[&str]) -> Result<usize, u32> {
         let entries = kernels
             .iter()
@@ -300,7 +302,7 @@ impl Cuda {
         answer(code, out)
     }
 
-    /// A kernel of a module of its own; a parameter that is a `u32` lies in the low half of its word.
+    /// Launches a kernel in a new module; a `u32` parameter is the low half of its word.
     pub fn launch(&self, name: &str, parameters: &[u64], blocks: u32, stream: usize) -> u32 {
         let module = self.module(&[name]).expect("a module");
         let function = self.function(module, name).expect("a function");
@@ -320,7 +322,7 @@ impl Cuda {
             call!(self, cuGetErrorName(code => u32, &mut out => *mut *const std::ffi::c_char));
         assert_eq!(answer != 0, out.is_null());
         (answer == 0).then(|| {
-            // SAFETY: not null: a text of the library's own.
+            // SAFETY: not null: a static text of the library.
             unsafe { std::ffi::CStr::from_ptr(out) }
                 .to_string_lossy()
                 .into_owned()

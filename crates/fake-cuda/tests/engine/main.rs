@@ -1,4 +1,5 @@
-//! The engine of the simulated driver: memory, copies, dma-bufs, kernels, events, peers, words that streams write and wait for, and how it goes wrong where it is told to.
+//! The simulated driver: memory, copies, dma-bufs, kernels, events, peers, stream memory
+//! operations, and injected failures.
 
 mod dmabuf;
 mod driver;

@@ -1,4 +1,4 @@
-//! What goes wrong where the machine file says so.
+//! Failures injected by the machine file.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ fn machine(more: &Value) -> Value {
 }
 
 #[test]
-fn a_call_among_many_fails_and_what_comes_after_it() {
+fn error_after_n_calls() {
     let more = json!({"errors_after": {
         "cuMemAlloc_v2": {"calls": 1, "code": 2},
         "cuMemcpyDtoDAsync_v2": {"calls": 2, "code": 220, "sticky": true},
     }});
     on(
-        "misbehaviour::a_call_among_many_fails_and_what_comes_after_it",
+        "misbehaviour::error_after_n_calls",
         &machine(&more),
         |cuda| {
             let contexts = cuda.start(2);
@@ -42,43 +42,39 @@ fn a_call_among_many_fails_and_what_comes_after_it() {
             assert_eq!(
                 (cuda.count(), cuda.release(1)),
                 (2, 0),
-                "what needs no context"
+                "a call without context"
             );
         },
     );
 }
 
 #[test]
-fn one_gpu_fails_and_the_other_does_not() {
+fn error_of_one_gpu() {
     let more = json!({"gpus": [
         {"errors": {"cuMemAlloc_v2": 2}},
         {"errors_after": {"cuStreamSynchronize": {"calls": 0, "code": 719, "sticky": true}}},
         {"errors": {"cuDevicePrimaryCtxRetain": 46}},
     ]});
-    on(
-        "misbehaviour::one_gpu_fails_and_the_other_does_not",
-        &machine(&more),
-        |cuda| {
-            let contexts = cuda.start(2);
-            assert_eq!(cuda.retain(2), Err(46));
-            assert_eq!((cuda.allocate(64), cuda.synchronize(0)), (Err(2), 0));
-            assert_eq!(cuda.current(contexts[1]), 0);
-            assert!(cuda.allocate(64).is_ok());
-            assert_eq!((cuda.synchronize(0), cuda.allocate(64)), (719, Err(719)));
-            assert_eq!(cuda.current(contexts[0]), 0);
-            assert_eq!(cuda.synchronize(0), 0);
-        },
-    );
+    on("misbehaviour::error_of_one_gpu", &machine(&more), |cuda| {
+        let contexts = cuda.start(2);
+        assert_eq!(cuda.retain(2), Err(46));
+        assert_eq!((cuda.allocate(64), cuda.synchronize(0)), (Err(2), 0));
+        assert_eq!(cuda.current(contexts[1]), 0);
+        assert!(cuda.allocate(64).is_ok());
+        assert_eq!((cuda.synchronize(0), cuda.allocate(64)), (719, Err(719)));
+        assert_eq!(cuda.current(contexts[0]), 0);
+        assert_eq!(cuda.synchronize(0), 0);
+    });
 }
 
 #[test]
-fn copies_between_gpus_are_lost_and_nobody_says_so() {
+fn silent_peer_copy_faults() {
     let more = json!({"pairs": [
         {"from": 0, "to": 1, "copies": "zero"},
         {"from": 1, "to": 0, "copies": "drop"},
     ]});
     on(
-        "misbehaviour::copies_between_gpus_are_lost_and_nobody_says_so",
+        "misbehaviour::silent_peer_copy_faults",
         &machine(&more),
         |cuda| {
             let contexts = cuda.start(2);
@@ -100,7 +96,7 @@ fn copies_between_gpus_are_lost_and_nobody_says_so() {
             assert_eq!(
                 cuda.copy(there + 8, there + 4, 1),
                 0,
-                "its own memory is sound"
+                "copies within a GPU are correct"
             );
             assert_eq!(cuda.download(there + 8, 1), Ok(b"e".to_vec()));
         },
@@ -108,12 +104,12 @@ fn copies_between_gpus_are_lost_and_nobody_says_so() {
 }
 
 #[test]
-fn bits_are_wrong_between_kernels_and_hosts_too() {
+fn kernel_and_host_copy_faults() {
     let more = json!({
         "gpus": [{"uploads": "flip"}, {"downloads": "zero"}],
         "pair": {"can_access": true, "kernel_copies": "flip"},
     });
-    let test = "misbehaviour::bits_are_wrong_between_kernels_and_hosts_too";
+    let test = "misbehaviour::kernel_and_host_copy_faults";
     on(test, &machine(&more), |cuda| {
         let contexts = cuda.start(2);
         let here = cuda.allocate(128).expect("memory");
@@ -140,23 +136,19 @@ fn bits_are_wrong_between_kernels_and_hosts_too() {
 }
 
 #[test]
-fn a_function_takes_its_time() {
+fn stall() {
     let more = json!({"gpus": [{}, {"stall": {"cuStreamSynchronize": 40}}], "stall": {"cuStreamSynchronize": 20}});
-    on(
-        "misbehaviour::a_function_takes_its_time",
-        &machine(&more),
-        |cuda| {
-            let contexts = cuda.start(2);
-            let begun = Instant::now();
-            assert_eq!(cuda.synchronize(0), 0);
-            let one = begun.elapsed();
-            assert!(one >= Duration::from_millis(20), "{one:?}");
-            assert_eq!(cuda.current(contexts[1]), 0);
-            assert_eq!(cuda.synchronize(0), 0);
-            let other = begun.elapsed() - one;
-            assert!(other >= Duration::from_millis(60), "{other:?}");
-        },
-    );
+    on("misbehaviour::stall", &machine(&more), |cuda| {
+        let contexts = cuda.start(2);
+        let begun = Instant::now();
+        assert_eq!(cuda.synchronize(0), 0);
+        let one = begun.elapsed();
+        assert!(one >= Duration::from_millis(20), "{one:?}");
+        assert_eq!(cuda.current(contexts[1]), 0);
+        assert_eq!(cuda.synchronize(0), 0);
+        let other = begun.elapsed() - one;
+        assert!(other >= Duration::from_millis(60), "{other:?}");
+    });
 }
 
 #[test]
@@ -176,7 +168,7 @@ fn codes_have_names() {
     );
 }
 
-/// One test for each list, as each is a process's.
+/// One test for each list, because each needs its own process.
 macro_rules! visible {
     ($( $name:ident: $list:literal => $places:expr; )*) => { $(
         #[test]
@@ -204,25 +196,21 @@ visible! {
 }
 
 #[test]
-fn registers_are_refused_where_the_machine_says_so_and_memory_is_not() {
+fn io_memory_errors() {
     let more = json!({"gpus": [{"io_memory": 800}, {}], "gpu": {"io_memory": 304}});
-    on(
-        "misbehaviour::registers_are_refused_where_the_machine_says_so_and_memory_is_not",
-        &machine(&more),
-        |cuda| {
-            let contexts = cuda.start(2);
-            let mut page = vec![0_u8; 4096];
-            assert_eq!(cuda.current(contexts[0]), 0);
-            assert_eq!(
-                (cuda.register_as(7, &mut page), cuda.register(&mut page)),
-                (800, 0)
-            );
-            assert_eq!(cuda.unregister(&mut page), 0);
-            assert_eq!(cuda.current(contexts[1]), 0);
-            assert_eq!(
-                (cuda.register_as(7, &mut page), cuda.register(&mut page)),
-                (304, 0)
-            );
-        },
-    );
+    on("misbehaviour::io_memory_errors", &machine(&more), |cuda| {
+        let contexts = cuda.start(2);
+        let mut page = vec![0_u8; 4096];
+        assert_eq!(cuda.current(contexts[0]), 0);
+        assert_eq!(
+            (cuda.register_as(7, &mut page), cuda.register(&mut page)),
+            (800, 0)
+        );
+        assert_eq!(cuda.unregister(&mut page), 0);
+        assert_eq!(cuda.current(contexts[1]), 0);
+        assert_eq!(
+            (cuda.register_as(7, &mut page), cuda.register(&mut page)),
+            (304, 0)
+        );
+    });
 }

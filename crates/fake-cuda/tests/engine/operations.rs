@@ -1,4 +1,4 @@
-//! Stream memory operations: in order, stuck where they wait, and refused where CUDA refuses them.
+//! Stream memory operations: order, waits and errors.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const AND: u32 = 2;
 const NOR: u32 = 3;
 const FLUSHED: u32 = 1 << 30;
 
-/// One GPU that can do all of v2, and does not flush, as an H200; and one that can do little.
+/// One GPU that supports all of v2 except flushes, like an H200, and one with few features.
 fn two() -> Value {
     json!({
         "gpu": {"memory": 1 << 30, "attributes": {"122": 1, "123": 1}},
@@ -24,15 +24,15 @@ fn two() -> Value {
 }
 
 #[test]
-fn a_batch_is_done_in_order_and_waits_for_each_condition() {
+fn batch_order_and_wait_conditions() {
     on(
-        "operations::a_batch_is_done_in_order_and_waits_for_each_condition",
+        "operations::batch_order_and_wait_conditions",
         &two(),
         |cuda| {
             cuda.start(1);
             let word = cuda.allocate(64).expect("memory");
             let (stream, other) = (cuda.stream(), cuda.stream());
-            // Words 0 and 1 stop the stream, word 2 says how far it came.
+            // Words 0 and 1 block the stream, word 2 counts its progress.
             let list = [
                 (WRITE32, word + 8, 1, 0),
                 (WAIT32, word, 5, 0),
@@ -46,7 +46,7 @@ fn a_batch_is_done_in_order_and_waits_for_each_condition() {
             ];
             assert_eq!(cuda.batch(stream, &list), 0);
             let far = |expected: u8| {
-                // The first look may come before the stream's; it is idle or it gets there.
+                // The stream may not have progressed yet.
                 for _ in 0..100_000 {
                     if cuda.download(word + 8, 1) == Ok(vec![expected]) {
                         return;
@@ -79,63 +79,59 @@ fn a_batch_is_done_in_order_and_waits_for_each_condition() {
 }
 
 #[test]
-fn what_cuda_refuses_is_refused_and_nothing_of_it_done() {
-    on(
-        "operations::what_cuda_refuses_is_refused_and_nothing_of_it_done",
-        &two(),
-        |cuda| {
-            let contexts = cuda.start(2);
-            let word = cuda.allocate(64).expect("memory");
-            let stream = cuda.stream();
-            let refused = |operation| cuda.batch(stream, &[(WRITE32, word, 1, 0), operation]);
-            for operation in [
-                (WRITE32, word + 2, 1, 0),
-                (WRITE32, word + 64, 1, 0),
-                (WRITE32, 0, 1, 0),
-                (WRITE32, word, 1, 1),
-                (WRITE64, word + 4, 1, 0),
-                (WAIT32, word, 1, 4),
-                (7, word, 1, 0),
-            ] {
-                assert_eq!(refused(operation), 1, "{operation:x?}");
-            }
-            for operation in [(FLUSH, 0, 0, 0), (WAIT32, word, 1, FLUSHED)] {
-                assert_eq!(refused(operation), 801, "{operation:x?}");
-            }
-            assert_eq!(
-                cuda.batch(stream, &[(WRITE32, word, 1, 0); 256]),
-                1,
-                "too many"
-            );
-            assert_eq!(cuda.batch_v1(stream, (WRITE32, word, 1, 0)), 801, "off");
-            assert_eq!(
-                cuda.batch(0xdead, &[(WRITE32, word, 1, 0)]),
-                400,
-                "no stream"
-            );
-            assert_eq!(cuda.download(word, 4), Ok(vec![0; 4]));
-            assert_eq!(cuda.batch(stream, &[(WRITE32, word, 1, 0); 255]), 0);
-            assert_eq!(cuda.batch(stream, &[]), 0);
-            assert_eq!(cuda.synchronize(stream), 0);
-            assert_eq!(cuda.download(word, 4), Ok(vec![1, 0, 0, 0]));
+fn rejected_batch_has_no_effect() {
+    on("operations::rejected_batch_has_no_effect", &two(), |cuda| {
+        let contexts = cuda.start(2);
+        let word = cuda.allocate(64).expect("memory");
+        let stream = cuda.stream();
+        let refused = |operation| cuda.batch(stream, &[(WRITE32, word, 1, 0), operation]);
+        for operation in [
+            (WRITE32, word + 2, 1, 0),
+            (WRITE32, word + 64, 1, 0),
+            (WRITE32, 0, 1, 0),
+            (WRITE32, word, 1, 1),
+            (WRITE64, word + 4, 1, 0),
+            (WAIT32, word, 1, 4),
+            (7, word, 1, 0),
+        ] {
+            assert_eq!(refused(operation), 1, "{operation:x?}");
+        }
+        for operation in [(FLUSH, 0, 0, 0), (WAIT32, word, 1, FLUSHED)] {
+            assert_eq!(refused(operation), 801, "{operation:x?}");
+        }
+        assert_eq!(
+            cuda.batch(stream, &[(WRITE32, word, 1, 0); 256]),
+            1,
+            "too many"
+        );
+        assert_eq!(cuda.batch_v1(stream, (WRITE32, word, 1, 0)), 801, "off");
+        assert_eq!(
+            cuda.batch(0xdead, &[(WRITE32, word, 1, 0)]),
+            400,
+            "no stream"
+        );
+        assert_eq!(cuda.download(word, 4), Ok(vec![0; 4]));
+        assert_eq!(cuda.batch(stream, &[(WRITE32, word, 1, 0); 255]), 0);
+        assert_eq!(cuda.batch(stream, &[]), 0);
+        assert_eq!(cuda.synchronize(stream), 0);
+        assert_eq!(cuda.download(word, 4), Ok(vec![1, 0, 0, 0]));
 
-            assert_eq!(cuda.current(contexts[1]), 0);
-            let word = cuda.allocate(64).expect("memory");
-            let stream = cuda.stream();
-            assert_eq!(cuda.batch(stream, &[(WAIT32, word, 1, NOR)]), 801);
-            assert_eq!(cuda.batch(stream, &[(WRITE64, word, 1, 0)]), 801);
-            assert_eq!(
-                cuda.batch(stream, &[(FLUSH, 0, 0, 0), (WAIT32, word, 0, FLUSHED)]),
-                0
-            );
-            assert_eq!(
-                cuda.batch_v1(stream, (WRITE32, word, 3, 1)),
-                0,
-                "without a fence"
-            );
-            assert_eq!(cuda.batch_v1(stream, (BARRIER, 0, 0, 0)), 1, "of v2 alone");
-            assert_eq!(cuda.synchronize(stream), 0);
-            assert_eq!(cuda.download(word, 4), Ok(vec![3, 0, 0, 0]));
-        },
-    );
+        assert_eq!(cuda.current(contexts[1]), 0);
+        let word = cuda.allocate(64).expect("memory");
+        let stream = cuda.stream();
+        assert_eq!(cuda.batch(stream, &[(WAIT32, word, 1, NOR)]), 801);
+        assert_eq!(cuda.batch(stream, &[(WRITE64, word, 1, 0)]), 801);
+        assert_eq!(
+            cuda.batch(stream, &[(FLUSH, 0, 0, 0), (WAIT32, word, 0, FLUSHED)]),
+            0
+        );
+        assert_eq!(
+            cuda.batch_v1(stream, (WRITE32, word, 3, 1)),
+            0,
+            "without a fence"
+        );
+        assert_eq!(cuda.batch_v1(stream, (BARRIER, 0, 0, 0)), 1, "of v2 alone");
+        assert_eq!(cuda.synchronize(stream), 0);
+        assert_eq!(cuda.download(word, 4), Ok(vec![3, 0, 0, 0]));
+    });
 }

@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri opens no libraries")]
-    fn a_missing_file_is_absent_in_the_loaders_words() {
+    fn missing_file_is_absent() {
         match Library::open_at(Path::new("/nowhere/libcuda.so.1")) {
             Err(OpenError::Absent(words)) => {
                 assert!(words.contains("No such file or directory"), "{words}")
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri opens no libraries")]
-    fn a_library_without_cu_init_is_not_cuda() {
+    fn library_without_cu_init_is_not_cuda() {
         let outcome = Library::open_at(Path::new("libc.so.6"));
         assert!(matches!(outcome, Err(OpenError::NotCuda(_))), "{outcome:?}");
     }

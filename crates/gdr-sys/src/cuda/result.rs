@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_codes_have_a_name_and_unknown_ones_a_number() {
+    fn code_names() {
         assert_eq!(CuResult(800).to_string(), "CUDA_ERROR_NOT_PERMITTED (800)");
         assert_eq!(CuResult(4711).to_string(), "CUDA error 4711");
         assert!(CuResult(0).is_ok());

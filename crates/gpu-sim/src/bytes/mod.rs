@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn every_offset_and_length_is_copied_whole_and_nothing_beside_it() {
+    fn copies_all_offsets_and_lengths() {
         let from: Vec<u8> = (0..160).collect();
         for source in starts() {
             for target in starts() {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fill_stays_in_its_range() {
+    fn fill_stays_in_range() {
         for start in starts() {
             for count in counts() {
                 let mut to = [0_u8; 160];
