@@ -1,4 +1,4 @@
-//! Gives the library the name programs look for.
+//! Sets the soname that programs look for.
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libnvidia-ml.so.1");

@@ -438,7 +438,7 @@ fn memory_that_is_not_registered_is_told() {
     let report = Bench::of("two", &json!({"verbs": {"memlock": 4096}})).probe(&HOST);
     let reason = report.reason();
     assert!(
-        reason.starts_with("mlx5_0 does not register ")
+        reason.starts_with("mlx5_0 cannot register ")
             && reason.contains("Cannot allocate memory")
             && reason.contains("gdr doctor --only limits.memlock"),
         "{reason}"

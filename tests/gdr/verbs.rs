@@ -97,7 +97,7 @@ fn what_fails_says_which_and_leaves_the_rest() {
     assert!(
         error["reason"]
             .as_str()
-            .is_some_and(|reason| reason.contains("does not list the RDMA devices")),
+            .is_some_and(|reason| reason.contains("cannot list RDMA devices")),
         "{error}"
     );
 }

@@ -1,8 +1,7 @@
-//! Where tests get the simulated NVML from (crate `fake-nvml`): a directory holding `libnvidia-ml.so.1`, built when asked
-//! for, and the machine files it answers from. [`cuda`] has the same of the simulated CUDA (crate `fake-cuda`), [`verbs`] of the
-//! simulated verbs (crate `fake-verbs`), [`uverbs`] of the kernel's uverbs node under the machine's own verbs (crate `fake-uverbs`).
+//! Builds the fake NVML (crate `fake-nvml`) for tests: a directory with `libnvidia-ml.so.1`, and its machine files. [`cuda`] does the same
+//! for crate `fake-cuda`, [`verbs`] for `fake-verbs`, [`uverbs`] for `fake-uverbs`.
 //!
-//! A test of a real program starts it with the variables of [`environment`]:
+//! A test starts a program with the variables of [`environment`]:
 //!
 //! ```no_run
 //! # fn main() -> Result<(), String> {
@@ -13,8 +12,8 @@
 //! # }
 //! ```
 //!
-//! Cargo cannot make a test depend on another package's C library, so the test runs cargo itself, offline, into
-//! `target/fake-nvml` (some seconds the first time, a tenth of one after).
+//! Cargo cannot make a test depend on another package's cdylib, so the test runs cargo, offline, into `target/fake-nvml` (some seconds the
+//! first time, then 0.1 s).
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,50 +22,49 @@ use std::process::Command;
 
 pub mod uverbs;
 
-/// Which driver's functions the library has.
+/// Driver version of the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
     Current,
-    /// An old driver: the newer symbols are missing, `nvmlDeviceGetP2PStatus` among them. No real version lacks just these.
+    /// An old driver without the newer functions, such as `nvmlDeviceGetP2PStatus`. No real version lacks exactly these.
     Old,
 }
 
-/// Builds the library and gives the directory that holds it as `libnvidia-ml.so.1`.
+/// Builds the library; returns the directory with `libnvidia-ml.so.1`.
 ///
-/// Tests and test programs may call this at the same time.
+/// Safe to call concurrently, from several processes too.
 ///
 /// # Errors
 ///
-/// What cargo or the file system says, in words for a failing test.
+/// Text of cargo's or the file system's error, for a failing test.
 pub fn build(driver: Driver) -> Result<PathBuf, String> {
     library(driver, "", "fake-nvml", "libnvidia-ml.so.1")
 }
 
-/// The simulated CUDA driver: `libcuda.so.1`.
+/// The fake CUDA driver: `libcuda.so.1`.
 pub mod cuda {
     use std::ffi::OsString;
     use std::path::{Path, PathBuf};
 
     use super::{Driver, library, workspace};
 
-    /// Builds the library and gives the directory that holds it as `libcuda.so.1`. With [`Driver::Old`] the functions of
-    /// `fake-cuda/src/newer.rs` are missing.
+    /// Builds the library; returns the directory with `libcuda.so.1`. [`Driver::Old`] omits the functions of `fake-cuda/src/newer.rs`.
     ///
     /// # Errors
     ///
-    /// What cargo or the file system says, in words for a failing test.
+    /// Text of cargo's or the file system's error, for a failing test.
     pub fn build(driver: Driver) -> Result<PathBuf, String> {
         library(driver, "cuda-", "fake-cuda", "libcuda.so.1")
     }
 
-    /// The machine file called `name`: `two`, `old`.
+    /// The machine file `name`: `two`, `old`.
     #[must_use]
     pub fn machine(name: &str) -> PathBuf {
         let machines = workspace().join("crates/fake-cuda/machines");
         machines.join(name).with_extension("json")
     }
 
-    /// What to start a program with, so that it finds the library of `directory`, answering from `machine`.
+    /// Environment of a program that uses the library in `directory` with this machine file.
     #[must_use]
     pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
         [
@@ -76,30 +74,30 @@ pub mod cuda {
     }
 }
 
-/// The simulated verbs: `libibverbs.so.1`.
+/// The fake libibverbs: `libibverbs.so.1`.
 pub mod verbs {
     use std::ffi::OsString;
     use std::path::{Path, PathBuf};
 
     use super::{Driver, library, workspace};
 
-    /// Builds the library and gives the directory that holds it as `libibverbs.so.1`.
+    /// Builds the library; returns the directory with `libibverbs.so.1`.
     ///
     /// # Errors
     ///
-    /// What cargo or the file system says, in words for a failing test.
+    /// Text of cargo's or the file system's error, for a failing test.
     pub fn build() -> Result<PathBuf, String> {
         library(Driver::Current, "verbs-", "fake-verbs", "libibverbs.so.1")
     }
 
-    /// The machine file called `name`: `two`, `roce`.
+    /// The machine file `name`: `two`, `roce`.
     #[must_use]
     pub fn machine(name: &str) -> PathBuf {
         let machines = workspace().join("crates/fake-verbs/machines");
         machines.join(name).with_extension("json")
     }
 
-    /// What to start a program with, so that it finds the library of `directory`, answering from `machine`.
+    /// Environment of a program that uses the library in `directory` with this machine file.
     #[must_use]
     pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
         [
@@ -109,7 +107,7 @@ pub mod verbs {
     }
 }
 
-/// Builds a package's library and gives the directory that holds it under the name programs look for.
+/// Builds a package's library; returns the directory with its soname.
 fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<PathBuf, String> {
     let target = target_directory();
     let (variant, features): (_, &[&str]) = match driver {
@@ -119,14 +117,14 @@ fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<Pa
     let directory = target.join(format!("{prefix}{variant}"));
     fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let lock = target.join("lock");
-    // Both drivers come out of cargo under one name: nobody else builds until this one is in its place.
+    // Cargo writes both variants to the same file: locked until the copy is in place.
     let held = fs::File::create(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
     held.lock()
         .map_err(|error| format!("{}: {error}", lock.display()))?;
 
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
-        // A sanitizer is for the program under test, not for the library that it loads.
+        // Sanitizers apply to the program under test, not to the fake.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .args([
@@ -141,7 +139,7 @@ fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<Pa
         .arg("--target-dir")
         .arg(&target)
         .args(features)
-        // The library must come out for this machine, where the next step looks for it.
+        // Explicit target and directory, so that the next step finds the file.
         .env_remove("CARGO_BUILD_TARGET")
         .output()
         .map_err(|error| format!("cargo: {error}"))?;
@@ -156,7 +154,7 @@ fn library(driver: Driver, prefix: &str, package: &str, name: &str) -> Result<Pa
     Ok(directory)
 }
 
-/// The machine file called `name`: `h200-x8`, `h200-x2`, `none-nvlink-pair`.
+/// The machine file `name`: `h200-x8`, `h200-x2`, `none-nvlink-pair`.
 #[must_use]
 pub fn machine(name: &str) -> PathBuf {
     workspace()
@@ -165,7 +163,7 @@ pub fn machine(name: &str) -> PathBuf {
         .with_extension("json")
 }
 
-/// What to start a program with, so that it finds the library of `directory`, answering from `machine`.
+/// Environment of a program that uses the library in `directory` with this machine file.
 #[must_use]
 pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString); 2] {
     [
@@ -174,8 +172,8 @@ pub fn environment(directory: &Path, machine: &Path) -> [(&'static str, OsString
     ]
 }
 
-/// A copy under the name, swapped in whole: a process may have the old one open, and a symbolic link would show its own
-/// target in `/proc/self/maps`.
+/// Copies and renames, because a process may have the old file open. Not a symbolic link, whose target would show in
+/// `/proc/self/maps`.
 fn place(built: &Path, wanted: &Path) -> Result<(), String> {
     let same = |path: &Path| fs::read(path).ok();
     if same(wanted).is_some() && same(wanted) == same(built) {
@@ -193,7 +191,7 @@ fn workspace() -> PathBuf {
     path
 }
 
-/// Not the directory the tests themselves were built in, which a cargo above this one may hold.
+/// Not the tests' own target directory, which an outer cargo may have locked.
 fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| workspace().join("target"), PathBuf::from)

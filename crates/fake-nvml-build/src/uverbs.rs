@@ -1,5 +1,5 @@
-//! The test double of the kernel's uverbs node (crate `fake-uverbs`), for the machine's own libibverbs and libmlx5: the library,
-//! the sysfs tree in which libibverbs finds a NIC, and what a program is started with so that it has one.
+//! The fake uverbs node (crate `fake-uverbs`) for the machine's own libibverbs and libmlx5: the library, the sysfs tree with a NIC, and the
+//! environment of programs that use them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::{Driver, library};
 
-/// A variable of the environment and its value.
+/// An environment variable.
 pub type Variable = (&'static str, OsString);
 
-/// What libibverbs reads of sysfs (rdma-core, `libibverbs/init.c` and `cmd_device.c`), for a NIC `mlx5_0` of two ports: port 1 is
-/// InfiniBand, port 2 Ethernet. Below `class`.
+/// The sysfs attributes that libibverbs reads below `class` (rdma-core, `libibverbs/init.c` and `cmd_device.c`), for NIC `mlx5_0`: port 1
+/// InfiniBand, port 2 Ethernet.
 const TREE: [(&str, &str); 9] = [
     ("infiniband_verbs/abi_version", "6"),
     ("infiniband_verbs/uverbs0/ibdev", "mlx5_0"),
@@ -27,10 +27,10 @@ const TREE: [(&str, &str); 9] = [
     ("infiniband/mlx5_0/ports/2/pkeys/0", "0xffff"),
 ];
 
-/// How many GIDs each port has room for, as the double says.
+/// GID table entries per port, as in the fake.
 const ROOM: u32 = 4;
 
-/// The GIDs that are set, by port and index: of port 2, GID 0 is of RoCE v1 and GID 1 of RoCE v2.
+/// The GIDs by port and index; of port 2, GID 0 is RoCE v1 and GID 1 RoCE v2.
 const GIDS: [(u32, u32, &str, &str); 3] = [
     (
         1,
@@ -47,25 +47,24 @@ const GIDS: [(u32, u32, &str, &str); 3] = [
     (2, 1, "0000:0000:0000:0000:0000:ffff:c0a8:0001", "RoCE v2"),
 ];
 
-/// One that is not set. With Linux its type cannot be read, with an error (`EINVAL`) that no plain file has; libibverbs then takes it
-/// for the first one.
+/// An empty entry. On Linux reading its type fails with `EINVAL`, which a plain file cannot do; libibverbs then assumes the first type.
 const UNSET: (&str, &str) = ("0000:0000:0000:0000:0000:0000:0000:0000", "IB/RoCE v1");
 
-/// Builds the library and gives its path, for `LD_PRELOAD`.
+/// Builds the library; returns its path, for `LD_PRELOAD`.
 ///
 /// # Errors
 ///
-/// What cargo or the file system says, in words for a failing test.
+/// Text of cargo's or the file system's error, for a failing test.
 pub fn build() -> Result<PathBuf, String> {
     let name = "libfake_uverbs.so";
     Ok(library(Driver::Current, "uverbs-", "fake-uverbs", name)?.join(name))
 }
 
-/// Lays the sysfs tree out below a directory, for `SYSFS_PATH`.
+/// Creates the sysfs tree in a directory, for `SYSFS_PATH`.
 ///
 /// # Errors
 ///
-/// What the file system says, in words for a failing test.
+/// Text of the file system's error, for a failing test.
 pub fn lay_out(root: &Path) -> Result<(), String> {
     for (path, text) in TREE {
         file(root, path, text)?;
@@ -84,7 +83,7 @@ pub fn lay_out(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A file of the tree, of one line.
+/// An attribute file of one line.
 fn file(root: &Path, path: &str, text: &str) -> Result<(), String> {
     let path = root.join("class").join(path);
     let directory = path.parent().unwrap_or(root);
@@ -93,31 +92,29 @@ fn file(root: &Path, path: &str, text: &str) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What to start a program with, so that its libibverbs and libmlx5 find a NIC that answers commands and leaves queues alone: the
-/// test looks at them. The library is built, and the tree laid out in the directory `root`, which must stay as long as the program
-/// runs.
+/// Environment of a program whose libibverbs and libmlx5 find a NIC that executes commands but no requests: the test reads its queues.
+/// Builds the library, and creates the sysfs tree in `root`, which must outlive the program.
 ///
 /// # Errors
 ///
-/// What cargo or the file system says, in words for a failing test.
+/// Text of cargo's or the file system's error, for a failing test.
 pub fn node(root: &Path) -> Result<[Variable; 3], String> {
     lay_out(root)?;
     Ok([
         ("LD_PRELOAD", build()?.into()),
         ("SYSFS_PATH", root.into()),
-        // The provider tells of each completion with an error.
+        // The provider prints every error completion.
         ("MLX5_DEBUG_FILE", "/dev/null".into()),
     ])
 }
 
-/// The same with a NIC that executes: `mlx5_0`, port 1 InfiniBand and port 2 Ethernet, both active.
+/// The same with a NIC that executes requests: `mlx5_0`, port 1 InfiniBand and port 2 Ethernet, both active.
 ///
-/// The machine must have Debian's `ibverbs-providers`, or another libmlx5. The NIC's other switches are variables, too: the
-/// documentation of crate `fake-uverbs` lists them.
+/// Requires Debian's `ibverbs-providers`, or another libmlx5. The documentation of crate `fake-uverbs` lists the NIC's other variables.
 ///
 /// # Errors
 ///
-/// What cargo or the file system says, in words for a failing test.
+/// Text of cargo's or the file system's error, for a failing test.
 pub fn nic(root: &Path) -> Result<[Variable; 4], String> {
     let [library, tree, quiet] = node(root)?;
     Ok([library, tree, quiet, ("FAKE_UVERBS_NIC", "1".into())])

@@ -1,4 +1,4 @@
-//! How every function answers: first the faults the machine file asks for, then the value, written where the caller said.
+//! The frame of every exported function: faults of the machine file first, then the value, written to the output.
 
 use std::ffi::{c_char, c_uint, c_ulong};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::layout::{Device, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_SUPPORTED, Return, SUCCESS};
 use crate::machine::MACHINE;
 
-/// Hangs or fails if the machine file says so of this function, else runs `body`.
+/// Hangs or fails if the machine file says so for this function, else runs `body`.
 pub fn answer(function: &str, body: impl FnOnce() -> Result<(), Return>) -> Return {
     if let Some(code) = MACHINE.fault(function) {
         return code;
@@ -15,7 +15,7 @@ pub fn answer(function: &str, body: impl FnOnce() -> Result<(), Return>) -> Retu
     body().map_or_else(|code| code, |()| SUCCESS)
 }
 
-/// The index behind a handle.
+/// The index of a handle.
 pub fn index(device: Device) -> Result<usize, Return> {
     match device {
         1.. if device <= MACHINE.count() => Ok(device - 1),
@@ -23,12 +23,12 @@ pub fn index(device: Device) -> Result<usize, Return> {
     }
 }
 
-/// A GPU's value; what the file does not say is not supported.
+/// A GPU's value; absent values are not supported.
 pub fn gpu(device: Device, key: &str) -> Result<&'static Value, Return> {
     MACHINE.gpu(index(device)?, key).ok_or(NOT_SUPPORTED)
 }
 
-/// A number, `true` and `false` being 1 and 0.
+/// A number; `true` and `false` are 1 and 0.
 pub fn number(value: &Value) -> Result<u32, Return> {
     value
         .as_bool()
@@ -41,17 +41,17 @@ pub fn number(value: &Value) -> Result<u32, Return> {
 ///
 /// # Safety
 ///
-/// `out` is null or valid for a write of `T`: what a caller of NVML promises.
+/// `out` is null or valid for a write of `T`.
 pub unsafe fn put<T>(out: *mut T, value: T) -> Result<(), Return> {
     if out.is_null() {
         return Err(INVALID_ARGUMENT);
     }
-    // SAFETY: not null, and the caller promises that it is valid for a write.
+    // SAFETY: not null, and valid for a write by the caller's guarantee.
     unsafe { out.write(value) };
     Ok(())
 }
 
-/// Writes a text and its NUL.
+/// Writes a string with its NUL.
 ///
 /// # Safety
 ///
@@ -68,7 +68,7 @@ pub unsafe fn put_text(out: *mut c_char, length: c_uint, value: &Value) -> Resul
     Ok(())
 }
 
-/// Writes a set of numbers as bits, into `length` words.
+/// Writes a set of numbers as a bit mask of `length` words.
 ///
 /// # Safety
 ///
@@ -92,7 +92,7 @@ pub unsafe fn put_set(out: *mut c_ulong, length: c_uint, value: &Value) -> Resul
     Ok(())
 }
 
-/// A text in a fixed array; too long a text loses its end.
+/// A string in a fixed array, truncated to fit.
 pub fn array<const N: usize>(text: &str) -> [c_char; N] {
     let mut out = [0; N];
     for (to, byte) in out.iter_mut().zip(text.bytes()).take(N - 1) {
@@ -101,7 +101,7 @@ pub fn array<const N: usize>(text: &str) -> [c_char; N] {
     out
 }
 
-/// Functions of a GPU that write one number: the key it is under, `"a/b"` being `b` inside `a`.
+/// Defines functions of a GPU that write one number; key `"a/b"` is `b` inside `a`.
 macro_rules! numbers {
     ($( $(#[$attribute:meta])* $function:ident = $key:literal; )*) => { $(
         $(#[$attribute])*
@@ -112,7 +112,7 @@ macro_rules! numbers {
                 let (outer, inner) = $key.split_once('/').unwrap_or(($key, ""));
                 let value = $crate::answer::gpu(device, outer)?;
                 let value = if inner.is_empty() { value } else { &value[inner] };
-                // SAFETY: this function's own condition.
+                // SAFETY: the caller's guarantee.
                 unsafe { $crate::answer::put(out, $crate::answer::number(value)?) }
             })
         }

@@ -1,4 +1,4 @@
-//! What NVML says of one GPU, or of two.
+//! Queries of one GPU or a pair.
 
 use std::ffi::{c_char, c_uint, c_ulong};
 
@@ -17,8 +17,6 @@ numbers! {
     nvmlDeviceGetMultiGpuBoard = "multi_gpu_board";
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for writes of `length` bytes.
@@ -28,14 +26,12 @@ pub unsafe extern "C" fn nvmlDeviceGetName(
     out: *mut c_char,
     length: c_uint,
 ) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     answer("nvmlDeviceGetName", || unsafe {
         put_text(out, length, gpu(device, "name")?)
     })
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for writes of `length` bytes.
@@ -45,14 +41,12 @@ pub unsafe extern "C" fn nvmlDeviceGetUUID(
     out: *mut c_char,
     length: c_uint,
 ) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     answer("nvmlDeviceGetUUID", || unsafe {
         put_text(out, length, gpu(device, "uuid")?)
     })
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
@@ -60,12 +54,12 @@ pub unsafe extern "C" fn nvmlDeviceGetUUID(
 pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(device: Device, out: *mut PciInfo) -> Return {
     answer("nvmlDeviceGetPciInfo_v3", || {
         let bdf = gpu(device, "bdf")?.as_str().ok_or(NOT_SUPPORTED)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, address(bdf)) }
     })
 }
 
-/// The address with NVML's eight-digit domain, taken apart; digits that are none become zero.
+/// Splits an address with NVML's eight-digit domain; invalid digits become zero.
 pub fn address(bdf: &str) -> PciInfo {
     let part = |n: usize| {
         let digits = bdf.split([':', '.']).nth(n).unwrap_or_default();
@@ -82,7 +76,7 @@ pub fn address(bdf: &str) -> PciInfo {
     }
 }
 
-/// nvml.h's function; `bar1` is total, free, used.
+/// `bar1` is total, free, used.
 ///
 /// # Safety
 ///
@@ -92,7 +86,7 @@ pub unsafe extern "C" fn nvmlDeviceGetBAR1MemoryInfo(device: Device, out: *mut M
     answer("nvmlDeviceGetBAR1MemoryInfo", || {
         let bar1 = gpu(device, "bar1")?;
         let size = |n: usize| bar1[n].as_u64().ok_or(NOT_SUPPORTED);
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe {
             put(
                 out,
@@ -106,7 +100,7 @@ pub unsafe extern "C" fn nvmlDeviceGetBAR1MemoryInfo(device: Device, out: *mut M
     })
 }
 
-/// nvml.h's function; all of the memory is free.
+/// All memory is free.
 ///
 /// # Safety
 ///
@@ -115,7 +109,7 @@ pub unsafe extern "C" fn nvmlDeviceGetBAR1MemoryInfo(device: Device, out: *mut M
 pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: Device, out: *mut Memory) -> Return {
     answer("nvmlDeviceGetMemoryInfo", || {
         let total = gpu(device, "memory_total")?.as_u64().ok_or(NOT_SUPPORTED)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe {
             put(
                 out,
@@ -129,8 +123,6 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: Device, out: *mut Memor
     })
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for writes of `length` words.
@@ -140,14 +132,12 @@ pub unsafe extern "C" fn nvmlDeviceGetCpuAffinity(
     length: c_uint,
     out: *mut c_ulong,
 ) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     answer("nvmlDeviceGetCpuAffinity", || unsafe {
         put_set(out, length, gpu(device, "cpus")?)
     })
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
@@ -159,12 +149,12 @@ pub unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(
 ) -> Return {
     answer("nvmlDeviceGetTopologyCommonAncestor", || {
         let level = machine::pair(index(a)?, index(b)?, "common_ancestor").ok_or(NOT_SUPPORTED)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, number(level)?) }
     })
 }
 
-/// nvml.h's function; a capability past the end of `p2p` is an invalid argument, as on an older driver.
+/// A capability past the end of `p2p` is an invalid argument, as on an older driver.
 ///
 /// # Safety
 ///
@@ -180,7 +170,7 @@ pub unsafe extern "C" fn nvmlDeviceGetP2PStatus(
     answer("nvmlDeviceGetP2PStatus", || {
         let statuses = machine::pair(index(a)?, index(b)?, "p2p").ok_or(NOT_SUPPORTED)?;
         let status = statuses.get(kind as usize).ok_or(INVALID_ARGUMENT)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, number(status)?) }
     })
 }

@@ -1,4 +1,4 @@
-//! nvml.h 13's structures, written down from the header.
+//! nvml.h 13's structures.
 
 use std::ffi::{c_char, c_uchar, c_uint, c_ulonglong};
 
@@ -93,7 +93,7 @@ pub struct FabricInfoV3 {
     pub health_summary: c_uchar,
 }
 
-// The sizes nvml.h's own version macros spell out on a 64-bit machine.
+// Sizes from nvml.h's version macros on a 64-bit machine.
 const _: () = assert!(size_of::<PciInfo>() == 68);
 #[cfg(not(feature = "old"))]
 const _: () = assert!(size_of::<FabricInfoV2>() == 36 && size_of::<FabricInfoV3>() == 40);

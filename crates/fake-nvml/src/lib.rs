@@ -1,11 +1,11 @@
-//! A SIMULATION of `libnvidia-ml.so.1`, for tests: no driver, no GPU, every answer out of the JSON file that the
-//! environment variable `FAKE_NVML` names. The machines we keep are in `machines/`; `src/machine.rs` says what a file may hold.
+//! A SIMULATION of `libnvidia-ml.so.1`, for tests: without driver or GPU. All answers come from the JSON file named by the environment
+//! variable `FAKE_NVML`; `machines/` has machine files, and `src/machine.rs` describes the format.
 //!
-//! Signatures and structures are written here from nvml.h 13, not taken from the binding the reader uses, so that a wrong
-//! layout on either side shows. `--features old` leaves the newer functions out, as if the driver were old; no real version lacks just these.
+//! Signatures and structures are written from nvml.h 13, not taken from the binding under test, so that a wrong layout on either side
+//! shows. `--features old` omits the newer functions, like an old driver; no real version lacks exactly these.
 //!
-//! Three keys make it misbehave: `"init_error": 18` makes `nvmlInit_v2` return that code, `"errors": {"FUNCTION": 15}` any
-//! function, and `"hang_in": "FUNCTION"` makes one sleep for ever.
+//! Faults: `"init_error": 18` is the result of `nvmlInit_v2`, `"errors": {"FUNCTION": 15}` of any function, and
+//! `"hang_in": "FUNCTION"` makes a function sleep forever.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 

@@ -1,4 +1,4 @@
-//! The machine `FAKE_NVML` describes.
+//! The format of the machine file `FAKE_NVML`.
 //!
 //! ```json
 //! {
@@ -11,28 +11,28 @@
 //! }
 //! ```
 //!
-//! `gpu` holds what `gpus` have in common, `pair` what `pairs` do. Values are NVML's own numbers, and what a file does not
-//! say is "not supported". A GPU may have: `name uuid bdf minor persistence mig` (current and pending) `bar1` (total, free,
-//! used) `memory_total cpus memory_nodes` (lists) `numa_node fabric` (`state status clique_id cluster_uuid health_mask
-//! health_summary`, and `version`, the newest structure the driver knows) `pcie` (`generation max_generation
-//! gpu_max_generation width max_width`) `performance_state virtualization architecture multi_gpu_board` and `links`, each
-//! `active version remote_type remote_bdf`, and `repeat` for so many alike. `"error": 15` makes a GPU impossible to open.
+//! `gpu` holds defaults for `gpus`, `pair` for `pairs`. Values are NVML's numbers; missing ones are "not supported". Members of a GPU:
+//! `name uuid bdf minor persistence mig` (current and pending) `bar1` (total, free, used) `memory_total cpus memory_nodes` (lists)
+//! `numa_node fabric` (`state status clique_id cluster_uuid health_mask health_summary`, and `version`, the newest structure that the
+//! driver supports) `pcie` (`generation max_generation gpu_max_generation width max_width`) `performance_state virtualization
+//! architecture multi_gpu_board` and `links`, each `active version remote_type remote_bdf`, and `repeat` for several equal ones.
+//! `"error": 15` makes a GPU impossible to open.
 
 use std::sync::LazyLock;
 
 use fake_machine::Machine;
 use serde_json::Value;
 
-/// The file, read at the first question.
+/// Read on first use.
 pub static MACHINE: LazyLock<Machine> = LazyLock::new(|| Machine::of("FAKE_NVML"));
 
-/// A pair's own value in either order, else the one all have.
+/// A value of a pair in either order, or of `pair`.
 pub fn pair(a: usize, b: usize, key: &str) -> Option<&'static Value> {
     let is = |pair: &Value, x: usize, y: usize| pair["a"] == x && pair["b"] == y;
     MACHINE.pair(key, |pair| is(pair, a, b) || is(pair, b, a))
 }
 
-/// A link with `repeat` counted out; `None` past the last.
+/// A link, with `repeat` expanded; `None` past the last.
 pub fn link(index: usize, link: u32) -> Option<&'static Value> {
     let mut left = u64::from(link);
     for entry in MACHINE.gpu(index, "links")?.as_array()? {

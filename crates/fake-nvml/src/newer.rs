@@ -1,4 +1,4 @@
-//! What a driver as old as the feature `old` pretends does not have at all.
+//! Functions that feature `old` omits.
 
 use std::ffi::{c_uchar, c_uint, c_ulong};
 
@@ -18,7 +18,7 @@ numbers! {
     nvmlDeviceGetArchitecture = "architecture";
 }
 
-/// nvml.h's function; `mig` is now and after a reset.
+/// `mig` is current and pending.
 ///
 /// # Safety
 ///
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMigMode(
 ) -> Return {
     answer("nvmlDeviceGetMigMode", || {
         let mig = gpu(device, "mig")?;
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe {
             put(current, number(&mig[0])?)?;
             put(pending, number(&mig[1])?)
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMigMode(
     })
 }
 
-/// nvml.h's function; the scope changes nothing here.
+/// The scope is ignored.
 ///
 /// # Safety
 ///
@@ -51,14 +51,12 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryAffinity(
     out: *mut c_ulong,
     _scope: c_uint,
 ) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     answer("nvmlDeviceGetMemoryAffinity", || unsafe {
         put_set(out, length, gpu(device, "memory_nodes")?)
     })
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
@@ -75,16 +73,16 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfo(
             clique_id: number(&fabric["clique_id"])?,
             state: small(&fabric["state"])?,
         };
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, info) }
     })
 }
 
-/// nvml.h's function, for the structures up to the fabric's `version` (3 where it has none).
+/// Supports structures up to the fabric's `version` (default 3).
 ///
 /// # Safety
 ///
-/// `out` is null or points to one of the versioned structures, its version filled in.
+/// `out` is null or points to a versioned structure with its version set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
     device: Device,
@@ -93,7 +91,7 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
     answer("nvmlDeviceGetGpuFabricInfoV", || {
         let fabric = gpu(device, "fabric")?;
         let newest = number(&fabric["version"]).unwrap_or(3);
-        // SAFETY: this function's own condition; both structures begin with the version.
+        // SAFETY: the caller's guarantee; both structures start with the version.
         let asked = unsafe { out.cast::<c_uint>().as_ref() }
             .copied()
             .ok_or(ARGUMENT_VERSION_MISMATCH)?;
@@ -106,13 +104,13 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
             health_mask: number(&fabric["health_mask"]).unwrap_or(0),
         };
         match asked {
-            // NVML_STRUCT_VERSION: the size and, in the top byte, the version.
+            // NVML_STRUCT_VERSION: size, and version in the top byte.
             0x0300_0028 if newest >= 3 => {
                 let health_summary = small(&fabric["health_summary"]).unwrap_or(0);
-                // SAFETY: the version says that there is room for this structure.
+                // SAFETY: the version says which structure the caller passed.
                 unsafe { put(out.cast(), FabricInfoV3 { v2, health_summary }) }
             }
-            // SAFETY: the version says that there is room for this structure.
+            // SAFETY: the version says which structure the caller passed.
             0x0200_0024 if newest >= 2 => unsafe { put(out, v2) },
             _ => Err(ARGUMENT_VERSION_MISMATCH),
         }
@@ -123,7 +121,7 @@ fn small(value: &Value) -> Result<c_uchar, Return> {
     number(value).and_then(|value| c_uchar::try_from(value).map_err(|_| NOT_SUPPORTED))
 }
 
-/// The digits of `cluster_uuid`, dashes left out; all zero without one.
+/// The digits of `cluster_uuid` without dashes; zeros without one.
 fn uuid(fabric: &Value) -> [c_uchar; 16] {
     let digits: String = fabric["cluster_uuid"]
         .as_str()
@@ -134,8 +132,6 @@ fn uuid(fabric: &Value) -> [c_uchar; 16] {
         .to_be_bytes()
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
@@ -148,13 +144,11 @@ pub unsafe extern "C" fn nvmlSystemGetConfComputeCapabilities(
             cpu_caps: confidential("cpu")?,
             gpus_caps: confidential("gpus")?,
         };
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, caps) }
     })
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
@@ -166,22 +160,22 @@ pub unsafe extern "C" fn nvmlSystemGetConfComputeState(out: *mut ConfidentialSta
             cc_feature: confidential("feature")?,
             dev_tools_mode: confidential("devtools")?,
         };
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, state) }
     })
 }
 
-/// nvml.h's function, for version 1 of the structure.
+/// Supports version 1 of the structure.
 ///
 /// # Safety
 ///
-/// `out` is null or points to a structure whose version is filled in.
+/// `out` is null or points to a structure with its version set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetConfComputeSettings(
     out: *mut ConfidentialSettings,
 ) -> Return {
     answer("nvmlSystemGetConfComputeSettings", || {
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         let version = unsafe { out.as_ref() }.map(|settings| settings.version);
         if version != Some(0x0100_0014) {
             return Err(ARGUMENT_VERSION_MISMATCH);
@@ -193,7 +187,7 @@ pub unsafe extern "C" fn nvmlSystemGetConfComputeSettings(
             dev_tools_mode: confidential("devtools")?,
             multi_gpu_mode: confidential("multi_gpu")?,
         };
-        // SAFETY: this function's own condition; the version says that there is room.
+        // SAFETY: the caller's guarantee; the version was checked.
         unsafe { put(out, settings) }
     })
 }

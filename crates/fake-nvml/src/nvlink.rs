@@ -1,4 +1,4 @@
-//! The NVLinks: a GPU without `links` has none, and past its last one the argument is invalid.
+//! NVLinks: a GPU without `links` has none; past the last one the argument is invalid.
 
 use std::ffi::c_uint;
 
@@ -27,7 +27,7 @@ macro_rules! link_numbers {
         #[doc = concat!("nvml.h's function, answered by a link's `", $key, "`.\n\n# Safety\n\n`out` is null or valid for a write.")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $function(device: Device, which: c_uint, out: *mut c_uint) -> Return {
-            // SAFETY: this function's own condition.
+            // SAFETY: the caller's guarantee.
             answer(stringify!($function), || unsafe { put(out, number(&link(device, which)?[$key])?) })
         }
     )* };
@@ -39,8 +39,6 @@ link_numbers! {
     nvmlDeviceGetNvLinkRemoteDeviceType = "remote_type";
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
@@ -54,7 +52,7 @@ pub unsafe extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
         let bdf = link(device, which)?["remote_bdf"]
             .as_str()
             .ok_or(NOT_SUPPORTED)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, address(bdf)) }
     })
 }

@@ -1,4 +1,4 @@
-//! Opening the library, and what it says of the machine.
+//! Initialisation and system queries.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -6,7 +6,7 @@ use crate::answer::{answer, put, put_text};
 use crate::layout::{Device, INVALID_ARGUMENT, NOT_SUPPORTED, Return};
 use crate::machine::MACHINE;
 
-/// nvml.h's function; `init_error` is what it returns.
+/// Returns `init_error`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlInit_v2() -> Return {
     answer("nvmlInit_v2", || {
@@ -14,7 +14,7 @@ pub extern "C" fn nvmlInit_v2() -> Return {
     })
 }
 
-/// nvml.h's function; the flags change nothing here.
+/// The flags are ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlInitWithFlags(_flags: c_uint) -> Return {
     answer("nvmlInitWithFlags", || {
@@ -27,54 +27,46 @@ pub extern "C" fn nvmlShutdown() -> Return {
     answer("nvmlShutdown", || Ok(()))
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for writes of `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetDriverVersion(out: *mut c_char, length: c_uint) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     answer("nvmlSystemGetDriverVersion", || unsafe {
         put_text(out, length, &MACHINE["driver_version"])
     })
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for writes of `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetNVMLVersion(out: *mut c_char, length: c_uint) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     answer("nvmlSystemGetNVMLVersion", || unsafe {
         put_text(out, length, &MACHINE["nvml_version"])
     })
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(out: *mut c_int) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     answer("nvmlSystemGetCudaDriverVersion", || unsafe {
         put(out, cuda()?)
     })
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
 #[cfg(not(feature = "old"))]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion_v2(out: *mut c_int) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     answer("nvmlSystemGetCudaDriverVersion_v2", || unsafe {
         put(out, cuda()?)
     })
@@ -87,19 +79,17 @@ fn cuda() -> Result<c_int, Return> {
         .ok_or(NOT_SUPPORTED)
 }
 
-/// nvml.h's function.
-///
 /// # Safety
 ///
 /// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetCount_v2(out: *mut c_uint) -> Return {
     let count = c_uint::try_from(MACHINE.count()).unwrap_or(c_uint::MAX);
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     answer("nvmlDeviceGetCount_v2", || unsafe { put(out, count) })
 }
 
-/// nvml.h's function; a GPU's `error` is what it returns.
+/// Returns the GPU's `error`, if it has one.
 ///
 /// # Safety
 ///
@@ -115,7 +105,7 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, out: *mut 
             .gpu(index, "error")
             .and_then(fake_machine::number)
             .map_or(Ok(()), Err)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: the caller's guarantee.
         unsafe { put(out, index + 1) }
     })
 }

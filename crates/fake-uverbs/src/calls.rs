@@ -26,7 +26,7 @@ pub fn fail(error: c_int) -> c_int {
 ///
 /// `path` is null or a C string.
 unsafe fn is_node(path: *const c_char) -> bool {
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     !path.is_null() && unsafe { CStr::from_ptr(path) } == node::PATH
 }
 

@@ -45,7 +45,7 @@ pub unsafe fn execute(context: c_int, from: *const u8, length: usize) -> Result<
     if from.is_null() || !(8..=MAX_COMMAND).contains(&length) {
         return Err(libc::EINVAL);
     }
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     let written = unsafe { std::slice::from_raw_parts(from, length) };
     let (header, request) = written.split_at(8);
     let header = Request(header);

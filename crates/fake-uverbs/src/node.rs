@@ -94,7 +94,7 @@ pub unsafe fn describe(status: *mut libc::stat) {
     let mut node: libc::stat = unsafe { std::mem::zeroed() };
     node.st_mode = libc::S_IFCHR | 0o666;
     node.st_rdev = libc::makedev(NUMBER.0, NUMBER.1);
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     unsafe { status.write(node) };
 }
 

@@ -1,10 +1,10 @@
-//! Completions of work.
+//! Work completions.
 
 use std::mem::offset_of;
 
 use crate::{Field, Record};
 
-/// A completion. Its default is a failure: one that no queue has filled in is not to be trusted.
+/// A work completion. The default is a failure, so that an unfilled one is not mistaken for a success.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct ibv_wc {
@@ -13,57 +13,57 @@ pub struct ibv_wc {
     opcode: ibv_wc_opcode::Type,
     vendor_err: u32,
     byte_len: u32,
-    /// Immediate data in network byte order, or the rkey that was invalidated; `wc_flags` says which, if any.
+    /// Immediate data in network byte order, or the invalidated rkey, according to `wc_flags`.
     pub imm_data: u32,
-    /// The local queue pair.
+    /// The local queue pair number.
     pub qp_num: u32,
-    /// The queue pair that sent; of datagrams.
+    /// The sender's queue pair number; datagrams only.
     pub src_qp: u32,
-    /// What is set.
+    /// Flags.
     pub wc_flags: ibv_wc_flags,
-    /// The index of the partition key; of management datagrams.
+    /// P_Key index; management datagrams only.
     pub pkey_index: u16,
-    /// The sender's local identifier; of datagrams.
+    /// The sender's LID; datagrams only.
     pub slid: u16,
-    /// The service level; of datagrams.
+    /// The service level; datagrams only.
     pub sl: u8,
-    /// The bits of the path in the local identifier; of datagrams.
+    /// The path bits of the LID; datagrams only.
     pub dlid_path_bits: u8,
 }
 
 impl ibv_wc {
-    /// The number that the request was given.
+    /// The request's id.
     #[must_use]
     pub fn wr_id(&self) -> u64 {
         self.wr_id
     }
 
-    /// How many bytes were received.
+    /// Bytes received.
     #[must_use]
     #[allow(clippy::len_without_is_empty)] // The name is that of the published crate.
     pub fn len(&self) -> usize {
         self.byte_len as usize
     }
 
-    /// Whether the request succeeded.
+    /// True if the request succeeded.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.status == ibv_wc_status::IBV_WC_SUCCESS
     }
 
-    /// The status and the vendor's syndrome of a request that failed.
+    /// Status and vendor's syndrome of a failed request.
     #[must_use]
     pub fn error(&self) -> Option<(ibv_wc_status::Type, u32)> {
         (!self.is_valid()).then_some((self.status, self.vendor_err))
     }
 
-    /// What the request did.
+    /// The operation.
     #[must_use]
     pub fn opcode(&self) -> ibv_wc_opcode::Type {
         self.opcode
     }
 
-    /// Immediate data, in network byte order, where the request succeeded and had some.
+    /// Immediate data in network byte order, if the request succeeded and had some.
     #[must_use]
     pub fn imm_data(&self) -> Option<u32> {
         let has = self.wc_flags & ibv_wc_flags::IBV_WC_WITH_IMM != ibv_wc_flags(0);
@@ -107,7 +107,7 @@ pub(crate) const RECORDS: &[Record] = &[Record {
 }];
 
 constants! {
-    /// How a request ended.
+    /// Status of a request.
     values ibv_wc_status {
         IBV_WC_SUCCESS = 0,
         IBV_WC_LOC_LEN_ERR = 1,
@@ -135,7 +135,7 @@ constants! {
         IBV_WC_TM_RNDV_INCOMPLETE = 23,
     }
 
-    /// What a request did.
+    /// Operation of a request.
     values ibv_wc_opcode {
         IBV_WC_SEND = 0,
         IBV_WC_RDMA_WRITE = 1,
@@ -149,7 +149,7 @@ constants! {
         IBV_WC_RECV_RDMA_WITH_IMM = 129,
     }
 
-    /// What a completion holds.
+    /// Flags of a completion.
     flags ibv_wc_flags {
         IBV_WC_GRH = 1,
         IBV_WC_WITH_IMM = 1 << 1,
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_completion_that_nobody_filled_in_is_a_failure() {
+    fn default_completion_is_failure() {
         let completion = ibv_wc::default();
         assert!(!completion.is_valid());
         assert_eq!(
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn immediate_data_is_that_of_a_success_with_the_flag() {
+    fn immediate_data_requires_success_and_flag() {
         let mut completion = ibv_wc {
             status: ibv_wc_status::IBV_WC_SUCCESS,
             imm_data: 7,

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use crate::{__be64, ibv_cq, ibv_pd, ibv_qp, ibv_recv_wr, ibv_send_wr, ibv_srq, ibv_wc};
 
-/// A member of a table of functions that neither `ibverbs` nor gdr calls.
+/// A function pointer that neither `ibverbs` nor gdr calls.
 pub type Uncalled = Option<unsafe extern "C" fn()>;
 
 /// `poll_cq` of a context.
@@ -51,7 +51,7 @@ pub type AllocTd = unsafe extern "C" fn(
 /// `dealloc_td` of an extended context.
 pub type DeallocTd = unsafe extern "C" fn(domain: *mut ibv_td) -> c_int;
 
-/// Two halves of a GID.
+/// A GID as two halves.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ibv_gid_global {
@@ -75,13 +75,13 @@ records! {
         ndev_ifindex: u32,
     }
 
-    /// Two functions of a device that are kept for old programs.
+    /// Two functions kept for old programs.
     "struct _ibv_device_ops" struct _ibv_device_ops {
         _dummy1: Uncalled,
         _dummy2: Uncalled,
     }
 
-    /// A device that can be opened.
+    /// A device.
     "struct ibv_device" struct ibv_device {
         _ops: _ibv_device_ops,
         node_type: c_int,
@@ -92,7 +92,7 @@ records! {
         ibdev_path: [c_char; 256],
     }
 
-    /// A context's functions; those that the inline functions of `verbs.h` call have types.
+    /// A context's function table; functions that verbs.h calls inline are typed.
     "struct ibv_context_ops" struct ibv_context_ops {
         _compat_query_device: Uncalled,
         _compat_query_port: Uncalled,
@@ -139,8 +139,8 @@ records! {
         abi_compat: *mut c_void,
     }
 
-    /// What lies around an open device whose `abi_compat` is all ones. It grows at its beginning: only what lies between
-    /// `query_port` and the end is declared, and `sz` says how much of it a library has.
+    /// The structure around an open device whose `abi_compat` is all ones. It grows at its start: only the members from `query_port` to the
+    /// end are declared, and `sz` is the library's size of it.
     "struct verbs_context" struct verbs_context {
         query_port: Option<QueryPort>,
         advise_mr: Uncalled,
@@ -185,17 +185,17 @@ records! {
         context: ibv_context,
     }
 
-    /// What a thread domain is made with.
+    /// Attributes of a thread domain.
     "struct ibv_td_init_attr" struct ibv_td_init_attr {
         comp_mask: u32,
     }
 
-    /// A thread domain: what one thread alone uses.
+    /// A thread domain: objects that a single thread uses.
     "struct ibv_td" struct ibv_td {
         context: *mut ibv_context,
     }
 
-    /// What a parent domain is made of.
+    /// Attributes of a parent domain.
     "struct ibv_parent_domain_init_attr" struct ibv_parent_domain_init_attr {
         pd: *mut ibv_pd,
         td: *mut ibv_td,
@@ -205,7 +205,7 @@ records! {
         pd_context: *mut c_void,
     }
 
-    /// What a device is and how much it holds.
+    /// Attributes and limits of a device.
     "struct ibv_device_attr" struct ibv_device_attr {
         fw_ver: [c_char; 64],
         node_guid: __be64,
@@ -285,7 +285,7 @@ constants! {
         IBV_PORT_ACTIVE_DEFER = 5,
     }
 
-    /// The size of a packet's payload, as a port tells it.
+    /// MTU codes.
     plain ibv_mtu {
         IBV_MTU_256 = 1,
         IBV_MTU_512 = 2,
@@ -294,14 +294,14 @@ constants! {
         IBV_MTU_4096 = 5,
     }
 
-    /// What kind of address a GID is.
+    /// Types of a GID.
     plain ibv_gid_type {
         IBV_GID_TYPE_IB = 0,
         IBV_GID_TYPE_ROCE_V1 = 1,
         IBV_GID_TYPE_ROCE_V2 = 2,
     }
 
-    /// What a port's link is.
+    /// Link layers.
     plain ibv_link_layer {
         IBV_LINK_LAYER_UNSPECIFIED = 0,
         IBV_LINK_LAYER_INFINIBAND = 1,
@@ -309,13 +309,13 @@ constants! {
     }
 }
 
-/// A context's functions, through a pointer that may be null.
+/// A context's function table, through a pointer that may be null.
 ///
 /// # Safety
 ///
-/// `context` is null or one that a library opened and has not closed.
+/// `context` is null, or open.
 pub(crate) unsafe fn ops(context: *mut ibv_context) -> Option<ibv_context_ops> {
-    // SAFETY: the caller's condition.
+    // SAFETY: the caller's guarantee.
     unsafe { context.as_ref() }.map(|context| context.ops)
 }
 
@@ -326,9 +326,9 @@ macro_rules! context_of {
         ///
         /// # Safety
         ///
-        /// The object is null or one that a library made and has not destroyed.
+        /// The object is null or alive.
         pub(crate) unsafe fn $name(object: *mut $type) -> *mut ibv_context {
-            // SAFETY: the caller's condition.
+            // SAFETY: the caller's guarantee.
             unsafe { object.as_ref() }.map_or(std::ptr::null_mut(), |object| object.context)
         }
     )* };

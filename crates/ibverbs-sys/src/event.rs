@@ -1,10 +1,10 @@
-//! Asynchronous events: what happens to a device, a port or a queue without being asked for.
+//! Asynchronous events of devices, ports and queues.
 
 use std::ffi::c_int;
 
 use crate::{ibv_cq, ibv_qp, ibv_srq};
 
-/// What an event is about; which member holds it follows from the event's type.
+/// The subject of an event; the event's type selects the member.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_async_element {
@@ -22,7 +22,7 @@ records! {
 }
 
 constants! {
-    /// What happened.
+    /// Event types.
     values ibv_event_type {
         IBV_EVENT_CQ_ERR = 0,
         IBV_EVENT_QP_FATAL = 1,

@@ -1,5 +1,4 @@
-//! What `verbs.h` has as functions of its own, not the library's: calls through a context's table, and two choices between
-//! an old function and a new one.
+//! The inline functions of `verbs.h`: calls through a context's function table, and two choices between an old and a new function.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::offset_of;
@@ -13,13 +12,13 @@ use crate::{
     ibv_send_wr, ibv_srq, ibv_td, ibv_td_init_attr, ibv_wc, verbs_context,
 };
 
-/// Takes completions from a queue: how many, or a negative number.
+/// Polls completions: returns their number, or a negative number.
 ///
 /// # Safety
 ///
 /// The queue is null or alive, and `completions` has room for `entries`.
 pub unsafe fn ibv_poll_cq(cq: *mut ibv_cq, entries: c_int, completions: *mut ibv_wc) -> c_int {
-    // SAFETY: the queue is null or alive, and so is its context then.
+    // SAFETY: the queue, if not null, is alive, and so is its context.
     match unsafe { ops(context_of_cq(cq)) }.and_then(|ops| ops.poll_cq) {
         // SAFETY: the provider's function, with the caller's arguments.
         Some(poll) => unsafe { poll(cq, entries, completions) },
@@ -30,7 +29,7 @@ pub unsafe fn ibv_poll_cq(cq: *mut ibv_cq, entries: c_int, completions: *mut ibv
     }
 }
 
-/// Asks for an event when the next completion arrives.
+/// Requests an event for the next completion.
 ///
 /// # Safety
 ///
@@ -44,11 +43,11 @@ pub unsafe fn ibv_req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int
     }
 }
 
-/// Posts requests to send; `bad` is the first that was refused.
+/// Posts send requests; `bad` is set to the first that failed.
 ///
 /// # Safety
 ///
-/// The queue pair is null or alive; the requests and what they lead to are those of the manual page.
+/// The queue pair is null or alive; the requests and their memory meet the conditions of the manual page.
 pub unsafe fn ibv_post_send(
     qp: *mut ibv_qp,
     work: *mut ibv_send_wr,
@@ -62,11 +61,11 @@ pub unsafe fn ibv_post_send(
     }
 }
 
-/// Posts requests to receive; `bad` is the first that was refused.
+/// Posts receive requests; `bad` is set to the first that failed.
 ///
 /// # Safety
 ///
-/// The queue pair is null or alive; the requests and what they lead to are those of the manual page.
+/// The queue pair is null or alive; the requests and their memory meet the conditions of the manual page.
 pub unsafe fn ibv_post_recv(
     qp: *mut ibv_qp,
     work: *mut ibv_recv_wr,
@@ -80,11 +79,11 @@ pub unsafe fn ibv_post_recv(
     }
 }
 
-/// Posts requests to a shared receive queue; `bad` is the first that was refused.
+/// Posts requests to a shared receive queue; `bad` is set to the first that failed.
 ///
 /// # Safety
 ///
-/// The queue is null or alive; the requests and what they lead to are those of the manual page.
+/// The queue is null or alive; the requests and their memory meet the conditions of the manual page.
 pub unsafe fn ibv_post_srq_recv(
     srq: *mut ibv_srq,
     work: *mut ibv_recv_wr,
@@ -98,12 +97,11 @@ pub unsafe fn ibv_post_srq_recv(
     }
 }
 
-/// What a port is: by the extended context's function, which knows every field, else by the library's, which knows those
-/// of old.
+/// Queries a port: through the extended context's function, which fills every field, or through the library's, which fills the old ones.
 ///
 /// # Safety
 ///
-/// The context is open; `attributes` leads to room for one.
+/// The context is open, and `attributes` is valid for a write.
 pub unsafe fn ibv_query_port(
     context: *mut ibv_context,
     port: u8,
@@ -111,23 +109,23 @@ pub unsafe fn ibv_query_port(
 ) -> c_int {
     // SAFETY: the context is open.
     if let Some(query) = unsafe { extended_query_port(context) } {
-        // SAFETY: the provider's function, with the caller's arguments and the size of what they lead to.
+        // SAFETY: the provider's function, with the caller's arguments and the structure's size.
         return unsafe { query(context, port, attributes, size_of::<ibv_port_attr>()) };
     }
     let Some(query) = functions().and_then(|functions| functions.ibv_query_port) else {
         return not_implemented();
     };
-    // SAFETY: the caller's pointer leads to room for one. The library leaves the newer fields alone.
+    // SAFETY: valid for a write by the caller's guarantee. The library leaves the newer fields alone.
     unsafe { attributes.write(ibv_port_attr::default()) };
-    // SAFETY: the library's function, with the caller's arguments; it writes the beginning of them.
+    // SAFETY: the library's function, with the caller's arguments; it writes the old fields.
     unsafe { query(context, port, attributes) }
 }
 
-/// A thread domain.
+/// Allocates a thread domain.
 ///
 /// # Safety
 ///
-/// The context is null or open; `attributes` leads to one.
+/// The context is null or open, and `attributes` is valid.
 pub unsafe fn ibv_alloc_td(
     context: *mut ibv_context,
     attributes: *mut ibv_td_init_attr,
@@ -143,7 +141,7 @@ pub unsafe fn ibv_alloc_td(
     }
 }
 
-/// Gives it back.
+/// Frees a thread domain.
 ///
 /// # Safety
 ///
@@ -159,11 +157,11 @@ pub unsafe fn ibv_dealloc_td(domain: *mut ibv_td) -> c_int {
     }
 }
 
-/// A protection domain that is another one, with a thread domain for what is made in it.
+/// Allocates a parent domain: a protection domain together with a thread domain.
 ///
 /// # Safety
 ///
-/// The context is null or open; `attributes` leads to one, whose domains are alive.
+/// The context is null or open; `attributes` is valid, and its domains are alive.
 pub unsafe fn ibv_alloc_parent_domain(
     context: *mut ibv_context,
     attributes: *mut ibv_parent_domain_init_attr,
@@ -181,9 +179,9 @@ pub unsafe fn ibv_alloc_parent_domain(
     }
 }
 
-/// What `verbs.h` says where a provider has no such function.
+/// The result of `verbs.h` for a function that the provider lacks.
 fn unsupported() -> c_int {
-    // SAFETY: the address is that of this thread's own errno.
+    // SAFETY: the address of this thread's errno.
     unsafe { *libc::__errno_location() = libc::EOPNOTSUPP };
     libc::EOPNOTSUPP
 }
@@ -192,50 +190,50 @@ fn unsupported() -> c_int {
 ///
 /// The context is null or open.
 unsafe fn extended_query_port(context: *mut ibv_context) -> Option<crate::QueryPort> {
-    // SAFETY: the caller's condition, and the member is of this type.
+    // SAFETY: the caller's guarantee, and the member's type.
     unsafe { member(context, offset_of!(verbs_context, query_port)) }
 }
 
-/// A function of the extended context, at an offset of `verbs_context`, where the library's reaches back to it and has one.
+/// A function of the extended context at an offset of `verbs_context`, if the library's structure includes it.
 ///
 /// # Safety
 ///
-/// The context is null or open, and an optional function of type `F` stands there.
+/// The context is null or open, and the member at `offset` is an optional function of type `F`.
 unsafe fn member<F>(context: *mut ibv_context, offset: usize) -> Option<F> {
-    // SAFETY: the caller's condition.
+    // SAFETY: the caller's guarantee.
     if unsafe { context.as_ref() }?.abi_compat as usize != usize::MAX {
         return None;
     }
-    // SAFETY: with this mark the context is the end of a `verbs_context`, the only place where a library puts it.
+    // SAFETY: this mark means that the context is the last member of a `verbs_context`.
     let size = unsafe {
         context.byte_sub(offset_of!(verbs_context, context) - offset_of!(verbs_context, sz))
     };
-    // SAFETY: `sz` lies immediately before the context.
+    // SAFETY: `sz` directly precedes the context.
     let size = unsafe { size.cast::<usize>().read() };
     if size < size_of::<verbs_context>() - offset {
         return None;
     }
-    // SAFETY: the library's structure reaches back to the member, by its own size.
+    // SAFETY: by its size the library's structure includes the member.
     let member = unsafe { context.byte_sub(offset_of!(verbs_context, context) - offset) };
-    // SAFETY: as above; this function's condition says what stands there.
+    // SAFETY: as above; the type is the caller's guarantee.
     unsafe { member.cast::<Option<F>>().read() }
 }
 
-/// Registers memory. Bits of access that a kernel may ignore go by [`ibv_reg_mr_iova2`], as in `verbs.h`.
+/// Registers memory. Access flags that the kernel may ignore go through [`ibv_reg_mr_iova2`], as in `verbs.h`.
 ///
 /// # Safety
 ///
-/// The protection domain is null or alive; the memory stays mapped for as long as the registration lasts.
+/// The protection domain is null or alive; the memory stays mapped while it is registered.
 pub unsafe fn ibv_reg_mr(
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: usize,
     access: c_int,
 ) -> *mut ibv_mr {
-    // Bits, whatever the sign.
+    // A bit mask; the sign does not matter.
     let bits = access as c_uint;
     if bits & IBV_ACCESS_OPTIONAL_RANGE != 0 {
-        // SAFETY: the caller's conditions are the same.
+        // SAFETY: the caller's guarantee covers this call.
         return unsafe { ibv_reg_mr_iova2(pd, addr, length, addr as u64, bits) };
     }
     match functions().and_then(|functions| functions.ibv_reg_mr) {
@@ -252,7 +250,7 @@ pub unsafe fn ibv_reg_mr(
 ///
 /// # Safety
 ///
-/// The context is null or open; `entry` leads to room for one.
+/// The context is null or open, and `entry` is valid for a write.
 pub unsafe fn ibv_query_gid_ex(
     context: *mut ibv_context,
     port: u32,
@@ -260,7 +258,7 @@ pub unsafe fn ibv_query_gid_ex(
     entry: *mut ibv_gid_entry,
     flags: u32,
 ) -> c_int {
-    // SAFETY: the caller's conditions are the same.
+    // SAFETY: the caller's guarantee covers this call.
     unsafe {
         _ibv_query_gid_ex(
             context,
@@ -273,18 +271,18 @@ pub unsafe fn ibv_query_gid_ex(
     }
 }
 
-/// The GID entries of all ports that are not empty: how many, or a negative error number.
+/// The nonempty GID entries of all ports: their number, or a negative error number.
 ///
 /// # Safety
 ///
-/// The context is null or open; `entries` leads to room for `most`.
+/// The context is null or open; `entries` has room for `most`.
 pub unsafe fn ibv_query_gid_table(
     context: *mut ibv_context,
     entries: *mut ibv_gid_entry,
     most: usize,
     flags: u32,
 ) -> isize {
-    // SAFETY: the caller's conditions are the same.
+    // SAFETY: the caller's guarantee covers this call.
     unsafe { _ibv_query_gid_table(context, entries, most, flags, size_of::<ibv_gid_entry>()) }
 }
 
@@ -298,7 +296,7 @@ mod tests {
         attributes: *mut ibv_port_attr,
         length: usize,
     ) -> c_int {
-        // SAFETY: the test passes its own.
+        // SAFETY: the test's own context.
         unsafe { (*attributes).lid = u16::from(port) };
         c_int::from(context.is_null() || length != size_of::<ibv_port_attr>())
     }
@@ -314,20 +312,20 @@ mod tests {
     }
 
     #[test]
-    fn an_extended_context_that_is_large_enough_is_asked_itself() {
+    fn large_extended_context() {
         let mut whole = extended(size_of::<verbs_context>());
         let base: *mut verbs_context = &raw mut whole;
         let context = base
             .wrapping_byte_add(offset_of!(verbs_context, context))
             .cast();
         let mut port = ibv_port_attr::default();
-        // SAFETY: the context is the end of a whole extended one.
+        // SAFETY: the context is part of an extended one.
         assert_eq!(unsafe { ibv_query_port(context, 3, &mut port) }, 0);
         assert_eq!(port.lid, 3);
     }
 
     #[test]
-    fn an_older_context_is_not() {
+    fn small_extended_context() {
         for (size, mark) in [
             (size_of::<verbs_context>() - 8, usize::MAX),
             (size_of::<verbs_context>(), 0),
@@ -338,18 +336,18 @@ mod tests {
             let context = base
                 .wrapping_byte_add(offset_of!(verbs_context, context))
                 .cast();
-            // SAFETY: the context is the end of a whole extended one.
+            // SAFETY: the context is part of an extended one.
             assert!(unsafe { extended_query_port(context) }.is_none());
         }
     }
 
     #[test]
-    fn null_is_refused_and_no_table_is_no_function() {
+    fn null_and_missing_functions() {
         let null: *mut c_void = std::ptr::null_mut();
         let mut queue = ibv_cq::default();
         let mut context = ibv_context::default();
         queue.context = &raw mut context;
-        // SAFETY: null is allowed, and the queue has a context without functions.
+        // SAFETY: null is allowed, and the queue's context has no functions.
         unsafe {
             assert_eq!(ibv_poll_cq(null.cast(), 1, null.cast()), -1);
             assert_eq!(ibv_poll_cq(&raw mut queue, 0, null.cast()), -1);

@@ -1,13 +1,11 @@
-//! Verbs without linking libibverbs: the declarations that the published crate `ibverbs` and gdr use, under the names of
-//! `infiniband/verbs.h`, and functions that open `libibverbs.so.1` at their first call.
+//! libibverbs without linking it: the declarations that the published crate `ibverbs` and gdr use, with the names of
+//! `infiniband/verbs.h`, and functions that open `libibverbs.so.1` on the first call.
 //!
-//! A library that is absent, or that lacks a function, is what C calls a failure: NULL or a negative number with `errno`, or
-//! an error number as the result, always `ENOSYS`. Nothing aborts, and nothing is needed for a program to start.
-//! [`functions`] tells what is there.
+//! A missing library or function behaves like a failure in C: NULL or a negative number with `errno`, or an error number as the result,
+//! always `ENOSYS`. Nothing aborts, and programs start without the library. [`functions`] reports what exists.
 //!
-//! The layouts were written from the ABI's documentation and are held against Debian's headers by a test
-//! (`tests/headers.rs`): the size of each structure, the place and size of each field, and the value of each constant. A
-//! field means what the manual pages of libibverbs say of it.
+//! The layouts were written from the ABI's documentation; a test compares them with Debian's headers (`tests/headers.rs`): size of each
+//! structure, offset and size of each field, value of each constant. The manual pages of libibverbs describe the fields.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 // The names are those of the C interface, which `ibverbs` and every manual page use.
@@ -45,13 +43,13 @@ pub type __be64 = u64;
 /// A 16-bit number in network byte order.
 pub type __be16 = u16;
 
-/// The functions of the machine's library, each present or not; none where the library cannot be opened.
+/// The functions of the machine's library; none if the library cannot be opened.
 #[must_use]
 pub fn functions() -> Option<&'static Functions> {
     library().ok().map(Library::functions)
 }
 
-/// Every structure that is declared here, as this compiler lays it out.
+/// All declared structures, as this compiler lays them out.
 #[must_use]
 pub fn records() -> Vec<&'static Record> {
     [
@@ -69,7 +67,7 @@ pub fn records() -> Vec<&'static Record> {
     .collect()
 }
 
-/// Every constant that is declared here.
+/// All declared constants.
 #[must_use]
 pub fn constants() -> Vec<&'static Constant> {
     [

@@ -1,4 +1,4 @@
-//! Opening `libibverbs.so.1` as the loader finds it, once.
+//! Opens `libibverbs.so.1` through the loader, once.
 
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
@@ -8,47 +8,46 @@ use process::SetOnce;
 
 use crate::Functions;
 
-/// Never `libibverbs.so`: that name belongs to development packages.
+/// Not `libibverbs.so`, which belongs to development packages.
 const NAME: &str = "libibverbs.so.1";
 
-/// The library, open until the process ends: providers that it has loaded do not survive being closed.
+/// The library, open until the process ends: its providers do not survive closing it.
 #[derive(Debug)]
 pub struct Library {
     functions: Functions,
     path: PathBuf,
 }
 
-/// Why there is no library.
+/// Why the library cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// No such file: rdma-core is not installed, or not in this container.
+    /// File not found: rdma-core is not installed, or not in this container.
     #[error("no {name} on this machine: {words}")]
     Absent {
-        /// Which library.
+        /// The library.
         name: &'static str,
-        /// The loader's words.
+        /// The loader's message.
         words: String,
     },
-    /// The file is there and the loader refused it.
+    /// The loader rejected the file.
     #[error("{name} cannot be loaded: {words}")]
     Unusable {
-        /// Which library.
+        /// The library.
         name: &'static str,
-        /// The loader's words.
+        /// The loader's message.
         words: String,
     },
-    /// The file loads and lists no devices.
+    /// The file loads, but exports no device list.
     #[error("{0} is not the library of verbs: it has no ibv_get_device_list")]
     NotVerbs(PathBuf),
 }
 
-/// The process's library of verbs, opened at the first call that finds one. A failure is not remembered: the program may
-/// yet load its own.
+/// The process's libibverbs, opened on first use. A failure is not cached: the program may load its own copy later.
 ///
 /// # Errors
 ///
-/// [`OpenError`], with the loader's words.
+/// [`OpenError`], with the loader's message.
 pub fn library() -> Result<&'static Library, OpenError> {
     static LIBRARY: SetOnce<Library> = SetOnce::new();
     if let Some(library) = LIBRARY.get() {
@@ -59,18 +58,17 @@ pub fn library() -> Result<&'static Library, OpenError> {
 }
 
 impl Library {
-    /// The library in this file, or of this name.
+    /// Opens the library with this path or name.
     ///
     /// # Errors
     ///
-    /// [`OpenError`], with the loader's words.
+    /// [`OpenError`], with the loader's message.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        // SAFETY: the constructors of libibverbs have no condition on the caller.
+        // SAFETY: the constructors of libibverbs have no preconditions.
         let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }
             .map_err(|refusal| OpenError::of(NAME, refusal))?;
-        // SAFETY: `symbol` returns what this library exports under the name asked for. That a file called libibverbs.so.1
-        // means verbs by their names is beyond what a caller of dlopen can check. The library is kept open below (or
-        // dropped with the functions unused), so the addresses stay callable.
+        // SAFETY: `symbol` returns exports of this library under the requested names. That libibverbs.so.1 exports verbs under these names
+        // cannot be checked by a caller of dlopen. The library stays open (or the functions are dropped unused), so the addresses stay valid.
         let functions = unsafe { Functions::resolve(|name| opened.symbol(name)) };
         let path = opened
             .file_of("ibv_get_device_list")
@@ -82,13 +80,13 @@ impl Library {
         Ok(Self { functions, path })
     }
 
-    /// The functions, each present or not.
+    /// The functions; `None` if the library lacks one.
     #[must_use]
     pub fn functions(&self) -> &Functions {
         &self.functions
     }
 
-    /// The file, as the loader resolved it where that can be told.
+    /// The file, as the loader resolved it if known.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -96,7 +94,7 @@ impl Library {
 }
 
 impl OpenError {
-    /// Of the library of this name.
+    /// The error for a library of this name.
     pub(crate) fn of(name: &'static str, refusal: LoadError) -> Self {
         match refusal {
             LoadError::Absent(words) => Self::Absent { name, words },
@@ -105,9 +103,9 @@ impl OpenError {
     }
 }
 
-/// Leaves in `errno` what C programs find there when a function is not implemented.
+/// Sets `errno` as C functions that are not implemented do.
 pub(crate) fn not_implemented() -> c_int {
-    // SAFETY: the address is that of this thread's own errno, which lives as long as the thread.
+    // SAFETY: the address of this thread's errno, which lives as long as the thread.
     unsafe { *libc::__errno_location() = libc::ENOSYS };
     libc::ENOSYS
 }
@@ -118,7 +116,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri opens no libraries")]
-    fn a_missing_file_is_absent_in_the_loaders_words() {
+    fn missing_file() {
         match Library::open(Path::new("/nowhere/libibverbs.so.1")) {
             Err(OpenError::Absent { words, .. }) => {
                 assert!(words.contains("No such file or directory"), "{words}")
@@ -129,7 +127,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri opens no libraries")]
-    fn a_library_without_devices_is_not_verbs() {
+    fn library_without_device_list() {
         let outcome = Library::open(Path::new("libc.so.6"));
         assert!(
             matches!(outcome, Err(OpenError::NotVerbs(_))),

@@ -24,7 +24,7 @@ records! {
 }
 
 constants! {
-    /// What may be done with memory.
+    /// Access flags.
     flags ibv_access_flags {
         IBV_ACCESS_LOCAL_WRITE = 1,
         IBV_ACCESS_REMOTE_WRITE = 1 << 1,
@@ -37,7 +37,7 @@ constants! {
         IBV_ACCESS_RELAXED_ORDERING = 1 << 20,
     }
 
-    /// The bits of access that a kernel may ignore: a registration that has one of them goes by
+    /// Access flags that a kernel may ignore: registrations with any of them use
     /// [`ibv_reg_mr_iova2`](crate::ibv_reg_mr_iova2).
     plain ibv_access_optional {
         IBV_ACCESS_OPTIONAL_FIRST = 1 << 20,

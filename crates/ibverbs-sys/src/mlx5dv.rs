@@ -1,5 +1,5 @@
-//! Direct verbs of mlx5: where the provider keeps a queue pair's and a completion queue's memory, by `libmlx5.so.1`, which is
-//! opened at its first use; its functions, those of DEVX too. The names are those of `infiniband/mlx5dv.h`.
+//! Direct verbs of mlx5: memory of queue pairs and completion queues, through `libmlx5.so.1`, opened on first use; its functions include
+//! those of DEVX. Names are those of `infiniband/mlx5dv.h`.
 
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use crate::{
     mlx5dv_pd,
 };
 
-/// Never `libmlx5.so`: that name belongs to development packages.
+/// Not `libmlx5.so`, which belongs to development packages.
 const NAME: &str = "libmlx5.so.1";
 
 records! {
-    /// Where a queue pair's memory lies: rings, doorbell records (receive, send) and the doorbell register.
+    /// Memory of a queue pair: rings, doorbell records (receive, send) and the doorbell register.
     "struct mlx5dv_qp" struct mlx5dv_qp {
         dbrec: *mut u32,
         sq_buf: *mut c_void = "sq.buf",
@@ -38,7 +38,7 @@ records! {
         tir_icm_addr: u64,
     }
 
-    /// Where a completion queue's memory lies: its ring, and its doorbell records (consumer index, arming).
+    /// Memory of a completion queue: ring and doorbell records (consumer index, arm).
     "struct mlx5dv_cq" struct mlx5dv_cq {
         buf: *mut c_void,
         dbrec: *mut u32,
@@ -49,13 +49,13 @@ records! {
         comp_mask: u64,
     }
 
-    /// A datagram's address as it stands in a work queue entry: 48 bytes.
+    /// A datagram's address vector in a WQE: 48 bytes.
     "struct mlx5dv_ah" struct mlx5dv_ah {
         av: *mut mlx5_wqe_av,
         comp_mask: u64,
     }
 
-    /// What is asked about, and the room for what is told.
+    /// The object, and the output structure.
     "struct mlx5dv_obj" struct mlx5dv_obj {
         qp_in: *mut ibv_qp = "qp.in",
         qp_out: *mut mlx5dv_qp = "qp.out",
@@ -73,13 +73,13 @@ records! {
         pd_out: *mut mlx5dv_pd = "pd.out",
     }
 
-    /// What a dynamically connected queue pair is made with.
+    /// Attributes of a dynamically connected queue pair.
     "struct mlx5dv_dc_init_attr" struct mlx5dv_dc_init_attr {
         dc_type: c_int,
         dct_access_key: u64,
     }
 
-    /// What a queue pair is made with besides verbs' own.
+    /// mlx5 attributes of a queue pair.
     "struct mlx5dv_qp_init_attr" struct mlx5dv_qp_init_attr {
         comp_mask: u64,
         create_flags: u32,
@@ -89,7 +89,7 @@ records! {
 }
 
 constants! {
-    /// Of `mlx5dv_init_obj`.
+    /// Object types of `mlx5dv_init_obj`.
     flags mlx5dv_obj_type {
         MLX5DV_OBJ_QP = 1 << 0,
         MLX5DV_OBJ_CQ = 1 << 1,
@@ -97,26 +97,26 @@ constants! {
         MLX5DV_OBJ_PD = 1 << 6,
     }
 
-    /// Which parts of `mlx5dv_qp_init_attr` are meant.
+    /// Valid fields of `mlx5dv_qp_init_attr`.
     flags mlx5dv_qp_init_attr_mask {
         MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS = 1 << 0,
     }
 
-    /// How a queue pair is made.
+    /// Creation flags of a queue pair.
     flags mlx5dv_qp_create_flags {
         MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE = 1 << 3,
     }
 }
 
-/// The library's functions, each present or not.
+/// The library's functions; `None` if the library lacks one.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Mlx5dv {
-    /// Whether a device is one of its own.
+    /// True if the device is an mlx5 device.
     pub mlx5dv_is_supported: Option<unsafe extern "C" fn(*mut ibv_device) -> bool>,
-    /// Tells where the objects of `mlx5dv_obj_type` have their memory; 0, or an error number.
+    /// Returns the memory of objects of `mlx5dv_obj_type`; 0, or an error number.
     pub mlx5dv_init_obj: Option<unsafe extern "C" fn(*mut mlx5dv_obj, u64) -> c_int>,
-    /// Makes a queue pair; since rdma-core 19.
+    /// Creates a queue pair; since rdma-core 19.
     pub mlx5dv_create_qp: Option<
         unsafe extern "C" fn(
             *mut ibv_context,
@@ -124,10 +124,10 @@ pub struct Mlx5dv {
             *mut mlx5dv_qp_init_attr,
         ) -> *mut ibv_qp,
     >,
-    /// Opens a device as asked for; since rdma-core 21, as those below where nothing else is said.
+    /// Opens a device with attributes; since rdma-core 21, like the functions below unless noted.
     pub mlx5dv_open_device:
         Option<unsafe extern "C" fn(*mut ibv_device, *mut mlx5dv_context_attr) -> *mut ibv_context>,
-    /// Executes a command that makes an object.
+    /// Executes a command that creates an object.
     pub mlx5dv_devx_obj_create: Option<
         unsafe extern "C" fn(
             *mut ibv_context,
@@ -137,55 +137,55 @@ pub struct Mlx5dv {
             usize,
         ) -> *mut mlx5dv_devx_obj,
     >,
-    /// Executes a command that asks an object; 0, or an error number.
+    /// Executes a query of an object; 0, or an error number.
     pub mlx5dv_devx_obj_query: Option<ObjectCommand>,
     /// Executes a command that changes an object; 0, or an error number.
     pub mlx5dv_devx_obj_modify: Option<ObjectCommand>,
     /// Destroys an object.
     pub mlx5dv_devx_obj_destroy: Option<unsafe extern "C" fn(*mut mlx5dv_devx_obj) -> c_int>,
-    /// Executes a command about no object; 0, or an error number.
+    /// Executes a command without an object; 0, or an error number.
     pub mlx5dv_devx_general_cmd: Option<
         unsafe extern "C" fn(*mut ibv_context, *const c_void, usize, *mut c_void, usize) -> c_int,
     >,
-    /// Lets commands name memory, by its address.
+    /// Registers a UMEM by its address.
     pub mlx5dv_devx_umem_reg: Option<
         unsafe extern "C" fn(*mut ibv_context, *mut c_void, usize, u32) -> *mut mlx5dv_devx_umem,
     >,
-    /// Lets commands name memory; since rdma-core 35, and with a dma-buf since rdma-core 43.
+    /// Registers a UMEM; since rdma-core 35, dma-bufs since rdma-core 43.
     pub mlx5dv_devx_umem_reg_ex: Option<
         unsafe extern "C" fn(*mut ibv_context, *mut mlx5dv_devx_umem_in) -> *mut mlx5dv_devx_umem,
     >,
-    /// Ends that.
+    /// Deregisters a UMEM.
     pub mlx5dv_devx_umem_dereg: Option<unsafe extern "C" fn(*mut mlx5dv_devx_umem) -> c_int>,
-    /// Maps a page of doorbell registers.
+    /// Allocates a page of doorbell registers.
     pub mlx5dv_devx_alloc_uar:
         Option<unsafe extern "C" fn(*mut ibv_context, u32) -> *mut mlx5dv_devx_uar>,
-    /// Gives it back.
+    /// Frees it.
     pub mlx5dv_devx_free_uar: Option<unsafe extern "C" fn(*mut mlx5dv_devx_uar)>,
-    /// The NIC's number of a completion vector's event queue; 0, or an error number.
+    /// The event queue number of a completion vector; 0, or an error number.
     pub mlx5dv_devx_query_eqn:
         Option<unsafe extern "C" fn(*mut ibv_context, u32, *mut u32) -> c_int>,
     path: PathBuf,
 }
 
-/// A command to an object: what it is, its bytes, and room for the answer's.
+/// A command on an object: object, command and its length, response buffer and its length.
 pub type ObjectCommand =
     unsafe extern "C" fn(*mut mlx5dv_devx_obj, *const c_void, usize, *mut c_void, usize) -> c_int;
 
 impl Mlx5dv {
-    /// The file it is.
+    /// Its file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// The process's library, opened at the first call that finds one, and open until the process ends. It is the file that libibverbs
-/// loads as its provider.
+/// The process's libmlx5, opened on first use and kept open until the process ends. It is the same file that libibverbs loads as its
+/// provider.
 ///
 /// # Errors
 ///
-/// [`OpenError`], with the loader's words.
+/// [`OpenError`], with the loader's message.
 pub fn mlx5dv() -> Result<&'static Mlx5dv, OpenError> {
     static LIBRARY: SetOnce<Mlx5dv> = SetOnce::new();
     if let Some(library) = LIBRARY.get() {
@@ -196,17 +196,17 @@ pub fn mlx5dv() -> Result<&'static Mlx5dv, OpenError> {
 }
 
 fn open(path: &Path) -> Result<Mlx5dv, OpenError> {
-    /// A function's address as what it is.
+    /// Casts a symbol's address to the field's function type.
     macro_rules! function {
         ($opened:ident, $name:ident) => {
             $opened.symbol(stringify!($name)).map(|address| {
-                // SAFETY: the address is not null, and that of the function of this name, whose signature in mlx5dv.h is the
-                // field's; the library is kept open below.
+                // SAFETY: the address is not null and that of the function with this name, whose signature in mlx5dv.h is the field's; the
+                // library is kept open below.
                 unsafe { std::mem::transmute::<*mut c_void, _>(address) }
             })
         };
     }
-    // SAFETY: the constructor of libmlx5 registers a provider with libibverbs, and has no condition on the caller.
+    // SAFETY: the constructor of libmlx5 registers a provider with libibverbs and has no preconditions.
     let opened = unsafe { Opened::open(path, libc::RTLD_NOW) }
         .map_err(|refusal| OpenError::of(NAME, refusal))?;
     let path = opened
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri opens no libraries")]
-    fn a_missing_file_is_absent_in_the_loaders_words() {
+    fn missing_file() {
         match open(Path::new("/nowhere/libmlx5.so.1")) {
             Err(OpenError::Absent { name, words }) => {
                 assert_eq!(name, "libmlx5.so.1");
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri opens no libraries")]
-    fn another_library_has_none_of_its_functions() {
+    fn library_without_functions() {
         let library = open(Path::new("libc.so.6")).expect("every process has one");
         assert!(library.mlx5dv_init_obj.is_none() && library.mlx5dv_create_qp.is_none());
     }

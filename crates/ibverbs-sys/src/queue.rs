@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use crate::{ibv_context, ibv_gid, ibv_mtu, ibv_pd};
 
 records! {
-    /// A channel on which completion queues tell of events.
+    /// A completion channel.
     "struct ibv_comp_channel" struct ibv_comp_channel {
         context: *mut ibv_context,
         fd: c_int,
@@ -25,7 +25,7 @@ records! {
         async_events_completed: u32,
     }
 
-    /// A receive queue that queue pairs share.
+    /// A shared receive queue.
     "struct ibv_srq" struct ibv_srq {
         context: *mut ibv_context,
         srq_context: *mut c_void,
@@ -53,7 +53,7 @@ records! {
         events_completed: u32,
     }
 
-    /// How much a queue pair holds.
+    /// Capacities of a queue pair.
     "struct ibv_qp_cap" struct ibv_qp_cap {
         max_send_wr: u32,
         max_recv_wr: u32,
@@ -62,7 +62,7 @@ records! {
         max_inline_data: u32,
     }
 
-    /// What a queue pair is made with.
+    /// Attributes for creating a queue pair.
     "struct ibv_qp_init_attr" struct ibv_qp_init_attr {
         qp_context: *mut c_void,
         send_cq: *mut ibv_cq,
@@ -73,7 +73,7 @@ records! {
         sq_sig_all: c_int,
     }
 
-    /// How received packets are spread.
+    /// Receive side scaling.
     "struct ibv_rx_hash_conf" struct ibv_rx_hash_conf {
         rx_hash_function: u8,
         rx_hash_key_len: u8,
@@ -81,7 +81,7 @@ records! {
         rx_hash_fields_mask: u64,
     }
 
-    /// What a queue pair is made with, as its newer functions have it; `comp_mask` says which fields from `pd` on are meant.
+    /// Extended attributes for creating a queue pair; `comp_mask` marks the valid fields from `pd` on.
     "struct ibv_qp_init_attr_ex" struct ibv_qp_init_attr_ex {
         qp_context: *mut c_void,
         send_cq: *mut ibv_cq,
@@ -101,7 +101,7 @@ records! {
         send_ops_flags: u64,
     }
 
-    /// The route to another subnet.
+    /// Fields of the GRH.
     "struct ibv_global_route" struct ibv_global_route {
         dgid: ibv_gid,
         flow_label: u32,
@@ -121,7 +121,7 @@ records! {
         port_num: u8,
     }
 
-    /// What a queue pair is changed to.
+    /// Attributes of a queue pair.
     "struct ibv_qp_attr" struct ibv_qp_attr {
         qp_state: ibv_qp_state::Type,
         cur_qp_state: ibv_qp_state::Type,
@@ -153,12 +153,12 @@ records! {
 }
 
 constants! {
-    /// Which of the fields from `pd` on of `ibv_qp_init_attr_ex` are meant.
+    /// Valid fields of `ibv_qp_init_attr_ex` from `pd` on.
     flags ibv_qp_init_attr_mask {
         IBV_QP_INIT_ATTR_PD = 1 << 0,
     }
 
-    /// What a queue pair transports.
+    /// Transports of a queue pair.
     values ibv_qp_type {
         IBV_QPT_RC = 2,
         IBV_QPT_UC = 3,
@@ -181,7 +181,7 @@ constants! {
         IBV_QPS_UNKNOWN = 7,
     }
 
-    /// Which members of [`ibv_qp_attr`] a change is about.
+    /// Mask of [`ibv_qp_attr`] members.
     flags ibv_qp_attr_mask {
         IBV_QP_STATE = 1,
         IBV_QP_CUR_STATE = 1 << 1,

@@ -1,10 +1,9 @@
-//! How a C structure or a set of constants is declared once, for the compiler and for the test that holds it against the
-//! header.
+//! Macros that declare a C structure or constants once, for the compiler and for the test against the header.
 
 /// A structure as this compiler lays it out.
 #[derive(Debug, Clone, Copy)]
 pub struct Record {
-    /// Its name in C, as in `struct ibv_mr`.
+    /// Its C name, such as `struct ibv_mr`.
     pub name: &'static str,
     /// Its size in bytes.
     pub size: usize,
@@ -14,9 +13,9 @@ pub struct Record {
 /// A field of a structure.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// Its name in C, with the path to it where it lies in a nested structure.
+    /// Its C name, with the path in nested structures.
     pub name: &'static str,
-    /// Where it begins.
+    /// Offset in bytes.
     pub offset: usize,
     /// Its size in bytes.
     pub size: usize,
@@ -29,7 +28,7 @@ pub struct Constant {
     pub value: u32,
 }
 
-/// The name of a field in C: its own, or the one that is given for it.
+/// A field's C name: its own, or the explicit one.
 macro_rules! c_name {
     ($field:ident) => {
         stringify!($field)
@@ -54,10 +53,9 @@ macro_rules! records {
             pub $kind $name { $( pub $field: $type, )* }
 
             impl Default for $name {
-                /// All zero, as C programs begin.
+                /// All zero, as C programs initialise it.
                 fn default() -> Self {
-                    // SAFETY: it is made of integers, pointers, optional functions, and arrays and structures of these: for
-                    // each of them zero is a value.
+                    // SAFETY: integers, pointers, optional functions, and arrays and structures of these, for all of which zero is valid.
                     unsafe { std::mem::zeroed() }
                 }
             }
@@ -77,8 +75,8 @@ macro_rules! records {
     };
 }
 
-/// Declares constants of C in groups: `values name` for an enumeration in a module of its own, `plain name` for one whose values
-/// stand beside its type, `flags name` for bits that are combined. Which it is follows how `ibverbs` names them.
+/// Declares groups of C constants: `values name` for an enumeration in a module, `plain name` for one beside its type, `flags name` for bit
+/// flags, as `ibverbs` names them.
 macro_rules! constants {
     ($( $(#[$meta:meta])* $kind:ident $group:ident { $( $name:ident = $value:expr, )* } )*) => {
         $( constants!(@one $kind $(#[$meta])* $group { $( $name = $value, )* }); )*
@@ -92,7 +90,7 @@ macro_rules! constants {
         // The values are documented by the manual pages of libibverbs.
         #[allow(missing_docs)]
         pub mod $group {
-            /// A value of it, known or not.
+            /// Type of the values, known or not.
             pub type Type = u32;
             $( pub const $name: Type = $value; )*
         }

@@ -1,28 +1,28 @@
-//! Work requests and their completions.
+//! Work requests.
 
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::{ibv_context, ibv_pd};
 
-/// A memory window; only ever behind a pointer.
+/// A memory window; opaque.
 pub type ibv_mw = c_void;
 
 records! {
-    /// An address of datagrams.
+    /// An address handle.
     "struct ibv_ah" struct ibv_ah {
         context: *mut ibv_context,
         pd: *mut ibv_pd,
         handle: u32,
     }
 
-    /// A piece of memory.
+    /// An SGE.
     "struct ibv_sge" struct ibv_sge {
         addr: u64,
         length: u32,
         lkey: u32,
     }
 
-    /// A request to receive.
+    /// A receive request.
     "struct ibv_recv_wr" struct ibv_recv_wr {
         wr_id: u64,
         next: *mut ibv_recv_wr,
@@ -30,7 +30,7 @@ records! {
         num_sge: c_int,
     }
 
-    /// A request to send. Its unnamed parts have the names that `ibverbs` gives them.
+    /// A send request. Unnamed members have the names that `ibverbs` gives them.
     "struct ibv_send_wr" struct ibv_send_wr {
         wr_id: u64,
         next: *mut ibv_send_wr,
@@ -44,7 +44,7 @@ records! {
         __bindgen_anon_2: ibv_send_wr_extra = "bind_mw",
     }
 
-    /// What a window is bound to.
+    /// The memory that a window is bound to.
     "struct ibv_mw_bind_info" struct ibv_mw_bind_info {
         mr: *mut crate::ibv_mr,
         addr: u64,
@@ -53,7 +53,7 @@ records! {
     }
 }
 
-/// A value that goes with a request: immediate data in network byte order, or the rkey to invalidate.
+/// Immediate data in network byte order, or the rkey to invalidate.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ibv_send_wr_value {
@@ -87,7 +87,7 @@ pub struct ibv_send_wr_datagram {
     pub remote_qkey: u32,
 }
 
-/// Where a request goes.
+/// Target of a request.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_send_wr_target {
@@ -96,7 +96,7 @@ pub union ibv_send_wr_target {
     pub ud: ibv_send_wr_datagram,
 }
 
-/// The shared receive queue that a request is for.
+/// The shared receive queue of a request.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ibv_send_wr_shared {
@@ -112,7 +112,7 @@ pub struct ibv_send_wr_bind {
     pub bind_info: ibv_mw_bind_info,
 }
 
-/// A packet to cut up.
+/// A packet for segmentation offload.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct ibv_send_wr_tso {
@@ -121,7 +121,7 @@ pub struct ibv_send_wr_tso {
     pub mss: u16,
 }
 
-/// What only some requests have.
+/// Members for some opcodes only.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_send_wr_extra {
@@ -150,7 +150,7 @@ impl Default for ibv_send_wr_extra {
 }
 
 constants! {
-    /// What a request does.
+    /// Opcodes of send requests.
     values ibv_wr_opcode {
         IBV_WR_RDMA_WRITE = 0,
         IBV_WR_RDMA_WRITE_WITH_IMM = 1,
@@ -166,7 +166,7 @@ constants! {
         IBV_WR_DRIVER1 = 11,
     }
 
-    /// How a request is sent.
+    /// Flags of send requests.
     flags ibv_send_flags {
         IBV_SEND_FENCE = 1,
         IBV_SEND_SIGNALED = 1 << 1,

@@ -1,5 +1,5 @@
-//! Our declarations of verbs against the headers of the machine's rdma-core (Debian: libibverbs-dev): the size of each
-//! structure, the place and size of each field, the value of each constant.
+//! Compares the declarations with the machine's rdma-core headers (Debian: libibverbs-dev): size of each structure, offset and size of
+//! each field, value of each constant.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -7,8 +7,7 @@ use std::process::Command;
 
 use ibverbs_sys::{constants, ibv_send_wr, records};
 
-
-/// The parts of a request that lie in unions: where C and we have them.
+/// Request members in unions: their C and Rust paths.
 const NESTED: [(&str, usize); 9] = [
     (
         "wr.rdma.remote_addr",
@@ -36,7 +35,7 @@ const NESTED: [(&str, usize); 9] = [
     ("tso.mss", offset_of!(ibv_send_wr, __bindgen_anon_2.tso.mss)),
 ];
 
-/// What we say, by what a C program calls it.
+/// The declarations, by C expression.
 fn ours() -> BTreeMap<String, u64> {
     let mut said = BTreeMap::new();
     for record in records() {
@@ -62,13 +61,13 @@ fn ours() -> BTreeMap<String, u64> {
     said
 }
 
-/// What the headers say, by a C program that prints it.
+/// The headers' values, printed by a C program.
 fn theirs(what: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
     let mut source = String::from(
         "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/mlx5dv.h>\nint main(void) {\n",
     );
     for expression in what {
-        // Spelt out: the preprocessor would put the values of macros into the name.
+        // Written out: the preprocessor would expand macros in the name.
         source += &format!(
             "printf(\"%llu %s\\n\", (unsigned long long)({expression}), \"{expression}\");\n"
         );

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_absent_in_the_loaders_words() {
+    fn missing_file() {
         match open("/nowhere/libnothing.so.1") {
             Err(LoadError::Absent(words)) => {
                 assert!(words.contains("No such file or directory"), "{words}")
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_the_loader_refuses_is_unusable() {
+    fn rejected_file() {
         let path = std::env::temp_dir().join(format!("loader-no-elf-{}.so", std::process::id()));
         let text =
             "this is no ELF file, and long enough to be read as one header of one, were it any";
@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn absence_of_another_library_is_not_absence_of_this_one() {
+    fn missing_dependency() {
         let words = "libnvidia-x.so.1: cannot open shared object file: No such file or directory";
         assert!(!is_absent("libcuda.so.1", words));
         assert!(is_absent("libnvidia-x.so.1", words));
     }
 
     #[test]
-    fn what_is_exported_has_an_address_and_a_file() {
+    fn symbol_address_and_file() {
         let libc = open("libc.so.6").unwrap();
         assert!(libc.symbol("strlen").is_some());
         assert!(libc.symbol("no_such_function").is_none());

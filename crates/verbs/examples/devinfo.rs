@@ -1,4 +1,4 @@
-//! Prints what this machine's library of verbs tells: itself, and each device it serves.
+//! Prints libibverbs' functions and its devices.
 //!
 //! `cargo run -p verbs --example devinfo`
 

@@ -1,5 +1,5 @@
-//! Every operation between two queue pairs of one port, each byte compared, and every refusal that can be provoked: for machines
-//! with Soft-RoCE or a NIC.
+//! All operations between two queue pairs of one port, with every byte compared, and all errors that can be provoked. Runs on
+//! Soft-RoCE and on NICs.
 //!
 //! `cargo run -p verbs --example loopback -- [DEVICE]`
 
@@ -14,7 +14,7 @@ use verbs::{
     QueuePairOptions, Request, Route, Rts, Transport, Work, WorkCompletion, device_names,
 };
 
-/// A completion that is not there after this long never comes.
+/// Completion timeout.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const BYTES: usize = 1 << 20;
 const QKEY: u32 = 0x1111_1111;
@@ -60,7 +60,7 @@ fn all() -> Outcome {
         },
         route: Route::of(1, u8::try_from(gid.index)?),
         behaviour: Behaviour {
-            // An emulated CPU may be late with an answer: four seconds.
+            // An emulated CPU can be slow: four seconds.
             timeout: 20,
             ..Behaviour::of(port.active_mtu.unwrap_or(1024))
         },
@@ -96,7 +96,7 @@ fn all() -> Outcome {
             "REM_ACCESS_ERR",
             read_only,
         ),
-        // A NIC says that the request is invalid, Soft-RoCE that it could not do it.
+        // NICs report an invalid request, Soft-RoCE an operation error.
         (
             "a message that is too long",
             "REM_INV_REQ_ERR REM_OP_ERR",
@@ -113,7 +113,7 @@ fn all() -> Outcome {
         {
             return Err(format!("{what}: not {status}").into());
         }
-        // What was posted after it is given up, not forgotten.
+        // Later requests are flushed.
         let pieces = [pair.local.region.piece(0, 8)?];
         pair.left
             .send(&Request::new(99, Work::Send(None), &pieces))?;
@@ -175,7 +175,7 @@ impl Side {
     }
 }
 
-/// No two seeds agree in more than a byte here and there.
+/// Patterns of two seeds differ in almost every byte.
 fn pattern(seed: u8, bytes: usize) -> Vec<u8> {
     let word = |at: usize| {
         (at as u32 / 4)
@@ -187,7 +187,7 @@ fn pattern(seed: u8, bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// A queue of completions that is looked at until there is one.
+/// Polls until there is a completion.
 struct Queue(CompletionQueue);
 
 impl Queue {
@@ -214,7 +214,7 @@ impl Queue {
     }
 }
 
-/// Two queue pairs that are connected, and the memory of both.
+/// Two connected queue pairs and their memory.
 struct Pair {
     left: QueuePair<Rts>,
     right: QueuePair<Rts>,
@@ -262,7 +262,7 @@ impl Pair {
         let right =
             right.ready_to_receive(way.route, peer(left_number, 0xff_fffe), way.behaviour)?;
         let behaviour = Behaviour {
-            // Not for ever: somebody waits for the refusal.
+            // Limited: a test expects the error.
             receiver_retries: 1,
             ..way.behaviour
         };
@@ -277,7 +277,7 @@ impl Pair {
         })
     }
 
-    /// The queues were told all, and no more.
+    /// Checks that both queues are empty.
     fn finish(self) -> Outcome {
         for queue in [&self.sent, &self.received] {
             if queue.0.poll(&mut [None])? != 0 {
@@ -319,7 +319,7 @@ fn writes(pair: &mut Pair, sizes: &[usize]) -> Outcome {
             .send(&Request::new(1, Work::Write(last, None), &pieces))?;
         pair.sent.done(1)?;
         let begun = Instant::now();
-        // Of an unreliable connection the sender's completion says nothing of the remote side.
+        // UC: the sender's completion says nothing about delivery.
         while pair.remote_side.holds(seed, bytes).is_err() && begun.elapsed() < TIMEOUT {
             std::thread::yield_now();
         }
@@ -353,7 +353,7 @@ fn immediate(pair: &mut Pair) -> Outcome {
     Ok(())
 }
 
-/// Four pieces of one buffer, gathered in another order, and scattered again.
+/// Gathers four SGEs of a buffer in another order and scatters them again.
 fn pieces(pair: &mut Pair) -> Outcome {
     pair.local.set(5, 4000)?;
     let remote_side = &pair.remote_side.region;
@@ -388,7 +388,7 @@ fn inline(pair: &mut Pair) -> Outcome {
         ..Request::new(2, Work::Send(None), &pieces)
     };
     pair.left.send(&request)?;
-    // The bytes went with the request.
+    // Inline data was copied.
     pair.local.buffer.fill(0, most, 0)?;
     pair.received.done(1)?;
     pair.sent.done(2)?;
@@ -451,7 +451,7 @@ fn atomics(pair: &mut Pair) -> Outcome {
     Ok(())
 }
 
-/// Waited for without looking; only a message that was sent as solicited wakes who waits for those.
+/// Waits for events; only solicited messages wake a wait for solicited ones.
 fn events(pair: &mut Pair) -> Outcome {
     pair.local.set(9, 64)?;
     for solicited in [false, true] {
@@ -574,7 +574,7 @@ fn no_buffer(pair: &mut Pair) -> Result<Failure, Error> {
     fails(pair, Work::Send(None), 64)
 }
 
-/// A queue that is full says so, and takes the next request when one has completed.
+/// A full queue fails, and accepts requests again after a completion.
 fn full(context: &Context, way: Way) -> Outcome {
     let mut pair = Pair::new(context, Transport::Rc, way)?;
     let piece = pair.remote_side.region.piece(0, 64)?;

@@ -1,4 +1,4 @@
-//! A datagram's address as an mlx5 NIC reads it: what the provider would copy into the entry, for who writes the entry himself.
+//! The mlx5 address vector of a datagram WQE, for programs that write WQEs themselves.
 
 use std::ptr::NonNull;
 
@@ -6,9 +6,9 @@ use ibverbs_sys::{self as raw, mlx5dv_obj_type as object};
 
 use crate::{Context, Datagram, Error};
 
-/// The way to a port: the 48 bytes of an address handle, `struct mlx5_wqe_av` of `infiniband/mlx5dv.h`, big-endian.
+/// A destination in an mlx5 WQE: the 48 bytes of `struct mlx5_wqe_av` of `infiniband/mlx5dv.h`, big-endian.
 ///
-/// The first twelve, which say to which queue pair and with which key, mean nothing: the provider fills them in with each request.
+/// The first twelve bytes (Q_Key and queue pair number) are not set: they belong to each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AddressVector([u8; BYTES]);
 
@@ -26,41 +26,41 @@ impl AddressVector {
 }
 
 impl Datagram {
-    /// The way there, for who writes entries himself.
+    /// The address vector, for programs that write WQEs themselves.
     ///
     /// # Errors
     ///
     /// [`Error::NotMlx5`], [`Error::Library`] without libmlx5, [`Error::Missing`], [`Error::Call`].
     pub fn direct(&self) -> Result<AddressVector, Error> {
-        // SAFETY: this value's handle, of its domain's device, alive as long as this.
+        // SAFETY: this value's handle, of its domain's device, alive as long as `self`.
         unsafe { self.domain().context().address_vector(self.handle()) }
     }
 }
 
 impl Context {
-    /// The way that a program's address handle has.
+    /// The address vector of an address handle that the program created.
     ///
     /// # Errors
     ///
-    /// As [`Datagram::direct`]; [`Error::Layout`] where the provider tells no address.
+    /// As [`Datagram::direct`]; [`Error::Layout`] if the provider returns no address.
     ///
     /// # Safety
     ///
-    /// The handle is of this open device, by the machine's libibverbs, and is not destroyed during the call.
+    /// The handle belongs to this context, comes from the machine's libibverbs, and is not destroyed during the call.
     pub unsafe fn address_vector(
         &self,
         handle: NonNull<raw::ibv_ah>,
     ) -> Result<AddressVector, Error> {
-        let mut told = raw::mlx5dv_ah::default();
+        let mut attributes = raw::mlx5dv_ah::default();
         let mut asked = raw::mlx5dv_obj {
             ah_in: handle.as_ptr(),
-            ah_out: &raw mut told,
+            ah_out: &raw mut attributes,
             ..raw::mlx5dv_obj::default()
         };
         let what = "an address handle";
         self.ask(&mut asked, object::MLX5DV_OBJ_AH.0, what)?;
-        let vector = NonNull::new(told.av).ok_or(Error::Layout { what, bytes: BYTES })?;
-        // SAFETY: the provider told that so many bytes are there, which it does not change, and keeps while the handle is there.
+        let vector = NonNull::new(attributes.av).ok_or(Error::Layout { what, bytes: BYTES })?;
+        // SAFETY: the provider returned an address vector, which is constant and lives as long as the handle.
         Ok(AddressVector(unsafe {
             vector.cast::<[u8; BYTES]>().read()
         }))

@@ -1,4 +1,4 @@
-//! Queue pairs whose states and keys are somebody else's: a C program's, which changes them by their raw form.
+//! Queue pairs whose state changes and memory keys are managed by other code, such as a C program.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -8,30 +8,30 @@ use ibverbs_sys::{self as raw, ibv_qp_attr_mask as mask, ibv_qp_state as state};
 use crate::queue_pair::QueuePair;
 use crate::{Error, Request, Reset, Sge, Transport};
 
-/// So many segments a request has at most: what an mlx5 entry of 16 blocks holds besides its heading.
+/// Maximum of SGEs in a request: what a WQE of 16 WQEBBs holds besides its control segments.
 pub const MOST_SEGMENTS: usize = 62;
 
-/// In whatever state its owner has brought it to.
+/// Marks a queue pair in the state that its owner has set.
 #[derive(Debug, Clone, Copy)]
 pub struct Borrowed;
 
-/// What a queue pair takes at the moment.
+/// The requests that a queue pair accepts in its current state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Nothing: it is as made.
+    /// None: state RESET.
     Reset,
-    /// Requests to receive: it belongs to a port, or knows its remote end.
+    /// Receive requests: state INIT or RTR.
     Receives,
-    /// All requests; some of them to flush them.
+    /// All requests; in an error state some of them are flushed.
     Sends,
 }
 
-/// A stretch of memory by address and key, which the device alone checks.
+/// Memory by address and key; only the device checks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segment {
-    /// Where it starts.
+    /// Start address.
     pub address: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u32,
     /// The lkey.
     pub key: u32,
@@ -49,12 +49,12 @@ impl From<Sge<'_>> for Segment {
 }
 
 impl<D> QueuePair<Reset, D> {
-    /// Leaves its states, and the memory that its work names, to who has its raw form.
+    /// Hands the states of the queue pair, and the memory that its work requests name, over to the owner of the raw queue pair.
     ///
     /// # Safety
     ///
-    /// Whoever has its keys, and gives it work that names them, sees to the memory behind them: it stays until that work has ended, and nobody
-    /// minds what the device writes there. Nobody destroys the raw queue pair while this lives.
+    /// The owner of the keys keeps the memory behind every posted request valid until the request has completed, and accepts that the
+    /// device writes there. The raw queue pair is not destroyed while this value lives.
     #[must_use]
     pub unsafe fn borrow(self) -> QueuePair<Borrowed, D> {
         self.now()
@@ -62,7 +62,7 @@ impl<D> QueuePair<Reset, D> {
 }
 
 impl<D> QueuePair<Borrowed, D> {
-    /// What it takes, as the device says.
+    /// The requests that it accepts now, from a query of the device.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl<D> QueuePair<Borrowed, D> {
             raw::ibv_qp_init_attr::default(),
         );
         let what = mask::IBV_QP_STATE.0.cast_signed();
-        // SAFETY: the pair is alive, and there is room for both answers.
+        // SAFETY: the pair is alive, and both outputs are valid.
         let errno = unsafe { raw::ibv_query_qp(self.as_raw(), &mut attributes, what, &mut made) };
         self.domain().context().answered("ibv_query_qp", errno)?;
         Ok(match attributes.qp_state {
@@ -83,7 +83,7 @@ impl<D> QueuePair<Borrowed, D> {
         })
     }
 
-    /// To Error, as [`QueuePair::fail`] of the other states.
+    /// Moves to Error, like [`QueuePair::fail`].
     ///
     /// # Errors
     ///
@@ -98,11 +98,11 @@ impl<D> QueuePair<Borrowed, D> {
 }
 
 impl QueuePair<Borrowed> {
-    /// Posts a buffer to receive into.
+    /// Posts a receive buffer.
     ///
     /// # Errors
     ///
-    /// [`Error::Segments`], [`Error::Post`]: ENOMEM where the queue is full.
+    /// [`Error::Segments`], [`Error::Post`]: ENOMEM if the queue is full.
     pub fn receive_by_keys(&mut self, id: u64, segments: &[Segment]) -> Result<(), Error> {
         let (mut list, count) = list(segments)?;
         let mut request = raw::ibv_recv_wr {
@@ -112,16 +112,16 @@ impl QueuePair<Borrowed> {
             num_sge: count,
         };
         let mut bad = null_mut();
-        // SAFETY: the pair is alive; the request and its list are read during the call. The memory is its owner's business (`lend`).
+        // SAFETY: the pair is alive; the library reads the request and its list during the call. The caller of `lend` guarantees the memory.
         let errno = unsafe { raw::ibv_post_recv(self.as_raw(), &mut request, &mut bad) };
         self.inner.posted("ibv_post_recv", errno)
     }
 
-    /// Posts a request to send of these segments; the request's own pieces, and whether it is inline, do not count.
+    /// Posts a send request with these SGEs; the request's own SGEs and its inline flag are ignored.
     ///
     /// # Errors
     ///
-    /// [`Error::Transport`], [`Error::Segments`], [`Error::Post`]: ENOMEM where the queue is full.
+    /// [`Error::Transport`], [`Error::Segments`], [`Error::Post`]: ENOMEM if the queue is full.
     pub fn send_by_keys(
         &mut self,
         request: &Request<'_>,
@@ -140,13 +140,13 @@ impl QueuePair<Borrowed> {
         raw.sg_list = list.as_mut_ptr();
         raw.num_sge = count;
         let mut bad = null_mut();
-        // SAFETY: as above; a datagram names an address handle, which is borrowed and of the same library.
+        // SAFETY: as above; a datagram's address handle is borrowed and of the same library.
         let errno = unsafe { raw::ibv_post_send(self.as_raw(), &mut raw, &mut bad) };
         self.inner.posted("ibv_post_send", errno)
     }
 }
 
-/// The segments as the library has them.
+/// The SGEs in the library's layout.
 fn list(segments: &[Segment]) -> Result<([raw::ibv_sge; MOST_SEGMENTS], c_int), Error> {
     let mut list = [raw::ibv_sge::default(); MOST_SEGMENTS];
     if segments.len() > list.len() {

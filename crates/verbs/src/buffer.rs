@@ -1,4 +1,4 @@
-//! Ordinary host memory that a device may read and write.
+//! Host memory for device access.
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
@@ -8,23 +8,22 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::Error;
 
-/// Of which pages a buffer is.
+/// The pages of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pages {
-    /// The machine's ordinary ones, usually of 4 KiB.
+    /// Default pages, usually 4 KiB.
     #[default]
     Ordinary,
-    /// Huge ones of 2 MiB, of the pool in `/proc/sys/vm/nr_hugepages`.
+    /// Huge pages of 2 MiB from the pool in `/proc/sys/vm/nr_hugepages`.
     Huge,
 }
 
-/// A huge page, where nothing else was set up at boot.
+/// Size of a huge page unless configured at boot.
 const HUGE: usize = 2 << 20;
 
-/// Host memory of this process, zero at first. Clones are the same memory.
+/// Zero-initialised host memory of this process. Clones share the memory.
 ///
-/// A device may write it at any time, so no reference into it exists: it is read and written by methods that touch each word
-/// once.
+/// A device may write it at any time, so no reference into it exists: methods access each word once.
 #[derive(Debug, Clone)]
 pub struct Buffer(Arc<Owned>);
 
@@ -32,21 +31,21 @@ pub struct Buffer(Arc<Owned>);
 struct Owned {
     start: NonNull<u8>,
     bytes: usize,
-    /// What is mapped: whole pages.
+    /// Length of the mapping: whole pages.
     mapped: usize,
 }
 
-// SAFETY: the mapping is memory of the process, reached through `gpu::bytes` only; which thread does it makes no difference.
+// SAFETY: memory of the process, accessed only through `gpu::bytes`, from any thread.
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
 
 impl Buffer {
-    /// Takes some.
+    /// Allocates `bytes` bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::Empty`], [`Error::Memory`] where the machine has none to give.
+    /// [`Error::Empty`], [`Error::Memory`] if the kernel has none left.
     pub fn new(bytes: usize, pages: Pages) -> Result<Self, Error> {
         if bytes == 0 {
             return Err(Error::Empty);
@@ -64,7 +63,7 @@ impl Buffer {
             ),
         };
         let mapped = mapped.ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
-        // SAFETY: a new mapping at an address of the kernel's choice: nothing else is there.
+        // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
         let start = unsafe {
             mmap_anonymous(
                 null_mut(),
@@ -83,19 +82,19 @@ impl Buffer {
         })))
     }
 
-    /// Where it starts.
+    /// Start address.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.0.start.as_ptr() as u64
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.bytes
     }
 
-    /// Never: nothing cannot be taken.
+    /// Always false: empty buffers cannot be created.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -108,7 +107,7 @@ impl Buffer {
     /// [`Error::Range`].
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Result<(), Error> {
         let from = self.at(offset, to.len())?;
-        // SAFETY: `at` has checked the range; `to` is another object, and exclusive.
+        // SAFETY: `at` checked the range; `to` is a different, exclusively borrowed object.
         unsafe { gpu::bytes::copy(to.as_mut_ptr(), from.as_ptr(), to.len()) };
         Ok(())
     }
@@ -120,31 +119,31 @@ impl Buffer {
     /// [`Error::Range`].
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
         let to = self.at(offset, from.len())?;
-        // SAFETY: `at` has checked the range. `from` is a slice, and so no part of this memory.
+        // SAFETY: `at` checked the range; `from` is a slice and cannot overlap this memory.
         unsafe { gpu::bytes::copy(to.as_ptr(), from.as_ptr(), from.len()) };
         Ok(())
     }
 
-    /// Writes `value` to `bytes` bytes.
+    /// Sets `bytes` bytes to `value`.
     ///
     /// # Errors
     ///
     /// [`Error::Range`].
     pub fn fill(&self, offset: usize, bytes: usize, value: u8) -> Result<(), Error> {
         let to = self.at(offset, bytes)?;
-        // SAFETY: `at` has checked the range.
+        // SAFETY: `at` checked the range.
         unsafe { gpu::bytes::fill(to.as_ptr(), value, bytes) };
         Ok(())
     }
 
-    /// One byte, as a device last wrote it: what comes before it in a message is there too.
+    /// Reads one byte with acquire ordering: the bytes of a message before it are visible too.
     ///
     /// # Errors
     ///
     /// [`Error::Range`].
     pub fn load(&self, offset: usize) -> Result<u8, Error> {
         let from = self.at(offset, 1)?;
-        // SAFETY: `at` has checked the range.
+        // SAFETY: `at` checked the range.
         Ok(unsafe { gpu::bytes::load8(from.as_ptr()) })
     }
 
@@ -155,26 +154,26 @@ impl Buffer {
     /// [`Error::Range`].
     pub fn store(&self, offset: usize, value: u8) -> Result<(), Error> {
         let to = self.at(offset, 1)?;
-        // SAFETY: `at` has checked the range.
+        // SAFETY: `at` checked the range.
         unsafe { gpu::bytes::store8(to.as_ptr(), value) };
         Ok(())
     }
 
     fn at(&self, offset: usize, bytes: usize) -> Result<NonNull<u8>, Error> {
         check(offset, bytes, self.len())?;
-        // SAFETY: the offset is inside the mapping, or one behind it.
+        // SAFETY: the offset is within the mapping, or at its end.
         Ok(unsafe { self.0.start.add(offset) })
     }
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: it was mapped here, nothing refers to it any more, and no device does: registrations hold the buffer.
+        // SAFETY: mapped by this value; no reference to it exists, and registrations hold the buffer.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
     }
 }
 
-/// Whether a range is inside.
+/// Checks that a range lies inside.
 pub(crate) fn check(offset: usize, bytes: usize, size: usize) -> Result<(), Error> {
     match offset.checked_add(bytes) {
         Some(end) if end <= size => Ok(()),
@@ -191,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_nothing_beside_it() {
+    fn reads_back_writes() {
         let buffer = Buffer::new(5000, Pages::Ordinary).expect("memory");
         buffer.write(4090, b"ten bytes!").expect("inside");
         buffer.fill(4100, 900, 0x5a).expect("inside");
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_is_refused() {
+    fn rejects_ranges_outside() {
         let buffer = Buffer::new(16, Pages::Ordinary).expect("memory");
         assert!(matches!(
             buffer.write(9, &[0; 8]),

@@ -1,4 +1,4 @@
-//! Completion queues: what became of the work.
+//! Completion queues.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -15,17 +15,17 @@ use ibverbs_sys::{self as raw, ibv_wc_opcode as opcode, ibv_wc_status as status}
 use crate::event::wait;
 use crate::{Context, Error};
 
-/// A queue of completions. Clones are the same; it is given back when the last of them, and the last queue pair that uses it, is
-/// dropped. `D` says who takes completions from it.
+/// A completion queue. Clones share it; it is destroyed with the last clone and the last queue pair that uses it. `D` says who takes
+/// its completions.
 #[derive(Debug, Clone)]
 pub struct CompletionQueue<D = Provider>(Arc<Owned>, PhantomData<D>);
 
-/// Who drives a queue: the provider, by [`QueuePair::send`](crate::QueuePair::send), [`CompletionQueue::poll`] and their like.
+/// The provider drives the queue: [`QueuePair::send`](crate::QueuePair::send), [`CompletionQueue::poll`] and similar.
 #[derive(Debug, Clone, Copy)]
 pub struct Provider;
 
-/// Who drives a queue: somebody who knows where its memory lies, as [`QueuePair::layout`](crate::QueuePair::layout) and
-/// [`CompletionQueue::layout`] tell. The provider would know nothing of that, so it has no `send`, `receive` or `poll`.
+/// The program drives the queue in the memory that [`QueuePair::layout`](crate::QueuePair::layout) and [`CompletionQueue::layout`]
+/// describe. The provider does not see this, so such a queue has no `send`, `receive` or `poll`.
 #[derive(Debug, Clone, Copy)]
 pub struct Direct;
 
@@ -36,67 +36,67 @@ pub(crate) struct Owned {
     context: Context,
 }
 
-// SAFETY: verbs are thread safe, and the queue is given back by this value alone.
+// SAFETY: verbs are thread safe, and only this value destroys the queue.
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
 
-/// What became of one request.
+/// A work completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// The number that the request was given.
+    /// The request's id.
     pub id: u64,
-    /// The queue pair, by its number.
+    /// The queue pair's number.
     pub queue_pair: u32,
-    /// What was done, and how much, or why not.
+    /// The operation and its length, or the error.
     pub outcome: Result<WorkCompletion, Failure>,
 }
 
-/// A request that succeeded.
+/// A successful request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkCompletion {
-    /// What it was.
+    /// The operation.
     pub operation: Operation,
-    /// Bytes that were received; of other operations it means nothing.
+    /// Bytes received; undefined for other operations.
     pub bytes: u32,
-    /// The immediate data that came with it.
+    /// Immediate data.
     pub immediate: Option<u32>,
-    /// What was received has the sender's route in its first 40 bytes: a datagram.
+    /// The receive buffer starts with 40 bytes for a GRH: a datagram.
     pub has_route: bool,
 }
 
-/// What a request was, as its completion tells.
+/// The operation of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// A message was sent.
+    /// Send.
     Send,
-    /// The remote side's memory was written.
+    /// RDMA write.
     Write,
-    /// The remote side's memory was read.
+    /// RDMA read.
     Read,
-    /// A word of the remote side was compared and swapped.
+    /// Atomic compare and swap.
     CompareSwap,
-    /// A word of the remote side was added to.
+    /// Atomic fetch and add.
     FetchAdd,
-    /// A message arrived.
+    /// Receive of a message.
     Receive,
-    /// The remote side has written, and sent immediate data with it.
+    /// Receive of an RDMA write with immediate data.
     ReceiveWrite,
     /// Another value.
     Other(u32),
 }
 
-/// Why a request failed.
+/// A failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Failure {
-    /// IBV_WC_…, by its number.
+    /// `IBV_WC_*` status.
     pub status: u32,
-    /// What the vendor's hardware says of it.
+    /// The vendor's syndrome.
     pub syndrome: u32,
 }
 
-/// Name, and what it means to somebody who looks for the cause.
+/// Name and likely cause of each status.
 const STATUS: [(u32, &str, &str); 23] = [
     (
         status::IBV_WC_LOC_LEN_ERR,
@@ -212,7 +212,7 @@ const STATUS: [(u32, &str, &str); 23] = [
 ];
 
 impl Failure {
-    /// As in `IBV_WC_RETRY_EXC_ERR`; none for a number that verbs.h does not have.
+    /// The status name, such as `IBV_WC_RETRY_EXC_ERR`; none for a number that verbs.h does not define.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         STATUS
@@ -221,7 +221,7 @@ impl Failure {
             .map(|known| known.1)
     }
 
-    /// An earlier request of the same queue pair is the cause.
+    /// True if the status is a consequence of an earlier failure of the same queue pair.
     #[must_use]
     pub fn is_flush(self) -> bool {
         self.status == status::IBV_WC_WR_FLUSH_ERR
@@ -244,7 +244,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Context {
-    /// A queue with room for so many completions at least.
+    /// Creates a completion queue of at least `entries` entries.
     ///
     /// # Errors
     ///
@@ -253,7 +253,7 @@ impl Context {
         CompletionQueue::new(self, entries, None)
     }
 
-    /// A queue for [`ProtectionDomain::direct_queue_pair`](crate::ProtectionDomain::direct_queue_pair), whose completions are read where they lie.
+    /// A queue for [`ProtectionDomain::direct_queue_pair`](crate::ProtectionDomain::direct_queue_pair), whose CQEs the program reads in memory.
     ///
     /// # Errors
     ///
@@ -262,7 +262,7 @@ impl Context {
         CompletionQueue::new(self, entries, None)
     }
 
-    /// The same as [`Self::completions`], which can also be waited at without looking all the time.
+    /// As [`Self::completions`], with a channel for waiting without polling.
     ///
     /// # Errors
     ///
@@ -272,7 +272,7 @@ impl Context {
         let channel = unsafe { raw::ibv_create_comp_channel(self.as_raw()) };
         let channel = self.made("ibv_create_comp_channel", channel)?;
         CompletionQueue::new(self, entries, Some(channel)).inspect_err(|_| {
-            // SAFETY: it was just made, and no queue uses it.
+            // SAFETY: just created; no queue uses it.
             unsafe { raw::ibv_destroy_comp_channel(channel.as_ptr()) };
         })
     }
@@ -286,7 +286,7 @@ impl<D> CompletionQueue<D> {
     ) -> Result<Self, Error> {
         let entries = c_int::try_from(entries).unwrap_or(c_int::MAX);
         let of = channel.map_or(null_mut(), NonNull::as_ptr);
-        // SAFETY: the context is open, and the channel alive where there is one; vector 0 is always there.
+        // SAFETY: the context is open, the channel null or alive; vector 0 always exists.
         let raw = unsafe { raw::ibv_create_cq(context.as_raw(), entries, null_mut(), of, 0) };
         let owned = Owned {
             raw: context.made("ibv_create_cq", raw)?,
@@ -296,7 +296,7 @@ impl<D> CompletionQueue<D> {
         Ok(Self(Arc::new(owned), PhantomData))
     }
 
-    /// As the C interface has it, for as long as this value lives.
+    /// The C object, valid as long as this value.
     #[must_use]
     pub fn as_raw(&self) -> *mut raw::ibv_cq {
         self.0.raw.as_ptr()
@@ -306,23 +306,23 @@ impl<D> CompletionQueue<D> {
         &self.0.context
     }
 
-    /// What it is, for who is to keep it.
+    /// Shared ownership of the C object.
     pub(crate) fn owned(&self) -> Arc<Owned> {
         Arc::clone(&self.0)
     }
 }
 
 impl CompletionQueue {
-    /// Takes completions, as many as there are and `into` has room for; how many it took.
+    /// Polls completions into `into`, up to its length; returns their number.
     ///
     /// # Errors
     ///
-    /// [`Error::Call`]: an overrun, or a device that is gone.
+    /// [`Error::Call`]: an overrun, or a removed device.
     pub fn poll(&self, into: &mut [Option<Completion>]) -> Result<usize, Error> {
-        // Few at a time: they are converted. Most polls find none, and would prepare room for nothing.
+        // In small batches, because they are converted, and most polls find none.
         let mut taken = [const { MaybeUninit::<raw::ibv_wc>::uninit() }; 16];
         let wanted = into.len().min(taken.len());
-        // SAFETY: the queue is alive, and `taken` has room for `wanted`.
+        // SAFETY: the queue is alive, and `taken` has room for `wanted` entries.
         let count =
             unsafe { raw::ibv_poll_cq(self.as_raw(), wanted as c_int, taken.as_mut_ptr().cast()) };
         let Ok(count) = usize::try_from(count) else {
@@ -332,14 +332,14 @@ impl CompletionQueue {
                 .call("ibv_poll_cq", io::Error::last_os_error()));
         };
         for (place, completion) in into.iter_mut().zip(&taken[..count.min(wanted)]) {
-            // SAFETY: the library has written the first `count`; each bit pattern of their members is a value.
+            // SAFETY: the library has written the first `count` entries; every bit pattern is valid for their members.
             *place = Some(Completion::of(unsafe { completion.assume_init_ref() }));
         }
         Ok(count.min(wanted))
     }
 
-    /// Asks for an event when the next completion arrives; of messages that were sent as solicited alone, where that is wanted.
-    /// What is there already makes none: poll once more after this.
+    /// Requests an event for the next completion, or only for the next solicited one. Completions already in the queue raise none: poll
+    /// once more afterwards.
     ///
     /// # Errors
     ///
@@ -350,7 +350,7 @@ impl CompletionQueue {
         self.0.context.answered("ibv_req_notify_cq", errno)
     }
 
-    /// Waits for the event that was asked for; false where none came in time, or the queue was made without events.
+    /// Waits for the requested event; false on timeout, or if the queue has no channel.
     ///
     /// # Errors
     ///
@@ -359,7 +359,7 @@ impl CompletionQueue {
         let Some(channel) = self.0.channel else {
             return Ok(false);
         };
-        // SAFETY: the channel is alive as long as this value, and its file with it.
+        // SAFETY: the channel and its file are alive as long as this value.
         let file = unsafe { BorrowedFd::borrow_raw(channel.as_ref().fd) };
         if !wait(file, timeout)
             .map_err(|source| self.0.context.call("poll of a completion channel", source))?
@@ -367,7 +367,7 @@ impl CompletionQueue {
             return Ok(false);
         }
         let (mut cq, mut of) = (null_mut(), null_mut());
-        // SAFETY: the channel is alive, and there is room for the answers. An event is there, so it does not wait.
+        // SAFETY: the channel is alive, and both outputs are valid. An event is pending, so the call does not block.
         let failed = unsafe { raw::ibv_get_cq_event(channel.as_ptr(), &mut cq, &mut of) };
         if failed != 0 {
             return Err(self
@@ -375,7 +375,7 @@ impl CompletionQueue {
                 .context
                 .call("ibv_get_cq_event", io::Error::last_os_error()));
         }
-        // SAFETY: the event was of this queue, the only one of its channel.
+        // SAFETY: the event belongs to this queue, the only one of its channel.
         unsafe { raw::ibv_ack_cq_events(cq, 1) };
         Ok(true)
     }
@@ -411,10 +411,10 @@ impl Completion {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: queue pairs that use it hold it, and are gone; all its events are acknowledged.
+        // SAFETY: queue pairs that use it hold it, so none is left; all its events are acknowledged.
         unsafe { raw::ibv_destroy_cq(self.raw.as_ptr()) };
         if let Some(channel) = self.channel {
-            // SAFETY: its only queue is gone.
+            // SAFETY: its only queue is destroyed.
             unsafe { raw::ibv_destroy_comp_channel(channel.as_ptr()) };
         }
     }
@@ -425,7 +425,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_says_what_it_means_its_name_and_the_syndrome() {
+    fn failure_text() {
         let failure = |status, syndrome| Failure { status, syndrome };
         assert_eq!(
             failure(13, 0x88).to_string(),
@@ -436,7 +436,7 @@ mod tests {
             "a status that is not known (99)"
         );
         assert!(failure(5, 0).is_flush() && failure(12, 0).name() == Some("RETRY_EXC_ERR"));
-        // Each failure of verbs.h has its line.
+        // Every status of verbs.h has an entry.
         for constant in ibverbs_sys::constants() {
             if let Some(name) = constant
                 .name

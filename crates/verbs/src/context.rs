@@ -1,4 +1,4 @@
-//! An open device.
+//! Device contexts.
 
 use std::ffi::{CStr, c_int};
 use std::io;
@@ -9,7 +9,7 @@ use ibverbs_sys as raw;
 
 use crate::{Error, Gid, Library, Limits, Port, ProtectionDomain};
 
-/// An open device. Clones are the same; it is closed when the last of them, and of what was made from it, is dropped.
+/// An open device. Clones share it; it is closed with the last clone and the last object created from it.
 #[derive(Debug, Clone)]
 pub struct Context(Arc<Open>);
 
@@ -17,51 +17,50 @@ pub struct Context(Arc<Open>);
 struct Open {
     raw: NonNull<raw::ibv_context>,
     name: String,
-    /// Somebody else opened it, and closes it.
+    /// The program opened it, and closes it.
     is_foreign: bool,
 }
 
-// SAFETY: verbs may be called from any thread; the context belongs to this value alone.
+// SAFETY: verbs may be called from any thread, and only this value closes the context.
 unsafe impl Send for Open {}
 // SAFETY: libibverbs locks what its functions share: "The InfiniBand verbs are thread safe" (verbs.7).
 unsafe impl Sync for Open {}
 
-/// What a device answers when it is asked to register memory of a dma-buf.
+/// The device's answer to a registration of dma-buf memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dmabuf {
-    /// It would, with a file that is a dma-buf: it refused the file, with this error number.
+    /// Supported: it rejected the invalid test file with this error number.
     Registers(i32),
-    /// It cannot: the provider's library (95, EOPNOTSUPP) or the kernel (93, EPROTONOSUPPORT) has no such operation.
+    /// Unsupported: by the provider's library (95, EOPNOTSUPP) or the kernel (93, EPROTONOSUPPORT).
     Refuses(i32),
 }
 
-/// The largest GID table that is read: devices have 16 to 512 entries a port.
+/// Maximum of GID table entries to read: devices have 16 to 512 per port.
 const MOST_GIDS: usize = 65536;
 
-/// EIO: what an answer becomes that is no error number.
+/// EIO, for results that are not an error number.
 const NO_NUMBER: c_int = 5;
 
-/// EOPNOTSUPP: the provider's library has no such operation.
+/// EOPNOTSUPP: unsupported by the provider's library.
 const NO_PROVIDER: i32 = 95;
 
-/// EPROTONOSUPPORT: the kernel has none.
+/// EPROTONOSUPPORT: unsupported by the kernel.
 const NO_KERNEL: i32 = 93;
 
 impl Context {
-    /// Opens a device by its name, whatever the state of its ports.
+    /// Opens a device by name, whatever the state of its ports.
     ///
     /// # Errors
     ///
     /// [`Error::Library`], [`Error::List`], [`Error::NoDevice`], [`Error::Open`].
     pub fn open(name: &str) -> Result<Self, Error> {
         Self::open_by(name, |device| {
-            // SAFETY: the device is one of the list, which is alive; an open context keeps what it needs of it.
+            // SAFETY: the device is in the list, which is alive; an open context does not need the list.
             unsafe { raw::ibv_open_device(device) }
         })
     }
 
-    /// Opens a device by a function that gets one of the library's list, and gives null with `errno`, or a context that is nobody
-    /// else's.
+    /// Opens a device with a function that takes an entry of the library's list and returns a new context, or null with `errno`.
     pub(crate) fn open_by(
         name: &str,
         open: impl FnOnce(*mut raw::ibv_device) -> *mut raw::ibv_context,
@@ -88,7 +87,7 @@ impl Context {
         }
     }
 
-    /// A device that the program has opened itself, and closes itself.
+    /// Wraps a device that the program opened and closes itself.
     ///
     /// # Errors
     ///
@@ -96,10 +95,10 @@ impl Context {
     ///
     /// # Safety
     ///
-    /// `raw` is open, of the machine's libibverbs, until the last clone of this and of what was made from it is dropped.
+    /// `raw` is open, from the machine's libibverbs, until the last clone of this and the last object created from it are dropped.
     pub unsafe fn foreign(raw: NonNull<raw::ibv_context>) -> Result<Self, Error> {
         Library::open()?;
-        // SAFETY: an open context, which names its device.
+        // SAFETY: an open context points to its device.
         let name = unsafe { name_of((*raw.as_ptr()).device) };
         let name = name.map_or_else(|| "a device without a name".to_owned(), str::to_owned);
         let is_foreign = true;
@@ -116,27 +115,26 @@ impl Context {
         &self.0.name
     }
 
-    /// The context as the C interface has it, for calls that this crate does not wrap. It is open for as long as this value
-    /// lives.
+    /// The C object, for calls that this crate does not wrap. Valid as long as this value.
     #[must_use]
     pub fn as_raw(&self) -> *mut raw::ibv_context {
         self.0.raw.as_ptr()
     }
 
-    /// What the device holds.
+    /// The device's attributes and limits.
     ///
     /// # Errors
     ///
     /// [`Error::Call`].
     pub fn limits(&self) -> Result<Limits, Error> {
         let mut limits = raw::ibv_device_attr::default();
-        // SAFETY: the context is open, and `limits` has room for the answer.
+        // SAFETY: the context is open, and the output is valid.
         let errno = unsafe { raw::ibv_query_device(self.as_raw(), &mut limits) };
         self.answered("ibv_query_device", errno)?;
         Ok(Limits::of(&limits))
     }
 
-    /// A protection domain of it.
+    /// Allocates a protection domain.
     ///
     /// # Errors
     ///
@@ -145,21 +143,20 @@ impl Context {
         ProtectionDomain::new(self)
     }
 
-    /// One of its ports, from 1.
+    /// A port, from 1.
     ///
     /// # Errors
     ///
-    /// [`Error::Call`], also for a number that it has not.
+    /// [`Error::Call`], also if there is no such port.
     pub fn port(&self, number: u8) -> Result<Port, Error> {
         let mut port = raw::ibv_port_attr::default();
-        // SAFETY: the context is open, and `port` has room for the answer.
+        // SAFETY: the context is open, and the output is valid.
         let errno = unsafe { raw::ibv_query_port(self.as_raw(), number, &mut port) };
         self.answered("ibv_query_port", errno)?;
         Ok(Port::of(number, &port))
     }
 
-    /// The entries of all its ports' GID tables that are not empty; `room` is how many there are at most, by
-    /// [`Port::gids`].
+    /// The nonempty entries of all ports' GID tables; `room` is the maximum number, from [`Port::gids`].
     ///
     /// # Errors
     ///
@@ -169,7 +166,7 @@ impl Context {
             functions._ibv_query_gid_table.is_some()
         })?;
         let mut entries = vec![raw::ibv_gid_entry::default(); (room as usize).min(MOST_GIDS)];
-        // SAFETY: the context is open, and `entries` has room for as many as it says.
+        // SAFETY: the context is open, and the buffer has the length passed.
         let count = unsafe {
             raw::ibv_query_gid_table(self.as_raw(), entries.as_mut_ptr(), entries.len(), 0)
         };
@@ -186,22 +183,22 @@ impl Context {
         Ok(entries.iter().map(Gid::of).collect())
     }
 
-    /// Whether the device registers memory of a dma-buf: it is asked to register none, with file -1. Only two error numbers
-    /// say that it cannot; each other one is about the file. NCCL decides by the same rule.
+    /// Probes dma-buf support by registering zero bytes of file -1, as NCCL does. Two error numbers mean unsupported; all others are about
+    /// the invalid file.
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] where the library has no such function, [`Error::Call`] where a protection domain cannot be had.
+    /// [`Error::Missing`] if the library lacks the function, [`Error::Call`] if no protection domain can be allocated.
     pub fn dmabuf(&self) -> Result<Dmabuf, Error> {
         self.needs("ibv_reg_dmabuf_mr", |functions| {
             functions.ibv_reg_dmabuf_mr.is_some()
         })?;
         let domain = self.domain()?;
-        // SAFETY: the protection domain is alive; no memory is registered with a file that is none.
+        // SAFETY: the protection domain is alive; no memory is registered.
         let region = unsafe { raw::ibv_reg_dmabuf_mr(domain.as_raw(), 0, 0, 0, -1, 0) };
         let errno = io::Error::last_os_error().raw_os_error().unwrap_or(0);
         if !region.is_null() {
-            // SAFETY: it was just made.
+            // SAFETY: just created.
             unsafe { raw::ibv_dereg_mr(region) };
         }
         Ok(match errno {
@@ -221,7 +218,7 @@ impl Context {
         }
     }
 
-    /// Zero is success; functions of this kind return an error number, some of old -1 with `errno`.
+    /// Zero is success; some functions return an error number, some old ones -1 with `errno`.
     pub(crate) fn answered(&self, function: &'static str, errno: c_int) -> Result<(), Error> {
         match errno {
             0 => Ok(()),
@@ -230,7 +227,7 @@ impl Context {
         }
     }
 
-    /// A pointer that is null is a failure, with `errno`.
+    /// Null is a failure, with `errno`.
     pub(crate) fn made<T>(
         &self,
         function: &'static str,
@@ -253,12 +250,12 @@ impl Drop for Open {
         if self.is_foreign {
             return;
         }
-        // SAFETY: it is open and closed here alone. What it says then is of no use to anybody.
+        // SAFETY: open, and closed only here. Ignored: a failure to close cannot be handled.
         unsafe { raw::ibv_close_device(self.raw.as_ptr()) };
     }
 }
 
-/// The library's list of devices, given back when it is dropped.
+/// The library's device list, freed on drop.
 struct List {
     devices: *mut *mut raw::ibv_device,
     count: usize,
@@ -267,7 +264,7 @@ struct List {
 impl List {
     fn new() -> Result<Self, Error> {
         let mut count = 0;
-        // SAFETY: `count` has room for the number.
+        // SAFETY: the output is valid.
         let devices = unsafe { raw::ibv_get_device_list(&mut count) };
         match devices.is_null() {
             true => Err(Error::List {
@@ -282,34 +279,34 @@ impl List {
 
     fn find(&self, wanted: &str) -> Option<*mut raw::ibv_device> {
         (0..self.count)
-            // SAFETY: the array has so many devices, and this value keeps it.
+            // SAFETY: the array has `count` devices, and this value keeps it.
             .map(|at| unsafe { self.devices.add(at).read() })
-            // SAFETY: the device is one of the list, which is alive.
+            // SAFETY: the device is in the list, which is alive.
             .find(|device| unsafe { name_of(*device) } == Some(wanted))
     }
 }
 
-/// A device's name, if it is text.
+/// A device's name, if it is UTF-8.
 ///
 /// # Safety
 ///
-/// The device is null or one that the library knows for as long as the name is used.
+/// The device is null or known to the library while the name is in use.
 unsafe fn name_of<'a>(device: *mut raw::ibv_device) -> Option<&'a str> {
     if device.is_null() {
         return None;
     }
-    // SAFETY: this function's own condition.
+    // SAFETY: the caller's guarantee.
     let name = unsafe { raw::ibv_get_device_name(device) };
     if name.is_null() {
         return None;
     }
-    // SAFETY: a device's name is a string that lives as long as the device.
+    // SAFETY: the name is a C string that lives as long as the device.
     unsafe { CStr::from_ptr(name) }.to_str().ok()
 }
 
 impl Drop for List {
     fn drop(&mut self) {
-        // SAFETY: the library gave it, and it is given back here alone.
+        // SAFETY: allocated by the library, and freed only here.
         unsafe { raw::ibv_free_device_list(self.devices) };
         self.devices = null_mut();
     }

@@ -1,4 +1,4 @@
-//! Where datagrams go.
+//! Destinations of datagrams.
 
 use std::ptr::NonNull;
 
@@ -6,7 +6,7 @@ use ibverbs_sys as raw;
 
 use crate::{Address, Error, ProtectionDomain, Route};
 
-/// Where a datagram goes.
+/// The destination of a datagram: address handle, queue pair number and Q_Key.
 #[derive(Debug)]
 pub struct Datagram {
     handle: NonNull<raw::ibv_ah>,
@@ -15,11 +15,11 @@ pub struct Datagram {
     domain: ProtectionDomain,
 }
 
-// SAFETY: verbs are thread safe, and the handle is given back by this value alone.
+// SAFETY: verbs are thread safe, and only this value destroys the handle.
 unsafe impl Send for Datagram {}
 
 impl ProtectionDomain {
-    /// The address of datagrams to a queue pair.
+    /// Creates an address handle to a queue pair.
     ///
     /// # Errors
     ///
@@ -44,13 +44,13 @@ impl ProtectionDomain {
 }
 
 impl Datagram {
-    /// The number of the queue pair it goes to.
+    /// The destination's queue pair number.
     #[must_use]
     pub fn queue_pair(&self) -> u32 {
         self.queue_pair
     }
 
-    /// The key that this queue pair asks for (Q_Key).
+    /// The destination's Q_Key.
     #[must_use]
     pub fn qkey(&self) -> u32 {
         self.qkey
@@ -75,7 +75,7 @@ impl Datagram {
 
 impl Drop for Datagram {
     fn drop(&mut self) {
-        // SAFETY: it is alive, and given back here alone.
+        // SAFETY: alive, and destroyed only here.
         unsafe { raw::ibv_destroy_ah(self.handle.as_ptr()) };
     }
 }

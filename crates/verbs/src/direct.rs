@@ -1,6 +1,5 @@
-//! Direct verbs of mlx5: where the provider keeps the memory of a queue pair and of a completion queue, for who writes the entries
-//! and rings the doorbell himself. The types keep such queues from the provider's own `send`, `receive` and `poll`: the two would not
-//! know of one another.
+//! Direct verbs of mlx5: the memory of queue pairs and completion queues, for programs that write WQEs and ring doorbells themselves.
+//! The types keep such queues apart from the provider's `send`, `receive` and `poll`, which would conflict.
 //!
 //! ```compile_fail,E0599
 //! fn both(queue: &verbs::CompletionQueue<verbs::Direct>) {
@@ -20,7 +19,7 @@
 //! }
 //! ```
 //!
-//! What these three do not do by a slip of the pen alone:
+//! The same calls compile with the matching types:
 //!
 //! ```
 //! fn each(
@@ -50,73 +49,72 @@ use crate::{
     Transport,
 };
 
-/// A ring of a queue.
+/// A ring of WQEs or CQEs.
 #[derive(Debug, Clone)]
 pub struct Ring {
-    /// All of it.
+    /// All bytes of the ring.
     pub memory: BorrowedMemory,
-    /// Entries (of a send queue, blocks of 64 bytes): a power of two.
+    /// Number of entries (WQEBBs of 64 bytes in a send queue): a power of two.
     pub entries: u32,
-    /// Bytes of one.
+    /// Bytes per entry.
     pub stride: u32,
 }
 
-/// Words in a page that others have words in too.
+/// Words within a page that is shared with other words.
 #[derive(Debug, Clone)]
 pub struct Words {
-    /// The whole page, or pages: what is registered with a GPU.
+    /// The whole page or pages, for registration with a GPU.
     pub pages: BorrowedMemory,
-    /// Where the words begin in it.
+    /// Offset of the words.
     pub offset: usize,
 }
 
-/// Where a queue pair's memory lies.
+/// Memory of a queue pair.
 #[derive(Debug, Clone)]
 pub struct QueuePairLayout {
-    /// The send queue, of blocks of 64 bytes.
+    /// The send queue, in WQEBBs of 64 bytes.
     pub send: Ring,
     /// The receive queue.
     pub receive: Ring,
-    /// Two doorbell records of 32 bits, big-endian: of the receive queue, then of the send queue.
+    /// Two 32-bit big-endian doorbell records: receive queue, then send queue.
     pub records: Words,
-    /// The doorbell register, of 64 bits: a page of the device's registers.
+    /// The 64-bit doorbell register, in a page of registers.
     pub register: Words,
-    /// Bytes of an entry that may be written into the register instead of a doorbell; 0 where it takes doorbells alone.
+    /// BlueFlame size: WQE bytes that may be written to the register instead of a doorbell; 0 without BlueFlame.
     pub inline_register: u32,
 }
 
-/// Where a completion queue's memory lies.
+/// Memory of a completion queue.
 #[derive(Debug, Clone)]
 pub struct CompletionQueueLayout {
     /// The queue.
     pub ring: Ring,
-    /// Two doorbell records of 32 bits, big-endian: the consumer index, and what arms it for an event.
+    /// Two 32-bit big-endian doorbell records: consumer index and arm.
     pub records: Words,
-    /// Its number.
+    /// Its number (CQN).
     pub number: u32,
 }
 
 impl Context {
-    /// Whether it is an mlx5 device, by its provider's word; a machine without libmlx5 has none.
+    /// True if the provider is mlx5; always false without libmlx5.
     #[must_use]
     pub fn is_mlx5(&self) -> bool {
         let is_supported = raw::mlx5dv()
             .ok()
             .and_then(|library| library.mlx5dv_is_supported);
         is_supported.is_some_and(|is_supported| {
-            // SAFETY: the context is open, and its device is there for as long.
+            // SAFETY: the context is open, and keeps its device.
             unsafe { is_supported((*self.as_raw()).device) }
         })
     }
 }
 
 impl ProtectionDomain {
-    /// This domain for one thread's queue pairs: the provider gives them a doorbell register that no other queue pairs have, where it
-    /// has one left.
+    /// A parent domain for the queue pairs of one thread: the provider gives them an exclusive doorbell register if one is free.
     ///
     /// # Errors
     ///
-    /// [`Error::Call`]: EOPNOTSUPP where the provider has no thread domains.
+    /// [`Error::Call`]: EOPNOTSUPP if the provider has no thread domains.
     pub fn of_one_thread(&self) -> Result<Self, Error> {
         let context = self.context();
         let mut attributes = raw::ibv_td_init_attr::default();
@@ -134,8 +132,8 @@ impl ProtectionDomain {
         Ok(Self::parent(parent, threads, context))
     }
 
-    /// A queue pair whose payloads all go where its entries say. The provider's own would put short ones into the completion entry, for
-    /// its poller to copy, which a GPU does not wait for.
+    /// Creates a queue pair without scatter-to-CQE: the provider's default would put short payloads into the CQE for its poller to copy,
+    /// which a GPU does not wait for.
     ///
     /// # Errors
     ///
@@ -170,7 +168,7 @@ impl ProtectionDomain {
             create_flags: flags::MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE.0,
             ..raw::mlx5dv_qp_init_attr::default()
         };
-        // SAFETY: the domain and both queues are alive; what the pair holds is written back into the attributes.
+        // SAFETY: the domain and both queues are alive; the library writes the actual capacities back into the attributes.
         let made = unsafe { create(self.context().as_raw(), &mut wanted, &mut besides) };
         let made = self.context().made(function, made)?;
         Ok(QueuePair::of(
@@ -184,16 +182,16 @@ impl ProtectionDomain {
 }
 
 impl<S> QueuePair<S, Direct> {
-    /// Where its memory lies, which stays until the queue pair, and what is told of it here, is dropped.
+    /// Its memory, which stays until the queue pair and this description are dropped.
     ///
     /// # Errors
     ///
-    /// [`Error::Library`] without libmlx5, [`Error::Missing`], [`Error::Call`]; [`Error::Layout`] for memory that cannot be.
+    /// [`Error::Library`] without libmlx5, [`Error::Missing`], [`Error::Call`]; [`Error::Layout`] for invalid memory.
     pub fn layout(&self) -> Result<QueuePairLayout, Error> {
-        let mut told = raw::mlx5dv_qp::default();
+        let mut layout = raw::mlx5dv_qp::default();
         let mut asked = raw::mlx5dv_obj {
             qp_in: self.as_raw(),
-            qp_out: &raw mut told,
+            qp_out: &raw mut layout,
             ..raw::mlx5dv_obj::default()
         };
         self.domain()
@@ -214,46 +212,51 @@ impl<S> QueuePair<S, Direct> {
             })
         };
         Ok(QueuePairLayout {
-            send: ring("a send queue", told.sq_buf, told.sq_wqe_cnt, told.sq_stride)?,
+            send: ring(
+                "a send queue",
+                layout.sq_buf,
+                layout.sq_wqe_cnt,
+                layout.sq_stride,
+            )?,
             receive: ring(
                 "a receive queue",
-                told.rq_buf,
-                told.rq_wqe_cnt,
-                told.rq_stride,
+                layout.rq_buf,
+                layout.rq_wqe_cnt,
+                layout.rq_stride,
             )?,
-            records: words("doorbell records", told.dbrec.cast(), 8, keep.clone())?,
-            register: words("a doorbell register", told.bf_reg, 8, keep.clone())?,
-            inline_register: told.bf_size,
+            records: words("doorbell records", layout.dbrec.cast(), 8, keep.clone())?,
+            register: words("a doorbell register", layout.bf_reg, 8, keep.clone())?,
+            inline_register: layout.bf_size,
         })
     }
 }
 
 impl CompletionQueue<Direct> {
-    /// Where its memory lies. The memory stays until the queue and this description are dropped.
+    /// Its memory, which stays until the queue and this description are dropped.
     ///
     /// # Errors
     ///
     /// As [`QueuePair::layout`].
     pub fn layout(&self) -> Result<CompletionQueueLayout, Error> {
-        let mut told = raw::mlx5dv_cq::default();
+        let mut layout = raw::mlx5dv_cq::default();
         let mut asked = raw::mlx5dv_obj {
             cq_in: self.as_raw(),
-            cq_out: &raw mut told,
+            cq_out: &raw mut layout,
             ..raw::mlx5dv_obj::default()
         };
         self.context()
             .ask(&mut asked, object::MLX5DV_OBJ_CQ.0, "a completion queue")?;
         let keep: Keep = self.owned();
-        let (entries, stride) = (told.cqe_cnt, told.cqe_size);
+        let (entries, stride) = (layout.cqe_cnt, layout.cqe_size);
         let bytes = entries as usize * stride as usize;
         Ok(CompletionQueueLayout {
             ring: Ring {
-                memory: borrowed("a completion queue", told.buf, bytes, keep.clone())?,
+                memory: borrowed("a completion queue", layout.buf, bytes, keep.clone())?,
                 entries,
                 stride,
             },
-            records: words("doorbell records", told.dbrec.cast(), 8, keep)?,
-            number: told.cqn,
+            records: words("doorbell records", layout.dbrec.cast(), 8, keep)?,
+            number: layout.cqn,
         })
     }
 }
@@ -269,12 +272,12 @@ impl Context {
         let ask = raw::mlx5dv()?
             .mlx5dv_init_obj
             .ok_or(Error::Missing { function })?;
-        // The library takes what it is given for its own.
+        // Casts to the library's type.
         if !self.is_mlx5() {
             let name = self.name().to_owned();
             return Err(Error::NotMlx5 { name, what });
         }
-        // SAFETY: the object is alive and an mlx5 device's, and there is room for what is told of it.
+        // SAFETY: the object is alive and an mlx5 device's, and the output is valid.
         let errno = unsafe { ask(objects, which.into()) };
         self.answered(function, errno)
     }
@@ -282,7 +285,7 @@ impl Context {
 
 type Keep = Arc<dyn std::any::Any + Send + Sync>;
 
-/// Memory of the provider's, which is there while its object is.
+/// Memory of the provider that lives as long as its object.
 fn borrowed(
     what: &'static str,
     start: *mut std::ffi::c_void,
@@ -292,12 +295,12 @@ fn borrowed(
     let start =
         NonNull::new(start.cast::<u8>()).filter(|start| bytes > 0 && start.addr().get() % 8 == 0);
     let start = start.ok_or(Error::Layout { what, bytes })?;
-    // SAFETY: the provider told that the object's memory is there, and keeps it until the object is destroyed, which `keep` does; it
-    // touches it by functions that the type of the object has not.
+    // SAFETY: the provider reported this memory of the object and keeps it while `keep` keeps the object; this object's type has no
+    // functions with which the provider would access it.
     Ok(unsafe { BorrowedMemory::new(start, bytes, keep) })
 }
 
-/// Words of the provider's: all of their pages, which hold other objects' words of the same kind.
+/// Words of the provider, with their whole pages, which also hold words of other objects.
 pub(crate) fn words(
     what: &'static str,
     at: *mut std::ffi::c_void,
@@ -310,7 +313,7 @@ pub(crate) fn words(
     if at.is_null() {
         return Err(Error::Layout { what, bytes });
     }
-    // Of the same allocation: the provider takes pages for records, and maps pages of registers.
+    // One allocation: the provider allocates pages for records and maps pages of registers.
     let start = at.wrapping_byte_sub(offset);
     Ok(Words {
         pages: borrowed(what, start, whole, keep)?,

@@ -1,4 +1,4 @@
-//! Protection domains: what belongs together.
+//! Protection domains.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use ibverbs_sys as raw;
 
 use crate::{Context, Error};
 
-/// A protection domain. Clones are the same; it is given back when the last of them, and of what was made in it, is dropped.
+/// A protection domain. Clones share it; it is freed with the last clone and the last object created in it.
 #[derive(Debug, Clone)]
 pub struct ProtectionDomain(Arc<Owned>);
 
@@ -15,25 +15,25 @@ pub struct ProtectionDomain(Arc<Owned>);
 struct Owned {
     raw: NonNull<raw::ibv_pd>,
     context: Context,
-    /// Somebody else took it, and gives it back.
+    /// The program allocated it, and frees it.
     is_foreign: bool,
-    /// Of a parent domain: given back after it.
+    /// For a parent domain: freed after it.
     _threads: Option<Threads>,
 }
 
-/// A thread domain, and the protection domain that it is for.
+/// A thread domain and the protection domain it belongs to.
 #[derive(Debug)]
 pub(crate) struct Threads {
     raw: NonNull<raw::ibv_td>,
     _domain: ProtectionDomain,
 }
 
-// SAFETY: verbs are thread safe, and the domain is given back by this value alone.
+// SAFETY: verbs are thread safe, and only this value frees the domain.
 unsafe impl Send for Threads {}
 // SAFETY: as above.
 unsafe impl Sync for Threads {}
 
-// SAFETY: verbs are thread safe, and the domain is given back by this value alone.
+// SAFETY: verbs are thread safe, and only this value frees the domain.
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
@@ -47,16 +47,16 @@ impl ProtectionDomain {
         Ok(Self::of(raw, context, false, None))
     }
 
-    /// A parent domain that was just made.
+    /// Wraps a new parent domain.
     pub(crate) fn parent(raw: NonNull<raw::ibv_pd>, threads: Threads, context: &Context) -> Self {
         Self::of(raw, context, false, Some(threads))
     }
 
-    /// A protection domain that the program has taken itself, and gives back itself.
+    /// Wraps a protection domain that the program allocated and frees itself.
     ///
     /// # Safety
     ///
-    /// `raw` is one of this context's until the last clone of this and of what was made in it is dropped.
+    /// `raw` belongs to this context until the last clone of this and the last object created in it are dropped.
     #[must_use]
     pub unsafe fn foreign(context: &Context, raw: NonNull<raw::ibv_pd>) -> Self {
         Self::of(raw, context, true, None)
@@ -92,13 +92,13 @@ impl Drop for Owned {
         if self.is_foreign {
             return;
         }
-        // SAFETY: whatever was made in it held it, and is gone.
+        // SAFETY: objects created in it hold it, so none is left.
         unsafe { raw::ibv_dealloc_pd(self.raw.as_ptr()) };
     }
 }
 
 impl Threads {
-    /// A thread domain that was just made, for this domain.
+    /// Wraps a new thread domain.
     pub(crate) fn new(raw: NonNull<raw::ibv_td>, domain: ProtectionDomain) -> Self {
         Self {
             raw,
@@ -113,7 +113,7 @@ impl Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // SAFETY: the parent domain that used it is gone.
+        // SAFETY: the parent domain that used it is freed.
         unsafe { raw::ibv_dealloc_td(self.raw.as_ptr()) };
     }
 }

@@ -1,20 +1,20 @@
-//! The doorbell of an mlx5 device, for who only asks whether somebody can ring it.
+//! A doorbell register page of an mlx5 device, to test whether it can be mapped.
 
 use crate::{Error, ProtectionDomain, QueuePairOptions, Transport, Words};
 
 impl ProtectionDomain {
-    /// A page of the device's doorbell registers: that of a queue pair which is made for it, in a domain of one thread where the
-    /// provider has any, and stays for as long as the page is held. Nobody else is to ring it.
+    /// A page of doorbell registers: that of a new queue pair, in a thread domain if the provider has them, which lives as long as the page.
+    /// The caller must not ring it.
     ///
-    /// Any make of device may be asked.
+    /// Any type of device may be passed.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMlx5`]; [`Error::Library`] or [`Error::Missing`] where libmlx5, which alone tells, is not there or too old;
-    /// [`Error::Call`] where the device makes no queue pair; [`Error::Layout`].
+    /// [`Error::NotMlx5`]; [`Error::Library`] or [`Error::Missing`] if libmlx5 is missing or too old; [`Error::Call`] if the device creates
+    /// no queue pair; [`Error::Layout`].
     pub fn doorbell(&self) -> Result<Words, Error> {
         let queue = self.context().direct_completions(1)?;
-        // Of all that is asked this alone is safe to ask of another make of device.
+        // The only call that is valid for other devices.
         queue.layout()?;
         let domain = self.of_one_thread().unwrap_or_else(|_| self.clone());
         let options = QueuePairOptions::of(Transport::Rc, 1);

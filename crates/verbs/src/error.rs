@@ -1,140 +1,138 @@
-//! What can go wrong, by what was asked.
+//! Errors, by failed operation.
 
 use std::io;
 
 use crate::devx::{next_step, status_words};
 use crate::{Pages, Transport};
 
-/// Verbs failed.
+/// An error of verbs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The library cannot be opened.
     #[error(transparent)]
     Library(#[from] ibverbs_sys::OpenError),
-    /// The library is too old for a function.
-    #[error(
-        "the machine's rdma-core has no {function}: it is older than the rdma-core that brought it"
-    )]
+    /// The library lacks a function.
+    #[error("the machine's rdma-core is too old: it has no {function}")]
     Missing {
         /// The function.
         function: &'static str,
     },
-    /// The devices cannot be listed.
-    #[error("libibverbs does not list the RDMA devices")]
+    /// The device list cannot be read.
+    #[error("libibverbs cannot list RDMA devices")]
     List {
-        /// What it said.
+        /// The system error.
         #[source]
         source: io::Error,
     },
-    /// No provider serves a device of this name.
-    #[error("libibverbs serves no device {name}")]
+    /// No provider has a device of this name.
+    #[error("libibverbs has no device {name}")]
     NoDevice {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
     /// A device cannot be opened.
-    #[error("{name} cannot be opened")]
+    #[error("cannot open {name}")]
     Open {
         /// The device.
         name: String,
-        /// What the library said.
+        /// The system error.
         #[source]
         source: io::Error,
     },
-    /// Nothing was asked for.
-    #[error("a buffer of no bytes")]
+    /// A length of zero was requested.
+    #[error("invalid buffer size: 0 bytes")]
     Empty,
-    /// The machine has no memory to give.
-    #[error("{bytes} bytes of {} cannot be had", match pages { Pages::Ordinary => "memory", Pages::Huge => "huge pages" })]
+    /// The machine has no memory left.
+    #[error("cannot allocate {bytes} bytes of {}", match pages { Pages::Ordinary => "memory", Pages::Huge => "huge pages" })]
     Memory {
-        /// How much was asked for.
+        /// Requested bytes.
         bytes: usize,
-        /// Of which pages.
+        /// Requested pages.
         pages: Pages,
-        /// What the kernel said.
+        /// The system error.
         #[source]
         source: io::Error,
     },
-    /// A range is not inside what it was asked of.
-    #[error("{bytes} bytes at {offset} are not inside {size}")]
+    /// A range lies outside its memory.
+    #[error("invalid range: {bytes} bytes at offset {offset} of {size}")]
     Range {
-        /// Where it starts.
+        /// Start offset.
         offset: usize,
-        /// Its bytes.
+        /// Length.
         bytes: usize,
-        /// What there is.
+        /// Available length.
         size: usize,
     },
-    /// Memory of a simulated GPU has no address that a NIC could reach.
-    #[error("memory of a simulated GPU is not registered: it goes by host memory")]
+    /// A simulated GPU's memory has no address that a NIC could use.
+    #[error("cannot register memory of a simulated GPU: use host memory")]
     Simulated,
-    /// A device does not register memory.
-    #[error("{name} does not register {bytes} bytes ({function})")]
+    /// A device cannot register memory.
+    #[error("{name} cannot register {bytes} bytes ({function})")]
     Register {
         /// The device.
         name: String,
-        /// What was asked.
+        /// The failed function.
         function: &'static str,
-        /// How much.
+        /// Length in bytes.
         bytes: usize,
-        /// What the library said.
+        /// The system error.
         #[source]
         source: io::Error,
     },
-    /// Only mlx5's provider tells where it keeps memory.
-    #[error("{name} is no mlx5 device: where {what} of it lies is not told")]
+    /// Only mlx5 devices support direct verbs.
+    #[error("{name} is not an mlx5 device: direct verbs cannot access {what}")]
     NotMlx5 {
         /// The device.
         name: String,
-        /// What was asked about.
+        /// The operation.
         what: &'static str,
     },
-    /// The provider told of memory that cannot be.
-    #[error("libmlx5 says that {what} has {bytes} bytes at an address where none can be")]
+    /// The provider reported invalid memory.
+    #[error("libmlx5 reported invalid memory for {what} ({bytes} bytes)")]
     Layout {
-        /// What of it.
+        /// What is invalid.
         what: &'static str,
-        /// Bytes.
+        /// Its value.
         bytes: usize,
     },
-    /// A field of a firmware's command has no room for a value.
+    /// A field of a firmware command is too narrow for a value.
     #[error("{command}: {value:#x} does not fit into the {bits} bits of {field}")]
     Field {
         /// The command.
         command: &'static str,
         /// The field.
         field: &'static str,
-        /// Its bits.
+        /// Its width in bits.
         bits: u32,
-        /// What it was to hold.
+        /// The value.
         value: u64,
     },
-    /// No queue has so many entries.
-    #[error("{what} of {count} entries: it has a power of two, at most {most}")]
+    /// Invalid number of entries.
+    #[error("invalid size of {what}: {count} entries; must be a power of two, at most {most}")]
     Entries {
-        /// What was to be made.
+        /// The queue.
         what: &'static str,
-        /// Entries.
+        /// Requested entries.
         count: u32,
-        /// The most that this NIC has.
+        /// Maximum of this NIC.
         most: u64,
     },
-    /// What is put together is of two devices, or of one that was opened twice.
-    #[error("{what} of another open device: what belongs together is made of one context")]
+    /// Objects of different devices or contexts are combined.
+    #[error("{what} belongs to another context")]
     Foreign {
-        /// What of it.
+        /// The object.
         what: &'static str,
     },
-    /// On Ethernet nobody is reached without a GID.
-    #[error("port {name}:{port} is Ethernet's, and the remote side's address has no GID")]
+    /// An Ethernet address needs a GID.
+    #[error("port {name}:{port} is Ethernet, but the remote address has no GID")]
     NoGid {
         /// The device.
         name: String,
         /// The port.
         port: u8,
     },
-    /// A NIC's firmware, or its driver before it, does not do what it was commanded.
+    /// The kernel or the firmware rejected a command.
     #[error(
         "{name} refuses {command} with status {status:#04x} ({}), syndrome {syndrome:#010x}: {source}; {}",
         status_words(*status),
@@ -145,77 +143,77 @@ pub enum Error {
         name: Box<str>,
         /// The command (`MLX5_CMD_OP_*`).
         command: &'static str,
-        /// What the firmware answered; 0 where it was not asked, or an old kernel kept it to itself.
+        /// The firmware's status; 0 if the kernel rejected the command or did not report it.
         status: u8,
-        /// Why, in the firmware's own code; 0 likewise.
+        /// The firmware's syndrome; 0 likewise.
         syndrome: u32,
-        /// What the library said: EREMOTEIO (121) is a firmware's refusal.
+        /// The system error: EREMOTEIO (121) is a rejection by the firmware.
         #[source]
         source: io::Error,
     },
-    /// Memory that commands could not be let name.
-    #[error("{name} takes no {bytes} bytes for its queues ({function}): {source}")]
+    /// A UMEM cannot be registered.
+    #[error("{name} cannot register {bytes} bytes for its queues ({function}): {source}")]
     Umem {
         /// The device.
         name: Box<str>,
-        /// What was asked.
+        /// The failed function.
         function: &'static str,
-        /// How much.
+        /// Length in bytes.
         bytes: usize,
-        /// What the library said.
+        /// The system error.
         #[source]
         source: io::Error,
     },
-    /// No packet has such a payload.
-    #[error("an MTU of {0} bytes is none: it is 256, 512, 1024, 2048 or 4096")]
+    /// Invalid path MTU.
+    #[error("invalid MTU: {0} bytes; must be 256, 512, 1024, 2048 or 4096")]
     Mtu(u32),
-    /// More pieces than a request has.
-    #[error("a request of {0} pieces: it has at most 16")]
+    /// Too many SGEs in a request.
+    #[error("too many SGEs in a request: {0}; at most 16")]
     Pieces(usize),
-    /// More segments than a request has.
-    #[error("a request of {0} segments: it has at most 62")]
+    /// Too many segments in a request.
+    #[error("too many segments in a request: {0}; at most 62")]
     Segments(usize),
-    /// A datagram has an address, and nothing else has one: a provider would take what stands there for one.
-    #[error("a queue pair of {transport:?} sends {}", match transport { Transport::Ud => "datagrams alone", _ => "no datagrams" })]
+    /// Only datagrams carry an address: a provider would misread one in other requests.
+    #[error("a queue pair of {transport:?} cannot send {}", match transport { Transport::Ud => "anything but datagrams", _ => "datagrams" })]
     Transport {
-        /// What the pair transports.
+        /// The pair's transport.
         transport: Transport,
     },
-    /// The CPU takes along what is inline, and reaches no GPU's memory.
-    #[error("memory of a GPU does not go with the request (inline): the CPU does not reach it")]
+    /// Inline data must be host memory.
+    #[error("inline data cannot be GPU memory")]
     Inline,
-    /// A queue pair takes no request.
-    #[error("a queue pair of {name} takes no request ({function})")]
+    /// A request cannot be posted.
+    #[error("cannot post a request to a queue pair of {name} ({function})")]
     Post {
         /// The device.
         name: String,
-        /// What was asked.
+        /// The failed function.
         function: &'static str,
-        /// What the library said: ENOMEM is a full queue.
+        /// The system error: ENOMEM means a full queue.
         #[source]
         source: io::Error,
     },
-    /// An open device does not answer.
-    #[error("{name} does not answer {function}")]
+    /// A call on an open device failed.
+    #[error("{name}: {function} failed")]
     Call {
         /// The device.
         name: String,
-        /// What was asked.
+        /// The failed function.
         function: &'static str,
-        /// What the library said.
+        /// The system error.
         #[source]
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Whether there is no library on this machine.
+    /// True if the library is not installed.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Library(ibverbs_sys::OpenError::Absent { .. }))
     }
 
-    /// The error number, where the operating system gave one.
+    /// The system's error number, if there is one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {

@@ -1,4 +1,4 @@
-//! Events that nobody asked for: ports that go down, queues that fail.
+//! Asynchronous events: port and queue failures.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{Context, Error};
 
-/// What happened.
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -17,37 +17,37 @@ pub enum Event {
     PortActive(u8),
     /// A port is down.
     PortDown(u8),
-    /// A port's local identifier, partition keys, GIDs or subnet manager changed: which, by the event's number.
+    /// A port's LID, P_Keys, GIDs or subnet manager changed; the number says which.
     PortChanged(u8, u32),
     /// A queue pair failed: its number, and the event's.
     QueuePair(u32, u32),
-    /// A completion queue ran over: whoever polls it must make another.
+    /// A completion queue overran and must be replaced.
     CompletionQueue,
-    /// The device has failed.
+    /// The device failed.
     Device,
     /// Another event, by its number.
     Other(u32),
 }
 
 impl Context {
-    /// The next event, or none within this time.
+    /// The next event, or none within the timeout.
     ///
     /// # Errors
     ///
     /// [`Error::Call`].
     pub fn event(&self, timeout: Duration) -> Result<Option<Event>, Error> {
-        // SAFETY: the context is open as long as this value, and its file with it.
+        // SAFETY: the context and its file are open as long as this value.
         let file = unsafe { BorrowedFd::borrow_raw((*self.as_raw()).async_fd) };
         if !wait(file, timeout).map_err(|source| self.call("poll of its events", source))? {
             return Ok(None);
         }
         let mut event = raw::ibv_async_event::default();
-        // SAFETY: the context is open, and there is room for the answer. An event is there, so it does not wait.
+        // SAFETY: the context is open, and the output is valid. An event is pending, so the call does not block.
         if unsafe { raw::ibv_get_async_event(self.as_raw(), &mut event) } != 0 {
             return Err(self.call("ibv_get_async_event", io::Error::last_os_error()));
         }
         let read = read(&event);
-        // SAFETY: the event was just taken, and is acknowledged once.
+        // SAFETY: the event was just read, and is acknowledged once.
         unsafe { raw::ibv_ack_async_event(&mut event) };
         Ok(Some(read))
     }
@@ -55,7 +55,7 @@ impl Context {
 
 fn read(event: &raw::ibv_async_event) -> Event {
     let number = event.event_type;
-    // SAFETY: for the events of ports that is the member (ibv_get_async_event.3).
+    // SAFETY: the union's member for port events (ibv_get_async_event.3).
     let port = || unsafe { event.element.port_num } as u8;
     match number {
         kind::IBV_EVENT_PORT_ACTIVE => Event::PortActive(port()),
@@ -73,7 +73,7 @@ fn read(event: &raw::ibv_async_event) -> Event {
         | kind::IBV_EVENT_PATH_MIG
         | kind::IBV_EVENT_PATH_MIG_ERR
         | kind::IBV_EVENT_QP_LAST_WQE_REACHED => {
-            // SAFETY: for the events of queue pairs that is the member; the pair is not destroyed before this is acknowledged.
+            // SAFETY: the union's member for queue pair events; the pair cannot be destroyed before the acknowledgement.
             let pair = unsafe { event.element.qp.as_ref() };
             Event::QueuePair(pair.map_or(0, |pair| pair.qp_num), number)
         }
@@ -83,14 +83,14 @@ fn read(event: &raw::ibv_async_event) -> Event {
     }
 }
 
-/// Whether there is something to read in a file, within this time.
+/// True if a file becomes readable within the timeout.
 pub(crate) fn wait(file: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
     let limit =
         Timespec::try_from(timeout).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     loop {
         match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&limit)) {
             Ok(ready) => return Ok(ready > 0),
-            // A signal is no answer; what is left of the time is not told, so it begins again.
+            // EINTR: poll does not report the remaining time, so the wait starts again.
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }

@@ -4,39 +4,39 @@ use std::net::Ipv6Addr;
 
 use ibverbs_sys::{IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2, ibv_gid_entry};
 
-/// An entry of a port's GID table that is not empty.
+/// A nonempty entry of a port's GID table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gid {
     /// The port.
     pub port: u32,
-    /// Its index in the port's table.
+    /// Its index in the table.
     pub index: u32,
-    /// What kind of address it is.
+    /// The type of address.
     pub kind: GidKind,
-    /// The address; of RoCE version 2 over IPv4 it is the IPv4 address, mapped.
+    /// The address; for RoCE v2 over IPv4 the mapped IPv4 address.
     pub address: Ipv6Addr,
-    /// The number of its network interface in this namespace; none on InfiniBand, and where the interface is in another.
+    /// The network interface's index; none on InfiniBand, or if the interface is in another network namespace.
     pub interface: Option<u32>,
 }
 
-/// What kind of address a GID is.
+/// The type of a GID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GidKind {
     /// InfiniBand's.
     InfiniBand,
-    /// RoCE version 1: not routed.
+    /// RoCE v1: not routable.
     RoceV1,
-    /// RoCE version 2: over UDP.
+    /// RoCE v2: over UDP.
     RoceV2,
     /// Another value.
     Other(u32),
 }
 
 impl Gid {
-    /// The entry of a port that a connection should take: RoCE version 2 before version 1, of it an IPv4 address before one that
-    /// is routed and that before a link's own; on InfiniBand the first.
+    /// The preferred entry of a port for a connection: RoCE v2 before v1, IPv4 before other routable addresses, these before link-local ones;
+    /// on InfiniBand the first.
     #[must_use]
     pub fn best(table: &[Self], port: u8) -> Option<Self> {
         let rank = |gid: &Self| {
@@ -62,7 +62,7 @@ impl Gid {
     }
 
     pub(crate) fn of(raw: &ibv_gid_entry) -> Self {
-        // SAFETY: both members of the union are bytes of every value.
+        // SAFETY: both members of the union are plain bytes.
         let bytes = unsafe { raw.gid.raw };
         Self {
             port: raw.port_num,
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roce_version_2_by_an_ipv4_address_is_best() {
+    fn prefers_roce_v2_over_ipv4() {
         let gid = |port, index, kind, address: &str| Gid {
             port,
             index,

@@ -1,17 +1,15 @@
-//! Safe verbs: the RDMA devices that user space serves, their ports, GIDs and limits; registration of host memory, of GPU memory
-//! by its address or by a dma-buf; queue pairs whose states are types; completions and events. It is the only user of `ibverbs`
-//! and of `ibverbs-sys` under it.
+//! Safe wrapper of libibverbs: RDMA devices, ports, GIDs and limits; registration of host memory and of GPU memory by address or
+//! dma-buf; queue pairs with their states as types; completions and events. The only user of `ibverbs` and `ibverbs-sys`.
 //!
 //! [`Context`] → [`ProtectionDomain`] → [`MemoryRegion`] (registered memory) and [`QueuePair`], whose work completes in a [`CompletionQueue`].
 //!
-//! Of mlx5 devices [`QueuePair::layout`] and [`CompletionQueue::layout`] tell where their memory lies, for who drives them by
-//! himself ([`Direct`]); [`devx`] makes them in memory of his own, also a GPU's.
+//! For mlx5 devices [`QueuePair::layout`] and [`CompletionQueue::layout`] expose queue memory to programs that drive it themselves
+//! ([`Direct`]); [`devx`] creates queues in caller-provided memory, including GPU memory.
 //!
-//! The library is opened at the first call; a machine without it gets [`Error::Library`], never a failure to start. Listing
-//! devices loads the providers' libraries and opens no device; everything else is asked of an open [`Context`].
+//! The library is opened by the first call; without it calls return [`Error::Library`], and programs still start. Listing devices loads
+//! the provider libraries without opening a device.
 //!
-//! Unsafe code is confined to calls of the library. A handle owns what it was made from, so nothing is used after it was
-//! given back.
+//! Unsafe code is limited to calls of the library. A handle owns the objects it was created from, so nothing is used after it is freed.
 
 #![warn(missing_docs)]
 #![deny(clippy::undocumented_unsafe_blocks)]
@@ -61,7 +59,7 @@ pub use queue_pair::{
 pub use region::{Access, MemoryRegion, Remote, Sge};
 pub use work::{Request, Work};
 
-/// The shapes of `infiniband/verbs.h`, for who is called from C with them and hands them on.
+/// The types of `infiniband/verbs.h`, for C interfaces that pass them through.
 pub mod raw {
     pub use ibverbs_sys::{
         ibv_ah, ibv_context, ibv_cq, ibv_modify_qp, ibv_pd, ibv_qp, ibv_qp_attr, ibv_qp_attr_mask,

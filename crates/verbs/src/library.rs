@@ -1,45 +1,45 @@
-//! The library itself, and the devices it serves.
+//! The library and its devices.
 
 use std::path::Path;
 
 use crate::Error;
 
-/// The machine's library of verbs.
+/// The machine's libibverbs.
 #[derive(Debug, Clone, Copy)]
 pub struct Library(&'static ibverbs_sys::Library);
 
 impl Library {
-    /// The library, opened if it is not yet.
+    /// Opens the library on first use.
     ///
     /// # Errors
     ///
-    /// [`Error::Library`] where there is none.
+    /// [`Error::Library`] if it cannot be opened.
     pub fn open() -> Result<Self, Error> {
         Ok(Self(ibverbs_sys::library()?))
     }
 
-    /// The file it is.
+    /// Its file.
     #[must_use]
     pub fn path(self) -> &'static Path {
         self.0.path()
     }
 
-    /// Whether it has `ibv_reg_dmabuf_mr`: rdma-core has since version 34 (symbol version `IBVERBS_1.12`). Version numbers
-    /// of vendors' builds do not compare; the symbol does.
+    /// True if it has `ibv_reg_dmabuf_mr`: rdma-core since version 34 (symbol version `IBVERBS_1.12`). Vendors number their builds
+    /// differently, so the symbol decides.
     #[must_use]
     pub fn knows_dmabuf(self) -> bool {
         self.0.functions().ibv_reg_dmabuf_mr.is_some()
     }
 
-    /// The functions that this crate may call and the library lacks.
+    /// The functions that this crate uses and the library lacks.
     #[must_use]
     pub fn missing(self) -> Vec<&'static str> {
         self.0.functions().missing()
     }
 }
 
-/// The names of the devices that a provider serves, in the library's order. A device that the kernel has and that is not
-/// among them lacks its provider's library, or its verbs node.
+/// The names of the devices with a provider, in the library's order. A kernel device that is missing here lacks its provider's library or
+/// its uverbs node.
 ///
 /// # Errors
 ///

@@ -1,39 +1,38 @@
-//! What a device holds.
+//! Device attributes and limits.
 
 use std::ffi::{CStr, c_char};
 
-/// How much a device holds, and what it calls itself.
+/// Identity and limits of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Firmware version, as in `28.39.1002`.
+    /// Firmware version, such as `28.39.1002`.
     pub firmware: String,
-    /// The number of the vendor.
+    /// Vendor id.
     pub vendor: u32,
-    /// The vendor's number of the part.
+    /// Part number of the vendor.
     pub part: u32,
-    /// The largest region of memory in bytes.
+    /// Largest memory region in bytes.
     pub largest_region: u64,
-    /// Memory regions.
+    /// Maximum of memory regions.
     pub regions: u64,
-    /// Queue pairs.
+    /// Maximum of queue pairs.
     pub queue_pairs: u64,
-    /// Requests in a queue pair.
+    /// Maximum of requests in a queue pair.
     pub requests: u64,
-    /// Completion queues.
+    /// Maximum of completion queues.
     pub completion_queues: u64,
-    /// Protection domains.
+    /// Maximum of protection domains.
     pub protection_domains: u64,
-    /// Reads and atomic operations of one queue pair that are in progress at once, those that it begins and those that it answers:
-    /// the smaller.
+    /// Maximum of outstanding reads and atomics of a queue pair, as requester and as responder: the smaller of both.
     pub reads: u8,
-    /// Ports.
+    /// Number of ports.
     pub ports: u8,
 }
 
 impl Limits {
     pub(crate) fn of(raw: &ibverbs_sys::ibv_device_attr) -> Self {
-        // A negative count is none that a device has.
+        // Negative counts become 0.
         let count = |count: i32| u64::try_from(count).unwrap_or(0);
         Self {
             firmware: text(&raw.fw_ver),
@@ -54,9 +53,9 @@ impl Limits {
     }
 }
 
-/// A field of characters, as far as its first NUL.
+/// A character array up to its first NUL.
 fn text(field: &[c_char]) -> String {
-    // Characters are bytes, signed on some machines.
+    // `c_char` is signed on some machines.
     let bytes: Vec<u8> = field.iter().map(|c| c.to_ne_bytes()[0]).collect();
     let text = CStr::from_bytes_until_nul(&bytes)
         .map(CStr::to_bytes)
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_without_nul_is_whole() {
+    fn text_without_nul() {
         let mut raw = ibverbs_sys::ibv_device_attr::default();
         assert_eq!(Limits::of(&raw).firmware, "");
         raw.fw_ver = [b'7' as c_char; 64];

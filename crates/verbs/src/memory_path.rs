@@ -1,4 +1,4 @@
-//! The memory paths by which a NIC reaches GPU memory itself: GPUDirect RDMA by a dma-buf, or by a peer memory client of the kernel.
+//! GPUDirect RDMA memory paths: dma-buf, or a peer memory client of the kernel.
 
 use std::fmt;
 use std::os::fd::AsFd as _;
@@ -8,17 +8,17 @@ use gpu::{Allocation, DeviceMemory, Memory as _};
 
 use crate::{Access, Error, MemoryRegion, ProtectionDomain};
 
-/// A way by which a NIC reaches GPU memory.
+/// How a NIC accesses GPU memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemoryPath {
     /// `cuMemGetHandleForAddressRange`, then `ibv_reg_dmabuf_mr`.
     Dmabuf,
-    /// `ibv_reg_mr` of the GPU's address, which a module in the kernel (nvidia-peermem) resolves.
+    /// `ibv_reg_mr` with the GPU's address, which a kernel module (nvidia-peermem) resolves.
     Peermem,
 }
 
 impl MemoryPath {
-    /// In the order in which NCCL and UCX try them.
+    /// In the order of NCCL and UCX.
     pub const ALL: [Self; 2] = [Self::Dmabuf, Self::Peermem];
 }
 
@@ -31,31 +31,31 @@ impl fmt::Display for MemoryPath {
     }
 }
 
-/// Why a memory path does not lead to some memory.
+/// Why a memory path is not available for an allocation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryPathError {
-    /// Managed memory moves: what a NIC would be given are the pages where it is now, silently of the host.
+    /// Managed memory migrates: the NIC would silently get the host pages where it happens to be.
     #[error(
         "managed memory moves between host and GPU: what is registered may be its pages of the host"
     )]
     Managed,
-    /// It was made for no third party.
+    /// It was allocated without third-party access.
     #[error("the memory was made without gpuDirectRDMACapable (cuMemCreate)")]
     NotCapable,
-    /// Another sort of memory than a GPU's.
+    /// Not GPU memory.
     #[error("CUDA does not call it a GPU's memory")]
     NotDevice,
-    /// CUDA does not tell what it is, or gives no dma-buf of it.
+    /// CUDA does not report its attributes, or does not export a dma-buf.
     #[error(transparent)]
     Gpu(#[from] gpu::Error),
-    /// The NIC does not register it.
+    /// The NIC cannot register it.
     #[error(transparent)]
     Verbs(#[from] Error),
 }
 
 impl MemoryPathError {
-    /// The error number of the registration, where it came so far.
+    /// The error number of the registration, if it was attempted.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
@@ -66,16 +66,16 @@ impl MemoryPathError {
 }
 
 impl ProtectionDomain {
-    /// Registers GPU memory by one memory path. The memory's traits are looked at first: some memory is registered without an error,
-    /// and what a NIC reaches then is something else.
+    /// Registers GPU memory by one memory path. Attributes of the memory are checked first, because some memory registers without an error
+    /// although the NIC would access something else.
     ///
-    /// A dma-buf is asked for with the mapping over PCI Express, where the driver knows that (CUDA 12.8), else as the driver
-    /// thinks best. For it, address and length must be multiples of the host's page.
+    /// A dma-buf is exported with the PCIe mapping if the driver supports it (CUDA 12.8), else with the default mapping. It requires address
+    /// and length in multiples of the host's page size.
     ///
     /// # Errors
     ///
-    /// [`MemoryPathError`]. By [`MemoryPath::Peermem`] EFAULT says that no peer memory client took the address; by [`MemoryPath::Dmabuf`] EOPNOTSUPP
-    /// (95) that the NIC's provider, and EPROTONOSUPPORT (93) that the kernel has no such registration.
+    /// [`MemoryPathError`]. With [`MemoryPath::Peermem`] EFAULT means that no peer memory client accepted the address; with
+    /// [`MemoryPath::Dmabuf`] EOPNOTSUPP (95) means that the provider, EPROTONOSUPPORT (93) that the kernel does not support it.
     pub fn register_by(
         &self,
         memory_path: MemoryPath,
@@ -100,7 +100,7 @@ impl ProtectionDomain {
     }
 }
 
-/// Whether a NIC that is given this memory reaches this memory.
+/// Checks that a NIC would access this memory itself.
 pub(crate) fn reachable(memory: &DeviceMemory) -> Result<(), MemoryPathError> {
     match memory.kind() {
         Allocation::Managed => return Err(MemoryPathError::Managed),
@@ -113,7 +113,7 @@ pub(crate) fn reachable(memory: &DeviceMemory) -> Result<(), MemoryPathError> {
         MemoryKind::Managed => return Err(MemoryPathError::Managed),
         _ => return Err(MemoryPathError::NotDevice),
     }
-    // Of pool memory there is a dma-buf, whatever CUDA says here.
+    // Pool memory can be exported whatever this attribute says.
     match traits.rdma_capable {
         Some(false) if !traits.mempool => Err(MemoryPathError::NotCapable),
         _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Ports.
+//! Ports of a device.
 
 use ibverbs_sys::{
     IBV_LINK_LAYER_ETHERNET, IBV_LINK_LAYER_INFINIBAND, ibv_mtu, ibv_port_attr,
@@ -13,15 +13,15 @@ pub struct Port {
     pub number: u8,
     /// Its state.
     pub state: PortState,
-    /// What its link is.
+    /// Its link layer.
     pub link_layer: LinkLayer,
-    /// The payload of a packet in bytes; none for a value that is not known. It means nothing while the port is not active.
+    /// The active MTU in bytes; none for an unknown value. Undefined unless the port is active.
     pub active_mtu: Option<u32>,
-    /// The largest payload that the port can have.
+    /// The maximum MTU in bytes.
     pub largest_mtu: Option<u32>,
-    /// The size of its GID table.
+    /// Entries of its GID table.
     pub gids: u32,
-    /// Its local identifier; 0 on Ethernet.
+    /// Its LID; 0 on Ethernet.
     pub lid: u16,
 }
 
@@ -29,23 +29,23 @@ pub struct Port {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PortState {
-    /// No link, or switched off.
+    /// No link, or disabled.
     Down,
-    /// A link, and no subnet manager has spoken yet.
+    /// A link without a subnet manager's configuration.
     Initializing,
-    /// Nearly up.
+    /// Configured, not yet active.
     Armed,
-    /// Up.
+    /// Active.
     Active,
     /// Another value.
     Other(u32),
 }
 
-/// What a link is.
+/// The link layer of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LinkLayer {
-    /// InfiniBand; also what a device without the field has.
+    /// InfiniBand; also reported by devices without the field.
     InfiniBand,
     /// Ethernet.
     Ethernet,
@@ -65,7 +65,7 @@ impl Port {
                 other => PortState::Other(other),
             },
             link_layer: match u32::from(raw.link_layer) {
-                // Before the field was, every link was InfiniBand.
+                // Before the field existed, every link was InfiniBand.
                 0 | IBV_LINK_LAYER_INFINIBAND => LinkLayer::InfiniBand,
                 IBV_LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
                 _ => LinkLayer::Other(raw.link_layer),
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_size_of_a_payload_is_in_bytes() {
+    fn mtu_in_bytes() {
         let sizes: Vec<_> = (0..7).map(bytes).collect();
         assert_eq!(
             sizes,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_not_known_stay_as_they_are() {
+    fn keeps_unknown_values() {
         let raw = ibv_port_attr {
             state: 9,
             link_layer: 7,

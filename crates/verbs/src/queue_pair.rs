@@ -562,7 +562,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Another owner may still hold it, and with it the NIC.
+        // The other owner, and with it the NIC, may still use it.
         let mut kept = self
             .owned
             .kept

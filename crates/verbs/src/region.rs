@@ -1,4 +1,4 @@
-//! Registered memory: what a device may reach, and by which keys.
+//! Memory regions.
 
 use std::ops::Range;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
@@ -11,23 +11,23 @@ use ibverbs_sys as raw;
 use crate::buffer::check;
 use crate::{Buffer, Error, ProtectionDomain};
 
-/// What a device may do with memory. It may read what it sends in any case.
+/// Access rights of a device. Reading memory for sends is always allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
-    /// This side's work may write it: what is received, what is read from afar.
+    /// Local write: received data and results of reads.
     pub local_write: bool,
-    /// The remote side may write it.
+    /// Remote write.
     pub remote_write: bool,
-    /// The remote side may read it.
+    /// Remote read.
     pub remote_read: bool,
-    /// The remote side may do atomic operations on it.
+    /// Remote atomic operations.
     pub remote_atomic: bool,
-    /// Writes of one message may arrive in any order; the last word is no sign of the others then.
+    /// Relaxed ordering: writes of a message may arrive in any order, so the last word does not imply the others.
     pub relaxed_ordering: bool,
 }
 
 impl Access {
-    /// Everything but relaxed ordering.
+    /// All rights without relaxed ordering.
     pub const ALL: Self = Self {
         local_write: true,
         remote_write: true,
@@ -47,8 +47,7 @@ impl Access {
     }
 }
 
-/// Registered memory; it, and what it was made of, stays until the last clone is dropped, and until no queue pair that was given
-/// work with it is left.
+/// Registered memory. Memory and registration stay until the last clone is dropped and no queue pair is left that was given work with it.
 #[derive(Debug, Clone)]
 pub struct MemoryRegion(Arc<Owned>);
 
@@ -60,16 +59,16 @@ struct Owned {
     lkey: u32,
     rkey: u32,
     domain: ProtectionDomain,
-    /// Dropped after the registration has ended.
+    /// Dropped after the registration.
     memory: Held,
 }
 
-// SAFETY: verbs are thread safe, and the registration is ended by this value alone.
+// SAFETY: verbs are thread safe, and only this value deregisters it.
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
 
-/// What stays for as long as a device may reach it.
+/// Keeps the memory alive while a device can access it.
 #[derive(Debug)]
 #[expect(dead_code, reason = "holding it is its use")]
 enum Held {
@@ -78,7 +77,7 @@ enum Held {
     Device(DeviceMemory),
 }
 
-/// A stretch of registered memory.
+/// A range of registered memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Sge<'r> {
     region: &'r MemoryRegion,
@@ -86,17 +85,17 @@ pub struct Sge<'r> {
     bytes: usize,
 }
 
-/// Memory of the remote side, as that side has told.
+/// Memory of the remote end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remote {
-    /// Where it starts.
+    /// Start address.
     pub address: u64,
-    /// The key to it.
+    /// The rkey.
     pub rkey: u32,
 }
 
 impl Remote {
-    /// So many bytes further on.
+    /// The memory `bytes` bytes further on.
     #[must_use]
     pub fn offset(self, bytes: u64) -> Self {
         Self {
@@ -111,7 +110,7 @@ impl ProtectionDomain {
     ///
     /// # Errors
     ///
-    /// [`Error::Register`]: ENOMEM is most often the limit of locked memory (`ulimit -l`).
+    /// [`Error::Register`]: ENOMEM usually means the limit of locked memory (`ulimit -l`).
     pub fn register(&self, buffer: &Buffer, access: Access) -> Result<MemoryRegion, Error> {
         self.reg_mr(
             buffer.address(),
@@ -121,7 +120,7 @@ impl ProtectionDomain {
         )
     }
 
-    /// Registers a part of a buffer: the remote side reaches nothing else.
+    /// Registers a part of a buffer; the remote end can access nothing else.
     ///
     /// # Errors
     ///
@@ -138,7 +137,7 @@ impl ProtectionDomain {
         self.reg_mr(address, bytes, access, Held::Buffer(buffer.clone()))
     }
 
-    /// Registers host memory of a GPU's driver.
+    /// Registers host memory allocated by a GPU's driver.
     ///
     /// # Errors
     ///
@@ -151,7 +150,7 @@ impl ProtectionDomain {
         self.register_host_part(memory, 0..memory.len(), access)
     }
 
-    /// Registers a part of it: the remote side reaches nothing else.
+    /// Registers a part of it; the remote end can access nothing else.
     ///
     /// # Errors
     ///
@@ -168,31 +167,30 @@ impl ProtectionDomain {
         self.reg_mr(address, bytes, access, Held::Host(memory.clone()))
     }
 
-    /// Registers GPU memory by its address, for which the kernel needs a peer memory client (nvidia-peermem).
+    /// Registers GPU memory by its address, which requires a peer memory client in the kernel (nvidia-peermem).
     ///
     /// # Errors
     ///
-    /// [`Error::Register`]: EFAULT where there is no such client. [`Error::Simulated`].
+    /// [`Error::Register`]: EFAULT without such a client. [`Error::Simulated`].
     pub fn register_device(
         &self,
         memory: &DeviceMemory,
         access: Access,
     ) -> Result<MemoryRegion, Error> {
         if memory.gpu().is_sim() {
-            // Its addresses are nobody's, and the kernel might take them for somebody's.
+            // Simulated addresses are not valid, and the kernel could mistake them for others.
             return Err(Error::Simulated);
         }
         let (address, bytes) = (memory.address().get(), memory.len());
         self.reg_mr(address, bytes, access, Held::Device(memory.clone()))
     }
 
-    /// Registers GPU memory by a dma-buf of it, which may be closed afterwards. `offset` is where the memory starts in the
-    /// dma-buf.
+    /// Registers GPU memory by an exported dma-buf, which may be closed afterwards. `offset` is where the memory starts in the dma-buf.
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`], [`Error::Register`]: EOPNOTSUPP (95) from the provider and EPROTONOSUPPORT (93) from the kernel say that
-    /// there is no such operation. [`Error::Simulated`].
+    /// [`Error::Missing`], [`Error::Register`]: EOPNOTSUPP (95) from the provider or EPROTONOSUPPORT (93) from the kernel mean that it is
+    /// not supported. [`Error::Simulated`].
     pub fn register_dmabuf(
         &self,
         memory: &DeviceMemory,
@@ -207,8 +205,8 @@ impl ProtectionDomain {
             functions.ibv_reg_dmabuf_mr.is_some()
         })?;
         let (address, bytes) = (memory.device_address().get(), memory.len());
-        // SAFETY: the domain is alive; the file is open, and the kernel checks what it is and how far it reaches. The memory is
-        // held for as long as the registration lasts.
+        // SAFETY: the domain is alive; the file is open, and the kernel checks its type and length. The memory is kept while it is
+        // registered.
         let raw = unsafe {
             raw::ibv_reg_dmabuf_mr(
                 self.as_raw(),
@@ -235,7 +233,7 @@ impl ProtectionDomain {
         memory: Held,
     ) -> Result<MemoryRegion, Error> {
         let bits = access.bits().cast_signed();
-        // SAFETY: the domain is alive, and the memory is held for as long as the registration lasts.
+        // SAFETY: the domain is alive, and the memory is kept while it is registered.
         let raw = unsafe { raw::ibv_reg_mr(self.as_raw(), address as *mut _, bytes, bits) };
         self.region("ibv_reg_mr", raw, (address, bytes), memory)
     }
@@ -255,7 +253,7 @@ impl ProtectionDomain {
                 source: std::io::Error::last_os_error(),
             });
         };
-        // SAFETY: the library has just made it, and keeps it until the registration ends.
+        // SAFETY: just created by the library, which keeps it until it is deregistered.
         let (lkey, rkey) = unsafe { (raw.as_ref().lkey, raw.as_ref().rkey) };
         Ok(MemoryRegion(Arc::new(Owned {
             raw,
@@ -270,7 +268,7 @@ impl ProtectionDomain {
 }
 
 impl MemoryRegion {
-    /// What the remote side is told of it.
+    /// Address and rkey, for the remote end.
     #[must_use]
     pub fn remote(&self) -> Remote {
         Remote {
@@ -279,25 +277,25 @@ impl MemoryRegion {
         }
     }
 
-    /// The key that work of this side names it by.
+    /// The lkey.
     #[must_use]
     pub fn lkey(&self) -> u32 {
         self.0.lkey
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.bytes
     }
 
-    /// Never: nothing cannot be registered.
+    /// Always false: empty memory cannot be registered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A stretch of it, of at most 4 GiB.
+    /// A range of at most 4 GiB.
     ///
     /// # Errors
     ///
@@ -315,13 +313,13 @@ impl MemoryRegion {
         })
     }
 
-    /// The domain it is registered in.
+    /// Its protection domain.
     #[must_use]
     pub fn domain(&self) -> &ProtectionDomain {
         &self.0.domain
     }
 
-    /// Whether it is memory of a GPU, which the CPU does not reach by its address.
+    /// True for GPU memory, which the CPU cannot access by its address.
     pub(crate) fn is_device(&self) -> bool {
         matches!(self.0.memory, Held::Device(_))
     }
@@ -339,7 +337,7 @@ impl<'r> Sge<'r> {
     pub(crate) fn entry(&self) -> raw::ibv_sge {
         raw::ibv_sge {
             addr: self.region.0.address + self.offset as u64,
-            // A piece is no larger: `MemoryRegion::piece`.
+            // `MemoryRegion::piece` limits the length.
             length: self.bytes as u32,
             lkey: self.region.0.lkey,
         }
@@ -348,7 +346,7 @@ impl<'r> Sge<'r> {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: queue pairs that were given work with it held it, and are gone; it is ended here alone.
+        // SAFETY: queue pairs that were given work with it hold it, so none is left; deregistered only here.
         unsafe { raw::ibv_dereg_mr(self.raw.as_ptr()) };
     }
 }

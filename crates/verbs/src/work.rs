@@ -1,56 +1,55 @@
-//! Requests to send and to receive.
+//! Work requests.
 
 use ibverbs_sys::{self as raw, ibv_send_flags as flag, ibv_wr_opcode as opcode};
 
 use crate::{Datagram, Remote, Sge};
 
-/// What a request does.
+/// An operation.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Work<'a> {
-    /// Sends a message, with immediate data or without.
+    /// Sends a message, optionally with immediate data.
     Send(Option<u32>),
     /// Sends a datagram.
     SendTo(&'a Datagram, Option<u32>),
-    /// Writes into the remote side's memory; with immediate data the remote side is told, by a message that it must have a buffer
-    /// posted for.
+    /// Writes remote memory; immediate data consumes a receive request at the remote end and completes there.
     Write(Remote, Option<u32>),
-    /// Reads the remote side's memory.
+    /// Reads remote memory.
     Read(Remote),
-    /// Adds to a 64-bit word of the remote side, which is first read into this side's 8 bytes, as a number of this machine.
+    /// Adds to a remote 64-bit word and returns its old value to the 8 local bytes, in native byte order.
     FetchAdd(Remote, u64),
-    /// The same with `swap` where the word is `compare`.
+    /// As above, but sets the word to `swap` if it equals `compare`.
     CompareSwap {
         /// The word.
         remote: Remote,
-        /// What it must be.
+        /// Expected value.
         compare: u64,
-        /// What it becomes.
+        /// New value.
         swap: u64,
     },
 }
 
-/// A request to send.
+/// A send request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// A number of the caller's choice; the completion has it.
+    /// An id that the completion returns.
     pub id: u64,
-    /// What it does.
+    /// The operation.
     pub work: Work<'a>,
-    /// This side's memory, in order.
+    /// Local memory, in order.
     pub pieces: &'a [Sge<'a>],
-    /// Its completion is told. A queue is full until a later request whose completion is told has completed.
+    /// Signalled: creates a completion. Slots of unsignalled requests are freed only by a later signalled one.
     pub signalled: bool,
-    /// The NIC takes the bytes with the request, so the memory is free at once.
+    /// Inline: the data is copied when it is posted, so the memory is free at once.
     pub inline: bool,
-    /// It wakes a remote side that waits for events.
+    /// Solicited: wakes a remote end that waits for solicited completions.
     pub solicited: bool,
-    /// It begins after what was read before it has arrived.
+    /// Fence: starts after earlier reads have completed.
     pub fenced: bool,
 }
 
 impl<'a> Request<'a> {
-    /// A request whose completion is told.
+    /// A signalled request.
     #[must_use]
     pub fn new(id: u64, work: Work<'a>, pieces: &'a [Sge<'a>]) -> Self {
         Self {
@@ -64,7 +63,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// As the library has it, but for the pieces.
+    /// In the library's layout, without SGEs.
     pub(crate) fn raw(&self) -> raw::ibv_send_wr {
         let mut request = raw::ibv_send_wr {
             wr_id: self.id,

@@ -1,11 +1,9 @@
-//! What a program gets from libraries that behave in different ways: the example `devinfo`, started with simulated ones,
-//! with the machine's own, and with none.
+//! Example `devinfo` with fake libraries of different behaviour, with the machine's own, and without any.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-
-/// The example, next to this test.
+/// The example, built beside this test.
 fn devinfo() -> PathBuf {
     let mut path = std::env::current_exe().expect("the path of this test");
     path.pop();
@@ -13,7 +11,7 @@ fn devinfo() -> PathBuf {
     path.join("examples/devinfo")
 }
 
-/// A directory that holds the simulated library.
+/// A directory with a fake library.
 fn fake(name: &str, flags: &[&str]) -> PathBuf {
     let directory = std::env::temp_dir().join(format!("gdr-verbs-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a temporary directory");
@@ -52,7 +50,7 @@ fn run(libraries: &Path, behaviour: &str) -> (bool, String) {
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn devices_ports_gids_and_dma_buf() {
+fn prints_devices() {
     let directory = fake("sound", &[]);
     let (well, text) = run(&directory, "sound");
     let want = format!(
@@ -82,7 +80,7 @@ fn devices_ports_gids_and_dma_buf() {
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn a_library_that_fails_says_so_and_nothing_more() {
+fn failing_library() {
     let directory = fake("fails", &[]);
     for (behaviour, well, says) in [
         ("none", true, "ibv_reg_mr\n"),
@@ -90,17 +88,17 @@ fn a_library_that_fails_says_so_and_nothing_more() {
         (
             "error",
             false,
-            "error: libibverbs does not list the RDMA devices: Operation not permitted (os error 1)\n",
+            "error: libibverbs cannot list RDMA devices: Operation not permitted (os error 1)\n",
         ),
         (
             "closed",
             true,
-            "device: mlx5_0\n  mlx5_0 cannot be opened: Permission denied (os error 13)\n",
+            "device: mlx5_0\n  cannot open mlx5_0: Permission denied (os error 13)\n",
         ),
         (
             "no-pd",
             true,
-            "  mlx5_0 does not answer ibv_alloc_pd: Cannot allocate memory (os error 12)\n",
+            "  mlx5_0: ibv_alloc_pd failed: Cannot allocate memory (os error 12)\n",
         ),
     ] {
         let (status, text) = run(&directory, behaviour);
@@ -117,7 +115,7 @@ fn a_library_that_fails_says_so_and_nothing_more() {
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn an_old_library_lacks_functions_and_no_more() {
+fn old_library() {
     let directory = fake("old", &["-DOLD"]);
     let (well, text) = run(&directory, "sound");
     assert!(well, "{text}");
@@ -134,7 +132,7 @@ fn an_old_library_lacks_functions_and_no_more() {
 }
 
 #[test]
-fn a_file_that_is_no_library_is_unusable() {
+fn invalid_library_file() {
     let directory = std::env::temp_dir().join(format!("gdr-verbs-none-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a temporary directory");
     std::fs::write(
@@ -151,9 +149,9 @@ fn a_file_that_is_no_library_is_unusable() {
     std::fs::remove_dir_all(directory).expect("it was ours");
 }
 
-/// Debian's own library has every function, and a machine without devices has none of them.
+/// Debian's library has every function; a machine without devices lists none.
 #[test]
-fn the_machines_own_library() {
+fn installed_library() {
     let there = Command::new("/sbin/ldconfig")
         .arg("-p")
         .output()
@@ -161,9 +159,9 @@ fn the_machines_own_library() {
     let (well, text) = run(Path::new("/nowhere"), "");
     match there {
         true if well => assert!(text.contains("dma-buf symbol: true\nmissing: \n"), "{text}"),
-        // Without RDMA in the kernel the library lists nothing.
+        // A kernel without RDMA lists no devices.
         true => assert!(
-            text.contains("error: libibverbs does not list the RDMA devices: "),
+            text.contains("error: libibverbs cannot list RDMA devices: "),
             "{text}"
         ),
         false => assert!(
@@ -175,7 +173,7 @@ fn the_machines_own_library() {
 
 #[test]
 #[ignore = "needs nm and readelf"]
-fn a_program_does_not_need_the_library_to_start() {
+fn starts_without_library() {
     let readelf = Command::new("readelf").arg("-d").arg(devinfo()).output();
     let needed = String::from_utf8_lossy(&readelf.expect("readelf runs").stdout).into_owned();
     assert!(needed.contains("libc.so.6"), "{needed}");

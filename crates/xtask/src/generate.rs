@@ -216,7 +216,7 @@ pub fn run(check: bool) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_is_committed_is_what_is_generated() {
+    fn committed_files_are_current() {
         super::run(true).expect("fresh files");
     }
 }

@@ -214,7 +214,7 @@ mod tests {
     fn what_was_not_answered_is_unknown() {
         let refused = VerbsTrial::Refused(VerbsError {
             code: Some(13),
-            reason: "mlx5_0 cannot be opened: Permission denied".to_owned(),
+            reason: "cannot open mlx5_0: Permission denied".to_owned(),
         });
         let facts = with(|verbs| verbs.trials = Some([("mlx5_0".to_owned(), refused)].into()));
         assert_eq!(only("rdma.core", &facts).outcome, Outcome::Unknown);

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn fake_uverbs_devx_queue(number: u32, out: *mut u64) -> b
         mapped[0],
         mapped[1],
     ];
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), out, all.len()) };
     true
 }
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn fake_uverbs_devx_pair(number: u32, out: *mut u64) -> bo
     };
     let mapped = pair.memories.map(|handle| is_mapped(&world, handle));
     let all = numbers(pair, mapped);
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), out, all.len()) };
     true
 }

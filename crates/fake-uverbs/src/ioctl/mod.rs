@@ -79,7 +79,7 @@ pub unsafe fn answer(context: c_int, request: c_ulong, argument: *mut c_void) ->
     if !is_enabled() || request != RDMA_VERBS_IOCTL || argument.is_null() {
         return Err(libc::ENOTTY);
     }
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     let mut call = unsafe { Attributes::of(argument) }?;
     let mut world = world();
     match (call.object, call.method) {

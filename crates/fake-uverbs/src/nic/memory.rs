@@ -16,7 +16,7 @@ pub struct Segment {
 ///
 /// Both point to `bytes` bytes.
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     unsafe { libc::memmove(to.cast(), from.cast(), bytes) };
 }
 
@@ -59,7 +59,7 @@ pub unsafe fn scatter(bytes: &[u8], to: &[Segment]) {
         left = later;
         match (<[u8; 8]>::try_from(now), <[u8; 4]>::try_from(now)) {
             (Ok(word), _) if segment.address % 8 == 0 => {
-                // SAFETY: this function's condition; aligned.
+                // SAFETY: the caller's guarantee; aligned.
                 let place = unsafe { AtomicU64::from_ptr(segment.address as *mut u64) };
                 place.store(u64::from_ne_bytes(word), Ordering::Release);
             }
@@ -68,7 +68,7 @@ pub unsafe fn scatter(bytes: &[u8], to: &[Segment]) {
                 let place = unsafe { AtomicU32::from_ptr(segment.address as *mut u32) };
                 place.store(u32::from_ne_bytes(word), Ordering::Release);
             }
-            // SAFETY: this function's condition, and no more bytes than the segment has.
+            // SAFETY: the caller's guarantee, and no more bytes than the segment has.
             _ => unsafe { copy(now.as_ptr(), segment.address as *mut u8, now.len()) },
         }
     }
@@ -80,7 +80,7 @@ pub unsafe fn scatter(bytes: &[u8], to: &[Segment]) {
 ///
 /// The address is mapped and writable for the duration of the call, and a multiple of 8.
 pub unsafe fn change(address: usize, changed: impl Fn(u64) -> u64) -> u64 {
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     let word = unsafe { AtomicU64::from_ptr(address as *mut u64) };
     let (Ok(old) | Err(old)) = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
         Some(changed(old))
@@ -94,7 +94,7 @@ pub unsafe fn change(address: usize, changed: impl Fn(u64) -> u64) -> u64 {
 ///
 /// The address is mapped for the duration of the call, and a multiple of 4.
 pub unsafe fn record(address: usize) -> u32 {
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     let word = unsafe { AtomicU32::from_ptr(address as *mut u32) };
     u32::from_be(word.load(Ordering::Acquire))
 }
@@ -105,7 +105,7 @@ pub unsafe fn record(address: usize) -> u32 {
 ///
 /// As [`record`], and writable.
 pub unsafe fn set_record(address: usize, value: u32) {
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     let word = unsafe { AtomicU32::from_ptr(address as *mut u32) };
     word.store(value.to_be(), Ordering::Release);
 }
@@ -139,11 +139,11 @@ pub unsafe fn ring(ring: Segment, from: usize, into: &mut [u8]) {
 /// The address points to 64 writable bytes that stay mapped for the call, and is a multiple of 64.
 pub unsafe fn completion(address: usize, cqe: &[u8; 64]) {
     let (body, last) = cqe.split_at(60);
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     unsafe { copy(body.as_ptr(), address as *mut u8, body.len()) };
     let last = last.try_into().map_or(0, u32::from_ne_bytes);
     fence(Ordering::Release);
-    // SAFETY: this function's condition.
+    // SAFETY: the caller's guarantee.
     let word = unsafe { AtomicU32::from_ptr((address + 60) as *mut u32) };
     word.store(last, Ordering::Release);
 }

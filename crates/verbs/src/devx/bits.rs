@@ -1,25 +1,25 @@
-//! Numbers in the bit fields of a command: checked, big-endian, counted from the most significant bit of the first byte.
+//! Checked access to bit fields of firmware commands: big-endian, offsets counted from the most significant bit of the first byte.
 
 use crate::Error;
 
-/// A field of a command or of its answer.
+/// A bit field of a command or response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
-    /// As the kernel's header calls it.
+    /// Its name in the kernel's header.
     pub name: &'static str,
-    /// Bits before it.
+    /// Offset in bits.
     pub at: usize,
-    /// Its own, at most 64.
+    /// Width in bits, at most 64.
     pub bits: u32,
 }
 
-/// A field, by its name, the bits before it and its own.
+/// A field from name, bit offset and width.
 pub(super) const fn field(name: &'static str, at: usize, bits: u32) -> Field {
     Field { name, at, bits }
 }
 
 impl Field {
-    /// The same in a structure that begins so many bits further on.
+    /// The same field in a structure that starts `bits` bits later.
     pub(super) const fn within(self, base: usize) -> Self {
         Self {
             at: base + self.at,
@@ -27,7 +27,7 @@ impl Field {
         }
     }
 
-    /// Whether it holds a value.
+    /// True if the value fits.
     fn holds(self, value: u64) -> bool {
         self.bits >= u64::BITS || value >> self.bits == 0
     }
@@ -37,7 +37,7 @@ impl Field {
 ///
 /// # Errors
 ///
-/// [`Error::Field`] for a value that is too large for it, or a field that the bytes do not reach.
+/// [`Error::Field`] if the value is too large, or the field lies past the end of the command.
 pub(super) fn set(
     bytes: &mut [u8],
     command: &'static str,
@@ -67,7 +67,7 @@ pub(super) fn set(
     Ok(())
 }
 
-/// Reads a field; what the bytes do not reach is zero.
+/// Reads a field; bits past the end read as zero.
 pub(super) fn get(bytes: &[u8], field: Field) -> u64 {
     (0..field.bits as usize).fold(0, |value, place| {
         let at = field.at + place;
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_where_its_bits_are() {
+    fn field_offsets() {
         let mut bytes = [0; 16];
         set(&mut bytes, "C", field("whole_byte", 8, 8), 0xa5).unwrap();
         set(&mut bytes, "C", field("a_bit", 3, 1), 1).unwrap();
@@ -99,13 +99,13 @@ mod tests {
                 0x10, 0xa5, 0, 0x0f, 0x3c, 0x5a, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8
             ]
         );
-        // Written again, the old bits are gone, and the neighbours stay.
+        // Overwriting clears the old bits and keeps the neighbours.
         set(&mut bytes, "C", field("across_bytes", 0x1c, 0x14), 1).unwrap();
         assert_eq!(bytes[..6], [0x10, 0xa5, 0, 0, 0, 0x01]);
     }
 
     #[test]
-    fn a_field_is_read_where_it_was_written() {
+    fn field_round_trip() {
         let bytes = [0x80, 0x12, 0x34, 0x56, 0xff];
         assert_eq!(get(&bytes, field("status", 0, 8)), 0x80);
         assert_eq!(get(&bytes, field("number", 8, 24)), 0x12_3456);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_nothing_is_written() {
+    fn rejects_values_that_do_not_fit() {
         let mut bytes = [0; 4];
         for (field, value) in [
             (field("log_sq_size", 0, 4), 16),

@@ -1,4 +1,4 @@
-//! A device whose firmware takes commands, and what it is capable of.
+//! Devices with DEVX, and their capabilities.
 
 use ibverbs_sys::{self as raw, mlx5dv_context_attr_flags as flags};
 
@@ -6,37 +6,36 @@ use super::command::{Command, mlx5};
 use super::layout::{bytes, capability, header, opcode};
 use crate::{Context, Error};
 
-/// An mlx5 device whose firmware takes commands. Clones are the same.
+/// An mlx5 device whose firmware accepts commands. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Devx {
     context: Context,
     capabilities: Capabilities,
 }
 
-/// What a NIC's firmware says that it is capable of.
+/// Capabilities reported by a NIC's firmware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The most blocks of 64 bytes of a send queue, as a power of two.
+    /// log2 of the maximum of WQEBBs in a send queue.
     pub log_most_blocks: u32,
-    /// The most entries of a completion queue, as a power of two.
+    /// log2 of the maximum of CQEs in a completion queue.
     pub log_most_completions: u32,
-    /// The most reads and atomic operations that a queue pair has in progress, as a power of two.
+    /// log2 of the maximum of outstanding reads and atomics per queue pair.
     pub log_most_reads: u32,
-    /// The most that it answers at once, as a power of two.
+    /// log2 of the maximum of reads and atomics that a queue pair answers at once.
     pub log_most_answers: u32,
-    /// Bytes of an entry that one of the two buffers of a doorbell register takes instead of a doorbell (half of
-    /// `log_bf_reg_size`); 0 where it takes doorbells alone.
+    /// Bytes of a BlueFlame buffer, of which a doorbell register has two (half of `log_bf_reg_size`); 0 without BlueFlame.
     pub inline_register: u32,
-    /// What `ts_format` of a queue pair is to be: with a NIC that has no free running clock, its own choice.
+    /// Value for a queue pair's `ts_format`: the default format if the NIC has no free-running clock.
     pub(super) clock: u64,
 }
 
 impl Devx {
-    /// Opens a device for commands.
+    /// Opens a device with DEVX.
     ///
     /// # Errors
     ///
-    /// As [`Context::open`], and of [`Self::of`]; [`Error::Missing`] below rdma-core 21.
+    /// As [`Context::open`] and [`Self::of`]; [`Error::Missing`] below rdma-core 21.
     pub fn open(name: &str) -> Result<Self, Error> {
         let function = "mlx5dv_open_device";
         let open = raw::mlx5dv()?
@@ -47,21 +46,21 @@ impl Devx {
                 flags: flags::MLX5DV_CONTEXT_FLAGS_DEVX.0,
                 ..raw::mlx5dv_context_attr::default()
             };
-            // SAFETY: the device is of the list, which is alive; one that is not mlx5's is refused.
+            // SAFETY: the device is in the list, which is alive; the check before rejects devices that are not mlx5.
             unsafe { open(device, &mut attributes) }
         })?;
         Self::of(&context)
     }
 
-    /// An open device. Since rdma-core 22 libmlx5 asks for DEVX with every context, where the kernel has it.
+    /// Wraps an open device. Since rdma-core 22 libmlx5 requests DEVX for every context if the kernel supports it.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMlx5`]; [`Error::Command`] where the kernel or the firmware does not take commands.
+    /// [`Error::NotMlx5`]; [`Error::Command`] if the kernel or the firmware does not accept commands.
     pub fn of(context: &Context) -> Result<Self, Error> {
         mlx5(context)?;
         let general = query(context, capability::GENERAL)?;
-        // A port of InfiniBand alone has none.
+        // InfiniBand-only NICs have no RoCE capabilities.
         let clock = match query(context, capability::ROCE) {
             Ok(roce) => roce.get(capability::QP_TS_FORMAT).min(1),
             Err(_) => 0,
@@ -90,7 +89,7 @@ impl Devx {
         &self.context
     }
 
-    /// What it is capable of.
+    /// Its capabilities.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities

@@ -1,4 +1,4 @@
-//! A command to the NIC's firmware: its bytes, who executes it, and what it says where it refuses.
+//! Firmware commands: encoding, execution and errors.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -10,10 +10,10 @@ use super::bits::{Field, get, set};
 use super::layout::{bytes, header};
 use crate::{Context, Error};
 
-/// A command that is being written.
+/// A command under construction.
 #[derive(Debug)]
 pub(super) struct Command {
-    /// As `MLX5_CMD_OP_*` calls it.
+    /// Its `MLX5_CMD_OP_*` name.
     name: &'static str,
     bytes: Vec<u8>,
 }
@@ -21,20 +21,20 @@ pub(super) struct Command {
 #[derive(Debug)]
 pub(super) struct Answer(Vec<u8>);
 
-/// Something that a command made; destroyed when it is dropped.
+/// A firmware object, destroyed on drop.
 #[derive(Debug)]
 pub(super) struct Object {
     raw: NonNull<raw::mlx5dv_devx_obj>,
     context: Context,
 }
 
-// SAFETY: the library's calls about an object are system calls alone, which the kernel locks; it is destroyed by this value alone.
+// SAFETY: the library's calls on an object are system calls, which the kernel serialises; only this value destroys it.
 unsafe impl Send for Object {}
 // SAFETY: as above.
 unsafe impl Sync for Object {}
 
 impl Command {
-    /// One of so many bytes, a multiple of eight.
+    /// A command of `bytes` bytes, a multiple of eight.
     pub(super) fn new(name: &'static str, opcode: u64, bytes: usize) -> Result<Self, Error> {
         let mut command = Self {
             name,
@@ -44,7 +44,7 @@ impl Command {
         Ok(command)
     }
 
-    /// One that changes a queue pair.
+    /// A command that changes a queue pair's state.
     pub(super) fn about(
         name: &'static str,
         opcode: u64,
@@ -65,7 +65,7 @@ impl Command {
         &self.bytes
     }
 
-    /// Makes an object, and tells its number.
+    /// Creates an object; returns it with its number.
     pub(super) fn create(&self, context: &Context) -> Result<(Object, u32), Error> {
         let function = "mlx5dv_devx_obj_create";
         let create = raw::mlx5dv()?
@@ -73,7 +73,7 @@ impl Command {
             .ok_or(Error::Missing { function })?;
         mlx5(context)?;
         let (given, mut room) = (words(&self.bytes), vec![0_u64; bytes::SHORT / 8]);
-        // SAFETY: the context is open and an mlx5 device's; both buffers have the lengths that are told.
+        // SAFETY: the context is open and an mlx5 device's; both buffers have the lengths passed.
         let made = unsafe {
             create(
                 context.as_raw(),
@@ -100,21 +100,21 @@ impl Command {
             &object.context,
             bytes::SHORT,
             |given, length, room, most| {
-                // SAFETY: the object is alive; both buffers have the lengths that are told.
+                // SAFETY: the object is alive; both buffers have the lengths passed.
                 unsafe { modify(object.raw.as_ptr(), given, length, room, most) }
             },
         )?;
         Ok(())
     }
 
-    /// Asks about no object.
+    /// Executes a command without an object.
     pub(super) fn ask(&self, context: &Context, room: usize) -> Result<Answer, Error> {
         let function = "mlx5dv_devx_general_cmd";
         let ask = raw::mlx5dv()?.mlx5dv_devx_general_cmd;
         let ask = ask.ok_or(Error::Missing { function })?;
         mlx5(context)?;
         self.run(context, room, |given, length, room, most| {
-            // SAFETY: the context is open and an mlx5 device's; both buffers have the lengths that are told.
+            // SAFETY: the context is open and an mlx5 device's; both buffers have the lengths passed.
             unsafe { ask(context.as_raw(), given, length, room, most) }
         })
     }
@@ -143,7 +143,7 @@ impl Command {
         Error::Command {
             name: context.name().into(),
             command: self.name,
-            // Eight bits, and thirty-two.
+            // Status: 8 bits. Syndrome: 32 bits.
             status: answer.get(header::STATUS) as u8,
             syndrome: answer.get(header::SYNDROME) as u32,
             source,
@@ -151,10 +151,10 @@ impl Command {
     }
 }
 
-/// EREMOTEIO: the firmware executed a command and refused it (`mlx5_cmd_check` since Linux 5.18).
+/// EREMOTEIO: the firmware executed and rejected a command (`mlx5_cmd_check` since Linux 5.18).
 const EREMOTEIO: i32 = 121;
 
-/// Whether a call failed: it says so, or the firmware does, whatever the library made of that.
+/// Fails if the call failed, or if the response has an error status although the call succeeded.
 fn failure(errno: c_int, status: u64) -> Option<io::Error> {
     match (errno, status) {
         (0, 0) => None,
@@ -180,13 +180,13 @@ impl Drop for Object {
             .ok()
             .and_then(|library| library.mlx5dv_devx_obj_destroy);
         if let Some(destroy) = destroy {
-            // SAFETY: it was made by the library, and is destroyed here alone. What it says then is of no use to anybody.
+            // SAFETY: created by the library, and destroyed only here. Ignored: a failure to destroy cannot be handled.
             unsafe { destroy(self.raw.as_ptr()) };
         }
     }
 }
 
-/// The library takes a context for its own.
+/// Casts the context to the library's type.
 pub(super) fn mlx5(context: &Context) -> Result<(), Error> {
     if context.is_mlx5() {
         return Ok(());
@@ -197,7 +197,7 @@ pub(super) fn mlx5(context: &Context) -> Result<(), Error> {
     })
 }
 
-/// The same bytes where words may be: the library reads them as such.
+/// The same bytes with word alignment, which the library expects.
 fn words(bytes: &[u8]) -> Vec<u64> {
     let word = |bytes: &[u8]| {
         bytes
@@ -208,7 +208,7 @@ fn words(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks(8).map(|bytes| word(bytes).to_le()).collect()
 }
 
-/// What to do about a refusal, by its status and error number.
+/// Advice for an error, by status and error number.
 pub(crate) fn next_step(status: u8, source: &io::Error) -> &'static str {
     /// EOPNOTSUPP, EPROTONOSUPPORT, ENOTTY, ENOSYS.
     const NO_DEVX: [i32; 4] = [95, 93, 25, 38];
@@ -238,13 +238,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_have_the_bytes_in_their_order() {
+    fn word_order() {
         let bytes: Vec<u8> = (1..=16).collect();
         assert_eq!(Answer::of(&words(&bytes)).0, bytes);
     }
 
     #[test]
-    fn who_fails_says_so_or_the_firmware_does() {
+    fn failure_of_call_or_firmware() {
         let number = |errno, status| failure(errno, status).and_then(|error| error.raw_os_error());
         assert!(failure(0, 0).is_none());
         assert_eq!(
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_command_its_syndrome_and_what_next() {
+    fn error_text_of_command() {
         let error = Error::Command {
             name: "mlx5_0".into(),
             command: "CREATE_QP",

@@ -1,4 +1,4 @@
-//! A completion queue in memory that commands name.
+//! Completion queues in caller-provided memory.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use super::layout::{bytes, completion_queue as at, opcode};
 use super::{Devx, Registers, Spot, Umem, power};
 use crate::Error;
 
-/// How a completion queue is made.
+/// Parameters of a completion queue.
 #[derive(Debug, Clone)]
 pub struct CompletionQueueOptions {
-    /// Entries of 64 bytes: a power of two.
+    /// Number of 64-byte CQEs: a power of two.
     pub entries: u32,
-    /// Where they lie, on a page's border. They are to be marked as never written before anything completes.
+    /// Memory of the CQEs, page-aligned. The caller marks them invalid before the first completion.
     pub ring: Spot,
-    /// Where the two doorbell records of 32 bits lie: the consumer index, and what arms it for an event. A multiple of eight.
+    /// Memory of the two 32-bit doorbell records: consumer index and arm. A multiple of eight.
     pub records: Spot,
-    /// Registers of the same device; arming it goes by them, which nobody does here.
+    /// Registers of the same device, for arming, which this crate does not do.
     pub registers: Registers,
 }
 
-/// A completion queue that the firmware made: entries of 64 bytes, one after the other, none compressed; a full queue is an error.
-/// Clones are the same; it is destroyed when the last of them, and of the queue pairs that complete there, is dropped.
+/// A completion queue created by the firmware: uncompressed 64-byte CQEs; an overrun is an error. Clones share it; it is destroyed with
+/// the last clone and the last queue pair that uses it.
 #[derive(Debug, Clone)]
 pub struct CompletionQueue(Arc<Owned>);
 
@@ -35,7 +35,7 @@ struct Owned {
 }
 
 impl CompletionQueue {
-    /// Its number.
+    /// Its number (CQN).
     #[must_use]
     pub fn number(&self) -> u32 {
         self.0.number
@@ -43,7 +43,7 @@ impl CompletionQueue {
 }
 
 impl Devx {
-    /// Makes a completion queue.
+    /// Creates a completion queue.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl Devx {
         })))
     }
 
-    /// The NIC's number of the first completion vector's event queue.
+    /// The event queue number of completion vector 0.
     fn event_queue(&self) -> Result<u32, Error> {
         let function = "mlx5dv_devx_query_eqn";
         let ask = raw::mlx5dv()?
@@ -82,14 +82,14 @@ impl Devx {
         let context = self.context();
         mlx5(context)?;
         let mut number = 0;
-        // SAFETY: the context is open and an mlx5 device's, and there is room for the number.
+        // SAFETY: the context is open and an mlx5 device's, and the output is valid.
         let errno = unsafe { ask(context.as_raw(), 0, &mut number) };
         context.answered(function, errno)?;
         Ok(number)
     }
 }
 
-/// What it is made of, by numbers: memory and the offset in it, a page of registers, an event queue.
+/// Numbers in a `CREATE_CQ` command: UMEM and offsets, register page, event queue.
 #[derive(Debug)]
 struct Named {
     ring: (u32, u64),
@@ -98,7 +98,7 @@ struct Named {
     event_queue: u32,
 }
 
-/// `CREATE_CQ`. Pages are told as of 4 KiB, of which any larger one is made.
+/// `CREATE_CQ`. Page sizes are given as 4 KiB, which divides every larger size.
 fn create(entries: u32, most: u32, named: &Named) -> Result<Command, Error> {
     let entries = power("a completion queue", entries, most)?;
     let mut command = Command::new("CREATE_CQ", opcode::CREATE_CQ, bytes::LONG)?;
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_where_it_lies_and_nothing_of_what_streams_cannot_wait_for() {
+    fn create_cq_bytes() {
         let named = Named {
             ring: (0x0102_0304, 0x1000),
             records: (0x0506_0708, 0x40),
@@ -138,13 +138,13 @@ mod tests {
         let command = create(1 << 13, 22, &named).unwrap();
         let mut expected = [0; 272];
         expected[..2].copy_from_slice(&[0x04, 0x00]);
-        // The context: that records are in memory that is named, 13 and the page, the event queue, the records' offset.
+        // cqc: dbr_umem_valid, 13 and the page, the event queue, the records' offset.
         expected[16] = 0x02;
         expected[20..24].copy_from_slice(&[5, 6, 7, 8]);
         expected[28..32].copy_from_slice(&[13, 0x0a, 0x0b, 0x0c]);
         expected[39] = 0x51;
         expected[79] = 0x40;
-        // Behind it the entries' offset, their memory, and that it is named.
+        // Then the CQEs' offset, UMEM, and cq_umem_valid.
         expected[86] = 0x10;
         expected[88..92].copy_from_slice(&[1, 2, 3, 4]);
         expected[92] = 0x80;
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_no_card_has_is_refused() {
+    fn rejects_invalid_entry_count() {
         let named = Named {
             ring: (1, 0),
             records: (2, 0),

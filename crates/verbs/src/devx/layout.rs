@@ -1,8 +1,8 @@
-//! Where a command has what: each field by the bits before it and its own, in the names of Linux' `include/linux/mlx5/mlx5_ifc.h`
-//! (the same structures are in rdma-core's `providers/mlx5/mlx5_ifc.h`, but for the completion queue's context and
-//! `wq_umem_offset`, which NVSHMEM's `mlx5_prm.h` and `mlx5_ifc.h` have, too).
+//! Bit fields of the commands: offset and width, with the names of Linux `include/linux/mlx5/mlx5_ifc.h`. rdma-core's
+//! `providers/mlx5/mlx5_ifc.h` has the same structures except the completion queue context and `wq_umem_offset`, which NVSHMEM's
+//! `mlx5_prm.h` and `mlx5_ifc.h` also have.
 //!
-//! The kernel fills in who asks (`uid`), and itself marks memory as valid (`devx_set_umem_valid` in mlx5_ib's `devx.c`).
+//! The kernel fills in `uid`, and marks UMEM as valid (`devx_set_umem_valid` in mlx5_ib's `devx.c`).
 
 /// Commands: `MLX5_CMD_OP_*`.
 pub(super) mod opcode {
@@ -15,42 +15,42 @@ pub(super) mod opcode {
     pub const TO_ERROR_QP: u64 = 0x507;
 }
 
-/// Bytes of commands and answers.
+/// Sizes of commands and responses in bytes.
 pub(super) mod bytes {
-    /// `create_cq_in`, `create_qp_in`, `rst2init_qp_in`, `init2rtr_qp_in`, `rtr2rts_qp_in`: 0x880 bits, without a list of pages.
+    /// `create_cq_in`, `create_qp_in`, `rst2init_qp_in`, `init2rtr_qp_in`, `rtr2rts_qp_in`: 0x880 bits, without a page list.
     pub const LONG: usize = 0x880 / 8;
-    /// `query_hca_cap_in`, `qp_2err_in`; every answer but one.
+    /// `query_hca_cap_in`, `qp_2err_in`, and every response except one.
     pub const SHORT: usize = 16;
-    /// `query_hca_cap_out`: sixteen bytes and the largest set of capabilities.
+    /// `query_hca_cap_out`: 16 bytes and the largest capability set.
     pub const CAPABILITIES: usize = 16 + 0x8000 / 8;
 }
 
-/// What all commands and answers have.
+/// Fields of all commands and responses.
 pub(super) mod header {
     use crate::devx::bits::{Field, field};
 
     pub const OPCODE: Field = field("opcode", 0x00, 16);
     pub const OP_MOD: Field = field("op_mod", 0x30, 16);
-    /// Whom it is about: `qpn` of the commands that change a queue pair.
+    /// `qpn` of the commands that change a queue pair.
     pub const NUMBER: Field = field("qpn", 0x48, 24);
-    /// Of an answer.
+    /// In a response.
     pub const STATUS: Field = field("status", 0x00, 8);
-    /// Of an answer.
+    /// In a response.
     pub const SYNDROME: Field = field("syndrome", 0x20, 32);
-    /// Of an answer that made something: `cqn`, `qpn`.
+    /// Number of a new object: `cqn`, `qpn`.
     pub const MADE: Field = field("number", 0x48, 24);
 }
 
-/// `create_cq_in`, with its context (`cqc`) at 0x80.
+/// `create_cq_in`; its context (`cqc`) is at bit 0x80.
 pub(super) mod completion_queue {
     use crate::devx::bits::{Field, field};
 
     const CONTEXT: usize = 0x80;
 
     pub const DBR_UMEM_VALID: Field = field("dbr_umem_valid", 0x06, 1).within(CONTEXT);
-    /// 0: entries of 64 bytes.
+    /// 0: 64-byte CQEs.
     pub const CQE_SZ: Field = field("cqe_sz", 0x08, 3).within(CONTEXT);
-    /// All completions into the first entry.
+    /// Write all completions to the first CQE.
     pub const CC: Field = field("cc", 0x0b, 1).within(CONTEXT);
     /// Ignore overruns.
     pub const OI: Field = field("oi", 0x0e, 1).within(CONTEXT);
@@ -59,48 +59,48 @@ pub(super) mod completion_queue {
     pub const LOG_CQ_SIZE: Field = field("log_cq_size", 0x63, 5).within(CONTEXT);
     pub const UAR_PAGE: Field = field("uar_page", 0x68, 24).within(CONTEXT);
     pub const C_EQN: Field = field("c_eqn", 0xb8, 8).within(CONTEXT);
-    /// Above 4 KiB.
+    /// log2 of the page size minus 12.
     pub const LOG_PAGE_SIZE: Field = field("log_page_size", 0xc3, 5).within(CONTEXT);
-    /// With memory that is named: an offset in it.
+    /// With UMEM: an offset in it.
     pub const DBR_ADDR: Field = field("dbr_addr", 0x1c0, 64).within(CONTEXT);
     pub const CQ_UMEM_OFFSET: Field = field("cq_umem_offset", 0x280, 64);
     pub const CQ_UMEM_ID: Field = field("cq_umem_id", 0x2c0, 32);
     pub const CQ_UMEM_VALID: Field = field("cq_umem_valid", 0x2e0, 1);
 }
 
-/// `create_qp_in`, and those that change its state, with the queue pair's context (`qpc`) at 0xc0.
+/// `create_qp_in` and the state changes; the context (`qpc`) is at bit 0xc0.
 pub(super) mod queue_pair {
     use crate::devx::bits::{Field, field};
 
     const CONTEXT: usize = 0xc0;
 
-    /// 0: a reliable connection.
+    /// 0: RC.
     pub const ST: Field = field("st", 0x08, 8).within(CONTEXT);
-    /// 3: no other path (`MLX5_QPC_PM_STATE_MIGRATED`).
+    /// 3: no alternate path (`MLX5_QPC_PM_STATE_MIGRATED`).
     pub const PM_STATE: Field = field("pm_state", 0x13, 2).within(CONTEXT);
     pub const PD: Field = field("pd", 0x28, 24).within(CONTEXT);
     /// 1 to 5: 256 to 4096 bytes.
     pub const MTU: Field = field("mtu", 0x40, 3).within(CONTEXT);
     pub const LOG_MSG_MAX: Field = field("log_msg_max", 0x43, 5).within(CONTEXT);
     pub const LOG_RQ_SIZE: Field = field("log_rq_size", 0x49, 4).within(CONTEXT);
-    /// Of units of sixteen bytes.
+    /// log2, in units of 16 bytes.
     pub const LOG_RQ_STRIDE: Field = field("log_rq_stride", 0x4d, 3).within(CONTEXT);
-    /// Of blocks of 64 bytes.
+    /// log2, in WQEBBs of 64 bytes.
     pub const LOG_SQ_SIZE: Field = field("log_sq_size", 0x51, 4).within(CONTEXT);
-    /// 0: the free running clock; 1: the device's own choice.
+    /// 0: free-running clock; 1: default of the device.
     pub const TS_FORMAT: Field = field("ts_format", 0x58, 2).within(CONTEXT);
     pub const UAR_PAGE: Field = field("uar_page", 0x68, 24).within(CONTEXT);
     pub const USER_INDEX: Field = field("user_index", 0x88, 24).within(CONTEXT);
     pub const REMOTE_QPN: Field = field("remote_qpn", 0xa8, 24).within(CONTEXT);
-    /// An acknowledgement is asked for every two to the power of this packets.
+    /// log2 of the packets between requested acknowledgements.
     pub const LOG_ACK_REQ_FREQ: Field = field("log_ack_req_freq", 0x380, 4).within(CONTEXT);
-    /// Reads and atomic operations that this side has in progress.
+    /// log2 of the outstanding reads and atomics of this end.
     pub const LOG_SRA_MAX: Field = field("log_sra_max", 0x388, 3).within(CONTEXT);
     pub const RETRY_COUNT: Field = field("retry_count", 0x38d, 3).within(CONTEXT);
     pub const RNR_RETRY: Field = field("rnr_retry", 0x390, 3).within(CONTEXT);
     pub const NEXT_SEND_PSN: Field = field("next_send_psn", 0x3c8, 24).within(CONTEXT);
     pub const CQN_SND: Field = field("cqn_snd", 0x3e8, 24).within(CONTEXT);
-    /// Those of the remote side that it answers at once.
+    /// log2 of the remote end's reads and atomics that it answers at once.
     pub const LOG_RRA_MAX: Field = field("log_rra_max", 0x488, 3).within(CONTEXT);
     /// 3: words of up to 64 bits.
     pub const ATOMIC_MODE: Field = field("atomic_mode", 0x48c, 4).within(CONTEXT);
@@ -110,13 +110,13 @@ pub(super) mod queue_pair {
     pub const MIN_RNR_NAK: Field = field("min_rnr_nak", 0x4a3, 5).within(CONTEXT);
     pub const NEXT_RCV_PSN: Field = field("next_rcv_psn", 0x4a8, 24).within(CONTEXT);
     pub const CQN_RCV: Field = field("cqn_rcv", 0x4e8, 24).within(CONTEXT);
-    /// With memory that is named: an offset in it.
+    /// With UMEM: an offset in it.
     pub const DBR_ADDR: Field = field("dbr_addr", 0x500, 64).within(CONTEXT);
-    /// 0: a queue of its own.
+    /// 0: a normal receive queue.
     pub const RQ_TYPE: Field = field("rq_type", 0x565, 3).within(CONTEXT);
-    /// 0: payloads of requests are never put into completion entries.
+    /// 0: no request payload in CQEs.
     pub const CS_REQ: Field = field("cs_req", 0x630, 8).within(CONTEXT);
-    /// 0: nor those of responses.
+    /// 0: no response payload in CQEs.
     pub const CS_RES: Field = field("cs_res", 0x638, 8).within(CONTEXT);
     pub const DBR_UMEM_VALID: Field = field("dbr_umem_valid", 0x683, 1).within(CONTEXT);
     pub const DBR_UMEM_ID: Field = field("dbr_umem_id", 0x720, 32).within(CONTEXT);
@@ -125,14 +125,14 @@ pub(super) mod queue_pair {
     pub const WQ_UMEM_VALID: Field = field("wq_umem_valid", 0x860, 1);
 }
 
-/// The way to the remote side (`ads`): `primary_address_path` of a queue pair's context, at 0xc0 of it.
+/// `primary_address_path` (`ads`), at bit 0xc0 of `qpc`.
 pub(super) mod path {
     use crate::devx::bits::{Field, field};
 
     const PATH: usize = 0xc0 + 0xc0;
 
     pub const PKEY_INDEX: Field = field("pkey_index", 0x10, 16).within(PATH);
-    /// On InfiniBand: that there is a global route. On Ethernet there always is, and the bit stays 0.
+    /// InfiniBand: has a GRH. Always 0 on Ethernet, where a GRH is implied.
     pub const GRH: Field = field("grh", 0x28, 1).within(PATH);
     pub const MLID: Field = field("mlid", 0x29, 7).within(PATH);
     pub const RLID: Field = field("rlid", 0x30, 16).within(PATH);
@@ -141,9 +141,9 @@ pub(super) mod path {
     pub const HOP_LIMIT: Field = field("hop_limit", 0x58, 8).within(PATH);
     pub const TCLASS: Field = field("tclass", 0x64, 8).within(PATH);
     pub const FLOW_LABEL: Field = field("flow_label", 0x6c, 20).within(PATH);
-    /// The first half of `rgid_rip`.
+    /// High half of `rgid_rip`.
     pub const RGID_HIGH: Field = field("rgid_rip", 0x80, 64).within(PATH);
-    /// The second.
+    /// Low half.
     pub const RGID_LOW: Field = field("rgid_rip", 0xc0, 64).within(PATH);
     pub const DSCP: Field = field("dscp", 0x10a, 6).within(PATH);
     pub const UDP_SPORT: Field = field("udp_sport", 0x110, 16).within(PATH);
@@ -154,15 +154,15 @@ pub(super) mod path {
     pub const RMAC: Field = field("rmac", 0x130, 48).within(PATH);
 }
 
-/// `query_hca_cap_out`, with the capabilities at 0x80.
+/// `query_hca_cap_out`; the capabilities are at bit 0x80.
 pub(super) mod capability {
     use crate::devx::bits::{Field, field};
 
     const SET: usize = 0x80;
 
-    /// Of `op_mod`: `cmd_hca_cap`, as it is now (`HCA_CAP_OPMOD_GET_CUR`).
+    /// `op_mod` for the current `cmd_hca_cap` (`HCA_CAP_OPMOD_GET_CUR`).
     pub const GENERAL: u64 = 1;
-    /// Of `op_mod`: `roce_cap` (`MLX5_CAP_ROCE`, 4, above the bit that asks for what is now).
+    /// `op_mod` for the current `roce_cap` (`MLX5_CAP_ROCE`, 4, shifted above the bit for current values).
     pub const ROCE: u64 = 0x4 << 1 | 1;
 
     pub const LOG_MAX_QP_SZ: Field = field("log_max_qp_sz", 0x088, 8).within(SET);
@@ -171,6 +171,6 @@ pub(super) mod capability {
     pub const LOG_MAX_RA_RES_QP: Field = field("log_max_ra_res_qp", 0x15a, 6).within(SET);
     pub const BF: Field = field("bf", 0x260, 1).within(SET);
     pub const LOG_BF_REG_SIZE: Field = field("log_bf_reg_size", 0x26b, 5).within(SET);
-    /// Of `roce_cap`.
+    /// In `roce_cap`.
     pub const QP_TS_FORMAT: Field = field("qp_ts_format", 0x01e, 2).within(SET);
 }

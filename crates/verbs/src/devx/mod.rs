@@ -1,13 +1,12 @@
-//! DEVX: an mlx5 NIC's firmware makes completion queues and queue pairs in memory that is ours, also a GPU's. Nobody else knows of
-//! them: they are for who writes entries, rings doorbells and reads completions himself.
+//! DEVX: completion queues and queue pairs that an mlx5 NIC's firmware creates in caller-provided memory, including GPU memory. Neither
+//! kernel nor provider drives them: the program writes WQEs, rings doorbells and reads CQEs.
 //!
-//! A [`Devx`] is an open device whose context has DEVX. Memory that commands may name is a [`Umem`], of host memory, or of a GPU's by a
-//! dma-buf or by its address; doorbell registers are a page, [`Registers`]. Of these a [`CompletionQueue`] and a [`QueuePair`] (reliable
-//! connections) are made; both keep what they were made of.
+//! A [`Devx`] is an open device with DEVX. A [`Umem`] is memory for queues: host memory, or GPU memory by dma-buf or address.
+//! [`Registers`] is a page of doorbell registers. From these a [`CompletionQueue`] and a [`QueuePair`] (RC) are created; both keep
+//! what they use alive.
 //!
-//! It needs a kernel with DEVX (mlx5_ib since Linux 5.0) and no rights beyond those of verbs; rdma-core 21, and 43 for a dma-buf,
-//! which the kernel takes since Linux 6.1. What the firmware refuses is told with its status and syndrome
-//! ([`Error::Command`]).
+//! Requires a kernel with DEVX (mlx5_ib since Linux 5.0) and rdma-core 21; for a dma-buf rdma-core 43 and Linux 6.1. No privileges
+//! beyond those of verbs. Errors of the firmware carry status and syndrome ([`Error::Command`]).
 
 mod bits;
 mod capabilities;
@@ -31,11 +30,11 @@ pub use umem::{Spot, Umem};
 
 use crate::Error;
 
-/// The power of two that a count of entries is.
+/// log2 of a number of entries.
 ///
 /// # Errors
 ///
-/// [`Error::Entries`] for one that is none, or more than `most` as a power of two.
+/// [`Error::Entries`] unless it is a power of two of at most 2^`most`.
 fn power(what: &'static str, count: u32, most: u32) -> Result<u64, Error> {
     let log = count
         .is_power_of_two()

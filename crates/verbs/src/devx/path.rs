@@ -1,4 +1,4 @@
-//! The way to the remote side, as a queue pair's context has it (`ads`), after mlx5_ib's `mlx5_set_path` (`qp.c`).
+//! The address path (`ads`) in a queue pair's context, after mlx5_ib's `mlx5_set_path` (`qp.c`).
 
 use std::net::Ipv6Addr;
 
@@ -10,9 +10,9 @@ use crate::{Address, Datagram, Error, LinkLayer, ProtectionDomain, Route};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// To a LID; by a router to a GID.
+    /// A LID, and for routed packets a GID.
     InfiniBand { lid: u16, gid: Option<Ipv6Addr> },
-    /// To a network interface, by UDP from this port.
+    /// A MAC address and a UDP source port.
     Ethernet {
         mac: [u8; 6],
         port: u16,
@@ -21,11 +21,11 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// The way to an address. On Ethernet the kernel asks the network for its MAC address, as for an address handle.
+    /// Resolves an address. On Ethernet the kernel looks up the MAC address, as for an address handle.
     ///
     /// # Errors
     ///
-    /// [`Error::NoGid`] on Ethernet without one; [`Error::Call`]: ETIMEDOUT where nobody has the address.
+    /// [`Error::NoGid`] on Ethernet without a GID; [`Error::Call`]: ETIMEDOUT if the address cannot be resolved.
     pub(super) fn to(
         domain: &ProtectionDomain,
         route: Route,
@@ -48,7 +48,7 @@ impl Way {
         }
     }
 
-    /// Writes it, and how the port sends.
+    /// Writes the path and the port's attributes.
     pub(super) fn put(self, command: &mut Command, route: Route) -> Result<(), Error> {
         command.set(at::VHCA_PORT_NUM, route.port.into())?;
         let level = u64::from(route.service_level);
@@ -82,22 +82,22 @@ impl Way {
     }
 }
 
-/// The MAC address and the UDP source port that the provider found for an address.
+/// The MAC address and UDP source port that the provider chose for an address.
 fn resolved(handle: &Datagram) -> Result<([u8; 6], u16), Error> {
-    let mut told = raw::mlx5dv_ah::default();
+    let mut attributes = raw::mlx5dv_ah::default();
     let mut asked = raw::mlx5dv_obj {
         ah_in: handle.raw().ah,
-        ah_out: &raw mut told,
+        ah_out: &raw mut attributes,
         ..raw::mlx5dv_obj::default()
     };
     let context = handle.domain().context();
     context.ask(&mut asked, object::MLX5DV_OBJ_AH.0, "an address")?;
-    if told.av.is_null() {
+    if attributes.av.is_null() {
         let what = "an address";
         return Err(Error::Layout { what, bytes: 48 });
     }
-    // SAFETY: the provider keeps it in the handle, which is alive.
-    let vector = unsafe { told.av.read() };
+    // SAFETY: part of the address handle, which is alive.
+    let vector = unsafe { attributes.av.read() };
     Ok((vector.rmac, u16::from_be(vector.rlid)))
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use super::super::layout::{bytes, opcode};
     use super::*;
 
-    /// Of `init2rtr_qp_in` the 44 bytes of its path begin at 48.
+    /// `init2rtr_qp_in`: the 44 bytes of the path start at byte 48.
     fn put(way: Way, route: Route) -> Vec<u8> {
         let mut command = Command::new("INIT2RTR_QP", opcode::INIT2RTR_QP, bytes::LONG).unwrap();
         way.put(&mut command, route).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn on_infiniband_it_is_a_lid_and_with_a_router_a_gid() {
+    fn infiniband_path_bytes() {
         let route = Route {
             service_level: 9,
             ..Route::of(1, 3)
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn on_ethernet_it_is_a_mac_address_a_port_and_a_gid() {
+    fn ethernet_path_bytes() {
         let route = Route {
             traffic_class: 0x6a,
             service_level: 0xb,
@@ -157,10 +157,10 @@ mod tests {
         let mut expected = [0; 44];
         expected[9] = 1;
         expected[11] = 64;
-        // The traffic class is behind four bits.
+        // The traffic class follows four bits.
         expected[12..14].copy_from_slice(&[0x06, 0xa0]);
         expected[16..32].copy_from_slice(&gid.octets());
-        // DSCP, the port; the priority is the service level's lower three bits.
+        // DSCP, port; the priority is the low three bits of the service level.
         expected[33..36].copy_from_slice(&[0x1a, 0xc0, 0x0a]);
         expected[36..38].copy_from_slice(&[0x30, 2]);
         expected[38..44].copy_from_slice(&[0x02, 0x11, 0x22, 0x33, 0x44, 0x55]);

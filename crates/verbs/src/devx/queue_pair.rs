@@ -1,4 +1,4 @@
-//! A queue pair in memory that commands name: a reliable connection.
+//! RC queue pairs in caller-provided memory.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use super::layout::{bytes, opcode, queue_pair as at};
 use super::{CompletionQueue, Devx, Registers, Spot, Umem, power};
 use crate::{Error, ProtectionDomain, Reset};
 
-/// How a queue pair is made.
+/// Parameters of a queue pair.
 #[derive(Debug, Clone)]
 pub struct QueuePairOptions {
-    /// Blocks of 64 bytes of the send queue: a power of two, at most 2^15.
+    /// WQEBBs of 64 bytes in the send queue: a power of two, at most 2^15.
     pub send_blocks: u32,
-    /// Entries of the receive queue: a power of two, at most 2^15. They fill whole blocks of 64 bytes.
+    /// Receive WQEs: a power of two, at most 2^15. Together they fill whole WQEBBs.
     pub receives: u32,
-    /// Bytes of a receive entry: a power of two from 16 to 2048.
+    /// Bytes of a receive WQE: a power of two from 16 to 2048.
     pub receive_stride: u32,
-    /// Where both rings lie, on a page's border: the receive queue, then the send queue.
+    /// Memory of both rings, page-aligned: the receive queue, then the send queue.
     pub rings: Spot,
-    /// Where the two doorbell records of 32 bits lie: of the receive queue, then of the send queue. A multiple of eight.
+    /// Memory of the two 32-bit doorbell records: receive queue, then send queue. A multiple of eight.
     pub records: Spot,
     /// Its doorbell register's page.
     pub registers: Registers,
-    /// By which number completions name it, 24 bits.
+    /// The user index in its CQEs, 24 bits.
     pub user_index: u32,
 }
 
-/// A queue pair in a state. It is destroyed when it is dropped; its memory, registers and completion queues stay for as long.
+/// A queue pair in state `S`. It is destroyed on drop, and keeps its memory, registers and completion queues alive.
 #[derive(Debug)]
 pub struct QueuePair<S> {
     pub(super) made: Arc<Made>,
@@ -40,27 +40,27 @@ pub struct QueuePair<S> {
 pub(super) struct Made {
     pub object: Object,
     pub number: u32,
-    /// The most reads in progress as a power of two: begun, and answered.
+    /// log2 of the outstanding reads as requester and as responder.
     pub reads: [u32; 2],
     pub domain: ProtectionDomain,
     _held: ([Umem; 2], Registers, [CompletionQueue; 2]),
 }
 
-/// The most entries of a ring, as a power of two: four bits have it (`log_sq_size`), and 2^15 is the largest that a counter of 16 bits
-/// tells from an empty one.
+/// log2 of the maximum ring size: the field `log_sq_size` has four bits, and a 16-bit counter distinguishes at most 2^15 entries from an
+/// empty ring.
 const LOG_MOST: u32 = 15;
 
 /// `MLX5_QPC_PM_STATE_MIGRATED`.
 pub(super) const MIGRATED: u64 = 3;
 
 impl QueuePairOptions {
-    /// Bytes of both rings together.
+    /// Bytes of both rings.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.send_offset() + self.send_blocks as usize * 64
     }
 
-    /// Where in them the send queue begins.
+    /// Offset of the send queue.
     #[must_use]
     pub fn send_offset(&self) -> usize {
         self.receives as usize * self.receive_stride as usize
@@ -68,7 +68,7 @@ impl QueuePairOptions {
 }
 
 impl Devx {
-    /// Makes a queue pair of a domain, whose work completes in these two queues, or in one that is both.
+    /// Creates a queue pair in a domain. Its work completes in these two queues, which may be the same.
     ///
     /// # Errors
     ///
@@ -122,21 +122,21 @@ impl Devx {
     }
 }
 
-/// What a NIC knows a protection domain by.
+/// The NIC's number of a protection domain.
 fn number(domain: &ProtectionDomain) -> Result<u32, Error> {
-    let mut told = raw::mlx5dv_pd::default();
+    let mut attributes = raw::mlx5dv_pd::default();
     let mut asked = raw::mlx5dv_obj {
         pd_in: domain.as_raw(),
-        pd_out: &raw mut told,
+        pd_out: &raw mut attributes,
         ..raw::mlx5dv_obj::default()
     };
     let context = domain.context();
     context.ask(&mut asked, objects::MLX5DV_OBJ_PD.0, "a protection domain")?;
-    Ok(told.pdn)
+    Ok(attributes.pdn)
 }
 
-/// What it is made of, by numbers: memory and the offset in it, a page of registers, its own index, a protection domain, completion
-/// queues of sends and of receives; and by which clock it tells times.
+/// Numbers in a `CREATE_QP` command: UMEM and offsets, register page, user index, protection domain, send and receive completion queue,
+/// and timestamp format.
 #[derive(Debug)]
 struct Named {
     rings: (u32, u64),
@@ -148,7 +148,7 @@ struct Named {
     clock: u64,
 }
 
-/// `CREATE_QP`, of so many blocks, receives, and bytes of each.
+/// `CREATE_QP` with these WQEBBs, receives, and bytes per receive.
 fn create(
     [blocks, receives, stride]: [u32; 3],
     most: u32,
@@ -210,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_where_it_lies_and_to_put_no_payload_into_completions() {
+    fn create_qp_bytes() {
         let command = create([1 << 9, 1 << 6, 128], 15, &named()).unwrap();
         let mut expected = [0; 272];
         expected[..2].copy_from_slice(&[0x05, 0x00]);
         let context = &mut expected[24..];
-        // Migrated, the domain; 6, 3 and 9, the clock; the page, the index.
+        // pm_state, the domain; 6, 3 and 9, the timestamp format; the page, the user index.
         context[2] = 0x18;
         context[5..8].copy_from_slice(&[0x77, 0x88, 0x99]);
         context[9..12].copy_from_slice(&[0x33, 0x48, 0x40]);
@@ -223,11 +223,11 @@ mod tests {
         context[17..20].copy_from_slice(&[0x44, 0x55, 0x66]);
         context[125..128].copy_from_slice(&[0xaa, 0xbb, 0xcc]);
         context[157..160].copy_from_slice(&[0xdd, 0xee, 0xff]);
-        // The records: their offset, that they are in memory that is named, and which.
+        // The records' offset, dbr_umem_valid, and their UMEM.
         context[167] = 0x40;
         context[208] = 0x10;
         context[228..232].copy_from_slice(&[5, 6, 7, 8]);
-        // The rings likewise, behind the context.
+        // The rings' UMEM follows the context.
         expected[262] = 0x10;
         expected[264..268].copy_from_slice(&[1, 2, 3, 4]);
         expected[268] = 0x80;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_no_queue_has_are_refused() {
+    fn rejects_invalid_sizes() {
         for sizes in [
             [0, 4, 16],
             [3, 4, 16],

@@ -1,4 +1,4 @@
-//! Doorbell registers of one's own.
+//! Doorbell registers of the program's own.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -11,8 +11,7 @@ use super::command::mlx5;
 use crate::direct::words;
 use crate::{Context, Error, Words};
 
-/// A page of doorbell registers. Clones are the same; it is given back when the last of them, of what is told of it and of what rings
-/// it, is dropped.
+/// A page of doorbell registers. Clones share it; it is freed with the last clone and the last user of its registers.
 #[derive(Clone)]
 pub struct Registers(Arc<Owned>);
 
@@ -20,17 +19,17 @@ struct Owned {
     raw: NonNull<raw::mlx5dv_devx_uar>,
     number: u32,
     kind: &'static str,
-    /// The device is open for as long as its page is mapped.
+    /// Keeps the device open while the page is mapped.
     context: Context,
 }
 
-// SAFETY: it is given back by this value alone, and the page is reached by atomic stores alone (`Words`).
+// SAFETY: only this value frees it, and the page is accessed only with atomic stores (`Words`).
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
 
-/// The kinds, in the order in which they are tried: a page of one's own that is not cached, which a GPU rings without the CPU's write
-/// combining between; one that the context's others share; one that is write-combined. So do NVSHMEM and DOCA.
+/// Page kinds in the order of attempts, as in NVSHMEM and DOCA: uncached and exclusive, which a GPU can ring without the CPU's write
+/// combining in between; uncached and shared in the context; write-combining.
 const KINDS: [(raw::mlx5dv_uar_alloc_type, &str); 3] = [
     (
         raw::MLX5DV_UAR_ALLOC_TYPE_NC_DEDICATED,
@@ -41,7 +40,7 @@ const KINDS: [(raw::mlx5dv_uar_alloc_type, &str); 3] = [
 ];
 
 impl Devx {
-    /// A page of doorbell registers, of the first kind that there is.
+    /// Allocates a page of doorbell registers, of the first supported kind.
     ///
     /// # Errors
     ///
@@ -56,7 +55,7 @@ impl Devx {
         let one = |(flags, kind)| {
             // SAFETY: the context is open and an mlx5 device's.
             let raw = context.made(function, unsafe { allocate(context.as_raw(), flags) })?;
-            // SAFETY: the library has just made it, and keeps it until it is given back.
+            // SAFETY: just allocated by the library, which keeps it until it is freed.
             let number = unsafe { raw.as_ref().page_id };
             let context = context.clone();
             Ok(Registers(Arc::new(Owned {
@@ -74,30 +73,30 @@ impl Devx {
 }
 
 impl Registers {
-    /// What commands name the page by.
+    /// Its number in commands.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.0.number
     }
 
-    /// How it is mapped, and whether others ring it, in words.
+    /// Caching and sharing of the page, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         self.0.kind
     }
 
-    /// The doorbell register, of 64 bits, in its page.
+    /// The 64-bit doorbell register and its page.
     ///
     /// # Errors
     ///
-    /// [`Error::Layout`] for a register that cannot be.
+    /// [`Error::Layout`] if the register is invalid.
     pub fn register(&self) -> Result<Words, Error> {
-        // SAFETY: the library keeps it until it is given back.
+        // SAFETY: the library keeps it until it is freed.
         let register = unsafe { self.0.raw.as_ref().reg_addr };
         words("a doorbell register", register, 8, Arc::clone(&self.0) as _)
     }
 
-    /// Whether it is of this device.
+    /// True if it belongs to this device.
     pub(super) fn is_of(&self, devx: &Devx) -> Result<(), Error> {
         match self.0.context.as_raw() == devx.context().as_raw() {
             true => Ok(()),
@@ -128,7 +127,7 @@ impl Drop for Owned {
             .ok()
             .and_then(|library| library.mlx5dv_devx_free_uar);
         if let Some(free) = free {
-            // SAFETY: it was made by the library, and is given back here alone; who rings it held it, and is gone.
+            // SAFETY: allocated by the library, and freed only here; users of its registers hold it, so none is left.
             unsafe { free(self.raw.as_ptr()) };
         }
     }

@@ -1,4 +1,4 @@
-//! The states that a queue pair of the firmware's goes through, by commands.
+//! State changes of firmware queue pairs.
 
 use std::marker::PhantomData;
 
@@ -9,21 +9,21 @@ use super::path::Way;
 use super::queue_pair::MIGRATED;
 use crate::{Access, Behaviour, Error, Init, Peer, Reset, Route, Rtr, Rts};
 
-/// Of `log_msg_max`: 1 GiB, as mlx5_ib says for connections.
+/// `log_msg_max`: 1 GiB, mlx5_ib's value for connections.
 const LOG_LONGEST: u64 = 30;
-/// Of `atomic_mode`: words of up to 64 bits.
+/// `atomic_mode`: words of up to 64 bits.
 const WORDS: u64 = 3;
-/// Of `min_rnr_nak`: 0.64 ms.
+/// `min_rnr_nak`: 0.64 ms.
 const PAUSE: u64 = 12;
 
 impl<S> QueuePair<S> {
-    /// Its number, which the remote end needs.
+    /// The QPN, which the remote end needs.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.made.number
     }
 
-    /// To Error: the remote side is answered no more, and what is posted completes as flushed.
+    /// Moves to Error: the remote end gets no more answers, and posted requests complete as flushed.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl<S> QueuePair<S> {
 }
 
 impl QueuePair<Reset> {
-    /// To Init: a port, and what the remote end may do.
+    /// Moves to Init: sets the port and the remote access rights.
     ///
     /// # Errors
     ///
@@ -74,12 +74,12 @@ fn to_init(number: u32, port: u8, access: Access) -> Result<Command, Error> {
 }
 
 impl QueuePair<Init> {
-    /// To Rtr: the remote end, and the way there.
+    /// Moves to Rtr: sets the remote end and the path.
     ///
     /// # Errors
     ///
-    /// [`Error::Mtu`]; [`Error::NoGid`] on Ethernet, which reaches nobody without one; [`Error::Call`]: ETIMEDOUT where nobody has the
-    /// address; [`Error::Command`].
+    /// [`Error::Mtu`]; [`Error::NoGid`] on Ethernet without a GID; [`Error::Call`]: ETIMEDOUT if the address cannot be resolved;
+    /// [`Error::Command`].
     pub fn ready_to_receive(
         self,
         route: Route,
@@ -103,7 +103,7 @@ fn to_rtr(number: u32, peer: Peer, behaviour: Behaviour, most: u32) -> Result<Co
         (at::REMOTE_QPN, peer.queue_pair.into()),
         (at::NEXT_RCV_PSN, peer.psn.into()),
         (at::MIN_RNR_NAK, PAUSE),
-        // As many as the remote side begins, or more.
+        // At least as many as the remote end may have outstanding.
         (at::LOG_RRA_MAX, logarithm(behaviour.reads).min(most).into()),
     ] {
         command.set(field, value)?;
@@ -112,7 +112,7 @@ fn to_rtr(number: u32, peer: Peer, behaviour: Behaviour, most: u32) -> Result<Co
 }
 
 impl QueuePair<Rtr> {
-    /// To Rts: `psn` is the number that this end's first packet has, as the remote end was told.
+    /// Moves to Rts. `psn` is the local first PSN, as the remote end knows it.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl QueuePair<Rtr> {
 
 fn to_rts(number: u32, psn: u32, behaviour: Behaviour, most: u32) -> Result<Command, Error> {
     let mut command = Command::about("RTR2RTS_QP", opcode::RTR2RTS_QP, bytes::LONG, number)?;
-    // No more than the remote side answers.
+    // At most as many as the remote end answers.
     let reads = behaviour.reads.max(1).ilog2();
     for (field, value) in [
         (at::LOG_ACK_REQ_FREQ, 0),
@@ -141,7 +141,7 @@ fn to_rts(number: u32, psn: u32, behaviour: Behaviour, most: u32) -> Result<Comm
     Ok(command)
 }
 
-/// The power of two that is no less.
+/// log2, rounded up.
 fn logarithm(count: u8) -> u32 {
     u32::from(count).max(1).next_power_of_two().ilog2()
 }
@@ -151,17 +151,17 @@ mod tests {
     use super::*;
     use crate::Address;
 
-    /// The bytes of a command that are not zero, by where they are.
-    fn told(command: &Command) -> Vec<(usize, u8)> {
+    /// The nonzero bytes of a command, with their offsets.
+    fn nonzero_bytes(command: &Command) -> Vec<(usize, u8)> {
         let bytes = command.bytes().iter().copied().enumerate();
         bytes.filter(|(_, byte)| *byte != 0).collect()
     }
 
     #[test]
-    fn the_way_to_init_names_the_port_and_what_the_far_side_may_do() {
+    fn init_command_bytes() {
         let command = to_init(0x0a_0b0c, 2, Access::ALL).unwrap();
         assert_eq!(command.bytes().len(), 272);
-        // The opcode; the number; pm_state; the port; atomic_mode, rre, rwe and rae.
+        // opcode; qpn; pm_state; port; atomic_mode, rre, rwe and rae.
         let context = 24;
         let expected = [
             (0, 0x05),
@@ -174,13 +174,13 @@ mod tests {
             (context + 0x91, 0x03),
             (context + 0x92, 0xe0),
         ];
-        assert_eq!(told(&command), expected);
+        assert_eq!(nonzero_bytes(&command), expected);
         let none = to_init(0x0a_0b0c, 2, Access::default()).unwrap();
-        assert_eq!(told(&none), expected[..7]);
+        assert_eq!(nonzero_bytes(&none), expected[..7]);
     }
 
     #[test]
-    fn a_far_side_and_how_long_it_is_tried() {
+    fn rtr_command_bytes() {
         let peer = Peer {
             address: Address { lid: 0, gid: None },
             queue_pair: 0x11_2233,
@@ -199,33 +199,33 @@ mod tests {
             (0, 0x05),
             (1, 0x03),
             (11, 7),
-            // MTU 3 above log_msg_max 30.
+            // MTU 3, log_msg_max 30.
             (context + 8, 0x7e),
             (context + 21, 0x11),
             (context + 22, 0x22),
             (context + 23, 0x33),
-            // Eight answered at once.
+            // log_rra_max 3.
             (context + 0x91, 0x60),
             (context + 0x94, 12),
             (context + 0x95, 0x44),
             (context + 0x96, 0x55),
             (context + 0x97, 0x66),
         ];
-        assert_eq!(told(&command), expected);
+        assert_eq!(nonzero_bytes(&command), expected);
         let command = to_rts(7, 0x00_0102, behaviour, 4).unwrap();
         let expected = [
             (0, 0x05),
             (1, 0x04),
             (11, 7),
-            // The timeout's five bits are the first of a byte.
+            // ack_timeout: the high five bits.
             (context + 24 + 8, 0x90),
-            // Four reads begun; then the retries, of which the first stand before the byte's end.
+            // log_sra_max 2; then retry_count and rnr_retry.
             (context + 0x71, 0x45),
             (context + 0x72, 0xc0),
             (context + 0x7a, 1),
             (context + 0x7b, 2),
         ];
-        assert_eq!(told(&command), expected);
+        assert_eq!(nonzero_bytes(&command), expected);
         let behaviour = Behaviour::of(1000);
         assert!(matches!(
             to_rtr(7, peer, behaviour, 4),

@@ -1,6 +1,6 @@
-//! What a command's status says: `MLX5_CMD_STAT_*` of Linux' `include/linux/mlx5/device.h`.
+//! Command status values: `MLX5_CMD_STAT_*` of Linux `include/linux/mlx5/device.h`.
 
-/// A status in the words of the kernel's own log (`cmd_status_str` in mlx5_core's `cmd.c`).
+/// The kernel's text for a status (`cmd_status_str` in mlx5_core's `cmd.c`).
 pub(crate) fn words(status: u8) -> &'static str {
     match status {
         0x00 => "no status",

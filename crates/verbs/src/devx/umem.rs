@@ -1,4 +1,4 @@
-//! Memory that commands name: a NIC's queues and doorbell records lie in it.
+//! UMEM: memory for a NIC's queues and doorbell records.
 
 use std::io;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::buffer::check;
 use crate::memory_path::reachable;
 use crate::{Access, Context, Error, MemoryPath, MemoryPathError};
 
-/// Memory that commands name. Clones are the same; the NIC reaches it until the last of them, and of what was made in it, is dropped.
+/// A UMEM. Clones share it; the NIC can access it until the last clone and the last object in it are dropped.
 #[derive(Debug, Clone)]
 pub struct Umem(Arc<Owned>);
 
@@ -26,16 +26,16 @@ struct Owned {
     number: u32,
     bytes: usize,
     context: Context,
-    /// Dropped after the NIC has let go of it.
+    /// Dropped after the NIC's access ends.
     _memory: Memory,
 }
 
-// SAFETY: the library's calls about it are system calls alone, which the kernel locks; it is given back by this value alone.
+// SAFETY: the library's calls on it are system calls, which the kernel serialises; only this value frees it.
 unsafe impl Send for Owned {}
 // SAFETY: as above.
 unsafe impl Sync for Owned {}
 
-/// What stays for as long as a NIC reaches it.
+/// Keeps the memory alive while a NIC can access it.
 #[derive(Debug)]
 #[expect(dead_code, reason = "holding it is its use")]
 enum Memory {
@@ -43,40 +43,40 @@ enum Memory {
     Device(DeviceMemory),
 }
 
-/// A place in memory that commands name.
+/// A position in a UMEM.
 #[derive(Debug, Clone)]
 pub struct Spot {
     /// The memory.
     pub memory: Umem,
-    /// Bytes before it.
+    /// Offset in bytes.
     pub offset: usize,
 }
 
-/// Where memory is: an address of the process or of a GPU, or an offset in a dma-buf.
+/// Source of the memory: an address of the process or of a GPU, or an offset in a dma-buf.
 enum From {
     Address(usize),
     Dmabuf(RawFd, usize),
 }
 
 impl Devx {
-    /// Host memory, of the kernel's pages.
+    /// Registers host memory.
     ///
     /// # Errors
     ///
-    /// [`Error::Range`], [`Error::Umem`]: ENOMEM is most often the limit of locked memory (`ulimit -l`).
+    /// [`Error::Range`], [`Error::Umem`]: ENOMEM usually means the limit of locked memory (`ulimit -l`).
     pub fn host_memory(&self, memory: &HostMemory, part: Range<usize>) -> Result<Umem, Error> {
         check(part.start, part.len(), memory.len())?;
         let from = From::Address(memory.as_ptr().addr().get() + part.start);
         self.umem(from, part.len(), Memory::Host(memory.clone()))
     }
 
-    /// GPU memory by one memory path. A dma-buf is asked for with the mapping over PCI Express, where the driver knows that, else as it thinks
-    /// best; address and length of the part must be multiples of the host's page then, and are best multiples of the GPU's, 64 KiB.
+    /// Registers GPU memory by one memory path. A dma-buf is exported with the PCIe mapping if the driver supports it, else with the default
+    /// mapping; address and length of the part must then be multiples of the host's page size, preferably of the GPU's, 64 KiB.
     ///
     /// # Errors
     ///
-    /// [`MemoryPathError`]. By [`MemoryPath::Dmabuf`] the NIC's driver needs Linux 6.1 and rdma-core 43: older ones refuse with EINVAL, EOPNOTSUPP
-    /// or EPROTONOSUPPORT; by [`MemoryPath::Peermem`] EFAULT says that no peer memory client took the address.
+    /// [`MemoryPathError`]. [`MemoryPath::Dmabuf`] needs Linux 6.1 and rdma-core 43; older ones fail with EINVAL, EOPNOTSUPP or
+    /// EPROTONOSUPPORT. With [`MemoryPath::Peermem`] EFAULT means that no peer memory client accepted the address.
     pub fn device_memory(
         &self,
         memory_path: MemoryPath,
@@ -105,8 +105,8 @@ impl Devx {
         }
     }
 
-    /// GPU memory by a dma-buf of it that somebody else made, and may close afterwards. `offset` is where `bytes` bytes of it begin in the
-    /// file. Of a simulated GPU's memory the file is no dma-buf, which a real kernel says (EINVAL); a NIC's double takes it.
+    /// Registers GPU memory by an exported dma-buf, which may be closed afterwards. `offset` is where the `bytes` bytes start in the file. For
+    /// simulated GPU memory the file is not a dma-buf: a real kernel fails with EINVAL, a fake NIC accepts it.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl Devx {
         let context = self.context();
         let library = raw::mlx5dv()?;
         mlx5(context)?;
-        // The NIC writes completions there, and its records.
+        // The NIC writes CQEs and doorbell records.
         let access = Access {
             local_write: true,
             ..Access::default()
@@ -138,8 +138,7 @@ impl Devx {
                     .mlx5dv_devx_umem_reg
                     .ok_or(Error::Missing { function })?;
                 let address = without_provenance_mut(address);
-                // SAFETY: the context is open and an mlx5 device's. The kernel pins what is at the address, or refuses it, and what is
-                // there is held for as long.
+                // SAFETY: the context is open and an mlx5 device's. The kernel pins the memory at the address or fails, and `held` keeps it.
                 let made = unsafe { register(context.as_raw(), address, bytes, access.bits()) };
                 (function, made)
             }
@@ -158,8 +157,8 @@ impl Devx {
                         .into(),
                     dmabuf_fd: file,
                 };
-                // SAFETY: the context is open and an mlx5 device's. The file is open, and the kernel checks what it is and how far it
-                // reaches; the memory is held for as long as the NIC reaches it.
+                // SAFETY: the context is open and an mlx5 device's. The file is open, the kernel checks its type and length, and the memory is kept
+                // while the NIC can access it.
                 let made = unsafe { register(context.as_raw(), &mut wanted) };
                 (function, made)
             }
@@ -170,7 +169,7 @@ impl Devx {
             bytes,
             source: io::Error::last_os_error(),
         })?;
-        // SAFETY: the library has just made it, and keeps it until it is given back.
+        // SAFETY: just created by the library, which keeps it until it is deregistered.
         let number = unsafe { raw.as_ref().umem_id };
         Ok(Umem(Arc::new(Owned {
             raw,
@@ -182,29 +181,29 @@ impl Devx {
     }
 }
 
-/// Any size of pages from 4 KiB on: the kernel takes the largest that fits.
+/// Any page size from 4 KiB: the kernel uses the largest that fits.
 const PAGES: u64 = !0xfff;
 
 impl Umem {
-    /// What commands name it by.
+    /// Its number in commands.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.0.number
     }
 
-    /// Bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.bytes
     }
 
-    /// Whether it has none.
+    /// True if its length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.bytes == 0
     }
 
-    /// A place in it.
+    /// A position in it.
     #[must_use]
     pub fn at(&self, offset: usize) -> Spot {
         Spot {
@@ -215,12 +214,12 @@ impl Umem {
 }
 
 impl Spot {
-    /// What commands name it by: the memory's number, and the offset.
+    /// UMEM number and offset, for commands.
     pub(super) fn named(&self) -> (u32, u64) {
         (self.memory.number(), self.offset as u64)
     }
 
-    /// Whether `bytes` bytes of this device's are there.
+    /// Checks that `bytes` bytes at this position belong to this device.
     pub(super) fn has(&self, devx: &Devx, bytes: usize) -> Result<(), Error> {
         if self.memory.0.context.as_raw() != devx.context().as_raw() {
             let what = "memory";
@@ -236,7 +235,7 @@ impl Drop for Owned {
             .ok()
             .and_then(|library| library.mlx5dv_devx_umem_dereg);
         if let Some(deregister) = deregister {
-            // SAFETY: it was made by the library, and is given back here alone; what was made in it held it, and is gone.
+            // SAFETY: created by the library, and deregistered only here; objects in it hold it, so none is left.
             unsafe { deregister(self.raw.as_ptr()) };
         }
     }

@@ -1,4 +1,4 @@
-//! Two NICs with a connection between them.
+//! Two connected NICs.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use verbs::{
     ProtectionDomain, QueuePair, QueuePairOptions, Request, Route, Rts, Transport, Work,
 };
 
-/// What is not there by then never comes.
+/// Completion timeout.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A NIC with a connected queue pair.
@@ -17,7 +17,7 @@ pub struct End {
     pub completions: CompletionQueue,
 }
 
-/// The domain of a NIC.
+/// A NIC's protection domain.
 pub fn domain(name: &str) -> ProtectionDomain {
     Context::open(name)
         .expect("a NIC")
@@ -25,7 +25,7 @@ pub fn domain(name: &str) -> ProtectionDomain {
         .expect("a domain")
 }
 
-/// `mlx5_0` and `mlx5_1`, whose ports have the LIDs 7 and 9.
+/// `mlx5_0` and `mlx5_1`, whose ports have LIDs 7 and 9.
 pub fn ends() -> (End, End) {
     let new = |name: &str| {
         let domain = domain(name);
@@ -70,7 +70,7 @@ pub fn ends() -> (End, End) {
 }
 
 impl End {
-    /// Does one piece of work, and gives its completion.
+    /// Posts a request and returns its completion.
     pub fn done(&mut self, request: &Request<'_>) -> Result<Completion, Error> {
         self.pair.send(request)?;
         let begun = Instant::now();
@@ -84,7 +84,7 @@ impl End {
         panic!("no completion of {:?}", request.id);
     }
 
-    /// Whether nothing has completed.
+    /// True if no completion is pending.
     pub fn is_idle(&self) -> bool {
         self.completions
             .poll(&mut [None])

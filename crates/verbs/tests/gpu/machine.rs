@@ -1,15 +1,15 @@
-//! A process with both simulated libraries: two GPUs and two NICs. Each reads its machine once a process, so each case is a
-//! process of its own: the test starts itself.
+//! Runs a test with both fake libraries: two GPUs and two NICs. The libraries read their machine files once, so the test executable
+//! starts itself for each test.
 
 use std::process::Command;
 
 use fake_nvml_build::{Driver, cuda, verbs};
 use serde_json::{Value, json};
 
-/// Set for the process that uses the libraries: the test that is meant.
+/// Set in the child process: the test to run.
 const CASE: &str = "VERBS_GPU_CASE";
 
-/// Two GPUs that can be reached by both memory paths, and two InfiniBand NICs of a port each.
+/// Two GPUs that support both memory paths, and two InfiniBand NICs with one port each.
 pub fn machine() -> Value {
     json!({
         "driver_version": 13_000,
@@ -23,7 +23,7 @@ pub fn machine() -> Value {
     })
 }
 
-/// Runs `case` in a process with this machine.
+/// Runs `case` in a child process with this machine.
 pub fn on(test: &str, machine: &Value, case: impl FnOnce()) {
     if let Ok(meant) = std::env::var(CASE) {
         if meant == test {
@@ -49,7 +49,7 @@ pub fn on(test: &str, machine: &Value, case: impl FnOnce()) {
     let output = command.output().expect("it starts");
     let said =
         [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
-    // A name that is no test's would pass without a call.
+    // A misspelt name would pass without running a test.
     let has_run = said[0].contains("1 passed");
     assert!(output.status.success() && has_run, "{}", said.concat());
 }

@@ -1,5 +1,4 @@
-//! Memory of a SIMULATED GPU, registered with a SIMULATED NIC: both libraries in one process, asked by crates `gpu` and
-//! `verbs`. No figure of it says anything of a real one.
+//! Memory of a fake GPU registered with a fake NIC, through crates `gpu` and `verbs`.
 
 mod ends;
 mod machine;
@@ -19,7 +18,7 @@ use machine::{machine, on};
 
 const BYTES: usize = 64 << 10;
 
-/// By which a NIC gets at GPU memory.
+/// How the NIC accesses GPU memory.
 #[derive(Debug, Clone, Copy)]
 enum MemoryPath {
     Peermem,
@@ -45,14 +44,14 @@ impl MemoryPath {
     }
 }
 
-/// A GPU with some memory of its own.
+/// A GPU's stream, and memory on it.
 fn memory(ordinal: u32) -> (Stream, DeviceMemory) {
     let gpu = Gpu::open(ordinal).expect("a GPU");
     let memory = gpu.allocate(Allocation::Malloc, BYTES).expect("memory");
     (gpu.stream().expect("a stream"), memory)
 }
 
-/// Bytes that tell their places, and these from others' of another seed.
+/// A pattern of the offset and a seed.
 fn bytes(seed: usize) -> Vec<u8> {
     (0..BYTES)
         .map(|at| (at.wrapping_mul(31) ^ (at >> 8) ^ (seed * 77)) as u8)
@@ -65,15 +64,15 @@ fn all_of(stream: &Stream, memory: &DeviceMemory) -> Vec<u8> {
     seen
 }
 
-/// What went wrong, and what the library said.
+/// The message, and the library's error below it.
 fn words(error: &Error) -> (String, String) {
     let source = error.source().map(ToString::to_string);
     (error.to_string(), source.unwrap_or_default())
 }
 
 #[test]
-fn a_card_moves_what_is_in_gpu_memory() {
-    on("a_card_moves_what_is_in_gpu_memory", &machine(), || {
+fn moves_gpu_memory() {
+    on("moves_gpu_memory", &machine(), || {
         let (mut here, there) = ends();
         let ((near_stream, local), (far_stream, peer)) = (memory(0), memory(1));
         for (seed, (from, to)) in [
@@ -114,8 +113,8 @@ fn a_card_moves_what_is_in_gpu_memory() {
 }
 
 #[test]
-fn kernels_see_what_a_card_writes_and_a_card_what_kernels_write() {
-    let test = "kernels_see_what_a_card_writes_and_a_card_what_kernels_write";
+fn kernels_and_nic_see_each_other() {
+    let test = "kernels_and_nic_see_each_other";
     on(test, &machine(), || {
         let (mut here, there) = ends();
         let ((near_stream, local), (far_stream, peer)) = (memory(0), memory(1));
@@ -157,53 +156,49 @@ fn kernels_see_what_a_card_writes_and_a_card_what_kernels_write() {
 }
 
 #[test]
-fn without_a_peer_client_an_address_is_refused() {
+fn requires_peer_memory_client() {
     let mut machine = machine();
     machine["verbs"]["devices"][0]["peermem"] = json!(false);
     machine["gpus"][1]["attributes"] = json!({"116": 0});
-    on(
-        "without_a_peer_client_an_address_is_refused",
-        &machine,
-        || {
-            let (without, with) = (domain("mlx5_0"), domain("mlx5_1"));
-            let ((_, first), (_, second)) = (memory(0), memory(1));
-            // By the NIC, and by the GPU that GPUDirect RDMA does not reach.
-            for (name, domain, memory) in [
-                ("mlx5_0", &without, &first),
-                ("mlx5_0", &without, &second),
-                ("mlx5_1", &with, &second),
-            ] {
-                let error = Peermem
-                    .register(domain, memory)
-                    .expect_err("no peer client");
-                let (said, library) = words(&error);
-                assert_eq!(
-                    said,
-                    format!("{name} does not register 65536 bytes (ibv_reg_mr)")
-                );
-                assert_eq!(library, "Bad address (os error 14)");
-                assert_eq!(error.errno(), Some(14));
-            }
-            Peermem.register(&with, &first).expect("it is registered");
-            DmaBuf
-                .register(&without, &first)
-                .expect("the other memory path");
-            let pinned = Gpu::open(0)
-                .and_then(|gpu| gpu.pinned(4096))
-                .expect("memory");
-            without
-                .register_host(&pinned, Access::ALL)
-                .expect("host memory");
-        },
-    );
+    on("requires_peer_memory_client", &machine, || {
+        let (without, with) = (domain("mlx5_0"), domain("mlx5_1"));
+        let ((_, first), (_, second)) = (memory(0), memory(1));
+        // Rejected by the NIC, and by the GPU without GPUDirect RDMA.
+        for (name, domain, memory) in [
+            ("mlx5_0", &without, &first),
+            ("mlx5_0", &without, &second),
+            ("mlx5_1", &with, &second),
+        ] {
+            let error = Peermem
+                .register(domain, memory)
+                .expect_err("no peer client");
+            let (said, library) = words(&error);
+            assert_eq!(
+                said,
+                format!("{name} cannot register 65536 bytes (ibv_reg_mr)")
+            );
+            assert_eq!(library, "Bad address (os error 14)");
+            assert_eq!(error.errno(), Some(14));
+        }
+        Peermem.register(&with, &first).expect("it is registered");
+        DmaBuf
+            .register(&without, &first)
+            .expect("the other memory path");
+        let pinned = Gpu::open(0)
+            .and_then(|gpu| gpu.pinned(4096))
+            .expect("memory");
+        without
+            .register_host(&pinned, Access::ALL)
+            .expect("host memory");
+    });
 }
 
 #[test]
-fn a_card_that_takes_no_dma_buf_says_so() {
+fn reports_missing_dma_buf_support() {
     let mut machine = machine();
     machine["verbs"]["devices"][0]["dmabuf"] = json!(95);
     machine["verbs"]["devices"][1]["dmabuf"] = json!(93);
-    on("a_card_that_takes_no_dma_buf_says_so", &machine, || {
+    on("reports_missing_dma_buf_support", &machine, || {
         let (_, memory) = memory(0);
         for (name, number, library) in [
             ("mlx5_0", 95, "Operation not supported (os error 95)"),
@@ -218,7 +213,7 @@ fn a_card_that_takes_no_dma_buf_says_so() {
             let error = DmaBuf
                 .register(&domain, &memory)
                 .expect_err("no such operation");
-            let said = format!("{name} does not register 65536 bytes (ibv_reg_dmabuf_mr)");
+            let said = format!("{name} cannot register 65536 bytes (ibv_reg_dmabuf_mr)");
             assert_eq!(words(&error), (said, library.to_owned()));
             assert_eq!(error.errno(), Some(number));
             Peermem
@@ -229,40 +224,36 @@ fn a_card_that_takes_no_dma_buf_says_so() {
 }
 
 #[test]
-fn a_dma_buf_must_be_as_long_as_the_memory() {
-    on(
-        "a_dma_buf_must_be_as_long_as_the_memory",
-        &machine(),
-        || {
-            let domain = domain("mlx5_0");
-            let (_, memory) = memory(0);
-            let register = |skipped: usize, bytes: usize, offset: u64| {
-                let address = memory.address().offset(skipped as u64);
-                let file = dmabuf(address, bytes, DmaBufMapping::Default).expect("a dma-buf");
-                domain
-                    .register_dmabuf(&memory, file.as_fd(), offset, Access::ALL)
-                    .map(drop)
-            };
-            register(0, BYTES, 0).expect("it is registered");
-            // Too short, beginning elsewhere, and looked for behind its end.
-            for (skipped, bytes, offset) in [
-                (0, BYTES - 4096, 0),
-                (4096, BYTES - 4096, 0),
-                (0, BYTES, 4096),
-            ] {
-                let error = register(skipped, bytes, offset).expect_err("it is not all there");
-                assert_eq!(error.errno(), Some(22), "{error}");
-            }
-        },
-    );
+fn rejects_short_dma_buf() {
+    on("rejects_short_dma_buf", &machine(), || {
+        let domain = domain("mlx5_0");
+        let (_, memory) = memory(0);
+        let register = |skipped: usize, bytes: usize, offset: u64| {
+            let address = memory.address().offset(skipped as u64);
+            let file = dmabuf(address, bytes, DmaBufMapping::Default).expect("a dma-buf");
+            domain
+                .register_dmabuf(&memory, file.as_fd(), offset, Access::ALL)
+                .map(drop)
+        };
+        register(0, BYTES, 0).expect("it is registered");
+        // Too short, starting elsewhere, and past the end.
+        for (skipped, bytes, offset) in [
+            (0, BYTES - 4096, 0),
+            (4096, BYTES - 4096, 0),
+            (0, BYTES, 4096),
+        ] {
+            let error = register(skipped, bytes, offset).expect_err("it is not all there");
+            assert_eq!(error.errno(), Some(22), "{error}");
+        }
+    });
 }
 
 #[test]
-fn a_gpu_that_exports_no_dma_buf_says_so() {
+fn reports_missing_dma_buf_export() {
     let mut machine = machine();
     machine["gpus"][1]["attributes"] = json!({"124": 0});
     machine["dmabuf_pcie"] = json!(false);
-    on("a_gpu_that_exports_no_dma_buf_says_so", &machine, || {
+    on("reports_missing_dma_buf_export", &machine, || {
         let ((_, first), (_, second)) = (memory(0), memory(1));
         let refused = |memory: &DeviceMemory, bytes, mapping, said: &str, kind| {
             let error = dmabuf(memory.address(), bytes, mapping).expect_err("it is refused");
@@ -279,7 +270,7 @@ fn a_gpu_that_exports_no_dma_buf_says_so() {
                 Kind::Unsupported,
             );
         }
-        // A driver that does not know the flag, and a length that is not in pages.
+        // A driver without the flag, and a length that is not a multiple of the page size.
         let invalid = "CUDA_ERROR_INVALID_VALUE (1)";
         refused(&first, BYTES, DmaBufMapping::Pcie, invalid, Kind::Invalid);
         refused(&first, 5000, DmaBufMapping::Default, invalid, Kind::Invalid);
@@ -288,8 +279,8 @@ fn a_gpu_that_exports_no_dma_buf_says_so() {
 }
 
 #[test]
-fn a_mapping_over_pcie_is_the_same_memory() {
-    on("a_mapping_over_pcie_is_the_same_memory", &machine(), || {
+fn pcie_mapping() {
+    on("pcie_mapping", &machine(), || {
         let (mut here, there) = ends();
         let ((near_stream, local), (far_stream, peer)) = (memory(0), memory(1));
         let file = dmabuf(peer.address(), BYTES, DmaBufMapping::Pcie).expect("a dma-buf");
@@ -310,8 +301,8 @@ fn a_mapping_over_pcie_is_the_same_memory() {
 }
 
 #[test]
-fn gpu_memory_does_not_go_inline() {
-    on("gpu_memory_does_not_go_inline", &machine(), || {
+fn rejects_inline_gpu_memory() {
+    on("rejects_inline_gpu_memory", &machine(), || {
         let (mut here, there) = ends();
         let ((near_stream, local), (far_stream, peer)) = (memory(0), memory(1));
         near_stream
@@ -342,18 +333,15 @@ fn gpu_memory_does_not_go_inline() {
                 };
                 let error = here.done(&request).expect_err("the CPU does not reach it");
                 assert!(matches!(error, Error::Inline), "{error:?}");
-                assert_eq!(
-                    error.to_string(),
-                    "memory of a GPU does not go with the request (inline): the CPU does not reach it"
-                );
+                assert_eq!(error.to_string(), "inline data cannot be GPU memory");
             }
             assert!(here.is_idle(), "nothing was posted");
             assert_eq!(all_of(&far_stream, &peer)[..11], [0; 11]);
-            // The same request goes by the NIC, and the pair is as it was.
+            // The same request works without inline, and the pair is unchanged.
             here.works(Work::Write(target.remote().offset(100), None), &[device]);
             assert_eq!(all_of(&far_stream, &peer)[99..111], *b"\0of the GPU\0");
         }
-        // What the CPU reaches goes inline.
+        // Host memory can be inline.
         let pieces = [host];
         let request = Request {
             inline: true,
@@ -366,31 +354,27 @@ fn gpu_memory_does_not_go_inline() {
 }
 
 #[test]
-fn a_part_of_a_buffer_is_registered_and_nothing_beyond_it() {
-    on(
-        "a_part_of_a_buffer_is_registered_and_nothing_beyond_it",
-        &machine(),
-        || {
-            let domain = domain("mlx5_0");
-            let buffer = Buffer::new(8192, Pages::Ordinary).expect("memory");
-            let access = Access {
-                remote_read: true,
-                ..Access::default()
-            };
-            let region = domain
-                .register_part(&buffer, 4096..6144, access)
-                .expect("it is registered");
-            assert_eq!(
-                (region.remote().address, region.len()),
-                (buffer.address() + 4096, 2048)
-            );
-            assert!(region.piece(2000, 49).is_err());
-            for part in [4096..8193, 8192..8193, 9000..9001] {
-                let error = domain
-                    .register_part(&buffer, part.clone(), access)
-                    .expect_err("beyond its end");
-                assert!(matches!(error, Error::Range { .. }), "{part:?}: {error}");
-            }
-        },
-    );
+fn registers_part_of_buffer() {
+    on("registers_part_of_buffer", &machine(), || {
+        let domain = domain("mlx5_0");
+        let buffer = Buffer::new(8192, Pages::Ordinary).expect("memory");
+        let access = Access {
+            remote_read: true,
+            ..Access::default()
+        };
+        let region = domain
+            .register_part(&buffer, 4096..6144, access)
+            .expect("it is registered");
+        assert_eq!(
+            (region.remote().address, region.len()),
+            (buffer.address() + 4096, 2048)
+        );
+        assert!(region.piece(2000, 49).is_err());
+        for part in [4096..8193, 8192..8193, 9000..9001] {
+            let error = domain
+                .register_part(&buffer, part.clone(), access)
+                .expect_err("beyond its end");
+            assert!(matches!(error, Error::Range { .. }), "{part:?}: {error}");
+        }
+    });
 }

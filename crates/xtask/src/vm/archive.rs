@@ -121,7 +121,7 @@ mod tests {
     use super::Archive;
 
     #[test]
-    fn parents_come_before_their_files_and_only_once() {
+    fn parents_precede_files_once() {
         let mut archive = Archive::new(Vec::new());
         archive.file("a/b/c", 0o644, b"xyz").unwrap();
         archive.file("a/b/d", 0o644, b"").unwrap();

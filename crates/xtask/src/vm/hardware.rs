@@ -167,7 +167,7 @@ mod tests {
     use super::CONNECTX7;
 
     #[test]
-    fn an_identity_is_what_a_real_card_shows() {
+    fn identity_of_connectx7() {
         // modalias and bytes of a ConnectX-7, by the kernel's Documentation/ABI/testing/sysfs-bus-pci and the layout of the header.
         let words = CONNECTX7.words();
         assert!(

@@ -175,7 +175,7 @@ mod tests {
     use super::{MACHINES, named};
 
     #[test]
-    fn names_are_unique_and_look_alikes_are_called_so() {
+    fn machine_names_and_labels() {
         for machine in MACHINES {
             assert_eq!(
                 named(machine.name).unwrap().description,

@@ -134,7 +134,7 @@ mod tests {
     const INDEX: &str = "kernel/a/one-b.ko: kernel/a/two.ko kernel/a/three.ko\nkernel/a/two.ko:\nkernel/a/three.ko:\n";
 
     #[test]
-    fn needs_are_carried_and_strangers_are_not() {
+    fn includes_only_dependencies() {
         let files = closure(INDEX, &["one_b"]).unwrap();
         assert_eq!(
             files.into_iter().collect::<Vec<_>>(),

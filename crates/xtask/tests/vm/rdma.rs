@@ -71,7 +71,7 @@ fn every_operation_of_verbs_moves_its_bytes_and_every_refusal_is_told() {
         "a key that is none: the remote side's memory is not registered for this",
         "a message that is too long: the remote side could not do it (IBV_WC_REM_OP_ERR, 11)",
         "no buffer to receive into: the remote side had no buffer posted to receive into",
-        "is full: a queue pair of rxe0 takes no request (ibv_post_recv)",
+        "is full: cannot post a request to a queue pair of rxe0 (ibv_post_recv)",
     ] {
         assert!(text.contains(refusal), "{refusal}: {text}");
     }

@@ -7,7 +7,7 @@ use crate::model::{Facts, Finding, Outcome, Why};
 fn refused(code: i32) -> MemoryPathTrial {
     MemoryPathTrial::Refused(VerbsError {
         code: Some(code),
-        reason: format!("mlx5_0 does not register 2097152 bytes (os error {code})"),
+        reason: format!("mlx5_0 cannot register 2097152 bytes (os error {code})"),
     })
 }
 
@@ -158,7 +158,7 @@ fn a_driver_that_knows_no_peer_memory_is_not_told_to_load_it() {
 fn what_was_not_tried_is_unknown() {
     let denied = VerbsError {
         code: Some(13),
-        reason: "mlx5_0 cannot be opened: Permission denied (os error 13)".to_owned(),
+        reason: "cannot open mlx5_0: Permission denied (os error 13)".to_owned(),
     };
     let reason = || "CUDA: out of memory".to_owned();
     let outcome = |registration| Facts {

@@ -253,9 +253,9 @@ fn what_was_not_tried_is_unknown() {
         (
             with(DoorbellTrial::Closed(refusal(
                 13,
-                "mlx5_0 cannot be opened",
+                "cannot open mlx5_0",
             ))),
-            "mlx5_0 cannot be opened",
+            "cannot open mlx5_0",
             "rdma.device",
         ),
         (
