@@ -40,6 +40,19 @@ impl Terms {
     }
 }
 
+#[cfg(test)]
+impl Terms {
+    /// The quick depth without limits.
+    pub fn quick(sizes: &[usize], timeout: Duration) -> Self {
+        Self {
+            depth: Depth::Quick,
+            sizes: sizes.to_vec(),
+            shares: Shares::default(),
+            timeout,
+        }
+    }
+}
+
 /// The smallest size that every path is verified with.
 pub const VERIFIED: usize = 4 << 10;
 

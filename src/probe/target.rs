@@ -73,3 +73,16 @@ impl Target {
         }
     }
 }
+
+#[cfg(test)]
+impl Target {
+    pub fn simulated() -> Self {
+        Self {
+            subject: "GPU0 (simulated)".to_owned(),
+            ordinal: None,
+            bdf: None,
+            home: None,
+            link: None,
+        }
+    }
+}

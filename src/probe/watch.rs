@@ -356,9 +356,12 @@ impl Drop for KillOnDrop {
 mod tests {
     use super::*;
 
+    const GENEROUS: Duration = Duration::from_secs(60);
+
     fn run(script: &str, timeout: Duration) -> (ChildEnd, Vec<Event>) {
-        let interrupts = Interrupts(UnixStream::pair().expect("a pair").0);
-        run_with(script, timeout, &interrupts)
+        // A closed writing end would be an interrupt.
+        let (reading, _writing) = UnixStream::pair().expect("a pair");
+        run_with(script, timeout, &Interrupts(reading))
     }
 
     fn run_with(
@@ -383,10 +386,9 @@ mod tests {
 
     #[test]
     fn splits_standard_error_into_lines() {
-        let (reading, _writing) = UnixStream::pair().expect("a pair");
         let script = r#"printf 'one\ntw' >&2; sleep 0.05; printf 'o\n\nx\033[2J' >&2
             head -c 100000 /dev/zero | tr '\0' a >&2; echo '"end"'; exec sleep 60"#;
-        let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
+        let (ended, events) = run(script, GENEROUS);
         assert_eq!(ended, ChildEnd::Done);
         let messages: Vec<&str> = events
             .iter()
@@ -404,14 +406,11 @@ mod tests {
         assert!(messages.iter().all(|message| message.len() <= MAX_MESSAGE));
     }
 
-    const GENEROUS: Duration = Duration::from_secs(60);
-
     #[test]
     fn reads_events_until_end() {
-        let (reading, _writing) = UnixStream::pair().expect("a pair");
         let script = r#"echo '{"note":"one"}'; printf '{"no'; sleep 0.05; echo 'te":"two"}'; echo '"end"'; exec sleep 60"#;
         let begun = Instant::now();
-        let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
+        let (ended, events) = run(script, GENEROUS);
         assert_eq!(ended, ChildEnd::Done);
         assert_eq!(
             events,
@@ -422,23 +421,17 @@ mod tests {
 
     #[test]
     fn endless_messages_do_not_extend_the_deadline() {
-        let (reading, _writing) = UnixStream::pair().expect("a pair");
         let begun = Instant::now();
-        let (ended, _) = run_with(
-            "exec yes >&2",
-            Duration::from_millis(200),
-            &Interrupts(reading),
-        );
+        let (ended, _) = run("exec yes >&2", Duration::from_millis(200));
         assert!(matches!(ended, ChildEnd::Hung(_)), "{ended:?}");
         assert!(begun.elapsed() < GENEROUS / 2);
     }
 
     #[test]
     fn reports_hung_step() {
-        let (reading, _writing) = UnixStream::pair().expect("a pair");
         let script = r#"echo '{"doing":{"what":"the moon","timeout":{"secs":0,"nanos":50000000},"done":3,"total":4}}'
             exec sleep 60"#;
-        let (ended, events) = run_with(script, GENEROUS, &Interrupts(reading));
+        let (ended, events) = run(script, GENEROUS);
         let ChildEnd::Hung(step) = ended else {
             panic!("{ended:?}");
         };
@@ -447,13 +440,7 @@ mod tests {
 
     #[test]
     fn distinguishes_crash_from_malformed_line() {
-        let (reading, _writing) = UnixStream::pair().expect("a pair");
-        let interrupts = Interrupts(reading);
-        let (ended, _) = run_with(
-            "echo '{\"note\":\"one\"}'; kill -SEGV $$",
-            GENEROUS,
-            &interrupts,
-        );
+        let (ended, _) = run("echo '{\"note\":\"one\"}'; kill -SEGV $$", GENEROUS);
         let ChildEnd::Crashed(_, status) = ended else {
             panic!("{ended:?}");
         };
@@ -461,7 +448,7 @@ mod tests {
             status.to_string().contains("SEGV") || status.to_string().contains("11"),
             "{status}"
         );
-        let (ended, _) = run_with("echo nonsense", GENEROUS, &interrupts);
+        let (ended, _) = run("echo nonsense", GENEROUS);
         assert!(matches!(ended, ChildEnd::Garbled(_)), "{ended:?}");
     }
 
@@ -480,7 +467,8 @@ mod tests {
         );
         assert_eq!(ended, ChildEnd::Interrupted);
         assert_eq!(events.len(), 1);
-        let (ended, _) = run("exec sleep 60", GENEROUS);
+        let closed = Interrupts(UnixStream::pair().expect("a pair").0);
+        let (ended, _) = run_with("exec sleep 60", GENEROUS, &closed);
         assert_eq!(
             ended,
             ChildEnd::Interrupted,

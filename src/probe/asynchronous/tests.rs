@@ -13,29 +13,17 @@ use super::loopback::Loop;
 use super::order;
 use super::session::{Session, TIMEOUT};
 use super::task::{HcaChoice, Task};
-use crate::model::Shares;
-use crate::probe::depth::{Depth, Terms};
+use crate::probe::depth::Terms;
 use crate::probe::events::Reporter;
 use crate::probe::failure::StepError;
 use crate::probe::target::Target;
 
 fn task() -> Task {
     Task {
-        target: Target {
-            subject: "GPU0".to_owned(),
-            ordinal: None,
-            bdf: None,
-            home: None,
-            link: None,
-        },
+        target: Target::simulated(),
         hca: Some(HcaChoice::Sim),
-        terms: Terms {
-            depth: Depth::Quick,
-            sizes: Vec::new(),
-            shares: Shares::default(),
-            // Missing completions end soon.
-            timeout: Duration::ZERO,
-        },
+        // Missing completions end soon.
+        terms: Terms::quick(&[], Duration::ZERO),
         pingpong: None,
     }
 }

@@ -123,8 +123,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    use crate::model::{Host, IdList, NumaNode, ProbeVerdict, Shares};
-    use crate::probe::depth::{Depth, Terms};
+    use crate::model::{Host, IdList, NumaNode, ProbeVerdict};
+    use crate::probe::depth::Terms;
     use crate::probe::events::Listed;
     use crate::probe::machine::Place;
     use crate::probe::scope::{Chosen, chosen};
@@ -171,12 +171,7 @@ mod tests {
             scope: Scope {
                 sim: false,
                 gpus: gpus.iter().map(|gpu| (*gpu).to_owned()).collect(),
-                terms: Terms {
-                    depth: Depth::Quick,
-                    sizes: Vec::new(),
-                    shares: Shares::default(),
-                    timeout: Duration::from_secs(10),
-                },
+                terms: Terms::quick(&[], Duration::from_secs(10)),
             },
             backend: None,
             kernel: None,

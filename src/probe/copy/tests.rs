@@ -9,9 +9,8 @@ use super::session::{Session, map};
 use super::task::Task;
 use super::validate::{Check, Part, Verified};
 use super::{kernels_check, sweep};
-use crate::model::Shares;
 use crate::model::{ProbeResult, ProbeVerdict};
-use crate::probe::depth::{Depth, Terms};
+use crate::probe::depth::Terms;
 use crate::probe::events::{Event, Reporter};
 use crate::probe::target::Target;
 
@@ -19,22 +18,11 @@ const BYTES: usize = 8192;
 
 fn task() -> Task {
     Task {
-        target: Target {
-            subject: "GPU0 (simulated)".to_owned(),
-            ordinal: None,
-            bdf: None,
-            home: None,
-            link: None,
-        },
+        target: Target::simulated(),
         node: None,
         sweep_only: true,
         backend: None,
-        terms: Terms {
-            depth: Depth::Quick,
-            sizes: vec![100, BYTES],
-            shares: Shares::default(),
-            timeout: Duration::from_secs(10),
-        },
+        terms: Terms::quick(&[100, BYTES], Duration::from_secs(10)),
     }
 }
 

@@ -29,25 +29,13 @@ impl task::Task for Task {
         )))?;
         let mut session = Session::new(self, gpu, reporter)?;
         let parts: &[Part<Session<'_>>] = match self.links_only {
-            true => &[("host.pinned", |session, reporter| {
-                links::pinned_only(session, reporter)
-            })],
+            true => &[("host.pinned", links::pinned_only)],
             false => &[
-                ("host.unified-addressing", |session, reporter| {
-                    unified::run(session, reporter)
-                }),
-                ("validate", |session, reporter| {
-                    integrity::run(session, reporter)
-                }),
-                ("host.links", |session, reporter| {
-                    links::run(session, reporter)
-                }),
-                ("host.kernel", |session, reporter| {
-                    kernels::run(session, reporter)
-                }),
-                ("host.staged", |session, reporter| {
-                    staged::run(session, reporter)
-                }),
+                ("host.unified-addressing", unified::run),
+                ("validate", integrity::run),
+                ("host.links", links::run),
+                ("host.kernel", kernels::run),
+                ("host.staged", staged::run),
             ],
         };
         run_parts(parts, &mut session, reporter, |session, name, why| {

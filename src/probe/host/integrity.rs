@@ -11,7 +11,7 @@ use crate::probe::integrity::{LOOK_AT, ROUNDS, Seeds, Wrong, by_host, by_kernel,
 /// Largest size of write-combined memory that the CPU reads back: it reads one word at a time.
 const MAX_WRITE_COMBINED: usize = 16 << 20;
 
-pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let most = session.memory.len();
     let mut sizes: Vec<usize> = session.task.terms.depth.host_verified().to_vec();
     sizes.retain(|size| *size <= most);

@@ -13,7 +13,7 @@ use crate::probe::lanes::{Lane, Runs, measure};
 /// Largest copy of a kernel.
 const LARGEST: usize = 256 << 20;
 
-pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let bytes = session.largest().min(LARGEST) / 16 * 16;
     if bytes >= MIN_BANDWIDTH_SIZE {
         bandwidth(session, bytes, reporter)?;

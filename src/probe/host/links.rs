@@ -12,7 +12,7 @@ use crate::probe::verdict::Promise;
 /// From this size on both directions are measured together: a smaller copy ends before the other one begins.
 const MIN_BOTH_SIZE: usize = 1 << 20;
 
-pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     reporter.expect_more((HostMemoryKind::ALL.len() * session.sizes.len() * 2) as u64);
     HostMemoryKind::ALL
         .into_iter()
@@ -20,7 +20,10 @@ pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), Ste
 }
 
 /// Measures pinned memory only, the kind whose bandwidth depends on the NUMA node.
-pub fn pinned_only(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+pub fn pinned_only(
+    session: &mut Session<'_>,
+    reporter: &mut Reporter<'_>,
+) -> Result<(), StepError> {
     reporter.expect_more(session.sizes.len() as u64 * 2);
     measure_kind(session, HostMemoryKind::Pinned, reporter)
 }

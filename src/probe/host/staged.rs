@@ -20,7 +20,7 @@ const SLOTS: usize = 4;
 const LARGEST: usize = 256 << 20;
 
 /// Measures whole and chunked messages.
-pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     let within = |size: &usize| (MIN_BANDWIDTH_SIZE..=LARGEST).contains(size);
     let sizes: Vec<usize> = session.sizes.iter().copied().filter(within).collect();
     let message = session.largest().min(session.task.terms.depth.message()) / 16 * 16;

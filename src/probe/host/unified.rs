@@ -13,7 +13,7 @@ use crate::probe::integrity::{LOOK_AT, Wrong, by_kernel, fill, fill_host};
 /// Large enough that the transfer takes longer than a call that stages only the first part.
 const BYTES: usize = 16 << 20;
 
-pub fn run(session: &Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+pub fn run(session: &mut Session<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
     reporter.doing("unified addressing")?;
     let pinned = session.gpu.pinned(64)?;
     let (host, device) = (

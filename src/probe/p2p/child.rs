@@ -24,9 +24,9 @@ impl task::Task for Task {
             let done = match unit {
                 Unit::Alone(gpu) => cluster.alone(gpu, reporter),
                 Unit::Pair(pair) => pair::run(&mut cluster, pair, reporter),
-                Unit::OneToAll(gpu) => concurrent::one_to_all(&mut cluster, gpu, reporter),
-                Unit::AllToOne(gpu) => concurrent::all_to_one(&mut cluster, gpu, reporter),
-                Unit::All => concurrent::all(&mut cluster, reporter),
+                Unit::OneToAll(_) | Unit::AllToOne(_) | Unit::All => {
+                    concurrent::run(&mut cluster, unit, reporter)
+                }
             };
             match done {
                 Ok(()) => {}
@@ -38,7 +38,7 @@ impl task::Task for Task {
                         why.push_str("; this process has lost its CUDA contexts: look for Xid lines in dmesg");
                     }
                     let about = cluster.about(unit);
-                    reporter.result(about.impossible(cluster.step(), None, true, why))?;
+                    reporter.result(about.impossible(&cluster.step(), None, true, why))?;
                     if lost {
                         return Ok(reporter.send(&Event::Lost)?);
                     }

@@ -1,5 +1,6 @@
 //! The GPUs of a task, each opened at its first use.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use gpu::{Allocation, Attribute, DeviceMemory, Gpu, Stream};
@@ -32,7 +33,7 @@ pub struct Cluster<'a> {
     members: Vec<Slot>,
     pub seeds: Seeds,
     /// The name of the current result.
-    step: String,
+    step: RefCell<String>,
 }
 
 enum Slot {
@@ -47,26 +48,26 @@ impl<'a> Cluster<'a> {
             task,
             members: task.gpus.iter().map(|_| Slot::Closed).collect(),
             seeds: Seeds::default(),
-            step: "p2p".to_owned(),
+            step: RefCell::new("p2p".to_owned()),
         }
     }
 
     /// Reports a step, and stores its name for a failure.
     pub fn begin(
-        &mut self,
+        &self,
         name: &str,
         unit: Unit,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
-        name.clone_into(&mut self.step);
+        name.clone_into(&mut self.step.borrow_mut());
         let transfers = Duration::from_nanos(self.largest() as u64 * 100);
         let time = 60 * self.budget().time + transfers;
         Ok(reporter.doing_for(format!("{name} of {}", self.task.subject(unit)), time)?)
     }
 
     /// The name of the current result.
-    pub fn step(&self) -> &str {
-        &self.step
+    pub fn step(&self) -> String {
+        self.step.borrow().clone()
     }
 
     /// The subject of a unit's results.

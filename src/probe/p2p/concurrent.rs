@@ -13,49 +13,6 @@ use crate::probe::verdict::Promise;
 /// Largest copy: each GPU holds one buffer for each of the others.
 const LARGEST: usize = 128 << 20;
 
-/// One GPU writes to all others.
-pub fn one_to_all(
-    cluster: &mut Cluster<'_>,
-    gpu: usize,
-    reporter: &mut Reporter<'_>,
-) -> Result<(), StepError> {
-    let unit = Unit::OneToAll(gpu);
-    run_pairs(
-        cluster,
-        "p2p.one-to-all.bandwidth",
-        unit,
-        |pair| pair.from == gpu,
-        reporter,
-    )
-}
-
-/// All others write to one GPU.
-pub fn all_to_one(
-    cluster: &mut Cluster<'_>,
-    gpu: usize,
-    reporter: &mut Reporter<'_>,
-) -> Result<(), StepError> {
-    let unit = Unit::AllToOne(gpu);
-    run_pairs(
-        cluster,
-        "p2p.all-to-one.bandwidth",
-        unit,
-        |pair| pair.to == gpu,
-        reporter,
-    )
-}
-
-/// Every GPU writes to every other.
-pub fn all(cluster: &mut Cluster<'_>, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
-    run_pairs(
-        cluster,
-        "p2p.all-pairs.bandwidth",
-        Unit::All,
-        |_| true,
-        reporter,
-    )
-}
-
 /// The copy of one pair.
 struct PairCopy<'a> {
     pair: &'a Pair,
@@ -69,16 +26,24 @@ struct PairCopy<'a> {
     _access: PeerAccess,
 }
 
-/// Copies of all selected pairs with peer access run together. The result is the sum; each copy is verified.
-fn run_pairs(
+/// Runs the copies of all pairs of a unit that have peer access together. The result is the sum; each copy is verified.
+pub fn run(
     cluster: &mut Cluster<'_>,
-    name: &str,
     unit: Unit,
-    is_selected: impl Fn(&Pair) -> bool,
     reporter: &mut Reporter<'_>,
 ) -> Result<(), StepError> {
+    let name = match unit {
+        Unit::OneToAll(_) => "p2p.one-to-all.bandwidth",
+        Unit::AllToOne(_) => "p2p.all-to-one.bandwidth",
+        Unit::Alone(_) | Unit::Pair(_) | Unit::All => "p2p.all-pairs.bandwidth",
+    };
+    let is_selected = |pair: &&Pair| match unit {
+        Unit::OneToAll(gpu) => pair.from == gpu,
+        Unit::AllToOne(gpu) => pair.to == gpu,
+        Unit::Alone(_) | Unit::Pair(_) | Unit::All => true,
+    };
     let task = cluster.task;
-    let pairs: Vec<&Pair> = task.pairs.iter().filter(|pair| is_selected(pair)).collect();
+    let pairs: Vec<&Pair> = task.pairs.iter().filter(is_selected).collect();
     for end in pairs.iter().flat_map(|pair| [pair.from, pair.to]) {
         // A GPU that cannot be opened is reported once, and its pairs are skipped.
         cluster.open(end, reporter)?;

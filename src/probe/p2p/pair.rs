@@ -1,6 +1,6 @@
 //! One ordered pair: its attributes, copies without peer access, copies and kernels with it.
 
-use gpu::{Allocation, DeviceMemory, Error, Gpu, P2pAttribute};
+use gpu::{Error, P2pAttribute};
 
 use super::cluster::{Cluster, Member};
 use super::integrity::{GpuPair, Transfer};
@@ -13,7 +13,7 @@ use crate::probe::failure::StepError;
 use crate::probe::integrity::{LOOK_AT, ROUNDS};
 use crate::probe::lanes::{Lane, Runs, measure};
 use crate::probe::sampling::{Sampler, time};
-use crate::probe::verdict::Promise;
+use crate::probe::verdict::{Promise, Subject};
 
 /// Round trips between two kernels, per sample.
 const ROUND_TRIPS: u32 = 200;
@@ -33,6 +33,7 @@ pub fn run(
     for gpu in [pair.from, pair.to] {
         cluster.open(gpu, reporter)?;
     }
+    let cluster = &*cluster;
     let Some((local_gpu, remote_gpu)) = cluster.members(pair) else {
         let errors = [pair.from, pair.to].map(|gpu| cluster.open_error(gpu));
         let error = errors.into_iter().flatten().next().unwrap_or_default();
@@ -40,36 +41,43 @@ pub fn run(
         let why = format!("a GPU cannot be opened: {error}");
         return Ok(reporter.result(about.impossible(name, None, true, why))?);
     };
-    let devices = [&local_gpu.gpu, &remote_gpu.gpu].map(Gpu::clone);
     cluster.begin(name, unit, reporter)?;
-    let has_access = access(cluster, pair, unit, reporter)?;
     // Even if only small copies are measured, the buffers hold the smallest verified size.
     let size = cluster.largest().next_multiple_of(16).max(VERIFIED);
+    let has_access = access(cluster, pair, (local_gpu, remote_gpu), reporter)?;
+    let (local, remote) = (local_gpu.allocate(size)?, remote_gpu.allocate(size)?);
     let work = Work {
-        number,
+        cluster,
+        unit,
         pair,
-        local: devices[0].allocate(Allocation::Malloc, size)?,
-        remote: devices[1].allocate(Allocation::Malloc, size)?,
+        about: cluster.about(unit),
+        gpus: GpuPair {
+            local_gpu,
+            remote_gpu,
+            local: &local,
+            remote: &remote,
+        },
     };
-    work.staged(cluster, reporter)?;
+    work.staged(reporter)?;
     if !has_access {
         return Ok(());
     }
     cluster.begin(name, unit, reporter)?;
     // In both directions: a copy of the remote GPU reads back what the local one wrote.
-    let [local_gpu, remote_gpu] = &devices;
-    let _access = local_gpu.access(remote_gpu)?;
-    let reverse_access = match remote_gpu.can_access(local_gpu)? {
-        true => Some(remote_gpu.access(local_gpu)?),
+    let _access = local_gpu.gpu.access(&remote_gpu.gpu)?;
+    let reverse_access = match remote_gpu.gpu.can_access(&local_gpu.gpu)? {
+        true => Some(remote_gpu.gpu.access(&local_gpu.gpu)?),
         false => None,
     };
-    work.verify_all(cluster, reporter)?;
-    work.copies(cluster, reporter)?;
-    work.both_directions(cluster, reporter)?;
-    work.round_trip(cluster, reporter)?;
-    work.kernels(cluster, reporter)?;
+    for transfer in Transfer::ALL {
+        work.verify(transfer, &format!("validate.{}", transfer.name()), reporter)?;
+    }
+    work.copies(reporter)?;
+    work.both_directions(reporter)?;
+    work.round_trip(reporter)?;
+    work.kernels(reporter)?;
     if reverse_access.is_some() {
-        work.kernel_round_trip(cluster, reporter)?;
+        work.kernel_round_trip(reporter)?;
     }
     Ok(())
 }
@@ -78,13 +86,10 @@ pub fn run(
 fn access(
     cluster: &Cluster<'_>,
     pair: &Pair,
-    unit: Unit,
+    (local_gpu, remote_gpu): (&Member, &Member),
     reporter: &mut Reporter<'_>,
 ) -> Result<bool, StepError> {
     let task = cluster.task;
-    let Some((local_gpu, remote_gpu)) = cluster.members(pair) else {
-        return Ok(false);
-    };
     let granted = local_gpu.gpu.can_access(&remote_gpu.gpu)?;
     // An old driver does not know all attributes.
     let attribute = |attribute| {
@@ -108,7 +113,7 @@ fn access(
             .capacity(pair)
             .map(|(rate, _)| (rate * 1e9).round() as u64),
     };
-    let about = cluster.about(unit);
+    let about = Subject::new(&probed.subject, task.backend());
     let result = match granted {
         true => about.right("p2p.access", None, 0),
         false => about.impossible(
@@ -151,87 +156,66 @@ fn no_access_reason(pair: &ProbedPair, local_gpu: &Member, remote_gpu: &Member) 
     why
 }
 
-/// The pair, and a buffer of each GPU.
-struct Work<'p> {
-    number: usize,
-    pair: &'p Pair,
-    local: DeviceMemory,
-    remote: DeviceMemory,
+/// A pair with a buffer of each GPU.
+struct Work<'a> {
+    cluster: &'a Cluster<'a>,
+    unit: Unit,
+    pair: &'a Pair,
+    about: Subject,
+    gpus: GpuPair<'a>,
 }
 
 impl Work<'_> {
-    fn unit(&self) -> Unit {
-        Unit::Pair(self.number)
+    fn begin(&self, name: &str, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        self.cluster.begin(name, self.unit, reporter)
     }
 
-    fn gpu_pair<'a>(&'a self, cluster: &'a Cluster<'_>) -> Result<GpuPair<'a>, StepError> {
-        let members = cluster.members(self.pair);
-        // `run` has opened both.
-        let (local_gpu, remote_gpu) = members.ok_or(Error::Foreign("GPU"))?;
-        Ok(GpuPair {
-            local_gpu,
-            remote_gpu,
-            local: &self.local,
-            remote: &self.remote,
-        })
+    /// Samples of one lane of the local GPU.
+    fn sample(
+        &self,
+        bytes: usize,
+        work: impl Fn() -> Result<(), Error>,
+    ) -> Result<Vec<f64>, Error> {
+        let local_gpu = self.gpus.local_gpu;
+        let lanes = [Lane::new(&local_gpu.stream, work)];
+        let budget = self.cluster.budget();
+        Ok(measure(&local_gpu.gate, &lanes, Runs::of(bytes), budget)?.all)
+    }
+
+    /// The sizes for all transfers but the main sweep.
+    fn other_sizes(&self) -> Vec<usize> {
+        match self.cluster.task.terms.depth.every_size() {
+            true => self.cluster.sizes(),
+            false => vec![self.cluster.largest()],
+        }
     }
 
     /// Verifies one kind of transfer with every size.
     fn verify(
         &self,
-        cluster: &mut Cluster<'_>,
         transfer: Transfer,
         name: &str,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
-        let most = self.local.len();
-        let sizes = cluster.task.terms.depth.p2p_verified().iter().copied();
+        let most = self.gpus.local.len();
+        let sizes = self.cluster.task.terms.depth.p2p_verified().iter().copied();
         for bytes in sizes.filter(|size| *size <= most) {
-            cluster.begin(name, self.unit(), reporter)?;
-            let verified = self
-                .gpu_pair(cluster)?
-                .verify(transfer, bytes, &cluster.seeds);
-            let wrong =
-                verified?.map(|(round, wrong)| format!("round {round}: {wrong}. {LOOK_AT}"));
-            let about = cluster.about(self.unit());
-            let right = about.right(name, Some(bytes), bytes * ROUNDS as usize);
-            reporter.result(about.checked(right, wrong))?;
+            self.begin(name, reporter)?;
+            let wrong = self.gpus.verify(transfer, bytes, &self.cluster.seeds)?;
+            let wrong = wrong.map(|(round, wrong)| format!("round {round}: {}", wrong.advice()));
+            let verified = bytes * ROUNDS as usize;
+            let right = self.about.right(name, Some(bytes), verified);
+            reporter.result(self.about.checked(right, wrong))?;
         }
         Ok(())
     }
 
     /// Copies without peer access, which the driver stages through the host.
-    fn staged(
-        &self,
-        cluster: &mut Cluster<'_>,
-        reporter: &mut Reporter<'_>,
-    ) -> Result<(), StepError> {
-        self.verify(cluster, Transfer::Write, "validate.staged", reporter)?;
-        for bytes in other_sizes(cluster) {
-            cluster.begin("p2p.staged.bandwidth", self.unit(), reporter)?;
-            self.measure_size(
-                cluster,
-                Transfer::Write,
-                ("p2p.staged", false),
-                bytes,
-                reporter,
-            )?;
-        }
-        Ok(())
-    }
-
-    fn verify_all(
-        &self,
-        cluster: &mut Cluster<'_>,
-        reporter: &mut Reporter<'_>,
-    ) -> Result<(), StepError> {
-        for transfer in Transfer::ALL {
-            self.verify(
-                cluster,
-                transfer,
-                &format!("validate.{}", transfer.name()),
-                reporter,
-            )?;
+    fn staged(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        self.verify(Transfer::Write, "validate.staged", reporter)?;
+        for bytes in self.other_sizes() {
+            self.begin("p2p.staged.bandwidth", reporter)?;
+            self.measure_size(Transfer::Write, ("p2p.staged", false), bytes, reporter)?;
         }
         Ok(())
     }
@@ -241,208 +225,127 @@ impl Work<'_> {
     /// consecutive copies instead.
     fn measure_size(
         &self,
-        cluster: &Cluster<'_>,
         transfer: Transfer,
         (name, access): (&str, bool),
         bytes: usize,
         reporter: &mut Reporter<'_>,
     ) -> Result<(), StepError> {
-        let (gpus, budget) = (self.gpu_pair(cluster)?, cluster.budget());
-        let about = cluster.about(self.unit());
-        let stream = &gpus.local_gpu.stream;
-        let copy = || gpus.queue(transfer, bytes);
+        let budget = self.cluster.budget();
+        let stream = &self.gpus.local_gpu.stream;
+        let copy = || self.gpus.queue(transfer, bytes);
         let samples = time(budget, || copy().and_then(|()| stream.synchronize()))?;
-        reporter.result(about.latency(&format!("{name}.latency"), Some(bytes), 0, &samples))?;
-        let runs = Runs::of(bytes);
+        let latency = format!("{name}.latency");
+        reporter.result(self.about.latency(&latency, Some(bytes), 0, &samples))?;
         let samples = match access {
-            true => {
-                measure(
-                    &gpus.local_gpu.gate,
-                    &[Lane::new(stream, copy)],
-                    runs,
-                    budget,
-                )?
-                .all
-            }
+            true => self.sample(bytes, copy)?,
             false => {
-                let all = time(budget, || {
-                    (0..runs.timed).try_for_each(|_| copy())?;
+                let count = Runs::of(bytes).timed;
+                let mut all = time(budget, || {
+                    (0..count).try_for_each(|_| copy())?;
                     stream.synchronize()
                 })?;
-                all.into_iter()
-                    .map(|seconds| seconds / f64::from(runs.timed))
-                    .collect()
+                all.iter_mut()
+                    .for_each(|seconds| *seconds /= f64::from(count));
+                all
             }
         };
-        let promise = cluster.promise(self.pair, bytes).filter(|_| access);
-        Ok(reporter.result(about.bandwidth(
-            &format!("{name}.bandwidth"),
-            bytes,
-            0,
-            &samples,
-            promise,
-        ))?)
+        let promise = self.cluster.promise(self.pair, bytes).filter(|_| access);
+        let name = format!("{name}.bandwidth");
+        Ok(reporter.result(self.about.bandwidth(&name, bytes, 0, &samples, promise))?)
     }
 
-    fn copies(
-        &self,
-        cluster: &mut Cluster<'_>,
-        reporter: &mut Reporter<'_>,
-    ) -> Result<(), StepError> {
+    fn copies(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         for (transfer, sizes) in [
-            (Transfer::Write, cluster.sizes()),
-            (Transfer::Read, other_sizes(cluster)),
+            (Transfer::Write, self.cluster.sizes()),
+            (Transfer::Read, self.other_sizes()),
         ] {
             let name = format!("p2p.{}", transfer.name());
             for bytes in sizes {
-                cluster.begin(&format!("{name}.bandwidth"), self.unit(), reporter)?;
-                self.measure_size(cluster, transfer, (&name, true), bytes, reporter)?;
+                self.begin(&format!("{name}.bandwidth"), reporter)?;
+                self.measure_size(transfer, (&name, true), bytes, reporter)?;
             }
         }
         Ok(())
     }
 
     /// Each GPU writes to the other at the same time: the sum, compared with twice the path.
-    fn both_directions(
-        &self,
-        cluster: &mut Cluster<'_>,
-        reporter: &mut Reporter<'_>,
-    ) -> Result<(), StepError> {
+    fn both_directions(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         let name = "p2p.copy.both.bandwidth";
-        cluster.begin(name, self.unit(), reporter)?;
-        let gpus = self.gpu_pair(cluster)?;
-        let bytes = cluster.largest();
-        let (source, target) = (
-            gpus.remote_gpu.allocate(bytes)?,
-            gpus.local_gpu.allocate(bytes)?,
-        );
-        let (local, remote, a, b) = (
-            &self.local,
-            &self.remote,
-            &gpus.local_gpu.stream,
-            &gpus.remote_gpu.stream,
-        );
+        self.begin(name, reporter)?;
+        let (gpus, bytes) = (&self.gpus, self.cluster.largest());
+        let (a, b) = (&gpus.local_gpu.stream, &gpus.remote_gpu.stream);
+        let source = gpus.remote_gpu.allocate(bytes)?;
+        let target = gpus.local_gpu.allocate(bytes)?;
         let lanes = [
-            Lane::new(a, || a.copy(remote, 0, local, 0, bytes)),
+            Lane::new(a, || a.copy(gpus.remote, 0, gpus.local, 0, bytes)),
             Lane::new(b, || b.copy(&target, 0, &source, 0, bytes)),
         ];
-        let measured = measure(
-            &gpus.local_gpu.gate,
-            &lanes,
-            Runs::of(bytes),
-            cluster.budget(),
-        )?;
-        let promise = cluster.promise(self.pair, bytes).map(Promise::doubled);
-        let about = cluster.about(self.unit());
-        Ok(reporter.result(about.bandwidth(name, bytes * 2, 0, &measured.all, promise))?)
+        let (gate, budget) = (&gpus.local_gpu.gate, self.cluster.budget());
+        let samples = measure(gate, &lanes, Runs::of(bytes), budget)?.all;
+        let promise = self.cluster.promise(self.pair, bytes).map(Promise::doubled);
+        let result = self.about.bandwidth(name, bytes * 2, 0, &samples, promise);
+        Ok(reporter.result(result)?)
     }
 
     /// Ping-pong of consecutive copies. The bandwidth is the size over half the round trip, as in publications.
-    fn round_trip(
-        &self,
-        cluster: &mut Cluster<'_>,
-        reporter: &mut Reporter<'_>,
-    ) -> Result<(), StepError> {
-        for bytes in other_sizes(cluster) {
-            let name = "p2p.copy.round-trip";
-            cluster.begin(name, self.unit(), reporter)?;
-            let gpus = self.gpu_pair(cluster)?;
-            let (sent, returned) = (gpus.local_gpu.gpu.event()?, gpus.remote_gpu.gpu.event()?);
-            let (local, remote, a, b) = (
-                &self.local,
-                &self.remote,
-                &gpus.local_gpu.stream,
-                &gpus.remote_gpu.stream,
-            );
-            let lanes = [Lane::new(a, || {
-                a.copy(remote, 0, local, 0, bytes)?;
+    fn round_trip(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        let name = "p2p.copy.round-trip";
+        let (latency, bandwidth) = (format!("{name}.latency"), format!("{name}.bandwidth"));
+        let gpus = &self.gpus;
+        let (a, b) = (&gpus.local_gpu.stream, &gpus.remote_gpu.stream);
+        for bytes in self.other_sizes() {
+            self.begin(name, reporter)?;
+            let sent = gpus.local_gpu.gpu.event()?;
+            let returned = gpus.remote_gpu.gpu.event()?;
+            let samples = self.sample(bytes.max(16 << 20), || {
+                a.copy(gpus.remote, 0, gpus.local, 0, bytes)?;
                 a.record(&sent)?;
                 b.wait(&sent)?;
-                b.copy(local, 0, remote, 0, bytes)?;
+                b.copy(gpus.local, 0, gpus.remote, 0, bytes)?;
                 b.record(&returned)?;
                 a.wait(&returned)
-            })];
-            let runs = Runs::of(bytes.max(16 << 20));
-            let samples = measure(&gpus.local_gpu.gate, &lanes, runs, cluster.budget())?.all;
-            gpus.remote_gpu.stream.synchronize()?;
+            })?;
+            b.synchronize()?;
             let half: Vec<f64> = samples.iter().map(|seconds| seconds / 2.0).collect();
-            let about = cluster.about(self.unit());
-            reporter.result(about.latency(&format!("{name}.latency"), Some(bytes), 0, &samples))?;
-            reporter.result(about.bandwidth(
-                &format!("{name}.bandwidth"),
-                bytes,
-                0,
-                &half,
-                None,
-            ))?;
+            reporter.result(self.about.latency(&latency, Some(bytes), 0, &samples))?;
+            reporter.result(self.about.bandwidth(&bandwidth, bytes, 0, &half, None))?;
         }
         Ok(())
     }
 
     /// Kernels that store to the remote memory and load from it, and the latency of one load.
-    fn kernels(
-        &self,
-        cluster: &mut Cluster<'_>,
-        reporter: &mut Reporter<'_>,
-    ) -> Result<(), StepError> {
+    fn kernels(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
+        let gpus = &self.gpus;
         for transfer in [Transfer::Store, Transfer::Load] {
             let name = format!("p2p.{}.bandwidth", transfer.name());
-            for bytes in other_sizes(cluster)
-                .into_iter()
-                .filter(|bytes| bytes % 16 == 0)
-            {
-                cluster.begin(&name, self.unit(), reporter)?;
-                let gpus = self.gpu_pair(cluster)?;
-                let lanes = [Lane::new(&gpus.local_gpu.stream, || {
-                    gpus.queue(transfer, bytes)
-                })];
-                let samples = measure(
-                    &gpus.local_gpu.gate,
-                    &lanes,
-                    Runs::of(bytes),
-                    cluster.budget(),
-                )?
-                .all;
-                let promise = cluster.promise(self.pair, bytes);
-                reporter.result(
-                    cluster
-                        .about(self.unit())
-                        .bandwidth(&name, bytes, 0, &samples, promise),
-                )?;
+            let sizes = self.other_sizes().into_iter();
+            for bytes in sizes.filter(|bytes| bytes % 16 == 0) {
+                self.begin(&name, reporter)?;
+                let samples = self.sample(bytes, || gpus.queue(transfer, bytes))?;
+                let promise = self.cluster.promise(self.pair, bytes);
+                reporter.result(self.about.bandwidth(&name, bytes, 0, &samples, promise))?;
             }
         }
         let name = "p2p.kernel.load.latency";
-        cluster.begin(name, self.unit(), reporter)?;
-        let gpus = self.gpu_pair(cluster)?;
+        self.begin(name, reporter)?;
         let list = gpus.remote_gpu.allocate(LIST)?;
         gpus.remote_gpu.witness.write(&list, 0, &ring())?;
-        let samples = chase(&gpus.local_gpu.stream, &list, cluster.budget())?;
-        let about = cluster.about(self.unit());
+        let samples = chase(&gpus.local_gpu.stream, &list, self.cluster.budget())?;
+        let why = || format!("the kernel read a wrong list entry. {LOOK_AT}");
         Ok(reporter.result(match samples {
-            Some(samples) => about.latency(name, Some(8), 0, &samples),
-            None => about.wrong(
-                name,
-                Some(8),
-                format!("the kernel read a wrong list entry. {LOOK_AT}"),
-            ),
+            Some(samples) => self.about.latency(name, Some(8), 0, &samples),
+            None => self.about.wrong(name, Some(8), why()),
         })?)
     }
 
     /// Ping-pong of two kernels: each waits for a word that the other stores in its memory.
-    fn kernel_round_trip(
-        &self,
-        cluster: &mut Cluster<'_>,
-        reporter: &mut Reporter<'_>,
-    ) -> Result<(), StepError> {
+    fn kernel_round_trip(&self, reporter: &mut Reporter<'_>) -> Result<(), StepError> {
         let name = "p2p.kernel.round-trip.latency";
-        cluster.begin(name, self.unit(), reporter)?;
-        let gpus = self.gpu_pair(cluster)?;
-        let (local_gpu, remote_gpu) = (gpus.local_gpu, gpus.remote_gpu);
-        let word = |member: &Member| member.gpu.allocate(Allocation::Malloc, 64);
-        let (local, remote) = (word(local_gpu)?, word(remote_gpu)?);
+        self.begin(name, reporter)?;
+        let (local_gpu, remote_gpu) = (self.gpus.local_gpu, self.gpus.remote_gpu);
+        let (local, remote) = (local_gpu.allocate(64)?, remote_gpu.allocate(64)?);
         let (begin, end) = (local_gpu.gpu.event()?, local_gpu.gpu.event()?);
-        let mut sampler = Sampler::new(cluster.budget());
-        let about = cluster.about(self.unit());
+        let mut sampler = Sampler::new(self.cluster.budget());
         while sampler.wants_more() {
             local_gpu.witness.fill(&local, 0, 64, 0)?;
             remote_gpu.witness.fill(&remote, 0, 64, 0)?;
@@ -458,19 +361,11 @@ impl Work<'_> {
             local_gpu.witness.read(&local, 0, &mut last)?;
             if u32::from_le_bytes(last) != ROUND_TRIPS {
                 let why = format!("a word that the other GPU stored did not arrive. {LOOK_AT}");
-                return Ok(reporter.result(about.wrong(name, Some(4), why))?);
+                return Ok(reporter.result(self.about.wrong(name, Some(4), why))?);
             }
             sampler.push(end.elapsed_since(&begin)?.as_secs_f64() / f64::from(ROUND_TRIPS));
         }
-        Ok(reporter.result(about.latency(name, Some(4), 0, &sampler.finish().1))?)
-    }
-}
-
-/// The sizes for all transfers but the main sweep.
-fn other_sizes(cluster: &Cluster<'_>) -> Vec<usize> {
-    let sizes = cluster.sizes();
-    match cluster.task.terms.depth.every_size() {
-        true => sizes,
-        false => sizes.last().copied().into_iter().collect(),
+        let samples = sampler.finish().1;
+        Ok(reporter.result(self.about.latency(name, Some(4), 0, &samples))?)
     }
 }
