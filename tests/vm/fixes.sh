@@ -1,5 +1,5 @@
 # Repairs of modules, options, nodes and IOMMU groups on a real kernel with the real modprobe, udev and systemd, by functions
-# for persist.sh. Machine: systemd. nvidia, nvidia_peermem and gdrdrv are TEST DOUBLES (tests/vm/module-doubles), ib_uverbs and
+# for persist.sh. Machine: systemd. nvidia, nvidia_peermem and gdrdrv are FAKES (tests/vm/module-fakes), ib_uverbs and
 # mlx5_ib are Debian's.
 #
 # What these guests cannot show: QEMU's devices hold their read request size fast, so that mrrs is seen to fail and to leave
@@ -81,7 +81,7 @@ END
 make_first() {
   fix "$1" modprobe rdma-modules
   modprobe nvidia && modprobe gdrdrv
-  expect "$1: the doubles of nvidia and gdrdrv load" 0 $?
+  expect "$1: the fakes of nvidia and gdrdrv load" 0 $?
 }
 make_second() {
   mount --bind /run/class /sys/class/infiniband
@@ -101,7 +101,7 @@ soft_card() {
 }
 
 fixes_in_the_first_boot() {
-  echo "SIMULATED: nvidia, nvidia_peermem and gdrdrv are test doubles"
+  echo "SIMULATED: nvidia, nvidia_peermem and gdrdrv are fakes"
   refused_by_the_device
   broken_machine
   state /out/state-before.txt
@@ -120,7 +120,7 @@ fixes_in_the_first_boot() {
   modprobe --showconfig >/out/showconfig.txt
   expect "no line keeps modules out" 0 "$(grep -c -E '^(install nvidia|blacklist mlx5_core)' /out/showconfig.txt)"
   cat /proc/driver/nvidia/params
-  expect "modprobe gave the double both keys" 2 \
+  expect "modprobe gave the fake both keys" 2 \
     "$(grep '^RegistryDwords:' /proc/driver/nvidia/params | grep -o -E 'Site=1|Vendor=2' | wc -l)"
   soft_card
 
@@ -131,7 +131,7 @@ fixes_in_the_first_boot() {
   expect "IOMMU groups" "5 identity" "$(types)"
   expect "no other group" 5 "$(grep -l identity /sys/kernel/iommu_groups/*/type | wc -l)"
   cat /proc/modules
-  expect "the kernel has the double of nvidia_peermem, a user of ib_core and of nvidia" 2 \
+  expect "the kernel has the fake of nvidia_peermem, a user of ib_core and of nvidia" 2 \
     "$(grep -E '^(ib_core|nvidia) ' /proc/modules | grep -c nvidia_peermem,)"
   node_is_right "node"
   rm /dev/gdrdrv && rmmod gdrdrv && modprobe gdrdrv
@@ -175,7 +175,7 @@ fixes_in_the_second_boot() {
     expect "after the boot the kernel has $module" 1 "$(loaded $module)"
   done
   cat /proc/driver/nvidia/params
-  expect "after the boot the double of nvidia has all keys" 3 \
+  expect "after the boot the fake of nvidia has all keys" 3 \
     "$(grep '^RegistryDwords:' /proc/driver/nvidia/params | grep -o -E 'Site=1|Vendor=2|PeerMappingOverride=1' | wc -l)"
   node_is_right "after the boot udev has made the node"
   expect "after the boot the groups translate again" "5 DMA-FQ" "$(types)"

@@ -1,4 +1,4 @@
-# gdrcopy's backend of gdrdrv against the double of the module, in each of the module's versions. Machine: gdrdrv; needs the
+# gdrcopy's backend of gdrdrv against the fake of the module, in each of the module's versions. Machine: gdrdrv; needs the
 # binary `module` (crates/gdrcopy/examples/module.rs), which makes the claims.
 . /lib/gdr-guest.sh
 . /lib/gdrdrv.sh
@@ -19,7 +19,7 @@ expect "and why" 1 "$(grep -c 'errno 19.*no /dev/gdrdrv' /tmp/module.txt)"
 for version in 0x20000 0x20003 0x20004 0x20005 0x20006; do
   gdrdrv_load version=$version
   claimed "version $version" basic
-  expect "no pin is left" "" "$(cat /proc/gdrdrv-double/pins)"
+  expect "no pin is left" "" "$(cat /proc/gdrdrv-fake/pins)"
   gdrdrv_unload
 done
 
@@ -39,7 +39,7 @@ gdrdrv_unload
 
 gdrdrv_load persistent=0
 claimed "revocation" revoked
-expect "no pin is left" "" "$(cat /proc/gdrdrv-double/pins)"
+expect "no pin is left" "" "$(cat /proc/gdrdrv-fake/pins)"
 gdrdrv_unload
 
 gdrdrv_load

@@ -1,5 +1,5 @@
-# The double of the gdrdrv driver speaks the driver's ABI. Machine: gdrdrv; needs the binary `exercise`
-# (gdrdrv-double/exercise.c and ask.c), which makes the claims.
+# The fake of the gdrdrv driver speaks the driver's ABI. Machine: gdrdrv; needs the binary `exercise`
+# (gdrdrv-fake/exercise.c and ask.c), which makes the claims.
 . /lib/gdr-guest.sh
 . /lib/gdrdrv.sh
 
@@ -16,7 +16,7 @@ gdrdrv_load
 expect "it loads" 0 $?
 expect "node" "crw-rw-rw-" "$(stat -c %A /dev/gdrdrv)"
 exercised "all" all
-expect "no pin is left" "" "$(cat /proc/gdrdrv-double/pins)"
+expect "no pin is left" "" "$(cat /proc/gdrdrv-fake/pins)"
 gdrdrv_unload
 expect "it unloads" 0 $?
 

@@ -2,7 +2,7 @@
 //! ADDRESS WHAT`, where 1 MiB from ADDRESS on can be pinned.
 //!
 //! WHAT is `basic`, `revoked` or `eagain`, made for the double of the module in
-//! `tests/vm/gdrdrv-double`, whose own view of its memory each is compared with; or `refused`,
+//! `tests/vm/gdrdrv-fake`, whose own view of its memory each is compared with; or `refused`,
 //! which says why the backend does not open. Exit code 1 where a claim fails.
 
 use std::error::Error;
@@ -121,7 +121,7 @@ fn memory() -> std::io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
-        .open("/proc/gdrdrv-double/memory")
+        .open("/proc/gdrdrv-fake/memory")
 }
 
 fn both_ways(mapping: &mut Mapping, address: u64) -> Outcome {
@@ -204,7 +204,7 @@ fn revoked(address: u64) -> Outcome {
     let mut theirs = other.map(MapRequest::Default)?;
     claim("not revoked at first", !pin.revoked()?)?;
     std::fs::write(
-        "/proc/gdrdrv-double/revoke",
+        "/proc/gdrdrv-fake/revoke",
         format!("address {address:#x}"),
     )?;
     claim("revoked", pin.revoked()?)?;
@@ -237,7 +237,7 @@ fn fork_free_fault(mapping: &Mapping) -> Result<bool, Box<dyn Error>> {
 fn eagain(address: u64) -> Outcome {
     let gdr = Gdr::open_with(BackendKind::Gdrdrv)?;
     let pin = pin(&gdr, address, 65536)?;
-    std::fs::write("/sys/module/gdrdrv_double/parameters/eagain", "1")?;
+    std::fs::write("/sys/module/gdrdrv_fake/parameters/eagain", "1")?;
     let first = pin.map(MapRequest::Default);
     claim(
         "EAGAIN",

@@ -1,5 +1,4 @@
-//! Files that are generated and committed: completions, man pages, JSON schemas, lists of checks and symptoms. A test fails
-//! where one is stale.
+//! Generated files that are committed: completions, man pages, JSON schemas, lists of checks and symptoms. A test fails if one is stale.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use gdr::check;
 
 use crate::documents;
 
-/// Every generated file: its path below the repository's root, and its bytes.
+/// All generated files: path below the repository root, and content.
 pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     let mut files = Vec::new();
     for (shell, name) in [
@@ -84,7 +83,7 @@ pub fn files() -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
     Ok(files)
 }
 
-/// The page of a command and those of its subcommands: gdr.1, gdr-topo.1.
+/// The man pages of a command and its subcommands: gdr.1, gdr-topo.1.
 fn pages(
     command: &clap::Command,
     words: &str,
@@ -94,7 +93,7 @@ fn pages(
         .get_display_name()
         .unwrap_or(command.get_name())
         .to_owned();
-    // clap takes names that live as long as the program, which here is a moment.
+    // clap requires a static name; the leak is small and the process short.
     let title: &'static str = Box::leak(name.clone().into_boxed_str());
     let mut bytes = Vec::new();
     // A date would make the page stale every day.
@@ -125,7 +124,7 @@ fn pages(
     Ok(())
 }
 
-/// The sections below the options, in the language of man pages.
+/// The sections below the options, as roff.
 fn roff(sections: &gdr::cli::Sections) -> String {
     let escaped = |text: &str| {
         text.replace('\\', "\\e")
@@ -147,8 +146,8 @@ fn roff(sections: &gdr::cli::Sections) -> String {
     page + &format!(".SH SEE ALSO\n{}\n", pages.join(", "))
 }
 
-/// The command with the names that shells complete: of checks, families, profiles and fixes. gdr itself accepts more: a profile may be
-/// a file.
+/// Adds the names of checks, families, profiles and fixes as values, for shell completion. gdr itself accepts more: a profile may be a
+/// file.
 fn with_names(command: clap::Command) -> clap::Command {
     let families = check::all()
         .filter_map(|check| check.id.split_once('.'))
@@ -185,7 +184,7 @@ fn with_names(command: clap::Command) -> clap::Command {
         })
 }
 
-/// Writes them; with `check`, fails where one differs from what is committed.
+/// Writes the files; with `check`, fails if one differs from the committed file.
 pub fn run(check: bool) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut stale = Vec::new();

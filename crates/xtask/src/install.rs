@@ -1,5 +1,4 @@
-//! Lays out a C library as programs look for it: the library under its version and the two names it is asked for, the
-//! headers, and the pkg-config file.
+//! Installs a C library in a prefix: versioned file and links, headers, pkg-config file.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -11,13 +10,13 @@ use anyhow::{Context as _, bail};
 /// `cargo xtask install-capi`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where the library will be found: PREFIX/lib, PREFIX/include
+    /// Installed location: PREFIX/lib, PREFIX/include
     #[arg(long, value_name = "DIR", default_value = "/usr/local")]
     pub prefix: PathBuf,
-    /// Put everything below this directory instead, as packages do
+    /// Staging directory in front of the prefix, as in packaging
     #[arg(long, value_name = "DIR")]
     pub destdir: Option<PathBuf>,
-    /// Which library; several may be named. libgdsync's headers need libgdrapi's
+    /// Library; may be repeated. libgdsync's headers need libgdrapi's
     #[arg(long = "library", value_name = "NAME", default_value = "gdrapi")]
     pub libraries: Vec<Library>,
     /// The profile to build with
@@ -25,7 +24,7 @@ pub struct Args {
     pub profile: String,
 }
 
-/// A library of ours with a C interface.
+/// A C library of this workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Library {
     /// libgdrapi.so.2
@@ -35,7 +34,7 @@ pub enum Library {
 }
 
 impl Library {
-    /// As in the library's file name; the package is NAME-capi.
+    /// Name in the library's file; the package is NAME-capi.
     fn name(self) -> &'static str {
         match self {
             Self::Gdrapi => "gdrapi",
@@ -43,7 +42,7 @@ impl Library {
         }
     }
 
-    /// As Cargo names the file that it builds.
+    /// File name of cargo's output.
     fn artifact(self) -> &'static str {
         match self {
             Self::Gdrapi => "libgdrapi.so",
@@ -51,7 +50,7 @@ impl Library {
         }
     }
 
-    /// The header that tells the version, and what its two constants begin with.
+    /// The header with the version, and the prefix of its two constants.
     fn version(self) -> (&'static str, &'static str) {
         match self {
             Self::Gdrapi => ("gdrapi.h", "GDR_API"),
@@ -118,7 +117,7 @@ fn install(args: &Args, which: Library) -> anyhow::Result<()> {
     )
 }
 
-/// The library as Cargo made it.
+/// Builds the library; returns its path.
 fn build(which: Library, profile: &str) -> anyhow::Result<PathBuf> {
     let package = format!("{}-capi", which.name());
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -149,7 +148,7 @@ fn build(which: Library, profile: &str) -> anyhow::Result<PathBuf> {
     library.with_context(|| format!("cargo built no {file}"))
 }
 
-/// `…_MAJOR_VERSION` and `…_MINOR_VERSION` of the header.
+/// Values of `…_MAJOR_VERSION` and `…_MINOR_VERSION` in the header.
 fn version(header: &str, constants: &str) -> anyhow::Result<(u32, u32)> {
     let number = |which: &str| -> anyhow::Result<u32> {
         let name = format!("{constants}_{which}_VERSION");
@@ -164,7 +163,7 @@ fn version(header: &str, constants: &str) -> anyhow::Result<(u32, u32)> {
     Ok((number("MAJOR")?, number("MINOR")?))
 }
 
-/// Puts the bytes there in one step: a process that uses the old file keeps it.
+/// Writes a file atomically: a process that uses the old file keeps it.
 fn place(bytes: &[u8], mode: u32, path: &Path) -> anyhow::Result<()> {
     let fresh = sibling(path)?;
     fs::write(&fresh, bytes).with_context(|| format!("cannot write {}", fresh.display()))?;
@@ -178,7 +177,7 @@ fn link(target: &str, path: &Path) -> anyhow::Result<()> {
     fs::rename(&fresh, path).with_context(|| format!("cannot link {}", path.display()))
 }
 
-/// A free name next to `path`, whose directory is made.
+/// A free name beside `path`, whose directory is created.
 fn sibling(path: &Path) -> anyhow::Result<PathBuf> {
     let directory = path.parent().context("a path below the prefix")?;
     fs::create_dir_all(directory)

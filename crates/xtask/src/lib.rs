@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! The tasks of gdr's workshop, so that one task may use another.
+//! Development tasks of gdr, as a library so that tests can use them.
 
 pub mod documents;
 pub mod generate;

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! gdr's workshop: what builds, checks and tries gdr, and never ships with it.
+//! Development tasks of gdr; not shipped.
 
 use std::process::ExitCode;
 
@@ -15,15 +15,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Write completions, man pages and JSON schemas
+    /// Write completions, man pages, JSON schemas and lists
     Generate {
-        /// Write nothing; fail where a committed file is stale
+        /// Write nothing; fail if a committed file is stale
         #[arg(long)]
         check: bool,
     },
-    /// Build libgdrapi or libgdsync and lay it out below a prefix: library, headers, pkg-config file
+    /// Build libgdrapi or libgdsync and install library, headers and pkg-config file in a prefix
     InstallCapi(xtask::install::Args),
-    /// Run a script in a virtual machine that has what this machine lacks
+    /// Run a script in a virtual machine with simulated hardware
     Vm(xtask::vm::Args),
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask install-capi`, and a program that is built against what it laid out as users build theirs.
+//! `cargo xtask install-capi`, and a program built against the installed library as users build theirs.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -26,10 +26,10 @@ fn install(arguments: &[&OsStr]) -> Output {
 }
 
 #[test]
-fn a_program_finds_what_was_installed() {
+fn builds_program_against_installation() {
     let directory = tempfile::tempdir().unwrap();
     let prefix = directory.path().join("opt");
-    // A second time over the first, as an update does.
+    // Twice, because an update overwrites an installation.
     for _ in 0..2 {
         succeed(
             "install-capi",
@@ -83,7 +83,7 @@ fn a_program_finds_what_was_installed() {
 }
 
 #[test]
-fn a_package_is_staged_below_its_root_and_names_its_final_place() {
+fn stages_package_below_root() {
     let stage = tempfile::tempdir().unwrap();
     let arguments = [
         "--destdir".as_ref(),
@@ -97,9 +97,9 @@ fn a_package_is_staged_below_its_root_and_names_its_final_place() {
     assert!(text.contains("\nVersion: 2.6\n"), "{text}");
 }
 
-/// Cargo warns of two targets of one name, and the later one overwrites the file of the earlier.
+/// Cargo only warns about two targets with one output file, of which the later wins.
 #[test]
-fn no_two_targets_of_the_workspace_are_built_to_one_file() {
+fn target_files_are_unique() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let output = Command::new(env!("CARGO"))
         .args([
@@ -150,7 +150,7 @@ fn no_two_targets_of_the_workspace_are_built_to_one_file() {
 }
 
 #[test]
-fn a_relative_prefix_is_refused() {
+fn rejects_relative_prefix() {
     let output = install(&["--prefix".as_ref(), "here".as_ref()]);
     assert!(!output.status.success());
     assert!(
@@ -159,7 +159,7 @@ fn a_relative_prefix_is_refused() {
 }
 
 #[test]
-fn libgdsync_comes_with_what_its_headers_need() {
+fn libgdsync_headers() {
     let directory = tempfile::tempdir().unwrap();
     let prefix = directory.path().join("opt");
     let both = ["--library", "gdrapi", "--library", "gdsync", "--prefix"].map(OsStr::new);

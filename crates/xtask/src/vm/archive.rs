@@ -1,7 +1,7 @@
-//! Initramfs archives ("newc" cpio), written without root and without the cpio program.
+//! Writes initramfs archives ("newc" cpio) without root and without the cpio program.
 //!
-//! The kernel unpacks archives laid one after the other, which is how a run adds its own files to the cached image.
-//! The format is in the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
+//! The kernel unpacks concatenated archives, so a run appends its files to the cached image.
+//! Format: Documentation/driver-api/early-userspace/buffer-format.rst in the kernel.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ const DIRECTORY: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
 const SYMLINK: u32 = 0o120_000;
 
-/// An archive in progress; paths are relative to the guest's root, and parents are made as needed.
+/// An archive being written; paths are relative to the guest's root, and parents are created as needed.
 pub struct Archive<W: Write> {
     out: W,
     inode: u32,
@@ -31,7 +31,7 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    /// A file with these bytes.
+    /// Adds a file with this content.
     pub fn file(&mut self, path: &str, mode: u32, bytes: &[u8]) -> Result<()> {
         self.entry(path, FILE | mode, bytes)
     }
@@ -44,7 +44,7 @@ impl<W: Write> Archive<W> {
         self.entry(path, DIRECTORY | 0o755, &[])
     }
 
-    /// A copy of a file or link of the host, with its permission bits.
+    /// Adds a copy of a host file or link with its permissions.
     pub fn copy(&mut self, path: &str, from: &Path) -> Result<()> {
         let what = || format!("{} could not be read for the guest", from.display());
         let meta = fs::symlink_metadata(from).with_context(what)?;
@@ -56,12 +56,12 @@ impl<W: Write> Archive<W> {
         self.file(path, meta.permissions().mode() & 0o777, &bytes)
     }
 
-    /// Whether this path was written already.
+    /// True if this path was added.
     pub fn has(&self, path: &str) -> bool {
         self.present.contains(path)
     }
 
-    /// Writes the end mark, and hands the writer back.
+    /// Writes the trailer and returns the writer.
     pub fn finish(mut self) -> Result<W> {
         self.record("TRAILER!!!", 0, &[])?;
         self.out
@@ -81,7 +81,7 @@ impl<W: Write> Archive<W> {
                 self.record(parent, DIRECTORY | 0o755, &[])?;
             }
         }
-        // The kernel keeps the first of two equal directories, and the last of two equal files.
+        // The kernel keeps the first of two equal directories, but the last of two equal files.
         if !self.present.insert(path.to_owned()) && mode & DIRECTORY != 0 && mode & FILE == 0 {
             return Ok(());
         }
@@ -111,7 +111,7 @@ impl<W: Write> Archive<W> {
     }
 }
 
-/// Names and contents start at multiples of four.
+/// Names and contents are padded to multiples of four.
 fn pad(record: &mut Vec<u8>) {
     record.resize(record.len().next_multiple_of(4), 0);
 }

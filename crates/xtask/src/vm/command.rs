@@ -1,4 +1,4 @@
-//! `cargo xtask vm`: the command line, and the verdict on standard output.
+//! `cargo xtask vm`: command line, and the result on standard output.
 
 use std::fs;
 use std::io::Write;
@@ -16,26 +16,26 @@ use super::tool::progress;
 /// Arguments of `cargo xtask vm`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The machine to run; --list shows them
+    /// Machine to run; --list shows all
     #[arg(long, required_unless_present = "list")]
     machine: Option<String>,
-    /// The shell script its guests run as root; it writes /out/verdict.json
+    /// Shell script that the guests run as root; it must write /out/verdict.json
     #[arg(long, required_unless_present = "list")]
     script: Option<PathBuf>,
-    /// A binary to carry into the guests' /bin, with its libraries
+    /// Binary to copy to the guests' /bin, with its libraries
     #[arg(long = "bin", value_name = "PATH")]
     binaries: Vec<PathBuf>,
-    /// When the machine is stopped if it has not ended by itself
+    /// Timeout in seconds
     #[arg(long, value_name = "SECS", default_value_t = 120)]
     timeout: u64,
-    /// Where the result goes besides standard output; the guests' files go into a folder of this name without its ending
+    /// File for the result, besides standard output; the guests' files go to a directory of this name without its extension
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[arg(long)]
     list: bool,
 }
 
-/// Runs the command; the exit code is 0 only if the script ended with 0 and left a verdict.
+/// Runs the command; exit code 0 only if the script ended with 0 and left a verdict.
 pub fn command(args: &Args) -> Result<ExitCode> {
     let (Some(machine), Some(script), false) = (&args.machine, &args.script, args.list) else {
         return list().map(|()| ExitCode::SUCCESS);

@@ -1,7 +1,7 @@
-//! Test doubles of kernel modules that Debian does not have, compiled for a guest's kernel.
+//! Fake kernel modules that Debian does not have, compiled for the guest's kernel.
 //!
-//! The kernel's headers are unpacked beside the build and never installed, so that they are those of the guest's
-//! kernel whatever the host runs. The compiler and make are the host's.
+//! The kernel headers are unpacked beside the build, not installed, so that they match the guest's kernel. Compiler and make are the
+//! host's.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -15,14 +15,14 @@ use super::image::Image;
 use super::packages::Selection;
 use super::tool::{self, progress};
 
-/// Fake modules that are compiled together.
+/// Fake modules of one build.
 #[derive(Clone, Copy, Debug)]
 pub struct Fakes {
-    /// What they are called, and the folder of their sources below `tests/vm`.
+    /// Name, and directory of the sources below `tests/vm`.
     name: &'static str,
-    /// What they are made of, by name.
+    /// Sources by name.
     sources: &'static [(&'static str, &'static str)],
-    /// Where the guest has them: with its other modules, for modprobe to find, or beside, for insmod.
+    /// True: installed with the guest's modules, for modprobe. False: a separate file, for insmod.
     pub indexed: bool,
     modules: &'static [&'static str],
 }
@@ -33,24 +33,24 @@ macro_rules! sources {
     };
 }
 
-/// The one that speaks gdrdrv's ABI.
+/// Implements gdrdrv's ABI.
 pub const GDRDRV: Fakes = Fakes {
-    name: "gdrdrv-double",
-    sources: sources!["gdrdrv-double": "Kbuild" "abi.h" "double.h" "device.c" "requests.c" "memory.c" "proc.c"],
+    name: "gdrdrv-fake",
+    sources: sources!["gdrdrv-fake": "Kbuild" "abi.h" "fake.h" "device.c" "requests.c" "memory.c" "proc.c"],
     indexed: false,
-    modules: &["gdrdrv-double.ko"],
+    modules: &["gdrdrv-fake.ko"],
 };
 
-/// Those that have no more than the names, the parameters and the users of the modules they double.
+/// Modules with only the name, parameters and users of the real ones.
 pub const NAMES: Fakes = Fakes {
-    name: "module-doubles",
-    sources: sources!["module-doubles": "Kbuild" "nvidia.c" "nvidia-peermem.c" "gdrdrv.c"],
+    name: "module-fakes",
+    sources: sources!["module-fakes": "Kbuild" "nvidia.c" "nvidia-peermem.c" "gdrdrv.c"],
     indexed: true,
     modules: &["nvidia.ko", "nvidia-peermem.ko", "gdrdrv.ko"],
 };
 
 impl Fakes {
-    /// The modules for the image's kernel, in the order of their names; built if they do not lie beside the image.
+    /// The modules for the image's kernel, sorted by name; built unless cached beside the image.
     pub fn built(&self, image: &Image) -> Result<Vec<PathBuf>> {
         let mut key = DefaultHasher::new();
         self.sources.hash(&mut key);
@@ -59,7 +59,7 @@ impl Fakes {
             .join(format!("{}-{:016x}", self.name, key.finish()));
         if !kept.exists() {
             let work = tempfile::Builder::new()
-                .prefix("building-doubles-")
+                .prefix("building-fakes-")
                 .tempdir_in(&image.directory)
                 .with_context(|| {
                     format!(
@@ -68,7 +68,7 @@ impl Fakes {
                     )
                 })?;
             let built = build(self, &image.release, work.path())?;
-            // Complete or absent; where two builds ran side by side, the second finds the place taken.
+            // Renamed when complete; of two concurrent builds the second finds the first's result.
             if let Err(error) = fs::rename(&built, &kept)
                 && !kept.exists()
             {
@@ -84,7 +84,7 @@ impl Fakes {
     }
 }
 
-/// The folder with the modules, and with what else the build left.
+/// Directory with the built modules and other build output.
 fn build(fakes: &Fakes, release: &str, work: &Path) -> Result<PathBuf> {
     let (selection, compiler) = Selection::headers(release)?;
     tool::output(Command::new(&compiler).arg("--version"))?;
@@ -102,18 +102,18 @@ fn build(fakes: &Fakes, release: &str, work: &Path) -> Result<PathBuf> {
         .join(format!("linux-headers-{release}"));
     let mut make = Command::new("make");
     make.arg("--silent").arg("-C").arg(&headers);
-    // The package's own Makefile names the other package's by the place where both are installed.
+    // The package's Makefile refers to the common headers by their installed path.
     make.arg("-f").arg(common(&tree, release)?);
     make.arg(format!("M={}", source.display())).arg("modules");
-    // Those of a make or a kernel build that this runs in.
+    // Variables of an outer make or kernel build.
     make.env_remove("MAKEFLAGS").env_remove("KBUILD_OUTPUT");
     tool::output(&mut make).context(
-        "the doubles could not be compiled; where a program or library is missing, apt-get install make gcc-12 libelf1",
+        "the fakes could not be compiled; where a program or library is missing, apt-get install make gcc-12 libelf1",
     )?;
     Ok(source)
 }
 
-/// The Makefile of the headers that all flavours of a kernel share: of 6.1.0-56-amd64 those are 6.1.0-56-common.
+/// The Makefile of the headers common to all flavours: for 6.1.0-56-amd64 in 6.1.0-56-common.
 fn common(tree: &Path, release: &str) -> Result<PathBuf> {
     let (version, _) = release
         .rsplit_once('-')

@@ -1,4 +1,4 @@
-//! A running guest: started, watched, ended whatever happens, and asked for what it left in /out.
+//! A running guest: start, supervision, end, and its files from /out.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -16,13 +16,13 @@ use super::outcome::GuestOutcome;
 use super::qemu::{self, Files};
 use super::{overlay, tool};
 
-/// The console's name among a guest's files.
+/// Name of the console log among a guest's files.
 pub const CONSOLE: &str = "console.txt";
 
-/// The most a guest can hand back; the file is sparse.
+/// Maximum size of a guest's output; the file is sparse.
 const OUTBOX_SIZE: u64 = 256 << 20;
 
-/// How long the first guest may take to lay the cable that the second plugs into.
+/// How long the second guest waits for the first guest's network socket.
 const CABLE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A QEMU process, killed when dropped.
@@ -32,15 +32,15 @@ pub struct Guest {
     directory: PathBuf,
 }
 
-/// What a kernel says on the console when one of its CPUs got no timer interrupts for 21 s.
+/// Console message of a kernel whose CPU got no timer interrupts for 21 s.
 const STALL: &str = "rcu_preempt kthread timer wakeup didn't happen";
 
-/// The emulator failed: nothing that a guest does may bring that about, so it says nothing of the guest.
+/// Failures of the emulator, which do not depend on the guest.
 #[derive(Debug)]
 pub enum Fault {
-    /// It died by a signal.
+    /// Killed by a signal.
     Crash(ExitStatus),
-    /// It lost the timer interrupt of a CPU, without which the guest's kernel waits for ever.
+    /// Lost a CPU's timer interrupt, so that the guest's kernel hangs.
     Stall,
 }
 
@@ -56,7 +56,7 @@ impl std::fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Guest {
-    /// Starts guest `number` in a directory of its own under `work`.
+    /// Starts guest `number` in its own directory below `work`.
     pub fn start(
         machine: &Machine,
         number: u8,
@@ -100,12 +100,12 @@ impl Guest {
         Ok(guest)
     }
 
-    /// What this guest's folder is called.
+    /// Name of this guest's directory.
     pub fn name(&self) -> String {
         format!("guest{}", self.number)
     }
 
-    /// Whether it runs still; a QEMU that refused its arguments is an error, one that failed a [`Fault`].
+    /// True while it runs; an error if QEMU rejected its arguments or failed with a [`Fault`].
     pub fn running(&mut self) -> Result<bool> {
         match self
             .process
@@ -120,12 +120,12 @@ impl Guest {
         }
     }
 
-    /// What its console shows so far.
+    /// Console output so far.
     pub fn console(&self) -> String {
         self.text(CONSOLE)
     }
 
-    /// Ends it if it runs, and unpacks what it handed back into `files`.
+    /// Ends it if it runs, and unpacks its output into `files`.
     pub fn finish(self, files: &Path) -> Result<GuestOutcome> {
         let (number, directory) = (self.number, self.directory.clone());
         drop(self);
@@ -147,7 +147,7 @@ impl Guest {
         GuestOutcome::read(number, files)
     }
 
-    /// Waits for the socket of the first guest: the second, finding none, would give up.
+    /// Waits for the first guest's socket, without which the second would exit.
     fn await_cable(&mut self, cable: &Path) -> Result<()> {
         let start = Instant::now();
         while !cable.exists() {
@@ -172,13 +172,13 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // Both fail only where the process is gone already.
+        // Both fail only if the process has exited.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Whether an archive lies in the outbox: a guest that was stopped early leaves zeroes.
+/// True if the outbox has an archive: a guest that was stopped early leaves zeros.
 fn was_written(outbox: &Path) -> Result<bool> {
     let mut first = [0];
     File::open(outbox)

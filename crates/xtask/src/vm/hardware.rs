@@ -1,43 +1,43 @@
-//! The PCIe tree of a machine as data, from which come both QEMU's arguments and the guest's plan of look-alikes.
+//! PCIe trees as data, the source of QEMU's arguments and of the guest's plan of look-alikes.
 //!
-//! A look-alike is an endpoint of QEMU whose identity files in sysfs are covered, inside the guest, by files that name
-//! an NVIDIA part. Ports are never covered: their configuration space is alive, and a write to it is a real write.
+//! A look-alike is a QEMU endpoint whose sysfs identity files are covered, in the guest, by those of an NVIDIA device. Ports are never
+//! covered: their configuration space is real.
 
-/// A second (third, …) root complex: a `pxb-pcie`, which, unlike q35's own, has a NUMA node.
+/// An additional root complex: a `pxb-pcie`, which has a NUMA node, unlike q35's own.
 #[derive(Clone, Copy, Debug)]
 pub struct HostBridge {
-    /// Its root bus; buses below are numbered upwards from here.
+    /// Its root bus; buses below are numbered from here.
     pub bus: u8,
     pub node: u8,
-    /// What sits on the root bus.
+    /// Devices on the root bus.
     pub slots: &'static [Slot],
 }
 
-/// A part at a device number of its bus, with what is below it.
+/// A device on a bus, with the bus below it.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    /// The device number; the function is always 0.
+    /// Device number; the function is 0.
     pub device: u8,
     pub part: Part,
-    /// What is on the bus below, for a port.
+    /// For a port: devices on the bus below.
     pub below: &'static [Slot],
 }
 
-/// The parts machines are made of.
+/// Kinds of devices.
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
-    /// A root port, or below a switch's upstream port its downstream port: QEMU's own downstream port has no ACS, so
-    /// this is a root port there too, and calls itself one.
+    /// A root port, also in place of a switch's downstream port, because QEMU's own downstream port has no ACS. It reports itself as a root
+    /// port.
     Port,
     /// A switch's upstream port.
     Upstream,
-    /// A GPU look-alike: H100 SXM5. Underneath an NVMe controller, for its PCIe capabilities and its prefetchable BAR 2.
+    /// A GPU look-alike: H100 SXM5, based on an NVMe controller with PCIe capabilities and a prefetchable BAR 2.
     Gpu,
-    /// A NIC look-alike: ConnectX-7 under this RDMA name. Underneath an e1000e.
+    /// A NIC look-alike: ConnectX-7 with this RDMA device name, based on an e1000e.
     Nic(&'static str),
 }
 
-/// The identity an endpoint is given in the guest.
+/// The identity of an endpoint in the guest.
 struct Identity {
     vendor: u16,
     device: u16,
@@ -46,7 +46,7 @@ struct Identity {
     subsystem: (u16, u16),
 }
 
-// Numbers from pci.ids and from lspci of such machines.
+// From pci.ids and lspci of real machines.
 const H100: Identity = Identity {
     vendor: 0x10de,
     device: 0x2330,
@@ -67,7 +67,7 @@ pub fn devices(bridges: &[HostBridge]) -> Vec<String> {
     let mut devices = Vec::new();
     for (index, bridge) in bridges.iter().enumerate() {
         let id = format!("pxb{:02x}", bridge.bus);
-        // High device numbers of the first root bus, away from what QEMU places there itself.
+        // High device numbers, which QEMU does not use on the first root bus.
         let place = 0x10 + index;
         devices.push(format!(
             "pxb-pcie,id={id},bus_nr={},numa_node={},bus=pcie.0,addr={place:#x}",
@@ -80,8 +80,8 @@ pub fn devices(bridges: &[HostBridge]) -> Vec<String> {
     devices
 }
 
-/// The guest's plan, a line a look-alike: kind, name, sysfs path, then [`Identity::words`]. Bus numbers below the root
-/// bus are the firmware's to choose, so that the path is a pattern.
+/// The guest's plan, one line per look-alike: kind, name, sysfs path, then [`Identity::words`]. The path is a pattern, because firmware
+/// assigns the bus numbers below the root bus.
 pub fn plan(bridges: &[HostBridge]) -> String {
     let mut plan = String::new();
     for bridge in bridges {
@@ -94,9 +94,8 @@ pub fn plan(bridges: &[HostBridge]) -> String {
 }
 
 impl Identity {
-    /// What the guest's shell needs, made here because every process it starts takes 30 ms under emulation: the bytes
-    /// at 0x00, 0x08 and 0x2c of configuration space as printf takes them, then vendor, device, class, revision,
-    /// subsystem vendor and device, and modalias as sysfs shows them.
+    /// Fields for the guest's shell, computed here because each process takes 30 ms under emulation: bytes at 0x00, 0x08 and 0x2c of the
+    /// configuration space in printf syntax, then vendor, device, class, revision, subsystem vendor and device, and modalias as in sysfs.
     fn words(&self) -> String {
         let Self {
             vendor,
@@ -131,7 +130,7 @@ fn escaped(bytes: &[u8]) -> String {
 impl Slot {
     fn devices(&self, bus: &str, devices: &mut Vec<String>) {
         let id = format!("{bus}-{:x}", self.device);
-        // Ports need a chassis and slot number of their own; the count of devices so far is one.
+        // Ports need unique chassis and slot numbers: the number of devices so far.
         let number = devices.len();
         let part = match self.part {
             Part::Port => {
@@ -168,7 +167,7 @@ mod tests {
 
     #[test]
     fn identity_of_connectx7() {
-        // modalias and bytes of a ConnectX-7, by the kernel's Documentation/ABI/testing/sysfs-bus-pci and the layout of the header.
+        // modalias and bytes of a ConnectX-7, from Documentation/ABI/testing/sysfs-bus-pci and the layout of the PCI header.
         let words = CONNECTX7.words();
         assert!(
             words.ends_with("pci:v000015B3d00001021sv000015B3sd00000023bc02sc00i00"),

@@ -1,4 +1,4 @@
-//! The guest's kernel and base file system, built once out of Debian packages and kept under `target/vm/`.
+//! The guest's kernel and base file system, built from Debian packages and cached in `target/vm/`.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File};
@@ -14,10 +14,10 @@ use super::modules;
 use super::packages::Selection;
 use super::tool::{self, progress};
 
-/// Changes when this file builds another image out of the same packages.
+/// Increment when this file builds a different image from the same packages.
 const RECIPE: u32 = 1;
 
-/// Parts of packages that no guest reads.
+/// Parts of packages that guests do not use.
 const LEFT_OUT: &[&str] = &[
     "boot",
     "lib/modules",
@@ -30,20 +30,20 @@ const LEFT_OUT: &[&str] = &[
     "usr/lib/x86_64-linux-gnu/gconv",
 ];
 
-/// A kernel and the base initramfs that goes with it.
+/// A kernel and its base initramfs.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// The kernel, as QEMU takes it.
+    /// The kernel, for QEMU.
     pub kernel: PathBuf,
-    /// An uncompressed archive: unpacking is quicker under emulation than decompressing.
+    /// Uncompressed, because decompression is slow under emulation.
     pub base: PathBuf,
     pub release: String,
-    /// Where all of it lies, and what else is made for just this kernel.
+    /// Directory of the image, and of files built for its kernel.
     pub directory: PathBuf,
 }
 
 impl Image {
-    /// The image for the packages apt offers now; built if `cache` does not hold it.
+    /// The image for apt's current packages; built unless `cache` has it.
     pub fn prepare(cache: &Path) -> Result<Self> {
         let selection = Selection::current()?;
         let mut key = DefaultHasher::new();
@@ -58,7 +58,7 @@ impl Image {
         if !directory.exists() {
             fs::create_dir_all(cache)
                 .with_context(|| format!("{} could not be made", cache.display()))?;
-            // One builds, and who comes meanwhile waits for it.
+            // Serialises concurrent builds.
             let lock = File::create(cache.join("lock")).and_then(|file| file.lock().map(|()| file));
             let _lock = lock.with_context(|| format!("{} could not be locked", cache.display()))?;
             if directory.exists() {
@@ -71,7 +71,7 @@ impl Image {
                     format!("no working directory could be made in {}", cache.display())
                 })?;
             build(&selection, work.path())?;
-            // Complete or absent: a build that was stopped half way leaves nothing that looks like an image.
+            // Renamed when complete: an interrupted build leaves no image.
             fs::rename(work.path().join("image"), &directory)
                 .with_context(|| format!("{} could not be put in place", directory.display()))?;
         }
@@ -123,7 +123,7 @@ fn build(selection: &Selection, work: &Path) -> Result<()> {
     libraries_are_there(&tree)
 }
 
-/// Copies everything under `at` into the archive, in the merged-/usr layout that Debian machines have.
+/// Copies everything below `at` into the archive, in Debian's merged-/usr layout.
 fn carry(archive: &mut Archive<BufWriter<File>>, root: &Path, at: &Path) -> Result<()> {
     let mut entries = fs::read_dir(at)
         .and_then(Iterator::collect::<std::io::Result<Vec<_>>>)
@@ -144,7 +144,7 @@ fn carry(archive: &mut Archive<BufWriter<File>>, root: &Path, at: &Path) -> Resu
     Ok(())
 }
 
-/// `bin/x` → `usr/bin/x`: the guest's /bin is a link, and an archive must not write through it.
+/// `bin/x` → `usr/bin/x`: the guest's /bin is a link, through which an archive must not write.
 fn merged(relative: &str) -> String {
     match relative.split('/').next() {
         Some("bin" | "sbin" | "lib" | "lib64") => format!("usr/{relative}"),
@@ -152,9 +152,9 @@ fn merged(relative: &str) -> String {
     }
 }
 
-/// Every program must find its libraries inside the tree: the list of packages is written by hand.
+/// Checks that all programs find their libraries in the tree, because the package list is written by hand.
 fn libraries_are_there(tree: &Path) -> Result<()> {
-    // These programs of iproute2 need more, and no guest uses them.
+    // These programs of iproute2 need more libraries, and no guest uses them.
     const UNUSED: &[&str] = &["ss", "arpd", "tc"];
     for directory in [
         "bin",
@@ -188,7 +188,7 @@ fn libraries_are_there(tree: &Path) -> Result<()> {
                         "{name} lacks a library; add its package to USER_SPACE"
                     )));
                 }
-                // A static program has no list.
+                // Static programs have no libraries.
                 Err(_) => continue,
             };
             let root = tree.to_string_lossy();

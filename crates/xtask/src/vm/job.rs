@@ -1,4 +1,4 @@
-//! One run: a machine, a script, and what came of it.
+//! One run: machine, script, and outcome.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,37 +12,36 @@ use super::machine::Machine;
 use super::outcome::Outcome;
 use super::tool::progress;
 
-/// What to do in a machine.
+/// Work to do in a machine.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The shell script every guest runs, as root, under dash.
+    /// Shell script that every guest runs, as root, with dash.
     pub script: PathBuf,
-    /// Binaries of the host that go into the guests' /bin, with their libraries.
+    /// Host binaries for the guests' /bin, with their libraries.
     pub binaries: Vec<PathBuf>,
-    /// When the watchdog ends the machine.
+    /// Timeout of the machine.
     pub timeout: Duration,
-    /// Where the guests' /out lands; what an earlier run left there goes. With several guests, one folder each.
+    /// Directory for the guests' /out, emptied first. With several guests, one subdirectory each.
     pub files: PathBuf,
-    /// What the script finds in its environment besides what the machine says of itself.
+    /// Additional environment variables of the script.
     pub variables: Vec<(&'static str, String)>,
-    /// A raw disk that outlives the run, the guests' /dev/vdb.
+    /// A raw disk that outlives the run: the guests' /dev/vdb.
     pub disk: Option<PathBuf>,
 }
 
-/// Runs a job and waits for its end. A script that fails is an outcome; an error means that the machine did not run.
+/// Runs a job to its end. A failing script is an outcome; an error means that the machine did not run.
 ///
-/// QEMU 7.2 itself fails now and then where it emulates several CPUs by several threads: it crashes (SIGSEGV, one boot in
-/// some dozens on two busy cores), or loses a timer interrupt. That is not the guest's doing: the job is begun again,
-/// and that is said.
+/// QEMU 7.2 sometimes fails when several threads emulate several CPUs: it crashes (SIGSEGV, about one boot in 50 on two busy cores), or
+/// loses a timer interrupt. The job is then repeated, with a message.
 pub fn run(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
-    // Compiled before the watchdog looks at the clock; the guests' archives then find it done.
+    // Compiled before the timeout starts; the guests' archives reuse the result.
     for fakes in machine.fakes {
         fakes.built(image)?;
     }
     again(machine, || attempt(machine, image, job))
 }
 
-/// Does it once more where the emulator failed, which says nothing of the guest.
+/// Repeats an attempt if the emulator failed.
 fn again<T>(machine: &Machine, attempt: impl Fn() -> Result<T>) -> Result<T> {
     const TRIES: usize = 3;
     for _ in 1..TRIES {
@@ -56,8 +55,8 @@ fn again<T>(machine: &Machine, attempt: impl Fn() -> Result<T>) -> Result<T> {
     attempt()
 }
 
-/// Runs a job until the console says `mark`, pulls the plug `after` that, and hands back the console. What the guest had not
-/// yet given to its disks is gone. An emulator that crashes has pulled the plug before: the next boot finds the same disk.
+/// Runs a job until the console shows `mark`, kills the machine `after` that, and returns the console. Data that the guest has not written
+/// to its disks is lost. A crash of the emulator counts as an earlier cut: the next boot finds the same disk.
 pub fn cut_off(
     machine: &Machine,
     image: &Image,
@@ -148,7 +147,7 @@ fn attempt(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Removes what an earlier run left, so that no old file passes for a new one.
+/// Removes output of an earlier run.
 fn clear(files: &Path) -> Result<()> {
     if files.join(super::guest::CONSOLE).exists()
         || files.join("guest1").join(super::guest::CONSOLE).exists()

@@ -1,48 +1,48 @@
-//! The machines, one constant each.
+//! The virtual machines.
 
 use anyhow::{Context, Result};
 
 use super::fakes::{self, Fakes};
 use super::hardware::{HostBridge, Part, Slot};
 
-/// A virtual machine, or several joined by a network.
+/// A virtual machine, or several on one network.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// What it is called on the command line and in results.
+    /// Name on the command line and in results.
     pub name: &'static str,
-    /// What it has, in one sentence.
+    /// Description in one sentence.
     pub description: &'static str,
-    /// The IOMMU, and whether the kernel uses it.
+    /// IOMMU, and whether the kernel uses it.
     pub iommu: Iommu,
     /// NUMA nodes, each with two CPUs.
     pub nodes: u8,
     /// Root complexes besides q35's own.
     pub bridges: &'static [HostBridge],
-    /// Whether a virtio network card at 10.0.0.N carries a Soft-RoCE device `rxe0`.
+    /// Adds a Soft-RoCE device `rxe0` on a virtio network card at 10.0.0.N.
     pub soft_roce: bool,
-    /// Test doubles of kernel modules that are there to load.
+    /// Fake kernel modules that can be loaded.
     pub fakes: &'static [Fakes],
-    /// Whether there is an ivshmem device, whose BAR the double of gdrdrv may use.
+    /// Adds an ivshmem device, whose BAR the fake gdrdrv can use.
     pub window: bool,
-    /// Whether it boots the system with systemd on its disk, instead of a script alone.
+    /// Boots systemd from its disk, instead of only running a script.
     pub systemd: bool,
-    /// How many guests run the script side by side, on one network.
+    /// Number of guests that run the script concurrently on one network.
     pub guests: u8,
 }
 
-/// What stands between devices and memory.
+/// IOMMU of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Iommu {
-    /// The machine has none.
+    /// None.
     Absent,
-    /// It has one, and the kernel leaves it off.
+    /// Present, but disabled in the kernel.
     Off,
-    /// It has one, and the kernel translates: this is what turns ACS on.
+    /// Translating, which enables ACS.
     On,
 }
 
 impl Machine {
-    /// How results made on this machine are labelled.
+    /// The label of results from this machine.
     pub fn simulated(&self) -> &'static str {
         if self.bridges.is_empty() {
             "vm"
@@ -97,7 +97,7 @@ const IOMMU_ON: Machine = Machine {
 const SYSTEMD: Machine = Machine {
     name: "systemd",
     description: "the hardware and look-alikes of iommu-on under Debian with systemd, on a disk that outlives the run; \
-                  test doubles of nvidia, nvidia-peermem and gdrdrv to load",
+                  fakes of nvidia, nvidia-peermem and gdrdrv to load",
     fakes: &[fakes::NAMES],
     systemd: true,
     ..IOMMU_ON
@@ -126,7 +126,7 @@ const TWO_GUESTS: Machine = Machine {
 
 const GDRDRV: Machine = Machine {
     name: "gdrdrv",
-    description: "plain with a test double of the gdrdrv driver (`. /lib/gdrdrv.sh; gdrdrv_load`) and an ivshmem device",
+    description: "plain with a fake gdrdrv driver (`. /lib/gdrdrv.sh; gdrdrv_load`) and an ivshmem device",
     fakes: &[fakes::GDRDRV],
     window: true,
     ..PLAIN

@@ -1,8 +1,8 @@
-//! Virtual machines that have what the machine under one's hands lacks: a translating IOMMU, PCIe switches with access
-//! control, two NUMA nodes, an RDMA device, a second host, the gdrdrv driver.
+//! Virtual machines with hardware that the host may lack: a translating IOMMU, PCIe switches with ACS, two NUMA nodes, an RDMA device, a
+//! second host, the gdrdrv driver.
 //!
-//! A run takes a [`Machine`] from the table, an [`Image`] (built once out of Debian packages, then cached), and a
-//! [`Job`]: a script and the binaries it needs. Nothing here knows gdr: it is one of the binaries carried in.
+//! A run combines a [`Machine`], an [`Image`] (built from Debian packages, then cached), and a [`Job`]: a script and its binaries. This
+//! module does not depend on gdr, which is one of the binaries.
 
 mod archive;
 mod command;

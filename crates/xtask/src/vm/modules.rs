@@ -1,4 +1,4 @@
-//! The kernel modules a guest carries: those it may load, with all that they need.
+//! Kernel modules in the guest: the wanted ones and their dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,28 +9,28 @@ use anyhow::{Context, Result};
 
 use super::tool;
 
-/// What a guest may load; dependencies are found by depmod.
+/// Modules that a guest can load; depmod finds their dependencies.
 pub const WANTED: &[&str] = &[
-    // The way out for results, and the network.
+    // Result disk and network.
     "virtio_pci",
     "virtio_blk",
     "virtio_net",
-    // Soft-RoCE. crc32_generic is asked for by name at run time, which no dependency shows.
+    // Soft-RoCE. crc32_generic is requested by name at run time, without a dependency.
     "rdma_rxe",
     "crc32_generic",
     "ib_uverbs",
     "ib_umad",
     "rdma_ucm",
-    // What makes RDMA devices of NVIDIA's NICs: it loads, and finds none.
+    // The driver of NVIDIA's NICs: it loads without a device.
     "mlx5_ib",
-    // The driver of the NIC look-alikes' true selves, for a script that wants a net device under them.
+    // The real driver of the NIC look-alikes, for scripts that need a net device.
     "e1000e",
-    // A disk that outlives the guest; its checksums are asked for by name too.
+    // File system of the persistent disk; its checksums are requested by name too.
     "ext4",
     "crc32c_generic",
 ];
 
-/// The modules of an unpacked kernel package, copied into `stage` and indexed there. Returns the kernel's release.
+/// Copies the modules of an unpacked kernel package into `stage` and indexes them; returns the kernel release.
 pub fn stage(tree: &Path, stage: &Path) -> Result<String> {
     let release = release(tree)?;
     depmod(tree, tree, &release)?;
@@ -72,7 +72,7 @@ fn release(tree: &Path) -> Result<String> {
     Ok(entry.file_name().to_string_lossy().into_owned())
 }
 
-/// Indexes the modules under `root` with the unpacked kmod, so that the host needs none.
+/// Indexes the modules with the unpacked kmod, so that the host needs none.
 fn depmod(tree: &Path, root: &Path, release: &str) -> Result<()> {
     let mut command = loader(tree);
     command
@@ -84,7 +84,7 @@ fn depmod(tree: &Path, root: &Path, release: &str) -> Result<()> {
     tool::output(&mut command).map(drop)
 }
 
-/// The unpacked dynamic loader, set to look for libraries in the unpacked tree only.
+/// The unpacked dynamic loader, restricted to libraries of the unpacked tree.
 pub fn loader(tree: &Path) -> Command {
     let libraries = [
         tree.join("lib/x86_64-linux-gnu"),
@@ -98,7 +98,7 @@ pub fn loader(tree: &Path) -> Command {
     command
 }
 
-/// The files of the wanted modules and of all they need, by a `modules.dep`.
+/// The files of the wanted modules and their dependencies, from a `modules.dep`.
 fn closure(index: &str, wanted: &[&str]) -> Result<BTreeSet<String>> {
     let mut by_name = BTreeMap::new();
     for line in index.lines() {

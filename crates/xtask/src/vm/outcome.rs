@@ -1,4 +1,4 @@
-//! What came of a run, as the JSON that xtask prints.
+//! The outcome of a run, as JSON.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use serde_json::Value;
 use super::guest::CONSOLE;
 use super::machine::Machine;
 
-/// How much of a text is shown of a guest that did not do well.
+/// Lines of output shown for a failed guest.
 const TAIL_LINES: usize = 25;
 
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     pub machine: &'static str,
-    /// What is not real about it: `vm`, or `vm-lookalike`.
+    /// What is simulated: `vm`, or `vm-lookalike`.
     pub simulated: &'static str,
-    /// The script's exit status; of several guests the first that is not 0. None if a script did not come to its end.
+    /// The script's exit status; with several guests the first that is not 0. None if a script did not finish.
     pub rc: Option<i32>,
-    /// Wall time, in seconds, to a tenth.
+    /// Wall time in seconds, to one decimal.
     pub seconds: f64,
-    /// Whether the watchdog ended it.
+    /// True if the timeout ended it.
     pub timed_out: bool,
-    /// The script's /out/verdict.json; of several guests an object with one a guest.
+    /// The script's /out/verdict.json; with several guests an object with one per guest.
     pub verdict: Option<Value>,
-    /// Where everything the guests left in /out is now.
+    /// Directory of the guests' /out.
     pub files: PathBuf,
-    /// The guests that did not do well, with what they last said.
+    /// The failed guests, with the end of their output.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<GuestOutcome>,
 }
@@ -37,18 +37,18 @@ pub struct Outcome {
 pub struct GuestOutcome {
     /// From 1.
     pub guest: u8,
-    /// The script's exit status, if it came to its end.
+    /// The script's exit status, if it finished.
     pub rc: Option<i32>,
-    /// What the script wrote into /out/verdict.json, if it is JSON.
+    /// /out/verdict.json, if it is valid JSON.
     pub verdict: Option<Value>,
-    /// The last lines of the serial console.
+    /// Last lines of the serial console.
     pub console: Vec<String>,
-    /// The last lines of the script's standard error.
+    /// Last lines of the script's standard error.
     pub stderr: Vec<String>,
 }
 
 impl GuestOutcome {
-    /// Reads what a guest left in `files`.
+    /// Reads a guest's output in `files`.
     pub fn read(guest: u8, files: &Path) -> Result<Self> {
         let text = |name: &str| {
             fs::read(files.join(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -64,14 +64,14 @@ impl GuestOutcome {
         })
     }
 
-    /// The script ended well and said so.
+    /// True if the script ended with 0 and left a verdict.
     fn passed(&self) -> bool {
         self.rc == Some(0) && self.verdict.as_ref().is_some_and(Value::is_object)
     }
 }
 
 impl Outcome {
-    /// Joins the guests' results.
+    /// Combines the guests' results.
     pub(super) fn new(
         machine: &Machine,
         seconds: f64,
@@ -109,12 +109,12 @@ impl Outcome {
         }
     }
 
-    /// Whether every guest's script ended with 0 and left a verdict, in time.
+    /// True if every guest's script ended with 0 and left a verdict before the timeout.
     pub fn passed(&self) -> bool {
         self.failures.is_empty() && !self.timed_out
     }
 
-    /// The result in a word or two.
+    /// Short form of the result.
     pub fn word(&self) -> &'static str {
         match (self.passed(), self.timed_out, self.rc) {
             (true, ..) => "passed",

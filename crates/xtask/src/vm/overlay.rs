@@ -1,4 +1,4 @@
-//! What a run adds to the image: the script, the binaries under test with their libraries, and the guest's orders.
+//! Files that a run adds to the image: script, binaries with their libraries, and settings.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -20,7 +20,7 @@ const LOOK_ALIKES: &str = include_str!("guest/look-alikes.sh");
 const HELPERS: &str = include_str!("guest/gdr-guest.sh");
 const GDRDRV: &str = include_str!("guest/gdrdrv.sh");
 
-/// Writes the whole initramfs of one guest: the base, then this run's files.
+/// Writes the whole initramfs of a guest: the base, then this run's files.
 pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Job) -> Result<()> {
     let what = || {
         format!(
@@ -71,12 +71,12 @@ pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Jo
             carried += &format!("{file}\n");
         }
     }
-    // A guest that boots another system takes them along.
+    // For guests that boot another system, which copies these files.
     archive.file("gdr/carried", 0o644, carried.as_bytes())?;
     archive.finish().map(drop)
 }
 
-/// Shell assignments the init script reads.
+/// Shell assignments for the init script.
 fn environment(machine: &Machine, number: u8, job: &Job) -> String {
     let mut lines = vec![
         format!("export GDR_MACHINE={}", machine.name),
@@ -100,10 +100,10 @@ fn environment(machine: &Machine, number: u8, job: &Job) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A binary of the host into the guest's /bin, and its libraries where the binary will look for them. Where all of these are.
+/// Adds a host binary to the guest's /bin, and its libraries where the binary looks for them; returns all paths.
 ///
-/// A guest reads every byte of its initramfs at the pace of emulation, and two thirds of a debug build are for a debugger:
-/// those stay here. `beside` is a path for the rest.
+/// Stripped, because a guest reads its whole initramfs under emulation, and two thirds of a debug build are debug information. `beside`
+/// is a path for temporary files.
 fn carry<W: io::Write>(
     archive: &mut Archive<W>,
     binary: &Path,
@@ -117,7 +117,7 @@ fn carry<W: io::Write>(
     let real = fs::canonicalize(binary)
         .with_context(|| format!("--bin {} does not exist; build it first", binary.display()))?;
     let mut carried = vec![format!("usr/bin/{name}")];
-    // What is no such file, a script, goes as it is.
+    // Scripts are copied unchanged.
     let stripped = tool::output(
         Command::new("strip")
             .args(["--strip-all", "-o"])
@@ -147,11 +147,11 @@ fn carry<W: io::Write>(
     Ok(carried)
 }
 
-/// What ldd finds, the dynamic loader among it: loader and libc must be of one build, so all come from the host.
+/// The output of ldd, including the dynamic loader: loader and libc must match, so all come from the host.
 fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
     let output = match tool::output(Command::new("ldd").arg(binary)) {
         Ok(output) => output,
-        // ldd fails on a static binary.
+        // ldd fails on static binaries.
         Err(error) if format!("{error:#}").contains("not a dynamic executable") => {
             return Ok(Vec::new());
         }

@@ -1,4 +1,4 @@
-//! The Debian packages a guest is made of, brought by the host's own apt client and unpacked beside it, never installed.
+//! The guest's Debian packages, downloaded by the host's apt and unpacked without installing.
 
 use std::fs;
 use std::path::Path;
@@ -11,18 +11,18 @@ use super::tool;
 /// The package that names the newest kernel image.
 const KERNEL: &str = "linux-image-amd64";
 
-/// What the guest's programs are, with every library they need: a library missing here stops the build of the image.
+/// Packages of the guest's programs, with all their libraries; the build of the image fails if one is missing.
 const USER_SPACE: &[&str] = &[
-    // The small tools; and a shell, since busybox's own prefers its applets to the real tools of the same name.
+    // Basic tools, and a shell, because busybox's prefers its applets to real tools of the same name.
     "busybox-static",
     "dash",
-    // lspci, setpci and the names of devices.
+    // lspci, setpci and device names.
     "pciutils",
     "libpci3",
     "pci.ids",
     "libudev1",
     "zlib1g",
-    // modprobe, which also runs here to index the modules.
+    // modprobe, and depmod for indexing the modules.
     "kmod",
     "libkmod2",
     "libssl3",
@@ -36,32 +36,32 @@ const USER_SPACE: &[&str] = &[
     "libbsd0",
     "libmd0",
     "libcap2",
-    // Verbs; the providers are opened at run time, so that ldd does not show them.
+    // Verbs; providers are opened at run time, so ldd does not list them.
     "ibverbs-utils",
     "libibverbs1",
     "ibverbs-providers",
     "libnl-3-200",
     "libnl-route-3-200",
-    // The peer of every transfer.
+    // perftest, the peer of transfers.
     "perftest",
     "librdmacm1",
     "libibumad3",
-    // What a Rust binary links.
+    // Libraries of Rust binaries.
     "libc6",
     "libgcc-s1",
 ];
 
-/// The packages at the versions apt would bring now.
+/// The packages in apt's current versions.
 pub struct Selection {
-    /// The kernel's release, as `uname -r` says it.
+    /// The kernel release, as `uname -r` prints it.
     pub release: String,
     names: Vec<String>,
-    /// One line a package: file name, size and checksum.
+    /// One line per package: file name, size and checksum.
     pub identity: String,
 }
 
 impl Selection {
-    /// What a guest is made of. Asks apt, without a download.
+    /// The guest's packages, according to apt, without downloading.
     pub fn current() -> Result<Self> {
         let depends = depends(KERNEL)?;
         let release = depends
@@ -75,7 +75,7 @@ impl Selection {
         Self::of(release, names)
     }
 
-    /// What a module for this kernel is compiled against, and the compiler that it wants.
+    /// The headers of this kernel, and their compiler.
     pub fn headers(release: &str) -> Result<(Self, String)> {
         let headers = format!("linux-headers-{release}");
         let depends = depends(&headers)?;
@@ -108,7 +108,7 @@ impl Selection {
                 names.join(", ")
             )
         })?;
-        // A line is 'address' file size checksum; the address differs from mirror to mirror, the rest does not.
+        // Format: 'address' file size checksum. The address depends on the mirror, the rest does not.
         let identity = addresses
             .lines()
             .filter_map(|line| line.split_once("' ").map(|(_, rest)| rest))

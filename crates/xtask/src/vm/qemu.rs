@@ -1,4 +1,4 @@
-//! QEMU's command line for a guest of a machine.
+//! QEMU's command line.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,33 +7,33 @@ use super::hardware;
 use super::image::Image;
 use super::machine::{Iommu, Machine};
 
-/// The files a guest lives on, in the run's working directory.
+/// The files of a guest, in the run's working directory.
 pub struct Files<'a> {
-    /// The base image and this run's own files, one after the other.
+    /// Base image and this run's files, concatenated.
     pub initramfs: &'a Path,
-    /// What the kernel and the init script say.
+    /// Console output of the kernel and the init script.
     pub console: &'a Path,
-    /// A disk that takes what the guest hands back.
+    /// Disk for the guest's output.
     pub outbox: &'a Path,
-    /// A disk that outlives the guest, /dev/vdb there.
+    /// Disk that outlives the guest: /dev/vdb.
     pub disk: Option<&'a Path>,
-    /// The cable between two guests: a socket.
+    /// Socket that connects two guests.
     pub cable: &'a Path,
 }
 
-/// MiB of memory a NUMA node.
+/// MiB of memory per NUMA node.
 const NODE_MEMORY: u32 = 512;
 
-/// MiB of the ivshmem device's BAR 2: the double's GPU memory is as large unless it is told otherwise.
+/// MiB of the ivshmem device's BAR 2, the default size of the fake gdrdrv's GPU memory.
 const WINDOW_MEMORY: u32 = 16;
 
-/// The command that runs guest `number` (from 1).
+/// The command that runs guest `number`, from 1.
 pub fn command(machine: &Machine, number: u8, image: &Image, files: &Files<'_>) -> Command {
     let mut command = Command::new("qemu-system-x86_64");
     let mut arg = |name: &str, value: String| {
         command.arg(name).arg(value);
     };
-    // Software emulation: it runs wherever the tests run, and it emulates the IOMMU as well as any.
+    // Software emulation, which works wherever the tests run and includes the IOMMU.
     arg("-accel", "tcg,thread=multi".into());
     arg("-cpu", "max".into());
     let intremap = if machine.iommu == Iommu::Absent {
@@ -113,8 +113,7 @@ fn nodes(count: u8, arg: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// Units that a guest waits for and has no use of: nobody logs in, and who did is not asked; nothing is scrubbed, backed up,
-/// updated or kept.
+/// Units that delay the boot and are unused: logins, scrubbing, backups, updates.
 const UNUSED_UNITS: &[&str] = &[
     "getty.target",
     "systemd-update-utmp.service",
@@ -133,12 +132,11 @@ fn kernel_arguments(machine: &Machine) -> String {
         Iommu::Off => " intel_iommu=off",
         Iommu::On => " intel_iommu=on",
     };
-    // A panic ends the run at once: with -no-reboot QEMU exits. Timers that tick by themselves: of one that is set anew
-    // each time a single lost interrupt stops a CPU for ever, and QEMU loses some. Whether the timer ticks at all is not
-    // asked: where the host is busy it ticks too late, and the kernel panics.
+    // panic=-1 with -no-reboot ends QEMU at once. Periodic timer ticks: with one-shot timers a single interrupt that QEMU loses would stop a
+    // CPU forever. The check that the timer works is off, because on a busy host it ticks late and the kernel would panic.
     //
-    // Programs at the same addresses each time: QEMU 7.2 keeps what it translated by address, and would translate each program
-    // anew whenever it starts, which takes half of what it costs there.
+    // No address randomisation: QEMU 7.2 caches translated code by address, and would otherwise translate each program again at every
+    // start, about half of its run time.
     let services = match machine.systemd {
         true => UNUSED_UNITS
             .iter()
@@ -147,15 +145,14 @@ fn kernel_arguments(machine: &Machine) -> String {
             }),
         false => String::new(),
     };
-    // The clock is the CPUs' own counter: emulated ones are as exact as any, and a read of the emulated HPET costs a trip out of
-    // the guest.
+    // TSC as the clock: emulated CPUs have an exact one, and reading the emulated HPET leaves the guest.
     format!(
         "console=ttyS0 panic=-1 loglevel=4 nohz=off highres=off no_timer_check norandmaps clocksource=tsc tsc=reliable\
          {iommu}{services}"
     )
 }
 
-/// Two guests share a cable; one alone has a card that is up and leads nowhere.
+/// Connects two guests; a single guest has a network card that is up without a peer.
 fn network(machine: &Machine, number: u8, cable: &Path) -> String {
     if machine.guests == 1 {
         return "hubport,id=lan,hubid=0".into();

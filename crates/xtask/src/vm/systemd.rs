@@ -1,4 +1,4 @@
-//! A guest that boots Debian with systemd from a disk, and boots again: the disk is built once by mmdebstrap and kept beside the image.
+//! A guest that boots Debian with systemd from a disk, repeatedly: mmdebstrap builds the disk once, and it is kept beside the image.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use anyhow::{Context, Result};
 use super::image::Image;
 use super::tool::{self, progress};
 
-/// What is in it besides the base system.
+/// Packages besides the base system.
 const PACKAGES: &str = "systemd-sysv,udev,kmod,pciutils,dash";
 
-/// Changes when this file builds another disk.
+/// Increment when this file builds a different disk.
 const RECIPE: u32 = 1;
 
 /// The disk's size; the file is sparse.
 const SIZE: u64 = 1 << 30;
 
-/// A copy of the disk at `to`, for one guest to write on.
+/// Copies the disk to `to`, for one guest to write.
 pub fn disk(image: &Image, to: &Path) -> Result<()> {
     let kept = kept(image)?;
     tool::output(Command::new("cp").arg("--sparse=always").arg(&kept).arg(to)).map(drop)
 }
 
-/// The disk as it was built.
+/// The disk as built.
 fn kept(image: &Image) -> Result<PathBuf> {
     let kept = image.directory.join(format!("systemd-{RECIPE}.img"));
     if kept.exists() {
@@ -56,7 +56,7 @@ fn kept(image: &Image) -> Result<PathBuf> {
             .arg(&tree)
             .arg(&disk),
     )?;
-    // Complete or absent.
+    // Renamed when complete.
     fs::rename(&disk, &kept)
         .with_context(|| format!("{} could not be put in place", kept.display()))?;
     Ok(kept)

@@ -1,11 +1,11 @@
-//! The programs the host must have: run here, and named with their package when they are missing.
+//! Host programs: runs them, and names the package of a missing one.
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
 
-/// Where each program comes from on Debian.
+/// Debian package of each program.
 const PACKAGES: &[(&str, &str)] = &[
     ("apt-get", "apt"),
     ("apt-cache", "apt"),
@@ -18,7 +18,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("tar", "tar"),
 ];
 
-/// Runs a program to its end and hands back its standard output.
+/// Runs a program to its end and returns its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let Output {
@@ -33,7 +33,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(stdout).with_context(|| format!("{name} wrote something that is not UTF-8"))
 }
 
-/// The error of a program that could not be started, with the package that brings it.
+/// The error of a program that cannot be started, with its package.
 pub fn missing(name: &str, error: std::io::Error) -> anyhow::Error {
     let package = PACKAGES
         .iter()
@@ -47,7 +47,7 @@ pub fn missing(name: &str, error: std::io::Error) -> anyhow::Error {
     }
 }
 
-/// One line of progress on standard error. Nobody reads it by machine, so a closed stderr is no reason to stop.
+/// Prints one line of progress to standard error; a closed stderr is ignored.
 pub fn progress(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr().lock(), "vm: {line}");
 }

@@ -1,4 +1,4 @@
-//! Ports whose access control services redirect, beside what lspci says of them; and the records of such machines.
+//! ACS redirection of ports compared with lspci, and snapshots of such machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{built, in_machine, json};
 
-/// Each function's ports above it, outermost first, from `lspci -D -PP`.
+/// The ports above each function, outermost first, from `lspci -D -PP`.
 fn lspci_paths(text: &str) -> BTreeMap<String, Vec<String>> {
     text.lines()
         .filter_map(|line| line.split_once(' '))
@@ -59,7 +59,7 @@ fn as_lspci(control: u64) -> String {
     flags.collect::<Vec<_>>().join(" ")
 }
 
-/// Every path's legs and every port's ACS bits are those of lspci.
+/// Compares all paths and ACS bits with lspci.
 fn compare_forest(files: &Path) {
     let topo = json(&files.join("topo.json"));
     let paths = lspci_paths(&fs::read_to_string(files.join("lspci-path.txt")).expect("lspci -PP"));
@@ -106,14 +106,14 @@ fn acs_findings(files: &Path, report: &str) -> Vec<Value> {
         .collect()
 }
 
-/// gdr on a file that came out of a guest.
+/// gdr on a file from a guest.
 fn gdr_from(file: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(built("gdr"));
     command.env_clear().arg("--from").arg(file).args(args);
     command.output().expect("gdr runs")
 }
 
-/// What it says, as JSON.
+/// Its JSON output.
 fn from(file: &Path, args: &[&str]) -> Value {
     let output = gdr_from(file, args);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
@@ -122,7 +122,7 @@ fn from(file: &Path, args: &[&str]) -> Value {
     })
 }
 
-/// A snapshot says here what its machine said there, byte for byte and with its exit status, to root and to a user.
+/// A replayed snapshot gives the output of the machine, byte for byte and with its exit status, as root and as a user.
 fn compare_replays(files: &Path) {
     let text = |path: &Path| {
         fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -154,7 +154,7 @@ fn compare_replays(files: &Path) {
     }
 }
 
-/// A document without its line `taken`: a replay is a later run.
+/// A document without its line `taken`, which differs in a replay.
 fn without_time(text: &str) -> String {
     let lines = text
         .lines()
@@ -180,7 +180,7 @@ fn classes(topo: &Value) -> BTreeMap<(String, String), String> {
     classes
 }
 
-/// The verdict on each port, by its address; a finding may be about several.
+/// The verdict on each port by address; a finding may have several ports.
 fn acs_verdicts(report: &Value) -> BTreeMap<String, String> {
     let all = report["findings"].as_array().expect("findings");
     let acs = all.iter().filter(|finding| finding["id"] == "pcie.acs");
@@ -194,12 +194,12 @@ fn acs_verdicts(report: &Value) -> BTreeMap<String, String> {
     each.collect()
 }
 
-/// What lspci printed of the machine, read back: the same classes, and of each port the same verdict.
+/// Imports lspci's dump: same classes, and the same verdict on each port.
 fn compare_dumps(files: &Path) {
     let live = classes(&json(&files.join("topo.json")));
     for dump in ["lspci-vvv.txt", "lspci-xxxx.txt"] {
         let told = classes(&from(&files.join(dump), &["topo", "--format", "json"]));
-        // Rows that both have: lspci has no RDMA devices, and takes InfiniBand controllers for them.
+        // Rows in both: lspci shows no RDMA devices, and InfiniBand controllers in their place.
         let known = told.iter().filter(|(_, class)| !class.is_empty());
         let both: Vec<_> = known
             .filter_map(|(pair, class)| Some((pair, class, live.get(pair)?)))
@@ -218,7 +218,7 @@ fn compare_dumps(files: &Path) {
         );
         let told = acs_verdicts(&report);
         let here = acs_verdicts(&json(&files.join("doctor-before.json")));
-        // Below the switch all is told; whether QEMU's ports on its extra host bridges are root ports is not.
+        // Complete below the switch. Whether QEMU's ports on its extra host bridges are root ports is not in the dump.
         let below: Vec<_> = here
             .iter()
             .filter(|(port, _)| port.starts_with("0000:42:"))
@@ -235,7 +235,7 @@ fn compare_dumps(files: &Path) {
 }
 
 fn acs_job(machine: &str) -> PathBuf {
-    // Debian's own, which can change users; busybox has another of that name.
+    // Debian's su, which can change users; busybox has another one.
     in_machine(
         machine,
         "acs",
@@ -245,13 +245,13 @@ fn acs_job(machine: &str) -> PathBuf {
 
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
-fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
+fn acs_findings_with_iommu_on() {
     let files = acs_job("iommu-on");
     compare_forest(&files);
     compare_dumps(&files);
     compare_replays(&files);
 
-    // Below one switch it fails; in one host bridge it warns; between host bridges, where clearing mends nothing, it is told.
+    // Fails below one switch; warns within one host bridge; reports between host bridges, where clearing would not help.
     let between = "0000:40:00.0";
     let wanted = [
         (between, "info"),
@@ -295,7 +295,7 @@ fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
             "{port}: {bits}"
         );
     }
-    // A guest judges no port that belongs to its host, and a user without rights knows nothing of them.
+    // A guest judges no port of its host, and an unprivileged user cannot read the bits.
     let guest = acs_findings(&files, "root/doctor_--format_json");
     assert!(
         guest.iter().all(|finding| finding["outcome"] == "skip"),
@@ -313,7 +313,7 @@ fn with_the_iommu_on_the_ports_are_found_and_the_named_commands_cure_them() {
 
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
-fn with_the_iommu_off_the_ports_are_clean() {
+fn no_acs_findings_with_iommu_off() {
     let files = acs_job("iommu-off");
     compare_forest(&files);
     compare_dumps(&files);

@@ -1,21 +1,21 @@
-//! gdr beside a double of the gdrdrv driver.
+//! gdr with a fake gdrdrv driver.
 
 use std::fs;
 use std::path::PathBuf;
 
 use crate::{built, compiled, in_machine, root};
 
-/// The program that holds the double of gdrdrv to the driver's ABI.
+/// The program that tests the fake gdrdrv against the driver's ABI.
 fn exercise() -> PathBuf {
-    let sources = root().join("tests/vm/gdrdrv-double");
+    let sources = root().join("tests/vm/gdrdrv-fake");
     compiled("exercise", &sources, &["exercise.c", "ask.c"])
 }
 
 #[test]
 #[ignore = "needs qemu-system-x86_64, root, gcc-12 and make"]
-fn the_double_of_gdrdrv_speaks_the_drivers_abi() {
+fn fake_speaks_gdrdrv_abi() {
     let files = in_machine("gdrdrv", "gdrdrv", vec![exercise()]);
-    // The script judges; this sees that nothing of the exercise was lost on the way.
+    // The script judges; this checks that its output is complete.
     let said = fs::read_to_string(files.join("exercise.txt")).expect("what the exercise said");
     let parts: Vec<_> = said
         .lines()
@@ -33,9 +33,9 @@ fn the_double_of_gdrdrv_speaks_the_drivers_abi() {
 
 #[test]
 #[ignore = "needs qemu-system-x86_64, root, gcc-12 and make"]
-fn our_backend_works_with_every_version_of_the_double() {
+fn backend_works_with_all_module_versions() {
     let files = in_machine("gdrdrv", "gdrdrv-backend", vec![built("examples/module")]);
-    // The script judges; this sees that each version of the module did answer.
+    // The script judges; this checks that each version of the module answered.
     let said = fs::read_to_string(files.join("module.txt")).expect("what the program said");
     for version in ["2.0", "2.3", "2.4", "2.5", "2.6"] {
         assert!(

@@ -1,4 +1,4 @@
-//! GPUDirect Async by a proxy: streams of simulated GPUs in two machines, and Soft-RoCE between them.
+//! GPUDirect Async over the proxy: streams of simulated GPUs in two machines, connected by Soft-RoCE.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn streams_of_two_machines_send_to_each_other_through_the_proxy() {
         done.map(str::to_owned).collect::<Vec<_>>()
     };
     let (leads, follows) = (said(2), said(1));
-    // Twenty messages of 1000 bytes that the other end's stream sent back; then each operation.
+    // Twenty messages of 1000 bytes echoed by the other end's stream, then each operation.
     assert_eq!(
         leads[..4],
         [

@@ -1,7 +1,7 @@
 //! gdr on a real kernel, in the virtual machines of `cargo xtask vm`, compared with lspci there.
 //!
-//! What the ports do is in [`acs`], what repairs do to them in [`repairs`], RDMA by software in [`rdma`], the double of the
-//! gdrdrv driver in [`gdrdrv`], GPUDirect Async by a proxy in [`gdsync`].
+//! [`acs`]: ports. [`repairs`]: repairs of ports and modules. [`rdma`]: Soft-RoCE. [`gdrdrv`]: the fake gdrdrv driver. [`gdsync`]:
+//! GPUDirect Async over the proxy.
 
 mod acs;
 mod gdrdrv;
@@ -18,7 +18,6 @@ use std::time::Duration;
 use serde_json::Value;
 use xtask::vm::{Image, Job, named, run};
 
-
 const DEADLINE: Duration = Duration::from_secs(900);
 
 fn root() -> &'static Path {
@@ -31,8 +30,8 @@ fn root() -> &'static Path {
     })
 }
 
-/// A program of the workspace, below `target/debug`. Cargo gives a test only its own package's binaries; with this selection
-/// nothing is compiled that a run of all tests has not compiled already.
+/// A program of the workspace in `target/debug`. Cargo gives a test only its own package's binaries; with this selection nothing is
+/// compiled that a run of all tests has not compiled.
 fn built(program: &str) -> PathBuf {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -46,7 +45,7 @@ fn built(program: &str) -> PathBuf {
     root().join("target/debug").join(program)
 }
 
-/// A program in C for a guest.
+/// Compiles a C program for a guest.
 fn compiled(program: &str, directory: &Path, sources: &[&str]) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program);
     let built = Command::new("gcc-12")
@@ -60,17 +59,17 @@ fn compiled(program: &str, directory: &Path, sources: &[&str]) -> PathBuf {
     path
 }
 
-/// A number that whoever runs the tests may choose.
+/// A number from the environment, or the default.
 fn from_environment(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |number| number.parse().expect("a number"))
 }
 
-/// How often a repair is killed at a random moment, besides at each of its steps: `GDR_KILLS`.
+/// How often a repair is killed at a random moment, besides once at each step: `GDR_KILLS`.
 fn kills() -> u64 {
     from_environment("GDR_KILLS", 2)
 }
 
-/// Runs a script in a machine and returns the directory of its files.
+/// Runs a script in a machine; returns the directory of its files.
 fn in_machine(machine: &str, script: &str, binaries: Vec<PathBuf>) -> PathBuf {
     let image = Image::prepare(&root().join("target/vm")).expect("an image");
     let files = root()

@@ -1,4 +1,4 @@
-//! RDMA by software: perftest as the peer, and what libibverbs tells beside rdma-core's own programs.
+//! Soft-RoCE: perftest as the peer, and libibverbs compared with rdma-core's programs.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::{built, in_machine, json};
 
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
-fn soft_rdma_sits_where_its_network_device_sits() {
+fn soft_rdma_follows_its_network_device() {
     let files = in_machine("rxe", "soft-rdma", vec![built("gdr")]);
     let netdev = fs::read_to_string(files.join("netdev.txt")).expect("the netdev's place");
     let topo = json(&files.join("topo.json"));
@@ -40,7 +40,7 @@ fn rdma_works_in_one_guest_and_between_two() {
 
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
-fn every_operation_of_verbs_moves_its_bytes_and_every_refusal_is_told() {
+fn verbs_loopback() {
     let files = in_machine("rxe", "loopback", vec![built("examples/loopback")]);
     let text = fs::read_to_string(files.join("loopback.txt")).expect("what it printed");
     let done: Vec<&str> = text
@@ -78,13 +78,13 @@ fn every_operation_of_verbs_moves_its_bytes_and_every_refusal_is_told() {
     assert!(text.ends_with("all well\n"), "{text}");
 }
 
-/// The results of a report that are of this name.
+/// The results with this name in a report.
 fn of<'r>(report: &'r Value, name: &str) -> Vec<&'r Value> {
     let all = report["results"].as_array().expect("results");
     all.iter().filter(|result| result["name"] == name).collect()
 }
 
-/// That all operations were verified at these sizes, and measured at those; datagrams up to the MTU.
+/// Asserts that all operations were verified and measured at these sizes; datagrams up to the MTU.
 fn is_whole(report: &Value, verified: &[u64], datagrams: &[u64], measured: &[u64]) {
     let sizes = |name: &str, key: &str| -> Vec<u64> {
         let found = of(report, name);
@@ -133,7 +133,7 @@ fn is_whole(report: &Value, verified: &[u64], datagrams: &[u64], measured: &[u64
             measured,
             "{kind}"
         );
-        // What flowed is compared as well.
+        // The transferred data is verified too.
         assert_eq!(
             sizes(&format!("rdma.{kind}.bandwidth"), "verified"),
             measured,
@@ -150,7 +150,7 @@ fn is_whole(report: &Value, verified: &[u64], datagrams: &[u64], measured: &[u64
 
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
-fn cards_move_what_is_verified_and_measured_beside_perftest() {
+fn probe_rdma_beside_perftest() {
     let files = in_machine("rxe", "probe-rdma", vec![built("gdr")]);
     let report = json(&files.join("verified.json"));
     is_whole(&report, &[1, 4096, 65536], &[1], &[8, 65536]);
@@ -171,7 +171,7 @@ fn cards_move_what_is_verified_and_measured_beside_perftest() {
         [(Some(8), &"ok".into()), (Some(65536), &"ok".into())],
         "{staged:#?}"
     );
-    // Streams that drive the card by the proxy: every message of the loop was compared by a kernel.
+    // Streams drive the NIC through the proxy: a kernel compared every message of the loop.
     let stream = json(&files.join("async.json"));
     let round = of(&stream, "async.loopback.stream.latency");
     let verified: Vec<_> = round
@@ -183,7 +183,7 @@ fn cards_move_what_is_verified_and_measured_beside_perftest() {
         [(Some("cuda-sim+proxy"), Some(2000 * 1024))],
         "{round:#?}"
     );
-    // And of two processes: there and back, each changed on the way.
+    // Two processes: there and back, changed on each way.
     for (name, messages) in [
         ("async.pingpong.stream.latency", 2000),
         ("async.pingpong.cpu.latency", 500),
@@ -220,7 +220,7 @@ fn cards_move_what_is_verified_and_measured_beside_perftest() {
 
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
-fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
+fn probe_rdma_between_two_machines() {
     let files = in_machine("two-guests", "probe-rdma-pair", vec![built("gdr")]);
     let report = |guest: u8, name: &str| {
         json(
@@ -251,7 +251,7 @@ fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
             |result: &&Value| result["verdict"] == "ok" && result["verified"] == result["bytes"];
         assert!(!found.is_empty() && found.iter().all(right), "{found:#?}");
     }
-    // Copies are from GPU to GPU; and where one GPU is none, both sides say so.
+    // GPU to GPU; if one end has no GPU, both ends report it.
     let mixed = leads("mixed");
     assert!(of(&mixed, "rdma.staged.bandwidth").is_empty());
     for name in ["validate.rc.write", "validate.rc.read", "rdma.send.latency"] {
@@ -267,7 +267,7 @@ fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
             "{notes}"
         );
     }
-    // One side fails by itself, and the other is told.
+    // One end fails, and the other reports its failure.
     let reason = |guest: u8, name: &str| -> String {
         let report = report(guest, name);
         let last = report["results"]
@@ -310,7 +310,7 @@ fn two_machines_move_what_is_verified_and_both_know_why_it_ends() {
     );
 }
 
-/// The value after a key that ibv_devinfo prints, as in `active_mtu:  1024 (3)`: its first word.
+/// The first word of a value that ibv_devinfo prints, as in `active_mtu:  1024 (3)`.
 fn told<'a>(text: &'a str, key: &str) -> &'a str {
     let line = text
         .lines()
@@ -330,7 +330,7 @@ fn finding<'a>(report: &'a Value, id: &str) -> &'a Value {
 
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
-fn verbs_tell_what_rdma_core_tells() {
+fn verbs_agree_with_rdma_core() {
     let files = in_machine(
         "rxe",
         "verbs",
@@ -345,7 +345,7 @@ fn verbs_tell_what_rdma_core_tells() {
         ours.contains(&format!("device: {}\n", told(&theirs, "hca_id"))),
         "{ours}\n{theirs}"
     );
-    // It shows no firmware: the field is empty in both.
+    // rxe has no firmware version: the field is empty in both.
     let limits = format!(
         "{} ports, {} queue pairs, {} regions",
         told(&theirs, "phys_port_cnt"),
@@ -379,7 +379,7 @@ fn verbs_tell_what_rdma_core_tells() {
         );
         assert!(ours.contains(&line), "{line}: {ours}");
     }
-    // rdma_rxe has no such operation.
+    // rdma_rxe does not support dma-bufs.
     assert!(ours.contains("dma-buf: Refuses(95)"), "{ours}");
     let verbs = &json(&files.join("verbs.json"))["read"];
     assert_eq!(verbs["devices"], serde_json::json!(["rxe0"]));
@@ -408,7 +408,7 @@ fn verbs_tell_what_rdma_core_tells() {
         .collect();
     assert!(subjects.is_empty(), "{subjects:#?}");
 
-    // A snapshot has no address of the guest's, and what it says of GIDs is what there is.
+    // A snapshot has no addresses of the guest, and lists the GIDs that exist.
     let snapshot = text("snapshot.json");
     assert!(
         !snapshot.contains("0a00:0001") && !snapshot.contains("ffff:0a00"),

@@ -1,4 +1,4 @@
-//! Repairs on a real kernel: made, seen by other programs, taken back, killed, cut off, and made again by the next boot.
+//! Repairs on a real kernel: applied, seen by other programs, undone, killed, cut off, and reapplied at boot.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use xtask::vm::{Image, Job, cut_off, named, run, systemd_disk};
 
 use crate::{DEADLINE, built, compiled, from_environment, in_machine, root};
 
-/// Found, made, read by setpci, taken back to the last byte; twice at once; and killed at every step of six.
+/// Found, applied, read with setpci, undone byte for byte; two concurrent repairs; and killed at each of six steps.
 #[test]
 #[ignore = "needs qemu-system-x86_64, root, gcc-12 and make"]
-fn ports_are_repaired_and_taken_back() {
+fn repairs_and_undoes_ports() {
     let binaries = vec![
         built("gdr"),
         PathBuf::from("/usr/bin/setpriv"),
@@ -29,9 +29,9 @@ fn ports_are_repaired_and_taken_back() {
     assert!(unasked.contains("--yes"), "{unasked}");
 }
 
-/// Modules, options, nodes and IOMMU groups are repaired as the kernel itself shows (`tests/vm/fixes.sh`, which says what it
-/// cannot show), and all is taken back. Made once more it lasts: a unit of systemd clears the ports' bits in a second boot of the
-/// same system, lists and rules bring modules, options and nodes; and all of it is taken back there.
+/// Repairs of modules, options, device nodes and IOMMU groups are visible in the kernel (`tests/vm/fixes.sh` lists what it cannot show)
+/// and are undone. Applied persistently, a systemd unit clears the ports' bits in a second boot, lists and rules restore modules,
+/// options and nodes; and all of it is undone there.
 #[test]
 #[ignore = "needs qemu-system-x86_64, root, mmdebstrap and mke2fs, gcc-12 and make"]
 fn repairs_last_over_a_boot() {
@@ -64,9 +64,9 @@ fn repairs_last_over_a_boot() {
     fs::remove_file(disk).expect("the disk goes");
 }
 
-/// The plug is pulled while a repair is made: the next boot takes back what is left of it, and nothing is half written.
+/// Power loss during a repair: the next boot undoes the rest, and nothing is half written.
 ///
-/// Each cut takes a boot: one here, and as many as `GDR_POWER_CUTS` says.
+/// Each cut takes a boot: one here, or `GDR_POWER_CUTS`.
 #[test]
 #[ignore = "needs qemu-system-x86_64, root"]
 fn a_power_cut_loses_nothing() {
@@ -94,7 +94,7 @@ fn a_power_cut_loses_nothing() {
     let machine = named("iommu-on").expect("a machine");
     let mut half_way = 0;
     for cut in 0..=cuts {
-        // Spread over the time that a repair takes there, by a step that shares no factor with it.
+        // Spread over the duration of a repair by a step coprime to it.
         let after = Duration::from_millis(cut * 37 % 200);
         let console = cut_off(machine, &image, &job, "power: begun", after).expect("it runs");
         assert!(

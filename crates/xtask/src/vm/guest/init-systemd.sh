@@ -18,7 +18,7 @@ done
 mkdir -p /system
 mount -t ext4 /dev/vdb /system || poweroff -f
 # What this run brings: the modules of the kernel that boots, the binaries with their libraries, the script.
-# Test doubles among the modules come without an index. By its path: this shell would run its own.
+# fakes among the modules come without an index. By its path: this shell would run its own.
 [ ! -d "/lib/modules/$(uname -r)/updates" ] || /usr/sbin/depmod
 cp -a /lib/modules /system/usr/lib/
 while read -r file; do

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What the double's files know of each other: device.c (openers, pins, mappings), requests.c (ioctls),
+/* What the fake's files know of each other: device.c (openers, pins, mappings), requests.c (ioctls),
  * memory.c (what is pinned), proc.c (the test's own door). */
 #ifndef GDRDRV_DOUBLE_H
 #define GDRDRV_DOUBLE_H
@@ -37,10 +37,10 @@ struct pin {
 };
 
 /* Over every opener and pin; taken under mmap_lock, so nothing touches user memory while holding it. */
-extern struct mutex double_lock;
-extern struct list_head double_openers;
+extern struct mutex fake_lock;
+extern struct list_head fake_openers;
 
-/* These three take double_lock as held. After a zap the next access to a mapping is a SIGBUS. */
+/* These three take fake_lock as held. After a zap the next access to a mapping is a SIGBUS. */
 struct pin *pin_of(struct opener *opener, u64 handle);
 void unpin(struct opener *opener, struct pin *pin);
 void zap(struct opener *opener, struct pin *pin);
@@ -49,7 +49,7 @@ long device_ioctl(struct file *file, unsigned int number, unsigned long argument
 
 int memory_start(void);
 void memory_stop(void);
-/* Whether [address, address + size) is memory of the double's GPU. */
+/* Whether [address, address + size) is memory of the fake's GPU. */
 bool memory_has(u64 address, u64 size);
 u32 memory_mapping(void);
 int memory_map(struct vm_area_struct *vma, u64 address);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The GPU memory of the double: a range of made-up device addresses, behind which are pages of this kernel or the
+ * The GPU memory of the fake: a range of made-up device addresses, behind which are pages of this kernel or the
  * BAR 2 of an ivshmem device. It is mapped write-combining, unless the module was loaded with cached=1.
  */
 #include <linux/io.h>
@@ -12,7 +12,7 @@
 #include <asm/set_memory.h>
 
 #include "abi.h"
-#include "double.h"
+#include "fake.h"
 
 #define IVSHMEM_VENDOR 0x1af4
 #define IVSHMEM_DEVICE 0x1110
@@ -82,7 +82,7 @@ static int start_bar(void)
 
 	device = pci_get_device(IVSHMEM_VENDOR, IVSHMEM_DEVICE, NULL);
 	if (!device) {
-		pr_err("gdrdrv-double: bar=1, but there is no ivshmem device (1af4:1110)\n");
+		pr_err("gdrdrv-fake: bar=1, but there is no ivshmem device (1af4:1110)\n");
 		return -ENODEV;
 	}
 	failed = pci_enable_device(device);
@@ -90,10 +90,10 @@ static int start_bar(void)
 		goto put;
 	failed = -EINVAL;
 	if (pci_resource_len(device, IVSHMEM_BAR) < size) {
-		pr_err("gdrdrv-double: BAR 2 of %s is smaller than size=%llu\n", pci_name(device), size);
+		pr_err("gdrdrv-fake: BAR 2 of %s is smaller than size=%llu\n", pci_name(device), size);
 		goto disable;
 	}
-	failed = pci_request_region(device, IVSHMEM_BAR, "gdrdrv-double");
+	failed = pci_request_region(device, IVSHMEM_BAR, "gdrdrv-fake");
 	if (failed)
 		goto disable;
 	window = ioremap_wc(pci_resource_start(device, IVSHMEM_BAR), size);
@@ -111,7 +111,7 @@ put:
 int memory_start(void)
 {
 	if (!size || size % GPU_PAGE || base % GPU_PAGE || base + size < base || (bar && cached)) {
-		pr_err("gdrdrv-double: base and size are multiples of 65536, and a BAR is not cached\n");
+		pr_err("gdrdrv-fake: base and size are multiples of 65536, and a BAR is not cached\n");
 		return -EINVAL;
 	}
 	return bar ? start_bar() : start_pages();

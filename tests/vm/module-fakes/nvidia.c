@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A double of NVIDIA's driver for tests in a virtual machine: its name, its version, three of its parameters, and the
+ * A fake of NVIDIA's driver for tests in a virtual machine: its name, its version, three of its parameters, and the
  * proc files in which the driver says what it was given. It drives nothing.
  *
- * It says that it is a double wherever it says anything, and is never loaded outside a test's machine.
+ * It says that it is a fake wherever it says anything, and is never loaded outside a test's machine.
  */
 #include <linux/module.h>
 #include <linux/proc_fs.h>
@@ -13,7 +13,7 @@
 
 MODULE_LICENSE("GPL");
 MODULE_VERSION(VERSION);
-MODULE_DESCRIPTION("A test double of the NVIDIA driver");
+MODULE_DESCRIPTION("A fake of the NVIDIA driver");
 
 static char *NVreg_RegistryDwords;
 module_param(NVreg_RegistryDwords, charp, 0);
@@ -25,16 +25,16 @@ module_param(NVreg_EnableStreamMemOPs, int, 0);
 static struct proc_dir_entry *directory;
 
 /* What stands on it uses this, so that the kernel counts it as a user. */
-int nvidia_double(void)
+int nvidia_fake(void)
 {
 	return 0;
 }
-EXPORT_SYMBOL_GPL(nvidia_double);
+EXPORT_SYMBOL_GPL(nvidia_fake);
 
 /* No word of an open kernel module: dma-buf is closed. */
 static int version_show(struct seq_file *file, void *unused)
 {
-	seq_puts(file, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  " VERSION "  Test double of gdr\n");
+	seq_puts(file, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  " VERSION "  Fake of gdr\n");
 	return 0;
 }
 

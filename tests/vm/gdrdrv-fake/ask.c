@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* How the exercise asks the double, and how it compares. */
+/* How the exercise asks the fake, and how it compares. */
 #define _GNU_SOURCE
 #include "ask.h"
 
@@ -70,7 +70,7 @@ void parameter(const char *name, const char *value)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "/sys/module/gdrdrv_double/parameters/%s", name);
+	snprintf(path, sizeof(path), "/sys/module/gdrdrv_fake/parameters/%s", name);
 	put(path, value);
 }
 
@@ -238,7 +238,7 @@ int touch(const volatile unsigned char *at)
 
 unsigned int live_pins(void)
 {
-	FILE *list = fopen("/proc/gdrdrv-double/pins", "r");
+	FILE *list = fopen("/proc/gdrdrv-fake/pins", "r");
 	unsigned int lines = 0;
 	int byte;
 
@@ -251,7 +251,7 @@ unsigned int live_pins(void)
 
 int lose(const char *words)
 {
-	int fd = open("/proc/gdrdrv-double/revoke", O_WRONLY), error;
+	int fd = open("/proc/gdrdrv-fake/revoke", O_WRONLY), error;
 
 	error = write(fd, words, strlen(words)) < 0 ? errno : 0;
 	close(fd);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A double of NVIDIA's gdrdrv kernel driver, for tests in a virtual machine: the character device and its
+ * A fake of NVIDIA's gdrdrv kernel driver, for tests in a virtual machine: the character device and its
  * mmap over made-up GPU memory. Written from facts about the ABI (abi.h), not from the driver.
  *
  * It calls itself GPL to the kernel, which keeps some of the functions used here (write-combining, process ids)
  * for modules that are; it is never shipped, and never loaded outside a test's machine.
  *
- * Where it is better than the driver it doubles: an unknown handle is always EINVAL.
+ * Where it is better than the driver that it imitates: an unknown handle is always EINVAL.
  */
 #include <linux/fs.h>
 #include <linux/module.h>
@@ -16,17 +16,17 @@
 #include <linux/version.h>
 
 #include "abi.h"
-#include "double.h"
+#include "fake.h"
 
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("A test double of gdrdrv");
+MODULE_DESCRIPTION("A fake gdrdrv");
 
 static unsigned long first_handle;
 module_param(first_handle, ulong, 0644);
 MODULE_PARM_DESC(first_handle, "the first handle of files opened from now on");
 
-DEFINE_MUTEX(double_lock);
-LIST_HEAD(double_openers);
+DEFINE_MUTEX(fake_lock);
+LIST_HEAD(fake_openers);
 static int major;
 
 static void pin_free(struct kref *refs)
@@ -70,9 +70,9 @@ static void mapping_close(struct vm_area_struct *vma)
 {
 	struct pin *pin = vma->vm_private_data;
 
-	mutex_lock(&double_lock);
+	mutex_lock(&fake_lock);
 	pin->mapping = MAPPING_NONE;
-	mutex_unlock(&double_lock);
+	mutex_unlock(&fake_lock);
 	kref_put(&pin->refs, pin_free);
 }
 
@@ -89,7 +89,7 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (task_tgid(current) != opener->owner)
 		return -EACCES;
-	mutex_lock(&double_lock);
+	mutex_lock(&fake_lock);
 	pin = pin_of(opener, vma->vm_pgoff);
 	if (!pin || pin->address != pin->va || pin->mapping || pin->revoked ||
 	    vma->vm_end - vma->vm_start > pin->mapped_size)
@@ -107,7 +107,7 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 	vma->vm_private_data = pin;
 	vma->vm_ops = &mapping_operations;
 out:
-	mutex_unlock(&double_lock);
+	mutex_unlock(&fake_lock);
 	return failed;
 }
 
@@ -128,9 +128,9 @@ static int device_open(struct inode *inode, struct file *file)
 	opener->mapping.a_ops = inode->i_mapping->a_ops;
 	file->f_mapping = &opener->mapping;
 	file->private_data = opener;
-	mutex_lock(&double_lock);
-	list_add_tail(&opener->link, &double_openers);
-	mutex_unlock(&double_lock);
+	mutex_lock(&fake_lock);
+	list_add_tail(&opener->link, &fake_openers);
+	mutex_unlock(&fake_lock);
 	return 0;
 }
 
@@ -139,11 +139,11 @@ static int device_release(struct inode *inode, struct file *file)
 	struct opener *opener = file->private_data;
 	struct pin *pin, *next;
 
-	mutex_lock(&double_lock);
+	mutex_lock(&fake_lock);
 	list_del(&opener->link);
 	list_for_each_entry_safe(pin, next, &opener->pins, link)
 		unpin(opener, pin);
-	mutex_unlock(&double_lock);
+	mutex_unlock(&fake_lock);
 	file->f_mapping = inode->i_mapping;
 	put_pid(opener->owner);
 	kfree(opener);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The test's own door to the double, under /proc/gdrdrv-double:
+ * The test's own door to the fake, under /proc/gdrdrv-fake:
  *   pins    a line a live pin, in every process: a test sees what leaked
  *   revoke  takes "all", "address 0x…" or "handle N" and does to those pins what freeing their memory does
  *   memory  the GPU memory from its first byte, to read and write from the other side of a mapping
@@ -11,7 +11,7 @@
 #include <linux/uaccess.h>
 
 #include "abi.h"
-#include "double.h"
+#include "fake.h"
 
 static struct proc_dir_entry *directory;
 
@@ -20,14 +20,14 @@ static int pins_show(struct seq_file *file, void *unused)
 	struct opener *opener;
 	struct pin *pin;
 
-	mutex_lock(&double_lock);
-	list_for_each_entry(opener, &double_openers, link)
+	mutex_lock(&fake_lock);
+	list_for_each_entry(opener, &fake_openers, link)
 		list_for_each_entry(pin, &opener->pins, link)
 			seq_printf(file,
 				   "pid=%d handle=%llu address=0x%llx size=%llu va=0x%llx mapped_size=%llu mapping=%u persistent=%d revoked=%d\n",
 				   pid_vnr(opener->owner), pin->handle, pin->address, pin->size, pin->va,
 				   pin->mapped_size, pin->mapping, pin->persistent, pin->revoked);
-	mutex_unlock(&double_lock);
+	mutex_unlock(&fake_lock);
 	return 0;
 }
 
@@ -54,8 +54,8 @@ static int revoke(const struct target *target)
 	struct opener *opener;
 	struct pin *pin;
 
-	mutex_lock(&double_lock);
-	list_for_each_entry(opener, &double_openers, link) {
+	mutex_lock(&fake_lock);
+	list_for_each_entry(opener, &fake_openers, link) {
 		list_for_each_entry(pin, &opener->pins, link) {
 			if (!meant(target, pin))
 				continue;
@@ -68,7 +68,7 @@ static int revoke(const struct target *target)
 			result = 0;
 		}
 	}
-	mutex_unlock(&double_lock);
+	mutex_unlock(&fake_lock);
 	return result;
 }
 
@@ -120,7 +120,7 @@ static const struct proc_ops memory_file = {
 
 int proc_start(void)
 {
-	directory = proc_mkdir("gdrdrv-double", NULL);
+	directory = proc_mkdir("gdrdrv-fake", NULL);
 	if (directory && proc_create_single("pins", 0444, directory, pins_show) &&
 	    proc_create("revoke", 0200, directory, &revoke_file) &&
 	    proc_create("memory", 0600, directory, &memory_file))

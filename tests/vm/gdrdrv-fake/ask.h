@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * What the exercise asks of the double and how it judges the answers: the literal numbers, sizes and offsets of the
+ * What the exercise asks of the fake and how it judges the answers: the literal numbers, sizes and offsets of the
  * ABI are here and in ask.c, and none comes from the module's own header.
  */
 #ifndef EXERCISE_ASK_H
@@ -62,7 +62,7 @@ int pin_v2(int fd, uint64_t address, uint64_t size, uint32_t flags, uint64_t *ha
 int by_handle(int fd, unsigned int number, uint64_t handle);
 int request_type(int fd, uint64_t handle, uint32_t type);
 int map_error(int fd, uint64_t handle, size_t size);
-/* What freeing the memory of these pins does: the words of /proc/gdrdrv-double/revoke. */
+/* What freeing the memory of these pins does: the words of /proc/gdrdrv-fake/revoke. */
 int lose(const char *words);
 /* NULL with errno where it fails. */
 unsigned char *map(int fd, uint64_t handle, size_t size);
@@ -76,7 +76,7 @@ void attribute_is(int fd, uint32_t attribute, uint32_t value, const char *what);
 
 /* 0, or the signal that reading this byte brings. */
 int touch(const volatile unsigned char *at);
-/* Lines of the double's list of pins: those of this process alone, as the test runs alone. */
+/* Lines of the fake's list of pins: those of this process alone, as the test runs alone. */
 unsigned int live_pins(void);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What the double answers to each ioctl of gdrdrv, as the release that it plays would.
+ * What the fake answers to each ioctl of gdrdrv, as the release that it plays would.
  */
 #include <linux/module.h>
 #include <linux/sched.h>
@@ -8,9 +8,9 @@
 #include <linux/uaccess.h>
 
 #include "abi.h"
-#include "double.h"
+#include "fake.h"
 
-/* These may be set while it runs, in /sys/module/gdrdrv_double/parameters. */
+/* These may be set while it runs, in /sys/module/gdrdrv_fake/parameters. */
 static unsigned int version = GDRDRV_2_6;
 module_param(version, uint, 0644);
 MODULE_PARM_DESC(version, "the release played, (major << 16) | minor; younger ioctls answer ENOTTY");
@@ -53,7 +53,7 @@ static int pin_range(struct opener *opener, u64 address, u64 size, u64 *handle)
 	pin->mapped_size = end - start;
 	pin->persistent = is_persistent();
 
-	mutex_lock(&double_lock);
+	mutex_lock(&fake_lock);
 	/* A handle is a page number of the file: the range's last byte must have an offset. */
 	if (opener->next_handle > (U64_MAX >> PAGE_SHIFT) - (pin->mapped_size >> PAGE_SHIFT)) {
 		failed = -ENOMEM;
@@ -63,7 +63,7 @@ static int pin_range(struct opener *opener, u64 address, u64 size, u64 *handle)
 		opener->next_handle += pin->mapped_size >> PAGE_SHIFT;
 		list_add_tail(&pin->link, &opener->pins);
 	}
-	mutex_unlock(&double_lock);
+	mutex_unlock(&fake_lock);
 	return failed;
 }
 
@@ -72,11 +72,11 @@ static long unpin_unheard(struct opener *opener, u64 handle)
 {
 	struct pin *pin;
 
-	mutex_lock(&double_lock);
+	mutex_lock(&fake_lock);
 	pin = pin_of(opener, handle);
 	if (pin)
 		unpin(opener, pin);
-	mutex_unlock(&double_lock);
+	mutex_unlock(&fake_lock);
 	return -EFAULT;
 }
 
@@ -117,11 +117,11 @@ static long unpin_buffer(struct opener *opener, void __user *at)
 
 	if (copy_from_user(&asked, at, sizeof(asked)))
 		return -EFAULT;
-	mutex_lock(&double_lock);
+	mutex_lock(&fake_lock);
 	pin = pin_of(opener, asked.handle);
 	if (pin)
 		unpin(opener, pin);
-	mutex_unlock(&double_lock);
+	mutex_unlock(&fake_lock);
 	return pin ? 0 : -EINVAL;
 }
 
@@ -132,11 +132,11 @@ static long get_cb_flag(struct opener *opener, void __user *at)
 
 	if (copy_from_user(&asked, at, sizeof(asked)))
 		return -EFAULT;
-	mutex_lock(&double_lock);
+	mutex_lock(&fake_lock);
 	pin = pin_of(opener, asked.handle);
 	if (pin)
 		asked.flag = pin->revoked;
-	mutex_unlock(&double_lock);
+	mutex_unlock(&fake_lock);
 	if (!pin)
 		return -EINVAL;
 	return copy_to_user(at, &asked, sizeof(asked)) ? -EFAULT : 0;
@@ -147,7 +147,7 @@ static int describe(struct opener *opener, struct info_v2 *info)
 {
 	struct pin *pin;
 
-	mutex_lock(&double_lock);
+	mutex_lock(&fake_lock);
 	pin = pin_of(opener, info->handle);
 	if (pin) {
 		info->va = pin->va;
@@ -161,7 +161,7 @@ static int describe(struct opener *opener, struct info_v2 *info)
 			info->mapping_type = MAPPING_NONE;
 		}
 	}
-	mutex_unlock(&double_lock);
+	mutex_unlock(&fake_lock);
 	return pin ? 0 : -EINVAL;
 }
 
@@ -226,7 +226,7 @@ static long req_mapping_type(struct opener *opener, void __user *at)
 
 	if (copy_from_user(&asked, at, sizeof(asked)))
 		return -EFAULT;
-	mutex_lock(&double_lock);
+	mutex_lock(&fake_lock);
 	pin = pin_of(opener, asked.handle);
 	if (!pin || asked.mapping_type >= MAPPING_TYPES)
 		failed = -EINVAL;
@@ -236,7 +236,7 @@ static long req_mapping_type(struct opener *opener, void __user *at)
 		failed = -EOPNOTSUPP;
 	else
 		pin->requested = asked.mapping_type;
-	mutex_unlock(&double_lock);
+	mutex_unlock(&fake_lock);
 	return failed;
 }
 

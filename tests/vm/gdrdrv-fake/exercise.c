@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Drives the double of gdrdrv through its ioctls and its mmap, inside a guest, and holds it to the ABI of gdrdrv 2.x.
+ * Drives the fake of gdrdrv through its ioctls and its mmap, inside a guest, and holds it to the ABI of gdrdrv 2.x.
  *
  * Every number, size and offset here is a literal: none comes from the module's own header. A request is a buffer of
  * bytes with guard bytes behind it, so that an answer that is too long, or at another place, is seen.
  *
- *     exercise all          what a freshly loaded double of 2.6 does, then what its parameters change
+ *     exercise all          what a freshly loaded fake of 2.6 does, then what its parameters change
  *     exercise data TYPE    one mapping and its bytes; TYPE is 1 (write-combining) or 2 (caching)
  *
  * Exits with 1 if anything was otherwise than it should be, and says on standard error what.
@@ -124,7 +124,7 @@ static void pins(void)
 static void data(uint32_t type)
 {
 	unsigned char *at, seen[4096], told[4096];
-	int fd = node(), memory = open("/proc/gdrdrv-double/memory", O_RDWR);
+	int fd = node(), memory = open("/proc/gdrdrv-fake/memory", O_RDWR);
 	uint64_t handle;
 
 	same("pin", 0, pin(fd, BASE + 3 * 65536, 2 * 65536, &handle));
