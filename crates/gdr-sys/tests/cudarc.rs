@@ -1,5 +1,5 @@
-//! Our numbers and layouts against those another project had bindgen take from cuda.h 13.0. Nothing
-//! of cudarc is called: it would panic without a driver.
+//! Our numbers and layouts against those that cudarc took from cuda.h 13.0 with bindgen. Calls
+//! nothing of cudarc, which panics without a driver.
 
 use std::ffi::c_uint;
 use std::mem::{offset_of, size_of};
@@ -281,8 +281,7 @@ fn layouts() {
     }
 }
 
-/// The compiler compares: both sides are written out, and are the same but for the names of the
-/// types.
+/// The compiler compares the types, which are equal except for their names.
 #[test]
 fn functions_of_peers() {
     let functions = ours::Functions::default();

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pci_address_is_read_as_cuda_writes_it_and_written_as_sysfs_does() {
+    fn parses_cuda_and_prints_sysfs_format() {
         let address: PciAddress = "0000:3B:00.0".parse().unwrap();
         assert_eq!(address.to_string(), "0000:3b:00.0");
         let long: PciAddress = "10000:00:1f.7".parse().unwrap();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pci_address_is_refused() {
+    fn rejects_other_text() {
         for text in [
             "",
             "0000:3b:00",
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_pointer_shows_itself_in_hexadecimal() {
+    fn device_pointer_is_hexadecimal() {
         assert_eq!(
             DevicePtr::new(0x7f00_0000_0200).offset(0x200).to_string(),
             "0x7f0000000400"

@@ -145,7 +145,7 @@ fn uuid_text(bytes: [u8; 16]) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_uuid_reads_as_nvidia_smi_writes_it() {
+    fn uuid_format() {
         let bytes = [
             0x2f, 0x2c, 0, 1, 0xab, 0xcd, 0xef, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
         ];

@@ -13,13 +13,13 @@ pub enum Error {
     #[error(transparent)]
     Library(#[from] OpenError),
     /// `cuInit` failed.
-    #[error("the CUDA driver does not start")]
+    #[error("cannot initialise CUDA")]
     Initialise(#[source] Failure),
     /// The driver cannot count the GPUs.
-    #[error("the GPUs cannot be counted")]
+    #[error("cannot count the GPUs")]
     Count(#[source] Failure),
     /// The properties of a GPU cannot be read.
-    #[error("GPU {ordinal} cannot be read")]
+    #[error("cannot read GPU {ordinal}")]
     Device {
         /// CUDA ordinal.
         ordinal: u32,
@@ -27,7 +27,7 @@ pub enum Error {
         source: Failure,
     },
     /// An attribute of a GPU cannot be read.
-    #[error("attribute {attribute} of GPU {ordinal} cannot be read")]
+    #[error("cannot read attribute {attribute} of GPU {ordinal}")]
     Attribute {
         /// CUDA ordinal.
         ordinal: u32,
@@ -37,7 +37,7 @@ pub enum Error {
         source: Failure,
     },
     /// The GPU's context cannot be retained or made current.
-    #[error("the context of GPU {ordinal} cannot be used")]
+    #[error("cannot use the context of GPU {ordinal}")]
     Context {
         /// CUDA ordinal.
         ordinal: u32,
@@ -45,7 +45,7 @@ pub enum Error {
         source: Failure,
     },
     /// The calling thread has no current context, or the context is corrupted.
-    #[error("the calling thread has no CUDA context that can be used: make one current first")]
+    #[error("the calling thread has no usable CUDA context: make one current first")]
     NoCurrentContext(#[source] Failure),
     /// Peer access is unsupported or not enabled.
     #[error("GPU {from} has no access to the memory of GPU {to}")]
@@ -58,7 +58,7 @@ pub enum Error {
         source: Failure,
     },
     /// Device memory allocation failed.
-    #[error("{bytes} bytes of device memory ({kind}) cannot be allocated")]
+    #[error("cannot allocate {bytes} bytes of device memory ({kind})")]
     Allocate {
         /// Kind of memory.
         kind: Allocation,
@@ -68,7 +68,7 @@ pub enum Error {
         source: Failure,
     },
     /// Device memory cannot be freed.
-    #[error("the device memory at {address} cannot be freed")]
+    #[error("cannot free the device memory at {address}")]
     Free {
         /// Start address.
         address: DevicePtr,
@@ -84,7 +84,7 @@ pub enum Error {
         holders: usize,
     },
     /// Pinned host memory allocation failed.
-    #[error("{bytes} bytes of pinned host memory cannot be allocated")]
+    #[error("cannot allocate {bytes} bytes of pinned host memory")]
     Pin {
         /// Size in bytes.
         bytes: usize,
@@ -92,7 +92,7 @@ pub enum Error {
         source: Failure,
     },
     /// Host memory cannot be registered with the GPU.
-    #[error("{bytes} bytes of host memory at {address:#x} cannot be registered with the GPU")]
+    #[error("cannot register {bytes} bytes of host memory at {address:#x} with the GPU")]
     Register {
         /// Start address.
         address: usize,
@@ -102,7 +102,7 @@ pub enum Error {
         source: Failure,
     },
     /// Host memory cannot be unregistered.
-    #[error("the registration of host memory at {address:#x} cannot be ended")]
+    #[error("cannot unregister the host memory at {address:#x}")]
     Unregister {
         /// Start address.
         address: usize,
@@ -111,7 +111,7 @@ pub enum Error {
     },
     /// Host memory that spans several registrations, so it has no single device address range.
     #[error(
-        "{bytes} bytes of host memory at {address:#x} are of several registrations, which the GPU sees apart"
+        "{bytes} bytes of host memory at {address:#x} have several registrations with separate device addresses"
     )]
     Scattered {
         /// Start address.
@@ -128,7 +128,7 @@ pub enum Error {
         source: Failure,
     },
     /// Host pages cannot be mapped.
-    #[error("{bytes} bytes of host memory cannot be had")]
+    #[error("cannot allocate {bytes} bytes of host memory")]
     Pages {
         /// Size in bytes.
         bytes: usize,
@@ -136,16 +136,16 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A stream cannot be created.
-    #[error("a stream cannot be made")]
+    #[error("cannot create a stream")]
     Stream(#[source] Failure),
     /// An event cannot be created or queried.
-    #[error("an event cannot be used")]
+    #[error("cannot use an event")]
     Event(#[source] Failure),
     /// Earlier work in a stream failed, or the GPU did.
     #[error("the work of a stream failed")]
     Synchronize(#[source] Failure),
     /// A copy was rejected.
-    #[error("{bytes} bytes cannot be copied to or from {address}")]
+    #[error("cannot copy {bytes} bytes to or from {address}")]
     Copy {
         /// Device address.
         address: DevicePtr,
@@ -155,7 +155,7 @@ pub enum Error {
         source: Failure,
     },
     /// A fill was rejected.
-    #[error("{bytes} bytes at {address} cannot be filled")]
+    #[error("cannot fill {bytes} bytes at {address}")]
     Fill {
         /// Start address.
         address: DevicePtr,
@@ -165,7 +165,7 @@ pub enum Error {
         source: Failure,
     },
     /// A batch of stream memory operations was rejected.
-    #[error("a batch of {count} stream memory operations was refused")]
+    #[error("cannot enqueue {count} stream memory operations")]
     MemoryOperations {
         /// Number of operations.
         count: usize,
@@ -173,7 +173,7 @@ pub enum Error {
         source: Failure,
     },
     /// A kernel cannot be loaded or launched.
-    #[error("the kernel {name} cannot be run")]
+    #[error("cannot run the kernel {name}")]
     Kernel {
         /// Kernel name.
         name: &'static str,
@@ -181,7 +181,7 @@ pub enum Error {
         source: Failure,
     },
     /// CUDA does not know this address.
-    #[error("{address} is no address CUDA knows")]
+    #[error("{address} is not an address of CUDA memory")]
     Describe {
         /// Address.
         address: DevicePtr,
@@ -197,7 +197,7 @@ pub enum Error {
         ordinal: u32,
     },
     /// The memory has no IPC handle because `cuMemAlloc` did not allocate it.
-    #[error("there is no IPC handle for the memory at {address}")]
+    #[error("cannot get an IPC handle of the memory at {address}")]
     IpcHandle {
         /// Address.
         address: DevicePtr,
@@ -205,7 +205,7 @@ pub enum Error {
         source: Failure,
     },
     /// The mapping has no allocation handle because `cuMemCreate` did not allocate it.
-    #[error("there is no allocation handle for the memory at {address}")]
+    #[error("cannot get the allocation handle of the memory at {address}")]
     AllocationHandle {
         /// Address.
         address: DevicePtr,
@@ -213,7 +213,7 @@ pub enum Error {
         source: Failure,
     },
     /// The memory was not created as exportable to a file descriptor.
-    #[error("the memory at {address} cannot be exported as a file descriptor")]
+    #[error("cannot export the memory at {address} as a file descriptor")]
     ExportFd {
         /// Address.
         address: DevicePtr,
@@ -221,7 +221,7 @@ pub enum Error {
         source: Failure,
     },
     /// The range cannot be exported as dma-buf.
-    #[error("there is no dma-buf of {bytes} bytes at {address}")]
+    #[error("cannot export {bytes} bytes at {address} as a dma-buf")]
     DmaBuf {
         /// Start address.
         address: DevicePtr,
@@ -231,7 +231,7 @@ pub enum Error {
         source: Failure,
     },
     /// The range is outside the memory.
-    #[error("bytes {offset}..{} are not inside {size} bytes", u128::from(*.offset) + *.bytes as u128)]
+    #[error("invalid range: bytes {offset}..{} of {size} bytes", u128::from(*.offset) + *.bytes as u128)]
     Range {
         /// Start offset in bytes.
         offset: u64,
@@ -241,7 +241,7 @@ pub enum Error {
         size: usize,
     },
     /// A word or a range of words is misaligned.
-    #[error("{address} is not a multiple of {alignment}")]
+    #[error("invalid address: {address} is not a multiple of {alignment}")]
     Misaligned {
         /// Address, offset or length.
         address: u64,
@@ -249,19 +249,17 @@ pub enum Error {
         alignment: usize,
     },
     /// Pageable host memory used where the GPU needs a device address.
-    #[error("pageable host memory has no device address: only uploads and downloads use it")]
+    #[error("pageable host memory has no device address: use it for uploads and downloads only")]
     Pageable,
     /// The pointer-chase list has an unsupported size.
-    #[error(
-        "a list that a kernel follows has a power of two of bytes, from 8 to 2 GiB, and this one has {bytes}"
-    )]
+    #[error("invalid list size: {bytes} bytes; must be a power of two from 8 bytes to 2 GiB")]
     List {
         /// List size in bytes.
         bytes: usize,
     },
     /// The block number exceeds the number of multiprocessors.
     #[error(
-        "there is no block {block}: the GPU has {multiprocessors} multiprocessors, and as many blocks"
+        "invalid block: {block}; the GPU runs {multiprocessors} blocks, one per multiprocessor"
     )]
     Block {
         /// Block number.
@@ -270,7 +268,7 @@ pub enum Error {
         multiprocessors: u32,
     },
     /// Zero-size allocation.
-    #[error("an allocation of no bytes")]
+    #[error("invalid allocation size: 0 bytes")]
     Empty,
     /// Objects of different GPUs, or of simulated and real GPUs, were mixed.
     #[error("the {0} belongs to another GPU than the stream")]
@@ -288,7 +286,7 @@ pub enum Error {
     },
     /// The check result is invalid: data is lost between GPU memory and the host.
     #[error(
-        "what a kernel found in {words} words did not come back: {count:#x} words from {position:#x} on cannot be"
+        "invalid kernel result for {words} words: {count:#x} mismatches from word {position:#x}"
     )]
     Finding {
         /// Mismatch count that was read.
@@ -447,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_sorted_by_what_a_caller_can_do() {
+    fn codes_have_kinds() {
         // Values from cuda.h.
         for (code, kind) in [
             (2, Kind::OutOfMemory),
@@ -467,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_failed_and_its_source_what_the_driver_said() {
+    fn message_and_source() {
         let error = Error::DmaBuf {
             address: DevicePtr::new(0x1000),
             bytes: 4096,
@@ -485,12 +483,12 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_code_keeps_its_number() {
+    fn unknown_code_keeps_number() {
         assert_eq!(returned(4711).to_string(), "cuX: CUDA error 4711");
     }
 
     #[test]
-    fn a_range_past_the_end_shows_its_end() {
+    fn range_shows_end() {
         let error = Error::Range {
             offset: u64::MAX,
             bytes: 2,

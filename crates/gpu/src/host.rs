@@ -193,7 +193,7 @@ impl HostMemory {
     pub fn write(&self, offset: usize, from: &[u8]) -> Result<(), Error> {
         let to = self.at(offset, from.len())?;
         // SAFETY: `at` checked the range; `from` is a shared borrow, and no slice of this memory is
-        // lent out.
+        // borrowed.
         unsafe { bytes::copy(to, from.as_ptr(), from.len()) };
         Ok(())
     }
@@ -316,7 +316,7 @@ mod tests {
 
     /// Miri reports overlapping atomics of different sizes as undefined behaviour.
     #[test]
-    fn words_are_whole_in_whatever_size_they_are_read_and_written() {
+    fn words_are_atomic_at_any_size() {
         let rounds = if cfg!(miri) { 20 } else { 20_000 };
         let memory = Gpu::sim().pageable(64).expect("memory");
         let is_word = |word: u32| word >> 16 == word & 0xffff;

@@ -1,4 +1,4 @@
-//! Stream memory operations: words that a stream writes and waits for.
+//! Stream memory operations: writes and waits of a stream.
 
 use std::convert::Infallible;
 
@@ -7,13 +7,14 @@ use gpu_sim::Compare;
 use crate::memory::{Held, Memory};
 use crate::{Attribute, DevicePtr, Error, Gpu};
 
-/// A memory operation of a stream. `A` says where its word is: a [`Word`] for [`Stream::batch`](crate::Stream::batch), a
-/// [`DevicePtr`] for [`foreign::batch`](crate::foreign::batch).
+/// A memory operation of a stream. `A` is the type of the word's location: a [`Word`] for
+/// [`Stream::batch`](crate::Stream::batch), a [`DevicePtr`] for
+/// [`foreign::batch`](crate::foreign::batch).
 ///
 /// The address of a word is a multiple of its size. CUDA rejects waits on managed memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemOp<A = Word> {
-    /// Writes 32 bits, after everything the stream wrote before is visible to the whole system.
+    /// Writes 32 bits, after the stream's earlier writes are visible to the whole system.
     Write32 {
         /// The word.
         at: A,
@@ -31,7 +32,7 @@ pub enum MemOp<A = Word> {
     Wait32 {
         /// The word.
         at: A,
-        /// The right-hand side of the comparison.
+        /// Right-hand side of the comparison.
         value: u32,
         /// The comparison.
         compare: Compare,
@@ -40,9 +41,9 @@ pub enum MemOp<A = Word> {
     },
     /// Waits until 64 bits satisfy the condition.
     Wait64 {
-        /// The word.
+        /// Word.
         at: A,
-        /// The right-hand side of the comparison.
+        /// Right-hand side of the comparison.
         value: u64,
         /// The comparison.
         compare: Compare,
@@ -51,13 +52,14 @@ pub enum MemOp<A = Word> {
     },
     /// Orders the stream's writes before it, for the whole system, before those after it.
     Barrier,
-    /// Makes writes of third parties that arrived over PCIe visible to the GPU. Only where
-    /// [`CAN_FLUSH_REMOTE_WRITES`](crate::Attribute::CAN_FLUSH_REMOTE_WRITES) is 1: an H200 reports 0, rejects this, and needs
-    /// no flush for its own reads.
+    /// Makes writes of other devices that arrived over PCIe visible to the GPU. Requires
+    /// [`CAN_FLUSH_REMOTE_WRITES`](crate::Attribute::CAN_FLUSH_REMOTE_WRITES): an H200 reports 0,
+    /// rejects this, and needs no flush for its own reads.
     FlushRemoteWrites,
 }
 
-/// A word that a stream reads or writes. It keeps the memory alive, and so does a stream that uses it.
+/// A word that a stream reads or writes. The word, and each stream that uses it, keep the memory
+/// alive.
 #[derive(Debug, Clone)]
 pub struct Word {
     pub(crate) address: DevicePtr,
@@ -65,19 +67,19 @@ pub struct Word {
     pub(crate) held: Option<Held>,
 }
 
-/// The memory operations that the streams of a GPU support.
+/// Memory operations that a GPU's streams support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamCapabilities {
-    /// Words of 64 bits.
+    /// 64-bit words.
     pub words_of_64_bits: bool,
-    /// Waits by [`Compare::Nor`].
+    /// Waits with [`Compare::Nor`].
     pub nor: bool,
     /// Flushes of remote writes ([`MemOp::FlushRemoteWrites`]). A GPU without them may need none (an H200).
     pub flush: bool,
 }
 
 impl StreamCapabilities {
-    /// Those of a GPU's streams.
+    /// Features of a GPU's streams.
     ///
     /// # Errors
     ///
@@ -93,7 +95,7 @@ impl StreamCapabilities {
 }
 
 impl Word {
-    /// The word of `bytes` bytes (4 or 8) at an offset.
+    /// Word of `bytes` bytes (4 or 8) at an offset.
     ///
     /// # Errors
     ///
@@ -110,7 +112,8 @@ impl Word {
     ///
     /// # Safety
     ///
-    /// Until every operation on it is done, the GPU may read and write its 8 bytes, of which an operation on 32 bits uses 4.
+    /// Until every operation on it is done, the GPU may access its 8 bytes; a 32-bit operation uses
+    /// 4.
     #[must_use]
     pub unsafe fn at(address: DevicePtr) -> Self {
         Self {
@@ -122,11 +125,11 @@ impl Word {
 }
 
 impl<A> MemOp<A> {
-    /// The same operation on the word that `find` gives. It gets the word's place and its size in bytes.
+    /// The same operation on the word that `find` returns for its location and size in bytes.
     ///
     /// # Errors
     ///
-    /// Those of `find`.
+    /// Errors of `find`.
     pub fn try_map<B, E>(self, find: impl FnOnce(A, usize) -> Result<B, E>) -> Result<MemOp<B>, E> {
         Ok(match self {
             Self::Write32 { at, value } => MemOp::Write32 {
@@ -164,15 +167,15 @@ impl<A> MemOp<A> {
         })
     }
 
-    /// [`Self::try_map`] that cannot fail.
+    /// Infallible [`Self::try_map`].
     #[must_use]
     pub fn map<B>(self, find: impl FnOnce(A) -> B) -> MemOp<B> {
         let Ok(op) = self.try_map(|at, _| Ok::<B, Infallible>(find(at)));
         op
     }
 
-    /// Follows a wait with a flush of remote writes, under the same condition as [`Self::FlushRemoteWrites`]. Other operations
-    /// stay as they are.
+    /// Adds a flush of remote writes after a wait, under the same condition as
+    /// [`Self::FlushRemoteWrites`]. Other operations do not change.
     #[must_use]
     pub fn flushed(mut self) -> Self {
         if let Self::Wait32 { flush, .. } | Self::Wait64 { flush, .. } = &mut self {
@@ -241,9 +244,10 @@ impl MemOp<Word> {
         })
     }
 
-    /// The operation as the driver takes it. What keeps the memory goes to `held`.
+    /// Converts to driver arguments; the memory's owners are added to `held`.
     ///
-    /// An operation of 64 bits cannot be put on a word of 32: that would reach beyond what [`Word::new`] checked.
+    /// A 64-bit operation on a 32-bit word is an error: it would exceed the range that
+    /// [`Word::new`] checked.
     pub(crate) fn address(&self, held: &mut Vec<Held>) -> Result<MemOp<DevicePtr>, Error> {
         self.clone().try_map(|word, bytes| {
             crate::memory::check_range(0, bytes, word.bytes)?;
@@ -260,7 +264,7 @@ mod tests {
     // Expected values are computed by hand from cuda.h's formulas.
 
     #[test]
-    fn geq_is_cyclic_in_the_width_of_the_word() {
+    fn geq_is_cyclic() {
         for (seen, value, holds) in [
             (5, 5, true),
             (6, 5, true),
@@ -279,12 +283,12 @@ mod tests {
         }
         assert!(Geq.holds64(0, u64::MAX));
         assert!(!Geq.holds64(1 << 63, 0));
-        // A 32-bit wrap is none in 64 bits.
+        // The counter wraps in 32 bits, not in 64.
         assert!(!Geq.holds64(0, 0xffff_ffff));
     }
 
     #[test]
-    fn eq_and_and_look_at_bits() {
+    fn eq_and_and() {
         assert!(Eq.holds32(7, 7) && !Eq.holds32(7, 8));
         assert!(And.holds32(0b1010, 0b0010) && !And.holds32(0b1010, 0b0101));
         assert!(!And.holds32(u32::MAX, 0));
@@ -296,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn nor_holds_while_some_bit_is_in_neither() {
+    fn nor() {
         // CQE owner bit: value 0xfeffffff leaves bit 24, so the wait holds while that bit is clear.
         assert!(Nor.holds32(0xf000_0000, 0xfeff_ffff));
         assert!(!Nor.holds32(0xf100_0000, 0xfeff_ffff));

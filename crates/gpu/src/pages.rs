@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_of_a_range_is_told_in_parts() {
+    fn gaps() {
         let mut ranges = PageRanges::new();
         for (start, end) in [(10, 20), (30, 40), (40, 50)] {
             ranges.insert(start..end, ());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_in_whole_pages() {
+    fn rounds_to_whole_pages() {
         let page = page_size();
         assert_eq!(pages(page, 1), Some(page..2 * page));
         assert_eq!(pages(2 * page - 1, 2), Some(page..3 * page));

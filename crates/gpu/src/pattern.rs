@@ -84,14 +84,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_are_those_worked_out_by_hand() {
+    fn words_match_hand_computed_values() {
         // Computed with Python integers from the definition in `word`'s documentation.
         assert_eq!(Pattern::new(0).word(0), 0xdc1b_77ae);
         assert_eq!(Pattern::new(0x1234_5678_9abc_def0).word(1000), 0x3faf_5197);
     }
 
     #[test]
-    fn a_difference_is_found_at_its_byte() {
+    fn first_difference() {
         let mut bytes = [0; 19];
         Pattern::new(7).fill(&mut bytes, 3);
         assert_eq!(Pattern::new(7).first_difference(&bytes, 3), None);

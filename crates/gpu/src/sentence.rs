@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri words errors otherwise than the C library")]
-    fn the_systems_errors_are_worded_as_the_standard_library_words_them() {
+    fn system_errors_match_std() {
         for errno in [2, 13, 22, 110, 524] {
             let error = std::io::Error::from_raw_os_error(errno);
             assert_eq!(sentence(&error), error.to_string());
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_follow_once_each_and_on_one_line() {
+    fn causes_are_joined_once() {
         let cause = || std::io::Error::other("no such\nfile");
         let plain = Failure::Open(cause());
         assert_eq!(sentence(&plain), "cannot open the library: no such; file");

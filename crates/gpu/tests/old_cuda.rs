@@ -1,11 +1,11 @@
-//! The CUDA side against a simulated driver that lacks the newer functions: what is missing is
-//! unsupported, and nothing panics.
+//! The CUDA side against a simulated driver without newer functions: missing ones are unsupported,
+//! without a panic.
 
-// A test that unwraps fails with a message of its own, in its helpers too.
+// Helpers unwrap too.
 #![allow(clippy::unwrap_used)]
 
 #[path = "cuda/build.rs"]
-#[allow(dead_code, reason = "the other tests ask and spoil more")]
+#[allow(dead_code, reason = "used by other tests")]
 mod build;
 
 use std::error::Error as _;
@@ -14,7 +14,7 @@ use build::{Count, fake};
 use gpu::{Allocation, Gpu, Kind, MemOp, devices, pointer};
 
 #[test]
-fn what_is_there_works() {
+fn existing_functions_work() {
     let fake = fake(true);
     assert_eq!(
         devices().unwrap()[0].uuid,
@@ -38,7 +38,7 @@ fn what_is_there_works() {
 }
 
 #[test]
-fn what_is_missing_is_unsupported_and_named() {
+fn missing_functions_are_unsupported() {
     let fake = fake(true);
     let gpu = Gpu::open(0).unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
@@ -78,7 +78,7 @@ fn what_is_missing_is_unsupported_and_named() {
             stream.fill(&memory, 0, 1, 0).unwrap_err(),
             "this driver has no cuMemsetD8Async",
         ),
-        // The v1 function is there, and off.
+        // The v1 function exists but is disabled.
         (
             stream
                 .batch(&[MemOp::write32(&memory, 0, 1).unwrap()])

@@ -1,8 +1,7 @@
-//! One round of questions against the simulated CUDA: what is told, what is refused, and that
-//! nothing makes a context.
+//! Attribute survey against the simulated CUDA: values, errors, and no context.
 //!
-//! The library is opened once a process, so each case runs in a process of its own: this test
-//! starts itself.
+//! The library is opened once per process, so each case runs in its own process: this test starts
+//! itself.
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +13,10 @@ use serde_json::{Value, json};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// Set for the process that asks.
+/// Set for the child process.
 const CHILD: &str = "GDR_TEST_SURVEY";
 
-/// What a survey says, as one JSON value a test can look at.
+/// Survey as a JSON value.
 fn asked() -> Value {
     let attributes = [
         Attribute::COMPUTE_CAPABILITY_MAJOR,
@@ -67,7 +66,7 @@ fn child() {
     }
 }
 
-/// A survey of this machine in a process of its own.
+/// Surveys this machine in its own process.
 fn survey_of(driver: Driver, machine: &Value) -> Result<Value, Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let (file, answer) = (
@@ -92,7 +91,7 @@ fn machine(name: &str) -> Result<Value, Box<dyn std::error::Error>> {
 }
 
 #[test]
-fn two_gpus_are_told_apart_and_each_way_between_them() -> Outcome {
+fn two_gpus_and_both_directions() -> Outcome {
     let directory = tempfile::tempdir()?;
     let log = directory.path().join("log");
     let mut two = machine("two")?;
@@ -122,7 +121,7 @@ fn two_gpus_are_told_apart_and_each_way_between_them() -> Outcome {
 }
 
 #[test]
-fn an_old_driver_answers_what_it_knows() -> Outcome {
+fn old_driver_has_fewer_attributes() -> Outcome {
     let mut old = machine("old")?;
     old["gpus"] = json!([{"bdf": "0000:03:00.0"}, {}]);
     old["pair"] = json!({"can_access": true});
@@ -142,7 +141,7 @@ fn an_old_driver_answers_what_it_knows() -> Outcome {
 }
 
 #[test]
-fn a_driver_that_does_not_start_keeps_its_code_and_its_version() -> Outcome {
+fn failed_initialisation_keeps_code_and_version() -> Outcome {
     for (code, words) in [
         (100, "cuInit: CUDA_ERROR_NO_DEVICE (100)"),
         (802, "cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802)"),
@@ -160,7 +159,7 @@ fn a_driver_that_does_not_start_keeps_its_code_and_its_version() -> Outcome {
     let found = survey_of(Driver::Current, &lost)?;
     assert_eq!(
         found["gpus"][0]["pci"], "0000:03:00.0",
-        "the rest still stands"
+        "the rest is complete"
     );
     assert_eq!(
         found["gpus"][0]["attributes"][1],
@@ -170,7 +169,7 @@ fn a_driver_that_does_not_start_keeps_its_code_and_its_version() -> Outcome {
 }
 
 #[test]
-fn no_library_is_the_only_error() -> Outcome {
+fn missing_library_is_an_error() -> Outcome {
     if Path::new("/usr/lib/x86_64-linux-gnu/libcuda.so.1").exists() {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! Against a simulated GPU, which takes registrations as CUDA does: whole, by their start, and none
-//! that overlaps another.
+//! Against a simulated GPU, which treats registrations like CUDA: identified by their start,
+//! without overlap.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,14 +9,14 @@ use crate::{Compare, MemOp};
 
 const PAGE: usize = 4096;
 
-/// Pages that say when they go.
+/// Pages that record their release.
 struct Keeper {
     start: NonNull<u8>,
     layout: Layout,
     gone: Arc<AtomicBool>,
 }
 
-// SAFETY: pages of the process, freed by this value alone.
+// SAFETY: pages of the process, freed only by this value.
 unsafe impl Send for Keeper {}
 // SAFETY: as above.
 unsafe impl Sync for Keeper {}
@@ -39,21 +39,21 @@ fn keeper(pages: usize) -> (BorrowedMemory, Arc<AtomicBool>) {
         layout,
         gone: Arc::clone(&gone),
     };
-    // SAFETY: the keeper has the pages until it is dropped, and nobody else looks into them.
+    // SAFETY: the keeper holds the pages until it is dropped, and nothing else accesses them.
     (
         unsafe { BorrowedMemory::new(start, pages * PAGE, Arc::new(keeper)) },
         gone,
     )
 }
 
-/// A part of the same memory.
+/// Part of the same memory.
 fn part(whole: &BorrowedMemory, offset: usize, bytes: usize) -> BorrowedMemory {
     let start = NonNull::new(whole.start.as_ptr().wrapping_add(offset)).expect("an address");
     // SAFETY: within the whole, which the last argument keeps.
     unsafe { BorrowedMemory::new(start, bytes, Arc::new(whole.clone())) }
 }
 
-/// Whether a stream reaches the first and the last word.
+/// True if a stream can access the first and the last word.
 fn is_reached(gpu: &Gpu, memory: &HostMemory) -> bool {
     let stream = gpu.stream().expect("a stream");
     [0, memory.len() - 4].into_iter().all(|offset| {
@@ -73,7 +73,7 @@ fn is_known(memory: &BorrowedMemory) -> bool {
 }
 
 #[test]
-fn a_stream_reaches_it_and_it_is_kept_until_nobody_does() {
+fn stream_access_and_release() {
     let (borrowed, gone) = keeper(1);
     let gpu = Gpu::sim();
     let memory = borrowed
@@ -91,7 +91,7 @@ fn a_stream_reaches_it_and_it_is_kept_until_nobody_does() {
 }
 
 #[test]
-fn a_page_is_registered_until_its_last_holder_goes() {
+fn page_stays_registered_until_last_drop() {
     let (borrowed, _gone) = keeper(1);
     let gpu = Gpu::sim();
     let first = borrowed
@@ -104,14 +104,14 @@ fn a_page_is_registered_until_its_last_holder_goes() {
     let stream = gpu.stream().expect("a stream");
     let wait = MemOp::wait32(&second, 0, 0, Compare::Geq).expect("reached");
     stream.batch(&[wait]).expect("put in");
-    stream.synchronize().expect("it is registered still");
+    stream.synchronize().expect("still registered");
     assert!(is_known(&borrowed));
     drop((second, stream));
     assert!(!is_known(&borrowed));
 }
 
 #[test]
-fn of_two_lengths_at_one_start_each_outlives_the_other() {
+fn two_lengths_at_one_start() {
     for bytes in if cfg!(miri) {
         vec![2048]
     } else {
@@ -135,7 +135,7 @@ fn of_two_lengths_at_one_start_each_outlives_the_other() {
             assert!(is_reached(&gpu, &left), "{bytes} {first_goes}");
             drop(left);
             assert!(!is_known(&whole));
-            // All of it is free again.
+            // All of it is released.
             let again = whole.for_gpu(&gpu, Registration::Memory).expect("free");
             assert!(is_reached(&gpu, &again));
         }
@@ -143,8 +143,8 @@ fn of_two_lengths_at_one_start_each_outlives_the_other() {
 }
 
 #[test]
-fn parts_that_overlap_in_any_way_are_reached_while_they_live() {
-    // Whole and half pages of four, in every pair, each order of ends.
+fn overlapping_parts() {
+    // Whole and half pages of four, in every pair, with each drop order.
     let parts = [
         (0, 2048),
         (2048, 2048),
@@ -187,7 +187,7 @@ fn parts_that_overlap_in_any_way_are_reached_while_they_live() {
 }
 
 #[test]
-fn what_somebody_registered_stays_registered() {
+fn foreign_registration_stays() {
     let gpu = Gpu::sim();
     let theirs = gpu.registered(2 * PAGE).expect("memory");
     for (offset, bytes) in [(0, 2 * PAGE), (PAGE, 2048)] {
@@ -209,7 +209,7 @@ fn what_somebody_registered_stays_registered() {
 }
 
 #[test]
-fn for_the_cpu_alone_no_gpu_has_an_address() {
+fn without_gpu_no_device_address() {
     let (borrowed, _gone) = keeper(1);
     let memory = borrowed.for_cpu(&Gpu::sim()).expect("some bytes");
     memory.store_u32(4, 7).expect("in range");

@@ -1,4 +1,4 @@
-//! Memory of every kind: how CUDA gives it and takes it back.
+//! Allocation and release of all kinds of memory.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -59,8 +59,7 @@ impl CudaGpu {
                 self.driver.synchronize_stream(stream)
             }
             Allocation::Create { .. } => {
-                // Unmapping waits for nobody, and need not: streams hold the memory until they are
-                // done with it.
+                // Unmapping need not wait: streams hold the memory until they are done.
                 let unmapped = call!(self.driver, cuMemUnmap(address, block.reserved));
                 unmapped.and(call!(
                     self.driver,
@@ -70,7 +69,7 @@ impl CudaGpu {
         }
     }
 
-    /// Physical memory, mapped at an address of its own and readable and writable by this GPU.
+    /// Physical memory with its own mapping, accessible by this GPU.
     fn create(&self, bytes: usize, exportable: bool, rdma: bool) -> Answer<(u64, usize)> {
         let properties = sys::MemAllocationProp {
             kind: sys::MEM_ALLOCATION_TYPE_PINNED,
@@ -100,7 +99,7 @@ impl CudaGpu {
             cuMemCreate(&mut handle, reserved, &properties, 0)
         )?;
         let mapped = self.map(handle, reserved);
-        // The mapping holds the memory from now on; without one, this frees it.
+        // The mapping now holds the memory; if mapping failed, this frees it.
         let _ = self.driver.release_allocation(handle);
         Ok((mapped?, reserved))
     }
@@ -117,12 +116,12 @@ impl CudaGpu {
         };
         let mapped = call!(self.driver, cuMemMap(address, bytes, 0, handle, 0)).and_then(|()| {
             call!(self.driver, cuMemSetAccess(address, bytes, &access, 1)).inspect_err(|_| {
-                // Undone as far as it went; the first refusal is the one to report.
+                // Undoes the earlier steps; the first error is reported.
                 let _ = call!(self.driver, cuMemUnmap(address, bytes));
             })
         });
         mapped.map(|()| address).inspect_err(|_| {
-            // Likewise.
+            // As above.
             let _ = call!(self.driver, cuMemAddressFree(address, bytes));
         })
     }
@@ -163,8 +162,7 @@ impl CudaGpu {
         }
     }
 
-    /// Pinned host memory, zeroed: the driver hands out again what it got back. The context is
-    /// current.
+    /// Pinned host memory, zeroed because the driver reuses memory. The context is current.
     pub(super) fn take_host(&self, bytes: usize, write_combined: bool) -> Answer<HostBlock> {
         let mut flags = sys::MEMHOSTALLOC_PORTABLE | sys::MEMHOSTALLOC_DEVICEMAP;
         if write_combined {
@@ -176,10 +174,10 @@ impl CudaGpu {
             let (function, result) = ("cuMemHostAlloc", sys::CuResult::UNKNOWN);
             return Err(crate::Failure::Returned { function, result });
         };
-        // SAFETY: the driver gave this many bytes, to us alone.
+        // SAFETY: new memory of this size from the driver.
         unsafe { start.write_bytes(0, bytes) };
         let device = self.device_address(start).inspect_err(|_| {
-            // The first refusal is the one to report.
+            // The first error is reported.
             let _ = call!(self.driver, cuMemFreeHost(out));
         })?;
         Ok(HostBlock {
@@ -189,7 +187,7 @@ impl CudaGpu {
         })
     }
 
-    /// Registers somebody's memory; the context is current.
+    /// Registers host memory; the context is current.
     ///
     /// # Safety
     ///
@@ -206,12 +204,12 @@ impl CudaGpu {
             cuMemHostRegister(start.as_ptr().cast(), bytes, flags)
         )?;
         self.device_address(start).inspect_err(|_| {
-            // The first refusal is the one to report.
+            // The first error is reported.
             let _ = call!(self.driver, cuMemHostUnregister(start.as_ptr().cast()));
         })
     }
 
-    /// Where registered memory is seen; the context is current.
+    /// Device address of registered memory; the context is current.
     pub(super) fn device_address(&self, start: NonNull<u8>) -> Answer<DevicePtr> {
         let mut address = 0;
         call!(
@@ -222,7 +220,7 @@ impl CudaGpu {
     }
 }
 
-/// Registered for all contexts, mapped for their GPUs, and what sort of memory it is.
+/// Flags: registered for all contexts, mapped for their GPUs, and the kind of memory.
 pub(crate) fn registration_flags(how: Registration) -> u32 {
     let sort = match how {
         Registration::Memory => 0,

@@ -1,10 +1,10 @@
-//! The calling thread's context and capture mode, changed for a while and put back.
+//! Temporarily sets the calling thread's context and capture mode.
 
 use gdr_sys::cuda as sys;
 
 use super::driver::{Answer, Driver, call};
 
-/// A context made current on this thread; the one before comes back on drop.
+/// Makes a context current on this thread; drop restores the previous one.
 pub(crate) struct Entered {
     driver: Driver,
 }
@@ -19,22 +19,20 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         let mut popped = sys::Context::NULL;
-        // It fails only if somebody else emptied this thread's stack meanwhile; then there is
-        // nothing to put back.
+        // Fails only if other code emptied this thread's stack; then there is nothing to restore.
         let _ = call!(self.driver, cuCtxPopCurrent(&mut popped));
     }
 }
 
-/// This thread's capture mode set to relaxed: while a graph is being captured somewhere in the
-/// process, calls such as allocations are refused otherwise, and would spoil the capture. The mode
-/// before comes back on drop.
+/// Sets this thread's capture mode to relaxed; drop restores the previous one. Otherwise, while any
+/// graph is captured in the process, calls such as allocations fail and invalidate the capture.
 pub(crate) struct Relaxed {
     driver: Driver,
     before: Option<u32>,
 }
 
 impl Relaxed {
-    /// A driver older than captures (10.1) has nothing to be disturbed.
+    /// Drivers older than captures (10.1) lack the function.
     pub(crate) fn enter(driver: Driver) -> Self {
         let mut mode = sys::STREAM_CAPTURE_MODE_RELAXED;
         let exchanged = call!(driver, cuThreadExchangeStreamCaptureMode(&mut mode));
@@ -48,7 +46,7 @@ impl Relaxed {
 impl Drop for Relaxed {
     fn drop(&mut self) {
         if let Some(mut mode) = self.before {
-            // It worked a moment ago with the same kind of argument.
+            // Just succeeded with the same kind of argument.
             let _ = call!(self.driver, cuThreadExchangeStreamCaptureMode(&mut mode));
         }
     }

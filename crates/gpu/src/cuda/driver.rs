@@ -1,10 +1,12 @@
-//! The driver's calls, each with its own answer: with `pages` the only unsafe of the CUDA side.
+//! The driver's functions as methods: with `pages` the only unsafe code of the CUDA side.
 //!
-//! Rules that make them sound:
-//! - A function comes out of `gdr-sys`, which found it under its own name and gave it cuda.h's type.
-//! - Out-parameters are initialised integers, handles or structures of them, for which every bit pattern is a value.
-//! - A method is `unsafe` where the driver would write, free or keep what the caller names; the caller says why it may.
-//! - Handles are opaque to us; the driver checks those it is given, and answers "invalid handle" for the ones it knows not.
+//! Rules for soundness:
+//! - `gdr-sys` finds each function by its name and gives it cuda.h's type.
+//! - Out-parameters are initialised integers, handles or structures of them, valid for every bit
+//!   pattern.
+//! - A method is `unsafe` if the driver writes, frees or keeps the caller's memory; the caller
+//!   states why that is sound.
+//! - Handles are opaque; the driver checks them and returns "invalid handle" for unknown ones.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
@@ -20,7 +22,7 @@ pub(crate) struct Driver {
     pub(crate) functions: &'static Functions,
 }
 
-/// Calls one function, which the driver may lack.
+/// Calls a function, which the driver may lack.
 macro_rules! call {
     ($driver:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
         match $driver.functions.$function {
@@ -37,20 +39,19 @@ macro_rules! call {
 }
 pub(crate) use call;
 
-/// What a call gave.
+/// Result of a call.
 pub(crate) type Answer<T> = Result<T, Failure>;
 
 impl Driver {
-    /// The process's driver; `cuInit` is called, which makes no context and may be called any
-    /// number of times.
+    /// The process's driver after `cuInit`, which creates no context and may be called repeatedly.
     pub(crate) fn open() -> Result<Self, crate::Error> {
         let (driver, _) = Self::found()?;
         driver.initialise().map_err(crate::Error::Initialise)?;
         Ok(driver)
     }
 
-    /// The process's driver before it is initialised, and its file. All but [`Self::version`] wants
-    /// [`Self::initialise`] first.
+    /// The process's driver before initialisation, and its file. All methods but [`Self::version`]
+    /// require [`Self::initialise`].
     pub(crate) fn found() -> Result<(Self, PathBuf), crate::Error> {
         let library = sys::library()?;
         let driver = Self {
@@ -63,7 +64,7 @@ impl Driver {
         call!(self, cuInit(0))
     }
 
-    /// 1000 × major + 10 × minor of the newest CUDA this driver serves.
+    /// 1000 × major + 10 × minor of the newest CUDA version that this driver supports.
     pub(crate) fn version(self) -> Answer<i32> {
         let mut out = 0;
         call!(self, cuDriverGetVersion(&mut out)).map(|()| out)
@@ -76,8 +77,7 @@ impl Driver {
 
     pub(crate) fn device(self, ordinal: u32) -> Answer<sys::Device> {
         let mut out = sys::Device(0);
-        // An ordinal past i32 becomes -1, which the driver refuses as it would any other that is
-        // not there.
+        // An ordinal above i32 becomes -1, which the driver rejects like any other invalid one.
         call!(
             self,
             cuDeviceGet(&mut out, i32::try_from(ordinal).unwrap_or(-1))
@@ -161,8 +161,8 @@ impl Driver {
         call!(self, cuCtxGetDevice(&mut out)).map(|()| out)
     }
 
-    /// A pointer's attribute, as the low bytes of a zeroed word: all of those asked here are of 1,
-    /// 4 or 8 bytes.
+    /// A pointer attribute, as the low bytes of a zeroed word: all attributes read here have 1, 4
+    /// or 8 bytes.
     pub(crate) fn pointer_attribute(
         self,
         attribute: sys::PointerAttribute,
@@ -197,8 +197,7 @@ impl Driver {
         call!(self, cuIpcGetMemHandle(&mut out, address)).map(|()| out.reserved)
     }
 
-    /// A reference of one's own to the allocation mapped there; [`Self::release_allocation`] ends
-    /// it.
+    /// New reference to the allocation mapped there; released by [`Self::release_allocation`].
     pub(crate) fn retain_allocation(self, address: u64) -> Answer<sys::GenericHandle> {
         let mut out = sys::GenericHandle(0);
         call!(
@@ -271,7 +270,7 @@ impl Driver {
         call!(self, cuStreamSynchronize(stream))
     }
 
-    /// Whether all of a stream's work is done.
+    /// True if all work of a stream is done.
     pub(crate) fn query_stream(self, stream: sys::Stream) -> Answer<bool> {
         ready(call!(self, cuStreamQuery(stream)))
     }
@@ -290,7 +289,7 @@ impl Driver {
     }
 }
 
-/// "Not ready" is an answer, not a failure.
+/// "Not ready" is a result, not an error.
 pub(super) fn ready(answer: Answer<()>) -> Answer<bool> {
     match answer {
         Ok(()) => Ok(true),
@@ -302,23 +301,21 @@ pub(super) fn ready(answer: Answer<()>) -> Answer<bool> {
     }
 }
 
-/// Takes over a descriptor the driver made, closed in programs this one starts: CUDA itself does
-/// not see to that.
+/// Takes ownership of a new descriptor and sets close-on-exec, which CUDA does not.
 fn descriptor(function: &'static str, raw: RawFd) -> Answer<OwnedFd> {
     if raw < 0 {
-        // The driver said success and gave none.
+        // The driver returned success without a descriptor.
         let result = CuResult::UNKNOWN;
         return Err(Failure::Returned { function, result });
     }
-    // SAFETY: the driver opened it for this caller and nobody else closes it.
+    // SAFETY: the driver opened it for this caller, which owns it.
     let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
-    // A descriptor that was just made is open: this fails only where a sandbox forbids fcntl, and
-    // then it is merely inherited.
+    // Fails only if a sandbox forbids fcntl on an open descriptor; children then inherit it.
     let _ = rustix::io::fcntl_setfd(&descriptor, rustix::io::FdFlags::CLOEXEC);
     Ok(descriptor)
 }
 
-/// The text before the first NUL; a byte that is not UTF-8 becomes U+FFFD.
+/// Text before the first NUL; non-UTF-8 bytes become U+FFFD.
 fn text(buffer: &[u8]) -> String {
     CStr::from_bytes_until_nul(buffer).map_or_else(
         |_| String::from_utf8_lossy(buffer).into_owned(),

@@ -1,5 +1,4 @@
-//! One GPU through its primary context, which is made current for the length of each call and never
-//! longer.
+//! A GPU through its primary context, which is current only during calls.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -18,24 +17,23 @@ use crate::backend::{
 };
 use crate::{Allocation, Device, DevicePtr, Error};
 
-/// How long dropping a stream waits for its work.
+/// Timeout for a dropped stream's work.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A GPU and its primary context, retained.
+/// A GPU and its retained primary context.
 pub(crate) struct CudaGpu {
     pub(super) driver: Driver,
     pub(super) raw: sys::Device,
     device: Device,
     context: sys::Context,
-    /// The program's own context: not retained, and not released.
+    /// The program's own context, neither retained nor released.
     is_borrowed: bool,
-    /// CUDA does not survive a fork: in a child every handle is dead, and giving it back would be a
-    /// call into nothing.
+    /// CUDA does not survive a fork: in a child all handles are invalid and must not be released.
     process: Process,
     pub(super) lazy: Mutex<Lazy>,
 }
 
-/// What is made at first use, and given back with the context.
+/// Created at first use and released with the context.
 #[derive(Default)]
 pub(super) struct Lazy {
     pub kernels: Option<Kernels>,
@@ -69,8 +67,8 @@ impl CudaGpu {
         })
     }
 
-    /// The calling thread's current context as it is. It is the program's, which may end it: then
-    /// calls here are refused.
+    /// The calling thread's current context. The program owns it and may destroy it; then calls
+    /// here fail.
     pub(crate) fn current() -> Result<Self, Error> {
         let driver = Driver::open()?;
         let raw = driver.current_device().map_err(Error::NoCurrentContext)?;
@@ -102,12 +100,12 @@ impl CudaGpu {
         })
     }
 
-    /// Nothing in it is half-made at any moment, so a panic elsewhere does not matter.
+    /// Poisoning is ignored: the state is always consistent.
     pub(super) fn lazy(&self) -> MutexGuard<'_, Lazy> {
         self.lazy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this process may call the driver about this GPU's handles.
+    /// True if this process created the handles of this GPU.
     pub(super) fn is_ours(&self) -> bool {
         self.process == Process::current()
     }
@@ -118,9 +116,9 @@ impl CudaGpu {
     }
 }
 
-// SAFETY: the driver does what it is asked, on the memory it is asked about, in the stream's order,
-// and `synchronize` and a `destroy_stream` that found the stream idle return after it. A failed
-// `synchronize` means a lost context, whose work has ended.
+// SAFETY: the driver accesses only the given memory, in stream order; `synchronize`, and a
+// `destroy_stream` that found the stream idle, return after that. A failed `synchronize` means a
+// lost context, whose work has ended.
 unsafe impl Backend for CudaGpu {
     fn device(&self) -> &Device {
         &self.device
@@ -170,7 +168,7 @@ unsafe impl Backend for CudaGpu {
         if self.is_ours()
             && let Ok(_current) = self.enter()
         {
-            // As `free_host`: a context that is gone took it along.
+            // As `free_host`: freed with a lost context.
             let _ = call!(
                 self.driver,
                 cuCtxDisablePeerAccess(raw_context(other.context))
@@ -208,7 +206,7 @@ unsafe impl Backend for CudaGpu {
         if self.is_ours()
             && let Ok(_current) = self.enter()
         {
-            // A context that is gone took it along.
+            // Freed with a lost context.
             let _ = call!(self.driver, cuMemFreeHost(block.start.as_ptr().cast()));
         }
     }
@@ -220,7 +218,7 @@ unsafe impl Backend for CudaGpu {
         how: Registration,
     ) -> Result<DevicePtr, Error> {
         let _current = self.enter()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.register_host(start, bytes, how) }.map_err(|source| Error::Register {
             address: start.as_ptr().addr(),
             bytes,
@@ -259,7 +257,7 @@ unsafe impl Backend for CudaGpu {
         let start = Instant::now();
         let unfinished = loop {
             match self.is_idle(stream) {
-                // A failure means the context is lost, and its work with it.
+                // A failure means that the context and its work are lost.
                 Ok(true) | Err(_) => break None,
                 Ok(false) if start.elapsed() >= TIMEOUT => {
                     break Some(Error::Timeout {
@@ -271,7 +269,7 @@ unsafe impl Backend for CudaGpu {
             }
         };
         if let Ok(_current) = self.enter() {
-            // The driver finishes what is in it by itself.
+            // The driver finishes the remaining work.
             let _ = self.driver.destroy_stream(raw_stream(stream));
         }
         match unfinished {
@@ -288,7 +286,7 @@ unsafe impl Backend for CudaGpu {
     }
 
     fn state(&self, _stream: StreamHandle) -> String {
-        "CUDA does not say what it waits for".to_owned()
+        "CUDA does not report what it waits for".to_owned()
     }
 
     fn synchronize(&self, stream: StreamHandle) -> Result<(), Error> {
@@ -300,7 +298,7 @@ unsafe impl Backend for CudaGpu {
 
     unsafe fn enqueue(&self, stream: StreamHandle, work: Work<'_>) -> Result<(), Error> {
         let _current = self.enter()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.put(raw_stream(stream), work) }
     }
 
@@ -315,7 +313,7 @@ unsafe impl Backend for CudaGpu {
         if self.is_ours()
             && let Ok(_current) = self.enter()
         {
-            // As `free_host`; the driver keeps it until work that waits for it is done.
+            // As `free_host`; the driver keeps the event until waiting work is done.
             let _ = call!(self.driver, cuEventDestroy(raw_event(event)));
         }
     }
@@ -338,7 +336,7 @@ unsafe impl Backend for CudaGpu {
             cuEventElapsedTime(&mut milliseconds, raw_event(from), raw_event(to))
         );
         answer.map_err(Error::Event)?;
-        // Negative if the events happened the other way round.
+        // Negative if the events happened in reverse order.
         Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).unwrap_or_default())
     }
 }
@@ -350,7 +348,7 @@ impl Drop for CudaGpu {
         }
         if let Ok(_current) = self.enter() {
             let lazy = std::mem::take(&mut *self.lazy());
-            // What is refused here went with a context that is already broken.
+            // Errors are ignored: the context is already broken.
             if let Some(pool) = lazy.exportable_pool {
                 let _ = call!(self.driver, cuMemPoolDestroy(pool));
             }

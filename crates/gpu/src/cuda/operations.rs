@@ -1,18 +1,18 @@
-//! Stream memory operations, as the driver takes them.
+//! Stream memory operations in the driver's format.
 
 use gdr_sys::cuda as sys;
 
 use super::driver::{Answer, Driver, call};
 use crate::{Compare, DevicePtr, MemOp};
 
-/// As many operations as one call takes: 256 are refused (documented, and seen with driver 580).
+/// Maximum operations per call: 256 are rejected (documented; confirmed with driver 580).
 const BATCH: usize = 255;
 
 impl Driver {
-    /// Puts operations into a stream, in order, in as many calls as it takes.
+    /// Enqueues operations in order, in as many calls as needed.
     ///
-    /// CUDA 11.7 and later have the v2 operations on by default. Before, there is v1, off unless a module parameter turns it on,
-    /// and without barriers. They are left out: each write comes after a fence of its own (cuda.h,
+    /// CUDA 11.7 and later enable the v2 operations by default. Before, v1 needs a module parameter
+    /// and has no barriers; these are omitted, because a v1 write fences by default (cuda.h,
     /// `CU_STREAM_WRITE_VALUE_DEFAULT`).
     pub(crate) fn batch(self, stream: sys::Stream, ops: &[MemOp<DevicePtr>]) -> Answer<()> {
         let has_v2 = self.functions.cuStreamBatchMemOp_v2.is_some();
@@ -34,7 +34,7 @@ impl Driver {
     }
 }
 
-/// One operation as `cuda.h` lays it out.
+/// One operation in `cuda.h`'s layout.
 fn parameters(op: MemOp<DevicePtr>) -> sys::StreamMemOp {
     let word = |operation, at: DevicePtr, value, flags| sys::StreamMemOp {
         operation,
@@ -97,9 +97,9 @@ fn wait_flags(compare: Compare, flush: bool) -> u32 {
 mod tests {
     use super::*;
 
-    /// The bytes that cuda.h 13.0's union has for these operations, written by hand.
+    /// Expected bytes of cuda.h 13.0's union, written by hand.
     #[test]
-    fn operations_are_laid_out_as_cuda_h_says() {
+    fn layout_matches_cuda_h() {
         let wait = parameters(MemOp::Wait64 {
             at: DevicePtr::new(0x1000),
             value: 5,

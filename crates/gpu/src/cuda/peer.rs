@@ -1,4 +1,4 @@
-//! How CUDA lets one GPU reach another's memory: on and off, of the primary contexts.
+//! Peer access between primary contexts.
 
 use gdr_sys::cuda::CuResult;
 
@@ -8,7 +8,7 @@ use crate::backend::{Backend as _, Peer};
 use crate::{Error, Failure};
 
 impl CudaGpu {
-    /// Whether CUDA would turn it on.
+    /// True if CUDA supports access.
     pub(super) fn reaches(&self, other: Peer) -> Result<bool, Error> {
         if other.simulated {
             return Ok(false);
@@ -20,7 +20,7 @@ impl CudaGpu {
             .map_err(self.refused(other))
     }
 
-    /// Turns it on, and says whether it was off; the context is current.
+    /// Enables access; true if it was disabled. The context is current.
     pub(super) fn reach(&self, other: Peer) -> Result<bool, Error> {
         let answer = if other.simulated {
             Err(Failure::Returned {
@@ -28,7 +28,7 @@ impl CudaGpu {
                 result: CuResult::PEER_ACCESS_UNSUPPORTED,
             })
         } else {
-            // The flags are reserved, and 0.
+            // The flags are reserved.
             call!(
                 self.driver,
                 cuCtxEnablePeerAccess(raw_context(other.context), 0)

@@ -1,4 +1,4 @@
-//! What only a caller who wants everything pays for.
+//! Expensive details, read on request.
 
 use std::ffi::c_ulong;
 
@@ -10,7 +10,7 @@ use super::raw::Device;
 use super::reading::Reading;
 use super::session::Session;
 
-/// All of it, in about 15 ms.
+/// Reads all details in about 15 ms.
 pub(super) fn read(session: &Session, device: Device<'_>) -> Details {
     Details {
         persistence: flag(session.persistence_mode(device)),
@@ -55,7 +55,7 @@ fn flag(answer: Answer<u32>) -> Reading<bool> {
     answer.map(|value| value != 0).into()
 }
 
-/// Room for 1024 CPUs, and for 8192, the kernel's most, where that is too small.
+/// Buffer sizes for 1024 CPUs, and for the kernel's maximum of 8192 if that is too small.
 fn cpu_affinity(session: &Session, device: Device<'_>) -> Answer<Vec<u32>> {
     match session.cpu_affinity(device, 16) {
         Err(fault) if fault.code() == Some(INSUFFICIENT_SIZE) => session
@@ -65,8 +65,8 @@ fn cpu_affinity(session: &Session, device: Device<'_>) -> Answer<Vec<u32>> {
     }
 }
 
-/// "Not supported" is the answer here: this GPU's memory is no NUMA node. A missing function tells
-/// nothing.
+/// "Not supported" means that this GPU's memory is not a NUMA node; a missing function means
+/// unknown.
 fn numa_node(session: &Session, device: Device<'_>) -> Reading<Option<u32>> {
     match session.numa_node_id(device) {
         Ok(u32::MAX) => Reading::Known(None),
@@ -75,7 +75,7 @@ fn numa_node(session: &Session, device: Device<'_>) -> Reading<Option<u32>> {
     }
 }
 
-/// The newest form the driver knows.
+/// Newest form that the driver knows.
 fn fabric(session: &Session, device: Device<'_>) -> Reading<Fabric> {
     for version in [3, 2] {
         match session.fabric(device, version) {
@@ -106,7 +106,7 @@ fn fabric(session: &Session, device: Device<'_>) -> Reading<Fabric> {
         .into()
 }
 
-/// The driver lacks the function, or knows it only with an older structure.
+/// The driver lacks the function or knows only an older structure.
 fn is_too_new(fault: Fault) -> bool {
     matches!(
         fault.code(),
@@ -114,7 +114,7 @@ fn is_too_new(fault: Fault) -> bool {
     )
 }
 
-/// The numbers of the bits that are set, ascending.
+/// Numbers of the set bits, ascending.
 fn set_bits(words: &[c_ulong]) -> Vec<u32> {
     (0..)
         .zip(words)
@@ -142,12 +142,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn affinity_words_are_cpu_numbers() {
+    fn affinity_bits_are_cpu_numbers() {
         assert_eq!(set_bits(&[0b101, 0, 1 << 63]), [0, 2, 191]);
     }
 
     #[test]
-    fn a_cluster_uuid_has_four_dashes() {
+    fn cluster_uuid_format() {
         let bytes = [
             0xee, 0x0b, 0x4f, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb,
             0xcc, 0xdd,

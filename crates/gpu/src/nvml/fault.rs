@@ -1,10 +1,10 @@
-//! A call NVML did not answer, with NVML's own code.
+//! Failed NVML calls with NVML's code.
 
 use std::fmt;
 
 use nvml_wrapper::error::NvmlError;
 
-/// What a call gives.
+/// Result of a call.
 pub(super) type Answer<T> = Result<T, Fault>;
 
 pub(super) const INVALID_ARGUMENT: u32 = 2;
@@ -111,16 +111,16 @@ const CODES: [(u32, &str, &str); 31] = [
     (999, "ERROR_UNKNOWN", "an internal driver error"),
 ];
 
-/// A call without an answer: which function, and what it returned.
+/// Failed call: function and error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fault {
     function: &'static str,
-    /// `None`: the library has no such symbol.
+    /// `None`: the library lacks the function.
     code: Option<u32>,
 }
 
 impl Fault {
-    /// The library has no such function.
+    /// The library lacks the function.
     pub(super) fn missing(function: &'static str) -> Self {
         Self {
             function,
@@ -128,7 +128,7 @@ impl Fault {
         }
     }
 
-    /// The function returned something other than success.
+    /// The function returned an error.
     pub(super) fn returned(function: &'static str, code: u32) -> Self {
         Self {
             function,
@@ -144,7 +144,7 @@ impl Fault {
         }
     }
 
-    /// NVML's return code, where the function could be called.
+    /// NVML's return code; `None` if the library lacks the function.
     pub(super) fn code(self) -> Option<u32> {
         self.code
     }
@@ -160,7 +160,7 @@ impl Fault {
         }
     }
 
-    /// Whether this driver, library or GPU simply has no such thing.
+    /// True if this driver, library or GPU does not support it.
     pub(super) fn is_uncovered(self) -> bool {
         matches!(
             self.code,

@@ -59,7 +59,7 @@ mod tests {
     /// The first is what a guest with two H200 and no switch reads; the second a switch on bare
     /// metal.
     #[test]
-    fn a_switch_out_of_sight_is_told_from_one_in_sight() {
+    fn visible_and_hidden_switch() {
         assert!(is_hidden("FFFFFFFF:FF:FF.0"));
         assert!(!is_hidden("00000000:C3:00.0"));
     }

@@ -11,7 +11,7 @@ pub(super) fn library(asked: Option<&Path>) -> Option<PathBuf> {
     find(&maps, real.as_deref())
 }
 
-/// `real` where it is mapped, else the first file called `libnvidia-ml.so` and anything.
+/// `real` if it is mapped, else the first file whose name starts with `libnvidia-ml.so`.
 fn find(maps: &str, real: Option<&Path>) -> Option<PathBuf> {
     let files = || maps.lines().filter_map(file);
     files()
@@ -20,8 +20,7 @@ fn find(maps: &str, real: Option<&Path>) -> Option<PathBuf> {
         .map(Path::to_path_buf)
 }
 
-/// The path of a line is all that follows its first slash; addresses, rights, offset, device and
-/// inode have none.
+/// The path is everything from the first slash; the fields before it contain none.
 fn file(line: &str) -> Option<&Path> {
     line.find('/')
         .and_then(|start| line.get(start..))
@@ -45,7 +44,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_library_is_found_by_its_name_or_by_the_path_asked_for() {
+    fn finds_library_by_name_or_path() {
         let driver = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.580.159.04";
         assert_eq!(find(MAPS, None), Some(PathBuf::from(driver)));
         let other = Path::new("/tmp/a folder/other.so");

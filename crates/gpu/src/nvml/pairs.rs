@@ -1,4 +1,4 @@
-//! What NVML says of every two GPUs.
+//! Properties of GPU pairs.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::raw::Device;
 use super::reading::Reading;
 use super::session::Session;
 
-/// One way to reach a peer: `nvmlGpuP2PCapsIndex_t`.
+/// Peer-to-peer capability: `nvmlGpuP2PCapsIndex_t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
@@ -25,7 +25,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// NVML's number; 5 is no capability but "unknown".
+    /// NVML's number; 5 means "unknown".
     fn index(self) -> u32 {
         match self {
             Self::Read => 0,
@@ -37,8 +37,8 @@ impl Capability {
     }
 }
 
-/// Each two once: the driver answers for the pair, and a status costs 1.65 ms, so eight GPUs cost a
-/// quarter of a second this way and half a second the other.
+/// Each pair once: statuses apply to both directions, and one costs 1.65 ms, so eight GPUs take a
+/// quarter of a second instead of half a second.
 pub(super) fn read(
     session: &Session,
     gpus: &[(u32, Device<'_>)],

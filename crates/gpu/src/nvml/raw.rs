@@ -1,12 +1,13 @@
-//! The NVML calls themselves: the only file of this module with unsafe.
+//! NVML calls: the only file of this module with unsafe code.
 //!
-//! Rules that make them sound:
-//! - A function comes out of the binding's `NvmlLib`, which found it under its own name; its type is nvml.h's, taken by
-//!   bindgen. A file that exports NVML's names and is not NVML is beyond what any caller of `dlopen` can guard against.
-//! - A [`Device`] is made here alone, from a handle this session's library returned, and borrows the session; NVML keeps
-//!   handles valid until `nvmlShutdown`, which is never called.
-//! - Out-parameters are initialised plain integers, or structures and arrays of them, for which every bit pattern is a
-//!   value: enumerations are bound as integers, so an answer newer than the binding is a number, not undefined behaviour.
+//! Rules for soundness:
+//! - The binding's `NvmlLib` finds each function by its name, with the type from nvml.h by bindgen.
+//!   A file that exports NVML's names without being NVML cannot be detected.
+//! - A [`Device`] is only created here, from a handle of this session's library, and borrows the
+//!   session; NVML keeps handles valid until `nvmlShutdown`, which is never called.
+//! - Out-parameters are initialised plain integers, or structures and arrays of them, valid for
+//!   every bit pattern: enumerations are bound as integers, so a value newer than the binding is a
+//!   number, not undefined behaviour.
 
 use std::ffi::{c_char, c_uint, c_ulong};
 use std::marker::PhantomData;
@@ -34,7 +35,7 @@ pub(super) struct Device<'s> {
     session: PhantomData<&'s Session>,
 }
 
-/// Calls one function of the library, which it may lack.
+/// Calls a function, which the library may lack.
 macro_rules! call {
     ($session:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
         match $session.lib().$function.as_ref() {
@@ -51,7 +52,7 @@ macro_rules! call {
     };
 }
 
-/// Methods for the functions that fill one out-parameter: its type, and what it holds before.
+/// Methods for functions with one out-parameter: its type and initial value.
 macro_rules! questions {
     (device: $( $method:ident = $function:ident -> $type:ty [$before:expr]; )*) => { impl Session { $(
         pub(super) fn $method(&self, device: Device<'_>) -> Answer<$type> {
@@ -73,7 +74,7 @@ macro_rules! questions {
     )* } };
 }
 
-/// Methods that nvml-wrapper has in a form that loses nothing: NVML's function, the wrapper's method.
+/// Methods that nvml-wrapper offers without loss: NVML's function, the wrapper's method.
 macro_rules! wrapped {
     ($( $method:ident = $function:ident, $wrapper:ident -> $type:ty; )*) => { impl Session { $(
         pub(super) fn $method(&self, device: Device<'_>) -> Answer<$type> {
@@ -96,9 +97,9 @@ wrapped! {
     mig_mode = nvmlDeviceGetMigMode, mig_mode -> MigMode;
 }
 
-// nvml-wrapper turns a number that it does not know into an error (persistence, performance state,
-// architecture, virtualization, links), takes a newer form that old libraries lack (memory), or
-// lacks the function.
+// nvml-wrapper turns an unknown number into an error (persistence, performance state, architecture,
+// virtualization, links), uses a newer form that old libraries lack (memory), or lacks the
+// function.
 questions! { device:
     persistence_mode = nvmlDeviceGetPersistenceMode -> u32 [0];
     memory = nvmlDeviceGetMemoryInfo -> nvmlMemory_t [nvmlMemory_t { total: 0, free: 0, used: 0 }];
@@ -146,21 +147,21 @@ const fn structure_version<T>(version: u32) -> u32 {
 }
 
 impl Session {
-    /// 6.6 ms on a H200: the driver attaches the GPU.
+    /// 6.6 ms on an H200: the driver attaches the GPU.
     pub(super) fn device(&self, index: u32) -> Answer<Device<'_>> {
         let device = self
             .nvml()
             .device_by_index(index)
             .map_err(|error| Fault::wrapped("nvmlDeviceGetHandleByIndex_v2", error))?;
         Ok(Device {
-            // SAFETY: the handle is used with this session's library alone.
+            // SAFETY: the handle is used with this session's library only.
             handle: unsafe { device.handle() },
             session: PhantomData,
         })
     }
 
     fn wrapped(&self, device: Device<'_>) -> nvml_wrapper::Device<'_> {
-        // SAFETY: the handle is of this session's library (second rule above).
+        // SAFETY: the handle belongs to this session's library (second rule above).
         unsafe { nvml_wrapper::Device::new(device.handle, self.nvml()) }
     }
 
@@ -268,7 +269,7 @@ impl Session {
     }
 }
 
-/// The text before the first NUL; a byte that is not UTF-8 becomes U+FFFD.
+/// Text before the first NUL; non-UTF-8 bytes become U+FFFD.
 pub(super) fn text(buffer: &[c_char]) -> String {
     let bytes: Vec<u8> = buffer
         .iter()

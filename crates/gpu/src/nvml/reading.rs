@@ -1,27 +1,26 @@
-//! One value NVML was asked for, or why there is none.
+//! A value of NVML, or why it is missing.
 
 use serde::{Deserialize, Serialize};
 
 use super::fault::{Answer, Fault, INVALID_ARGUMENT, NO_PERMISSION};
 
-/// A value NVML was asked for. What was not asked is an `Option` that is `None` around it, never
-/// one of these.
+/// A value of NVML. A value that was not requested is `None` in an `Option` around it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading<T> {
-    /// NVML's answer.
+    /// NVML's value.
     Known(T),
-    /// This GPU, driver or library has no answer: the function is missing, or says that it does not
+    /// Not supported: this GPU, driver or library lacks the function or reports that it does not
     /// apply.
     NotCovered,
-    /// The answer is kept from this user.
+    /// No permission.
     Denied,
-    /// The call failed: `nvmlDeviceGetX: what NVML says (code)`.
+    /// The call failed: `nvmlDeviceGetX: NVML's message (code)`.
     Broken(String),
 }
 
 impl<T> Reading<T> {
-    /// The value, where there is one.
+    /// The value, if any.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
@@ -29,7 +28,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The same reading of a value put another way.
+    /// Converts the value.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reading<U> {
         match self {
             Self::Known(value) => Reading::Known(change(value)),
@@ -39,8 +38,8 @@ impl<T> Reading<T> {
         }
     }
 
-    /// The reading of a call whose argument an older driver may not know: there, "invalid argument"
-    /// means "not covered".
+    /// Result of a call whose argument an older driver may not know: then "invalid argument" means
+    /// "not supported".
     pub(super) fn of_newer_argument(answer: Answer<T>) -> Self {
         match answer {
             Err(fault) if fault.code() == Some(INVALID_ARGUMENT) => Self::NotCovered,
@@ -78,7 +77,7 @@ mod tests {
         Fault::returned("nvmlDeviceGetX", code).into()
     }
 
-    /// The numbers are `nvmlReturn_t`'s, from nvml.h.
+    /// Codes of `nvmlReturn_t` in nvml.h.
     #[test]
     fn codes_become_readings() {
         for uncovered in [3, 13, 25, 26] {
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_newer_argument_may_be_invalid() {
+    fn invalid_newer_argument_is_unsupported() {
         let invalid = || Err(Fault::returned("nvmlDeviceGetX", 2));
         assert_eq!(
             Reading::<u32>::of_newer_argument(invalid()),
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_is_what_the_snapshot_holds() -> Result<(), serde_json::Error> {
+    fn json_format() -> Result<(), serde_json::Error> {
         let text = serde_json::to_string(&[
             Reading::Known(7),
             Reading::NotCovered,

@@ -1,4 +1,4 @@
-//! The simulated GPU itself: its memory, and its streams and events by number.
+//! The simulated GPU: memory, and streams and events by number.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,10 +20,10 @@ use crate::backend::{
 };
 use crate::{Allocation, Device, DevicePtr, Error, Failure};
 
-/// As much memory as a simulated GPU has. It is taken from the host only as it is touched.
+/// Memory size of a simulated GPU. Host memory is used only once touched.
 const MEMORY: u64 = 64 << 30;
 
-/// How long a wait in a dropped stream may still last: another stream may be about to end it.
+/// Timeout of a wait in a dropped stream: another stream may end it.
 const GRACE: Duration = Duration::from_millis(100);
 
 pub(crate) struct SimGpu {
@@ -37,8 +37,7 @@ struct SimStream {
     thread: JoinHandle<()>,
 }
 
-/// The latest record of every event of the process: an event of one GPU may be waited for by a
-/// stream of another.
+/// Latest record of every event of the process, because streams of other GPUs may wait for it.
 static EVENTS: Mutex<Option<HashMap<u64, Option<Arc<Record>>>>> = Mutex::new(None);
 
 impl SimGpu {
@@ -76,9 +75,9 @@ impl SimGpu {
     }
 }
 
-// SAFETY: a stream's thread touches memory only as its items say. `synchronize` returns after they
-// are done, or after an abandonment, from which on the thread does nothing; `destroy_stream` joins
-// the thread. What a fault leaves for later has a keeper with it.
+// SAFETY: a stream's thread accesses memory only for its items. `synchronize` returns after they
+// are done or abandoned, and `destroy_stream` joins the thread. A late faulty write holds its
+// destination.
 unsafe impl Backend for SimGpu {
     fn device(&self) -> &Device {
         &self.device
@@ -161,7 +160,7 @@ unsafe impl Backend for SimGpu {
             source: errno.into(),
         };
         let (read_write, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping where the kernel likes replaces nothing.
+        // SAFETY: a new mapping at a kernel-chosen address replaces no existing one.
         let start =
             unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, read_write, private) };
         let start = NonNull::new(start.map_err(failed)?.cast::<u8>())
@@ -176,8 +175,8 @@ unsafe impl Backend for SimGpu {
 
     fn free_host(&self, block: HostBlock) {
         space::remove_host(block.start);
-        // SAFETY: the mapping `allocate_host` made, which nobody holds any more; only other
-        // arguments could fail.
+        // SAFETY: the mapping of `allocate_host`, with no holders left; the call fails only for
+        // other arguments.
         let _ = unsafe { rustix::mm::munmap(block.start.as_ptr().cast(), block.bytes) };
     }
 
@@ -225,7 +224,7 @@ unsafe impl Backend for SimGpu {
             return Destroyed::Finished;
         };
         stream.queue.close();
-        // The thread does not panic; had it, its work would be over too.
+        // The thread does not panic; if it did, its work would be over too.
         let _ = stream.thread.join();
         match stream.queue.abandoned() {
             None => Destroyed::Finished,
@@ -250,8 +249,8 @@ unsafe impl Backend for SimGpu {
         let queue = self.queue(stream)?;
         let push = |item| queue.push(item).map_err(abandoned);
         match work {
-            // An event's record is replaced only once the work is in, so that nobody waits for one
-            // that was refused.
+            // The record is replaced only after the work was accepted, so that nothing waits for
+            // rejected work.
             Work::Record(event) => {
                 let record = Arc::new(Record::default());
                 push(Item::Signal(Arc::clone(&record)))?;
@@ -320,7 +319,7 @@ fn expose(start: NonNull<u8>, bytes: usize) -> DevicePtr {
     DevicePtr::new(start.as_ptr().expose_provenance() as u64)
 }
 
-/// The latest record of an event; `None` before the first.
+/// Latest record of an event; `None` before the first.
 fn latest(event: EventHandle) -> Result<Option<Arc<Record>>, Error> {
     events(|events| events.get(&event.0).cloned())
         .ok_or_else(|| Error::Event(refused("event", CuResult::INVALID_HANDLE)))
@@ -331,7 +330,7 @@ fn events<T>(with: impl FnOnce(&mut HashMap<u64, Option<Arc<Record>>>) -> T) -> 
     with(events.get_or_insert_default())
 }
 
-/// A number nothing else of the simulation has.
+/// New number, unique in the simulation.
 fn number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -341,7 +340,7 @@ fn abandoned(why: Arc<str>) -> Error {
     Error::Abandoned(why.to_string())
 }
 
-/// A refusal, with the code the driver would give.
+/// An error with the driver's code.
 pub(super) fn refused(what: &'static str, result: CuResult) -> Failure {
     Failure::Returned {
         function: what,

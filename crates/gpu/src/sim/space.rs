@@ -1,5 +1,4 @@
-//! The simulated GPUs' memory: one address space for the process, as CUDA's unified addressing has
-//! it.
+//! Memory of the simulated GPUs: one address space for the process, like CUDA's unified addressing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,9 +21,9 @@ const SHARED: usize = 1 << 20;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Located {
-    /// The anonymous file its block lies in; to be mapped shared. It outlives the allocation.
+    /// The memfd of its block, to be mapped shared. It outlives the allocation.
     pub file: Arc<OwnedFd>,
-    /// Where in the file the address asked for is. A multiple of 512 for the start of an
+    /// Offset of the requested address in the file. A multiple of 512 for the start of an
     /// allocation, not of a page.
     pub offset: u64,
     /// Start of the allocation.
@@ -33,14 +32,13 @@ pub struct Located {
     pub size: usize,
     /// Unique among all simulated allocations of the process; see [`is_live`].
     pub buffer_id: u64,
-    /// What sort of memory it is.
+    /// Kind of memory.
     pub kind: Allocation,
-    /// Which simulated GPU's: 0 for the process's first.
+    /// Number of the simulated GPU, from 0.
     pub ordinal: u32,
 }
 
-/// Where an address of a simulated GPU lies; `None` for an address that is not inside an
-/// allocation.
+/// Allocation at an address of a simulated GPU; `None` outside allocations.
 #[must_use]
 pub fn locate(address: DevicePtr) -> Option<Located> {
     let space = lock();
@@ -57,7 +55,7 @@ pub fn locate(address: DevicePtr) -> Option<Located> {
     })
 }
 
-/// Whether the simulated allocation of this number has not been freed.
+/// True until the simulated allocation with this number is freed.
 #[must_use]
 pub fn is_live(buffer_id: u64) -> bool {
     lock()
@@ -66,7 +64,7 @@ pub fn is_live(buffer_id: u64) -> bool {
         .any(|block| block.live.values().any(|live| live.buffer_id == buffer_id))
 }
 
-/// Takes `bytes` bytes.
+/// Allocates `bytes` bytes.
 pub(super) fn allocate(kind: Allocation, bytes: usize, ordinal: u32) -> Result<DevicePtr, Error> {
     let mut space = lock();
     let live = Live {
@@ -86,7 +84,7 @@ pub(super) fn allocate(kind: Allocation, bytes: usize, ordinal: u32) -> Result<D
     Ok(DevicePtr::new(address))
 }
 
-/// Gives an allocation back; false if none starts there.
+/// Frees an allocation; false if none starts there.
 pub(super) fn free(address: DevicePtr) -> bool {
     let mut space = lock();
     let Some(block) = space.block_mut(address.get()) else {
@@ -100,12 +98,12 @@ pub(super) fn free(address: DevicePtr) -> bool {
     freed
 }
 
-/// Lets the simulated GPUs reach host memory, at its own address.
+/// Gives simulated GPUs access to host memory, at its own address.
 pub(super) fn add_host(start: NonNull<u8>, bytes: usize) {
     lock().hosts.insert(start.as_ptr().addr() as u64, bytes);
 }
 
-/// Whether some of this host memory is reached already.
+/// True if a part of this host memory is already accessible.
 pub(super) fn has_host(start: NonNull<u8>, bytes: usize) -> bool {
     let start = start.as_ptr().addr() as u64;
     let space = lock();
@@ -117,8 +115,7 @@ pub(super) fn remove_host(start: NonNull<u8>) {
     lock().hosts.remove(&(start.as_ptr().addr() as u64));
 }
 
-/// The memory at an address; `None` unless all `bytes` bytes are inside one allocation or one piece
-/// of host memory.
+/// Memory at an address; `None` unless all `bytes` bytes are inside one allocation or host range.
 pub(super) fn resolve(address: DevicePtr, bytes: usize) -> Option<Span> {
     let space = lock();
     let address = address.get();
@@ -127,8 +124,8 @@ pub(super) fn resolve(address: DevicePtr, bytes: usize) -> Option<Span> {
         let (&start, live) = block.live_at(inside)?;
         let end = inside.checked_add(bytes as u64)?;
         return (end <= start + live.bytes as u64).then(|| {
-            // SAFETY: the offset is inside the block's mapping, which is as large as the block and
-            // stays as long as the block.
+            // SAFETY: the offset is inside the block's mapping, which has the block's size and
+            // lifetime.
             unsafe {
                 let start = block.block.mapped.as_ptr().add(inside as usize);
                 Span::new(start, Some(Arc::clone(&block.block) as _))
@@ -137,9 +134,9 @@ pub(super) fn resolve(address: DevicePtr, bytes: usize) -> Option<Span> {
     }
     let (&start, &size) = space.hosts.range(..=address).next_back()?;
     let end = (address - start).checked_add(bytes as u64)?;
-    // The address came from a pointer that was exposed when it was pinned or registered.
+    // The pointer of this address was exposed when it was pinned or registered.
     (end <= size as u64).then(|| {
-        // SAFETY: memory that was pinned or registered stays until the streams that use it are done
+        // SAFETY: pinned or registered memory stays valid until the streams that use it are done
         // (`Backend::enqueue`).
         unsafe {
             Span::new(
@@ -150,7 +147,7 @@ pub(super) fn resolve(address: DevicePtr, bytes: usize) -> Option<Span> {
     })
 }
 
-/// Bytes all allocations of a GPU take.
+/// Allocated bytes of a GPU.
 pub(super) fn used(ordinal: u32) -> u64 {
     let space = lock();
     let of_gpu = space
@@ -172,12 +169,12 @@ static SPACE: Mutex<Space> = Mutex::new(Space {
     next_buffer_id: 1,
 });
 
-/// Whole at every moment: a panic elsewhere leaves nothing half-done in it.
+/// Poisoning is ignored: the state is always consistent.
 fn lock() -> MutexGuard<'static, Space> {
     SPACE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A block and the allocations in it, by their offset.
+/// A block and its allocations by offset.
 struct Entry {
     base: u64,
     block: Arc<Block>,
@@ -203,7 +200,7 @@ impl Space {
         (address - entry.base < entry.block.size as u64).then_some(entry)
     }
 
-    /// The first free place in a shared block.
+    /// First free range in a shared block.
     fn gap(&self, bytes: usize, ordinal: u32) -> Option<u64> {
         let shared = self
             .blocks
@@ -216,7 +213,7 @@ impl Space {
         let size = bytes
             .checked_next_multiple_of(BLOCK)
             .ok_or_else(|| Error::Simulation {
-                what: "allocate so much memory",
+                what: "allocate this much memory",
                 source: io::ErrorKind::OutOfMemory.into(),
             })?;
         let block = Block::new(size)?;
@@ -234,7 +231,7 @@ impl Space {
 }
 
 impl Entry {
-    /// The allocation that an offset is in.
+    /// Allocation that contains an offset.
     fn live_at(&self, offset: u64) -> Option<(&u64, &Live)> {
         let (start, live) = self.live.range(..=offset).next_back()?;
         (offset - start < live.bytes as u64).then_some((start, live))
@@ -252,8 +249,8 @@ impl Entry {
     }
 }
 
-/// Memory of a simulated GPU: an anonymous file, its mapping for the streams, and the unreadable
-/// addresses it has for everybody.
+/// Memory of a simulated GPU: a memfd, its mapping for the streams, and inaccessible addresses as
+/// device addresses.
 #[derive(Debug)]
 struct Block {
     file: Arc<OwnedFd>,
@@ -262,7 +259,7 @@ struct Block {
     size: usize,
 }
 
-// SAFETY: the mappings belong to the process; the memory is touched through `bytes` only.
+// SAFETY: mappings belong to the process; the memory is accessed through `bytes` only.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
@@ -276,19 +273,19 @@ impl Block {
             }
         };
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
-        let file = rustix::fs::memfd_create("gdr-sim-gpu", flags)
-            .map_err(failed("make an anonymous file"))?;
-        rustix::fs::ftruncate(&file, size as u64).map_err(failed("size its memory"))?;
+        let file =
+            rustix::fs::memfd_create("gdr-sim-gpu", flags).map_err(failed("create a memfd"))?;
+        rustix::fs::ftruncate(&file, size as u64).map_err(failed("resize its memfd"))?;
         let (read_write, shared) = (
             ProtFlags::READ | ProtFlags::WRITE,
             MapFlags::SHARED | MapFlags::NORESERVE,
         );
-        // SAFETY: a new mapping where the kernel likes replaces nothing.
+        // SAFETY: a new mapping at a kernel-chosen address replaces no existing one.
         let mapped =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), size, read_write, shared, &file, 0) };
         let mapped = nonnull(mapped.map_err(failed("map its memory"))?);
         let (nothing, private) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
-        // Larger by a block, so that a multiple of the block's size is in it.
+        // Larger by a block, to align the start.
         // SAFETY: as above.
         let reserved = unsafe {
             rustix::mm::mmap_anonymous(std::ptr::null_mut(), size + BLOCK, nothing, private)
@@ -316,13 +313,13 @@ impl Drop for Block {
 }
 
 fn nonnull(start: *mut std::ffi::c_void) -> NonNull<u8> {
-    // mmap gives address 0 only to those who ask for it.
+    // mmap returns address 0 only on request.
     NonNull::new(start.cast()).unwrap_or(NonNull::dangling())
 }
 
 fn unmap(start: NonNull<u8>, size: usize) {
-    // SAFETY: a mapping of our own that nobody holds any more. It can only fail for arguments that
-    // mmap did not give.
+    // SAFETY: our own mapping, with no holders left. It fails only for arguments that mmap did not
+    // return.
     let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), size) };
 }
 
@@ -330,11 +327,11 @@ fn unmap(start: NonNull<u8>, size: usize) {
 mod tests {
     use super::*;
 
-    // Tests of one process share the address space, so each uses a GPU number of its own.
+    // Tests of one process share the address space, so each uses its own GPU number.
 
     #[test]
-    #[cfg_attr(miri, ignore = "the memory is a mapped file, which Miri has not")]
-    fn small_allocations_share_a_block_at_multiples_of_512() {
+    #[cfg_attr(miri, ignore = "Miri cannot map files")]
+    fn small_allocations_share_blocks() {
         let ordinal = 9001;
         let sizes = [512, 1, 4096, 513];
         let places = sizes.map(|bytes| allocate(Allocation::Malloc, bytes, ordinal).unwrap());
@@ -343,7 +340,7 @@ mod tests {
         let offsets = places.map(|place| place.get() - base);
         assert_eq!(offsets, [0, 512, 1024, 5120]);
         assert_eq!(used(ordinal), 2 << 20);
-        // A freed place is used again, and its number is not.
+        // A freed range is reused, its number is not.
         let before = locate(places[1]).unwrap().buffer_id;
         assert!(free(places[1]) && !is_live(before));
         let again = allocate(Allocation::Malloc, 300, ordinal).unwrap();
@@ -356,8 +353,8 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "the memory is a mapped file, which Miri has not")]
-    fn large_allocations_have_blocks_of_their_own() {
+    #[cfg_attr(miri, ignore = "Miri cannot map files")]
+    fn large_allocations_have_own_blocks() {
         let ordinal = 9002;
         let (a, b) = (
             allocate(Allocation::Malloc, (1 << 20) + 1, ordinal).unwrap(),
@@ -369,8 +366,8 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "the memory is a mapped file, which Miri has not")]
-    fn an_address_is_located_in_its_allocation_and_not_beside_it() {
+    #[cfg_attr(miri, ignore = "Miri cannot map files")]
+    fn locates_addresses_inside_allocations() {
         let ordinal = 9003;
         let first = allocate(Allocation::Malloc, 100, ordinal).unwrap();
         let second = allocate(Allocation::Malloc, 100, ordinal).unwrap();

@@ -259,7 +259,7 @@ impl Stream {
 
 /// A comparison in progress, which recognises its own result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "nobody knows what it found until its result is read"]
+#[must_use = "its result must be read"]
 pub struct Check {
     words: u64,
     mark: u32,
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_did_not_come_back_is_no_success() {
+    fn invalid_result_is_an_error() {
         assert_eq!(finding(7 << 32, u64::MAX), Ok((0, None)));
         assert_eq!(finding((7 << 32) + 100, 0), Ok((100, Some(0))));
         assert_eq!(finding((7 << 32) + 1, 99), Ok((1, Some(99))));

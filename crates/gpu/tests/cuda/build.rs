@@ -1,5 +1,5 @@
-//! Compiles the simulated `libcuda.so.1` beside this file and loads it, so that the crate under
-//! test finds it loaded already.
+//! Compiles the simulated `libcuda.so.1` and loads it, so that the crate under test finds it
+//! loaded.
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use libloading::os::unix::{Library, RTLD_NOW};
 
-/// The simulated driver, to be spoilt and asked. Its state is the process's, so tests take turns.
+/// The simulated driver with its controls. Its state is global, so tests run one at a time.
 pub struct Fake {
     library: &'static Library,
     _turn: MutexGuard<'static, ()>,
 }
 
-/// What a test can ask the simulated driver.
+/// Counts that the simulated driver keeps.
 #[derive(Clone, Copy)]
 pub enum Count {
     PrimaryContexts = 0,
@@ -28,14 +28,14 @@ pub enum Count {
     CopiedFrom = 8,
 }
 
-/// The driver, as new; `old` must be the same for all tests of a process.
+/// The driver in its initial state; `old` must be the same for all tests of a process.
 pub fn fake(old: bool) -> Fake {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let library = LIBRARY.get_or_init(|| {
         let path = compile(old);
-        // SAFETY: our own library, which does nothing when loaded.
+        // SAFETY: our own library, whose constructors do nothing.
         unsafe { Library::open(Some(path), RTLD_NOW) }.unwrap()
     });
     Fake {
@@ -64,7 +64,7 @@ impl Fake {
         unsafe { self.library.get::<extern "C" fn(u32)>("fake_busy").unwrap()(u32::from(busy)) };
     }
 
-    /// So many GPUs from now on, and one again when this is dropped.
+    /// Sets the number of GPUs; drop resets it to one.
     pub fn devices(&self, count: u32) {
         // SAFETY: the function has this type in `libcuda.rs`.
         unsafe {
@@ -74,7 +74,7 @@ impl Fake {
         };
     }
 
-    /// Somebody else in the process turns access between two GPUs on, or off.
+    /// Enables or disables access between two GPUs, like other code in the process.
     pub fn peer(&self, from: u32, to: u32, on: bool) {
         // SAFETY: the function has this type in `libcuda.rs`.
         let peer = unsafe {
@@ -85,10 +85,10 @@ impl Fake {
         peer(from, to, u32::from(on));
     }
 
-    /// The kernels launched since this was last asked: `name blocksxthreads: parameters`.
+    /// Kernels launched since the last call: `name blocksxthreads: parameters`.
     pub fn launches(&self) -> Vec<String> {
         let mut text = vec![0; 4096];
-        // SAFETY: the function has this type in `libcuda.rs`, and writes no more than it is told.
+        // SAFETY: the function has this type in `libcuda.rs`, and writes at most the given length.
         let count = unsafe {
             let launches = self
                 .library
@@ -118,7 +118,7 @@ impl Drop for Fake {
     }
 }
 
-/// `rustc` alone, half a second; test processes may do it at the same time.
+/// Only `rustc`, half a second; test processes may do it at the same time.
 fn compile(old: bool) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cuda/libcuda.rs");
     let variant = if old { "old" } else { "current" };

@@ -1,9 +1,8 @@
-//! A SIMULATION of `libcuda.so.1`, for tests: GPUs without memory of their own, whose every answer
-//! a test can spoil. Compiled by the tests themselves (`build.rs` beside it); no target of the
-//! package.
+//! A SIMULATION of `libcuda.so.1`, for tests: GPUs without memory, whose results a test can
+//! control. Compiled by `build.rs`; not a target of the package.
 //!
-//! Signatures are written here from cuda.h 13.0, not taken from gdr-sys. With `--cfg old` the
-//! functions that an old driver lacks are missing; no real version lacks just these.
+//! Signatures are written from cuda.h 13.0, independently of gdr-sys. `--cfg old` omits functions
+//! that an old driver lacks; no real version lacks exactly these.
 
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
@@ -15,7 +14,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 const INVALID_VALUE: u32 = 1;
 const NOT_READY: u32 = 600;
-/// The first GPU's primary context, and its device; the others' follow.
+/// First GPU's primary context, and its device; the others follow.
 const PRIMARY: usize = 0xc0;
 const DEVICE: c_int = 40;
 
@@ -23,16 +22,16 @@ static FAILURES: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
 static MEMORY: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 static RETAINED: AtomicI32 = AtomicI32::new(0);
 static OPERATIONS: AtomicU64 = AtomicU64::new(0);
-/// How many GPUs there are.
+/// Number of GPUs.
 static DEVICES: AtomicI32 = AtomicI32::new(1);
-/// Which context has access to which.
+/// Pairs of contexts with access.
 static PEERS: Mutex<BTreeSet<(usize, usize)>> = Mutex::new(BTreeSet::new());
-/// The contexts that the last copy between two was asked with: to and from.
+/// Destination and source contexts of the last peer copy.
 static PEER_COPY: Mutex<(usize, usize)> = Mutex::new((0, 0));
-/// What was launched, in words.
+/// Launches as text.
 static LAUNCHES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static BUSY: AtomicU32 = AtomicU32::new(0);
-/// The capture mode that the last allocation was made in.
+/// Capture mode of the last allocation.
 static MODE_SEEN: AtomicU32 = AtomicU32::new(99);
 
 thread_local! {
@@ -40,7 +39,7 @@ thread_local! {
     static MODE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Makes a function return this code; 0 mends it.
+/// Makes a function return this code; 0 resets it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fake_fail(function: *const c_char, code: u32) {
     // SAFETY: the test passes a string.
@@ -54,13 +53,13 @@ pub extern "C" fn fake_busy(busy: u32) {
     BUSY.store(busy, SeqCst);
 }
 
-/// So many GPUs from now on.
+/// Sets the number of GPUs.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_devices(count: u32) {
     DEVICES.store(count as i32, SeqCst);
 }
 
-/// Somebody else in the process turns access between two GPUs on, or off.
+/// Enables or disables access between two GPUs, like other code in the process.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_peer(from: u32, to: u32, on: u32) {
     let pair = (PRIMARY + from as usize, PRIMARY + to as usize);
@@ -68,20 +67,20 @@ pub extern "C" fn fake_peer(from: u32, to: u32, on: u32) {
     if on == 0 { peers.remove(&pair) } else { peers.insert(pair) };
 }
 
-/// Writes what was launched since it was last asked, a line each; returns its length.
+/// Writes the launches since the last call, one per line; returns the length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fake_launches(out: *mut u8, size: usize) -> usize {
     let text = std::mem::take(&mut *LAUNCHES.lock().unwrap()).join("\n");
     let count = text.len().min(size);
-    // SAFETY: the test passes so many bytes.
+    // SAFETY: the test passes this many bytes.
     unsafe { out.copy_from(text.as_ptr(), count) };
     count
 }
 
-/// 0 primary contexts retained, 1 allocations alive, 2 contexts on this thread's stack, 3 this
-/// thread's capture mode, 4 the capture mode of the last allocation, 5 memory operations done, 6
-/// pairs with access, 7 the contexts of the last copy between two: to, and 8 from, counted from the
-/// first GPU's.
+/// 0 primary contexts retained, 1 allocations, 2 contexts on this thread's stack, 3 this thread's
+/// capture mode, 4 the capture mode of the last allocation, 5 memory operations, 6 pairs with
+/// access, 7 and 8 destination and source contexts of the last peer copy, counted from the first
+/// GPU's.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_count(what: u32) -> i64 {
     match what {
@@ -97,13 +96,12 @@ pub extern "C" fn fake_count(what: u32) -> i64 {
     }
 }
 
-/// The kernels of the module that was loaded, and of each parameter whether it is of 64 bits, else
-/// of 32.
+/// Kernels of the loaded module; true for 64-bit parameters, false for 32-bit ones.
 #[cfg(not(old))]
 static KERNELS: Mutex<Vec<(String, Vec<bool>)>> = Mutex::new(Vec::new());
 
-/// Reads the declarations of a PTX text: `.entry name(`, and a line `.param .u64 name` or `.param
-/// .u32 name` each.
+/// Parses the declarations of a PTX text: `.entry name(`, and lines `.param .u64 name` or `.param
+/// .u32 name`.
 #[cfg(not(old))]
 fn declared(text: &str) -> Vec<(String, Vec<bool>)> {
     let entries = text.split(".entry ").skip(1);
@@ -223,8 +221,7 @@ functions! {
         unsafe { put(out, address) }
     }
     fn cuMemFree_v2(address: u64) {
-        // Never really freed, so that what is wrongly used afterwards shows as a wrong count and
-        // not as a crash.
+        // Leaked, so that a use after free shows as a wrong count instead of a crash.
         if MEMORY.lock().unwrap().remove(&address).is_some() { 0 } else { INVALID_VALUE }
     }
     fn cuMemcpyHtoDAsync_v2(to: u64, from: *const u8, bytes: usize, _stream: usize) {
@@ -272,13 +269,13 @@ functions! {
     fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize, _flags: u32) {
         unsafe { put(out, Box::leak(vec![0_u64; bytes.div_ceil(8)].into_boxed_slice()).as_mut_ptr().cast()) }
     }
-    // Never really freed, as above.
+    // Leaked, as above.
     fn cuMemFreeHost(_start: *mut c_void) { 0 }
     fn cuMemHostGetDevicePointer_v2(out: *mut u64, start: *mut c_void, _flags: u32) {
         unsafe { put(out, start.expose_provenance() as u64) }
     }
 
-    // A function's handle is its number among the kernels, from 1.
+    // A function's handle is its index among the kernels, from 1.
     #[cfg(not(old))]
     fn cuModuleLoadData(out: *mut usize, text: *const c_char) {
         *KERNELS.lock().unwrap() = declared(&unsafe { CStr::from_ptr(text) }.to_string_lossy());
@@ -294,7 +291,7 @@ functions! {
             None => 500,
         }
     }
-    // Runs nothing: tells what it was asked, each parameter in the width that the kernel declares.
+    // Runs nothing: records the arguments, each parameter with its declared width.
     #[cfg(not(old))]
     fn cuLaunchKernel(
         function: usize, x: u32, y: u32, z: u32, threads: u32, threads_y: u32, threads_z: u32, shared: u32, _stream: usize,
@@ -326,7 +323,7 @@ functions! {
             10 => unsafe { put(out.cast(), true) },
             11 => unsafe { put(out.cast(), base) },
             12 => unsafe { put(out.cast(), size) },
-            // Newer ones are unknown to this driver, old or not.
+            // Unknown to this driver, old or not.
             _ => INVALID_VALUE,
         }
     }
@@ -348,7 +345,7 @@ functions! {
     fn cuStreamBatchMemOp_v2(_stream: usize, count: u32, operations: *const [u64; 6], flags: u32) {
         if count == 0 || count > 255 || flags != 0 { return INVALID_VALUE; }
         for position in 0..count as usize {
-            // Only 32-bit writes, to memory of ours.
+            // Only 32-bit writes to valid memory.
             let [operation, address, value, ..] = unsafe { operations.add(position).read() };
             if operation as u32 != 2 || block(address).is_none() { return INVALID_VALUE; }
             unsafe { put(std::ptr::with_exposed_provenance_mut::<u32>(address as usize), value as u32) };
@@ -356,6 +353,6 @@ functions! {
         }
         0
     }
-    // There from CUDA 8 on, and off by default.
+    // Since CUDA 8, disabled by default.
     fn cuStreamBatchMemOp(_stream: usize, _count: u32, _operations: *const [u64; 6], _flags: u32) { 801 }
 }

@@ -1,7 +1,7 @@
-//! The CUDA side against a simulated driver: what is called in which context and capture mode, what
-//! is given back, and what becomes of every refusal.
+//! The CUDA side against a simulated driver: contexts and capture modes of calls, cleanup, and
+//! errors.
 
-// A test that unwraps fails with a message of its own, in its helpers too.
+// Helpers unwrap too.
 #![allow(clippy::unwrap_used)]
 
 #[path = "build.rs"]
@@ -15,13 +15,13 @@ use build::{Count, fake};
 use gpu::{Allocation, Attribute, DevicePtr, Error, Gpu, Kind, MemOp, devices, pointer};
 
 #[test]
-fn devices_are_read_without_a_context() {
+fn devices_need_no_context() {
     let fake = fake(false);
     let contexts = fake.count(Count::PrimaryContexts);
     let found = devices().unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].name, "Fake GPU");
-    // The v2 function's, which tells MIG instances apart.
+    // From the v2 function, which distinguishes MIG instances.
     assert_eq!(found[0].uuid, "GPU-22222222-2222-2222-2222-222222222222");
     assert_eq!(found[0].pci.unwrap().to_string(), "0000:3b:00.0");
     assert_eq!(found[0].memory, 16 << 30);
@@ -35,7 +35,7 @@ fn devices_are_read_without_a_context() {
 }
 
 #[test]
-fn the_context_is_retained_and_released_and_left_on_no_thread() {
+fn context_is_retained_and_popped() {
     let fake = fake(false);
     let counts = || {
         (
@@ -55,7 +55,7 @@ fn the_context_is_retained_and_released_and_left_on_no_thread() {
     assert_eq!(
         fake.count(Count::CaptureModeHere),
         0,
-        "and as before after it"
+        "restored after the call"
     );
     let stream = gpu.stream().unwrap();
     stream.write(&memory, 1, b"abc").unwrap();
@@ -64,17 +64,13 @@ fn the_context_is_retained_and_released_and_left_on_no_thread() {
     assert_eq!(&seen, b"abc");
     assert_eq!(fake.count(Count::ContextsHere), 0);
     drop((gpu, stream));
-    assert_eq!(
-        counts(),
-        (before.0 + 1, before.1 + 1),
-        "the memory keeps it"
-    );
+    assert_eq!(counts(), (before.0 + 1, before.1 + 1), "held by the memory");
     memory.free().unwrap();
     assert_eq!(counts(), before);
 }
 
 #[test]
-fn refusals_keep_their_code_and_their_kind() {
+fn errors_keep_code_and_kind() {
     let fake = fake(false);
     let gpu = Gpu::open(0).unwrap();
     for (code, kind, words) in [
@@ -95,7 +91,7 @@ fn refusals_keep_their_code_and_their_kind() {
         assert_eq!(error.kind(), kind);
         assert_eq!(
             error.to_string(),
-            "64 bytes of device memory (cuMemAlloc) cannot be allocated"
+            "cannot allocate 64 bytes of device memory (cuMemAlloc)"
         );
         assert_eq!(error.source().unwrap().to_string(), words);
         assert_eq!(fake.count(Count::ContextsHere), 0);
@@ -121,7 +117,7 @@ fn refusals_keep_their_code_and_their_kind() {
 }
 
 #[test]
-fn long_batches_go_in_as_many_calls_as_the_driver_needs() {
+fn long_batches_are_split() {
     let fake = fake(false);
     let gpu = Gpu::open(0).unwrap();
     let stream = gpu.stream().unwrap();
@@ -140,7 +136,7 @@ fn long_batches_go_in_as_many_calls_as_the_driver_needs() {
 }
 
 #[test]
-fn a_stream_that_never_ends_is_left_with_its_memory() {
+fn stuck_stream_keeps_memory() {
     let fake = fake(false);
     let allocations = fake.count(Count::Allocations);
     let contexts = fake.count(Count::PrimaryContexts);
@@ -171,12 +167,12 @@ fn a_stream_that_never_ends_is_left_with_its_memory() {
     assert_eq!(
         fake.count(Count::PrimaryContexts) - contexts,
         1,
-        "nor its context"
+        "context kept"
     );
 }
 
 #[test]
-fn an_address_is_described_and_asked_in_its_own_context() {
+fn pointer_queries_use_own_context() {
     let fake = fake(false);
     let gpu = Gpu::open(0).unwrap();
     let contexts = fake.count(Count::PrimaryContexts);
@@ -187,10 +183,7 @@ fn an_address_is_described_and_asked_in_its_own_context() {
     assert_eq!(found.kind, pointer::MemoryKind::Device);
     assert_eq!(found.buffer_id, memory.address().get() ^ 0xff);
     assert!(found.ipc_capable && found.has_context && !found.mempool);
-    assert_eq!(
-        found.rdma_capable, None,
-        "this driver does not know the attribute"
-    );
+    assert_eq!(found.rdma_capable, None, "unknown attribute");
 
     assert_eq!(pointer::ipc_handle(inside).unwrap(), [7; 64]);
     gpu.stream()
@@ -205,7 +198,7 @@ fn an_address_is_described_and_asked_in_its_own_context() {
     assert_eq!(
         fake.count(Count::PrimaryContexts),
         contexts,
-        "the GPU's own, and no other"
+        "only the GPU's own"
     );
 
     let beyond = pointer::describe(DevicePtr::new(64)).unwrap_err();

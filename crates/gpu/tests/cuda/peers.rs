@@ -1,4 +1,4 @@
-//! Two GPUs, and the kernels as they are launched.
+//! Two GPUs, and kernel launches.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use gpu::{Allocation, Error, Gpu, Kind, Pattern};
 
 use crate::build::{Count, Fake, fake};
 
-/// Two GPUs of the simulated driver, for as long as the result is.
+/// Two GPUs of the simulated driver, while the result lives.
 fn two() -> (Fake, Gpu, Gpu) {
     let fake = fake(false);
     fake.devices(2);
@@ -15,7 +15,7 @@ fn two() -> (Fake, Gpu, Gpu) {
 }
 
 #[test]
-fn access_is_turned_on_once_and_off_by_the_last_holder() {
+fn access_ends_with_last_holder() {
     let (fake, near, far) = two();
     let contexts = fake.count(Count::PrimaryContexts);
     assert!(near.can_access(&far).unwrap() && !near.can_access(&near).unwrap());
@@ -27,12 +27,12 @@ fn access_is_turned_on_once_and_off_by_the_last_holder() {
     let back = far.access(&near).unwrap();
     assert_eq!(fake.count(Count::Peers), 2);
     drop((first, back));
-    assert_eq!(fake.count(Count::Peers), 1, "somebody holds it");
+    assert_eq!(fake.count(Count::Peers), 1, "still held");
     drop((near, far, again));
     assert_eq!(
         fake.count(Count::PrimaryContexts),
         contexts,
-        "the holder keeps both: one by its second opening"
+        "both contexts are held"
     );
     assert_eq!(fake.count(Count::ContextsHere), 0);
     drop(second);
@@ -43,10 +43,10 @@ fn access_is_turned_on_once_and_off_by_the_last_holder() {
 }
 
 #[test]
-fn access_that_somebody_else_turned_on_is_left_on() {
+fn foreign_access_stays_on() {
     let (fake, near, far) = two();
     fake.peer(0, 1, true);
-    // The driver says PEER_ACCESS_ALREADY_ENABLED.
+    // The driver returns PEER_ACCESS_ALREADY_ENABLED.
     let (first, second) = (near.access(&far).unwrap(), near.access(&far).unwrap());
     let memory = far.allocate(Allocation::Malloc, 64).unwrap();
     near.stream()
@@ -63,7 +63,7 @@ fn access_that_somebody_else_turned_on_is_left_on() {
 }
 
 #[test]
-fn a_refused_access_keeps_its_code_and_leaves_nothing() {
+fn failed_access_leaves_nothing() {
     let (fake, near, far) = two();
     for (code, kind, words) in [
         (
@@ -91,7 +91,7 @@ fn a_refused_access_keeps_its_code_and_leaves_nothing() {
         Error::Peer { from: 0, to: 1, .. }
     ));
     fake.fail("cuDeviceCanAccessPeer", 0);
-    // A real GPU and a simulated one do not reach each other.
+    // A real GPU and a simulated one cannot access each other.
     let sim = Gpu::sim();
     assert!(!near.can_access(&sim).unwrap() && !sim.can_access(&near).unwrap());
     assert_eq!(near.access(&sim).unwrap_err().kind(), Kind::Unsupported);
@@ -102,7 +102,7 @@ fn a_refused_access_keeps_its_code_and_leaves_nothing() {
 }
 
 #[test]
-fn a_copy_between_two_gpus_names_both_contexts() {
+fn peer_copy_names_both_contexts() {
     let (fake, near, far) = two();
     let (a, b) = (
         near.allocate(Allocation::Malloc, 64).unwrap(),
@@ -127,7 +127,7 @@ fn a_copy_between_two_gpus_names_both_contexts() {
     fake.fail("cuMemcpyPeerAsync", 1);
     let error = stream.copy(&a, 0, &b, 0, 16).unwrap_err();
     assert!(matches!(error, Error::Copy { bytes: 16, .. }), "{error}");
-    // Within one GPU, opened twice or not, that function is not needed.
+    // Not needed within one GPU, even if opened twice.
     let again = Gpu::open(0).unwrap();
     let other = again.allocate(Allocation::Malloc, 64).unwrap();
     stream.copy(&other, 0, &a, 32, 16).unwrap();
@@ -136,7 +136,7 @@ fn a_copy_between_two_gpus_names_both_contexts() {
 }
 
 #[test]
-fn kernels_are_launched_with_what_they_declare() {
+fn launch_parameters() {
     let (fake, near, far) = two();
     fake.launches();
     let memory = near.allocate(Allocation::Malloc, 1 << 20).unwrap();
@@ -154,7 +154,7 @@ fn kernels_are_launched_with_what_they_declare() {
     assert!(fake.launches().is_empty());
     let _access = near.access(&far).unwrap();
 
-    // 160 multiprocessors: ten times the attribute's number is what this driver answers.
+    // 160 multiprocessors: this driver returns ten times the attribute's number.
     assert_eq!(near.multiprocessors().unwrap(), 160);
     stream.copy_words(&memory, 16, &there, 32, 16).unwrap();
     stream
@@ -178,7 +178,7 @@ fn kernels_are_launched_with_what_they_declare() {
     let found = stream
         .check_pattern(&memory, 0, 64, Pattern::new(0), 5)
         .unwrap();
-    // Nothing ran, so the result is as it was before: nothing found.
+    // Nothing ran, so the result is still reset: no mismatch.
     assert_eq!((found.words, found.first), (0, None));
 
     let far_at = there.address().get();
@@ -206,7 +206,7 @@ fn kernels_are_launched_with_what_they_declare() {
 }
 
 #[test]
-fn pageable_memory_needs_no_driver_until_it_is_copied() {
+fn pageable_memory_needs_no_driver() {
     let (fake, near, _far) = two();
     fake.fail("cuMemHostRegister_v2", 800);
     let host = near.pageable(4096).unwrap();

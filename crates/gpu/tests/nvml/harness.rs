@@ -1,4 +1,4 @@
-//! Starting the reader against a machine file and taking its outcome.
+//! Runs the reader on a machine file in a child process.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub const NOTHING: Query = Query {
     details: false,
 };
 
-/// A command that runs [`child`](super::child) alone.
+/// Command that runs only [`child`](super::child).
 pub fn reader(query: Query, out: &Path) -> Result<Command, Box<dyn Error>> {
     let mut command = Command::new(std::env::current_exe()?);
     command
@@ -33,8 +33,7 @@ pub fn reader(query: Query, out: &Path) -> Result<Command, Box<dyn Error>> {
     Ok(command)
 }
 
-/// What the child left, within a time no reading needs: a test of what must not hang must not hang
-/// itself.
+/// Result of the child, with a timeout.
 pub fn outcome(mut command: Command, out: &Path) -> Result<Outcome, Box<dyn Error>> {
     let mut child = command.stdout(std::process::Stdio::null()).spawn()?;
     let start = Instant::now();
@@ -55,7 +54,7 @@ pub fn outcome(mut command: Command, out: &Path) -> Result<Outcome, Box<dyn Erro
     Ok(serde_json::from_str(&std::fs::read_to_string(out)?)?)
 }
 
-/// What is read of a machine file.
+/// Reading of a machine file.
 pub fn simulate(driver: Driver, machine: &Path, query: Query) -> Result<Outcome, Box<dyn Error>> {
     let directory = fake_nvml_build::build(driver)?;
     let temporary = tempfile::tempdir()?;

@@ -1,6 +1,6 @@
-//! The NVML reader against the SIMULATED library of crate `fake-nvml`. Each reading happens in a
-//! process of its own, as in gdr: this test program starts itself with [`child`] alone. Expected
-//! values are those of the machine files, written by hand, and nvml.h's numbers.
+//! The NVML reader against the SIMULATED library of crate `fake-nvml`. Each reading happens in its
+//! own process, as in gdr: this test program starts itself with [`child`] only. Expected values
+//! come from the machine files, written by hand, and from nvml.h.
 
 mod harness;
 mod opening;
@@ -15,8 +15,8 @@ use gpu::nvml::{
 
 use harness::{EVERYTHING, NOTHING, Test, read, read_changed};
 
-/// What the other tests start: reads NVML and leaves the outcome in a file. Does nothing when the
-/// harness runs it.
+/// Started by the other tests: reads NVML and writes the result to a file. Does nothing in a normal
+/// test run.
 #[test]
 fn child() -> Test {
     let Some(out) = std::env::var_os("NVML_TEST_OUT") else {
@@ -29,7 +29,7 @@ fn child() -> Test {
 }
 
 #[test]
-fn eight_gpus_are_read_whole() -> Test {
+fn eight_gpus() -> Test {
     let nvml = read(Driver::Current, "h200-x8", EVERYTHING)?;
     assert_eq!(
         nvml.library.as_deref().and_then(Path::file_name),
@@ -66,7 +66,7 @@ fn eight_gpus_are_read_whole() -> Test {
             assert_eq!(
                 link.remote_bdf,
                 Reading::NotCovered,
-                "the switches are out of the guest's sight"
+                "the guest does not see the switches"
             );
         }
     }
@@ -148,7 +148,7 @@ fn details_of_the_last(nvml: &Nvml) -> Test {
 }
 
 #[test]
-fn what_was_not_asked_is_not_there() -> Test {
+fn unrequested_values_are_absent() -> Test {
     let nvml = read(Driver::Current, "h200-x2", NOTHING)?;
     assert_eq!((nvml.pairs, nvml.cuda_driver_version), (None, None));
     assert_eq!(nvml.gpus.len(), 2);
@@ -163,10 +163,9 @@ fn what_was_not_asked_is_not_there() -> Test {
     Ok(())
 }
 
-/// Only the questions that were asked are put to the library: one that hangs in every other
-/// function still answers.
+/// Only the requested functions are called: a library that hangs in all others still works.
 #[test]
-fn links_alone_cost_nothing_else() -> Test {
+fn links_only_calls_link_functions() -> Test {
     let others = [
         "nvmlDeviceGetP2PStatus",
         "nvmlDeviceGetCpuAffinity",
@@ -185,7 +184,7 @@ fn links_alone_cost_nothing_else() -> Test {
 }
 
 #[test]
-fn gpus_without_nvlink_have_no_links() -> Test {
+fn gpus_without_nvlink() -> Test {
     let nvml = read(Driver::Current, "none-nvlink-pair", EVERYTHING)?;
     for gpu in &nvml.gpus {
         assert_eq!(gpu.links, Some(Reading::Known(vec![])));
@@ -207,14 +206,14 @@ fn gpus_without_nvlink_have_no_links() -> Test {
 }
 
 #[test]
-fn an_old_driver_covers_less_and_fails_nothing() -> Test {
+fn old_driver() -> Test {
     let nvml = read(Driver::Old, "h200-x2", EVERYTHING)?;
     assert_eq!(nvml.confidential_compute.capabilities, Reading::NotCovered);
     assert_eq!(nvml.confidential_compute.state, Reading::NotCovered);
     assert_eq!(
         nvml.cuda_driver_version,
         Some(Reading::Known(13000)),
-        "the first form of the function is there"
+        "the first form of the function exists"
     );
     for gpu in &nvml.gpus {
         let details = gpu.details.as_ref().ok_or("no details")?;
@@ -244,7 +243,7 @@ fn an_old_driver_covers_less_and_fails_nothing() -> Test {
 }
 
 #[test]
-fn numbers_newer_than_the_binding_stay_numbers() -> Test {
+fn unknown_numbers_are_kept() -> Test {
     let changes = r#"{
         "pair": {"common_ancestor": 35, "p2p": [77, 6, 0, 0]},
         "confidential_compute": {"cpu": 9, "gpus": 1, "environment": 2, "feature": 1, "devtools": 0, "multi_gpu": 8},
@@ -267,12 +266,12 @@ fn numbers_newer_than_the_binding_stay_numbers() -> Test {
     assert_eq!(
         pair.write,
         Reading::Known(P2p::Unknown(6)),
-        "NVML's own unknown"
+        "NVML's unknown"
     );
     assert_eq!(
         pair.pcie,
         Reading::NotCovered,
-        "a capability this driver does not know is no error"
+        "an unknown capability is not an error"
     );
 
     let cc = &nvml.confidential_compute;
@@ -323,9 +322,9 @@ fn numbers_newer_than_the_binding_stay_numbers() -> Test {
     Ok(())
 }
 
-/// 2: the driver knows the structure without the summary; 1: only the function before it.
+/// 2: the driver knows the structure without the summary; 1: only the older function.
 #[test]
-fn the_fabric_is_read_in_the_form_the_driver_knows() -> Test {
+fn fabric_in_all_versions() -> Test {
     for (version, mask) in [(2, Some(0x1aa)), (1, None)] {
         let changes = format!(
             r#"{{"gpus": [{{"bdf": "00000000:00:06.0", "fabric":
@@ -349,7 +348,7 @@ fn the_fabric_is_read_in_the_form_the_driver_knows() -> Test {
 }
 
 #[test]
-fn a_coherent_gpu_is_a_numa_node() -> Test {
+fn coherent_gpu_is_a_numa_node() -> Test {
     let changes = r#"{"gpus": [{"bdf": "00000009:01:00.0", "numa_node": 4}]}"#;
     let Outcome::Read(nvml) = read_changed("h200-x2", changes, EVERYTHING)? else {
         panic!("not read")
@@ -364,7 +363,7 @@ fn a_coherent_gpu_is_a_numa_node() -> Test {
 }
 
 #[test]
-fn one_sick_gpu_does_not_hide_the_others() -> Test {
+fn failed_gpu_does_not_hide_others() -> Test {
     let changes = r#"{
         "errors": {"nvmlDeviceGetName": 4, "nvmlDeviceGetNvLinkState": 15},
         "gpus": [{"bdf": "00000000:00:06.0", "error": 15}, {"bdf": "00000000:00:07.0", "minor": 1}]}"#;

@@ -1,4 +1,4 @@
-//! NVML that is absent, unusable, refuses or hangs.
+//! An NVML library that is absent, unusable, fails or hangs.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use gpu::nvml::Outcome;
 use super::harness::{EVERYTHING, NOTHING, Test, changed, outcome, read_changed, reader};
 
 #[test]
-fn a_machine_without_the_library_is_no_error() -> Test {
+fn absent_library_is_not_an_error() -> Test {
     let temporary = tempfile::tempdir()?;
     let out = temporary.path().join("outcome.json");
     let mut command = reader(EVERYTHING, &out)?;
@@ -24,7 +24,7 @@ fn a_machine_without_the_library_is_no_error() -> Test {
 }
 
 #[test]
-fn a_file_that_is_no_library_is_told_from_an_absent_one() -> Test {
+fn invalid_library_file() -> Test {
     let temporary = tempfile::tempdir()?;
     let library = temporary.path().join("libnvidia-ml.so.1");
     std::fs::write(&library, "no ELF header here")?;
@@ -40,9 +40,9 @@ fn a_file_that_is_no_library_is_told_from_an_absent_one() -> Test {
     Ok(())
 }
 
-/// libc.so.6 is a library everyone has and nobody takes for NVML.
+/// libc.so.6 is a library on every machine without NVML's symbols.
 #[test]
-fn a_library_that_is_not_nvml_fails() -> Test {
+fn library_without_nvml_symbols() -> Test {
     let temporary = tempfile::tempdir()?;
     let out = temporary.path().join("outcome.json");
     let mut command = reader(EVERYTHING, &out)?;
@@ -57,7 +57,7 @@ fn a_library_that_is_not_nvml_fails() -> Test {
 }
 
 #[test]
-fn a_refused_initialisation_keeps_its_code() -> Test {
+fn failed_initialisation_keeps_code() -> Test {
     for (code, expected) in [
         (18, "NVML_ERROR_LIB_RM_VERSION_MISMATCH"),
         (9, "NVML_ERROR_DRIVER_NOT_LOADED"),
@@ -87,9 +87,9 @@ fn a_refused_initialisation_keeps_its_code() -> Test {
     Ok(())
 }
 
-/// The reader itself has no deadline; the one who starts it does, and must be able to test that.
+/// The reader has no deadline; its parent process does, and needs this for tests.
 #[test]
-fn a_hanging_driver_can_be_simulated() -> Test {
+fn simulated_hang() -> Test {
     let directory = fake_nvml_build::build(Driver::Current)?;
     let temporary = tempfile::tempdir()?;
     let machine = changed("h200-x2", r#"{"hang_in": "nvmlInit_v2"}"#, temporary.path())?;
@@ -101,7 +101,7 @@ fn a_hanging_driver_can_be_simulated() -> Test {
     let mut child = command.spawn()?;
     let start = Instant::now();
     while start.elapsed() < Duration::from_millis(300) {
-        assert!(child.try_wait()?.is_none(), "it came back");
+        assert!(child.try_wait()?.is_none(), "it returned");
         std::thread::sleep(Duration::from_millis(20));
     }
     child.kill()?;

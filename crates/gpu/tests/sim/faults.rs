@@ -1,4 +1,4 @@
-//! Copies of a faulty GPU: wrong in every copy, the same way each time, and never beside it.
+//! Copies of a faulty GPU: always wrong, reproducible, and within their range.
 
 use gpu::sim::{Fault, Faults};
 use gpu::{Allocation, DeviceMemory, Error, Gpu, HostMemory, Mismatches, Pattern, Stream};
@@ -9,7 +9,7 @@ const PATTERN: Pattern = Pattern::new(17);
 
 struct Bench {
     gpu: Gpu,
-    /// What copies, wrongly; and what looks.
+    /// Faulty and correct streams.
     stream: Stream,
     eyes: Stream,
     memory: DeviceMemory,
@@ -52,7 +52,7 @@ impl Bench {
 }
 
 #[test]
-fn each_fault_is_seen_in_every_upload() {
+fn uploads_have_faults() {
     for kind in KINDS {
         for seed in 0..100 {
             let sizes: &[usize] = match seed {
@@ -60,12 +60,13 @@ fn each_fault_is_seen_in_every_upload() {
                 _ => &[BYTES, 4],
             };
             for &bytes in sizes {
-                // Anew: what came late of an earlier copy would mend a later one of the same bytes.
+                // Refilled: a late write of an earlier copy would repair a later one of the same
+                // bytes.
                 let bench = Bench::new(kind, seed);
                 bench.upload(bytes);
                 let found = bench.found(bytes);
-                // At most the one page, or the two that were exchanged; of a pattern's 1024 words
-                // some few may be equal by chance.
+                // At most the one page, or the two swapped ones; a few of a pattern's 1024 words
+                // may be equal by chance.
                 let pages = if kind == Fault::Swap { 2 } else { 1 };
                 let most = (pages * 1024).min(bytes as u64 / 4);
                 assert!(
@@ -78,7 +79,7 @@ fn each_fault_is_seen_in_every_upload() {
 }
 
 #[test]
-fn each_fault_is_seen_by_the_stream_that_has_it() {
+fn faulty_stream_sees_faults() {
     for kind in KINDS {
         for seed in 0..100 {
             let bench = Bench::new(kind, seed);
@@ -93,7 +94,7 @@ fn each_fault_is_seen_by_the_stream_that_has_it() {
 }
 
 #[test]
-fn every_kind_of_copy_has_the_fault() {
+fn all_copies_have_faults() {
     for kind in KINDS {
         for seed in 0..20 {
             let bench = Bench::new(kind, seed);
@@ -136,7 +137,7 @@ fn every_kind_of_copy_has_the_fault() {
                 "read, {kind:?} {seed}"
             );
 
-            // Between two GPUs the stream's faults count, whosever memory it is.
+            // Between two GPUs, the stream's faults apply.
             let far = Gpu::sim();
             let there = far.allocate(Allocation::Malloc, BYTES).unwrap();
             let look = far.stream().unwrap();
@@ -151,8 +152,8 @@ fn every_kind_of_copy_has_the_fault() {
 }
 
 #[test]
-fn one_word_goes_wrong_too() {
-    // From 0xffffffff to 0x00000001, and what is there after it.
+fn single_word_fault() {
+    // From 0xffffffff to 0x00000001, and the result.
     for (kind, expected) in [
         (Fault::Drop, u32::MAX),
         (Fault::Zero, 0),
@@ -174,7 +175,7 @@ fn one_word_goes_wrong_too() {
 }
 
 #[test]
-fn a_seed_means_the_same_faults_each_time() {
+fn seed_determines_faults() {
     let places = |kind, seed| {
         let bench = Bench::new(kind, seed);
         let place = |_| {
@@ -197,7 +198,7 @@ fn a_seed_means_the_same_faults_each_time() {
 }
 
 #[test]
-fn a_dropped_page_keeps_what_it_held_and_a_zeroed_one_is_zero() {
+fn dropped_and_zeroed_pages() {
     for (kind, byte) in [(Fault::Drop, 0x11), (Fault::Zero, 0)] {
         let bench = Bench::new(kind, 9);
         bench.upload(BYTES);
@@ -216,7 +217,7 @@ fn a_dropped_page_keeps_what_it_held_and_a_zeroed_one_is_zero() {
 }
 
 #[test]
-fn exchanged_pages_hold_each_other() {
+fn swapped_pages() {
     let bench = Bench::new(Fault::Swap, 2);
     bench.upload(BYTES);
     let mut seen = vec![0; BYTES];
@@ -241,7 +242,7 @@ fn exchanged_pages_hold_each_other() {
 }
 
 #[test]
-fn a_late_page_comes_with_later_work_or_at_the_streams_end() {
+fn late_page_arrives_eventually() {
     for seed in 0..20 {
         let bench = Bench::new(Fault::Delay, seed);
         bench.upload(BYTES);
@@ -272,7 +273,7 @@ fn a_late_page_comes_with_later_work_or_at_the_streams_end() {
 }
 
 #[test]
-fn what_a_late_page_goes_to_is_held_until_then() {
+fn late_page_holds_destination() {
     let bench = Bench::new(Fault::Delay, 4);
     bench.upload(BYTES);
     let number = gpu::sim::locate(bench.memory.address()).unwrap().buffer_id;
@@ -298,7 +299,7 @@ fn what_a_late_page_goes_to_is_held_until_then() {
 }
 
 #[test]
-fn a_borrowed_buffer_is_not_written_when_it_was_given_back() {
+fn late_page_skips_borrowed_buffer() {
     for seed in 0..20 {
         let bench = Bench::new(Fault::Delay, seed);
         bench
@@ -316,7 +317,7 @@ fn a_borrowed_buffer_is_not_written_when_it_was_given_back() {
 }
 
 #[test]
-fn everything_but_copies_is_right() {
+fn only_copies_have_faults() {
     for kind in KINDS {
         let bench = Bench::new(kind, 6);
         let stream = &bench.stream;

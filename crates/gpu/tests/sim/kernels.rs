@@ -1,4 +1,4 @@
-//! The kernels on one GPU, and host memory that they do not reach.
+//! Kernels on one GPU, and host memory without a device address.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use gpu::{Allocation, Compare, Error, Gpu, HostMemory, Kind, MemOp, Pattern};
 use crate::{MOMENT, TIMEOUT};
 
 #[test]
-fn words_are_copied_in_range_and_nothing_beside_them() {
+fn copy_words_stays_in_range() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 4096).unwrap();
@@ -26,7 +26,7 @@ fn words_are_copied_in_range_and_nothing_beside_them() {
                 .chain(&seen[80..])
                 .all(|&byte| byte == 0xee)
         );
-        // Back, into another place.
+        // Back to another offset.
         stream.copy_words(&host, 1024, &memory, 16, 64).unwrap();
         stream.synchronize().unwrap();
         host.read(0, &mut seen).unwrap();
@@ -39,7 +39,7 @@ fn words_are_copied_in_range_and_nothing_beside_them() {
 }
 
 #[test]
-fn words_that_are_no_vectors_are_refused() {
+fn copy_words_requires_vectors() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 4096).unwrap();
@@ -60,7 +60,7 @@ fn words_that_are_no_vectors_are_refused() {
     }
 }
 
-/// A ring of `words` offsets of which each is that of the word `step` further on.
+/// Cyclic list of `words` offsets, each of the word `step` further.
 fn ring(host: &HostMemory, words: usize, step: usize) {
     for word in 0..words {
         let next = 8 * ((word + step) % words) as u64;
@@ -69,7 +69,7 @@ fn ring(host: &HostMemory, words: usize, step: usize) {
 }
 
 #[test]
-fn a_chase_ends_where_its_hops_lead() {
+fn chase_follows_list() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let (host, memory) = (
@@ -87,7 +87,7 @@ fn a_chase_ends_where_its_hops_lead() {
     stream.synchronize().unwrap();
     for block in 0..4 {
         stream.chase(&memory, 8 * 3, 1000, block, &result).unwrap();
-        // 3 + 1000 * 7 = 7003, which is 3 in a ring of 100.
+        // 3 + 1000 * 7 = 7003, which is 3 in a cycle of 100.
         assert_eq!(end(), 8 * 3);
     }
     stream.chase(&memory, 8, 0, 0, &result).unwrap();
@@ -98,7 +98,7 @@ fn a_chase_ends_where_its_hops_lead() {
 }
 
 #[test]
-fn a_chase_that_was_led_out_of_its_list_says_so() {
+fn chase_detects_invalid_links() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let list = gpu.pinned(64).unwrap();
@@ -118,7 +118,7 @@ fn a_chase_that_was_led_out_of_its_list_says_so() {
     }
     let odd = gpu.pinned(96).unwrap();
     let error = stream.chase(&odd, 0, 1, 0, &result).unwrap_err();
-    let words = "a list that a kernel follows has a power of two of bytes, from 8 to 2 GiB, and this one has 96";
+    let words = "invalid list size: 96 bytes; must be a power of two from 8 bytes to 2 GiB";
     assert_eq!(
         (error.to_string().as_str(), error.kind()),
         (words, Kind::Invalid)
@@ -131,12 +131,12 @@ fn a_chase_that_was_led_out_of_its_list_says_so() {
         assert_eq!(error.unwrap_err().kind(), Kind::Invalid, "{kind}");
     }
     let error = stream.chase(&list, 0, 1, 9, &result).unwrap_err();
-    let words = "there is no block 9: the GPU has 4 multiprocessors, and as many blocks";
+    let words = "invalid block: 9; the GPU runs 4 blocks, one per multiprocessor";
     assert_eq!(error.to_string(), words);
 }
 
 #[test]
-fn a_gate_holds_what_is_behind_it() {
+fn gate_holds_later_work() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let (gate, word) = (gpu.pinned(4).unwrap(), gpu.pinned(4).unwrap());
@@ -154,11 +154,11 @@ fn a_gate_holds_what_is_behind_it() {
     let start = Instant::now();
     stream.hold(&gate, MOMENT).unwrap();
     stream.synchronize_within(TIMEOUT).unwrap();
-    assert!(start.elapsed() >= MOMENT, "it waits as long as it was told");
+    assert!(start.elapsed() >= MOMENT, "it waits until its limit");
 }
 
 #[test]
-fn one_gpu_plays_ping_pong_with_itself() {
+fn ping_pong_on_one_gpu() {
     let gpu = Gpu::sim();
     let (left, right) = (gpu.stream().unwrap(), gpu.stream().unwrap());
     let (ours, theirs) = (gpu.pinned(4).unwrap(), gpu.pinned(4).unwrap());
@@ -175,7 +175,7 @@ fn one_gpu_plays_ping_pong_with_itself() {
 }
 
 #[test]
-fn pageable_memory_is_copied_and_has_no_address() {
+fn pageable_memory() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let mut host = gpu.pageable(8192).unwrap();

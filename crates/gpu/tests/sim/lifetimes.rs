@@ -1,4 +1,4 @@
-//! Who keeps what alive, and how things end.
+//! Lifetimes and shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use gpu::{Allocation, Compare, Error, Gpu, Kind, MemOp};
 use crate::{MOMENT, TIMEOUT};
 
 #[test]
-fn a_dropped_stream_gives_up_a_wait_and_says_what_for() {
+fn dropped_stream_abandons_wait() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let other = gpu.stream().unwrap();
@@ -29,7 +29,7 @@ fn a_dropped_stream_gives_up_a_wait_and_says_what_for() {
     assert!(start.elapsed() < Duration::from_secs(10));
     assert!(matches!(error, Error::Abandoned(_)));
     assert!(error.to_string().contains("Eq 0x1; it is 0x0"), "{error}");
-    // What depends on it ends too, and nothing behind the wait was done.
+    // Dependent work ends too, and nothing after the wait ran.
     assert!(
         event
             .synchronize()
@@ -53,7 +53,7 @@ fn a_dropped_stream_gives_up_a_wait_and_says_what_for() {
 }
 
 #[test]
-fn a_dropped_stream_still_does_what_can_be_done() {
+fn dropped_stream_finishes_possible_work() {
     let gpu = Gpu::sim();
     let (stream, other) = (gpu.stream().unwrap(), gpu.stream().unwrap());
     let word = gpu.pinned(8).unwrap();
@@ -72,7 +72,7 @@ fn a_dropped_stream_still_does_what_can_be_done() {
 }
 
 #[test]
-fn dropping_everything_at_once_does_not_hang() {
+fn dropping_everything_does_not_hang() {
     let start = Instant::now();
     let gpu = Gpu::sim();
     let word = gpu.allocate(Allocation::Malloc, 4).unwrap();
@@ -89,7 +89,7 @@ fn dropping_everything_at_once_does_not_hang() {
 }
 
 #[test]
-fn a_stream_keeps_the_memory_of_its_work() {
+fn stream_holds_memory() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let gate = gpu.pinned(4).unwrap();
@@ -101,14 +101,14 @@ fn a_stream_keeps_the_memory_of_its_work() {
     stream.fill(&memory, 0, 64, 1).unwrap();
     assert_eq!(memory.holders(), 2);
     drop(memory);
-    assert!(is_live(number), "the stream still needs it");
+    assert!(is_live(number), "held by the stream");
     gate.store_u32(0, 1).unwrap();
     stream.synchronize().unwrap();
     assert!(!is_live(number));
 }
 
 #[test]
-fn memory_in_use_is_not_freed_under_its_users() {
+fn free_fails_while_in_use() {
     let gpu = Gpu::sim();
     let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
     let clone = memory.clone();
@@ -119,7 +119,7 @@ fn memory_in_use_is_not_freed_under_its_users() {
 }
 
 #[test]
-fn a_slice_of_host_memory_is_for_its_only_holder() {
+fn slice_requires_only_holder() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let mut host = gpu.pinned(64).unwrap();
@@ -132,7 +132,7 @@ fn a_slice_of_host_memory_is_for_its_only_holder() {
 }
 
 #[test]
-fn what_is_made_from_a_gpu_keeps_it() {
+fn objects_hold_gpu() {
     let gpu = Gpu::sim();
     let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();
     let stream = gpu.stream().unwrap();
@@ -144,7 +144,7 @@ fn what_is_made_from_a_gpu_keeps_it() {
 }
 
 #[test]
-fn two_simulated_gpus_are_two() {
+fn simulated_gpus_are_separate() {
     let (a, b) = (Gpu::sim(), Gpu::sim());
     assert!(a.is_sim() && !a.is_same(&b) && a.is_same(&a.clone()));
     assert_ne!(a.device().ordinal, b.device().ordinal);
@@ -153,7 +153,7 @@ fn two_simulated_gpus_are_two() {
         stream.record(&event).unwrap_err(),
         Error::Foreign(_)
     ));
-    // Waiting across GPUs is allowed, as it is in CUDA.
+    // CUDA allows waits across GPUs.
     let other = b.stream().unwrap();
     let gate = b.pinned(4).unwrap();
     other

@@ -1,7 +1,6 @@
-//! The simulated GPU through the public interface: what a user of the crate relies on, with
-//! expectations worked out by hand.
+//! The simulated GPU through the public interface, with expectations computed by hand.
 
-// A test that unwraps fails with a message of its own, in its helpers too.
+// Helpers unwrap too.
 #![allow(clippy::unwrap_used)]
 
 mod faults;
@@ -14,7 +13,7 @@ mod streams;
 
 use std::time::Duration;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any test step on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Long enough to see that something does not happen.
+/// Long enough to show that something does not happen.
 const MOMENT: Duration = Duration::from_millis(30);

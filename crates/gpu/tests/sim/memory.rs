@@ -1,4 +1,4 @@
-//! Memory: kinds, copies, fills, patterns, and where the simulation keeps it.
+//! Memory: kinds, copies, fills, patterns, and its files.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -21,7 +21,7 @@ const KINDS: [Allocation; 6] = [
 ];
 
 #[test]
-fn every_kind_holds_what_is_written_to_it() {
+fn all_kinds_store_data() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     for kind in KINDS {
@@ -38,7 +38,7 @@ fn every_kind_holds_what_is_written_to_it() {
 }
 
 #[test]
-fn copies_reach_host_memory_and_back() {
+fn host_copies() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     for host in [gpu.pinned(8192).unwrap(), gpu.registered(8192).unwrap()] {
@@ -58,7 +58,7 @@ fn copies_reach_host_memory_and_back() {
 }
 
 #[test]
-fn fills_stay_in_their_range() {
+fn fills_stay_in_range() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 24).unwrap();
@@ -82,7 +82,7 @@ fn fills_stay_in_their_range() {
 }
 
 #[test]
-fn the_pattern_kernels_and_the_pattern_agree() {
+fn pattern_kernels_match_pattern() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 1 << 20).unwrap();
@@ -98,7 +98,7 @@ fn the_pattern_kernels_and_the_pattern_agree() {
         .check_pattern(&memory, 0, 1 << 20, pattern, 10)
         .unwrap();
     assert_eq!((whole.words, whole.first), (0, None));
-    // Two words off, of which the GPU sees the first at 1000 - 100.
+    // Two words shifted, of which the GPU sees the first at 1000 - 100.
     stream.fill(&memory, 4000, 1, !seen[4000]).unwrap();
     stream.fill(&memory, 8003, 1, !seen[8003]).unwrap();
     let part = stream
@@ -112,7 +112,7 @@ fn the_pattern_kernels_and_the_pattern_agree() {
 }
 
 #[test]
-fn memory_lies_in_a_file_that_can_be_mapped_again() {
+fn memory_file_can_be_mapped() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let first = gpu.allocate(Allocation::Malloc, 100).unwrap();
@@ -135,7 +135,7 @@ fn memory_lies_in_a_file_that_can_be_mapped_again() {
 }
 
 #[test]
-fn a_freed_allocation_is_gone_and_its_file_is_not() {
+fn file_outlives_allocation() {
     let gpu = Gpu::sim();
     let memory = gpu.allocate(Allocation::Malloc, 4096).unwrap();
     gpu.stream().unwrap().write(&memory, 0, b"kept").unwrap();
@@ -151,7 +151,7 @@ fn a_freed_allocation_is_gone_and_its_file_is_not() {
 }
 
 #[test]
-fn ranges_outside_are_refused_before_anything_happens() {
+fn rejects_ranges_outside() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
@@ -176,7 +176,7 @@ fn ranges_outside_are_refused_before_anything_happens() {
 }
 
 #[test]
-fn more_than_there_is_is_refused() {
+fn out_of_memory() {
     let gpu = Gpu::sim();
     let (free, total) = gpu.memory_info().unwrap();
     assert_eq!((free, total), (64 << 30, 64 << 30));
@@ -184,7 +184,7 @@ fn more_than_there_is_is_refused() {
         .allocate(Allocation::Malloc, (64 << 30) + 1)
         .unwrap_err();
     assert_eq!(error.kind(), Kind::OutOfMemory);
-    // Only what is touched is taken from the host.
+    // Host memory is used only once touched.
     let large = gpu.allocate(Allocation::Malloc, 6 << 30).unwrap();
     let stream = gpu.stream().unwrap();
     stream.write(&large, (6 << 30) - 4, b"last").unwrap();

@@ -1,10 +1,10 @@
-//! Every memory operation: what it writes, what it waits for, and that a batch is done in order.
+//! All memory operations: writes, waits, and order of a batch.
 
 use gpu::{Allocation, Compare, DeviceMemory, Error, Gpu, Kind, MemOp, Stream, Word};
 
 use crate::{MOMENT, TIMEOUT};
 
-/// A stream waits for `value` on a word that is `before`, and must do so until it is `after`.
+/// Checks that a stream waits for `value` on a word that is `before`, until it is `after`.
 struct Case {
     compare: Compare,
     value: u64,
@@ -22,7 +22,7 @@ const fn case(compare: Compare, value: u64, before: u64, after: u64) -> Case {
 }
 
 #[test]
-fn a_32_bit_wait_ends_when_its_condition_holds_and_not_before() {
+fn wait_32_bits() {
     for case in [
         case(Compare::Geq, 5, 4, 5),
         case(Compare::Geq, 5, 4, 1000),
@@ -43,11 +43,11 @@ fn a_32_bit_wait_ends_when_its_condition_holds_and_not_before() {
 }
 
 #[test]
-fn a_64_bit_wait_looks_at_all_64_bits() {
+fn wait_64_bits() {
     for case in [
         case(Compare::Geq, 1 << 40, (1 << 40) - 1, 1 << 40),
         case(Compare::Geq, u64::MAX, u64::MAX - 1, 0),
-        // In 32 bits these would be equal.
+        // Equal in 32 bits.
         case(Compare::Eq, (9 << 32) | 5, (8 << 32) | 5, (9 << 32) | 5),
         case(Compare::And, 1 << 63, u64::MAX >> 1, 1 << 63),
         case(Compare::Nor, u64::MAX >> 1, 1 << 63, 0),
@@ -61,7 +61,7 @@ fn a_64_bit_wait_looks_at_all_64_bits() {
 }
 
 #[test]
-fn writes_change_their_word_alone() {
+fn writes_change_one_word() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 32).unwrap();
@@ -83,7 +83,7 @@ fn writes_change_their_word_alone() {
 }
 
 #[test]
-fn a_batch_is_done_in_order_and_stops_at_a_wait() {
+fn batch_stops_at_wait() {
     let gpu = Gpu::sim();
     let (stream, other) = (gpu.stream().unwrap(), gpu.stream().unwrap());
     let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
@@ -101,7 +101,7 @@ fn a_batch_is_done_in_order_and_stops_at_a_wait() {
         other.read(&memory, 0, &mut seen).unwrap();
         seen
     };
-    // The first write is seen though the batch is not done; the one behind the wait is not.
+    // The first write is visible before the batch is done; the one after the wait is not.
     let first = MemOp::wait32(&memory, 0, 1, Compare::Eq).unwrap();
     other.batch(&[first]).unwrap();
     other.synchronize_within(TIMEOUT).unwrap();
@@ -115,7 +115,7 @@ fn a_batch_is_done_in_order_and_stops_at_a_wait() {
 }
 
 #[test]
-fn host_memory_is_waited_for_and_written_like_device_memory() {
+fn operations_on_host_memory() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let host = gpu.pinned(4096).unwrap();
@@ -130,7 +130,7 @@ fn host_memory_is_waited_for_and_written_like_device_memory() {
 }
 
 #[test]
-fn words_out_of_range_or_out_of_step_are_refused() {
+fn rejects_invalid_words() {
     let gpu = Gpu::sim();
     let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();
     let refused = [
@@ -147,11 +147,11 @@ fn words_out_of_range_or_out_of_step_are_refused() {
 }
 
 #[test]
-fn a_raw_address_that_is_no_memory_is_refused_as_the_driver_does() {
+fn rejects_invalid_raw_address() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();
-    // SAFETY: the simulated GPU looks addresses up before it touches anything.
+    // SAFETY: the simulated GPU looks up addresses before access.
     let at = unsafe { Word::at(memory.address().offset(16)) };
     let beyond = MemOp::Write32 { at, value: 1 };
     let error = stream.batch(&[beyond]).unwrap_err();
@@ -159,7 +159,7 @@ fn a_raw_address_that_is_no_memory_is_refused_as_the_driver_does() {
         matches!(error, Error::MemoryOperations { count: 1, .. }),
         "{error}"
     );
-    // SAFETY: inside `memory`, which lives on.
+    // SAFETY: inside `memory`, which stays alive.
     let at = unsafe { Word::at(memory.address().offset(8)) };
     let inside = MemOp::Write32 { at, value: 5 };
     stream.batch(&[inside]).unwrap();
@@ -169,7 +169,7 @@ fn a_raw_address_that_is_no_memory_is_refused_as_the_driver_does() {
 }
 
 #[test]
-fn an_operation_of_64_bits_on_a_word_of_32_is_rejected() {
+fn rejects_64_bits_on_32_bit_word() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();

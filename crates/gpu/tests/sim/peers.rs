@@ -1,4 +1,4 @@
-//! Two GPUs: who reaches whose memory, for how long, and what is copied with and without.
+//! Two GPUs: peer access, its lifetime, and copies with and without it.
 
 use std::time::Duration;
 
@@ -46,11 +46,11 @@ fn is_refused(outcome: Result<(), Error>, code: u32) -> bool {
 }
 
 #[test]
-fn simulated_gpus_reach_one_another_and_not_themselves() {
+fn can_access() {
     let (a, b) = (Gpu::sim(), Gpu::sim());
     assert!(a.can_access(&b).unwrap() && b.can_access(&a).unwrap());
     assert!(!a.can_access(&a).unwrap());
-    // CUDA_ERROR_INVALID_DEVICE, as cuCtxEnablePeerAccess documents it.
+    // CUDA_ERROR_INVALID_DEVICE, as documented for cuCtxEnablePeerAccess.
     let error = a.access(&a).unwrap_err();
     assert_eq!(error.kind(), Kind::Invalid);
     let number = a.device().ordinal;
@@ -67,7 +67,7 @@ fn simulated_gpus_reach_one_another_and_not_themselves() {
 }
 
 #[test]
-fn a_kernel_without_access_is_refused_and_a_copy_is_not() {
+fn kernels_need_access_copies_do_not() {
     let (near, far, stream, to, from) = pair(Allocation::Malloc);
     for outcome in [
         stream.copy_words(&to, 0, &from, 0, BYTES),
@@ -82,7 +82,7 @@ fn a_kernel_without_access_is_refused_and_a_copy_is_not() {
             "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED"
         );
     }
-    // The other way round is another access.
+    // The other direction needs separate access.
     let back = far.access(&near).unwrap();
     assert!(is_refused(stream.copy_words(&to, 0, &from, 0, BYTES), 705));
     drop(back);
@@ -92,7 +92,7 @@ fn a_kernel_without_access_is_refused_and_a_copy_is_not() {
 }
 
 #[test]
-fn access_is_on_while_anybody_holds_it() {
+fn access_is_counted() {
     let (near, far, stream, to, from) = pair(Allocation::Malloc);
     let first = near.access(&far).unwrap();
     let second = near.access(&far).unwrap();
@@ -104,14 +104,14 @@ fn access_is_on_while_anybody_holds_it() {
         drop(access);
     }
     assert!(is_refused(stream.copy_words(&to, 0, &from, 0, BYTES), 705));
-    // And once more from nothing.
+    // Once more after disabling.
     let again = near.access(&far).unwrap();
     stream.copy_words(&to, 0, &from, 0, BYTES).unwrap();
     drop(again);
 }
 
 #[test]
-fn a_stream_holds_the_access_that_its_work_needs() {
+fn stream_holds_access() {
     let (near, far, stream, to, from) = pair(Allocation::Malloc);
     let (gate, other) = (near.pinned(4).unwrap(), near.stream().unwrap());
     let access = near.access(&far).unwrap();
@@ -127,7 +127,7 @@ fn a_stream_holds_the_access_that_its_work_needs() {
 }
 
 #[test]
-fn access_keeps_both_gpus() {
+fn access_holds_both_gpus() {
     let (near, far) = (Gpu::sim(), Gpu::sim());
     let access = near.access(&far).unwrap();
     drop((near, far));
@@ -139,7 +139,7 @@ fn access_keeps_both_gpus() {
 }
 
 #[test]
-fn access_is_of_memory_that_cuda_gives_it_to() {
+fn access_covers_cumemalloc_only() {
     let refused = [
         Allocation::Create {
             exportable: false,
@@ -164,7 +164,7 @@ fn access_is_of_memory_that_cuda_gives_it_to() {
 }
 
 #[test]
-fn words_are_pushed_to_a_peer_and_pulled_from_it() {
+fn push_to_and_pull_from_peer() {
     let (near, far, stream, to, from) = pair(Allocation::Malloc);
     let _access = near.access(&far).unwrap();
     stream.copy_words(&to, 4096, &from, 8192, 16).unwrap();
@@ -191,7 +191,7 @@ fn words_are_pushed_to_a_peer_and_pulled_from_it() {
 }
 
 #[test]
-fn two_gpus_play_ping_pong() {
+fn ping_pong_of_two_gpus() {
     let (a, b) = (Gpu::sim(), Gpu::sim());
     let (_there, _back) = (a.access(&b).unwrap(), b.access(&a).unwrap());
     let (ours, theirs) = (
@@ -211,7 +211,7 @@ fn two_gpus_play_ping_pong() {
     right.synchronize_within(TIMEOUT).unwrap();
     assert_eq!((word(&ours), word(&theirs)), (30, 30));
 
-    // One side stops earlier: the other waits on, until it is told to stop and tells so.
+    // One side stops earlier: the other continues until it is stopped, and reports it.
     reset();
     right.ping_pong(&theirs, &ours, 5).unwrap();
     left.ping(&ours, &theirs, 6).unwrap();

@@ -1,4 +1,4 @@
-//! Streams and events: order, threads, ends.
+//! Streams and events: order, threads, shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use gpu::{Allocation, Compare, Error, Gpu, Kind, MemOp};
 use crate::{MOMENT, TIMEOUT};
 
 #[test]
-fn a_stream_waits_for_another_streams_event() {
+fn wait_for_event_of_other_stream() {
     let gpu = Gpu::sim();
     let (first, second) = (gpu.stream().unwrap(), gpu.stream().unwrap());
     let gate = gpu.allocate(Allocation::Malloc, 4).unwrap();
@@ -39,7 +39,7 @@ fn a_stream_waits_for_another_streams_event() {
 }
 
 #[test]
-fn a_wait_is_for_the_record_before_it_not_for_later_ones() {
+fn wait_for_latest_earlier_record() {
     let gpu = Gpu::sim();
     let (first, second) = (gpu.stream().unwrap(), gpu.stream().unwrap());
     let gate = gpu.pinned(4).unwrap();
@@ -49,7 +49,7 @@ fn a_wait_is_for_the_record_before_it_not_for_later_ones() {
     second.synchronize_within(TIMEOUT).unwrap();
     first.record(&event).unwrap();
     second.wait(&event).unwrap();
-    // A second record, behind a gate: the wait above is not for it.
+    // A second record, behind a gate: not what the wait above waits for.
     first
         .batch(&[MemOp::wait32(&gate, 0, 1, Compare::Eq).unwrap()])
         .unwrap();
@@ -61,7 +61,7 @@ fn a_wait_is_for_the_record_before_it_not_for_later_ones() {
 }
 
 #[test]
-fn events_tell_the_time_between_them() {
+fn event_times() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let gate = gpu.pinned(4).unwrap();
@@ -85,7 +85,7 @@ fn events_tell_the_time_between_them() {
 }
 
 #[test]
-fn a_wait_that_does_not_end_is_reported_with_what_it_waits_for() {
+fn timeout_describes_wait() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let word = gpu.pinned(4).unwrap();
@@ -97,7 +97,7 @@ fn a_wait_that_does_not_end_is_reported_with_what_it_waits_for() {
     loop {
         let error = stream.synchronize_within(MOMENT).unwrap_err();
         assert_eq!(error.kind(), Kind::Busy);
-        // On a busy machine the stream may not have come to it yet.
+        // On a busy machine the stream may not have started it yet.
         if error.to_string().contains("Geq 0x42; it is 0x21") {
             break;
         }
@@ -108,7 +108,7 @@ fn a_wait_that_does_not_end_is_reported_with_what_it_waits_for() {
 }
 
 #[test]
-fn eight_threads_with_a_stream_each_take_turns_by_words_in_memory() {
+fn eight_threads_with_own_streams() {
     const THREADS: u32 = 8;
     const ROUNDS: u32 = 50;
     let gpu = Gpu::sim();
@@ -141,7 +141,7 @@ fn eight_threads_with_a_stream_each_take_turns_by_words_in_memory() {
 }
 
 #[test]
-fn eight_threads_may_share_one_stream() {
+fn eight_threads_share_stream() {
     let gpu = Gpu::sim();
     let stream = gpu.stream().unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 8 * 1024).unwrap();
@@ -164,7 +164,7 @@ fn eight_threads_may_share_one_stream() {
 }
 
 #[test]
-fn the_ping_pong_kernel_answers_every_round() {
+fn ping_pong_replies() {
     let gpu = Gpu::sim();
     let (stream, writer) = (gpu.stream().unwrap(), gpu.stream().unwrap());
     let flag = gpu.allocate(Allocation::Malloc, 4).unwrap();
@@ -179,7 +179,7 @@ fn the_ping_pong_kernel_answers_every_round() {
     }
     stream.synchronize_within(TIMEOUT).unwrap();
 
-    // Stopped on request, it says so.
+    // Stopped on request, it reports that.
     writer.write(&flag, 0, &[0; 4]).unwrap();
     stream.ping_pong(&flag, &reply, 5).unwrap();
     writer.write(&flag, 0, &[0xff; 4]).unwrap();
