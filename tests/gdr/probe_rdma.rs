@@ -417,7 +417,7 @@ fn a_port_that_is_down_or_goes_down_or_is_not_there_is_told() {
             json!({"verbs": {"devices": [{"name": "mlx5_0"}, {"name": "mlx5_1", "link_layer": "ethernet"}]}}),
             &TWO
         ),
-        "one port is InfiniBand and the other Ethernet: they do not reach each other"
+        "one port is InfiniBand and the other Ethernet: they cannot be connected"
     );
 }
 
@@ -516,7 +516,7 @@ fn gpu_memory_goes_by_the_first_road_that_works() {
     assert!(
         refused
             .reason()
-            .starts_with("GPU memory is not reached by dmabuf: "),
+            .starts_with("GPU memory cannot be registered by dmabuf: "),
         "{}",
         refused.reason()
     );
