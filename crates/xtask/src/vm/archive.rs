@@ -46,7 +46,7 @@ impl<W: Write> Archive<W> {
 
     /// Adds a copy of a host file or link with its permissions.
     pub fn copy(&mut self, path: &str, from: &Path) -> Result<()> {
-        let what = || format!("{} could not be read for the guest", from.display());
+        let what = || format!("cannot read {} for the guest", from.display());
         let meta = fs::symlink_metadata(from).with_context(what)?;
         if meta.is_symlink() {
             let target = fs::read_link(from).with_context(what)?;
@@ -64,9 +64,7 @@ impl<W: Write> Archive<W> {
     /// Writes the trailer and returns the writer.
     pub fn finish(mut self) -> Result<W> {
         self.record("TRAILER!!!", 0, &[])?;
-        self.out
-            .flush()
-            .context("the archive could not be written out")?;
+        self.out.flush().context("cannot write the archive")?;
         Ok(self.out)
     }
 
@@ -107,7 +105,7 @@ impl<W: Write> Archive<W> {
         pad(&mut record);
         self.out
             .write_all(&record)
-            .with_context(|| format!("{path} could not be written into the archive"))
+            .with_context(|| format!("cannot write {path} into the archive"))
     }
 }
 

@@ -72,7 +72,7 @@ pub fn command(args: &Args) -> Result<ExitCode> {
     }
     let json = serde_json::to_string_pretty(&outcome)? + "\n";
     if let Some(out) = &args.out {
-        fs::write(out, &json).with_context(|| format!("{} could not be written", out.display()))?;
+        fs::write(out, &json).with_context(|| format!("cannot write {}", out.display()))?;
     }
     print(&json)?;
     Ok(if outcome.passed() {
@@ -93,7 +93,7 @@ fn print(text: &str) -> Result<()> {
     std::io::stdout()
         .lock()
         .write_all(text.as_bytes())
-        .context("standard output could not be written")
+        .context("cannot write standard output")
 }
 
 /// `target/vm` of this workspace.

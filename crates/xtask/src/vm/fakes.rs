@@ -73,7 +73,7 @@ impl Fakes {
                 && !kept.exists()
             {
                 return Err(error)
-                    .with_context(|| format!("{} could not be put in place", kept.display()));
+                    .with_context(|| format!("cannot move {} into place", kept.display()));
             }
         }
         Ok(self
@@ -91,11 +91,10 @@ fn build(fakes: &Fakes, release: &str, work: &Path) -> Result<PathBuf> {
     progress(format_args!("compiling {} for Linux {release}", fakes.name));
     let (tree, source) = (work.join("tree"), work.join("source"));
     selection.unpack(&work.join("downloads"), &tree)?;
-    fs::create_dir(&source).with_context(|| format!("{} could not be made", source.display()))?;
+    fs::create_dir(&source).with_context(|| format!("cannot create {}", source.display()))?;
     for (name, text) in fakes.sources {
         let path = source.join(name);
-        fs::write(&path, text)
-            .with_context(|| format!("{} could not be written", path.display()))?;
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let headers = tree
         .join("usr/src")
@@ -108,7 +107,7 @@ fn build(fakes: &Fakes, release: &str, work: &Path) -> Result<PathBuf> {
     // Variables of an outer make or kernel build.
     make.env_remove("MAKEFLAGS").env_remove("KBUILD_OUTPUT");
     tool::output(&mut make).context(
-        "the fakes could not be compiled; where a program or library is missing, apt-get install make gcc-12 libelf1",
+        "cannot compile the fakes; where a program or library is missing, apt-get install make gcc-12 libelf1",
     )?;
     Ok(source)
 }

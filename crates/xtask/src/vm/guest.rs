@@ -66,13 +66,13 @@ impl Guest {
     ) -> Result<Self> {
         let directory = work.join(format!("guest{number}"));
         fs::create_dir(&directory)
-            .with_context(|| format!("{} could not be made", directory.display()))?;
+            .with_context(|| format!("cannot create {}", directory.display()))?;
         let (initramfs, console) = (directory.join("initramfs"), directory.join(CONSOLE));
         let (outbox, cable) = (directory.join("outbox"), work.join("cable"));
         overlay::write(&initramfs, image, machine, number, job)?;
         File::create(&outbox)
             .and_then(|file| file.set_len(OUTBOX_SIZE))
-            .with_context(|| format!("{} could not be made", outbox.display()))?;
+            .with_context(|| format!("cannot create {}", outbox.display()))?;
 
         let files = Files {
             initramfs: &initramfs,
@@ -107,11 +107,7 @@ impl Guest {
 
     /// True while it runs; an error if QEMU rejected its arguments or failed with a [`Fault`].
     pub fn running(&mut self) -> Result<bool> {
-        match self
-            .process
-            .try_wait()
-            .context("QEMU could not be waited for")?
-        {
+        match self.process.try_wait().context("cannot wait for QEMU")? {
             None if self.text(CONSOLE).contains(STALL) => Err(Fault::Stall.into()),
             None => Ok(true),
             Some(status) if status.success() => Ok(false),
@@ -129,8 +125,7 @@ impl Guest {
     pub fn finish(self, files: &Path) -> Result<GuestOutcome> {
         let (number, directory) = (self.number, self.directory.clone());
         drop(self);
-        fs::create_dir_all(files)
-            .with_context(|| format!("{} could not be made", files.display()))?;
+        fs::create_dir_all(files).with_context(|| format!("cannot create {}", files.display()))?;
         fs::copy(directory.join(CONSOLE), files.join(CONSOLE))
             .context("the guest left no console")?;
         let outbox = directory.join("outbox");
@@ -183,6 +178,6 @@ fn was_written(outbox: &Path) -> Result<bool> {
     let mut first = [0];
     File::open(outbox)
         .and_then(|mut file| file.read_exact(&mut first))
-        .with_context(|| format!("{} could not be read", outbox.display()))?;
+        .with_context(|| format!("cannot read {}", outbox.display()))?;
     Ok(first != [0])
 }

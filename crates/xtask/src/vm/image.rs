@@ -57,10 +57,10 @@ impl Image {
         };
         if !directory.exists() {
             fs::create_dir_all(cache)
-                .with_context(|| format!("{} could not be made", cache.display()))?;
+                .with_context(|| format!("cannot create {}", cache.display()))?;
             // Serialises concurrent builds.
             let lock = File::create(cache.join("lock")).and_then(|file| file.lock().map(|()| file));
-            let _lock = lock.with_context(|| format!("{} could not be locked", cache.display()))?;
+            let _lock = lock.with_context(|| format!("cannot lock {}", cache.display()))?;
             if directory.exists() {
                 return Ok(image);
             }
@@ -73,7 +73,7 @@ impl Image {
             build(&selection, work.path())?;
             // Renamed when complete: an interrupted build leaves no image.
             fs::rename(work.path().join("image"), &directory)
-                .with_context(|| format!("{} could not be put in place", directory.display()))?;
+                .with_context(|| format!("cannot move {} into place", directory.display()))?;
         }
         Ok(image)
     }
@@ -89,14 +89,13 @@ fn build(selection: &Selection, work: &Path) -> Result<()> {
     progress(format_args!("choosing kernel modules"));
     let release = modules::stage(&tree, &staged)?;
     progress(format_args!("writing the initramfs of Linux {release}"));
-    fs::create_dir_all(&image).with_context(|| format!("{} could not be made", image.display()))?;
+    fs::create_dir_all(&image).with_context(|| format!("cannot create {}", image.display()))?;
     let kernel = tree.join(format!("boot/vmlinuz-{release}"));
     fs::copy(&kernel, image.join("vmlinuz"))
-        .with_context(|| format!("{} could not be copied", kernel.display()))?;
+        .with_context(|| format!("cannot copy {}", kernel.display()))?;
 
     let path = image.join("base.cpio");
-    let file =
-        File::create(&path).with_context(|| format!("{} could not be made", path.display()))?;
+    let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
     let mut archive = Archive::new(BufWriter::new(file));
     for directory in [
         "dev",
@@ -127,7 +126,7 @@ fn build(selection: &Selection, work: &Path) -> Result<()> {
 fn carry(archive: &mut Archive<BufWriter<File>>, root: &Path, at: &Path) -> Result<()> {
     let mut entries = fs::read_dir(at)
         .and_then(Iterator::collect::<std::io::Result<Vec<_>>>)
-        .with_context(|| format!("{} could not be listed", at.display()))?;
+        .with_context(|| format!("cannot list {}", at.display()))?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let from = entry.path();

@@ -83,7 +83,7 @@ fn cut_once(
     let mut guest = Guest::start(machine, 1, image, job, work.path())?;
     while !guest.console().contains(mark) {
         if !guest.running()? || start.elapsed() > job.timeout {
-            bail!("the guest never said '{mark}': {}", guest.console());
+            bail!("the guest did not print '{mark}': {}", guest.console());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -152,8 +152,7 @@ fn clear(files: &Path) -> Result<()> {
     if files.join(super::guest::CONSOLE).exists()
         || files.join("guest1").join(super::guest::CONSOLE).exists()
     {
-        fs::remove_dir_all(files)
-            .with_context(|| format!("{} could not be cleared", files.display()))?;
+        fs::remove_dir_all(files).with_context(|| format!("cannot clear {}", files.display()))?;
     }
-    fs::create_dir_all(files).with_context(|| format!("{} could not be made", files.display()))
+    fs::create_dir_all(files).with_context(|| format!("cannot create {}", files.display()))
 }

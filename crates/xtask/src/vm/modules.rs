@@ -41,17 +41,15 @@ pub fn stage(tree: &Path, stage: &Path) -> Result<String> {
         let target = to.join(&module);
         let parent = target.parent().map(Path::to_path_buf).unwrap_or_default();
         fs::create_dir_all(&parent)
-            .with_context(|| format!("{} could not be made", parent.display()))?;
-        fs::copy(from.join(&module), &target)
-            .with_context(|| format!("{module} could not be copied"))?;
+            .with_context(|| format!("cannot create {}", parent.display()))?;
+        fs::copy(from.join(&module), &target).with_context(|| format!("cannot copy {module}"))?;
     }
     for list in [
         "modules.order",
         "modules.builtin",
         "modules.builtin.modinfo",
     ] {
-        fs::copy(from.join(list), to.join(list))
-            .with_context(|| format!("{list} could not be copied"))?;
+        fs::copy(from.join(list), to.join(list)).with_context(|| format!("cannot copy {list}"))?;
     }
     depmod(tree, stage, &release)?;
     Ok(release)
@@ -62,7 +60,7 @@ fn release(tree: &Path) -> Result<String> {
     let modules = tree.join("lib/modules");
     let entry = fs::read_dir(&modules)
         .and_then(|mut entries| entries.next().transpose())
-        .with_context(|| format!("{} could not be listed", modules.display()))?
+        .with_context(|| format!("cannot list {}", modules.display()))?
         .with_context(|| {
             format!(
                 "the kernel package brought nothing under {}",
@@ -124,7 +122,7 @@ fn name(file: &str) -> String {
 }
 
 fn read(path: &PathBuf) -> Result<String> {
-    fs::read_to_string(path).with_context(|| format!("{} could not be read", path.display()))
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 #[cfg(test)]

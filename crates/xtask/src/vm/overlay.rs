@@ -22,12 +22,7 @@ const GDRDRV: &str = include_str!("guest/gdrdrv.sh");
 
 /// Writes the whole initramfs of a guest: the base, then this run's files.
 pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Job) -> Result<()> {
-    let what = || {
-        format!(
-            "the guest's initramfs {} could not be written",
-            path.display()
-        )
-    };
+    let what = || format!("cannot write the guest's initramfs {}", path.display());
     fs::copy(&image.base, path).with_context(what)?;
     let file = File::options().append(true).open(path).with_context(what)?;
     let mut archive = Archive::new(BufWriter::new(file));
@@ -48,7 +43,7 @@ pub fn write(path: &Path, image: &Image, machine: &Machine, number: u8, job: &Jo
     )?;
     let script = fs::read(&job.script).with_context(|| {
         format!(
-            "the script {} could not be read; --script names a file",
+            "cannot read the script {}; --script names a file",
             job.script.display()
         )
     })?;
@@ -139,7 +134,7 @@ fn carry<W: io::Write>(
         };
         if !archive.has(&within) {
             let real = fs::canonicalize(&library)
-                .with_context(|| format!("{} could not be resolved", library.display()))?;
+                .with_context(|| format!("cannot resolve {}", library.display()))?;
             archive.copy(&within, &real)?;
         }
         carried.push(within);

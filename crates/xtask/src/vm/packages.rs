@@ -125,7 +125,7 @@ impl Selection {
     pub fn unpack(&self, downloads: &Path, tree: &Path) -> Result<()> {
         for directory in [downloads, tree] {
             fs::create_dir_all(directory)
-                .with_context(|| format!("{} could not be made", directory.display()))?;
+                .with_context(|| format!("cannot create {}", directory.display()))?;
         }
         tool::output(
             Command::new("apt-get")
@@ -133,9 +133,9 @@ impl Selection {
                 .args(&self.names)
                 .current_dir(downloads),
         )
-        .with_context(|| format!("{} could not be downloaded", self.names.join(", ")))?;
+        .with_context(|| format!("cannot download {}", self.names.join(", ")))?;
         let listing = fs::read_dir(downloads)
-            .with_context(|| format!("{} could not be listed", downloads.display()))?;
+            .with_context(|| format!("cannot list {}", downloads.display()))?;
         for entry in listing {
             let package = entry?.path();
             if package

@@ -49,7 +49,7 @@ fn kept(image: &Image) -> Result<PathBuf> {
     )?;
     File::create(&disk)
         .and_then(|file| file.set_len(SIZE))
-        .context("the disk could not be made")?;
+        .context("cannot create the disk")?;
     tool::output(
         Command::new("/sbin/mke2fs")
             .args(["-q", "-t", "ext4", "-d"])
@@ -58,6 +58,6 @@ fn kept(image: &Image) -> Result<PathBuf> {
     )?;
     // Renamed when complete.
     fs::rename(&disk, &kept)
-        .with_context(|| format!("{} could not be put in place", kept.display()))?;
+        .with_context(|| format!("cannot move {} into place", kept.display()))?;
     Ok(kept)
 }

@@ -43,7 +43,7 @@ pub fn missing(name: &str, error: std::io::Error) -> anyhow::Error {
         (ErrorKind::NotFound, Some(package)) => {
             anyhow::anyhow!("{name} not found: apt-get install {package}")
         }
-        _ => anyhow::Error::new(error).context(format!("{name} could not be started")),
+        _ => anyhow::Error::new(error).context(format!("cannot start {name}")),
     }
 }
 
