@@ -57,37 +57,3 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
     };
     judgement.evidence(source, if mode.is_empty() { "not set" } else { mode })
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::check::testing::{Edit, GPU, machine, only, set_device_id};
-    use crate::model::{Fact, Outcome, Why};
-
-    #[test]
-    fn only_a_coherent_gpu_has_modes() {
-        assert_eq!(only("gpu.cdmm", &machine()).outcome, Outcome::Skip);
-        let mut facts = machine();
-        set_device_id(&mut facts, GPU, 0x2342);
-        assert_eq!(
-            only("gpu.cdmm", &facts).outcome,
-            Outcome::Pass,
-            "a driver before 580.65 has no such parameter"
-        );
-        facts.param("CoherentGPUMemoryMode", "numa");
-        assert_eq!(only("gpu.cdmm", &facts).outcome, Outcome::Pass);
-        facts.param("CoherentGPUMemoryMode", "driver");
-        let found = only("gpu.cdmm", &facts);
-        assert_eq!(found.outcome, Outcome::Info);
-        assert!(found.message.contains("no NUMA node"), "{}", found.message);
-        facts.param("CoherentGPUMemoryMode", "banana");
-        assert_eq!(
-            only("gpu.cdmm", &facts).outcome,
-            Outcome::Pass,
-            "the driver takes it for none"
-        );
-        facts.param("EnableUserNUMAManagement", "0");
-        assert_eq!(only("gpu.cdmm", &facts).outcome, Outcome::Info);
-        facts.driver.params = Fact::Unknown(Why::Denied);
-        assert_eq!(only("gpu.cdmm", &facts).outcome, Outcome::Unknown);
-    }
-}

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_it_holds_fails_and_the_others_are_not_named() {
+    fn names_only_gpus_held_by_nouveau() {
         let mut facts = machine();
         facts.add(gpu("0000:05:00.0"));
         bind(&mut facts, GPU, Some("nouveau"));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn loaded_without_a_gpu_is_worth_a_word() {
+    fn loaded_without_gpu() {
         let mut facts = machine();
         assert_eq!(only("gpu.nouveau", &facts).outcome, Outcome::Pass);
         load(&mut facts);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_were_not_read_tell_nothing() {
+    fn unread_driver_links() {
         let mut facts = machine();
         facts.device_mut(GPU).attributes = None;
         facts.driver.gpus = Fact::Unknown(Why::NotCovered);

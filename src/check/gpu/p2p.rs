@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_explained_and_weigh_where_peers_are_wanted() {
+    fn explains_denied_peer_access() {
         let (yes, no) = (Fact::Known(true), Fact::Known(false));
         assert_eq!(only("gpu.p2p-grant", &machine()).outcome, Outcome::Skip);
         let found = judged(&with(P2pStatus::Ok, yes.clone(), yes.clone()), &["p2p"]);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn one_library_is_enough_and_none_is_not() {
+    fn needs_one_library() {
         let mut facts = with(P2pStatus::Ok, Fact::default(), Fact::default());
         assert_eq!(
             judged(&facts, &["p2p"]).outcome,
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(
             judged(&half, &["p2p"]).outcome,
             Outcome::Unknown,
-            "nobody refused"
+            "no library denies access"
         );
         facts.nvml = Fact::Unknown(Why::NotCovered);
         assert_eq!(judged(&facts, &["p2p"]).outcome, Outcome::Unknown);
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_cuda_looks_at_iommu_and_acs() {
+    fn newer_cuda_checks_iommu_and_acs() {
         let mut facts = with(P2pStatus::Ok, Fact::Known(false), Fact::Known(false));
         if let Fact::Known(CudaOutcome::Read(cuda)) = &mut facts.cuda {
             cuda.driver_version = Fact::Known(13_050);
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(
             subjects,
             ["GPU0–GPU1", "GPU0–GPU2, GPU1–GPU2"],
-            "the third is not told of"
+            "no library reports the third"
         );
     }
 }

@@ -133,7 +133,7 @@ mod tests {
     use crate::model::{Facts, Outcome};
 
     #[test]
-    fn says_what_the_gpu_is_and_where() {
+    fn reports_model_and_numa_node() {
         let found = only("gpu.present", &machine());
         assert_eq!(found.outcome, Outcome::Pass);
         assert_eq!(found.subject, "GPU0 (0000:03:00.0)");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn no_gpu_fails_and_an_unread_bus_is_unknown() {
+    fn no_gpu_and_unread_bus() {
         let mut facts = machine();
         facts.pci = Fact::Known(Vec::new());
         assert_eq!(only("gpu.present", &facts).outcome, Outcome::Fail);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn another_driver_fails_and_a_guests_gpu_is_no_fault_while_another_is_here() {
+    fn other_drivers() {
         let with = |driver: Option<&str>| {
             let mut facts = machine();
             facts.driver.gpus = Fact::Known(Default::default());
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drivers_own_list_stands_in_for_the_link() {
+    fn driver_list_replaces_link() {
         let mut facts = machine();
         facts.device_mut(GPU).attributes = None;
         assert_eq!(only("gpu.present", &facts).outcome, Outcome::Pass);

@@ -182,7 +182,7 @@ mod tests {
     use crate::model::{Fact, Outcome, Why};
 
     #[test]
-    fn gpus_of_which_the_same_is_said_share_a_finding() {
+    fn equal_judgements_share_a_finding() {
         let mut facts = two_gpus("0000:05:00.0");
         let subjects = |facts: &_| -> Vec<(String, Outcome)> {
             let found = findings("gpu.persistence", facts, &[]);

@@ -29,27 +29,3 @@ pub fn map_count(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     vec![judgement.evidence(SOURCE, count.to_string())]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::testing::{machine, only};
-    use crate::model::{Facts, Outcome};
-
-    #[test]
-    fn fewer_than_the_default_are_few() {
-        let mut facts = machine();
-        for (count, outcome) in [
-            (65530, Outcome::Pass),
-            (262_144, Outcome::Pass),
-            (65529, Outcome::Info),
-        ] {
-            facts.limits.max_map_count = Fact::Known(count);
-            assert_eq!(only("limits.map-count", &facts).outcome, outcome, "{count}");
-        }
-        assert_eq!(
-            only("limits.map-count", &Facts::default()).outcome,
-            Outcome::Unknown
-        );
-    }
-}

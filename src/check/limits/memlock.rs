@@ -151,28 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_binds_those_without_the_capability() {
-        for (soft, capabilities, outcome, word) in [
-            (None, 0, Outcome::Pass, "unlimited"),
-            (Some(8 << 20), 0, Outcome::Warn, "may lock 8 MiB at most"),
-            (Some(0), 0, Outcome::Fail, "no memory at all"),
-            (Some(0), 1 << 14, Outcome::Pass, "CAP_IPC_LOCK"),
-            (Some(65536), 1 << 21, Outcome::Warn, "64 KiB"),
-        ] {
-            let found = &findings("limits.memlock", &with(soft, capabilities), &["rdma"])[0];
-            assert_eq!(found.outcome, outcome, "{soft:?} {capabilities:x}");
-            assert!(found.message.contains(word), "{}", found.message);
-        }
-        let fix = only("limits.memlock", &with(Some(0), 0))
-            .fix
-            .expect("a fix");
-        for word in ["limits.d", "LimitMEMLOCK=infinity", "--ulimit memlock=-1"] {
-            assert!(fix.text().contains(word), "{word}");
-        }
-    }
-
-    #[test]
-    fn services_that_bound_their_programs_are_named() {
+    fn names_services_with_limits() {
         let mut facts = machine();
         let setting = |path: &str, line: &str| Setting {
             path: path.to_owned(),
@@ -199,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capability_of_another_user_namespace_is_none() {
+    fn capability_in_other_namespace() {
         let mut facts = with(Some(65536), 1 << 14);
         facts.process.initial_user_namespace = Fact::Known(false);
         assert_eq!(only("limits.memlock", &facts).outcome, Outcome::Warn);
@@ -208,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_nic_it_is_worth_knowing_only() {
+    fn information_without_nic() {
         let mut facts = with(Some(0), 0);
         facts.rdma = Fact::Known(Vec::new());
         assert_eq!(only("limits.memlock", &facts).outcome, Outcome::Info);

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_what_sets_nothing() {
+    fn reports_dropped_tokens() {
         assert_eq!(
             dropped("A=1;B=2,C=3; D ;=1;;E="),
             ["B=2,C=3", "D", "=1", "E="]
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn options_keep_their_case() {
+    fn options_are_case_sensitive() {
         assert_eq!(
             option("EnableStreamMemOPs=1", "EnableStreamMemOPs"),
             Some(1)
@@ -207,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn joining_keeps_what_earlier_strings_set() {
+    fn joining_keeps_earlier_keys() {
         assert_eq!(joined("B=1", ["A=1;b=2", "C=3"]), "B=1;A=1;C=3;");
         assert_eq!(joined("", ["A=1", "a=1", "A=2"]), "A=1;A=2;");
         assert_eq!(joined(" A = 1 ;", []), "A = 1;");
     }
 
     #[test]
-    fn tokens_are_parted_where_they_can_be() {
+    fn splits_dropped_tokens() {
         assert_eq!(fixed("A=1,B=2; C=3 D=4;E = 5").0, "A=1;B=2;C=3;D=4;E = 5;");
         assert_eq!(
             fixed("A=1;B;C=1=2"),

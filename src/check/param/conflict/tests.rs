@@ -1,8 +1,8 @@
-//! Lines that are usual, and lines that work against each other.
+//! Lines of modprobe.d that block modules or lose options.
 
-use crate::check::testing::{Edit, GPU, bind, findings, machine, only};
+use crate::check::testing::{GPU, bind, findings, machine, only};
 use crate::kmod;
-use crate::model::{Fact, Facts, Finding, HiddenFile, Module, Outcome, Why};
+use crate::model::{Fact, Facts, Finding, Module, Outcome, Why};
 
 /// The machine with this text as its one file, and this command line.
 fn with(text: &str, command_line: &str) -> Facts {
@@ -21,7 +21,7 @@ fn unloaded(mut facts: Facts) -> Facts {
     facts
 }
 
-fn said(text: &str, command_line: &str) -> Vec<(Outcome, String)> {
+fn results(text: &str, command_line: &str) -> Vec<(Outcome, String)> {
     let found = findings("param.conflict", &with(text, command_line), &[]);
     found
         .into_iter()
@@ -36,43 +36,7 @@ fn warned(text: &str, command_line: &str) -> Finding {
 }
 
 #[test]
-fn usual_lines_are_no_conflict() {
-    for (text, words) in [
-        ("", ""),
-        (
-            "options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\" NVreg_EnableGpuFirmware=0\n",
-            "quiet",
-        ),
-        (
-            "blacklist nouveau\noptions nouveau modeset=0\ninstall nouveau /bin/false\n",
-            "modprobe.blacklist=nouveau",
-        ),
-        (
-            "options nvidia NVreg_RegistryDwords=A=1\noptions nvidia NVreg_RegistryDwords=\"A=0;B=1\"\n",
-            "",
-        ),
-        (
-            "options nvidia_drm modeset=1\noptions nvidia-uvm uvm_disable_hmm=1\n",
-            "nvidia-drm.modeset=1",
-        ),
-        (
-            "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\n",
-            "",
-        ),
-        (
-            "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\nalias pci:v000010DEd*sv*sd*bc03sc02i00* nvidia\n\
-             options nvidia NVreg_EnableMSI=1\n",
-            "",
-        ),
-        ("softdep nvidia pre: mlx5_core\nblacklist nvidiafb\n", ""),
-    ] {
-        let found = only("param.conflict", &with(text, words));
-        assert_eq!(found.outcome, Outcome::Pass, "{text}: {found:#?}");
-    }
-}
-
-#[test]
-fn of_two_strings_the_last_counts_and_the_fix_joins_them() {
+fn fix_joins_overridden_registry_keys() {
     let text = "options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1;\"\n\
                 options nvidia NVreg_RegistryDwords=\"RMForceP2PType=1\"\n";
     let found = warned(text, "");
@@ -104,48 +68,7 @@ fn of_two_strings_the_last_counts_and_the_fix_joins_them() {
 }
 
 #[test]
-fn what_the_driver_passes_over_is_said() {
-    let found = warned(
-        "options nvidia NVreg_RegistryDwords=\"PeerMappingOverride=1,RMForceP2PType=1\"\n",
-        "",
-    );
-    assert!(
-        found
-            .message
-            .contains("'PeerMappingOverride=1,RMForceP2PType=1'"),
-        "{}",
-        found.message
-    );
-}
-
-#[test]
-fn misspelt_parameters_are_named_with_what_was_meant() {
-    for (line, meant) in [
-        ("NVreg_EnableStreamMemOps=1", "NVreg_EnableStreamMemOPs"),
-        ("NVReg_RegistryDwords=A=1", "NVreg_RegistryDwords"),
-        ("EnableResizableBar=1", "NVreg_EnableResizableBar"),
-    ] {
-        let found = warned(&format!("options nvidia {line}\n"), "");
-        assert!(
-            found.message.contains(&format!("{meant} may be meant")),
-            "{}",
-            found.message
-        );
-    }
-    let found = said("options nvidia NVreg_Quux=1\n", "");
-    assert_eq!(found.len(), 2, "{found:?}");
-    assert_eq!((found[0].0, found[1].0), (Outcome::Pass, Outcome::Info));
-    let mut facts = with("options nvidia NVreg_OfRelease700=1\n", "");
-    facts.param("OfRelease700", "0");
-    assert_eq!(
-        only("param.conflict", &facts).outcome,
-        Outcome::Pass,
-        "the loaded driver has it"
-    );
-}
-
-#[test]
-fn options_for_a_name_that_is_not_loaded_go_nowhere() {
+fn options_for_unloaded_names() {
     let found = warned("options nvidia-current NVreg_EnableMSI=1\n", "");
     assert!(
         found
@@ -186,7 +109,7 @@ fn options_for_a_name_that_is_not_loaded_go_nowhere() {
 }
 
 #[test]
-fn modules_that_are_kept_from_loading() {
+fn blocked_modules() {
     for (text, words, says) in [
         (
             "install nvidia /bin/false\n",
@@ -199,7 +122,7 @@ fn modules_that_are_kept_from_loading() {
     ] {
         let found = warned(text, words);
         assert!(found.message.contains(says), "{}", found.message);
-        // No file goes over the command line: gdr only names the word.
+        // No file overrides the command line, so there is no fix.
         let remedies = if words.is_empty() {
             "modprobe"
         } else {
@@ -208,7 +131,7 @@ fn modules_that_are_kept_from_loading() {
         assert_eq!(found.fix.expect("a fix").id().unwrap_or("advice"), remedies);
     }
     // One memory path of several.
-    let found = said("install nvidia-peermem /bin/false\n", "");
+    let found = results("install nvidia-peermem /bin/false\n", "");
     assert_eq!(
         (found[0].0, found[1].0),
         (Outcome::Pass, Outcome::Info),
@@ -217,8 +140,8 @@ fn modules_that_are_kept_from_loading() {
 }
 
 #[test]
-fn a_blacklist_matters_where_the_driver_is_not_loaded() {
-    let found = said("blacklist nvidia\n", "");
+fn blacklist_of_unloaded_driver() {
+    let found = results("blacklist nvidia\n", "");
     assert_eq!(
         (found[0].0, found[1].0),
         (Outcome::Pass, Outcome::Info),
@@ -231,28 +154,14 @@ fn a_blacklist_matters_where_the_driver_is_not_loaded() {
         "{}",
         found.message
     );
-    // Every GPU is a guest's: nobody wants the driver here.
+    // All GPUs are passed through, so the host needs no driver.
     let mut facts = unloaded(with("blacklist nvidia\n", ""));
     bind(&mut facts, GPU, Some("vfio-pci"));
     assert_eq!(only("param.conflict", &facts).outcome, Outcome::Pass);
 }
 
 #[test]
-fn a_hidden_file_is_worth_knowing() {
-    let mut facts = machine();
-    facts.modprobe.hidden = vec![HiddenFile {
-        path: "/usr/lib/modprobe.d/nvidia.conf".to_owned(),
-        by: "/etc/modprobe.d/nvidia.conf".to_owned(),
-    }];
-    let found = findings("param.conflict", &facts, &[]);
-    assert_eq!(
-        (found[0].outcome, found[1].outcome),
-        (Outcome::Pass, Outcome::Info)
-    );
-}
-
-#[test]
-fn what_is_unknown_is_no_pass_and_a_machine_without_a_gpu_has_no_conflict() {
+fn unknown_files_and_missing_gpus() {
     let mut facts = machine();
     facts.modprobe.directives = Fact::Unknown(Why::Denied);
     let found = only("param.conflict", &facts);

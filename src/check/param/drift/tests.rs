@@ -1,4 +1,4 @@
-//! Three copies that agree, differ, and cannot be read.
+//! Copies of the options that agree, differ or cannot be read.
 
 use crate::check::testing::{Edit, findings, machine, only, options};
 use crate::model::{Directive, Fact, Facts, Finding, Initramfs, Outcome, Why};
@@ -33,7 +33,7 @@ fn of(facts: &Facts, subject: &str) -> Finding {
 }
 
 #[test]
-fn what_is_loaded_is_what_is_written() {
+fn compares_loaded_and_written_options() {
     for line in [
         "NVreg_RegistryDwords=\"PeerMappingOverride=1;\" NVreg_EnableStreamMemOPs=0x0",
         "NVreg_RegistryDwords=peermappingoverride=0x1",
@@ -53,21 +53,7 @@ fn what_is_loaded_is_what_is_written() {
 }
 
 #[test]
-fn a_value_that_was_written_later_is_not_in_effect() {
-    let found = of(
-        &with("NVreg_RegistryDwords=\"PeerMappingOverride=1;\" NVreg_EnableStreamMemOPs=1"),
-        "driver",
-    );
-    assert_eq!(found.outcome, Outcome::Warn);
-    assert_eq!(
-        found.message,
-        "The loaded driver has EnableStreamMemOPs=0, and the next load will use EnableStreamMemOPs=1 \
-         (/etc/modprobe.d/nvidia.conf:1)."
-    );
-}
-
-#[test]
-fn a_value_that_was_given_by_hand_is_gone_at_the_next_load() {
+fn value_set_by_hand() {
     let mut facts = machine();
     facts.modprobe.directives = Fact::Known(Vec::new());
     let found = of(&facts, "driver");
@@ -95,33 +81,7 @@ fn a_value_that_was_given_by_hand_is_gone_at_the_next_load() {
 }
 
 #[test]
-fn an_old_initramfs_wins_at_the_next_boot() {
-    let stale = options(
-        "/boot/initrd.img-6.8.0-90-generic: etc/modprobe.d/nvidia.conf",
-        "nvidia",
-        "NVreg_EnableMSI=1",
-    );
-    let found = of(&carrying(vec![stale]), "initramfs");
-    assert_eq!(found.outcome, Outcome::Warn);
-    assert!(
-        found.message.contains("the initramfs wins"),
-        "{}",
-        found.message
-    );
-    let fix = found.fix.expect("a fix");
-    assert_eq!(
-        (fix.id().unwrap_or("advice"), fix.text().as_str()),
-        ("initramfs", "update-initramfs -u -k 6.8.0-90-generic")
-    );
-    let same = options("x", "nvidia", "NVreg_RegistryDwords=PeerMappingOverride=1");
-    assert_eq!(
-        of(&carrying(vec![same]), "initramfs").outcome,
-        Outcome::Pass
-    );
-}
-
-#[test]
-fn a_driver_that_came_from_the_initramfs_is_said_to() {
+fn driver_loaded_from_initramfs() {
     let mut facts = carrying(vec![options("x", "nvidia", "NVreg_EnableStreamMemOPs=1")]);
     facts.param("RegistryDwords", "");
     facts.param("EnableStreamMemOPs", "1");
@@ -135,7 +95,7 @@ fn a_driver_that_came_from_the_initramfs_is_said_to() {
 }
 
 #[test]
-fn an_image_without_the_driver_changes_nothing() {
+fn image_without_driver() {
     let found = of(&machine(), "initramfs");
     assert_eq!(found.outcome, Outcome::Pass);
     let mut facts = carrying(Vec::new());
@@ -148,7 +108,7 @@ fn an_image_without_the_driver_changes_nothing() {
 }
 
 #[test]
-fn what_cannot_be_read_is_unknown_and_says_what_would_tell() {
+fn unreadable_copies() {
     let mut facts = machine();
     facts.modprobe.initramfs = Some(Fact::Unknown(Why::Denied));
     let found = of(&facts, "initramfs");
