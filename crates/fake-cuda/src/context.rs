@@ -55,21 +55,16 @@ fn top() -> usize {
     STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(out: *mut usize, device: Device) -> Return {
     answer_of("cuDevicePrimaryCtxRetain", device, |gpu| {
         held(&PRIMARIES).entry(gpu).or_default().retained += 1;
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, handle(gpu)) }
     })
 }
 
-/// cuda.h's function: the last release frees the context's resources.
+/// The last release frees the context's resources.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: Device) -> Return {
     answer_of("cuDevicePrimaryCtxRelease_v2", device, |gpu| {
@@ -85,11 +80,6 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: Device) -> Return {
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// Both pointers are null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     device: Device,
@@ -98,7 +88,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
 ) -> Return {
     answer_of("cuDevicePrimaryCtxGetState", device, |gpu| {
         let is_active = held(&PRIMARIES).contains_key(&gpu);
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe {
             put(flags, 0)?;
             put(active, c_int::from(is_active))
@@ -115,11 +105,6 @@ pub extern "C" fn cuCtxPushCurrent_v2(context: usize) -> Return {
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(out: *mut usize) -> Return {
     answer("cuCtxPopCurrent_v2", || {
@@ -128,7 +113,7 @@ pub unsafe extern "C" fn cuCtxPopCurrent_v2(out: *mut usize) -> Return {
         if out.is_null() {
             return Ok(());
         }
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, context) }
     })
 }
@@ -149,26 +134,16 @@ pub extern "C" fn cuCtxSetCurrent(context: usize) -> Return {
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxGetCurrent(out: *mut usize) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: cuda.h's contract.
     answer("cuCtxGetCurrent", || unsafe { put(out, top()) })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxGetDevice(out: *mut Device) -> Return {
     answer_here("cuCtxGetDevice", |gpu| {
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, ordinal(gpu)) }
     })
 }
@@ -181,7 +156,7 @@ pub extern "C" fn cuCtxSynchronize() -> Return {
     })
 }
 
-/// cuda.h's function: gives the current context access to the peer's memory.
+/// Gives the current context access to the peer's memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuCtxEnablePeerAccess(peer: usize, flags: u32) -> Return {
     answer_here("cuCtxEnablePeerAccess", |gpu| {

@@ -47,11 +47,7 @@ fn known_to_known(
     Ok(())
 }
 
-/// cuda.h's function. Pageable memory is copied to a buffer at once.
-///
-/// # Safety
-///
-/// `from` is valid for reads of `bytes` bytes; pinned or registered memory until the stream is done.
+/// Pageable memory is copied to a buffer at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     to: u64,
@@ -73,7 +69,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
         if from.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         let staged = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) }.to_vec();
         let staged = Arc::new(staged);
         let start = staged.as_ptr().cast_mut();
@@ -88,11 +84,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     })
 }
 
-/// cuda.h's function. A copy into pageable memory is done on return.
-///
-/// # Safety
-///
-/// `to` is valid for writes of `bytes` bytes; pinned or registered memory until the stream is done.
+/// A copy into pageable memory is done on return.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     to: *mut c_void,
@@ -115,7 +107,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
             return Err(INVALID_VALUE);
         }
         stream.put(Item::Copy {
-            // SAFETY: valid for writes by this function's own condition, and the copy is done
+            // SAFETY: valid for writes by cuda.h's contract, and the copy is done
             // before it returns.
             to: unsafe { Span::new(to.cast(), None) },
             from: source.span(from),
@@ -135,7 +127,7 @@ pub extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream:
     })
 }
 
-/// cuda.h's function: each range belongs to its context's GPU. Needs no peer access.
+/// Each range belongs to its context's GPU. Needs no peer access.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemcpyPeerAsync(
     to: u64,

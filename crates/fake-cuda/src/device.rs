@@ -5,11 +5,6 @@ use std::ffi::{c_char, c_int};
 use crate::answer::{Device, INVALID_VALUE, Return, answer_of, index, put, put_text};
 use crate::machine::{self, MACHINE, integer};
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for writes of `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetName(
     out: *mut c_char,
@@ -18,16 +13,12 @@ pub unsafe extern "C" fn cuDeviceGetName(
 ) -> Return {
     answer_of("cuDeviceGetName", device, |gpu| {
         let name = MACHINE.gpu(gpu, "name").and_then(|name| name.as_str());
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put_text(out, length, name.unwrap_or("Fake GPU")) }
     })
 }
 
-/// cuda.h's function. Fails for a GPU without an address, which is not a PCI device.
-///
-/// # Safety
-///
-/// `out` is null or valid for writes of `length` bytes.
+/// Fails for a GPU without an address, which is not a PCI device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetPCIBusId(
     out: *mut c_char,
@@ -36,42 +27,28 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
 ) -> Return {
     answer_of("cuDeviceGetPCIBusId", device, |gpu| {
         let bdf = MACHINE.gpu(gpu, "bdf").and_then(|bdf| bdf.as_str());
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put_text(out, length, bdf.ok_or(INVALID_VALUE)?) }
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetUuid(out: *mut [u8; 16], device: Device) -> Return {
     answer_of("cuDeviceGetUuid", device, |gpu| {
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, uuid(gpu)) }
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(out: *mut usize, device: Device) -> Return {
     answer_of("cuDeviceTotalMem_v2", device, |gpu| {
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, memory(gpu)) }
     })
 }
 
 /// cuda.h's function; an attribute newer than the driver is an invalid value.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(
     out: *mut c_int,
@@ -80,16 +57,11 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
 ) -> Return {
     answer_of("cuDeviceGetAttribute", device, |gpu| {
         let value = machine::attribute(gpu, attribute).ok_or(INVALID_VALUE)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, value) }
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     out: *mut c_int,
@@ -98,7 +70,7 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
 ) -> Return {
     answer_of("cuDeviceCanAccessPeer", from, |gpu| {
         let can = can_access(gpu, index(to)?);
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, c_int::from(can)) }
     })
 }

@@ -47,11 +47,6 @@ pub fn elapsed(from: usize, to: usize) -> Result<f32, Return> {
     Ok((seconds * 1e3) as f32)
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventCreate(out: *mut usize, flags: u32) -> Return {
     answer_here("cuEventCreate", |gpu| {
@@ -66,7 +61,7 @@ pub unsafe extern "C" fn cuEventCreate(out: *mut usize, flags: u32) -> Return {
             record: None,
         };
         held(&EVENTS).insert(handle, event);
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, handle) }
     })
 }
@@ -78,7 +73,7 @@ pub extern "C" fn cuEventDestroy_v2(event: usize) -> Return {
     })
 }
 
-/// cuda.h's function: event and stream belong to one context.
+/// Event and stream belong to one context.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> Return {
     answer_here("cuEventRecord", |gpu| {
@@ -96,7 +91,7 @@ pub extern "C" fn cuEventRecord(event: usize, stream: usize) -> Return {
     })
 }
 
-/// cuda.h's function: an event that was never recorded is done.
+/// An event that was never recorded is done.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuEventQuery(event: usize) -> Return {
     answer_here("cuEventQuery", |_| {
@@ -120,16 +115,11 @@ pub extern "C" fn cuEventSynchronize(event: usize) -> Return {
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventElapsedTime(out: *mut f32, from: usize, to: usize) -> Return {
     answer_here("cuEventElapsedTime", |_| {
         let elapsed = elapsed(from, to)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, elapsed) }
     })
 }

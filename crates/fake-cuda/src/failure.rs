@@ -135,7 +135,7 @@ unsafe fn tell(
     text: impl Fn(&(Return, &'static CStr, &'static CStr)) -> &'static CStr,
 ) -> Result<(), Return> {
     let found = CODES.iter().find(|entry| entry.0 == code);
-    // SAFETY: this function's own condition.
+    // SAFETY: cuda.h's contract.
     unsafe {
         put(
             out,
@@ -145,27 +145,17 @@ unsafe fn tell(
     found.map(drop).ok_or(INVALID_VALUE)
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorName(code: Return, out: *mut *const c_char) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: cuda.h's contract.
     answer("cuGetErrorName", || unsafe {
         tell(code, out, |entry| entry.1)
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGetErrorString(code: Return, out: *mut *const c_char) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: cuda.h's contract.
     answer("cuGetErrorString", || unsafe {
         tell(code, out, |entry| entry.2)
     })

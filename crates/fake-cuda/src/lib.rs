@@ -3,6 +3,9 @@
 //! describes the format and how to inject failures. With `"log": "FILE"`, the name of each called
 //! function is appended to that file.
 //!
+//! Exported functions have cuda.h's contract: each pointer is null or valid for what cuda.h says,
+//! for the stream's work too if the function is asynchronous.
+//!
 //! Signatures are written from cuda.h 13.0, independently of gdr-sys. `--features old` omits newer
 //! functions, like an old driver; no real version lacks exactly these.
 //!

@@ -119,16 +119,11 @@ fn release(address: u64, kind: Kind) -> Option<()> {
     blocks.remove(&address).map(drop)
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemAlloc_v2(out: *mut u64, bytes: usize) -> Return {
     answer_here("cuMemAlloc_v2", |gpu| {
         let address = allocate(gpu, bytes, Kind::Device)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, address) }
     })
 }
@@ -140,17 +135,12 @@ pub extern "C" fn cuMemFree_v2(address: u64) -> Return {
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// Both pointers are null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> Return {
     answer_here("cuMemGetInfo_v2", |gpu| {
         let memory = device::memory(gpu);
         let used = used(&held(&BLOCKS), gpu);
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe {
             put(free, memory.saturating_sub(used))?;
             put(total, memory)
@@ -158,12 +148,8 @@ pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) ->
     })
 }
 
-/// cuda.h's function. Every GPU can access pinned memory regardless of the flags, as with unified
+/// Every GPU can access pinned memory regardless of the flags, as with unified
 /// addressing.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize, flags: u32) -> Return {
     answer_here("cuMemHostAlloc", |gpu| {
@@ -171,7 +157,7 @@ pub unsafe extern "C" fn cuMemHostAlloc(out: *mut *mut c_void, bytes: usize, fla
             return Err(INVALID_VALUE);
         }
         let address = allocate(gpu, bytes, Kind::Pinned)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, pointer(address)) }
     })
 }
@@ -183,7 +169,7 @@ pub extern "C" fn cuMemFreeHost(memory: *mut c_void) -> Return {
     })
 }
 
-/// cuda.h's function: does not touch the pages, which may be another device's registers.
+/// Does not touch the pages, which may be another device's registers.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemHostRegister_v2(memory: *mut c_void, bytes: usize, flags: u32) -> Return {
     answer_here("cuMemHostRegister_v2", |gpu| {
@@ -221,11 +207,6 @@ pub extern "C" fn cuMemHostUnregister(memory: *mut c_void) -> Return {
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     out: *mut u64,
@@ -236,7 +217,7 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
         let address = memory.addr() as u64;
         let block = block_of(address).filter(|block| block.kind != Kind::Device && flags == 0);
         block.ok_or(INVALID_VALUE)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, address) }
     })
 }

@@ -26,18 +26,14 @@ struct Function {
 static MODULES: Mutex<BTreeMap<usize, Module>> = Mutex::new(BTreeMap::new());
 static FUNCTIONS: Mutex<BTreeMap<usize, Function>> = Mutex::new(BTreeMap::new());
 
-/// cuda.h's function, for PTX.
-///
-/// # Safety
-///
-/// `image` is null or a text that ends with NUL; `out` is null or valid for a write.
+/// For PTX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoadData(out: *mut usize, image: *const c_void) -> Return {
     answer_here("cuModuleLoadData", |gpu| {
         if image.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: not null, and this function's own condition.
+        // SAFETY: not null, and cuda.h's contract.
         let text = unsafe { CStr::from_ptr(image.cast::<c_char>()) }.to_string_lossy();
         if !text.contains(".version") {
             return Err(INVALID_IMAGE);
@@ -46,7 +42,7 @@ pub unsafe extern "C" fn cuModuleLoadData(out: *mut usize, image: *const c_void)
         let kernels = NAMES.iter().filter(has).copied().collect();
         let handle = fresh_handle();
         held(&MODULES).insert(handle, Module { gpu, kernels });
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, handle) }
     })
 }
@@ -60,11 +56,6 @@ pub extern "C" fn cuModuleUnload(module: usize) -> Return {
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `name` is null or a text that ends with NUL; `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleGetFunction(
     out: *mut usize,
@@ -75,7 +66,7 @@ pub unsafe extern "C" fn cuModuleGetFunction(
         if name.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: not null, and this function's own condition.
+        // SAFETY: not null, and cuda.h's contract.
         let wanted = unsafe { CStr::from_ptr(name) };
         let modules = held(&MODULES);
         let found = modules.get(&module).ok_or(INVALID_HANDLE)?;
@@ -88,17 +79,13 @@ pub unsafe extern "C" fn cuModuleGetFunction(
         };
         let handle = fresh_handle();
         held(&FUNCTIONS).insert(handle, function);
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, handle) }
     })
 }
 
-/// cuda.h's function. Function and stream belong to the current context. The number of threads
+/// Function and stream belong to the current context. The number of threads
 /// matters to `chase` only.
-///
-/// # Safety
-///
-/// `parameters` has a pointer for each of the kernel's parameters, to a value of its type.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchKernel(
     function: usize,
@@ -134,7 +121,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
         {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: not null, and this function's own condition.
+        // SAFETY: not null, and cuda.h's contract.
         let parameters = unsafe { Parameters::new(parameters) };
         kernel::launch(function.name, &parameters, &stream, blocks)
     })

@@ -16,24 +16,16 @@ use crate::machine::{self, integer};
 use crate::memory::{Block, Kind, block_of};
 use crate::operations::{self, Parameters, Version};
 
-/// cuda.h's function (CUDA 11.4).
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
+/// Since CUDA 11.4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetUuid_v2(out: *mut [u8; 16], device: Device) -> Return {
     answer_of("cuDeviceGetUuid_v2", device, |gpu| {
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, crate::device::uuid(gpu)) }
     })
 }
 
-/// cuda.h's function (CUDA 8.0); attributes missing in a pair's `p2p` are 0.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
+/// Since CUDA 8.0. Attributes missing in a pair's `p2p` are 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
     out: *mut c_int,
@@ -49,7 +41,7 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
         let value = values
             .and_then(|values| values.get(attribute.to_string()))
             .and_then(integer);
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, value.unwrap_or(0)) }
     })
 }
@@ -61,13 +53,9 @@ const DMA_BUF: u32 = 1;
 /// `CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE`.
 const OVER_PCIE: u64 = 1;
 
-/// cuda.h's function (CUDA 11.7), with dma-bufs as in `fake_machine::dmabuf`. Fails in the same
+/// Since CUDA 11.7. With dma-bufs as in `fake_machine::dmabuf`. Fails in the same
 /// cases as driver 580.159 on an H200. As there, a range may extend beyond its allocation, to the
 /// end of its 2 MiB.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write of an `int`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemGetHandleForAddressRange(
     out: *mut c_void,
@@ -91,7 +79,7 @@ pub unsafe extern "C" fn cuMemGetHandleForAddressRange(
             _ => return Err(INVALID_VALUE),
         }
         let file = export(&block.ok_or(INVALID_VALUE)?, address, bytes)?;
-        // SAFETY: this function's own condition. The descriptor now belongs to the caller.
+        // SAFETY: cuda.h's contract. The descriptor now belongs to the caller.
         unsafe { put(out.cast::<c_int>(), file.into_raw_fd()) }
     })
 }
@@ -118,18 +106,14 @@ thread_local! {
     static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// cuda.h's function (CUDA 10.1).
-///
-/// # Safety
-///
-/// `mode` is null or valid for a read and a write.
+/// Since CUDA 10.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut u32) -> Return {
     answer("cuThreadExchangeStreamCaptureMode", || {
         if mode.is_null() {
             return Err(INVALID_VALUE);
         }
-        // SAFETY: not null, and this function's own condition.
+        // SAFETY: not null, and cuda.h's contract.
         let wanted = unsafe { mode.read() };
         if wanted > 2 {
             return Err(INVALID_VALUE);
@@ -139,25 +123,17 @@ pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut u32) -> Re
     })
 }
 
-/// cuda.h's function (CUDA 12.8); same time as the older one.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
+/// Since CUDA 12.8. Same time as the older one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventElapsedTime_v2(out: *mut f32, from: usize, to: usize) -> Return {
     answer_here("cuEventElapsedTime_v2", |_| {
         let elapsed = crate::event::elapsed(from, to)?;
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, elapsed) }
     })
 }
 
-/// cuda.h's function (CUDA 11.7).
-///
-/// # Safety
-///
-/// `list` is null or has `count` elements.
+/// Since CUDA 11.7.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     stream: usize,
@@ -166,7 +142,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     flags: u32,
 ) -> Return {
     answer_here("cuStreamBatchMemOp_v2", |gpu| {
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { operations::batch(Version::V2, stream, (count, list), flags, gpu) }
     })
 }

@@ -139,7 +139,7 @@ pub unsafe fn batch(
         return Err(INVALID_VALUE);
     }
     let operations = (0..count as usize).map(|position| {
-        // SAFETY: not null, and this function's own condition.
+        // SAFETY: not null, and cuda.h's contract.
         let given = unsafe { list.add(position).read() };
         operation(&given, gpu, version)
     });
@@ -149,10 +149,6 @@ pub unsafe fn batch(
 }
 
 /// cuda.h's v1 function: disabled (801) unless a module option enables it, as attribute 92 shows.
-///
-/// # Safety
-///
-/// `list` is null or has `count` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamBatchMemOp(
     stream: usize,
@@ -164,7 +160,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
         if machine::attribute(gpu, 92) != Some(1) {
             return Err(NOT_SUPPORTED);
         }
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { batch(Version::V1, stream, (count, list), flags, gpu) }
     })
 }

@@ -11,12 +11,8 @@ const SYNC_MEMOPS: u32 = 6;
 /// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED`.
 const RDMA_SUPPORTED: u32 = 116;
 
-/// cuda.h's function, for context, memory type, device, base, size and GPUDirect RDMA support. The
+/// For context, memory type, device, base, size and GPUDirect RDMA support. The
 /// context is that of the allocating device.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write of the attribute's type.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuPointerGetAttribute(
     out: *mut c_void,
@@ -27,7 +23,7 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
         let block = block_of(address).ok_or(INVALID_VALUE)?;
         // CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST.
         let kind: u32 = if block.kind == Kind::Device { 2 } else { 1 };
-        // SAFETY: this function's own condition; the types are cuda.h's.
+        // SAFETY: cuda.h's contract; the types are cuda.h's.
         unsafe {
             match attribute {
                 1 => put(out.cast(), context::handle(block.gpu)),
@@ -46,11 +42,6 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// Both pointers are null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     base: *mut u64,
@@ -61,7 +52,7 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
         let block = block_of(address).filter(|block| block.kind == Kind::Device);
         let block = block.ok_or(NOT_FOUND)?;
         if !base.is_null() {
-            // SAFETY: this function's own condition.
+            // SAFETY: cuda.h's contract.
             unsafe { put(base, block.start)? };
         }
         if !bytes.is_null() {
@@ -72,11 +63,7 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     })
 }
 
-/// cuda.h's function, for `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS` of device memory; has no effect here.
-///
-/// # Safety
-///
-/// `value` is null or valid for a read of an `unsigned int`.
+/// For `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS` of device memory; has no effect here.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuPointerSetAttribute(
     value: *const c_void,

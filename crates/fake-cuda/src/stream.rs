@@ -80,11 +80,6 @@ pub fn finish_all(gpu: usize) {
     of_gpu.for_each(|stream| stream.finish());
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamCreate(out: *mut usize, flags: u32) -> Return {
     answer_here("cuStreamCreate", |gpu| {
@@ -93,12 +88,12 @@ pub unsafe extern "C" fn cuStreamCreate(out: *mut usize, flags: u32) -> Return {
         }
         let handle = fresh_handle();
         held(&STREAMS).insert(handle, Stream::new(gpu));
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, handle) }
     })
 }
 
-/// cuda.h's function: its work still finishes.
+/// Its work still finishes.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamDestroy_v2(stream: usize) -> Return {
     answer_here("cuStreamDestroy_v2", |_| {
@@ -131,7 +126,7 @@ pub extern "C" fn cuStreamQuery(stream: usize) -> Return {
     })
 }
 
-/// cuda.h's function: waits for the latest record before this call.
+/// Waits for the latest record before this call.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamWaitEvent(stream: usize, event: usize, flags: u32) -> Return {
     answer_here("cuStreamWaitEvent", |gpu| {

@@ -6,7 +6,7 @@ use crate::answer::{Device, INVALID_VALUE, NO_DEVICE, Return, answer, answer_of,
 use crate::machine::{MACHINE, integer};
 use crate::visible::{VISIBLE, hides_all};
 
-/// cuda.h's function. Fails if `CUDA_VISIBLE_DEVICES` hides every GPU, like the real one.
+/// Fails if `CUDA_VISIBLE_DEVICES` hides every GPU, like the real one.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuInit(flags: u32) -> Return {
     answer("cuInit", || match (flags, hides_all()) {
@@ -16,40 +16,25 @@ pub extern "C" fn cuInit(flags: u32) -> Return {
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDriverGetVersion(out: *mut c_int) -> Return {
-    // SAFETY: this function's own condition.
+    // SAFETY: cuda.h's contract.
     answer("cuDriverGetVersion", || unsafe {
         put(out, integer(&MACHINE["driver_version"]).unwrap_or(13_000))
     })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetCount(out: *mut c_int) -> Return {
     let count = c_int::try_from(VISIBLE.len()).unwrap_or(c_int::MAX);
-    // SAFETY: this function's own condition.
+    // SAFETY: cuda.h's contract.
     answer("cuDeviceGetCount", || unsafe { put(out, count) })
 }
 
-/// cuda.h's function.
-///
-/// # Safety
-///
-/// `out` is null or valid for a write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGet(out: *mut Device, ordinal: c_int) -> Return {
     answer_of("cuDeviceGet", ordinal, |_| {
-        // SAFETY: this function's own condition.
+        // SAFETY: cuda.h's contract.
         unsafe { put(out, ordinal) }
     })
 }

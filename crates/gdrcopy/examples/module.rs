@@ -1,9 +1,9 @@
-//! Exercises the backend of gdrdrv on device addresses given as numbers, without CUDA: `module
-//! ADDRESS WHAT`, where 1 MiB from ADDRESS on can be pinned.
+//! Tests the gdrdrv backend on device addresses given as numbers, without CUDA: `module ADDRESS
+//! WHAT`, with 1 MiB from ADDRESS that can be pinned.
 //!
-//! WHAT is `basic`, `revoked` or `eagain`, made for the double of the module in
-//! `tests/vm/gdrdrv-fake`, whose own view of its memory each is compared with; or `refused`,
-//! which says why the backend does not open. Exit code 1 where a claim fails.
+//! WHAT is `basic`, `revoked` or `eagain`, for the fake module in `tests/vm/gdrdrv-double`, whose
+//! view of its memory is compared; or `refused`, which prints why the backend does not open. Exit
+//! code 1 if a check fails.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -32,12 +32,11 @@ fn main() -> Outcome {
         "revoked" => revoked(address),
         "eagain" => eagain(address),
         "refused" => refused(),
-        other => Err(format!("nothing is called {other}").into()),
+        other => Err(format!("unknown test {other}").into()),
     }
 }
 
-/// The first byte pinned lies this far into the memory: within a page, and not a multiple of
-/// anything.
+/// Offset of the first pinned byte: inside a page and unaligned.
 const LEAD: u64 = 0x1_1235;
 const LENGTH: usize = 70_001;
 
@@ -99,13 +98,13 @@ fn basic(address: u64) -> Outcome {
     drop(second);
     claim("address 0 is refused", self::pin(&gdr, 0, 1).is_err())?;
     claim(
-        "what is no memory is refused",
+        "an address without memory is an error",
         self::pin(&gdr, address - 65536, 1).is_err_and(|error| error.errno() == libc::EINVAL),
     )?;
-    // SAFETY: the double's memory; nothing is accessed.
+    // SAFETY: memory of the fake module; nothing is accessed.
     let forced = unsafe { gdr.pin_raw(DevicePtr::new(address), 1, PinFlags { force_pcie: true }) };
     claim(
-        "force_pcie as the attribute says",
+        "force_pcie as in the attribute",
         forced.is_ok() == (attributes[1] != 0),
     )?;
     drop(forced);
@@ -116,7 +115,7 @@ fn basic(address: u64) -> Outcome {
     say("well")
 }
 
-/// The memory of the double, past every mapping.
+/// Memory of the fake module, bypassing every mapping.
 fn memory() -> std::io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -131,67 +130,67 @@ fn both_ways(mapping: &mut Mapping, address: u64) -> Outcome {
     mapping.write(0, &expected)?;
     let mut seen = vec![0; LENGTH];
     memory()?.read_exact_at(&mut seen, LEAD)?;
-    claim("what the CPU writes is in the memory", seen == expected)?;
+    claim("CPU writes reach the memory", seen == expected)?;
     expected.reverse();
     memory()?.write_all_at(&expected, LEAD)?;
     mapping.read(0, &mut seen)?;
-    claim("what is in the memory the CPU reads", seen == expected)
+    claim("the CPU reads the memory", seen == expected)
 }
 
 fn words(mapping: &mut Mapping) -> Outcome {
-    // LEAD is 3 short of a multiple of 8.
+    // LEAD is 3 less than a multiple of 8.
     mapping.store(3, 0x0123_4567_89AB_CDEF_u64)?;
     mapping.fence();
     let mut seen = [0; 8];
     memory()?.read_exact_at(&mut seen, LEAD + 3)?;
     claim(
-        "a word is stored whole",
+        "store of a word",
         seen == 0x0123_4567_89AB_CDEF_u64.to_le_bytes(),
     )?;
     claim(
-        "and loaded whole",
+        "load of a word",
         mapping.load::<u64>(3)? == 0x0123_4567_89AB_CDEF,
     )?;
     claim(
-        "an unaligned one is refused",
+        "an unaligned load is an error",
         mapping.load::<u64>(4).is_err(),
     )?;
     claim(
-        "and one beyond the end",
+        "a load beyond the end is an error",
         mapping.load::<u8>(LENGTH).is_err(),
     )
 }
 
 fn child(mapping: &Mapping, pin: &Pin) -> Outcome {
     let faults = fork(|| {
-        // SAFETY: the child has no such mapping, which is what this shows: the read faults.
+        // SAFETY: the child does not have the mapping, so the read faults, which this tests.
         i32::from(unsafe { mapping.as_ptr().read_volatile() })
     })?;
     claim("a child's access faults", libc::WIFSIGNALED(faults))?;
     let refused = fork(|| pin.info().map_or_else(|error| error.errno(), |_| 0))?;
     claim(
-        "a child's question is refused",
+        "a child's query is an error",
         libc::WIFEXITED(refused) && libc::WEXITSTATUS(refused) == libc::EACCES,
     )
 }
 
 fn fork(work: impl FnOnce() -> i32) -> Result<i32, Box<dyn Error>> {
-    // SAFETY: one thread runs; the child calls `work` and ends by _exit.
+    // SAFETY: one thread runs; the child calls `work` and _exit.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let code = work();
-        // SAFETY: ends the child without running what belongs to the parent.
+        // SAFETY: ends the child without the parent's exit handlers.
         unsafe { libc::_exit(code) };
     }
     let mut status = 0;
-    // SAFETY: `status` is written by the call and lives through it.
+    // SAFETY: `status` outlives the call.
     if child < 0 || unsafe { libc::waitpid(child, &raw mut status, 0) } != child {
         return Err(std::io::Error::last_os_error().into());
     }
     Ok(status)
 }
 
-/// The memory is freed under the pin; the double is not persistent.
+/// The memory is freed while pinned; the fake module is not persistent.
 fn revoked(address: u64) -> Outcome {
     let gdr = Gdr::open_with(BackendKind::Gdrdrv)?;
     claim(
@@ -202,38 +201,35 @@ fn revoked(address: u64) -> Outcome {
     let other = self::pin(&gdr, address + 0x2_0000, 65536)?;
     let mapping = pin.map(MapRequest::Default)?;
     let mut theirs = other.map(MapRequest::Default)?;
-    claim("not revoked at first", !pin.revoked()?)?;
-    std::fs::write(
-        "/proc/gdrdrv-fake/revoke",
-        format!("address {address:#x}"),
-    )?;
+    claim("not revoked initially", !pin.revoked()?)?;
+    std::fs::write("/proc/gdrdrv-fake/revoke", format!("address {address:#x}"))?;
     claim("revoked", pin.revoked()?)?;
-    claim("the other one is not", !other.revoked()?)?;
+    claim("the other pin is not revoked", !other.revoked()?)?;
     theirs.write(0, b"still here")?;
     let faults = fork_free_fault(&mapping)?;
     claim("an access faults", faults)?;
     drop(mapping);
     let again = pin.map(MapRequest::Default);
     claim(
-        "it maps no more, and says why",
+        "a revoked pin cannot be mapped",
         matches!(again, Err(gdrcopy::Error::Revoked)),
     )?;
     drop((again, pin, theirs, other));
     say("well")
 }
 
-/// Whether reading the mapping's first byte faults, seen by the kernel's eyes: it answers EFAULT
-/// where the CPU would get a signal.
+/// True if an access to the mapping's first byte faults: the kernel returns EFAULT where the CPU
+/// would get a signal.
 fn fork_free_fault(mapping: &Mapping) -> Result<bool, Box<dyn Error>> {
     let (reader, writer) = std::io::pipe()?;
     use std::os::fd::AsRawFd;
-    // SAFETY: the kernel reads one byte of a mapping that is ours, or finds that it cannot.
+    // SAFETY: the kernel reads one byte of our mapping, or fails.
     let wrote = unsafe { libc::write(writer.as_raw_fd(), mapping.as_ptr().as_ptr().cast(), 1) };
     drop(reader);
     Ok(wrote < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT))
 }
 
-/// The double once calls a mapped pin not mapped, as a module under a race does.
+/// The fake module once reports a mapped pin as not mapped, as after a race.
 fn eagain(address: u64) -> Outcome {
     let gdr = Gdr::open_with(BackendKind::Gdrdrv)?;
     let pin = pin(&gdr, address, 65536)?;
@@ -255,7 +251,7 @@ fn refused() -> Outcome {
 }
 
 fn pin(gdr: &Gdr, address: u64, length: usize) -> Result<Pin, gdrcopy::Error> {
-    // SAFETY: made-up memory of the double, which nobody else uses.
+    // SAFETY: memory of the fake module, used only here.
     unsafe { gdr.pin_raw(DevicePtr::new(address), length, PinFlags::default()) }
 }
 
@@ -263,7 +259,7 @@ fn claim(what: &str, holds: bool) -> Outcome {
     if holds {
         Ok(())
     } else {
-        Err(format!("it does not hold that: {what}").into())
+        Err(format!("check failed: {what}").into())
     }
 }
 

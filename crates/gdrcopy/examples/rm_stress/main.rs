@@ -1,10 +1,10 @@
 //! Stress test of the RM backend on a real GPU: `rm_stress [--minutes N] [--seed N] [--only KINDS]
 //! [--without KINDS] [--nobody] [--sim]`.
 //!
-//! KINDS is a list of the kinds in [`KINDS`], separated by commas. Every kind runs at once, each in
-//! several threads. Counts are printed every 30 seconds. Exit code 0: nothing was wrong; 1:
-//! something was; 2: usage; 3: a thread made no progress for [`HANG`]. `--sim` runs the same work
-//! on a simulated GPU, which proves nothing about the RM backend.
+//! KINDS is a comma-separated list of [`KINDS`]. All kinds run at once, each in several threads.
+//! Counts are printed every 30 seconds. Exit code 0: no error; 1: an error; 2: usage; 3: a thread
+//! made no progress for [`HANG`]. `--sim` runs the same work on a simulated GPU, which proves
+//! nothing about the RM backend.
 
 mod footprint;
 #[path = "../exercise_gdrcopy/machine.rs"]
@@ -27,13 +27,13 @@ use watch::{Watch, Worker};
 type Outcome = Result<(), Box<dyn Error>>;
 type Round = fn(&World, &Worker, &mut Random, &Stream) -> Outcome;
 
-/// A thread that makes no progress for so long hangs. The longest step copies 64 MiB while all
+/// A thread without progress for this long hangs. The longest step copies 64 MiB while all
 /// processors are busy.
 const HANG: Duration = Duration::from_secs(90);
-/// So many errors end the run.
+/// Number of errors that end the run.
 const MOST_WRONG: usize = 20;
 
-/// Name, threads, and what a thread does again and again.
+/// Name, number of threads, and the round that each thread repeats.
 const KINDS: [(&str, usize, Round); 6] = [
     ("copy", 8, rounds::copy),
     ("reuse", 6, stale::reuse),
@@ -46,13 +46,13 @@ const KINDS: [(&str, usize, Round); 6] = [
 struct World {
     gdr: Gdr,
     gpu: Gpu,
-    /// Used between rounds only.
+    /// Only used between rounds.
     stream: Stream,
     watch: Watch,
     witnesses: Vec<rounds::Witness>,
 }
 
-/// SplitMix64: which sizes and orders come is all that it decides.
+/// SplitMix64, for sizes and orders.
 pub struct Random(u64);
 
 impl Random {
@@ -217,7 +217,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     Ok(wrong == 0)
 }
 
-/// All threads of all kinds, for so long.
+/// Runs all threads of all kinds for this time.
 fn phase(world: &World, kinds: &[&str], seed: u64, length: Duration) {
     let end = Instant::now() + length;
     std::thread::scope(|scope| {

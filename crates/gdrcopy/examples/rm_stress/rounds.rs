@@ -7,7 +7,7 @@ use gpu::{Allocation, DeviceMemory, Gpu, Pattern, Stream};
 
 use crate::{Outcome, Random, Worker, World};
 
-/// A child that takes so long hangs.
+/// Timeout of a child.
 const CHILD_SECONDS: u32 = 30;
 
 /// Allocate, pin a part, map, copy both ways by CPU and copy engine, verify, unmap, free.
@@ -80,8 +80,8 @@ pub fn same(pattern: Pattern, bytes: &[u8], kind: Allocation, what: &str) -> Out
     }
 }
 
-/// Forks while pins and mappings exist here and in all other threads. No child can use or end its
-/// parent's, none hangs, and the parent's show what they showed.
+/// Forks while pins and mappings exist in all threads. No child can use or release its parent's,
+/// none hangs, and the parent's keep their contents.
 pub fn fork(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
     let (kind, bytes) = (random.allocation(), 4096 + random.below(1 << 20));
     worker.step("allocate, pin, map");
@@ -157,7 +157,7 @@ fn child(world: &World, what: &str, expected: Ended, work: impl FnOnce() -> i32)
     }
 }
 
-/// The number of the first call that was not refused as a child's.
+/// 1-based index of the first call that did not fail with [`Error::Forked`], or 0.
 fn refused_calls(pin: &Pin) -> i32 {
     let answers = [
         pin.info().map(drop),
@@ -180,7 +180,7 @@ fn drops(mapping: &Mapping, pin: &Pin, linger: Duration) -> i32 {
     0
 }
 
-/// The parent's memory is not the child's: CUDA does not work in a child, and the error says so.
+/// A child cannot pin the parent's memory: CUDA does not work in a child, and returns an error.
 fn pins(memory: &DeviceMemory, bytes: usize) -> i32 {
     let Ok(gdr) = Gdr::open_with(BackendKind::Rm) else {
         return 0;
@@ -189,7 +189,7 @@ fn pins(memory: &DeviceMemory, bytes: usize) -> i32 {
     i32::from(unsafe { gdr.pin_raw(memory.address(), bytes, PinFlags::default()) }.is_ok())
 }
 
-/// Memory that nobody writes after the start. Whoever writes through a wrong mapping may hit it.
+/// Memory that nothing writes after the start: a write through a wrong mapping may hit it.
 pub struct Witness {
     memory: DeviceMemory,
     mapping: Mapping,
@@ -225,7 +225,7 @@ pub fn witnesses(
     Ok(witnesses)
 }
 
-/// Every byte of the witnesses is as it was, for the GPU; for the CPU, 64 KiB of each.
+/// Checks every byte of the witnesses by GPU, and 64 KiB of each by CPU.
 pub fn witness(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
     for Witness {
         memory,
@@ -237,7 +237,7 @@ pub fn witness(world: &World, worker: &Worker, random: &mut Random, stream: &Str
         let mismatches = stream.check_pattern(memory, 0, memory.len(), *pattern, 0)?;
         if mismatches.words != 0 {
             return Err(format!(
-                "somebody wrote to a witness of {} bytes: {mismatches:?}",
+                "a witness of {} bytes was changed: {mismatches:?}",
                 memory.len()
             )
             .into());

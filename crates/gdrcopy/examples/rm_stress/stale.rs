@@ -1,4 +1,4 @@
-//! Rounds on memory that is freed under its pin, and whose address CUDA then gives again.
+//! Rounds on memory that is freed while pinned and whose address CUDA reuses.
 
 use gdrcopy::{MapRequest, Pin, PinFlags};
 use gpu::{Allocation, DeviceMemory, DevicePtr, Pattern, Stream};
@@ -6,8 +6,8 @@ use gpu::{Allocation, DeviceMemory, DevicePtr, Pattern, Stream};
 use crate::rounds::same;
 use crate::{Outcome, Random, Worker, World};
 
-/// Whether CUDA gives memory of its own back to the driver when it is freed; small allocations and
-/// pools share blocks.
+/// True if CUDA returns the allocation's memory to the driver on free; small allocations and pools
+/// share blocks.
 fn has_own_block(kind: Allocation, bytes: usize) -> bool {
     match kind {
         Allocation::Malloc => bytes >= 4 << 20,
@@ -16,7 +16,7 @@ fn has_own_block(kind: Allocation, bytes: usize) -> bool {
     }
 }
 
-/// Pin, free under the pin, allocate until the same address comes again, and use both.
+/// Pins, frees the pinned memory, allocates until the address is reused, and uses both.
 pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Stream) -> Outcome {
     let kind = random.allocation();
     let bytes = match random.below(2) {
@@ -96,7 +96,8 @@ pub fn reuse(world: &World, worker: &Worker, random: &mut Random, stream: &Strea
     Ok(())
 }
 
-/// Allocates up to four times until the memory is at this address; the other memory, and that one.
+/// Allocates up to four times until the memory is at this address; returns the other memory and
+/// that one.
 fn allocate_again(
     world: &World,
     kind: Allocation,
@@ -114,7 +115,7 @@ fn allocate_again(
     Ok((others, None))
 }
 
-/// Maps a pin whose memory was freed before: it shows the pages that it holds, whatever is at their address now.
+/// Maps a pin of freed memory: it shows the pages that it holds, whatever is at their address now.
 fn map_stale(
     world: &World,
     worker: &Worker,
@@ -141,8 +142,8 @@ fn map_stale(
     Ok(())
 }
 
-/// Pins and maps memory whose address a stale pin has too; sets the pattern, except where it is
-/// there already.
+/// Pins and maps memory at the address of a stale pin; writes the pattern unless it is already
+/// there.
 fn use_new(
     world: &World,
     random: &mut Random,

@@ -1,4 +1,4 @@
-//! Counts of what happened, what was wrong, and who makes no progress.
+//! Counts, errors, and threads without progress.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ struct State {
 
 const ENDED: u64 = u64::MAX;
 
-/// A thread's own view of [`Watch`].
+/// A thread's view of [`Watch`].
 #[derive(Debug)]
 pub struct Worker {
     state: Arc<State>,
@@ -99,7 +99,7 @@ impl Watch {
         let _ = say(&format!("-- {title}, {elapsed:.0?}, {wrongs} wrong{lines}"));
     }
 
-    /// Prints the counts every 30 seconds, until all threads have ended. Ends the process where one
+    /// Prints the counts every 30 seconds until all threads have ended. Ends the process if one
     /// hangs.
     pub fn until_all_ended(&self) {
         let mut next = self.started.elapsed() + Duration::from_secs(30);
@@ -140,7 +140,7 @@ impl Watch {
 }
 
 impl Worker {
-    /// Progress: this comes next.
+    /// Records the next step as progress.
     pub fn step(&self, name: &'static str) {
         *self
             .state

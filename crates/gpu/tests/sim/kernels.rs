@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use gpu::{Allocation, Compare, Error, Gpu, HostMemory, Kind, MemOp, Pattern};
 
-use crate::{MOMENT, TIMEOUT};
+use crate::{MOMENT, TIMEOUT, sim};
 
 #[test]
 fn copy_words_stays_in_range() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let memory = gpu.allocate(Allocation::Malloc, 4096).unwrap();
     for host in [gpu.pinned(4096).unwrap(), gpu.registered(4096).unwrap()] {
         let mut text = [0; 4096];
@@ -40,8 +39,7 @@ fn copy_words_stays_in_range() {
 
 #[test]
 fn copy_words_requires_vectors() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let memory = gpu.allocate(Allocation::Malloc, 4096).unwrap();
     for (to, from, bytes) in [(8, 0, 16), (0, 4, 16), (0, 2048, 24)] {
         let error = stream
@@ -70,8 +68,7 @@ fn ring(host: &HostMemory, words: usize, step: usize) {
 
 #[test]
 fn chase_follows_list() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let (host, memory) = (
         gpu.pinned(8 * 128).unwrap(),
         gpu.allocate(Allocation::Malloc, 8 * 128).unwrap(),
@@ -99,8 +96,7 @@ fn chase_follows_list() {
 
 #[test]
 fn chase_detects_invalid_links() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let list = gpu.pinned(64).unwrap();
     let result = gpu.allocate(Allocation::Malloc, 16).unwrap();
     for astray in [4, 57, 64, 128, 1 << 32, u64::MAX, u64::MAX - 7] {
@@ -137,8 +133,7 @@ fn chase_detects_invalid_links() {
 
 #[test]
 fn gate_holds_later_work() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let (gate, word) = (gpu.pinned(4).unwrap(), gpu.pinned(4).unwrap());
     stream.hold(&gate, TIMEOUT).unwrap();
     stream
@@ -176,8 +171,7 @@ fn ping_pong_on_one_gpu() {
 
 #[test]
 fn pageable_memory() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let mut host = gpu.pageable(8192).unwrap();
     assert!(host.is_pageable() && !gpu.pinned(1).unwrap().is_pageable());
     assert_eq!(host.device_address().get(), 0);

@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 use gpu::sim::is_live;
 use gpu::{Allocation, Compare, Error, Gpu, Kind, MemOp};
 
-use crate::{MOMENT, TIMEOUT};
+use crate::{MOMENT, TIMEOUT, sim};
 
 #[test]
 fn dropped_stream_abandons_wait() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let other = gpu.stream().unwrap();
     let word = gpu.pinned(8).unwrap();
     let (event, after) = (gpu.event().unwrap(), gpu.event().unwrap());
@@ -90,8 +89,7 @@ fn dropping_everything_does_not_hang() {
 
 #[test]
 fn stream_holds_memory() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let gate = gpu.pinned(4).unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
     let number = gpu::sim::locate(memory.address()).unwrap().buffer_id;
@@ -120,8 +118,7 @@ fn free_fails_while_in_use() {
 
 #[test]
 fn slice_requires_only_holder() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let mut host = gpu.pinned(64).unwrap();
     let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
     host.as_mut_slice().unwrap().fill(9);

@@ -17,3 +17,10 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Long enough to show that something does not happen.
 const MOMENT: Duration = Duration::from_millis(30);
+
+/// A simulated GPU and a stream of it.
+fn sim() -> (gpu::Gpu, gpu::Stream) {
+    let gpu = gpu::Gpu::sim();
+    let stream = gpu.stream().unwrap();
+    (gpu, stream)
+}

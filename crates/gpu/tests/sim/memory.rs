@@ -5,6 +5,8 @@ use std::os::unix::fs::FileExt as _;
 use gpu::sim::{is_live, locate};
 use gpu::{Allocation, Error, Gpu, Kind, Pattern};
 
+use crate::sim;
+
 const KINDS: [Allocation; 6] = [
     Allocation::Malloc,
     Allocation::Create {
@@ -22,8 +24,7 @@ const KINDS: [Allocation; 6] = [
 
 #[test]
 fn all_kinds_store_data() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     for kind in KINDS {
         for bytes in [1, 511, 4096, (2 << 20) + 4096] {
             let memory = gpu.allocate(kind, bytes).unwrap();
@@ -39,8 +40,7 @@ fn all_kinds_store_data() {
 
 #[test]
 fn host_copies() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     for host in [gpu.pinned(8192).unwrap(), gpu.registered(8192).unwrap()] {
         let (a, b) = (
             gpu.allocate(Allocation::Malloc, 8192).unwrap(),
@@ -59,8 +59,7 @@ fn host_copies() {
 
 #[test]
 fn fills_stay_in_range() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let memory = gpu.allocate(Allocation::Malloc, 24).unwrap();
     stream.fill(&memory, 0, 24, 0).unwrap();
     stream.fill(&memory, 1, 3, 0xab).unwrap();
@@ -83,8 +82,7 @@ fn fills_stay_in_range() {
 
 #[test]
 fn pattern_kernels_match_pattern() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let memory = gpu.allocate(Allocation::Malloc, 1 << 20).unwrap();
     let pattern = Pattern::new(42);
     stream
@@ -113,8 +111,7 @@ fn pattern_kernels_match_pattern() {
 
 #[test]
 fn memory_file_can_be_mapped() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let first = gpu.allocate(Allocation::Malloc, 100).unwrap();
     let second = gpu.allocate(Allocation::Malloc, 3 << 20).unwrap();
     for memory in [&first, &second] {
@@ -152,8 +149,7 @@ fn file_outlives_allocation() {
 
 #[test]
 fn rejects_ranges_outside() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let memory = gpu.allocate(Allocation::Malloc, 64).unwrap();
     let host = gpu.pinned(64).unwrap();
     let errors = [

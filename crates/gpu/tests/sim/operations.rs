@@ -2,7 +2,7 @@
 
 use gpu::{Allocation, Compare, DeviceMemory, Error, Gpu, Kind, MemOp, Stream, Word};
 
-use crate::{MOMENT, TIMEOUT};
+use crate::{MOMENT, TIMEOUT, sim};
 
 /// Checks that a stream waits for `value` on a word that is `before`, until it is `after`.
 struct Case {
@@ -62,8 +62,7 @@ fn wait_64_bits() {
 
 #[test]
 fn writes_change_one_word() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let memory = gpu.allocate(Allocation::Malloc, 32).unwrap();
     stream.fill(&memory, 0, 32, 0xee).unwrap();
     stream
@@ -116,8 +115,7 @@ fn batch_stops_at_wait() {
 
 #[test]
 fn operations_on_host_memory() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let host = gpu.pinned(4096).unwrap();
     let wait = MemOp::wait32(&host, 128, 3, Compare::Geq).unwrap();
     let write = MemOp::write64(&host, 256, 77).unwrap();
@@ -148,8 +146,7 @@ fn rejects_invalid_words() {
 
 #[test]
 fn rejects_invalid_raw_address() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();
     // SAFETY: the simulated GPU looks up addresses before access.
     let at = unsafe { Word::at(memory.address().offset(16)) };
@@ -170,8 +167,7 @@ fn rejects_invalid_raw_address() {
 
 #[test]
 fn rejects_64_bits_on_32_bit_word() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let memory = gpu.allocate(Allocation::Malloc, 16).unwrap();
     for at in [8, 12] {
         let at = Word::new(&memory, at, 4).unwrap();

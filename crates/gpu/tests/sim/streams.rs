@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use gpu::{Allocation, Compare, Error, Gpu, Kind, MemOp};
 
-use crate::{MOMENT, TIMEOUT};
+use crate::{MOMENT, TIMEOUT, sim};
 
 #[test]
 fn wait_for_event_of_other_stream() {
@@ -62,8 +62,7 @@ fn wait_for_latest_earlier_record() {
 
 #[test]
 fn event_times() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let gate = gpu.pinned(4).unwrap();
     let (start, end) = (gpu.event().unwrap(), gpu.event().unwrap());
     assert!(matches!(
@@ -86,8 +85,7 @@ fn event_times() {
 
 #[test]
 fn timeout_describes_wait() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let word = gpu.pinned(4).unwrap();
     word.store_u32(0, 0x21).unwrap();
     stream
@@ -142,8 +140,7 @@ fn eight_threads_with_own_streams() {
 
 #[test]
 fn eight_threads_share_stream() {
-    let gpu = Gpu::sim();
-    let stream = gpu.stream().unwrap();
+    let (gpu, stream) = sim();
     let memory = gpu.allocate(Allocation::Malloc, 8 * 1024).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..8_u8 {
