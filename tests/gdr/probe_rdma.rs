@@ -298,18 +298,18 @@ fn an_atomic_operation_that_did_nothing_is_wrong() {
 #[test]
 fn every_status_of_a_request_that_fails_is_told_in_words() {
     for (status, words) in [
-        (1, "a message is longer than the buffer posted for it"),
-        (2, "its queue pair is not consistent"),
-        (4, "local memory of the request is not registered"),
-        (8, "may not be written where it was to go"),
-        (9, "the remote side refused the request"),
-        (10, "the remote side's memory is not registered for this"),
-        (11, "the remote side could not do it"),
-        (12, "the remote side does not answer"),
-        (13, "the remote side had no buffer posted"),
+        (1, "the message is longer than the posted buffer"),
+        (2, "the queue pair is inconsistent"),
+        (4, "local memory is not registered"),
+        (8, "cannot be written to local memory"),
+        (9, "the remote end rejected the request"),
+        (10, "the remote memory is not registered with this access"),
+        (11, "the remote end could not execute the request"),
+        (12, "no answer from the remote end"),
+        (13, "the remote end had no receive posted"),
         (19, "the NIC has failed"),
-        (20, "the remote side answered too late"),
-        (21, "the NIC gives no reason"),
+        (20, "the response of the remote end came too late"),
+        (21, "the NIC reports no reason"),
     ] {
         let patch = json!({"verbs": {"fail": [{"nth": 3, "status": status, "vendor_err": 0x88, "opcode": "write"}]}});
         let begun = Instant::now();

@@ -101,67 +101,67 @@ const STATUS: [(u32, &str, &str); 23] = [
     (
         status::IBV_WC_LOC_LEN_ERR,
         "LOC_LEN_ERR",
-        "a message is longer than the buffer posted for it, or than the port sends",
+        "the message is longer than the posted buffer or than the port allows",
     ),
     (
         status::IBV_WC_LOC_QP_OP_ERR,
         "LOC_QP_OP_ERR",
-        "the NIC could not do the request: its queue pair is not consistent",
+        "the NIC cannot execute the request: the queue pair is inconsistent",
     ),
     (
         status::IBV_WC_LOC_EEC_OP_ERR,
         "LOC_EEC_OP_ERR",
-        "an end-to-end context is not consistent",
+        "an end-to-end context is inconsistent",
     ),
     (
         status::IBV_WC_LOC_PROT_ERR,
         "LOC_PROT_ERR",
-        "local memory of the request is not registered, or not for this",
+        "local memory is not registered, or not with the required access",
     ),
     (
         status::IBV_WC_WR_FLUSH_ERR,
         "WR_FLUSH_ERR",
-        "an earlier request of the queue pair failed, and this one was given up",
+        "flushed after an earlier request of the queue pair failed",
     ),
     (
         status::IBV_WC_MW_BIND_ERR,
         "MW_BIND_ERR",
-        "a memory window could not be bound",
+        "binding a memory window failed",
     ),
     (
         status::IBV_WC_BAD_RESP_ERR,
         "BAD_RESP_ERR",
-        "the remote side answered something unexpected",
+        "the response of the remote end was unexpected",
     ),
     (
         status::IBV_WC_LOC_ACCESS_ERR,
         "LOC_ACCESS_ERR",
-        "what arrived may not be written where it was to go",
+        "received data cannot be written to local memory",
     ),
     (
         status::IBV_WC_REM_INV_REQ_ERR,
         "REM_INV_REQ_ERR",
-        "the remote side refused the request: too long, or not one that its queue pair allows",
+        "the remote end rejected the request: too long, or not allowed by its queue pair",
     ),
     (
         status::IBV_WC_REM_ACCESS_ERR,
         "REM_ACCESS_ERR",
-        "the remote side's memory is not registered for this, or the key or address is wrong",
+        "the remote memory is not registered with this access, or its key or address is wrong",
     ),
     (
         status::IBV_WC_REM_OP_ERR,
         "REM_OP_ERR",
-        "the remote side could not do it",
+        "the remote end could not execute the request",
     ),
     (
         status::IBV_WC_RETRY_EXC_ERR,
         "RETRY_EXC_ERR",
-        "the remote side does not answer: the way (GID index, VLAN, MTU, PFC, firewall for UDP 4791), or it is gone",
+        "no answer from the remote end: check the path (GID index, VLAN, MTU, PFC, firewall for UDP 4791) and the remote process",
     ),
     (
         status::IBV_WC_RNR_RETRY_EXC_ERR,
         "RNR_RETRY_EXC_ERR",
-        "the remote side had no buffer posted to receive into",
+        "the remote end had no receive posted",
     ),
     (
         status::IBV_WC_LOC_RDD_VIOL_ERR,
@@ -171,22 +171,22 @@ const STATUS: [(u32, &str, &str); 23] = [
     (
         status::IBV_WC_REM_INV_RD_REQ_ERR,
         "REM_INV_RD_REQ_ERR",
-        "the remote side refused a reliable datagram",
+        "the remote end rejected a reliable datagram",
     ),
     (
         status::IBV_WC_REM_ABORT_ERR,
         "REM_ABORT_ERR",
-        "the remote side gave the operation up",
+        "the remote end aborted the operation",
     ),
     (
         status::IBV_WC_INV_EECN_ERR,
         "INV_EECN_ERR",
-        "an end-to-end context has a number that is none",
+        "an end-to-end context has an invalid number",
     ),
     (
         status::IBV_WC_INV_EEC_STATE_ERR,
         "INV_EEC_STATE_ERR",
-        "an end-to-end context is in a state that does not do this",
+        "an end-to-end context is in the wrong state",
     ),
     (
         status::IBV_WC_FATAL_ERR,
@@ -196,18 +196,18 @@ const STATUS: [(u32, &str, &str); 23] = [
     (
         status::IBV_WC_RESP_TIMEOUT_ERR,
         "RESP_TIMEOUT_ERR",
-        "the remote side answered too late",
+        "the response of the remote end came too late",
     ),
     (
         status::IBV_WC_GENERAL_ERR,
         "GENERAL_ERR",
-        "the NIC gives no reason",
+        "the NIC reports no reason",
     ),
     (status::IBV_WC_TM_ERR, "TM_ERR", "tag matching failed"),
     (
         status::IBV_WC_TM_RNDV_INCOMPLETE,
         "TM_RNDV_INCOMPLETE",
-        "a rendezvous of tag matching was left to software",
+        "a tag-matching rendezvous was left to software",
     ),
 ];
 
@@ -232,7 +232,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match STATUS.iter().find(|known| known.0 == self.status) {
             Some((number, name, words)) => write!(f, "{words} (IBV_WC_{name}, {number}")?,
-            None => write!(f, "a status that is not known ({}", self.status)?,
+            None => write!(f, "unknown status ({}", self.status)?,
         }
         match self.syndrome {
             0 => f.write_str(")"),
@@ -429,12 +429,9 @@ mod tests {
         let failure = |status, syndrome| Failure { status, syndrome };
         assert_eq!(
             failure(13, 0x88).to_string(),
-            "the remote side had no buffer posted to receive into (IBV_WC_RNR_RETRY_EXC_ERR, 13, vendor syndrome 0x88)"
+            "the remote end had no receive posted (IBV_WC_RNR_RETRY_EXC_ERR, 13, vendor syndrome 0x88)"
         );
-        assert_eq!(
-            failure(99, 0).to_string(),
-            "a status that is not known (99)"
-        );
+        assert_eq!(failure(99, 0).to_string(), "unknown status (99)");
         assert!(failure(5, 0).is_flush() && failure(12, 0).name() == Some("RETRY_EXC_ERR"));
         // Every status of verbs.h has an entry.
         for constant in ibverbs_sys::constants() {

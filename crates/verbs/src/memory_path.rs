@@ -36,15 +36,13 @@ impl fmt::Display for MemoryPath {
 #[non_exhaustive]
 pub enum MemoryPathError {
     /// Managed memory migrates: the NIC would silently get the host pages where it happens to be.
-    #[error(
-        "managed memory moves between host and GPU: what is registered may be its pages of the host"
-    )]
+    #[error("managed memory migrates: a registration may pin its host pages")]
     Managed,
     /// It was allocated without third-party access.
-    #[error("the memory was made without gpuDirectRDMACapable (cuMemCreate)")]
+    #[error("the memory was allocated without gpuDirectRDMACapable (cuMemCreate)")]
     NotCapable,
     /// Not GPU memory.
-    #[error("CUDA does not call it a GPU's memory")]
+    #[error("CUDA does not report it as GPU memory")]
     NotDevice,
     /// CUDA does not report its attributes, or does not export a dma-buf.
     #[error(transparent)]

@@ -233,7 +233,7 @@ fn doorbells() {
         while strays() == 0 {
             assert!(
                 since.elapsed() < Duration::from_secs(10),
-                "the NIC does not hear"
+                "the NIC does not read the doorbell"
             );
             std::thread::yield_now();
         }

@@ -87,7 +87,7 @@ fn stale_doorbell_in_reset() {
         while register.load(Ordering::Acquire) != 0 {
             assert!(
                 since.elapsed() < Duration::from_secs(10),
-                "the NIC does not hear"
+                "the NIC does not read the doorbell"
             );
             std::thread::yield_now();
         }

@@ -115,7 +115,7 @@ impl Work {
         let mut work = ib::ibv_send_wr {
             wr_id: self.id,
             sg_list: self.sges.as_mut_ptr(),
-            num_sge: i32::try_from(self.sges.len()).expect("a few pieces"),
+            num_sge: i32::try_from(self.sges.len()).expect("few SGEs"),
             opcode: self.opcode,
             send_flags: self.flags,
             ..Default::default()
@@ -182,7 +182,7 @@ impl Pair {
             wr_id: id,
             next: null_mut(),
             sg_list: sges.as_mut_ptr(),
-            num_sge: i32::try_from(sges.len()).expect("a few pieces"),
+            num_sge: i32::try_from(sges.len()).expect("few SGEs"),
         };
         let mut bad = null_mut();
         // SAFETY: a live queue pair; the request points to its SGEs.

@@ -13,23 +13,23 @@ pub enum Syndrome {
     LocalProtection,
     /// 0x05: the queue pair had failed before, and gave this one up.
     Flushed,
-    /// 0x06: a memory window could not be bound.
+    /// 0x06: binding a memory window failed.
     WindowBind,
-    /// 0x10: the remote side answered something unexpected.
+    /// 0x10: the response of the remote end was unexpected.
     BadResponse,
-    /// 0x11: what arrived may not be written where it was to go.
+    /// 0x11: received data cannot be written to local memory.
     LocalAccess,
     /// 0x12: the remote side refused the request as one it does not do.
     RemoteInvalidRequest,
     /// 0x13: the remote side's memory is not registered for this, or the key or the address is wrong.
     RemoteAccess,
-    /// 0x14: the remote side could not do it.
+    /// 0x14: the remote end could not execute the request.
     RemoteOperation,
     /// 0x15: the remote side does not answer.
     TransportRetry,
     /// 0x16: the remote side had nothing posted to receive into, for too long.
     ReceiverNotReady,
-    /// 0x22: the remote side gave the operation up.
+    /// 0x22: the remote end aborted the operation.
     RemoteAborted,
     /// Another number.
     Other(u8),
@@ -65,19 +65,19 @@ const KNOWN: [(u8, Syndrome, &str, &str); 13] = [
         0x06,
         Syndrome::WindowBind,
         "MW_BIND_ERR",
-        "a memory window could not be bound",
+        "binding a memory window failed",
     ),
     (
         0x10,
         Syndrome::BadResponse,
         "BAD_RESP_ERR",
-        "the remote side answered something unexpected",
+        "the response of the remote end was unexpected",
     ),
     (
         0x11,
         Syndrome::LocalAccess,
         "LOCAL_ACCESS_ERR",
-        "what arrived may not be written where it was to go",
+        "received data cannot be written to local memory",
     ),
     (
         0x12,
@@ -89,13 +89,13 @@ const KNOWN: [(u8, Syndrome, &str, &str); 13] = [
         0x13,
         Syndrome::RemoteAccess,
         "REMOTE_ACCESS_ERR",
-        "the remote side's memory is not registered for this, or the key or address is wrong",
+        "the remote memory is not registered with this access, or its key or address is wrong",
     ),
     (
         0x14,
         Syndrome::RemoteOperation,
         "REMOTE_OP_ERR",
-        "the remote side could not do it",
+        "the remote end could not execute the request",
     ),
     (
         0x15,
@@ -107,13 +107,13 @@ const KNOWN: [(u8, Syndrome, &str, &str); 13] = [
         0x16,
         Syndrome::ReceiverNotReady,
         "RNR_RETRY_EXC_ERR",
-        "the remote side had no buffer posted to receive into",
+        "the remote end had no receive posted",
     ),
     (
         0x22,
         Syndrome::RemoteAborted,
         "REMOTE_ABORTED_ERR",
-        "the remote side gave the operation up",
+        "the remote end aborted the operation",
     ),
 ];
 

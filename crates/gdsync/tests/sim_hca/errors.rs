@@ -126,7 +126,7 @@ fn every_syndrome_of_a_receive_is_polled_and_ends_a_wait() {
         // The rest of what was posted is given up.
         let flushed = polled(&mut two.peer.receive_completions);
         assert_eq!((failed(&flushed).0, flushed.counter), (0x05, 1));
-        // And the sender is told: the remote side could not do it.
+        // And the sender is told: the remote end could not execute the request.
         assert_eq!(failed(&polled(&mut two.local.send_completions)).0, 0x14);
         assert_eq!(bytes(&two.memory.place), [0x5a; 4096]);
     }

@@ -216,19 +216,21 @@ pub(crate) fn next_step(status: u8, source: &io::Error) -> &'static str {
     const EINVAL: i32 = 22;
     match (status, source.raw_os_error()) {
         (0, Some(errno)) if NO_DEVX.contains(&errno) => {
-            "the kernel or its driver has no DEVX: it takes mlx5_ib of Linux 5.0 with CONFIG_INFINIBAND_USER_ACCESS, and a NIC whose firmware has user contexts"
+            "the kernel or its driver has no DEVX: needs mlx5_ib of Linux 5.0 with CONFIG_INFINIBAND_USER_ACCESS, and NIC firmware with user contexts"
         }
         (0, Some(EPERM)) => {
-            "this context may not: look who owns /dev/infiniband/uverbs*, and what the container allows"
+            "permission denied: check the owner of /dev/infiniband/uverbs* and the container's rights"
         }
         (0, Some(EINVAL)) => {
-            "the kernel did not pass it on: the context has no DEVX (the firmware's LOG_MAX_UCTX, UCTX_EN), or the command is none that a program may give"
+            "the kernel did not forward it: the context has no DEVX (firmware settings LOG_MAX_UCTX, UCTX_EN), or user space cannot issue the command"
         }
-        (0, _) => "the kernel's log has more (`dmesg | grep mlx5`)",
-        (0x02, _) => "this NIC's firmware does not know the command: update it",
-        (0x08 | 0x0f, _) => "the NIC has no more of these: destroy some, or ask for smaller ones",
+        (0, _) => "see the kernel's log (`dmesg | grep mlx5`)",
+        (0x02, _) => "the NIC's firmware does not support the command: update it",
+        (0x08 | 0x0f, _) => {
+            "the NIC has no resources left: destroy objects, or request smaller ones"
+        }
         _ => {
-            "the kernel's log has the same syndrome (`dmesg | grep mlx5`), whose meaning the NIC's maker knows"
+            "the kernel's log has the same syndrome (`dmesg | grep mlx5`); ask the NIC's vendor about it"
         }
     }
 }

@@ -68,9 +68,9 @@ fn verbs_loopback() {
         "{text}"
     );
     for refusal in [
-        "a key that is none: the remote side's memory is not registered for this",
-        "a message that is too long: the remote side could not do it (IBV_WC_REM_OP_ERR, 11)",
-        "no buffer to receive into: the remote side had no buffer posted to receive into",
+        "a key that is none: the remote memory is not registered with this access",
+        "a message that is too long: the remote end could not execute the request (IBV_WC_REM_OP_ERR, 11)",
+        "no buffer to receive into: the remote end had no receive posted",
         "is full: cannot post a request to a queue pair of rxe0 (ibv_post_recv)",
     ] {
         assert!(text.contains(refusal), "{refusal}: {text}");

@@ -14,7 +14,7 @@ pub enum Effect {
         /// The vendor's.
         vendor: u8,
     },
-    /// A receive entry that a message was to go to fails so; the sender is told that the remote side could not do it.
+    /// A receive entry that a message was to go to fails so; the sender is told that the remote end could not execute the request.
     FailReceive {
         /// The syndrome of its completion.
         syndrome: Syndrome,
