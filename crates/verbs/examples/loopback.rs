@@ -53,7 +53,7 @@ fn all() -> Outcome {
         "{name}, GID {} {} {:?}, MTU {:?}",
         gid.index, gid.address, gid.kind, port.active_mtu
     );
-    let way = Way {
+    let settings = Settings {
         address: Address {
             lid: port.lid,
             gid: Some(gid.address),
@@ -66,45 +66,37 @@ fn all() -> Outcome {
         },
     };
     for transport in [Transport::Rc, Transport::Uc] {
-        let mut pair = Pair::new(&context, transport, way)?;
-        told(
+        let mut pair = Pair::new(&context, transport, settings)?;
+        report(
             transport,
             "send",
             sends(&mut pair, &[1, 64, 4096, 65536, BYTES]),
         );
-        told(transport, "write", writes(&mut pair, &[1, 4096, BYTES]));
-        told(transport, "immediate data", immediate(&mut pair));
-        told(transport, "pieces", pieces(&mut pair));
-        told(transport, "inline", inline(&mut pair));
+        report(transport, "write", writes(&mut pair, &[1, 4096, BYTES]));
+        report(transport, "immediate data", immediate(&mut pair));
+        report(transport, "SGEs", gather_and_scatter(&mut pair));
+        report(transport, "inline", inline(&mut pair));
         if transport == Transport::Rc {
-            told(transport, "read", reads(&mut pair, &[1, 4096, BYTES]));
-            told(transport, "atomic operations", atomics(&mut pair));
-            told(transport, "events", events(&mut pair));
+            report(transport, "read", reads(&mut pair, &[1, 4096, BYTES]));
+            report(transport, "atomic operations", atomics(&mut pair));
+            report(transport, "events", events(&mut pair));
         }
         pair.finish()?;
     }
-    datagrams(&context, way)?;
+    datagrams(&context, settings)?;
     for (what, status, provoke) in [
         (
-            "a key that is none",
+            "an invalid key",
             "REM_ACCESS_ERR",
             wrong_key as fn(&mut Pair) -> Result<Failure, Error>,
         ),
         ("an address outside", "REM_ACCESS_ERR", outside),
-        (
-            "memory that may not be written",
-            "REM_ACCESS_ERR",
-            read_only,
-        ),
+        ("read-only memory", "REM_ACCESS_ERR", read_only),
         // NICs report an invalid request, Soft-RoCE an operation error.
-        (
-            "a message that is too long",
-            "REM_INV_REQ_ERR REM_OP_ERR",
-            too_long,
-        ),
-        ("no buffer to receive into", "RNR_RETRY_EXC_ERR", no_buffer),
+        ("a message too long", "REM_INV_REQ_ERR REM_OP_ERR", too_long),
+        ("no receive buffer", "RNR_RETRY_EXC_ERR", no_buffer),
     ] {
-        let mut pair = Pair::new(&context, Transport::Rc, way)?;
+        let mut pair = Pair::new(&context, Transport::Rc, settings)?;
         let failure = provoke(&mut pair)?;
         println!("{what}: {failure}");
         if !failure
@@ -114,21 +106,20 @@ fn all() -> Outcome {
             return Err(format!("{what}: not {status}").into());
         }
         // Later requests are flushed.
-        let pieces = [pair.local.region.piece(0, 8)?];
-        pair.left
-            .send(&Request::new(99, Work::Send(None), &pieces))?;
+        let sges = [pair.local.region.piece(0, 8)?];
+        pair.left.send(&Request::new(99, Work::Send(None), &sges))?;
         match pair.sent.one()?.outcome {
             Err(failure) if failure.is_flush() => {}
             other => return Err(format!("after {what}: {other:?}").into()),
         }
     }
-    full(&context, way)?;
+    full(&context, settings)?;
     let event = context.event(Duration::from_millis(1))?;
-    println!("events of the device that nobody asked for: {event:?}");
+    println!("asynchronous events: {event:?}");
     Ok(())
 }
 
-fn told(transport: Transport, what: &str, outcome: Outcome) {
+fn report(transport: Transport, what: &str, outcome: Outcome) {
     match outcome {
         Ok(()) => println!("ok: {transport:?} {what}"),
         Err(error) => {
@@ -139,7 +130,7 @@ fn told(transport: Transport, what: &str, outcome: Outcome) {
 }
 
 #[derive(Clone, Copy)]
-struct Way {
+struct Settings {
     address: Address,
     route: Route,
     behaviour: Behaviour,
@@ -205,7 +196,7 @@ impl Queue {
         std::process::exit(1);
     }
 
-    fn done(&self, id: u64) -> Result<WorkCompletion, Box<dyn std::error::Error>> {
+    fn wait_for(&self, id: u64) -> Result<WorkCompletion, Box<dyn std::error::Error>> {
         let completion = self.one()?;
         if completion.id != id {
             return Err(format!("the completion of {} instead of {id}", completion.id).into());
@@ -226,7 +217,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(context: &Context, transport: Transport, way: Way) -> Result<Self, Error> {
+    fn new(context: &Context, transport: Transport, settings: Settings) -> Result<Self, Error> {
         let domain = context.domain()?;
         let (sent, received) = (
             context.completions(32)?,
@@ -253,18 +244,22 @@ impl Pair {
         };
         let (left, right) = (make()?, make()?);
         let peer = |queue_pair, psn| Peer {
-            address: way.address,
+            address: settings.address,
             queue_pair,
             psn,
         };
         let (left_number, right_number) = (left.number(), right.number());
-        let left = left.ready_to_receive(way.route, peer(right_number, 7), way.behaviour)?;
-        let right =
-            right.ready_to_receive(way.route, peer(left_number, 0xff_fffe), way.behaviour)?;
+        let left =
+            left.ready_to_receive(settings.route, peer(right_number, 7), settings.behaviour)?;
+        let right = right.ready_to_receive(
+            settings.route,
+            peer(left_number, 0xff_fffe),
+            settings.behaviour,
+        )?;
         let behaviour = Behaviour {
             // Limited: a test expects the error.
             receiver_retries: 1,
-            ..way.behaviour
+            ..settings.behaviour
         };
         Ok(Self {
             left: left.ready_to_send(0xff_fffe, behaviour)?,
@@ -281,7 +276,7 @@ impl Pair {
     fn finish(self) -> Outcome {
         for queue in [&self.sent, &self.received] {
             if queue.0.poll(&mut [None])? != 0 {
-                return Err("a completion too many".into());
+                return Err("unexpected completion".into());
             }
         }
         Ok(())
@@ -294,14 +289,13 @@ fn sends(pair: &mut Pair, sizes: &[usize]) -> Outcome {
         pair.remote_side.buffer.fill(0, BYTES, 0)?;
         pair.right
             .receive(10, &[pair.remote_side.region.piece(0, BYTES)?])?;
-        let pieces = [pair.local.region.piece(0, bytes)?];
-        pair.left
-            .send(&Request::new(20, Work::Send(None), &pieces))?;
-        let received = pair.received.done(10)?;
+        let sges = [pair.local.region.piece(0, bytes)?];
+        pair.left.send(&Request::new(20, Work::Send(None), &sges))?;
+        let received = pair.received.wait_for(10)?;
         if (received.operation, received.bytes as usize) != (Operation::Receive, bytes) {
             return Err(format!("{bytes} bytes came as {received:?}").into());
         }
-        if pair.sent.done(20)?.operation != Operation::Send {
+        if pair.sent.wait_for(20)?.operation != Operation::Send {
             return Err("not a send".into());
         }
         pair.remote_side.holds(seed, bytes)?;
@@ -314,10 +308,10 @@ fn writes(pair: &mut Pair, sizes: &[usize]) -> Outcome {
     for (seed, bytes) in (40..).zip(sizes.iter().copied()) {
         pair.local.set(seed, bytes)?;
         pair.remote_side.buffer.fill(0, BYTES, 0)?;
-        let pieces = [pair.local.region.piece(0, bytes)?];
+        let sges = [pair.local.region.piece(0, bytes)?];
         pair.left
-            .send(&Request::new(1, Work::Write(last, None), &pieces))?;
-        pair.sent.done(1)?;
+            .send(&Request::new(1, Work::Write(last, None), &sges))?;
+        pair.sent.wait_for(1)?;
         let begun = Instant::now();
         // UC: the sender's completion says nothing about delivery.
         while pair.remote_side.holds(seed, bytes).is_err() && begun.elapsed() < TIMEOUT {
@@ -340,10 +334,10 @@ fn immediate(pair: &mut Pair) -> Outcome {
         pair.local.set(77, 256)?;
         pair.right
             .receive(3, &[pair.remote_side.region.piece(0, 4096)?])?;
-        let pieces = [pair.local.region.piece(0, 256)?];
-        pair.left.send(&Request::new(4, work, &pieces))?;
-        let received = pair.received.done(3)?;
-        pair.sent.done(4)?;
+        let sges = [pair.local.region.piece(0, 256)?];
+        pair.left.send(&Request::new(4, work, &sges))?;
+        let received = pair.received.wait_for(3)?;
+        pair.sent.wait_for(4)?;
         if (received.immediate, received.operation) != (Some(0x1234_5678), operation) {
             return Err(format!("{received:?}").into());
         }
@@ -354,7 +348,7 @@ fn immediate(pair: &mut Pair) -> Outcome {
 }
 
 /// Gathers four SGEs of a buffer in another order and scatters them again.
-fn pieces(pair: &mut Pair) -> Outcome {
+fn gather_and_scatter(pair: &mut Pair) -> Outcome {
     pair.local.set(5, 4000)?;
     let remote_side = &pair.remote_side.region;
     let scattered = [
@@ -372,8 +366,8 @@ fn pieces(pair: &mut Pair) -> Outcome {
     ];
     pair.left
         .send(&Request::new(2, Work::Send(None), &gathered))?;
-    pair.received.done(1)?;
-    pair.sent.done(2)?;
+    pair.received.wait_for(1)?;
+    pair.sent.wait_for(2)?;
     pair.remote_side.holds(5, 4000)
 }
 
@@ -382,16 +376,16 @@ fn inline(pair: &mut Pair) -> Outcome {
     pair.local.set(6, most)?;
     pair.right
         .receive(1, &[pair.remote_side.region.piece(0, 4096)?])?;
-    let pieces = [pair.local.region.piece(0, most)?];
+    let sges = [pair.local.region.piece(0, most)?];
     let request = Request {
         inline: true,
-        ..Request::new(2, Work::Send(None), &pieces)
+        ..Request::new(2, Work::Send(None), &sges)
     };
     pair.left.send(&request)?;
     // Inline data was copied.
     pair.local.buffer.fill(0, most, 0)?;
-    pair.received.done(1)?;
-    pair.sent.done(2)?;
+    pair.received.wait_for(1)?;
+    pair.sent.wait_for(2)?;
     pair.remote_side.holds(6, most)
 }
 
@@ -399,13 +393,13 @@ fn reads(pair: &mut Pair, sizes: &[usize]) -> Outcome {
     for (seed, bytes) in (80..).zip(sizes.iter().copied()) {
         pair.remote_side.set(seed, bytes)?;
         pair.local.buffer.fill(0, BYTES, 0)?;
-        let pieces = [pair.local.region.piece(0, bytes)?];
+        let sges = [pair.local.region.piece(0, bytes)?];
         pair.left.send(&Request::new(
             1,
             Work::Read(pair.remote_side.region.remote()),
-            &pieces,
+            &sges,
         ))?;
-        pair.sent.done(1)?;
+        pair.sent.wait_for(1)?;
         pair.local.holds(seed, bytes)?;
     }
     Ok(())
@@ -440,9 +434,9 @@ fn atomics(pair: &mut Pair) -> Outcome {
             7,
         ),
     ] {
-        let pieces = [pair.local.region.piece(64, 8)?];
-        pair.left.send(&Request::new(1, work, &pieces))?;
-        pair.sent.done(1)?;
+        let sges = [pair.local.region.piece(64, 8)?];
+        pair.left.send(&Request::new(1, work, &sges))?;
+        pair.sent.wait_for(1)?;
         let seen = (word(&pair.local, 64)?, word(&pair.remote_side, 8)?);
         if seen != (before, after) {
             return Err(format!("{work:?} left {seen:?}").into());
@@ -458,13 +452,13 @@ fn events(pair: &mut Pair) -> Outcome {
         pair.received.0.arm(true)?;
         pair.right
             .receive(1, &[pair.remote_side.region.piece(0, 64)?])?;
-        let pieces = [pair.local.region.piece(0, 64)?];
+        let sges = [pair.local.region.piece(0, 64)?];
         let request = Request {
             solicited,
-            ..Request::new(2, Work::Send(None), &pieces)
+            ..Request::new(2, Work::Send(None), &sges)
         };
         pair.left.send(&request)?;
-        pair.sent.done(2)?;
+        pair.sent.wait_for(2)?;
         let allowed = if solicited {
             TIMEOUT
         } else {
@@ -473,12 +467,12 @@ fn events(pair: &mut Pair) -> Outcome {
         if pair.received.0.wait(allowed)? != solicited {
             return Err(format!("solicited {solicited}: the event is wrong").into());
         }
-        pair.received.done(1)?;
+        pair.received.wait_for(1)?;
     }
     Ok(())
 }
 
-fn datagrams(context: &Context, way: Way) -> Outcome {
+fn datagrams(context: &Context, settings: Settings) -> Outcome {
     let domain = context.domain()?;
     let queue = Queue(context.completions(8)?);
     let pair = || {
@@ -488,32 +482,33 @@ fn datagrams(context: &Context, way: Way) -> Outcome {
     };
     let start = |pair: QueuePair<verbs::Init>| {
         let peer = Peer {
-            address: way.address,
+            address: settings.address,
             queue_pair: 0,
             psn: 0,
         };
-        pair.ready_to_receive(way.route, peer, way.behaviour)?
-            .ready_to_send(0, way.behaviour)
+        pair.ready_to_receive(settings.route, peer, settings.behaviour)?
+            .ready_to_send(0, settings.behaviour)
     };
     let (mut left, mut right) = (start(pair()?)?, start(pair()?)?);
     let (local, remote_side) = (
         Side::new(&domain, Access::ALL)?,
         Side::new(&domain, Access::ALL)?,
     );
-    let address: Datagram = domain.datagram(way.route, way.address, right.number(), QKEY)?;
+    let address: Datagram =
+        domain.datagram(settings.route, settings.address, right.number(), QKEY)?;
     local.set(3, 512)?;
     right.receive(1, &[remote_side.region.piece(0, 40 + 512)?])?;
-    let pieces = [local.region.piece(0, 512)?];
+    let sges = [local.region.piece(0, 512)?];
     for work in [
         Work::Send(None),
         Work::Write(remote_side.region.remote(), None),
     ] {
-        match left.send(&Request::new(9, work, &pieces)) {
+        match left.send(&Request::new(9, work, &sges)) {
             Err(Error::Transport { .. }) => {}
             other => return Err(format!("{work:?} without an address: {other:?}").into()),
         }
     }
-    left.send(&Request::new(2, Work::SendTo(&address, None), &pieces))?;
+    left.send(&Request::new(2, Work::SendTo(&address, None), &sges))?;
     let mut received = None;
     for _ in 0..2 {
         let completion = queue.one()?;
@@ -533,8 +528,8 @@ fn datagrams(context: &Context, way: Way) -> Outcome {
 }
 
 fn fails(pair: &mut Pair, work: Work<'_>, bytes: usize) -> Result<Failure, Error> {
-    let pieces = [pair.local.region.piece(0, bytes)?];
-    pair.left.send(&Request::new(1, work, &pieces))?;
+    let sges = [pair.local.region.piece(0, bytes)?];
+    pair.left.send(&Request::new(1, work, &sges))?;
     match pair.sent.one()?.outcome {
         Err(failure) => Ok(failure),
         Ok(done) => {
@@ -575,8 +570,8 @@ fn no_buffer(pair: &mut Pair) -> Result<Failure, Error> {
 }
 
 /// A full queue fails, and accepts requests again after a completion.
-fn full(context: &Context, way: Way) -> Outcome {
-    let mut pair = Pair::new(context, Transport::Rc, way)?;
+fn full(context: &Context, settings: Settings) -> Outcome {
+    let mut pair = Pair::new(context, Transport::Rc, settings)?;
     let piece = pair.remote_side.region.piece(0, 64)?;
     let taken = (0..100_000).find_map(|count| {
         pair.right
@@ -584,7 +579,7 @@ fn full(context: &Context, way: Way) -> Outcome {
             .err()
             .map(|error| (count, error))
     });
-    let (count, error) = taken.ok_or("a queue without an end")?;
+    let (count, error) = taken.ok_or("the queue never fills up")?;
     let words = std::error::Error::source(&error)
         .map(ToString::to_string)
         .unwrap_or_default();
@@ -593,11 +588,10 @@ fn full(context: &Context, way: Way) -> Outcome {
         (true, Some(12)) => {}
         other => return Err(format!("{other:?}").into()),
     }
-    let pieces = [pair.local.region.piece(0, 64)?];
-    pair.left
-        .send(&Request::new(1, Work::Send(None), &pieces))?;
-    pair.sent.done(1)?;
-    pair.received.done(0)?;
+    let sges = [pair.local.region.piece(0, 64)?];
+    pair.left.send(&Request::new(1, Work::Send(None), &sges))?;
+    pair.sent.wait_for(1)?;
+    pair.received.wait_for(0)?;
     pair.right.receive(0, &[piece])?;
     Ok(())
 }

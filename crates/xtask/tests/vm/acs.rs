@@ -75,19 +75,19 @@ fn compare_forest(files: &Path) {
         let (first, last) = (hops[0], hops[hops.len() - 1]);
         let (up, down) = (&paths[first], &paths[last]);
         let common = up.iter().zip(down).take_while(|(a, b)| a == b).count();
-        let mut wanted: Vec<&str> = vec![first];
-        wanted.extend(up[common..].iter().rev().map(String::as_str));
+        let mut expected: Vec<&str> = vec![first];
+        expected.extend(up[common..].iter().rev().map(String::as_str));
         if common > 0 {
-            wanted.push(&up[common - 1]);
+            expected.push(&up[common - 1]);
         }
-        wanted.extend(down[common..].iter().map(String::as_str));
-        wanted.push(last);
-        assert_eq!(hops, wanted, "{} to {}", path["from"], path["to"]);
+        expected.extend(down[common..].iter().map(String::as_str));
+        expected.push(last);
+        assert_eq!(hops, expected, "{} to {}", path["from"], path["to"]);
         for hop in path["hops"].as_array().expect("hops") {
             let bdf = hop["bdf"].as_str().expect("bdf");
-            let said = hop["acs"]["known"].as_u64().map(as_lspci);
-            assert_eq!(said.as_ref(), acs.get(bdf), "ACS of {bdf}");
-            if said.is_some() {
+            let reported = hop["acs"]["known"].as_u64().map(as_lspci);
+            assert_eq!(reported.as_ref(), acs.get(bdf), "ACS of {bdf}");
+            if reported.is_some() {
                 ports.insert(bdf.to_owned());
             }
         }
@@ -117,8 +117,8 @@ fn gdr_from(file: &Path, args: &[&str]) -> Output {
 fn from(file: &Path, args: &[&str]) -> Value {
     let output = gdr_from(file, args);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        panic!("{} {args:?}: {error}: {said}", file.display())
+        let reported = String::from_utf8_lossy(&output.stderr);
+        panic!("{} {args:?}: {error}: {reported}", file.display())
     })
 }
 
@@ -198,25 +198,25 @@ fn acs_verdicts(report: &Value) -> BTreeMap<String, String> {
 fn compare_dumps(files: &Path) {
     let live = classes(&json(&files.join("topo.json")));
     for dump in ["lspci-vvv.txt", "lspci-xxxx.txt"] {
-        let told = classes(&from(&files.join(dump), &["topo", "--format", "json"]));
+        let dumped = classes(&from(&files.join(dump), &["topo", "--format", "json"]));
         // Rows in both: lspci shows no RDMA devices, and InfiniBand controllers in their place.
-        let known = told.iter().filter(|(_, class)| !class.is_empty());
+        let known = dumped.iter().filter(|(_, class)| !class.is_empty());
         let both: Vec<_> = known
             .filter_map(|(pair, class)| Some((pair, class, live.get(pair)?)))
             .collect();
         let devices: BTreeSet<_> = both.iter().map(|((a, _), ..)| a).collect();
         assert!(
             both.len() > devices.len(),
-            "{dump} tells of no pair: {told:#?}"
+            "{dump} tells of no pair: {dumped:#?}"
         );
-        for (pair, told, here) in both {
-            assert_eq!(told, here, "{dump}: {pair:?}");
+        for (pair, dumped, here) in both {
+            assert_eq!(dumped, here, "{dump}: {pair:?}");
         }
         let report = from(
             &files.join(dump),
             &["doctor", "--platform", "bare-metal", "--format", "json"],
         );
-        let told = acs_verdicts(&report);
+        let dumped = acs_verdicts(&report);
         let here = acs_verdicts(&json(&files.join("doctor-before.json")));
         // Complete below the switch. Whether QEMU's ports on its extra host bridges are root ports is not in the dump.
         let below: Vec<_> = here
@@ -225,9 +225,13 @@ fn compare_dumps(files: &Path) {
             .collect();
         assert!(!below.is_empty());
         for (port, verdict) in below {
-            assert_eq!(told.get(port), Some(verdict), "{dump}: {port}: {told:#?}");
+            assert_eq!(
+                dumped.get(port),
+                Some(verdict),
+                "{dump}: {port}: {dumped:#?}"
+            );
         }
-        for (port, verdict) in told {
+        for (port, verdict) in dumped {
             let same = here.get(&port) == Some(&verdict);
             assert!(same || verdict == "unknown", "{dump}: {port}: {verdict}");
         }
@@ -253,7 +257,7 @@ fn acs_findings_with_iommu_on() {
 
     // Fails below one switch; warns within one host bridge; reports between host bridges, where clearing would not help.
     let between = "0000:40:00.0";
-    let wanted = [
+    let expected = [
         (between, "info"),
         ("0000:42:00.0", "fail"),
         ("0000:42:01.0", "fail"),
@@ -262,8 +266,8 @@ fn acs_findings_with_iommu_on() {
         ("0000:80:01.0", "warn"),
     ];
     let before = acs_findings(&files, "doctor-before.json");
-    assert_eq!(before.len(), wanted.len(), "{before:#?}");
-    for (finding, (port, outcome)) in before.iter().zip(wanted) {
+    assert_eq!(before.len(), expected.len(), "{before:#?}");
+    for (finding, (port, outcome)) in before.iter().zip(expected) {
         assert_eq!(
             (&finding["subject"], &finding["outcome"]),
             (&port.into(), &outcome.into())

@@ -16,18 +16,18 @@ fn exercise() -> PathBuf {
 fn fake_speaks_gdrdrv_abi() {
     let files = in_machine("gdrdrv", "gdrdrv", vec![exercise()]);
     // The script judges; this checks that its output is complete.
-    let said = fs::read_to_string(files.join("exercise.txt")).expect("what the exercise said");
-    let parts: Vec<_> = said
+    let text = fs::read_to_string(files.join("exercise.txt")).expect("the output file");
+    let parts: Vec<_> = text
         .lines()
         .filter_map(|line| line.split_once(": "))
         .collect();
     assert_eq!(
         parts.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
         ["all", "bar", "cached"],
-        "{said}"
+        "{text}"
     );
     for (_, found) in parts {
-        assert!(found.ends_with(" claims held, 0 did not"), "{said}");
+        assert!(found.ends_with(" claims held, 0 did not"), "{text}");
     }
 }
 
@@ -36,11 +36,11 @@ fn fake_speaks_gdrdrv_abi() {
 fn backend_works_with_all_module_versions() {
     let files = in_machine("gdrdrv", "gdrdrv-backend", vec![built("examples/module")]);
     // The script judges; this checks that each version of the module answered.
-    let said = fs::read_to_string(files.join("module.txt")).expect("what the program said");
+    let text = fs::read_to_string(files.join("module.txt")).expect("the output file");
     for version in ["2.0", "2.3", "2.4", "2.5", "2.6"] {
         assert!(
-            said.contains(&format!("version {version} attributes")),
-            "{said}"
+            text.contains(&format!("version {version} attributes")),
+            "{text}"
         );
     }
 }

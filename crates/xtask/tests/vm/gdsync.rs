@@ -12,7 +12,7 @@ fn streams_of_two_machines_send_to_each_other_through_the_proxy() {
         "async-pair",
         vec![built("examples/proxy_pair")],
     );
-    let said = |guest: u8| {
+    let output = |guest: u8| {
         let path = files.join(format!("guest{guest}")).join("proxy_pair.txt");
         let text =
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -20,7 +20,7 @@ fn streams_of_two_machines_send_to_each_other_through_the_proxy() {
         let done = text.lines().filter_map(|line| line.strip_prefix("ok: "));
         done.map(str::to_owned).collect::<Vec<_>>()
     };
-    let (leads, follows) = (said(2), said(1));
+    let (leads, follows) = (output(2), output(1));
     // Twenty messages of 1000 bytes echoed by the other end's stream, then each operation.
     assert_eq!(
         leads[..4],

@@ -53,7 +53,7 @@ fn verbs_loopback() {
             "Rc send",
             "Rc write",
             "Rc immediate data",
-            "Rc pieces",
+            "Rc SGEs",
             "Rc inline",
             "Rc read",
             "Rc atomic operations",
@@ -61,16 +61,16 @@ fn verbs_loopback() {
             "Uc send",
             "Uc write",
             "Uc immediate data",
-            "Uc pieces",
+            "Uc SGEs",
             "Uc inline",
             "Ud send",
         ],
         "{text}"
     );
     for refusal in [
-        "a key that is none: the remote memory is not registered with this access",
-        "a message that is too long: the remote end could not execute the request (IBV_WC_REM_OP_ERR, 11)",
-        "no buffer to receive into: the remote end had no receive posted",
+        "an invalid key: the remote memory is not registered with this access",
+        "a message too long: the remote end could not execute the request (IBV_WC_REM_OP_ERR, 11)",
+        "no receive buffer: the remote end had no receive posted",
         "is full: cannot post a request to a queue pair of rxe0 (ibv_post_recv)",
     ] {
         assert!(text.contains(refusal), "{refusal}: {text}");
@@ -214,8 +214,11 @@ fn probe_rdma_beside_perftest() {
         )
     );
     let text = fs::read_to_string(files.join("no-library.txt")).expect("what it said");
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("libibverbs1 and ibverbs-providers"), "{said}");
+    let message = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        message.contains("libibverbs1 and ibverbs-providers"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -311,7 +314,7 @@ fn probe_rdma_between_two_machines() {
 }
 
 /// The first word of a value that ibv_devinfo prints, as in `active_mtu:  1024 (3)`.
-fn told<'a>(text: &'a str, key: &str) -> &'a str {
+fn value_of<'a>(text: &'a str, key: &str) -> &'a str {
     let line = text
         .lines()
         .find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(':'));
@@ -342,26 +345,26 @@ fn verbs_agree_with_rdma_core() {
     let (ours, theirs) = (text("devinfo.txt"), text("ibv_devinfo.txt"));
     assert!(ours.contains("dma-buf symbol: true\nmissing: \n"), "{ours}");
     assert!(
-        ours.contains(&format!("device: {}\n", told(&theirs, "hca_id"))),
+        ours.contains(&format!("device: {}\n", value_of(&theirs, "hca_id"))),
         "{ours}\n{theirs}"
     );
     // rxe has no firmware version: the field is empty in both.
     let limits = format!(
         "{} ports, {} queue pairs, {} regions",
-        told(&theirs, "phys_port_cnt"),
-        told(&theirs, "max_qp"),
-        told(&theirs, "max_mr")
+        value_of(&theirs, "phys_port_cnt"),
+        value_of(&theirs, "max_qp"),
+        value_of(&theirs, "max_mr")
     );
     assert!(ours.contains(&limits), "{limits}: {ours}");
     let port = format!(
         "port {}: Active, {}, MTU {} of {}, lid {}",
-        told(&theirs, "port"),
-        told(&theirs, "link_layer"),
-        told(&theirs, "active_mtu"),
-        told(&theirs, "max_mtu"),
-        told(&theirs, "port_lid")
+        value_of(&theirs, "port"),
+        value_of(&theirs, "link_layer"),
+        value_of(&theirs, "active_mtu"),
+        value_of(&theirs, "max_mtu"),
+        value_of(&theirs, "port_lid")
     );
-    assert_eq!(told(&theirs, "state"), "PORT_ACTIVE");
+    assert_eq!(value_of(&theirs, "state"), "PORT_ACTIVE");
     assert!(ours.contains(&port), "{port}: {ours}");
     // `GID[  0]:  fe80::5054:ff:fe12:3456, RoCE v2`
     let gids: Vec<(&str, &str)> = theirs

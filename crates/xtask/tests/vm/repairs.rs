@@ -19,13 +19,12 @@ fn repairs_and_undoes_ports() {
         compiled("kill-at", &root().join("tests/vm"), &["kill-at.c"]),
     ];
     let files = in_machine("iommu-on", "fix", binaries);
-    let user = fs::read_to_string(files.join("user.txt")).expect("what a user is told");
+    let user = fs::read_to_string(files.join("user.txt")).expect("output for a user");
     assert!(
         user.contains("sudo gdr fix-acs --platform=bare-metal --yes"),
         "{user}"
     );
-    let unasked =
-        fs::read_to_string(files.join("unasked.txt")).expect("what is said without --yes");
+    let unasked = fs::read_to_string(files.join("unasked.txt")).expect("output without --yes");
     assert!(unasked.contains("--yes"), "{unasked}");
 }
 
@@ -105,6 +104,6 @@ fn a_power_cut_loses_nothing() {
             console.contains("as it was before") || console.contains("a reboot has reset it"),
         );
     }
-    let told = format!("{cuts} power cuts; {half_way} boots found something to take back\n");
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), told.as_bytes());
+    let summary = format!("{cuts} power cuts; {half_way} boots found something to take back\n");
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), summary.as_bytes());
 }
