@@ -44,11 +44,11 @@ impl Judged {
 
     /// Weighs the judgements; those of `again` replace those of the same checks.
     pub fn weighed<'a>(&'a self, again: &'a Self, expectations: &Expectations) -> Vec<Weighed<'a>> {
-        let instead = |id: &str| again.0.iter().find(|(check, _)| check.id == id);
+        let replacement = |id: &str| again.0.iter().find(|(check, _)| check.id == id);
         let judged = self
             .0
             .iter()
-            .map(|judged| instead(judged.0.id).unwrap_or(judged));
+            .map(|judged| replacement(judged.0.id).unwrap_or(judged));
         judged
             .flat_map(|(check, judgements)| {
                 judgements
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_to_be_well_of_more_devices_than_are_judged() {
+    fn too_many_devices_are_undetermined() {
         let facts = crowded(MAX_ROWS as u32);
         let (topology, profile) = (topology(&facts), profile("rdma"));
         let expectations = Expectations::of(std::slice::from_ref(&profile));
@@ -208,12 +208,12 @@ mod tests {
             .map(|check| check.id)
             .collect();
         let findings = judged.into_findings(&expectations);
-        let said: Vec<&Finding> = findings
+        let on_devices: Vec<&Finding> = findings
             .iter()
             .filter(|found| ids.contains(found.id.as_str()))
             .collect();
-        assert_eq!(said.len(), ids.len());
-        for found in said {
+        assert_eq!(on_devices.len(), ids.len());
+        for found in on_devices {
             assert_eq!(found.outcome, Outcome::Unknown, "{found:#?}");
             assert!(
                 found.message.contains("there are 1026 GPUs and NICs"),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn of_more_pairs_than_are_followed_none_is_said_to_be_ready() {
+    fn too_many_pairs_are_undetermined() {
         let ready = |gpus| {
             let facts = crowded(gpus);
             let (topology, profile) = (topology(&facts), profile("p2p"));
@@ -235,7 +235,7 @@ mod tests {
             let outcomes: Vec<Outcome> = judged
                 .weighed(&judged.again(&ctx), &expectations)
                 .iter()
-                .map(|of| of.outcome)
+                .map(|weighed| weighed.outcome)
                 .collect();
             (
                 readiness(&ctx, &profile, &judged).state,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_too_many_judgements_counts_as_the_worst_of_them() {
+    fn summary_has_worst_outcome_of_rest() {
         let mut judgements: Vec<Judgement> = (0..MAX_JUDGEMENTS)
             .map(|at| Judgement::pass(format!("{at}"), "Well."))
             .collect();
@@ -271,7 +271,7 @@ mod tests {
 
     /// Only checks in `BY_PROFILE` may depend on the profiles; the others run once for all.
     #[test]
-    fn no_other_check_asks_for_profiles() {
+    fn only_listed_checks_depend_on_profiles() {
         fn walk(directory: &Path, found: &mut Vec<String>) {
             for entry in fs::read_dir(directory).expect("a directory of checks") {
                 let path = entry.expect("an entry").path();
@@ -296,7 +296,7 @@ mod tests {
             &mut found,
         );
         found.sort();
-        // `sharing.rs` has gpu.mig; the first two weigh what was judged.
+        // `sharing.rs` has gpu.mig; judged.rs, mod.rs and readiness.rs weigh judgements.
         assert_eq!(
             found,
             [
@@ -305,6 +305,7 @@ mod tests {
                 "min_driver.rs",
                 "mod.rs",
                 "p2p.rs",
+                "readiness.rs",
                 "sharing.rs"
             ]
         );
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_of_devices_does_not_make_each_piece_of_evidence_long() {
+    fn evidence_stays_short_with_many_devices() {
         let mut facts = machine();
         let names = (0..MAX_ROWS - 1).map(|at| rdma(&format!("mlx5_{at:0>200}"), "0000:04:00.0"));
         facts.rdma = Fact::Known(names.collect());
@@ -325,7 +326,7 @@ mod tests {
         let longest = findings
             .iter()
             .flat_map(|found| &found.evidence)
-            .map(|of| of.value.len().max(of.source.len()));
+            .map(|evidence| evidence.value.len().max(evidence.source.len()));
         assert!(longest.max().is_some_and(|longest| longest < 5_000));
     }
 }

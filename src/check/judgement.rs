@@ -33,9 +33,9 @@ const MAX_EVIDENCE: usize = 4_096;
 const MAX_MESSAGE: usize = 65_536;
 
 /// Truncates a long text and states how much is missing.
-fn cut(mut text: String, most: usize) -> String {
-    if text.len() > most {
-        let end = text.floor_char_boundary(most);
+fn cut(mut text: String, max: usize) -> String {
+    if text.len() > max {
+        let end = text.floor_char_boundary(max);
         let more = text.len() - end;
         text.truncate(end);
         text.push_str(&format!("... and {more} more bytes"));
@@ -148,9 +148,9 @@ impl Judgement {
     #[must_use]
     pub fn advice(mut self, advice: impl Into<String>) -> Self {
         let advice = printable(&advice.into());
-        let said = &mut self.manual().advice;
-        *said = Some(match said.take() {
-            Some(said) => format!("{said} {advice}"),
+        let all = &mut self.manual().advice;
+        *all = Some(match all.take() {
+            Some(before) => format!("{before} {advice}"),
             None => advice,
         });
         self
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_says_which_source_would_tell() {
+    fn unknown_names_needed_source() {
         let needs = |why, source| {
             Judgement::unknown("0000:17:00.0", why, source)
                 .needs

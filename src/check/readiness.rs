@@ -11,7 +11,7 @@ use crate::topo::MAX_PATHS;
 const MAX_OBSTACLES: usize = 4_096;
 
 /// Maximum places named in a sentence.
-const MOST_PLACES: usize = 8;
+const MAX_PLACES: usize = 8;
 
 /// A GPU, or a GPU and its partner, with every PCI function on the path.
 struct Unit {
@@ -22,21 +22,21 @@ struct Unit {
     governing: Vec<Bdf>,
 }
 
-/// State of a unit, ordered: the greater of two wins.
+/// State of a unit. The greater of two wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stand {
+enum UnitState {
     Ready,
     /// A required fact is unknown.
-    Open,
+    Undetermined,
     Blocked,
 }
 
 #[derive(Default)]
 struct Blocked {
     first: Vec<Obstacle>,
-    /// All check ids, in order of arrival.
+    /// In order of arrival.
     checks: Vec<&'static str>,
-    /// All places, in order of arrival.
+    /// In order of arrival.
     places: Vec<String>,
     seen: BTreeSet<String>,
 }
@@ -52,59 +52,14 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness
     let Some(units) = units(ctx, profile.units) else {
         return too_many(ctx, profile);
     };
-    let index = Index::new(&units);
-    let mut blocked = Blocked::default();
-    let mut open: Vec<&Weighed<'_>> = Vec::new();
-    let mut stands = vec![Stand::Ready; units.len()];
-    let mut everywhere = false;
-    for finding in &findings {
-        let undetermined =
-            is_undetermined(finding.outcome, finding.severity, finding.id, &expectations);
-        if finding.outcome != Outcome::Fail && !undetermined {
-            continue;
-        }
-        let named = named(ctx, &finding.judgement.subject);
-        let touched = match named.is_empty() {
-            true => (0..units.len()).collect(),
-            false => index.touched(finding.id, &named, &units),
-        };
-        let stand = match undetermined {
-            true => Stand::Open,
-            false => Stand::Blocked,
-        };
-        for at in &touched {
-            stands[*at] = stand.max(stands[*at]);
-        }
-        if undetermined {
-            if named.is_empty() || !touched.is_empty() {
-                open.push(finding);
-            }
-            continue;
-        }
-        everywhere |= named.is_empty();
-        match named.is_empty() {
-            true => blocked.add("machine", finding),
-            false => touched
-                .iter()
-                .for_each(|at| blocked.add(&units[*at].name, finding)),
-        }
-    }
-    let those = |stand: Stand| -> Vec<String> {
-        let standing = units
-            .iter()
-            .zip(&stands)
-            .filter(|(_, stands)| **stands == stand);
-        standing.map(|(unit, _)| unit.name.clone()).collect()
-    };
-    let (ready, unknown) = (those(Stand::Ready), those(Stand::Open));
+    let effects = Effects::new(ctx, &units, &findings);
+    let ready = effects.units_in(UnitState::Ready, &units);
+    let unknown = effects.units_in(UnitState::Undetermined, &units);
     let places = Places {
         ready: &ready,
         unknown: &unknown,
     };
-    let state = match everywhere {
-        true => ReadyState::NotReady,
-        false => state(&blocked, &open, units.is_empty(), &places),
-    };
+    let state = effects.state(&places);
     let warnings = findings
         .iter()
         .filter(|finding| finding.outcome == Outcome::Warn)
@@ -113,8 +68,8 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness
         (profile.title(), profile.units),
         state,
         places,
-        &blocked,
-        &open,
+        &effects.blocked,
+        &effects.open,
         warnings,
     );
     Readiness {
@@ -122,24 +77,100 @@ pub fn readiness(ctx: &Ctx<'_>, profile: &Profile, judged: &Judged) -> Readiness
         title: profile.title().to_owned(),
         state,
         ready,
-        blocked: blocked.first,
+        blocked: effects.blocked.first,
         text,
     }
 }
 
-/// State of a profile whose obstacles do not affect every unit.
-fn state(
-    blocked: &Blocked,
-    open: &[&Weighed<'_>],
-    is_nothing: bool,
-    places: &Places<'_>,
-) -> ReadyState {
-    match (blocked.is_empty(), open.is_empty()) {
-        (true, true) if is_nothing => ReadyState::NotReady,
-        (true, true) => ReadyState::Ready,
-        _ if !places.ready.is_empty() => ReadyState::Partly,
-        (false, _) if places.unknown.is_empty() => ReadyState::NotReady,
-        _ => ReadyState::Undetermined,
+/// How the findings affect the units.
+struct Effects<'a> {
+    /// By the index of the unit.
+    states: Vec<UnitState>,
+    blocked: Blocked,
+    /// Findings that leave a unit undetermined.
+    open: Vec<&'a Weighed<'a>>,
+    /// True if a finding blocks the whole machine.
+    machine_blocked: bool,
+}
+
+impl<'a> Effects<'a> {
+    fn new(ctx: &Ctx<'_>, units: &[Unit], findings: &'a [Weighed<'a>]) -> Self {
+        let index = Index::new(units);
+        let mut effects = Self {
+            states: vec![UnitState::Ready; units.len()],
+            blocked: Blocked::default(),
+            open: Vec::new(),
+            machine_blocked: false,
+        };
+        for finding in findings {
+            let undetermined = is_undetermined(
+                finding.outcome,
+                finding.severity,
+                finding.id,
+                ctx.expectations,
+            );
+            if finding.outcome == Outcome::Fail || undetermined {
+                let named = named(ctx, &finding.judgement.subject);
+                let affected = match named.is_empty() {
+                    true => (0..units.len()).collect(),
+                    false => index.affected(finding.id, &named, units),
+                };
+                let machine = named.is_empty();
+                match undetermined {
+                    true => effects.leave_open(finding, &affected, machine),
+                    false => effects.block(finding, &affected, machine, units),
+                }
+            }
+        }
+        effects
+    }
+
+    fn leave_open(&mut self, finding: &'a Weighed<'a>, affected: &[usize], machine: bool) {
+        self.raise(affected, UnitState::Undetermined);
+        if machine || !affected.is_empty() {
+            self.open.push(finding);
+        }
+    }
+
+    fn block(&mut self, finding: &Weighed<'_>, affected: &[usize], machine: bool, units: &[Unit]) {
+        self.raise(affected, UnitState::Blocked);
+        if machine {
+            self.machine_blocked = true;
+            self.blocked.add("machine", finding);
+            return;
+        }
+        for at in affected {
+            self.blocked.add(&units[*at].name, finding);
+        }
+    }
+
+    fn raise(&mut self, affected: &[usize], state: UnitState) {
+        for at in affected {
+            self.states[*at] = state.max(self.states[*at]);
+        }
+    }
+
+    /// Names of the units in this state.
+    fn units_in(&self, state: UnitState, units: &[Unit]) -> Vec<String> {
+        units
+            .iter()
+            .zip(&self.states)
+            .filter(|(_, found)| **found == state)
+            .map(|(unit, _)| unit.name.clone())
+            .collect()
+    }
+
+    fn state(&self, places: &Places<'_>) -> ReadyState {
+        if self.machine_blocked {
+            return ReadyState::NotReady;
+        }
+        match (self.blocked.is_empty(), self.open.is_empty()) {
+            (true, true) if self.states.is_empty() => ReadyState::NotReady,
+            (true, true) => ReadyState::Ready,
+            _ if !places.ready.is_empty() => ReadyState::Partly,
+            (false, _) if places.unknown.is_empty() => ReadyState::NotReady,
+            _ => ReadyState::Undetermined,
+        }
     }
 }
 
@@ -223,22 +254,22 @@ impl Index {
     }
 
     /// The units that a finding on these names affects.
-    fn touched(&self, check: &str, named: &[BTreeSet<Name>], units: &[Unit]) -> Vec<usize> {
-        let of = |name: &Name| match name {
+    fn affected(&self, check: &str, named: &[BTreeSet<Name>], units: &[Unit]) -> Vec<usize> {
+        let units_with = |name: &Name| match name {
             Name::Row(row) => self.by_row.get(row),
             Name::Function(bdf) => self.by_function.get(bdf),
         };
-        let mut touched = BTreeSet::new();
+        let mut affected = BTreeSet::new();
         for names in named {
             // Start from the rarest name: a match contains all of them.
             let fewest = names
                 .iter()
-                .map(|name| of(name).map_or(&[][..], Vec::as_slice))
+                .map(|name| units_with(name).map_or(&[][..], Vec::as_slice))
                 .min_by_key(|units| units.len());
             let candidates = fewest.unwrap_or_default().iter();
-            touched.extend(candidates.filter(|at| units[**at].has_all(check, names)));
+            affected.extend(candidates.filter(|at| units[**at].has_all(check, names)));
         }
-        touched.into_iter().collect()
+        affected.into_iter().collect()
     }
 }
 
@@ -328,10 +359,10 @@ fn sentence(
 ) -> String {
     let on = |places: &[String]| match places {
         [] => String::new(),
-        places if places.len() > MOST_PLACES => format!(
+        places if places.len() > MAX_PLACES => format!(
             " on {} and {} more",
-            places[..MOST_PLACES].join(", "),
-            places.len() - MOST_PLACES
+            places[..MAX_PLACES].join(", "),
+            places.len() - MAX_PLACES
         ),
         places => format!(" on {}", places.join(", ")),
     };
@@ -344,11 +375,11 @@ fn sentence(
             let but = match warnings {
                 0 => String::new(),
                 1 => ", with 1 warning".to_owned(),
-                many => format!(", with {many} warnings"),
+                count => format!(", with {count} warnings"),
             };
             format!("{ready}{but}.")
         }
-        (ReadyState::NotReady, true, _) => format!("{title}: not ready: {}", nothing(kind)),
+        (ReadyState::NotReady, true, _) => format!("{title}: not ready: {}", no_units(kind)),
         (ReadyState::NotReady, false, _) => format!("{title}: not ready: {reasons}."),
         (ReadyState::Partly, _, true) => format!("{ready}, {}", not()),
         (ReadyState::Partly, true, _) => format!("{ready}; {}.", cannot_determine()),
@@ -378,7 +409,7 @@ fn unknown(open: &[&Weighed<'_>]) -> String {
 }
 
 /// Why no unit exists.
-fn nothing(kind: Units) -> &'static str {
+fn no_units(kind: Units) -> &'static str {
     match kind {
         Units::Gpu => "there is no GPU.",
         Units::GpuNic => "there is no GPU with a NIC.",

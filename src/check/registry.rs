@@ -133,7 +133,7 @@ mod tests {
     use crate::profile::{Profile, SHIPPED};
 
     #[test]
-    fn ids_are_unique_and_of_one_form() {
+    fn ids_are_unique_and_well_formed() {
         let ids: BTreeSet<&str> = all().map(|check| check.id).collect();
         assert_eq!(ids.len(), all().count());
         let word = |word: &str| {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_machine_has_nothing_wrong_under_any_profile() {
+    fn sound_machine_passes_all_profiles() {
         for (profile, _) in SHIPPED {
             for check in all() {
                 for found in findings(check.id, &machine(), &[profile]) {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_never_a_pass_and_says_what_it_needs() {
+    fn unknown_facts_never_pass() {
         for check in all() {
             let found = findings(check.id, &Facts::default(), &[]);
             assert!(!found.is_empty());

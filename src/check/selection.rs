@@ -1,34 +1,31 @@
-//! Which checks a user wants: by id, by family (`pcie`, `pcie.*`), all but some.
+//! Selects checks by id or by family (`pcie`, `pcie.*`).
 
 use super::registry::all;
 use crate::input::did_you_mean;
 
-/// A choice among the checks.
+/// The checks to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     only: Vec<String>,
     skip: Vec<String>,
 }
 
-/// A choice that cannot be made.
+/// An invalid selection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
     /// No check and no family has this name.
     #[error("there is no check '{name}'{near}; 'gdr doctor --list' lists all checks", near = similar(.name))]
-    NoSuchCheck {
-        /// As it was typed.
-        name: String,
-    },
+    NoSuchCheck { name: String },
     /// Every check of `--only` is left out by `--skip`.
     #[error("no check is left to run: --skip leaves out {every}", every = if *.only { "every check of --only" } else { "every check" })]
     Nothing {
-        /// Whether `--only` was given.
+        /// True if `--only` was given.
         only: bool,
     },
 }
 
 impl Selection {
-    /// Those that are named in `only`, all where it is empty, but for those that are named in `skip`.
+    /// Selects the checks in `only` (all if it is empty), except those in `skip`.
     pub fn of(only: &[String], skip: &[String]) -> Result<Self, SelectionError> {
         for name in only.iter().chain(skip) {
             if !all().any(|check| is_named(check.id, name)) {
@@ -47,25 +44,25 @@ impl Selection {
         }
     }
 
-    /// Whether no check is left out.
+    /// True if every check is selected.
     pub fn is_everything(&self) -> bool {
         self.only.is_empty() && self.skip.is_empty()
     }
 
-    /// Whether the check of this id is among them.
+    /// True if the check with this id is selected.
     pub fn has(&self, id: &str) -> bool {
         let named = |names: &[String]| names.iter().any(|name| is_named(id, name));
         (self.only.is_empty() || named(&self.only)) && !named(&self.skip)
     }
 }
 
-/// Whether a name means the check of this id: its id, or its family's name.
+/// True if `name` is the id of the check or the name of its family.
 fn is_named(id: &str, name: &str) -> bool {
     let family = name.strip_suffix(".*").unwrap_or(name);
     id == name || id.split_once('.').is_some_and(|(first, _)| first == family)
 }
 
-/// What follows the name of no check in an error: the check or family that is most like it.
+/// For an error: suggests the check or family most similar to an unknown name.
 pub fn similar(name: &str) -> String {
     let families = all()
         .filter_map(|check| check.id.split_once('.'))
@@ -88,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_families_choose() {
+    fn selects_by_id_and_family() {
         let pcie = of(&["pcie"], &["pcie.acs"]).expect("a selection");
         assert!(
             pcie.has("pcie.link")
@@ -101,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_nothing_is_an_error_that_helps() {
+    fn rejects_unknown_names() {
         let error = of(&["bar1"], &[]).expect_err("no such check").to_string();
         assert!(
             error.contains("'bar1'") && error.contains("gpu.bar1"),
@@ -112,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_of_no_check_is_an_error() {
+    fn rejects_empty_selection() {
         let error = of(&["pcie", "gpu.bar1"], &["gpu", "pcie.*"])
             .expect_err("nothing is left")
             .to_string();

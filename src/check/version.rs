@@ -72,7 +72,7 @@ mod tests {
     use crate::model::Why;
 
     #[test]
-    fn the_driver_is_known_by_either_file_and_absent_only_by_both() {
+    fn reads_driver_version_from_either_file() {
         let line = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023";
         let of = |module: Fact<Option<String>>, line: Fact<Option<String>>| {
             let mut facts = Facts::default();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_line_names_the_flavour() {
+    fn reads_flavour_from_version_line() {
         let of = |line: &str| {
             let mut facts = Facts::default();
             facts.driver.version_line = Fact::Known(Some(line.to_owned()));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn device_ids_tell_the_generation() {
+    fn device_ids_give_generation() {
         let generation = |device| {
             Generation::of(&Ids {
                 vendor: Ids::NVIDIA,

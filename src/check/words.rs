@@ -1,9 +1,9 @@
-//! The few words that several checks say the same way.
+//! Text that several checks share.
 
 use super::Ctx;
 use crate::model::{Bdf, Fact, Row};
 
-/// A device by its row's name and its address, as in `GPU0 (0000:3b:00.0)`; by its address where it has no row.
+/// Name and address of a device, as in `GPU0 (0000:3b:00.0)`; the address alone if it has no row.
 pub fn device(ctx: &Ctx<'_>, bdf: Bdf) -> String {
     match ctx
         .topology
@@ -15,7 +15,7 @@ pub fn device(ctx: &Ctx<'_>, bdf: Bdf) -> String {
     }
 }
 
-/// A row by its name and its address.
+/// Name and address of a row.
 pub fn row(row: &Row) -> String {
     match row.bdf {
         Some(bdf) => format!("{} ({bdf})", row.name),
@@ -23,13 +23,13 @@ pub fn row(row: &Row) -> String {
     }
 }
 
-/// Names in a row, as in `GPU0, NIC0`.
+/// Joins names, as in `GPU0, NIC0`.
 pub fn list<T: ToString>(names: impl IntoIterator<Item = T>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
     names.join(", ")
 }
 
-/// A size in the largest binary unit of which it is at least one: `256 MiB`, `139.8 GiB`.
+/// A size in the largest binary unit that does not exceed it: `256 MiB`, `139.8 GiB`.
 pub fn size(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.iter().find(|(shift, _)| bytes >> shift > 0) {
@@ -45,7 +45,6 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// A NUMA node in words.
 pub fn numa(node: &Fact<Option<u32>>) -> String {
     match node {
         Fact::Known(Some(node)) => format!("NUMA node {node}"),
@@ -59,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_never_shown_larger_than_they_are() {
+    fn rounds_sizes_down() {
         for (bytes, text) in [
             (0, "0 bytes"),
             (1023, "1023 bytes"),

@@ -1,4 +1,4 @@
-//! How profiles stand on the small machine, changed one thing at a time.
+//! Readiness of the small machine, with one thing changed.
 
 use super::*;
 use crate::check::testing::{Edit, GPU_PORT, bdf, gpu, machine, set_acs, two_gpus};
@@ -6,7 +6,7 @@ use crate::model::{Fact, Facts, Place, RootBus, VerbsOutcome, Why};
 use crate::profile::SHIPPED;
 use crate::topo::topology;
 
-fn of(facts: &Facts, profile: &str) -> Readiness {
+fn readiness_of(facts: &Facts, profile: &str) -> Readiness {
     let (_, text) = SHIPPED
         .iter()
         .find(|(name, _)| *name == profile)
@@ -21,16 +21,19 @@ fn of(facts: &Facts, profile: &str) -> Readiness {
 }
 
 #[test]
-fn a_sound_machine_is_ready_on_its_pair() {
-    let found = of(&machine(), "rdma");
+fn sound_machine_is_ready() {
+    let found = readiness_of(&machine(), "rdma");
     assert_eq!(
         (found.state, found.ready.as_slice()),
         (ReadyState::Ready, &["GPU0–NIC0".to_owned()][..])
     );
     assert_eq!(found.text, "GPUDirect RDMA: ready on GPU0–NIC0.");
-    assert_eq!(of(&machine(), "gdrcopy").text, "gdrcopy: ready on GPU0.");
+    assert_eq!(
+        readiness_of(&machine(), "gdrcopy").text,
+        "gdrcopy: ready on GPU0."
+    );
     // One GPU has no peer.
-    let alone = of(&machine(), "p2p");
+    let alone = readiness_of(&machine(), "p2p");
     assert_eq!(
         (alone.state, alone.text.as_str()),
         (
@@ -41,10 +44,10 @@ fn a_sound_machine_is_ready_on_its_pair() {
 }
 
 #[test]
-fn a_port_on_the_way_blocks_the_pair() {
+fn port_on_path_blocks_pair() {
     let mut facts = machine();
     set_acs(&mut facts, GPU_PORT, 0x1d);
-    let found = of(&facts, "rdma");
+    let found = readiness_of(&facts, "rdma");
     assert_eq!(found.state, ReadyState::NotReady);
     assert_eq!(
         found
@@ -61,20 +64,20 @@ fn a_port_on_the_way_blocks_the_pair() {
 }
 
 #[test]
-fn what_concerns_the_machine_blocks_all_of_it() {
+fn machine_finding_blocks_all_units() {
     let mut facts = machine();
     facts.rdma = Fact::Known(Vec::new());
-    let found = of(&facts, "rdma");
+    let found = readiness_of(&facts, "rdma");
     assert_eq!(found.state, ReadyState::NotReady);
     assert!(found.text.contains("rdma.device"), "{}", found.text);
-    assert_eq!(of(&facts, "gdrcopy").state, ReadyState::Ready);
+    assert_eq!(readiness_of(&facts, "gdrcopy").state, ReadyState::Ready);
 }
 
 #[test]
-fn what_is_required_and_unknown_is_no_readiness() {
+fn unknown_required_fact() {
     let mut facts = machine();
     facts.process.memlock_soft = Fact::Unknown(Why::Denied);
-    let found = of(&facts, "rdma");
+    let found = readiness_of(&facts, "rdma");
     assert_eq!(found.state, ReadyState::Undetermined);
     assert_eq!(
         found.text,
@@ -99,14 +102,14 @@ fn two_pairs() -> Facts {
 }
 
 #[test]
-fn what_is_not_known_of_one_pair_is_not_said_to_be_ready() {
-    let ready = of(&two_pairs(), "rdma");
+fn one_of_two_pairs_is_undetermined() {
+    let ready = readiness_of(&two_pairs(), "rdma");
     assert_eq!(ready.text, "GPUDirect RDMA: ready on GPU0–NIC0, GPU1–NIC1.");
     let mut facts = two_pairs();
     set_acs(&mut facts, GPU_PORT, 0x1d);
     facts.peer_memory.nvidia_peermem = Fact::Known(false);
     facts.attributes_mut("0000:05:00.1").driver = Fact::Unknown(Why::Denied);
-    let found = of(&facts, "rdma");
+    let found = readiness_of(&facts, "rdma");
     assert_eq!(
         (found.state, found.ready.len()),
         (ReadyState::Undetermined, 0),
@@ -121,7 +124,7 @@ fn what_is_not_known_of_one_pair_is_not_said_to_be_ready() {
         found.text
     );
     set_acs(&mut facts, GPU_PORT, 0x11);
-    let found = of(&facts, "rdma");
+    let found = readiness_of(&facts, "rdma");
     assert_eq!(
         (found.state, found.ready.as_slice()),
         (ReadyState::Partly, &["GPU0–NIC0".to_owned()][..])
@@ -136,9 +139,9 @@ fn what_is_not_known_of_one_pair_is_not_said_to_be_ready() {
 }
 
 #[test]
-fn a_port_that_redirects_peers_does_not_block_what_goes_up_anyhow() {
+fn redirecting_port_spares_path_through_root() {
     let mut facts = machine();
-    // The NIC moves to a root port of its own, a second GPU takes its place below the switch.
+    // The NIC moves to another root port; a second GPU takes its place below the switch.
     facts.add(crate::check::testing::root_port("0000:00:02.0"));
     let place = |bridges: &[&str]| {
         Fact::Known(Place {
@@ -156,6 +159,6 @@ fn a_port_that_redirects_peers_does_not_block_what_goes_up_anyhow() {
     ]);
     facts.add(second);
     set_acs(&mut facts, GPU_PORT, 0x1d);
-    let found = of(&facts, "rdma");
+    let found = readiness_of(&facts, "rdma");
     assert!(found.blocked.is_empty(), "{found:#?}");
 }
