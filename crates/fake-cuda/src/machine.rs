@@ -72,16 +72,16 @@ pub fn attribute(index: usize, number: u32) -> Option<i32> {
     Some(value.and_then(integer).unwrap_or(0))
 }
 
-/// The code with which something is refused: `refused` where the file says `false`, or the number that it has.
+/// Injected error of `key`: `default` if the value is `false`, or the value if it is a number.
 #[cfg(not(feature = "old"))]
-pub fn refusal(key: &str, refused: u32) -> Option<u32> {
+pub fn configured_error(key: &str, default: u32) -> Option<u32> {
     match &MACHINE[key] {
-        Value::Bool(false) => Some(refused),
+        Value::Bool(false) => Some(default),
         value => fake_machine::number(value),
     }
 }
 
-/// An ordered pair's own value, else the one all have.
+/// Value of an ordered pair, else the common one.
 pub fn pair(from: usize, to: usize, key: &str) -> Option<&'static Value> {
     MACHINE.pair(key, |pair| pair["from"] == from && pair["to"] == to)
 }

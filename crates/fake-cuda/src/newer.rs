@@ -75,7 +75,9 @@ pub unsafe extern "C" fn cuMemGetHandleForAddressRange(
         }
         match flags {
             0 => {}
-            OVER_PCIE => machine::refusal("dmabuf_pcie", INVALID_VALUE).map_or(Ok(()), Err)?,
+            OVER_PCIE => {
+                machine::configured_error("dmabuf_pcie", INVALID_VALUE).map_or(Ok(()), Err)?
+            }
             _ => return Err(INVALID_VALUE),
         }
         let file = export(&block.ok_or(INVALID_VALUE)?, address, bytes)?;

@@ -50,7 +50,7 @@ impl Alive {
 }
 
 /// Window of a copy of `bytes` bytes at `device` through `handle`; `None` if it is invalid (see
-/// [`refused`]) or there is nothing to copy. Valid while the handle stays mapped.
+/// [`copy_error`]) or there is nothing to copy. Valid while the handle stays mapped.
 #[inline]
 pub(crate) fn admit(
     handle: u64,
@@ -67,7 +67,7 @@ pub(crate) fn admit(
 
 /// Why [`admit`] returned `None`; `Ok` if there is nothing to copy.
 #[cold]
-pub(crate) fn refused(
+pub(crate) fn copy_error(
     handle: u64,
     device: usize,
     host: usize,

@@ -33,7 +33,7 @@ pub unsafe extern "C" fn gdr_copy_to_mapping(
 ) -> c_int {
     let (device, host) = (map_d_ptr.addr(), h_ptr.addr());
     let Some(copier) = copies::admit(handle.h, device, host, size) else {
-        return refused("gdr_copy_to_mapping", handle, device, host, size);
+        return fail("gdr_copy_to_mapping", handle, device, host, size);
     };
     if size > SHORT {
         // SAFETY: `admit` found the `size` bytes at `map_d_ptr` in a live mapping with its copier,
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn gdr_copy_from_mapping(
 ) -> c_int {
     let (device, host) = (map_d_ptr.addr(), h_ptr.addr());
     let Some(copier) = copies::admit(handle.h, device, host, size) else {
-        return refused("gdr_copy_from_mapping", handle, device, host, size);
+        return fail("gdr_copy_from_mapping", handle, device, host, size);
     };
     if size > SHORT {
         // SAFETY: `admit` found the `size` bytes at `map_d_ptr` in a live mapping with its copier,
@@ -135,12 +135,8 @@ fn settled(function: &'static str, copy: impl FnOnce()) -> c_int {
 
 #[cold]
 #[inline(never)]
-fn refused(
-    function: &'static str,
-    handle: Handle,
-    device: usize,
-    host: usize,
-    bytes: usize,
-) -> c_int {
-    guard::call(function, || copies::refused(handle.h, device, host, bytes))
+fn fail(function: &'static str, handle: Handle, device: usize, host: usize, bytes: usize) -> c_int {
+    guard::call(function, || {
+        copies::copy_error(handle.h, device, host, bytes)
+    })
 }

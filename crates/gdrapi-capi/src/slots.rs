@@ -192,11 +192,11 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
     for &advice in advices {
         // SAFETY: the range was mapped above and is not shared yet; neither advice changes its
         // contents in this process.
-        if let Err(refused) = unsafe { rustix::mm::madvise(fresh, bytes, advice) } {
+        if let Err(error) = unsafe { rustix::mm::madvise(fresh, bytes, advice) } {
             // Works without either; the module documentation describes the consequences.
             log::say(
                 Level::Warning,
-                format_args!("madvise({advice:?}): {}", gpu::sentence(&refused)),
+                format_args!("madvise({advice:?}): {}", gpu::sentence(&error)),
             );
         }
     }

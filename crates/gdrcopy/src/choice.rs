@@ -31,7 +31,7 @@ pub(crate) fn open() -> Result<Arc<dyn Backend>, Error> {
     for kind in ORDER {
         match find(kind) {
             Ok(found) => return Ok(found.backend),
-            Err(error) => explanations.push(refused(kind, &error)),
+            Err(error) => explanations.push(unusable(kind, &error)),
         }
     }
     Err(Error::NoBackend { explanations })
@@ -98,7 +98,7 @@ fn explained(
                         denied: false,
                     }
                 }
-                Err(error) => refused(kind, &error),
+                Err(error) => unusable(kind, &error),
             };
         taken |= explanation.outcome == Outcome::Chosen;
         explanations.push(explanation);
@@ -112,7 +112,7 @@ fn try_on(found: &Found, memory: &DeviceMemory) -> Result<(), Error> {
     pin.map(MapRequest::Default).map(drop)
 }
 
-fn refused(backend: BackendKind, error: &Error) -> Explanation {
+fn unusable(backend: BackendKind, error: &Error) -> Explanation {
     let why = match error {
         Error::Refused { why, .. } => why.clone(),
         other => gpu::sentence(other),

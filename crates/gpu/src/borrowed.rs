@@ -323,11 +323,11 @@ fn is_registered_already(error: &Error) -> bool {
 
 /// True if registration failed with one of these results.
 fn returned(error: &Error, results: &[CuResult]) -> bool {
-    let refused = match error {
+    let result = match error {
         Error::Register { source, .. } => source.result(),
         _ => None,
     };
-    refused.is_some_and(|refused| results.contains(&refused))
+    result.is_some_and(|result| results.contains(&result))
 }
 
 #[cfg(test)]

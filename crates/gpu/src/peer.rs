@@ -131,7 +131,7 @@ pub(crate) fn needed(gpu: &Gpu, memory: &Held) -> Result<Option<Held>, Error> {
     if owner.context() == gpu.context() || memory.kind() == Allocation::Managed {
         return Ok(None);
     }
-    let refused = |result| Error::Peer {
+    let peer_error = |result| Error::Peer {
         from: gpu.device().ordinal,
         to: owner.device().ordinal,
         source: Failure::Returned {
@@ -140,11 +140,11 @@ pub(crate) fn needed(gpu: &Gpu, memory: &Held) -> Result<Option<Held>, Error> {
         },
     };
     if memory.kind() != Allocation::Malloc {
-        return Err(refused(CuResult::PEER_ACCESS_UNSUPPORTED));
+        return Err(peer_error(CuResult::PEER_ACCESS_UNSUPPORTED));
     }
     match PeerAccess::held(gpu, owner) {
         Some(access) => Ok(Some(Held::Peer(access))),
-        None => Err(refused(CuResult::PEER_ACCESS_NOT_ENABLED)),
+        None => Err(peer_error(CuResult::PEER_ACCESS_NOT_ENABLED)),
     }
 }
 

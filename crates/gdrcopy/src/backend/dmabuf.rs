@@ -26,7 +26,7 @@ const FIRST: u32 = 610;
 /// error.
 pub(crate) fn open() -> Result<Found, Error> {
     let release = rm::release().map_err(|error| match error {
-        Error::Refused { why, kind, .. } => refuse(why, kind),
+        Error::Refused { why, kind, .. } => super::unavailable(BackendKind::DmaBuf, why, kind),
         other => other,
     })?;
     check_release(&release)?;
@@ -39,26 +39,20 @@ pub(crate) fn open() -> Result<Found, Error> {
 fn check_release(release: &str) -> Result<(), Error> {
     match rm::major(release) {
         Some(major) if major >= FIRST => Ok(()),
-        Some(major) => Err(refuse(
+        Some(major) => Err(super::unavailable(
+            BackendKind::DmaBuf,
             format!(
                 "driver {major} refuses mmap of dma-buf on discrete GPUs (errno 524); {FIRST} is the first that grants it"
             ),
             Kind::Unsupported,
         )),
-        None => Err(refuse(
+        None => Err(super::unavailable(
+            BackendKind::DmaBuf,
             format!(
                 "the driver does not report its release, so it is older than 530; {FIRST} is needed"
             ),
             Kind::Unsupported,
         )),
-    }
-}
-
-fn refuse(why: String, kind: Kind) -> Error {
-    Error::Refused {
-        backend: BackendKind::DmaBuf,
-        why,
-        kind,
     }
 }
 

@@ -56,7 +56,8 @@ pub(crate) fn open() -> Result<Found, Error> {
     let mut argument = sys::Version::default();
     // SAFETY: `VERSION` takes a `Version`.
     unsafe { sys::ioctl(file.as_fd(), sys::VERSION, &mut argument) }.map_err(|error| {
-        refuse(
+        super::unavailable(
+            BackendKind::Gdrdrv,
             format!(
                 "{NODE} does not answer like gdrdrv 2: {}",
                 gpu::sentence(&error)
@@ -79,31 +80,42 @@ pub(crate) fn open() -> Result<Found, Error> {
 fn check_version(version: Version, minimum_library: Version) -> Result<Version, Error> {
     if version < OLDEST {
         let why = format!("gdrdrv {version} is too old: update the module to {OLDEST} or newer");
-        return Err(refuse(why, Kind::Unsupported));
+        return Err(super::unavailable(
+            BackendKind::Gdrdrv,
+            why,
+            Kind::Unsupported,
+        ));
     }
     if minimum_library > LIBRARY {
         let why =
             format!("gdrdrv {version} needs library version {minimum_library}, this is {LIBRARY}");
-        return Err(refuse(why, Kind::Unsupported));
+        return Err(super::unavailable(
+            BackendKind::Gdrdrv,
+            why,
+            Kind::Unsupported,
+        ));
     }
     Ok(version)
 }
 
 fn unopened(error: io::Error) -> Error {
     match error.raw_os_error() {
-        Some(libc::ENOENT) => refuse(
+        Some(libc::ENOENT) => super::unavailable(
+            BackendKind::Gdrdrv,
             format!(
                 "there is no {NODE}: the module is not loaded, or its node was not created or not passed to this container"
             ),
             Kind::Absent,
         ),
-        Some(libc::ENXIO | libc::ENODEV) => refuse(
+        Some(libc::ENXIO | libc::ENODEV) => super::unavailable(
+            BackendKind::Gdrdrv,
             format!(
                 "{NODE} exists, but no module serves it: not loaded, or the node has an old major number"
             ),
             Kind::Absent,
         ),
-        Some(libc::EACCES | libc::EPERM) => refuse(
+        Some(libc::EACCES | libc::EPERM) => super::unavailable(
+            BackendKind::Gdrdrv,
             format!(
                 "cannot open {NODE}: its mode is not 0666, or the container's device rules forbid it"
             ),
@@ -113,14 +125,6 @@ fn unopened(error: io::Error) -> Error {
             operation: format!("open {NODE}"),
             source: error,
         },
-    }
-}
-
-fn refuse(why: String, kind: Kind) -> Error {
-    Error::Refused {
-        backend: BackendKind::Gdrdrv,
-        why,
-        kind,
     }
 }
 
@@ -233,7 +237,7 @@ impl Backend for Gdrdrv {
             };
             self.module.call(pin, operation)?.handle
         } else {
-            super::refuse_force_pcie(flags, BackendKind::Gdrdrv)?;
+            super::reject_force_pcie(flags, BackendKind::Gdrdrv)?;
             let pin = sys::PinBuffer {
                 address: start,
                 size,

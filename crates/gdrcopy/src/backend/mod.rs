@@ -15,6 +15,7 @@ use gpu::DevicePtr;
 
 use crate::Error;
 use crate::copy::{Caching, Cpus};
+use crate::error::Kind;
 use crate::gdr::{Attribute, BackendKind};
 use crate::mapping::{MapRequest, MappingType};
 use crate::pages::Pages;
@@ -154,7 +155,15 @@ pub(crate) fn next_handle() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-pub(crate) fn refuse_force_pcie(flags: PinFlags, backend: BackendKind) -> Result<(), Error> {
+pub(crate) fn unavailable(backend: BackendKind, why: impl Into<String>, kind: Kind) -> Error {
+    Error::Refused {
+        backend,
+        why: why.into(),
+        kind,
+    }
+}
+
+pub(crate) fn reject_force_pcie(flags: PinFlags, backend: BackendKind) -> Result<(), Error> {
     if flags.force_pcie {
         return Err(Error::Flag {
             what: "PinFlags::force_pcie",

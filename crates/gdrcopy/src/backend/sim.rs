@@ -36,7 +36,7 @@ impl Backend for Sim {
         length: usize,
         flags: PinFlags,
     ) -> Result<Box<dyn Pinned>, Error> {
-        super::refuse_force_pcie(flags, BackendKind::Sim)?;
+        super::reject_force_pcie(flags, BackendKind::Sim)?;
         let pages =
             pages::around(address, length as u64, GPU_PAGE).ok_or(Error::Address { address })?;
         let located = sim::locate(address).ok_or(Error::Address { address })?;

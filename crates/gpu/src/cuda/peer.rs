@@ -17,7 +17,7 @@ impl CudaGpu {
         driver
             .device(other.ordinal)
             .and_then(|other| driver.can_access_peer(self.raw, other))
-            .map_err(self.refused(other))
+            .map_err(self.peer_error(other))
     }
 
     /// Enables access; true if it was disabled. The context is current.
@@ -40,11 +40,11 @@ impl CudaGpu {
                 result: CuResult::PEER_ACCESS_ALREADY_ENABLED,
                 ..
             }) => Ok(false),
-            Err(failure) => Err(self.refused(other)(failure)),
+            Err(failure) => Err(self.peer_error(other)(failure)),
         }
     }
 
-    fn refused(&self, other: Peer) -> impl Fn(Failure) -> Error {
+    fn peer_error(&self, other: Peer) -> impl Fn(Failure) -> Error {
         let (from, to) = (self.device().ordinal, other.ordinal);
         move |source| Error::Peer { from, to, source }
     }

@@ -21,7 +21,7 @@ pub struct Nvml {
     pub nvml_version: Reading<String>,
     /// The newest CUDA the driver serves, 1000 × major + 10 × minor
     /// (`nvmlSystemGetCudaDriverVersion_v2`, which opens libcuda; its absence is `NotCovered`).
-    /// `None`: not asked, see [`Query::details`](super::Want::details).
+    /// `None`: not requested, see [`Query::details`](super::Want::details).
     pub cuda_driver_version: Option<Reading<i32>>,
     /// Confidential computing, which may disable or change peer-to-peer access.
     pub confidential_compute: ConfidentialCompute,
@@ -30,7 +30,7 @@ pub struct Nvml {
     /// GPUs that NVML counts but cannot open: off the bus, in need of a reset, or forbidden by a
     /// cgroup.
     pub unreachable: Vec<Unreachable>,
-    /// All pairs of [`gpus`](Self::gpus), lower index first. `None`: not asked.
+    /// All pairs of [`gpus`](Self::gpus), lower index first. `None`: not requested.
     pub pairs: Option<Vec<Pair>>,
 }
 
@@ -59,9 +59,9 @@ pub struct Gpu {
     pub uuid: Reading<String>,
     /// The N of `/dev/nvidiaN` (`nvmlDeviceGetMinorNumber`).
     pub minor: Reading<u32>,
-    /// The GPU's NVLinks, possibly empty. `None`: not asked.
+    /// The GPU's NVLinks, possibly empty. `None`: not requested.
     pub links: Option<Reading<Vec<Link>>>,
-    /// Further details. `None`: not asked.
+    /// Further details. `None`: not requested.
     pub details: Option<Details>,
 }
 

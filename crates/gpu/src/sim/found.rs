@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gdr_sys::cuda::CuResult;
 use gpu_sim::{Item, Keeper, Kernel as SimKernel, Operation, Span, Spoiler};
 
-use super::machine::refused;
+use super::machine::driver_error;
 use super::space;
 use crate::backend::{Kernel, Work};
 use crate::memory::Held;
@@ -128,7 +128,7 @@ fn operation(op: MemOp<DevicePtr>) -> Result<Operation, Failure> {
         if address.get().is_multiple_of(bytes as u64) {
             find(address, bytes)
         } else {
-            Err(refused("memory operation", CuResult::INVALID_VALUE))
+            Err(driver_error("memory operation", CuResult::INVALID_VALUE))
         }
     })?;
     Ok(match op {
@@ -228,5 +228,5 @@ fn host(start: *mut u8) -> Span {
 }
 
 fn find(address: DevicePtr, bytes: usize) -> Result<Span, Failure> {
-    space::resolve(address, bytes).ok_or_else(|| refused("address", CuResult::INVALID_VALUE))
+    space::resolve(address, bytes).ok_or_else(|| driver_error("address", CuResult::INVALID_VALUE))
 }

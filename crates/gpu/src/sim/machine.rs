@@ -66,7 +66,7 @@ impl SimGpu {
         let streams = self.streams();
         let stream = streams
             .get(&stream.0)
-            .ok_or_else(|| Error::Stream(refused("stream", CuResult::INVALID_HANDLE)))?;
+            .ok_or_else(|| Error::Stream(driver_error("stream", CuResult::INVALID_HANDLE)))?;
         Ok(Arc::clone(&stream.queue))
     }
 
@@ -120,7 +120,7 @@ unsafe impl Backend for SimGpu {
         Err(Error::Peer {
             from: self.device.ordinal,
             to: other.ordinal,
-            source: refused("cuCtxEnablePeerAccess", result),
+            source: driver_error("cuCtxEnablePeerAccess", result),
         })
     }
 
@@ -128,7 +128,7 @@ unsafe impl Backend for SimGpu {
 
     fn allocate(&self, kind: Allocation, bytes: usize) -> Result<Block, Error> {
         if bytes as u64 > MEMORY - space::used(self.device.ordinal).min(MEMORY) {
-            let source = refused("allocate", CuResult::OUT_OF_MEMORY);
+            let source = driver_error("allocate", CuResult::OUT_OF_MEMORY);
             return Err(Error::Allocate {
                 kind,
                 bytes,
@@ -150,7 +150,7 @@ unsafe impl Backend for SimGpu {
         }
         Err(Error::Free {
             address: block.address,
-            source: refused("free", CuResult::INVALID_VALUE),
+            source: driver_error("free", CuResult::INVALID_VALUE),
         })
     }
 
@@ -190,7 +190,7 @@ unsafe impl Backend for SimGpu {
             return Err(Error::Register {
                 address: start.as_ptr().addr(),
                 bytes,
-                source: refused("register", CuResult::HOST_MEMORY_ALREADY_REGISTERED),
+                source: driver_error("register", CuResult::HOST_MEMORY_ALREADY_REGISTERED),
             });
         }
         Ok(expose(start, bytes))
@@ -298,10 +298,11 @@ unsafe impl Backend for SimGpu {
             (Some(State::Done(from)), Some(State::Done(to))) => {
                 Ok(to.saturating_duration_since(from))
             }
-            (None, _) | (_, None) => {
-                Err(Error::Event(refused("elapsed", CuResult::INVALID_HANDLE)))
-            }
-            _ => Err(Error::Event(refused("elapsed", CuResult::NOT_READY))),
+            (None, _) | (_, None) => Err(Error::Event(driver_error(
+                "elapsed",
+                CuResult::INVALID_HANDLE,
+            ))),
+            _ => Err(Error::Event(driver_error("elapsed", CuResult::NOT_READY))),
         }
     }
 }
@@ -322,7 +323,7 @@ fn expose(start: NonNull<u8>, bytes: usize) -> DevicePtr {
 /// Latest record of an event; `None` before the first.
 fn latest(event: EventHandle) -> Result<Option<Arc<Record>>, Error> {
     events(|events| events.get(&event.0).cloned())
-        .ok_or_else(|| Error::Event(refused("event", CuResult::INVALID_HANDLE)))
+        .ok_or_else(|| Error::Event(driver_error("event", CuResult::INVALID_HANDLE)))
 }
 
 fn events<T>(with: impl FnOnce(&mut HashMap<u64, Option<Arc<Record>>>) -> T) -> T {
@@ -341,7 +342,7 @@ fn abandoned(why: Arc<str>) -> Error {
 }
 
 /// An error with the driver's code.
-pub(super) fn refused(what: &'static str, result: CuResult) -> Failure {
+pub(super) fn driver_error(what: &'static str, result: CuResult) -> Failure {
     Failure::Returned {
         function: what,
         result,

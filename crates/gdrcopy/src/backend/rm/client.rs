@@ -36,7 +36,7 @@ impl Client {
         })?;
         let handle = calls
             .new_client(control.as_fd())
-            .map_err(|refusal| fault::error(Step::Client, refusal))?;
+            .map_err(|error| fault::error(Step::Client, error))?;
         Ok(Self {
             calls,
             control,
@@ -80,7 +80,7 @@ impl Client {
             }
             match make(self.calls(), self.caller(), handle) {
                 Err(RmError::Status(TAKEN)) => {}
-                Err(refusal) => return Err(refusal),
+                Err(error) => return Err(error),
                 Ok(()) => {
                     return Ok(Object {
                         client: Arc::clone(self),

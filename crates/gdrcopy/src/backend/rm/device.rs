@@ -43,12 +43,12 @@ impl Device {
         let node = open_node(&client, card.minor)?;
         let instance = calls
             .device_instance(client.caller(), card.gpu_id)
-            .map_err(|refusal| fault::error(Step::Instance, refusal))?;
+            .map_err(|error| fault::error(Step::Instance, error))?;
         let object = client
             .make(client.caller().client, |calls, caller, handle| {
                 calls.new_device(caller, handle, instance)
             })
-            .map_err(|refusal| fault::error(Step::Device, refusal))?;
+            .map_err(|error| fault::error(Step::Device, error))?;
         let whole = is_static(&client, &object);
         Ok(Self {
             object,
@@ -98,7 +98,7 @@ impl Device {
         self.client
             .calls()
             .surface(self.client.caller(), memory.handle())
-            .map_err(|refusal| fault::error(Step::Surface, refusal))
+            .map_err(|error| fault::error(Step::Surface, error))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Text for RM errors: meaning of a status at a step, and the fix.
 
 use gdr_sys::rm::Status;
+use gpu::DevicePtr;
 
 use super::calls::RmError;
 use crate::Error;
@@ -68,10 +69,18 @@ impl Step {
     }
 }
 
+/// Memory that cannot be mapped.
+pub(crate) fn memory_error(address: DevicePtr, why: &str) -> Error {
+    Error::Memory {
+        address,
+        why: why.to_owned(),
+    }
+}
+
 const UNKNOWN_ABI: &str = "this library does not know this driver's ABI; please report its version";
 
-pub(crate) fn error(step: Step, refusal: RmError) -> Error {
-    match refusal {
+pub(crate) fn error(step: Step, error: RmError) -> Error {
+    match error {
         RmError::Status(Status::GPU_IS_LOST) => Error::GpuLost {
             sign: "the resource manager reports it",
         },

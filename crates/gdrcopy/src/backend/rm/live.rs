@@ -163,7 +163,7 @@ impl Calls for Live {
         // SAFETY: the command takes an `ExportInfo` from 545 on; older drivers check and reject the
         // size.
         match unsafe { control(caller, caller.client, rm::EXPORT_INFO, &mut info) } {
-            Err(refusal) if unknown_size(&refusal) => {}
+            Err(error) if unknown_size(&error) => {}
             answer => {
                 return answer.map(|()| Export {
                     device: info.device,
@@ -206,7 +206,7 @@ impl Calls for Live {
         // SAFETY: the command takes an `ImportObjects`, whose count is within its table, and the
         // file is open.
         match unsafe { control(caller, caller.client, rm::IMPORT_OBJECTS, &mut argument) } {
-            Err(refusal) if unknown_command(&refusal) && first == 0 && objects.len() == 1 => {}
+            Err(error) if unknown_command(&error) && first == 0 && objects.len() == 1 => {}
             answer => {
                 answer?;
                 // If RM reports the kind, it must be GPU memory.
@@ -408,15 +408,15 @@ unsafe fn control<T>(
 /// For a structure size that this driver does not know: error of RM, or of gVisor, which checks
 /// first.
 /// checks before RM does.
-fn unknown_size(refusal: &RmError) -> bool {
-    match refusal {
+fn unknown_size(error: &RmError) -> bool {
+    match error {
         RmError::Status(status) => *status == Status::INVALID_PARAMETERS_SIZE,
         RmError::System(error) => error.raw_os_error() == Some(libc::EINVAL),
     }
 }
 
-fn unknown_command(refusal: &RmError) -> bool {
-    match refusal {
+fn unknown_command(error: &RmError) -> bool {
+    match error {
         RmError::Status(status) => *status == Status::NOT_SUPPORTED,
         RmError::System(error) => error.raw_os_error() == Some(libc::EINVAL),
     }

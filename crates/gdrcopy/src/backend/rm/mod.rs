@@ -57,7 +57,8 @@ static SHARED: SetOnce<Arc<Shared>> = SetOnce::new();
 pub(crate) fn open() -> Result<Found, Error> {
     let release = read_release(&live::Live)?;
     if !live::any_node() {
-        return Err(refuse(
+        return Err(super::unavailable(
+            BackendKind::Rm,
             "there is no /dev/nvidiaN: a container needs the GPU's node",
             Kind::Absent,
         ));
@@ -86,11 +87,13 @@ pub(crate) fn release() -> Result<String, Error> {
 
 fn read_release(calls: &dyn Calls) -> Result<String, Error> {
     let control = calls.open_control().map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => refuse(
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => super::unavailable(
+            BackendKind::Rm,
             "there is no /dev/nvidiactl: NVIDIA's driver is not loaded, or not passed to this container",
             Kind::Absent,
         ),
-        Some(libc::EACCES | libc::EPERM) => refuse(
+        Some(libc::EACCES | libc::EPERM) => super::unavailable(
+            BackendKind::Rm,
             "cannot open /dev/nvidiactl: its mode or the container's device rules forbid it",
             Kind::Denied,
         ),
@@ -105,14 +108,6 @@ fn read_release(calls: &dyn Calls) -> Result<String, Error> {
             operation: "read the resource manager's version".to_owned(),
             source,
         })
-}
-
-fn refuse(why: &str, kind: Kind) -> Error {
-    Error::Refused {
-        backend: BackendKind::Rm,
-        why: why.to_owned(),
-        kind,
-    }
 }
 
 #[derive(Debug)]
@@ -168,16 +163,13 @@ impl Shared {
 
     /// GPU of an allocation.
     fn device(&self, found: &Allocation) -> Result<Arc<Device>, Error> {
-        let refused = |why: &str| Error::Memory {
-            address: found.base,
-            why: why.to_owned(),
-        };
+        let unmappable = |why: &str| fault::memory_error(found.base, why);
         if let owner::AllocationKind::Other(what) = found.kind {
-            return Err(refused(what));
+            return Err(unmappable(what));
         }
         let pci = found
             .pci
-            .ok_or_else(|| refused("its GPU is not a PCI device"))?;
+            .ok_or_else(|| unmappable("its GPU is not a PCI device"))?;
         let state = self.state()?;
         let known = |state: &State| {
             state
@@ -198,7 +190,7 @@ impl Shared {
                 source,
             })?;
         if let Some(why) = objection {
-            return Err(refused(why));
+            return Err(unmappable(why));
         }
         let device = Arc::new(Device::open(Arc::clone(&state.client), pci)?);
         // If two threads opened it at once, the first one is kept.
@@ -218,7 +210,7 @@ impl Backend for Rm {
         length: usize,
         flags: PinFlags,
     ) -> Result<Box<dyn Pinned>, Error> {
-        super::refuse_force_pcie(flags, BackendKind::Rm)?;
+        super::reject_force_pcie(flags, BackendKind::Rm)?;
         Ok(Box::new(pin::pin(&self.shared, address, length)?))
     }
 }

@@ -7,6 +7,7 @@ use gpu::DevicePtr;
 
 use super::Shared;
 use super::device::Device;
+use super::fault;
 use super::owner::{Allocation, AllocationKind, Bench, Owner};
 use super::route::{self, Located};
 use super::trust::Trial;
@@ -141,10 +142,7 @@ fn locate(
     found: &Allocation,
     bench: &mut Option<Box<dyn Bench>>,
 ) -> Result<Located, Error> {
-    let refused = |why: &str| Error::Memory {
-        address: found.base,
-        why: why.to_owned(),
-    };
+    let unmappable = |why: &str| fault::memory_error(found.base, why);
     let bench = match bench {
         Some(bench) => bench,
         None => bench.insert(open_bench(owner, found.base)?),
@@ -172,11 +170,11 @@ fn locate(
             device.trust.pool(trial)?;
             route::by_pool(trial, found.base, found.size)
         }
-        AllocationKind::Pool { exportable: false } => Err(refused(
+        AllocationKind::Pool { exportable: false } => Err(unmappable(
             "memory of a pool that cannot be exported, such as cudaMallocAsync's default one, is not mapped by this backend: use \
              cudaMalloc, cuMemCreate, or a pool made for export as a file",
         )),
-        AllocationKind::Other(what) => Err(refused(what)),
+        AllocationKind::Other(what) => Err(unmappable(what)),
     }
 }
 

@@ -9,7 +9,7 @@ use gpu::DevicePtr;
 
 use super::calls::RmError;
 use super::client::Object;
-use super::fault::{self, Step};
+use super::fault::{self, Step, memory_error};
 use super::handle::{self, Place};
 use super::owner::Retained;
 use super::trust::{Trial, Walk};
@@ -82,7 +82,7 @@ pub(crate) fn by_ipc(
     let place = handle::parse(&handle)
         .filter(|place| place.size >= size && place.offset <= base.get())
         .ok_or_else(|| {
-            refused(
+            memory_error(
                 base,
                 "this library does not know this CUDA's layout of IPC handles",
             )
@@ -96,7 +96,7 @@ pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Resul
     let object = duplicate(trial, place.client, place.memory)?;
     let size = video_memory(trial, base, &object)?;
     if size < place.object_size {
-        return Err(refused(
+        return Err(memory_error(
             base,
             "the memory object is smaller than CUDA's IPC handle states",
         ));
@@ -125,7 +125,7 @@ pub(crate) fn by_export(
         )?,
     };
     if located.size() < size {
-        return Err(refused(
+        return Err(memory_error(
             base,
             "the exported memory is smaller than the allocation",
         ));
@@ -147,7 +147,7 @@ pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Lo
     let place = handle::parse_pool(&place)
         .filter(|place| place.size >= size && place.offset <= base.get())
         .ok_or_else(|| {
-            refused(
+            memory_error(
                 base,
                 "this library does not know this CUDA's layout of pool exports",
             )
@@ -159,7 +159,7 @@ pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Lo
     while at < after {
         let index = u16::try_from(at).ok().filter(|_| after <= u64::from(count));
         let index = index.ok_or_else(|| {
-            refused(
+            memory_error(
                 base,
                 "the exported pool is smaller than its allocation's position",
             )
@@ -175,7 +175,7 @@ pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Lo
         at = next;
     }
     if objects.iter().any(|&(_, size)| size != POOL_OBJECT) {
-        return Err(refused(
+        return Err(memory_error(
             base,
             "its pool has memory objects of an unknown size",
         ));
@@ -194,16 +194,16 @@ fn exported(trial: Trial<'_>, base: DevicePtr) -> Result<(OwnedFd, u16), Error> 
     })?;
     let client = trial.device.client();
     let export = client.calls().export_info(client.caller(), file.as_fd());
-    let export = export.map_err(|refusal| fault::error(Step::Import, refusal))?;
+    let export = export.map_err(|error| fault::error(Step::Import, error))?;
     if export.gpu_instance.is_some() {
-        return Err(refused(
+        return Err(memory_error(
             base,
             "its GPU is a MIG instance, whose memory this backend does not map",
         ));
     }
     // The same offset in another device's BAR1 would map another GPU's memory without an RM error.
     if export.device != trial.device.instance() {
-        return Err(refused(
+        return Err(memory_error(
             base,
             "the exported memory belongs to another GPU than CUDA reports",
         ));
@@ -226,7 +226,7 @@ fn imported(
         .make_many(device, count, |calls, caller, handles| {
             calls.import(caller, device, file, first, handles)
         });
-    let objects = objects.map_err(|refusal| fault::error(Step::Import, refusal))?;
+    let objects = objects.map_err(|error| fault::error(Step::Import, error))?;
     let sized = objects.into_iter().map(|object| {
         let size = video_memory(trial, base, &object)?;
         Ok((Arc::new(object), size))
@@ -244,7 +244,7 @@ pub(crate) fn by_walk(
     // Keeps CUDA's structures alive while the paths are followed.
     let retained = match trial.owner.retain(base) {
         Err(error) if error.kind() == gpu::Kind::Invalid => {
-            return Err(refused(
+            return Err(memory_error(
                 base,
                 "it is neither cuMemAlloc's nor cuMemCreate's memory of this process: memory opened from another process is mapped \
                  only where it was allocated",
@@ -260,14 +260,14 @@ pub(crate) fn by_walk(
             Err(error) => return Err(error),
         };
         if found.replace(located).is_some() {
-            return Err(refused(
+            return Err(memory_error(
                 base,
                 "two paths through CUDA's structures lead to different objects of its size",
             ));
         }
     }
     found.ok_or_else(|| {
-        refused(
+        memory_error(
             base,
             "CUDA keeps this allocation otherwise than those of the trial, as it does with memory imported from another process, which \
              is mapped only where it was allocated",
@@ -294,7 +294,7 @@ pub(crate) fn by_number(
     let object = duplicate(trial, place.0, place.1)?;
     let object_size = video_memory(trial, base, &object)?;
     if object_size != size {
-        return Err(refused(
+        return Err(memory_error(
             base,
             "the memory object found has another size than the allocation",
         ));
@@ -322,14 +322,14 @@ fn duplicate(trial: Trial<'_>, client: u32, memory: u32) -> Result<Object, Error
     let made = trial.device.client().make(device, |calls, caller, handle| {
         calls.duplicate(caller, device, handle, (client, memory))
     });
-    made.map_err(|refusal| fault::error(Step::Duplicate, refusal))
+    made.map_err(|error| fault::error(Step::Duplicate, error))
 }
 
 /// Object size in bytes; the object must be GPU memory in whole pages.
 fn video_memory(trial: Trial<'_>, base: DevicePtr, object: &Object) -> Result<u64, Error> {
     let surface = trial.device.surface(object)?;
     if surface.space != rm::VIDEO_MEMORY {
-        return Err(refused(base, "it is not GPU memory"));
+        return Err(memory_error(base, "it is not GPU memory"));
     }
     if surface.size == 0 || !surface.size.is_multiple_of(4096) {
         return Err(fault::error(
@@ -338,11 +338,4 @@ fn video_memory(trial: Trial<'_>, base: DevicePtr, object: &Object) -> Result<u6
         ));
     }
     Ok(surface.size)
-}
-
-fn refused(address: DevicePtr, why: &str) -> Error {
-    Error::Memory {
-        address,
-        why: why.to_owned(),
-    }
 }

@@ -11,6 +11,7 @@ use gpu::DevicePtr;
 use gpu::pointer::ScratchKind;
 
 use super::device::Device;
+use super::fault::memory_error;
 use super::owner::{Bench, Own, Owner};
 use super::route::{self, Located};
 use super::verify::{self, Span};
@@ -164,7 +165,7 @@ impl Trust {
             }
             let client = client.filter(|_| displaced);
             client.ok_or_else(|| {
-                refused(
+                memory_error(
                     trial.near,
                     "no small CUDA allocation lies within a larger object",
                 )
@@ -250,7 +251,7 @@ impl Trust {
                     }
                 }
             }
-            Err(refused(
+            Err(memory_error(
                 trial.near,
                 "no path through CUDA's structures leads to the memory object",
             ))
@@ -271,7 +272,9 @@ impl Trust {
         let length = (lead + sample.bytes.len() as u64).next_multiple_of(GPU_PAGE);
         let pieces: Vec<Piece> = located
             .pieces(address.get() - lead, length)
-            .ok_or_else(|| refused(address, "the object is smaller than the allocation in it"))?;
+            .ok_or_else(|| {
+                memory_error(address, "the object is smaller than the allocation in it")
+            })?;
         let shown = view::show(trial.device, &pieces)?;
         for (at, chunk) in sample.bytes.chunks(CHUNK).enumerate() {
             let span = Span {
@@ -417,12 +420,5 @@ fn unavailable(source: gpu::Error) -> Error {
     Error::Cuda {
         operation: "allocate memory to test the driver",
         source,
-    }
-}
-
-fn refused(address: DevicePtr, why: &str) -> Error {
-    Error::Memory {
-        address,
-        why: why.to_owned(),
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<Shown, Erro
                 length,
                 node.as_fd(),
             )
-            .map_err(|refusal| fault::error(Step::Map, refusal))?;
+            .map_err(|error| fault::error(Step::Map, error))?;
         views.views.push(View {
             object: Arc::clone(&piece.object),
             linear,
