@@ -13,7 +13,7 @@ use super::task::{CHILD, Task};
 use super::verdict::Subject;
 use super::watch::{ChildEnd, Interrupts, Output, Wire, watch};
 use crate::input::pass_environment;
-use crate::model::{ProbeReport, ProbeResult, ProbedEnd};
+use crate::model::{ProbeReport, ProbedEnd};
 
 /// The shared secret of two machines. Removed from the environment of children, whose libraries do not need it.
 pub const SECRET_VARIABLE: &str = "GDR_PROBE_SECRET";
@@ -168,7 +168,7 @@ impl Children<'_> {
         )?;
         ran.whole = ended == ChildEnd::Done && !lost;
         ran.failure = failure_reason(&ended);
-        ran.go_on = self.go_on(unit.as_deref().unwrap_or(subject), ended);
+        ran.go_on = self.go_on(unit.as_deref().unwrap_or(subject), &ended);
         Ok(ran)
     }
 
@@ -205,13 +205,9 @@ impl Children<'_> {
         }
     }
 
-    fn go_on(&mut self, subject: &str, ended: ChildEnd) -> bool {
-        let simulated = self.report.simulated;
-        let failed = |reason: String| -> ProbeResult {
-            let backend = if simulated { "sim" } else { "" };
-            Subject::new(subject, backend).impossible("run", None, true, reason)
-        };
-        self.report.complete &= ended == ChildEnd::Done;
+    /// Reports how a child ended. False after an interrupt.
+    fn go_on(&mut self, subject: &str, ended: &ChildEnd) -> bool {
+        self.report.complete &= *ended == ChildEnd::Done;
         match ended {
             // The code that stopped the child reports why.
             ChildEnd::Done | ChildEnd::Stopped => true,
@@ -228,18 +224,11 @@ impl Children<'_> {
                 ));
                 true
             }
-            ChildEnd::Crashed(step, status) => {
-                let reason = format!(
-                    "the child process ended ({status}) while waiting for {}",
-                    step.what
-                );
-                self.report.results.push(failed(reason));
-                true
-            }
-            ChildEnd::Garbled(error) => {
-                let reason =
-                    format!("a library wrote into the output of the child process: {error}");
-                self.report.results.push(failed(reason));
+            ChildEnd::Crashed(..) | ChildEnd::Garbled(_) => {
+                let backend = if self.report.simulated { "sim" } else { "" };
+                let reason = failure_reason(ended).unwrap_or_default();
+                let result = Subject::new(subject, backend).impossible("run", None, true, reason);
+                self.report.results.push(result);
                 true
             }
         }
@@ -261,9 +250,11 @@ fn failure_reason(ended: &ChildEnd) -> Option<String> {
         ChildEnd::Stopped => Some("it was stopped".to_owned()),
         ChildEnd::Hung(step) => Some(format!("it hangs while waiting for {}", step.what)),
         ChildEnd::Crashed(step, status) => Some(format!(
-            "it ended ({status}) while waiting for {}",
+            "the child process ended ({status}) while waiting for {}",
             step.what
         )),
-        ChildEnd::Garbled(error) => Some(format!("a library wrote into its output: {error}")),
+        ChildEnd::Garbled(error) => Some(format!(
+            "a library wrote into the output of the child process: {error}"
+        )),
     }
 }
