@@ -1,9 +1,8 @@
-# The fault that users meet, on a real kernel: the machine has it, gdr finds the ports, names bits and command, and the command
-# cures it. Machines: iommu-on, iommu-off. Leaves what gdr and lspci said in /out for the host to compare.
+# ACS redirection on a real kernel: gdr finds the ports and names bits and command, and the command fixes them. Machines: iommu-on,
+# iommu-off. Leaves the output of gdr and lspci in /out for the host to compare.
 . /lib/gdr-guest.sh
 
-# The ACS that the kernel sets: on with a translating IOMMU, off without. What is expected comes from lspci and from the
-# table of machines, not from gdr.
+# The kernel enables ACS with a translating IOMMU, not without. The expected values come from lspci and the table of machines.
 case $GDR_MACHINE in
   iommu-on) want='SrcValid+ ReqRedir+ CmpltRedir+ UpstreamFwd+' ;;
   iommu-off) want='SrcValid- ReqRedir- CmpltRedir- UpstreamFwd-' ;;
@@ -16,7 +15,7 @@ lspci -D -PP >/out/lspci-path.txt
 lspci -tv >/out/lspci-tv.txt
 cat /out/lspci-tv.txt
 
-# ACS of each port: three root ports, and the three downstream ports of the switch.
+# ACS of each port: three root ports, and the switch's three downstream ports.
 ports=0
 awk '/^[0-9a-f]/ { bdf = $1 } sub(/.*ACSCtl:[ \t]*/, "") { print bdf, $0 }' /out/lspci-vvv.txt >/tmp/acs
 while read -r bdf control; do
@@ -31,7 +30,7 @@ while read -r bdf control; do
 done </tmp/acs
 expect "ports with ACS" 6 "$ports"
 
-# A write is a real write.
+# Writes to ports are real.
 port=$(lspci -D -d 1b36:000c | cut -d' ' -f1 | head -n 1)
 before=$(setpci -s "$port" ECAP_ACS+6.w)
 setpci -s "$port" ECAP_ACS+6.w=0001
@@ -39,7 +38,7 @@ expect "setpci sticks" 0001 "$(setpci -s "$port" ECAP_ACS+6.w)"
 setpci -s "$port" ECAP_ACS+6.w="$before"
 expect "setpci goes back" "$before" "$(setpci -s "$port" ECAP_ACS+6.w)"
 
-# The look-alikes, as lspci sees them in configuration space and in sysfs.
+# The look-alikes in lspci: configuration space and sysfs.
 expect "gpu look-alikes" 3 "$(lspci -n -d 10de: | grep -c ' 0302: ')"
 expect "nic look-alikes" 2 "$(lspci -n -d 15b3:1021 | grep -c ' 0200: ')"
 expect "rdma devices" "mlx5_0 mlx5_1" "$(ls /sys/class/infiniband | xargs)"
@@ -48,7 +47,7 @@ for device in /sys/bus/pci/devices/*; do
   expect "config of ${device##*/}" "$(cut -c3- "$device/vendor")" "$(hexdump -n 2 -e '"%04x"' "$device/config")"
 done
 
-# Below one switch, on one node; and on the other node.
+# Below one switch, on one node, and on the other node.
 switch_of() { readlink -f "$1" | cut -d/ -f5-6; }
 nic=/sys/class/infiniband/mlx5_0/device
 near=0
@@ -60,7 +59,7 @@ expect "gpus below the switch of mlx5_0" 2 "$near"
 expect "node of mlx5_0" 0 "$(cat $nic/numa_node)"
 expect "node of mlx5_1" 1 "$(cat /sys/class/infiniband/mlx5_1/device/numa_node)"
 
-# What gdr says of it, to root and to an ordinary user; the host asks the snapshots the same, a line a question.
+# gdr's output as root and as an ordinary user; the host runs the same commands on the snapshots. One command per line.
 cat >/out/questions.txt <<'END'
 topo
 topo --nvme --format json
@@ -90,18 +89,18 @@ expect "gdr snapshot of a user" 0 $?
 
 gdr topo --format json >/out/topo.json
 expect "gdr topo" 0 $?
-# Told that this is the host, it judges the ports, which a guest does not.
+# With --platform bare-metal it judges the ports, unlike in a guest.
 gdr doctor --platform bare-metal -v >/out/doctor-before.txt
 gdr doctor --platform bare-metal --format json >/out/doctor-before.json
 
-# Every command it names for a port, as a user would copy it.
+# All port commands that gdr names, run as written.
 sed -n 's/^ *by hand: *\(setpci .*\)/\1/p' /out/doctor-before.txt >/out/commands.txt
 sh -e /out/commands.txt
 expect "the named commands run" 0 $?
 lspci -D -vvv >/out/lspci-vvv-after.txt
 gdr doctor --platform bare-metal --format json >/out/doctor-after.json
 
-# An ordinary user reads 64 bytes of configuration space: unknown, never clean.
+# An ordinary user reads only 64 bytes of configuration space: the result is unknown.
 user gdr doctor --platform bare-metal --format json >/out/doctor-user.json
 
 pass "collected"

@@ -1,5 +1,5 @@
-# Streams of simulated GPUs that send to each other through gdsync's proxy, over Soft-RoCE between two hosts.
-# Machine: two-guests; guest 1 follows, guest 2 leads.
+# Streams of simulated GPUs in two hosts send to each other through gdsync's proxy, over Soft-RoCE.
+# Machine: two-guests; guest 1 is the server, guest 2 the client.
 . /lib/gdr-guest.sh
 
 meet

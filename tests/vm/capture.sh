@@ -1,4 +1,4 @@
-# Writes down the machine as sysfs and lspci show it, for goldens and for other tests. Any machine.
+# Records the machine as sysfs and lspci show it, for golden files and other tests. Any machine.
 . /lib/gdr-guest.sh
 
 pci=/out/pci
@@ -16,7 +16,7 @@ for device in /sys/bus/pci/devices/*; do
   done
 done
 
-# A class directory is links; what they lead to is copied one level below them.
+# Class directories hold links; their targets are copied one level below.
 for device in /sys/class/infiniband/*; do
   [ -e "$device" ] || continue
   into=/out/infiniband/${device##*/}

@@ -1,9 +1,9 @@
-# Repairs on a real kernel: found, made, seen by setpci, taken back to the last byte; and killed at every step.
+# Repairs of ports on a real kernel: found, applied, checked with setpci, undone byte for byte, and killed at each step.
 # Machine: iommu-on; needs the binary `kill-at` (kill-at.c).
 . /lib/gdr-guest.sh
 host="--platform bare-metal"
 
-# All of every function's configuration space.
+# The whole configuration space of all functions.
 spaces() { od -An -tx1 -v /sys/bus/pci/devices/*/config >"$1"; }
 acs() { # what the doctor says of it: exit status
   gdr doctor $host --only pcie.acs >/tmp/doctor.txt 2>&1
@@ -23,7 +23,7 @@ cmp -s /out/before.txt /out/dry.txt
 expect "a dry run changes nothing" 0 $?
 setpriv --reuid 65534 --regid 65534 --clear-groups gdr fix-acs $host --yes >/out/user.txt 2>&1
 expect "an ordinary user is told the command" 3 $?
-# Without a terminal nobody is asked, and nothing is done.
+# Without a terminal nothing is asked or done.
 gdr fix-acs $host >/dev/null 2>/out/unasked.txt
 expect "without --yes" 3 $?
 
@@ -31,7 +31,7 @@ gdr fix-acs $host --yes >/out/fix.txt 2>&1
 expect "gdr fix-acs --yes" 0 $?
 cat /out/fix.txt
 for port in $below $roots; do
-  # SrcValid and UpstreamFwd stay, ReqRedir and CmpltRedir are clear.
+  # SrcValid and UpstreamFwd stay set, ReqRedir and CmpltRedir are clear.
   expect "setpci reads $port" 0011 "$(control "$port")"
 done
 expect "setpci reads the port between the host bridges" 001d "$(control 0000:40:00.0)"
@@ -47,7 +47,7 @@ spaces /out/after.txt
 cmp /out/before.txt /out/after.txt
 expect "every byte of every configuration space is as before" 0 $?
 
-# The script does what the plan says, by setpci.
+# The script executes the plan with setpci.
 sh -e /out/plan.sh >/out/script.txt 2>&1
 expect "the script runs" 0 $?
 for port in $below $roots; do
@@ -60,7 +60,7 @@ spaces /out/after.txt
 cmp /out/before.txt /out/after.txt
 expect "set back by hand" 0 $?
 
-# Two at once: one makes it, the other waits, refuses, or finds it made.
+# Two at once: one applies it, the other waits, fails, or finds it applied.
 gdr fix-acs $host --yes >/out/one.txt 2>&1 &
 one=$!
 gdr fix-acs $host --yes >/out/two.txt 2>&1
@@ -75,14 +75,14 @@ spaces /out/after.txt
 cmp /out/before.txt /out/after.txt
 expect "two at once are taken back" 0 $?
 
-# kill -9 before each of the seven journal writes (the first by renameat2, which replaces nothing, then renameat) and each of
-# the six steps (pwrite64): all bridges are six.
+# kill -9 before each of the seven journal writes (the first by renameat2 with NOREPLACE, then renameat) and each of the six steps
+# (pwrite64): six bridges in all.
 rounds=0
 restored() { # WHAT
   gdr undo --yes >/tmp/undo.txt 2>&1
   undone=$?
   spaces /tmp/now.txt
-  # 2: there was nothing to take back yet.
+  # 2: nothing to undo yet.
   if [ $undone != 0 ] && [ $undone != 2 ] || ! cmp -s /out/before.txt /tmp/now.txt; then
     fail "killed $1" "undo ended with $undone: $(cat /tmp/undo.txt)"
   fi
@@ -101,7 +101,7 @@ for call in renameat2 renameat pwrite64; do
   case $call in renameat2) wanted=1 ;; *) wanted=6 ;; esac
   expect "as many $call as a plan of six steps has" "$wanted" "$((nth - 1))"
 done
-# And anywhere, once it has begun.
+# And at random moments after the start.
 number=$(ls /var/lib/gdr/journal | wc -l)
 try=0
 while [ $try -lt "${GDR_KILLS:-2}" ]; do

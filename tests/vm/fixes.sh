@@ -1,15 +1,13 @@
-# Repairs of modules, options, nodes and IOMMU groups on a real kernel with the real modprobe, udev and systemd, by functions
-# for persist.sh. Machine: systemd. nvidia, nvidia_peermem and gdrdrv are FAKES (tests/vm/module-fakes), ib_uverbs and
-# mlx5_ib are Debian's.
+# Functions for persist.sh: repairs of modules, options, device nodes and IOMMU groups on a real kernel with the real modprobe, udev and
+# systemd. Machine: systemd. nvidia, nvidia_peermem and gdrdrv are FAKES (tests/vm/module-fakes), ib_uverbs and mlx5_ib are Debian's.
 #
-# What these guests cannot show: QEMU's devices hold their read request size fast, so that mrrs is seen to fail and to leave
-# nothing; mlx5_ib finds no NIC, so that Soft-RoCE gives the RDMA device once the modules are there; no device of the kernel's
-# own is both a NIC and an RDMA device, so that peermem goes by the look-alikes' class. stream-memops goes the way of
-# peer-mapping, for drivers before 515; persistence is a state of NVIDIA's driver; for initramfs the disk has no
-# update-initramfs, whose many processes take long under emulation. tests/fix_*.rs have these.
+# Limits of these guests: QEMU's devices do not change their read request size, so the mrrs repair fails, and must leave nothing; mlx5_ib
+# finds no NIC, so Soft-RoCE provides the RDMA device once the modules are loaded; no kernel device is both a NIC and an RDMA device, so
+# peermem relies on the look-alikes' class. stream-memops is handled like peer-mapping, for drivers before 515; persistence is a state of
+# NVIDIA's driver; the disk has no update-initramfs, which is slow under emulation. tests/fix_*.rs cover these.
 nic=0000:44:00.0
 loaded() { grep -c "^$1 " /proc/modules; }
-# Every file that a repair may touch, the types of the IOMMU groups, the modules.
+# All files that a repair may change, the types of the IOMMU groups, the modules.
 state() {
   (
     cd /etc && find modprobe.d modules-load.d udev systemd/system -type f -exec sha256sum {} + | sort -k2
@@ -19,12 +17,12 @@ state() {
     cut -d' ' -f1 /proc/modules | sort
   ) >"$1"
 }
-# Of the three GPUs' and the two NICs' groups.
+# The groups of the three GPUs and the two NICs.
 types() {
   cat /sys/bus/pci/devices/0000:4[345]:00.0/iommu_group/type /sys/bus/pci/devices/0000:8[12]:00.0/iommu_group/type |
     sort | uniq -c | xargs
 }
-# The number and mode of the node, as the kernel has the number and the rule the mode.
+# Number and mode of the node: the number from the kernel, the mode from the rule.
 node_is_right() {
   expect "$1" "$(sed -n 's/ gdrdrv$//p' /proc/devices | xargs):0 666" \
     "$(printf '%d:%d %s' $(stat -c '0x%t 0x%T %a' /dev/gdrdrv))"
@@ -41,13 +39,13 @@ fix() {
   expect "gdr fix $*" 0 $code
 }
 
-# A device that does not take what is written: nothing is left of the repair.
+# A device that ignores a write: nothing is left of the repair.
 refused_by_the_device() {
-  # udev has found e1000e for what is below the look-alikes; nobody is to hold the devices.
+  # udev loaded e1000e for the look-alikes; the devices must be unbound.
   udevadm settle
   modprobe -r e1000e
   config=$(readlink -f /sys/bus/pci/devices/$nic/config)
-  # The look-alike's identity goes for a moment, and with it the copy: this is QEMU's e1000e.
+  # Uncovers the look-alike for a moment: this is QEMU's e1000e.
   umount "$config"
   od -tx1 "$config" >/tmp/config
   gdr fix mrrs $host --yes >/out/fix-mrrs.txt 2>&1
@@ -59,8 +57,8 @@ refused_by_the_device() {
   mount --bind "/run/look-alikes/$nic/config" "$config"
 }
 
-# What an administrator and a vendor wrote: a line that keeps the driver out, one that keeps the NICs' out, options of which the
-# later hide the earlier.
+# Files of an administrator and a vendor: a line that blocks the driver, one that blocks the NICs' driver, and options of which later ones
+# override earlier ones.
 broken_machine() {
   mkdir -p /run/class
   cp -a /sys/class/infiniband/. /run/class/
@@ -73,11 +71,11 @@ blacklist mlx5_core
 options nvidia NVreg_RegistryDwords="Site=1"
 END
   echo 'options nvidia NVreg_RegistryDwords="Vendor=2"' >/usr/lib/modprobe.d/vendor.conf
-  # As its package has it.
+  # As packaged.
   echo gdrdrv >/etc/modules-load.d/gdrdrv.conf
 }
 
-# First the lines that keep modules out, and what needs no driver.
+# First the lines that block modules, and repairs that need no driver.
 make_first() {
   fix "$1" modprobe rdma-modules
   modprobe nvidia && modprobe gdrdrv
@@ -88,7 +86,7 @@ make_second() {
   fix "$1" iommu peermem gdrdrv-node peer-mapping
 }
 
-# An RDMA device of the kernel's own, where mlx5_ib has no NIC to make one of.
+# A software RDMA device, because mlx5_ib has no NIC.
 soft_card() {
   modprobe e1000e && modprobe crc32_generic && modprobe rdma_rxe && udevadm settle
   rdma link add mlx5_0 type rxe netdev "$(ls /sys/bus/pci/devices/$nic/net)"
@@ -165,7 +163,7 @@ fixes_in_the_first_boot() {
   diff /out/state-before.txt /out/state-after.txt
   expect "files, types and modules are as before" 0 $?
 
-  # And once more, to last.
+  # Again, persistently.
   make_first third
   make_second fourth
 }
@@ -181,7 +179,7 @@ fixes_in_the_second_boot() {
   expect "after the boot the groups translate again" "5 DMA-FQ" "$(types)"
 }
 
-# The boot has the modules of its own accord; the rest is files.
+# The boot loads the modules; the rest is in files.
 fixes_are_taken_back() {
   state /out/state-undone.txt
   for of in /var/lib/first-state /out/state-undone.txt; do

@@ -1,11 +1,11 @@
-# gdrcopy's backend of gdrdrv against the fake of the module, in each of the module's versions. Machine: gdrdrv; needs the
-# binary `module` (crates/gdrcopy/examples/module.rs), which makes the claims.
+# gdrcopy's gdrdrv backend against all versions of the fake module. Machine: gdrdrv; needs the binary `module`
+# (crates/gdrcopy/examples/module.rs), which makes the assertions.
 . /lib/gdr-guest.sh
 . /lib/gdrdrv.sh
 
 base=0x7f0000000000
 
-# claimed NAME WHAT: what the program found.
+# claimed NAME WHAT: a result of the program.
 claimed() {
   module "$base" "$2" >/tmp/module.txt 2>&1
   expect "$1" 0 $?

@@ -1,9 +1,9 @@
-# The fake of the gdrdrv driver speaks the driver's ABI. Machine: gdrdrv; needs the binary `exercise`
-# (gdrdrv-fake/exercise.c and ask.c), which makes the claims.
+# The fake gdrdrv implements the driver's ABI. Machine: gdrdrv; needs the binary `exercise` (gdrdrv-fake/exercise.c and ask.c), which
+# makes the assertions.
 . /lib/gdr-guest.sh
 . /lib/gdrdrv.sh
 
-# exercised NAME WORD…: what the exercise found.
+# exercised NAME WORD…: a result of the exercise.
 exercised() {
   name=$1
   shift
@@ -20,7 +20,7 @@ expect "no pin is left" "" "$(cat /proc/gdrdrv-fake/pins)"
 gdrdrv_unload
 expect "it unloads" 0 $?
 
-# Mapped out of a BAR, and what the kernel says of the mapping's type.
+# Mapped from a BAR, and the memory type that the kernel reports.
 gdrdrv_load bar=1
 expect "it loads on the BAR" 0 $?
 mount -t debugfs debugfs /sys/kernel/debug

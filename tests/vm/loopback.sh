@@ -1,4 +1,4 @@
-# Every operation of gdr's verbs between two queue pairs of a Soft-RoCE port. Machine: rxe.
+# All verbs operations of gdr between two queue pairs of a Soft-RoCE port. Machine: rxe.
 . /lib/gdr-guest.sh
 
 loopback rxe0 >/out/loopback.txt 2>&1

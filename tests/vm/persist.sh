@@ -1,4 +1,4 @@
-# Repairs that last: made in one boot, found in the next. Machine: systemd, whose disk outlives it; the script runs in each boot.
+# Persistent repairs: applied in one boot, found in the next. Machine: systemd with a persistent disk; the script runs in each boot.
 . /lib/gdr-guest.sh
 . /usr/bin/fixes.sh
 host="--platform bare-metal"
@@ -24,7 +24,7 @@ if [ ! -e /var/lib/first-boot ]; then
   cat /out/verify.txt
   touch /run/gdr-reboot
 else
-  # The unit runs beside this script, or has run.
+  # The unit runs concurrently with this script, or has finished.
   tries=0
   until [ "$(systemctl is-active gdr-acs.service)" = active ] || [ $tries -gt 120 ]; do
     sleep 1
@@ -39,7 +39,7 @@ else
   acs
   expect "after the boot the doctor is content" 0 $?
   gdr undo --list
-  # What this boot's unit did, then what was made to last.
+  # The effect of this boot's unit, then the persistent files.
   while gdr undo; do :; done
   for port in $ports; do
     expect "taken back, setpci reads $port" 001d "$(control "$port")"

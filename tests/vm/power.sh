@@ -1,5 +1,5 @@
-# A repair that the power goes off in: what the last cut left is taken back, and the next repair is begun. Machine: iommu-on, with
-# a disk that outlives it. The host pulls the plug at its own time after "power: begun".
+# Power loss during a repair: the rest of the last one is undone, and the next one started. Machine: iommu-on with a persistent disk. The
+# host kills the machine some time after "power: begun".
 . /lib/gdr-guest.sh
 host="--platform bare-metal"
 for module in crc32c_generic ext4; do modprobe $module; done
@@ -10,7 +10,7 @@ for directory in etc var; do
   mkdir -p /$directory
   mount --bind /disk/$directory /$directory
 done
-# Every file that a repair may touch, and every name.
+# All files that a repair may change, and all names.
 state() { (cd /etc && find . -type f -exec sha256sum {} + | sort -k2; find . | sort) >"$1"; }
 if [ ! -e /disk/first ]; then
   state /disk/first

@@ -1,14 +1,14 @@
-# gdr probe rdma between two hosts over Soft-RoCE: memory of the host and of a simulated GPU, ports of different MTUs, a GID that
-# one side has not, an interruption. Machine: two-guests; guest 1 listens, guest 2 leads.
+# gdr probe rdma between two hosts over Soft-RoCE: host memory and simulated GPU memory, different MTUs, a GID that one end lacks, an
+# interruption. Machine: two-guests; guest 1 is the server, guest 2 the client.
 . /lib/gdr-guest.sh
 
 meet
 
-# Both know it from the environment, as with a launcher. Without it the side that leads is told no, and guest 1 listens on.
+# The secret comes from the environment, as with a launcher. A client without it is rejected, and guest 1 keeps listening.
 GDR_PROBE_SECRET=5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a
 export GDR_PROBE_SECRET
 
-# What this side is called with in each round.
+# This end's arguments in each round.
 side() {
   name=$1
   code=$2
@@ -24,13 +24,13 @@ side() {
 
 side host 0 --quick --memory host --size 1,4096,65536 --qps 2
 if [ "$GDR_GUEST" = 2 ]; then
-  # Guest 1 waits for the next round meanwhile.
+  # Guest 1 already waits for the next round.
   GDR_PROBE_SECRET=$(echo "$GDR_PROBE_SECRET" | tr 5 6) \
     gdr probe rdma "$GDR_PEER" --memory host --format json >/out/wrong.json 2>/out/wrong.txt
   expect "another secret is told no" 1 $?
 fi
 side sim 0 --quick --sim --size 1,65536
-# A simulated GPU at the end that leads alone.
+# A simulated GPU at the client only.
 if [ "$GDR_GUEST" = 1 ]; then
   side mixed 0 --quick --memory host --size 1,65536
 else
@@ -48,7 +48,7 @@ side mtu 0 --quick --memory host --size 8,65536
 if [ "$GDR_GUEST" = 1 ]; then
   side interrupted 1 --memory host --full
 else
-  # Interrupted in the middle of it.
+  # Interrupted while it runs.
   (sleep 15; kill -INT "$(pidof gdr | tr ' ' '\n' | sort -n | head -1)") &
   side interrupted 3 --memory host --full
 fi

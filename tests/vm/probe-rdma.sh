@@ -1,8 +1,8 @@
-# gdr's own ends over Soft-RoCE: every operation verified, with memory of the host and of a simulated GPU, and each figure beside
-# perftest's in the same boot, GDR_ROUNDS times in turn (once, unless told); and streams that drive it by the proxy. Machine: rxe.
+# Both ends of gdr probe rdma over Soft-RoCE: all operations verified, with host and simulated GPU memory, and each result beside perftest's
+# in the same boot, GDR_ROUNDS times (default 1); and streams through the proxy. Machine: rxe.
 . /lib/gdr-guest.sh
 
-# Both ends of perftest on this guest, and its answer's row; a pair of ends that fails, as emulated CPUs make it, tells none.
+# Both ends of perftest on this guest, and its result row; no row if a pair fails, which happens on emulated CPUs.
 peer() {
   "$1" -d rxe0 -x 1 -u 20 -F -s "$2" -n "$3" >/tmp/server.txt 2>&1 &
   server=$!
@@ -39,7 +39,7 @@ while [ "$round" -le "${GDR_ROUNDS:-1}" ]; do
   cat "/out/perftest-$round.txt"
   round=$((round + 1))
 done
-# Without the library the other commands work, and this one says what to install.
+# Without the library other commands work, and this one names the missing packages.
 find / -xdev -name 'libibverbs.so*' -exec rm -f {} +
 gdr probe rdma --quick --library-timeout 30 >/out/no-library.txt 2>&1
 expect "no libibverbs" 3 $?

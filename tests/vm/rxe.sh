@@ -8,8 +8,7 @@ case $(cat /out/ibv_devinfo.txt) in
   *) fail "port is active" "ibv_devinfo says otherwise" ;;
 esac
 
-# Emulated CPUs may be late with an answer: a queue pair waits four seconds for one (-u 20: 4.096 us x 2^20),
-# and a pair of ends that fails is started anew, twice.
+# Emulated CPUs answer late: queue pairs wait four seconds (-u 20: 4.096 us x 2^20), and a failed pair is restarted, twice.
 tries=1
 while :; do
   ib_write_bw -d rxe0 -x 1 -u 20 -s 65536 -n 100 >/out/server.txt 2>&1 &
@@ -26,7 +25,7 @@ while :; do
 done
 expect "ib_write_bw ends well" 0 "$client"
 cat /out/client.txt
-# The row of 65536 bytes: size, iterations, peak, average MB/s.
+# The row for 65536 bytes: size, iterations, peak, average MB/s.
 average=$(awk '$1 == 65536 { print $4 }' /out/client.txt)
 if awk -v average="$average" 'BEGIN { exit !(average > 0) }'; then
   pass "bytes moved"

@@ -1,4 +1,4 @@
-# A software RDMA device sits where its network device sits, and is no NIC. Machine: rxe.
+# A software RDMA device has the location of its network device and is not a NIC. Machine: rxe.
 . /lib/gdr-guest.sh
 
 gdr topo --format json >/out/topo.json

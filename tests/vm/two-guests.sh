@@ -1,11 +1,11 @@
-# Verbs between two hosts. Machine: two-guests; guest 1 serves, guest 2 asks.
+# Verbs between two hosts. Machine: two-guests; guest 1 is the server, guest 2 the client.
 . /lib/gdr-guest.sh
 
 meet
 pass "ping $GDR_PEER"
 
 if [ "$GDR_GUEST" = 1 ]; then
-  # A client that fails is started again, and so is what it asks.
+  # A failed client is restarted, and its server too.
   tries=1
   while :; do
     timeout 120 ib_write_bw -d rxe0 -x 1 -u 20 -s 65536 -n 100 >/out/write_bw.txt 2>&1

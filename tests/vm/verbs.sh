@@ -1,4 +1,4 @@
-# What gdr's own verbs tell of a Soft-RoCE device, beside what ibv_devinfo and rdma print of it. Machine: rxe.
+# gdr's information about a Soft-RoCE device compared with ibv_devinfo and rdma. Machine: rxe.
 . /lib/gdr-guest.sh
 
 devinfo >/out/devinfo.txt
@@ -13,7 +13,7 @@ gdr doctor --format json >/out/doctor-shared.json
 gdr snapshot -o /out/snapshot.json
 expect "gdr snapshot" 0 $?
 
-# Each device of its own namespace: a second one sees none.
+# In exclusive mode a second network namespace has no device.
 rdma system set netns exclusive
 expect "rdma system set netns exclusive" 0 $?
 rdma system show >/out/rdma-exclusive.txt

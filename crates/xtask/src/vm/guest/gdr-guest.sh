@@ -1,30 +1,30 @@
-# Helpers for scripts that run in a guest: `. /lib/gdr-guest.sh`, then pass and fail, and the verdict writes itself.
-# The script's exit status becomes 1 if anything failed, or if nothing was claimed at all.
+# Helpers for guest scripts: `. /lib/gdr-guest.sh`, then pass and fail; the verdict is written on exit. The exit status becomes 1 if
+# anything failed, or nothing was checked.
 
 verdict_passed=
 verdict_failed=
 
-# JSON text without its quotes.
+# A string as JSON text without quotes.
 json_text() { printf '%s' "$1" | tr '\n\t' '  ' | tr -d '\000-\037' | sed 's/[\\"]/\\&/g'; }
 
-# pass NAME: one claim held.
+# pass NAME: a check passed.
 pass() {
   echo "pass: $1"
   verdict_passed="$verdict_passed${verdict_passed:+,}\"$(json_text "$1")\""
 }
 
-# fail NAME WHY: one claim did not.
+# fail NAME WHY: a check failed.
 fail() {
   echo "FAIL: $1: $2"
   verdict_failed="$verdict_failed${verdict_failed:+,}{\"name\":\"$(json_text "$1")\",\"why\":\"$(json_text "$2")\"}"
 }
 
-# expect NAME WANT GOT: a claim that two texts are equal.
+# expect NAME WANT GOT: checks that two strings are equal.
 expect() {
   if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "wanted $2, got $3"; fi
 }
 
-# The other guest answers; else the script ends.
+# Waits until the other guest answers; else exits.
 meet() {
   meet_tries=0
   until ping -c 1 -W 1 "$GDR_PEER" >/out/ping.txt 2>&1; do

@@ -1,7 +1,7 @@
-# The fake of gdrdrv, for scripts on the machine gdrdrv: `. /lib/gdrdrv.sh`, then gdrdrv_load.
-# What it can play is in tests/vm/gdrdrv-fake/README.md.
+# The fake gdrdrv, for scripts on machine gdrdrv: `. /lib/gdrdrv.sh`, then gdrdrv_load. tests/vm/gdrdrv-fake/README.md has its
+# parameters.
 
-# gdrdrv_load [PARAMETER=VALUE…]: loads the module and makes /dev/gdrdrv, as gdrcopy's own script does.
+# gdrdrv_load [PARAMETER=VALUE…]: loads the module and creates /dev/gdrdrv, as gdrcopy's script does.
 gdrdrv_load() {
   insmod /lib/gdrdrv-fake.ko "$@" || return 1
   rm -f /dev/gdrdrv
@@ -13,5 +13,5 @@ gdrdrv_unload() {
   rmmod gdrdrv_fake && rm -f /dev/gdrdrv
 }
 
-# gdrdrv_set PARAMETER VALUE: plays something else from now on.
+# gdrdrv_set PARAMETER VALUE: changes a parameter of the loaded module.
 gdrdrv_set() { echo "$2" >"/sys/module/gdrdrv_fake/parameters/$1"; }

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first process of a guest with systemd: covers the look-alikes, hands the machine over to the system on /dev/vdb, which runs the
-# script as a service; the script's exit, or a reboot, ends the guest.
+# init of a guest with systemd: covers the look-alikes, then starts the system on /dev/vdb, which runs the script as a service. The end of
+# the script, or a reboot, ends the guest.
 
 export PATH=/usr/bin:/usr/sbin HOME=/root
 /bin/busybox --install -s 2>/dev/null
@@ -17,14 +17,14 @@ done
 
 mkdir -p /system
 mount -t ext4 /dev/vdb /system || poweroff -f
-# What this run brings: the modules of the kernel that boots, the binaries with their libraries, the script.
-# fakes among the modules come without an index. By its path: this shell would run its own.
+# This run's files: modules of the booted kernel, binaries with their libraries, the script.
+# Fake modules are not in the index yet. depmod by path: this shell would run its own.
 [ ! -d "/lib/modules/$(uname -r)/updates" ] || /usr/sbin/depmod
 cp -a /lib/modules /system/usr/lib/
 while read -r file; do
   case $file in
     usr/bin/*) cp -a "/$file" "/system/$file" ;;
-    # The system's own go before the host's.
+    # The system's own libraries take precedence.
     *) [ -e "/system/$file" ] || cp -a "/$file" "/system/$file" ;;
   esac
 done </gdr/carried

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# The first process of a guest: makes the machine usable, runs the script, hands /out back, turns the machine off.
+# init of a guest: sets up the machine, runs the script, returns /out, powers off.
 
 export PATH=/usr/bin:/usr/sbin HOME=/root
 /bin/busybox --install -s 2>/dev/null
@@ -23,7 +23,7 @@ for module in virtio_pci virtio_blk ib_uverbs; do
 done
 
 if [ -n "$GDR_ADDRESS" ]; then
-  # rxe asks for the algorithm by name and fails where nothing answers.
+  # rxe requests the algorithm by name, and fails without it.
   for module in virtio_net crc32_generic rdma_rxe; do
     modprobe "$module" || say "module $module did not load"
   done
@@ -37,9 +37,9 @@ fi
 say "script starts after $(cut -d' ' -f1 /proc/uptime) s"
 : >/out/stdout
 : >/out/stderr
-# The console shows what the script says, for the watchdog to report.
+# The script's output goes to the console, for the report after a timeout.
 tail -q -f /out/stdout /out/stderr &
-# Not busybox's shell: that would run its own modprobe, ip or ping in place of the real ones.
+# Not busybox's shell, which would run its own modprobe, ip and ping.
 dash /gdr/script >/out/stdout 2>/out/stderr
 rc=$?
 echo "$rc" >/out/rc

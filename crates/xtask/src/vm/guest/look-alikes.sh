@@ -1,19 +1,19 @@
-# Covers the identity of endpoints with that of NVIDIA parts, by the plan in /gdr/look-alikes (sourced by init).
-# Only endpoints: a port's configuration space stays alive, so that writes to it are real.
+# Covers the identity of endpoints with that of NVIDIA devices, from the plan in /gdr/look-alikes (sourced by init).
+# Only endpoints: ports keep their real configuration space.
 
-# cover DEVICE FILE TEXT: the file of a device says TEXT from now on.
+# cover DEVICE FILE TEXT: replaces the content of a device's file.
 cover() {
   [ -e "$1/$2" ] || return 0
   printf '%s\n' "$3" >"$copies/$2"
   mount --bind "$copies/$2" "$1/$2"
 }
 
-# poke OFFSET BYTES: bytes of the copied configuration space.
+# poke OFFSET BYTES: writes to the copied configuration space.
 poke() {
   printf "$2" | dd of="$copies/config" bs=1 seek="$1" conv=notrunc 2>/dev/null
 }
 
-# look_alike KIND NAME DEVICE, then the words that hardware.rs makes of an identity.
+# look_alike KIND NAME DEVICE, then Identity::words of hardware.rs.
 look_alike() {
   kind=$1 name=$2 device=$3
   bdf=${device##*/}
@@ -36,7 +36,7 @@ look_alike() {
   echo "look-alike: $bdf is a $kind ($name); underneath it is still QEMU's"
 }
 
-# rdma_device NAME DEVICE: an entry of the RDMA class. There is no verbs device behind it.
+# rdma_device NAME DEVICE: an entry of the RDMA class, without a verbs device.
 rdma_device() {
   directory=/sys/class/infiniband/$1
   mkdir -p "$directory/ports/1/gids" "$directory/ports/1/gid_attrs/types" "$directory/ports/1/counters"
@@ -57,7 +57,7 @@ rdma_device() {
 }
 
 if [ -s /gdr/look-alikes ]; then
-  # A class directory takes no new entry, but it takes a mount.
+  # A class directory cannot get new entries, but can be mounted over.
   mount -t tmpfs look-alikes /sys/class/infiniband
   while read -r kind name pattern words; do
     set -- $pattern
