@@ -129,7 +129,7 @@ const CODES: [(Return, &CStr, &CStr); 32] = [
 /// # Safety
 ///
 /// `out` is null or valid for a write.
-unsafe fn tell(
+unsafe fn put_text(
     code: Return,
     out: *mut *const c_char,
     text: impl Fn(&(Return, &'static CStr, &'static CStr)) -> &'static CStr,
@@ -149,7 +149,7 @@ unsafe fn tell(
 pub unsafe extern "C" fn cuGetErrorName(code: Return, out: *mut *const c_char) -> Return {
     // SAFETY: cuda.h's contract.
     answer("cuGetErrorName", || unsafe {
-        tell(code, out, |entry| entry.1)
+        put_text(code, out, |entry| entry.1)
     })
 }
 
@@ -157,6 +157,6 @@ pub unsafe extern "C" fn cuGetErrorName(code: Return, out: *mut *const c_char) -
 pub unsafe extern "C" fn cuGetErrorString(code: Return, out: *mut *const c_char) -> Return {
     // SAFETY: cuda.h's contract.
     answer("cuGetErrorString", || unsafe {
-        tell(code, out, |entry| entry.2)
+        put_text(code, out, |entry| entry.2)
     })
 }

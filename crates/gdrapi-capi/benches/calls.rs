@@ -71,8 +71,9 @@ fn main() {
     }
     let mut info = InfoV2::default();
     // SAFETY: `info` is writable.
-    let ask = median(|| unsafe { black_box(gdrapi::gdr_get_info_v2(g, handle, &raw mut info)) });
-    println!("gdr_get_info_v2: {ask:.0} ns");
+    let info_time =
+        median(|| unsafe { black_box(gdrapi::gdr_get_info_v2(g, handle, &raw mut info)) });
+    println!("gdr_get_info_v2: {info_time:.0} ns");
     assert_eq!(gdrapi::gdr_close(g), 0);
 }
 

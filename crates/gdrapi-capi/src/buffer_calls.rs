@@ -100,7 +100,7 @@ unsafe fn pin(
         source,
     })?;
     let h = session.keep(addr, size, flags, pin)?;
-    log::say(
+    log::write(
         Level::Debug,
         format_args!("pinned {size} bytes at {addr:#x}: handle {h:#x}"),
     );
@@ -274,7 +274,7 @@ unsafe fn map(
         }
     };
     let start = buffer.map(session.gdr(), size, request)?;
-    log::say(
+    log::write(
         Level::Debug,
         format_args!("mapped {size} bytes of handle {:#x} at {start:p}", handle.h),
     );

@@ -32,7 +32,7 @@ pub(crate) fn report(function: &str, call_error: &CallError) {
         return;
     }
     let words = gpu::sentence(call_error);
-    log::say(
+    log::write(
         Level::Error,
         format_args!("{function}: {words} (errno {})", call_error.errno()),
     );

@@ -29,7 +29,7 @@ impl Level {
 }
 
 /// Prints a message if its level is enabled.
-pub(crate) fn say(level: Level, message: Arguments<'_>) {
+pub(crate) fn write(level: Level, message: Arguments<'_>) {
     if !listening(level) {
         return;
     }

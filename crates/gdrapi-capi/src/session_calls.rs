@@ -36,7 +36,7 @@ fn open() -> Result<*mut abi::Gdr, CallError> {
         Gdr::open()
     };
     let gdr = gdr.map_err(|source| CallError::Open { source })?;
-    log::say(
+    log::write(
         Level::Info,
         format_args!("using backend {:?}", gdr.backend()),
     );

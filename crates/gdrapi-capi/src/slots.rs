@@ -50,7 +50,7 @@ pub(crate) struct Window {
     pub(crate) copier: NonNull<Copier>,
 }
 
-/// Window of `handle`; `None` if the handle is not live or not mapped, which [`lookup_error`]
+/// Window of `handle`; `None` if the handle is not live or not mapped, which [`call_error`]
 /// distinguishes.
 #[inline]
 pub(crate) fn window(handle: u64) -> Option<Window> {
@@ -194,7 +194,7 @@ fn table() -> Result<NonNull<Slot>, rustix::io::Errno> {
         // contents in this process.
         if let Err(error) = unsafe { rustix::mm::madvise(fresh, bytes, advice) } {
             // Works without either; the module documentation describes the consequences.
-            log::say(
+            log::write(
                 Level::Warning,
                 format_args!("madvise({advice:?}): {}", gpu::sentence(&error)),
             );

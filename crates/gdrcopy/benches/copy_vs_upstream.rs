@@ -50,13 +50,13 @@ fn main() {
         next: Cell::new(0),
     };
     let mut out = std::io::stdout().lock();
-    let mut say = |line: String| writeln!(out, "{line}").expect("standard output");
+    let mut print_line = |line: String| writeln!(out, "{line}").expect("standard output");
     if !json {
         let cpus = thread::available_parallelism().map_or(0, usize::from);
-        say(format!("{}, {cpus} CPUs, {:?}", device.name, tuning()));
-        say(format!("{:>9}  {:^34}  {:^34}", "", "write", "read"));
+        print_line(format!("{}, {cpus} CPUs, {:?}", device.name, tuning()));
+        print_line(format!("{:>9}  {:^34}  {:^34}", "", "write", "read"));
         let columns = format!("{:>10} {:>10} {:>12}", "ours ns", "peer ns", "faster");
-        say(format!("{:>9}  {columns}  {columns}", "bytes"));
+        print_line(format!("{:>9}  {columns}  {columns}", "bytes"));
     }
     let sizes: Vec<usize> = match quick {
         true => vec![1, 4, 64, 1 << 10, 4 << 10, 64 << 10, 256 << 10, 1 << 20],
@@ -73,7 +73,7 @@ fn main() {
             size,
             if single { 1 } else { BATCHED },
         );
-        say(match json {
+        print_line(match json {
             true => format!(
                 r#"{{"bytes":{size},"write":{},"read":{}}}"#,
                 write.json(),
@@ -141,25 +141,25 @@ fn pairs(most: u32, ours: impl Fn(), peer: Option<impl Fn() -> c_int>) -> Figure
     let slower = once(&ours).max(peer.as_ref().map_or(0.0, |peer| once(peer)));
     let times = (BATCH.as_nanos() as f64 / slower).clamp(1.0, f64::from(most)) as u32;
     let end = Instant::now() + BUDGET;
-    let (mut mine, mut theirs) = (Vec::new(), Vec::new());
+    let (mut mine, mut peers) = (Vec::new(), Vec::new());
     while mine.len() < PAIRS && Instant::now() < end {
         let ours_first = mine.len() % 2 == 0;
         if ours_first {
             mine.push(batch(&ours, times));
         }
-        theirs.extend(peer.as_ref().map(|peer| batch(peer, times)));
+        peers.extend(peer.as_ref().map(|peer| batch(peer, times)));
         if !ours_first {
             mine.push(batch(&ours, times));
         }
     }
     let ratios = mine
         .iter()
-        .zip(&theirs)
-        .map(|(mine, theirs)| theirs / mine)
+        .zip(&peers)
+        .map(|(mine, peers)| peers / mine)
         .collect();
     Figures {
         ours: median(mine),
-        peer: median(theirs),
+        peer: median(peers),
         ratio: median(ratios),
     }
 }

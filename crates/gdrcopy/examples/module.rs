@@ -22,7 +22,7 @@ fn main() -> Outcome {
     };
     let address = u64::from_str_radix(address.trim_start_matches("0x"), 16)?;
     for found in Gdr::explain() {
-        say(&format!(
+        print_line(&format!(
             "{} {:?}: {}",
             found.backend, found.outcome, found.why
         ))?;
@@ -50,7 +50,7 @@ fn basic(address: u64) -> Outcome {
         Attribute::UsingDmaBuf,
     ]
     .map(|which| gdr.attribute(which));
-    say(&format!(
+    print_line(&format!(
         "version {major}.{minor} attributes {attributes:?}"
     ))?;
     let pin = pin(&gdr, address + LEAD, LENGTH)?;
@@ -64,7 +64,7 @@ fn basic(address: u64) -> Outcome {
         !info.mapped && info.mapping_type == MappingType::None,
     )?;
     let mut mapping = pin.map(MapRequest::Default)?;
-    say(&format!("mapped as {}", mapping.mapping_type()))?;
+    print_line(&format!("mapped as {}", mapping.mapping_type()))?;
     let info = pin.info()?;
     claim(
         "mapped after",
@@ -112,7 +112,7 @@ fn basic(address: u64) -> Outcome {
         let pin = self::pin(&gdr, address + round * 100, 65536)?;
         drop(pin.map(MapRequest::Default)?);
     }
-    say("well")
+    print_line("passed")
 }
 
 /// Memory of the fake module, bypassing every mapping.
@@ -215,7 +215,7 @@ fn revoked(address: u64) -> Outcome {
         matches!(again, Err(gdrcopy::Error::Revoked)),
     )?;
     drop((again, pin, theirs, other));
-    say("well")
+    print_line("passed")
 }
 
 /// True if an access to the mapping's first byte faults: the kernel returns EFAULT where the CPU
@@ -240,13 +240,13 @@ fn eagain(address: u64) -> Outcome {
         first.is_err_and(|error| error.errno() == libc::EAGAIN),
     )?;
     drop(pin.map(MapRequest::Default)?);
-    say("well")
+    print_line("passed")
 }
 
 fn refused() -> Outcome {
     match Gdr::open_with(BackendKind::Gdrdrv) {
         Ok(_) => Err("it opens".into()),
-        Err(error) => say(&format!("errno {}: {error}", error.errno())),
+        Err(error) => print_line(&format!("errno {}: {error}", error.errno())),
     }
 }
 
@@ -263,7 +263,7 @@ fn claim(what: &str, holds: bool) -> Outcome {
     }
 }
 
-fn say(line: &str) -> Outcome {
+fn print_line(line: &str) -> Outcome {
     writeln!(std::io::stdout().lock(), "{line}")?;
     Ok(())
 }

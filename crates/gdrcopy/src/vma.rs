@@ -250,18 +250,18 @@ mod tests {
         let gap = refused_at(&vma, 4096, 4096);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         // SAFETY: the gap is free; this is the other thread's allocation.
-        let theirs =
+        let foreign =
             unsafe { libc::mmap(gap, 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-        assert_eq!(theirs, gap);
+        assert_eq!(foreign, gap);
         // SAFETY: a mapped page of the other thread.
-        unsafe { theirs.cast::<u8>().write_volatile(9) };
+        unsafe { foreign.cast::<u8>().write_volatile(9) };
         vma.close_gap(4096, 4096);
         assert_eq!(vma.lost, Some((4096, 4096)));
         drop(vma);
         // SAFETY: asserted to be still mapped.
-        assert_eq!(unsafe { theirs.cast::<u8>().read_volatile() }, 9);
+        assert_eq!(unsafe { foreign.cast::<u8>().read_volatile() }, 9);
         assert!(is_free(base.cast(), 4096) && is_free(base.wrapping_add(8192).cast(), 4096));
         // SAFETY: the other thread's page, no longer used.
-        unsafe { libc::munmap(theirs, 4096) };
+        unsafe { libc::munmap(foreign, 4096) };
     }
 }

@@ -335,7 +335,7 @@ fn environment_variables() {
         assert!(of("GDR_COPY_THREADS", "1").contains("> helpers 0"));
         return;
     }
-    let said = match Copier::for_caching(Caching::WriteCombining) {
+    let outcome = match Copier::for_caching(Caching::WriteCombining) {
         Ok(copier) => {
             round_trip(&copier, LARGE, 1, 2);
             format!(
@@ -354,7 +354,7 @@ fn environment_variables() {
             format!("<{error}>")
         }
     };
-    writeln!(std::io::stdout(), "{said}").expect("standard output");
+    writeln!(std::io::stdout(), "{outcome}").expect("standard output");
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn swapped(bytes: usize, size: usize, random: u64) -> Option<Flaw> {
 
 /// Fault of one copy; ranges and offsets are in bytes of the copy.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "the variants say what their fields are")]
+#[expect(missing_docs, reason = "the variants describe their fields")]
 pub enum Flaw {
     /// Not written.
     Drop(Range<usize>),

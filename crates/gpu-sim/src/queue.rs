@@ -16,7 +16,7 @@ const SPIN: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(20);
 
 /// One work item of a stream.
-#[expect(missing_docs, reason = "the variants say what their fields are")]
+#[expect(missing_docs, reason = "the variants describe their fields")]
 pub enum Item {
     /// Copies bytes between disjoint spans.
     Copy {

@@ -13,7 +13,7 @@ use crate::{Allocation, Device, DevicePtr, Error, MemOp, Pattern};
 ///
 /// # Safety
 ///
-/// An implementation accesses memory only as its work says, and stops when a later `synchronize`
+/// An implementation accesses memory only as its work specifies, and stops when a later `synchronize`
 /// returns, or a `destroy_stream` returns other than [`Destroyed::StillRunning`]; or it holds that
 /// memory itself.
 pub(crate) unsafe trait Backend: Send + Sync + fmt::Debug {

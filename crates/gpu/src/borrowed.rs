@@ -257,21 +257,23 @@ impl Registered {
     /// As [`Self::fill_gaps`].
     unsafe fn register(&self, pages: &Range<usize>, how: Registration) -> Result<bool, Error> {
         // SAFETY: guaranteed by the caller.
-        let ask = |how| unsafe {
+        let register = |how| unsafe {
             self.gpu
                 .backend()
                 .register(self.at(pages.start), pages.len(), how)
         };
-        let made = match ask(how) {
+        let made = match register(how) {
             Err(error)
                 if how == Registration::Registers
                     && returned(&error, &[CuResult::INVALID_VALUE]) =>
             {
                 // If both fail, report the first error, unless the second is "already registered",
                 // which counts as success.
-                ask(Registration::Memory).map_err(|second| match is_registered_already(&second) {
-                    true => second,
-                    false => error,
+                register(Registration::Memory).map_err(|second| {
+                    match is_registered_already(&second) {
+                        true => second,
+                        false => error,
+                    }
                 })
             }
             made => made,

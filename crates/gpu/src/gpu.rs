@@ -129,8 +129,8 @@ impl Gpu {
     ///
     /// # Errors
     ///
-    /// [`Error::Peer`]: [`Kind::Unsupported`](crate::Kind::Unsupported) where [`Self::can_access`]
-    /// says no.
+    /// [`Error::Peer`]: [`Kind::Unsupported`](crate::Kind::Unsupported) if [`Self::can_access`] is
+    /// false.
     pub fn access(&self, other: &Self) -> Result<PeerAccess, Error> {
         PeerAccess::new(self.clone(), other.clone())
     }
@@ -227,8 +227,8 @@ impl Gpu {
     ///
     /// # Errors
     ///
-    /// [`Error::Synchronize`]; [`Kind::Unsupported`](crate::Kind::Unsupported) where the device
-    /// attribute says so.
+    /// [`Error::Synchronize`]; [`Kind::Unsupported`](crate::Kind::Unsupported) according to the
+    /// device attribute.
     pub fn flush_remote_writes(&self, to_all_devices: bool) -> Result<(), Error> {
         self.0.flush_remote_writes(to_all_devices)
     }

@@ -1,4 +1,4 @@
-//! Queries about any device address in the process, whoever allocated it.
+//! Queries about any device address in the process, also of memory that other code allocated.
 //!
 //! No call creates a context. Calls that need one push the allocation's context, or the GPU's
 //! primary context if active. Each call sets the thread's stream-capture mode to relaxed and
@@ -89,15 +89,20 @@ pub fn describe(address: DevicePtr) -> Result<Pointer, Error> {
     let driver = Driver::open()?;
     let _relaxed = Relaxed::enter(driver);
     let failed = |source| Error::Describe { address, source };
-    let ask = |attribute| driver.pointer_attribute(attribute, address.get());
-    let optional = |attribute| ask(attribute).ok();
+    let attribute_value = |attribute| driver.pointer_attribute(attribute, address.get());
+    let optional = |attribute| attribute_value(attribute).ok();
 
-    let memory_type = ask(Ask::MEMORY_TYPE).map_err(failed)? as u32;
-    let ordinal = ask(Ask::DEVICE_ORDINAL).map_err(failed)? as u32;
+    let memory_type = attribute_value(Ask::MEMORY_TYPE).map_err(failed)? as u32;
+    let ordinal = attribute_value(Ask::DEVICE_ORDINAL).map_err(failed)? as u32;
     let managed = optional(Ask::IS_MANAGED).is_some_and(|answer| answer != 0);
     let (base, size) = driver
         .address_range(address.get())
-        .or_else(|_| Ok((ask(Ask::RANGE_START_ADDR)?, ask(Ask::RANGE_SIZE)? as usize)))
+        .or_else(|_| {
+            Ok((
+                attribute_value(Ask::RANGE_START_ADDR)?,
+                attribute_value(Ask::RANGE_SIZE)? as usize,
+            ))
+        })
         .map_err(failed)?;
     let device = driver.device(ordinal).map_err(failed)?;
     Ok(Pointer {
@@ -336,9 +341,9 @@ impl Context {
     fn of(address: DevicePtr) -> Result<Self, Error> {
         let driver = Driver::open()?;
         let failed = |source| Error::Describe { address, source };
-        let ask = |attribute| driver.pointer_attribute(attribute, address.get());
-        let ordinal = ask(Ask::DEVICE_ORDINAL).map_err(failed)? as u32;
-        if let Ok(context @ 1..) = ask(Ask::CONTEXT) {
+        let attribute_value = |attribute| driver.pointer_attribute(attribute, address.get());
+        let ordinal = attribute_value(Ask::DEVICE_ORDINAL).map_err(failed)? as u32;
+        if let Ok(context @ 1..) = attribute_value(Ask::CONTEXT) {
             return Ok(Self::borrowed(
                 driver,
                 sys::Context(context as usize as *mut _),

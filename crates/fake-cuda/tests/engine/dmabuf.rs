@@ -156,7 +156,7 @@ fn unsupported_export() {
         assert_eq!(cuda.pointer_attribute(15, second), Ok(0));
         // The memory's GPU matters, not the current one.
         assert_eq!(cuda.export(first, PAGE, DMA_BUF, 0).map(drop), Ok(()));
-        assert_eq!(cuda.pointer_attribute(15, 64), Err(1), "of nobody's memory");
+        assert_eq!(cuda.pointer_attribute(15, 64), Err(1), "without memory");
     });
 }
 

@@ -36,11 +36,11 @@ pub fn seeing(test: &str, machine: &Value, visible: Option<&str>, case: impl FnO
         .envs(cuda::environment(&library, &file))
         .output()
         .expect("it starts");
-    let said =
-        [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    let texts =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     // The name of no test would pass without a call.
-    let has_run = said[0].contains("1 passed");
-    assert!(output.status.success() && has_run, "{}", said.concat());
+    let has_run = texts[0].contains("1 passed");
+    assert!(output.status.success() && has_run, "{}", texts.concat());
 }
 
 /// As above, with all GPUs visible.

@@ -2,7 +2,7 @@
 
 use gpu::Allocation;
 
-use crate::{Outcome, say};
+use crate::{Outcome, print_line};
 
 /// Kinds of memory that all backends map.
 pub const ALLOCATIONS: [Allocation; 4] = [
@@ -33,5 +33,5 @@ pub fn become_nobody() -> Outcome {
     let lines = status
         .lines()
         .filter(|line| line.starts_with("Uid") || line.starts_with("CapEff"));
-    say(&lines.collect::<Vec<_>>().join(", "))
+    print_line(&lines.collect::<Vec<_>>().join(", "))
 }

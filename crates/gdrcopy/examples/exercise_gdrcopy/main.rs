@@ -34,7 +34,7 @@ fn main() -> Outcome {
         become_nobody()?;
     }
     for found in Gdr::explain() {
-        say(&format!(
+        print_line(&format!(
             "{:8} {:?}: {}",
             found.backend.name(),
             found.outcome,
@@ -55,7 +55,7 @@ fn main() -> Outcome {
     if words.iter().any(|word| word == "hold") {
         return hold(&world);
     }
-    say(&format!(
+    print_line(&format!(
         "backend {}, {}",
         world.gdr.backend(),
         world.gpu.device().name
@@ -68,10 +68,10 @@ fn main() -> Outcome {
         let verdict = part(&world);
         let took = start.elapsed();
         match verdict {
-            Ok(()) => say(&format!("{name}: passed, {took:.2?}"))?,
+            Ok(()) => print_line(&format!("{name}: passed, {took:.2?}"))?,
             Err(error) => {
                 wrong += 1;
-                say(&format!(
+                print_line(&format!(
                     "{name}: FAILED, {took:.2?}: {}",
                     sentence(&*error)
                 ))?;
@@ -118,7 +118,7 @@ fn busy(world: &World) -> Outcome {
     }
     releasing.write(&flag, 0, &1_u32.to_le_bytes())?;
     world.stream.synchronize()?;
-    say(&format!(
+    print_line(&format!(
         "  pinned while a kernel waited: {took:.2?}; its reply: {}",
         reply.load_u32(0)?
     ))?;
@@ -133,7 +133,7 @@ fn busy(world: &World) -> Outcome {
 fn crossover(world: &World) -> Outcome {
     let start = Instant::now();
     let crossover = Crossover::measure(&world.gdr, &world.gpu)?;
-    say(&format!("  {crossover:?} in {:.2?}", start.elapsed()))?;
+    print_line(&format!("  {crossover:?} in {:.2?}", start.elapsed()))?;
     let memory = world.gpu.allocate(Allocation::Malloc, 1 << 20)?;
     let mut mapping = world
         .gdr
@@ -179,7 +179,7 @@ fn killed(world: &World) -> Outcome {
     child.kill()?;
     child.wait()?;
     let after = used_memory(world)?;
-    say(&format!(
+    print_line(&format!(
         "  {line}; memory before {}, during {}, after {}",
         before, during, after
     ))?;
@@ -208,12 +208,12 @@ fn hold(world: &World) -> Outcome {
                 .map(MapRequest::Default)?,
         );
     }
-    say(&format!("holding {} mappings of 512 MiB", held.len()))?;
+    print_line(&format!("holding {} mappings of 512 MiB", held.len()))?;
     std::thread::sleep(std::time::Duration::from_secs(60));
     Ok(())
 }
 
-fn say(line: &str) -> Outcome {
+fn print_line(line: &str) -> Outcome {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()?;

@@ -161,7 +161,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     // SAFETY: `none` lives through the call. Children that fault by design leave no core dumps.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
     let (gdr, gpu) = if arguments.is_sim {
-        say(
+        print_line(
             "SIMULATION: no GPU and no resource manager is used; this proves nothing about the RM backend",
         )?;
         (Gdr::open_with(BackendKind::Sim)?, Gpu::sim())
@@ -169,7 +169,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
         (Gdr::open_with(BackendKind::Rm)?, Gpu::open(0)?)
     };
     let (minutes, seed, kinds) = (arguments.minutes, arguments.seed, &arguments.kinds);
-    say(&format!(
+    print_line(&format!(
         "backend {}, {}, {minutes} minutes, seed {seed}, {}",
         gdr.backend(),
         gpu.device().name,
@@ -190,11 +190,11 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let before = footprint(&world)?;
     phase(&world, kinds, !seed, whole.saturating_sub(first));
     let after = footprint(&world)?;
-    say(&format!(
+    print_line(&format!(
         "after {first:.0?}: {before:?}\nat the end: {after:?}"
     ))?;
     for leak in leaks(&before, &after) {
-        world.watch.wrong(&format!("not given back: {leak}"));
+        world.watch.wrong(&format!("leak: {leak}"));
     }
     // On a GPU without contention nearly every second one is; in a short run of one kind, none may
     // be asked for.
@@ -206,7 +206,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     }
     world.watch.table("final");
     let wrong = world.watch.wrongs();
-    say(&format!(
+    print_line(&format!(
         "{wrong} wrong{}",
         if arguments.is_sim {
             " (SIMULATION)"
@@ -285,7 +285,7 @@ fn leaks(before: &Footprint, after: &Footprint) -> Vec<String> {
     leaks
 }
 
-fn say(line: &str) -> Outcome {
+fn print_line(line: &str) -> Outcome {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::{HANG, say};
+use crate::{HANG, print_line};
 
 #[derive(Debug)]
 pub struct Watch {
@@ -75,7 +75,7 @@ impl Watch {
 
     pub fn wrong(&self, what: &str) {
         self.wrongs.fetch_add(1, Ordering::Relaxed);
-        let _ = say(&format!(
+        let _ = print_line(&format!(
             "WRONG after {:.1?}: {what}",
             self.started.elapsed()
         ));
@@ -96,7 +96,7 @@ impl Watch {
             .map(|(what, number)| format!("\n  {number:>10}  {what}"));
         let lines: String = lines.collect();
         let (elapsed, wrongs) = (self.started.elapsed(), self.wrongs());
-        let _ = say(&format!("-- {title}, {elapsed:.0?}, {wrongs} wrong{lines}"));
+        let _ = print_line(&format!("-- {title}, {elapsed:.0?}, {wrongs} wrong{lines}"));
     }
 
     /// Prints the counts every 30 seconds until all threads have ended. Ends the process if one

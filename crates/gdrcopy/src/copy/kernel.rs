@@ -19,7 +19,7 @@ pub struct Kernel {
 /// `(destination, source, bytes)`.
 pub(super) type Move = unsafe fn(*mut u8, *const u8, usize);
 
-/// All kernels compiled for this architecture, simplest first. [`Kernel::supported`] says which run
+/// All kernels compiled for this architecture, simplest first. [`Kernel::supported`] tells which run
 /// on this CPU.
 pub fn kernels() -> &'static [Kernel] {
     super::arch::KERNELS

@@ -40,7 +40,7 @@ fn main() -> Outcome<ExitCode> {
     let mut report = Report::default();
     let before = Instant::now();
     let gpu = Gpu::open(argument.parse()?)?;
-    report.say(format_args!(
+    report.print(format_args!(
         "opened in {:.1} ms",
         before.elapsed().as_secs_f64() * 1e3
     ))?;
@@ -53,9 +53,9 @@ fn main() -> Outcome<ExitCode> {
     foreign::run(&mut report, &gpu)?;
     isolation::run(&mut report, &gpu)?;
 
-    let (left, _) = gpu.memory_info()?;
-    report.say(format_args!("memory free before {free}, after {left}"))?;
-    report.say(format_args!(
+    let (after, _) = gpu.memory_info()?;
+    report.print(format_args!("memory free before {free}, after {after}"))?;
+    report.print(format_args!(
         "{} tests, {} failed",
         report.count, report.failed
     ))?;
@@ -81,10 +81,10 @@ impl Report {
         let outcome = body();
         let took = start.elapsed().as_secs_f64() * 1e3;
         match outcome {
-            Ok(words) => self.say(format_args!("ok    {name} ({took:.2} ms) {words}")),
+            Ok(words) => self.print(format_args!("ok    {name} ({took:.2} ms) {words}")),
             Err(error) => {
                 self.failed += 1;
-                self.say(format_args!(
+                self.print(format_args!(
                     "FAIL  {name} ({took:.2} ms) {}",
                     gpu::sentence(&*error)
                 ))
@@ -95,12 +95,12 @@ impl Report {
     /// Runs a test that may fail on this machine, and prints the result.
     pub fn maybe(&mut self, name: impl Display, body: impl FnOnce() -> Outcome) -> io::Result<()> {
         match body() {
-            Ok(words) => self.say(format_args!("yes   {name} {words}")),
-            Err(error) => self.say(format_args!("no    {name}: {}", gpu::sentence(&*error))),
+            Ok(words) => self.print(format_args!("yes   {name} {words}")),
+            Err(error) => self.print(format_args!("no    {name}: {}", gpu::sentence(&*error))),
         }
     }
 
-    pub fn say(&self, words: impl Display) -> io::Result<()> {
+    pub fn print(&self, words: impl Display) -> io::Result<()> {
         writeln!(io::stdout(), "{words}")
     }
 }

@@ -55,8 +55,8 @@ impl Session {
     }
 }
 
-/// The loader says "No such file" of the library itself, or of another one it needs; only the first
-/// is an absence.
+/// The loader reports "No such file" for the library or for one of its dependencies; only the first
+/// means that it is absent.
 fn unloadable(path: &OsStr, cause: &str) -> Closed {
     let name = path.to_string_lossy();
     if cause.starts_with(name.as_ref()) && cause.contains("No such file or directory") {

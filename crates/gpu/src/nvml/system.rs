@@ -1,12 +1,11 @@
-//! What NVML says of the machine as a whole.
+//! Properties of the machine.
 
 use super::facts::{ConfidentialCapabilities, ConfidentialCompute, ConfidentialState};
 use super::fault::LIBRARY_NOT_FOUND;
 use super::reading::Reading;
 use super::session::Session;
 
-/// The second form asks libcuda itself and says when there is none; the first, all an old library
-/// has, makes a version up then.
+/// v2 queries libcuda and fails without it; v1, for old libraries, then returns a made-up version.
 pub(super) fn cuda_driver_version(session: &Session) -> Reading<i32> {
     match session.cuda_driver_version_v2() {
         Err(fault) if fault.code() == Some(LIBRARY_NOT_FOUND) => Reading::NotCovered,

@@ -466,7 +466,7 @@ fn never_frees_cudas_objects() {
         let address = fake.allocate(kind, 65536);
         drop(map(&gdr, address, 65536));
     }
-    let theirs = fake.world().objects_of(CUDA);
+    let foreign = fake.world().objects_of(CUDA);
     drop(gdr);
-    assert_eq!(fake.world().objects_of(CUDA), theirs);
+    assert_eq!(fake.world().objects_of(CUDA), foreign);
 }
