@@ -41,9 +41,9 @@ pub const CHECKS: &[Check] = &[
         rule: "At least one NVIDIA GPU is on the PCI bus, and the NVIDIA driver drives it.",
         sources: "/sys/bus/pci/devices",
         severity: Severity::Error,
-        why: "GPUDirect begins with a GPU that the NVIDIA driver drives. One that is bound to vfio-pci belongs to a \
-            virtual machine, one bound to nouveau or nova to no CUDA program.",
-        remedy: "Seat the GPU, hand it to this machine or container, or bind it to the NVIDIA driver.",
+        why: "GPUDirect begins with a GPU that the NVIDIA driver drives. A GPU bound to vfio-pci belongs to a \
+            virtual machine; one bound to nouveau or nova cannot run CUDA.",
+        remedy: "Reseat the GPU, pass it to this machine or container, or bind it to the NVIDIA driver.",
         references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
         reads: &[],
         judge: present,
@@ -53,10 +53,10 @@ pub const CHECKS: &[Check] = &[
         rule: "The kernel module is loaded, NVML reaches it and CUDA starts.",
         sources: "/sys/module/nvidia/version, /proc/driver/nvidia/version, NVML, cuInit",
         severity: Severity::Error,
-        why: "Without the kernel module no CUDA program starts. Libraries of another version than the module are \
-            refused: NVML answers 18, cuInit 803 or 804. A newer libcuda of cuda-compat is legitimate where cuInit \
-            takes it.",
-        remedy: "Install the driver, load its module, or reboot after an update so that module and libraries are of one \
+        why: "Without the kernel module no CUDA program starts. Libraries whose version differs from the \
+            module fail: NVML returns 18, cuInit 803 or 804. A newer libcuda of cuda-compat is valid if cuInit \
+            accepts it.",
+        remedy: "Install the driver, load its module, or reboot after an update so that module and libraries have the same \
             version.",
         references: &[
             "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
@@ -67,11 +67,11 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "gpu.min-driver",
-        rule: "The driver is new enough for what the profiles in force ask.",
+        rule: "The driver is new enough for the active profiles.",
         sources: "/sys/module/nvidia/version, /proc/driver/nvidia/version, CUDA, NVML",
         severity: Severity::Error,
         why: "nvidia-peermem comes with driver 470, dma-buf with 515 and open kernel modules, GPUDirect Async needs \
-            361 and CUDA 8.0, gdrcopy 331.14. Below, a module is not there or a call answers that it is not supported.",
+            361 and CUDA 8.0, gdrcopy 331.14. With older drivers a module is missing or a call is not supported.",
         remedy: "Install a newer driver.",
         references: &[
             "https://github.com/NVIDIA/gdrcopy#requirements",
@@ -83,12 +83,12 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "gpu.driver-flavour",
-        rule: "The kernel modules' flavour drives this generation and exports dma-buf where it can.",
+        rule: "The kernel module flavour supports this GPU generation and exports dma-buf if the generation can.",
         sources: "/proc/driver/nvidia/version, PCI device ids",
         severity: Severity::Warn,
         why: "Open kernel modules drive Turing and later and can export GPU memory as dma-buf; the proprietary ones \
             cannot, and need nvidia-peermem for RDMA. Open modules do not drive Maxwell, Pascal and Volta at all.",
-        remedy: "Install the flavour that suits the generation.",
+        remedy: "Install the flavour that supports the GPU generation.",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules",
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
@@ -98,21 +98,21 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "gpu.nouveau",
-        rule: "The kernel's own driver, nouveau, holds no GPU.",
+        rule: "No GPU is bound to nouveau, the kernel's own driver.",
         sources: "driver links of /sys/bus/pci/devices, /proc/modules",
         severity: Severity::Error,
-        why: "A GPU that nouveau holds is closed to the NVIDIA driver: nvidia-smi and CUDA do not see it.",
-        remedy: "Keep nouveau away with 'blacklist nouveau' in /etc/modprobe.d, rebuild the initramfs, and reboot.",
+        why: "The NVIDIA driver cannot bind a GPU that nouveau drives: nvidia-smi and CUDA do not see it.",
+        remedy: "Block nouveau with 'blacklist nouveau' in /etc/modprobe.d, rebuild the initramfs, and reboot.",
         references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
         reads: &[],
         judge: nouveau,
     },
     Check {
         id: "gpu.rdma-capable",
-        rule: "CUDA lets other devices reach the GPU's memory, by nv-p2p or by dma-buf.",
+        rule: "CUDA supports access to GPU memory by other devices, through nv-p2p or dma-buf.",
         sources: "CUDA attributes 116 and 124; before CUDA 11.3 the product",
         severity: Severity::Error,
-        why: "Without it registering GPU memory with a NIC answers EFAULT or EINVAL, and gdrcopy cannot pin. GeForce \
+        why: "Without it registering GPU memory with a NIC fails with EFAULT or EINVAL, and gdrcopy cannot pin. GeForce \
             has neither; a GPU that shares the CPU's memory needs neither.",
         remedy: "Use a data-centre or professional GPU; on one that shares the CPU's memory register host memory.",
         references: &[
@@ -128,7 +128,7 @@ pub const CHECKS: &[Check] = &[
         rule: "The driver exports the GPU's memory as dma-buf.",
         sources: "CUDA attribute 124, the kernel modules' flavour; with --live cuMemGetHandleForAddressRange",
         severity: Severity::Warn,
-        why: "dma-buf is the memory path that needs no module beside the driver's and the RDMA stack's own. Without it \
+        why: "dma-buf is the memory path that needs only the modules of the driver and the RDMA stack. Without it \
             nvidia-peermem is the only memory path for RDMA.",
         remedy: "Install the open kernel modules, 515 or later, on Turing and later; else load nvidia-peermem.",
         references: &[
@@ -140,11 +140,11 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "gpu.writes-ordering",
-        rule: "What a NIC writes is seen by the GPU in order, or can be flushed.",
+        rule: "The GPU sees NIC writes in order, or can flush them.",
         sources: "CUDA attributes 118, 117 and 98",
         severity: Severity::Warn,
-        why: "A kernel that polls a flag may see it before the data that a NIC wrote ahead of it. Programs flush where \
-            the GPU does not keep the order, if there is something to flush with.",
+        why: "A kernel that polls a flag may see it before the data that a NIC wrote earlier. If the GPU does not \
+            keep the order, programs must flush, which needs a supported flush operation.",
         remedy: "Use a GPU that keeps the order, or let the receiver start a new kernel before it uses the data.",
         references: &[
             "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__DEVICE.html",
@@ -158,9 +158,9 @@ pub const CHECKS: &[Check] = &[
         rule: "BAR1 is as large as the GPU's memory and not full.",
         sources: "/sys/bus/pci/devices/*/resource, NVML",
         severity: Severity::Warn,
-        why: "A NIC and the CPU reach GPU memory through BAR1. Where it is small (256 MiB), registrations of more fail \
-            with out of memory or resource errors; where it is full, so do further ones.",
-        remedy: "Switch on Above 4G Decoding and Resizable BAR in the firmware; end the processes that hold mappings.",
+        why: "A NIC and the CPU reach GPU memory through BAR1. If it is small (256 MiB), larger registrations fail \
+            with out of memory or resource errors; if it is full, every further registration fails.",
+        remedy: "Enable Above 4G Decoding and Resizable BAR in the firmware; end the processes that hold mappings.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
         reads: &[Source::Nvml, Source::Cuda],
         judge: bar1,
@@ -170,33 +170,33 @@ pub const CHECKS: &[Check] = &[
         rule: "MIG is off when peer access or CPU mappings are needed.",
         sources: "NVML",
         severity: Severity::Warn,
-        why: "Between instances and GPUs in MIG mode there is no peer-to-peer, and the driver's own CPU mapping is \
-            refused. RDMA to an instance works.",
-        remedy: "Switch MIG off (nvidia-smi -mig 0), or do without peer-to-peer.",
+        why: "Instances and GPUs in MIG mode have no peer-to-peer access, and the driver's own CPU mapping \
+            fails. RDMA to an instance works.",
+        remedy: "Disable MIG (nvidia-smi -mig 0), or do without peer-to-peer.",
         references: &["https://docs.nvidia.com/datacenter/tesla/mig-user-guide/"],
         reads: &[Source::Nvml],
         judge: mig,
     },
     Check {
         id: "gpu.vgpu",
-        rule: "The GPU is a whole one, not a virtual one.",
+        rule: "The GPU is a whole GPU, not a virtual GPU.",
         sources: "NVML",
         severity: Severity::Warn,
-        why: "GPUDirect RDMA and peer-to-peer work on some types of virtual GPUs alone; on the others registration \
-            fails as it does without support.",
-        remedy: "Have the whole GPU passed through, or choose a type that NVIDIA lists for GPUDirect.",
+        why: "GPUDirect RDMA and peer-to-peer work only on some types of virtual GPUs; on the others registration \
+            fails.",
+        remedy: "Pass the whole GPU through, or choose a type that NVIDIA lists for GPUDirect.",
         references: &["https://docs.nvidia.com/vgpu/"],
         reads: &[Source::Nvml],
         judge: vgpu,
     },
     Check {
         id: "gpu.confidential",
-        rule: "Confidential computing does not close the GPU's memory.",
+        rule: "Confidential computing does not block access to GPU memory.",
         sources: "NVML",
         severity: Severity::Warn,
-        why: "With confidential computing what leaves the GPU is encrypted: its memory is not mapped through BAR1, and \
-            neither a NIC nor the CPU reaches it.",
-        remedy: "Switch confidential computing off where GPUDirect matters more.",
+        why: "With confidential computing, data that leaves the GPU is encrypted: its memory is not mapped through BAR1, and \
+            neither a NIC nor the CPU can access it.",
+        remedy: "Disable confidential computing if GPUDirect matters more.",
         references: &["https://docs.nvidia.com/confidential-computing/"],
         reads: &[Source::Nvml],
         judge: confidential,
@@ -206,8 +206,8 @@ pub const CHECKS: &[Check] = &[
         rule: "Persistence mode is on.",
         sources: "NVML, nvidia-persistenced.service",
         severity: Severity::Info,
-        why: "Without it the driver gives a GPU up with its last user: the next program waits a second or two, and \
-            clocks and link start from sleep.",
+        why: "Without it the driver releases a GPU when its last user exits: the next program waits a second or two, and \
+            clocks and link start from a low-power state.",
         remedy: "systemctl enable --now nvidia-persistenced.",
         references: &["https://docs.nvidia.com/deploy/driver-persistence/"],
         reads: &[Source::Nvml],
@@ -230,13 +230,13 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "gpu.imex",
-        rule: "Where NVLink joins machines, this user has a channel to share memory between them.",
+        rule: "If NVLink connects machines, this user has a channel to share memory between them.",
         sources: "CUDA attribute 128, NVML, /proc/devices, /dev/nvidia-caps-imex-channels, nvidia-imex.service",
         severity: Severity::Warn,
         why: "Memory with fabric handles needs a channel node of nvidia-caps-imex-channels; without one its allocation \
-            is refused (800, not permitted). Within one machine file descriptors do the same, and no channel is \
-            missed.",
-        remedy: "Make the channel's node (mknod, or NVreg_CreateImexChannel0=1) and start nvidia-imex on all machines of \
+            fails (800, not permitted). Within one machine file descriptors do the same, and no channel is \
+            needed.",
+        remedy: "Create the channel's node (mknod, or NVreg_CreateImexChannel0=1) and start nvidia-imex on all machines of \
             the domain.",
         references: &[
             "https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
@@ -248,12 +248,12 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "gpu.cdmm",
-        rule: "Who manages a coherent GPU's memory: the kernel as a NUMA node, or the driver.",
+        rule: "A coherent GPU's memory is managed by the kernel as a NUMA node, or by the driver.",
         sources: "/proc/driver/nvidia/params, NVML",
         severity: Severity::Info,
-        why: "Where the driver manages it (CDMM) it is no NUMA node: malloc and numactl do not reach it, and the CPU \
-            gets at it through mappings alone.",
-        remedy: "Nothing to mend. CoherentGPUMemoryMode chooses.",
+        why: "If the driver manages it (CDMM) it is not a NUMA node: malloc and numactl cannot use it, and the CPU \
+            accesses it only through mappings.",
+        remedy: "No fix is needed. CoherentGPUMemoryMode selects the mode.",
         references: &[
             "https://docs.nvidia.com/cuda/cuda-toolkit-release-notes/",
             "open-gpu-kernel-modules: kernel-open/nvidia/nv-reg.h",
@@ -263,12 +263,12 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "gpu.p2p-grant",
-        rule: "The driver grants each two GPUs access to each other's memory.",
+        rule: "The driver allows peer access between every two GPUs.",
         sources: "NVML peer-to-peer status, cuDeviceCanAccessPeer",
         severity: Severity::Warn,
-        why: "Where it is not granted cudaDeviceEnablePeerAccess fails, and libraries copy through host memory. NVML \
-            says why: CNS chipset, GNS GPU, TNS topology, DR registry, NS not supported.",
-        remedy: "Put the GPUs below one switch or socket, or join them by NVLink; in a guest have the host say which are \
+        why: "Without it cudaDeviceEnablePeerAccess fails, and libraries copy through host memory. NVML \
+            reports why: CNS chipset, GNS GPU, TNS topology, DR registry, NS not supported.",
+        remedy: "Put the GPUs below one switch or socket, or connect them by NVLink; in a guest, configure on the host which GPUs are \
             peers.",
         references: &[
             "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",

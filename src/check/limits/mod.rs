@@ -18,8 +18,8 @@ pub const CHECKS: &[Check] = &[
         sources: "/proc/self/limits, /proc/self/status, /proc/self/uid_map; limits.d, system.conf, units of slurmd, \
             containerd, docker, crio, kubelet",
         severity: Severity::Warn,
-        why: "Registered memory is pinned and counts against this limit unless the process may lock at will. \
-            Registration then answers ENOMEM (Cannot allocate memory), or EPERM where the limit is 0.",
+        why: "Registered memory is pinned and counts against this limit unless the process has CAP_IPC_LOCK. \
+            Beyond the limit registration fails with ENOMEM (Cannot allocate memory), or with EPERM if the limit is 0.",
         remedy: "Raise it: ulimit -l unlimited, limits.d, LimitMEMLOCK= of the service that starts the program, --ulimit \
             memlock=-1 of the container.",
         references: &["https://man7.org/linux/man-pages/man2/getrlimit.2.html"],
@@ -28,13 +28,13 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "limits.rdma-cgroup",
-        rule: "The RDMA controller of this process's control group grants handles and objects that are not used up.",
+        rule: "The RDMA controller of this process's control group has handles and objects left.",
         sources: "/proc/self/cgroup, rdma.max and rdma.current of it and of those above",
         severity: Severity::Info,
-        why: "The RDMA controller bounds how many devices a group may open and how many queues, regions and the like \
-            it may make. Beyond that ibv_open_device, ibv_create_qp and ibv_reg_mr fail, whatever the memlock limit \
+        why: "The RDMA controller limits how many devices a group may open and how many objects, such as queues and memory regions, \
+            it may create. Beyond that ibv_open_device, ibv_create_qp and ibv_reg_mr fail, whatever the memlock limit \
             is.",
-        remedy: "Raise rdma.max of the group (Slurm, Kubernetes or systemd set it), or end the processes that use it up.",
+        remedy: "Raise rdma.max of the group (Slurm, Kubernetes or systemd set it), or end the processes that use the resources.",
         references: &["https://docs.kernel.org/admin-guide/cgroup-v2.html#rdma"],
         reads: &[],
         judge: rdma_cgroup,
@@ -45,7 +45,7 @@ pub const CHECKS: &[Check] = &[
         sources: "/proc/sys/vm/max_map_count",
         severity: Severity::Info,
         why: "Each GPU buffer that the CPU maps, and each region of an allocator, is a mapping. Beyond the limit mmap \
-            answers Cannot allocate memory, however much memory is free.",
+            fails with ENOMEM (Cannot allocate memory), however much memory is free.",
         remedy: "sysctl vm.max_map_count=262144, or more where a program maps many small buffers.",
         references: &["https://docs.kernel.org/admin-guide/sysctl/vm.html#max-map-count"],
         reads: &[],

@@ -1,4 +1,4 @@
-//! Parameters of the NVIDIA driver: as loaded, as the next load will have them, as the initramfs carries them.
+//! Parameters of the NVIDIA driver: as loaded, as configured for the next load, and in the initramfs.
 
 mod conflict;
 mod drift;
@@ -27,9 +27,9 @@ pub const CHECKS: &[Check] = &[
         rule: "A process without CAP_SYS_ADMIN may map a NIC's doorbell into the GPU.",
         sources: "/proc/driver/nvidia/params, /proc/self/status",
         severity: Severity::Warn,
-        why: "GPUDirect Async has the GPU ring the NIC's doorbell, which the driver lets only a process with \
-            CAP_SYS_ADMIN map, unless PeerMappingOverride=1. Without it cuMemHostRegister with IOMEMORY answers 800.",
-        remedy: "Set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" and load the module anew. It opens peer mappings to \
+        why: "With GPUDirect Async the GPU rings the NIC's doorbell. The driver lets only a process with \
+            CAP_SYS_ADMIN map the doorbell, unless PeerMappingOverride=1; otherwise cuMemHostRegister with IOMEMORY returns 800.",
+        remedy: "Set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" and reload the module. It allows peer mappings to \
             every user (CVE-2015-5053).",
         references: &[
             "https://github.com/gpudirect/libgdsync",
@@ -40,11 +40,11 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "param.stream-memops",
-        rule: "CUDA streams may wait for memory and write it.",
+        rule: "CUDA streams may wait on memory and write it.",
         sources: "driver and CUDA version, /proc/driver/nvidia/params",
         severity: Severity::Warn,
-        why: "GPUDirect Async waits for and writes memory in stream order. From CUDA 11.7 (driver 515) on these \
-            operations are always there; before, cuStreamWaitValue32 answers 801 unless the driver was told to allow \
+        why: "GPUDirect Async waits on and writes memory in stream order. Since CUDA 11.7 (driver 515) these \
+            operations are always enabled; before, cuStreamWaitValue32 returns 801 unless a driver parameter enables \
             them.",
         remedy: "Update the driver to R515 or later, or set NVreg_EnableStreamMemOPs=1.",
         references: &["https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html"],
@@ -53,14 +53,14 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "param.drift",
-        rule: "The loaded driver, modprobe.d with the kernel's command line, and the initramfs say the same.",
+        rule: "The loaded driver, modprobe.d with the kernel's command line, and the initramfs have the same options.",
         sources: "/proc/driver/nvidia/params, modprobe.d, /proc/cmdline, the initramfs of the running kernel",
         severity: Severity::Warn,
-        why: "A parameter counts when the driver is loaded. What was written since is not in effect, what was given by \
-            hand is gone after a reboot, and an initramfs that carries the driver loads it with the options of the day \
-            it was made.",
-        remedy: "Write the options into one file of /etc/modprobe.d, make the initramfs anew (update-initramfs -u, \
-            dracut -f, mkinitcpio -P), and reboot or load the driver anew.",
+        why: "A parameter takes effect when the driver is loaded. Later changes to files are not in effect, values set by \
+            hand are lost after a reboot, and an initramfs that contains the driver loads it with the options from the day \
+            it was built.",
+        remedy: "Write the options into one file of /etc/modprobe.d, rebuild the initramfs (update-initramfs -u, \
+            dracut -f, mkinitcpio -P), and reboot or reload the driver.",
         references: &[
             "docs: modprobe.d(5), modprobe(8)",
             "docs: Linux, filesystems/ramfs-rootfs-initramfs, driver-api/early-userspace/buffer-format",
@@ -75,12 +75,12 @@ pub const CHECKS: &[Check] = &[
             options from reaching them.",
         sources: "modprobe.d, /proc/cmdline, /proc/driver/nvidia/params, /proc/modules",
         severity: Severity::Warn,
-        why: "modprobe and the kernel pass over in silence what does not reach the driver: of two NVreg_RegistryDwords \
-            the last one counts, a misspelt parameter is ignored, options for a name that is not loaded go nowhere, \
-            and an install line may run anything.",
+        why: "modprobe and the kernel do not report options that never reach the driver: of two NVreg_RegistryDwords \
+            the last one counts, a misspelt parameter is ignored, options for a name that is not loaded have no effect, \
+            and an install line may run any command.",
         remedy: "Put all registry keys into one NVreg_RegistryDwords, spell parameters as the driver does, write options \
-            for the name that is loaded (for both where Debian loads nvidia-current), and take out what stands in the \
-            way; then make the initramfs anew.",
+            for the name that is loaded (for both where Debian loads nvidia-current), and remove conflicting \
+            lines; then rebuild the initramfs.",
         references: &[
             "docs: modprobe.d(5), modprobe(8)",
             "docs: Linux, admin-guide/kernel-parameters: module_blacklist",
@@ -94,8 +94,8 @@ pub const CHECKS: &[Check] = &[
         rule: "The driver allows NIC access to GPU memory for this topology.",
         sources: "driver version, /proc/driver/nvidia/params, PCI ids of the bridges, links of /sys/bus/pci/devices",
         severity: Severity::Warn,
-        why: "From 570.86.15 on the driver refuses GPUDirect RDMA, by peermem and by dma-buf, where the root complex \
-            is known to carry no peer traffic (Grace, Ampere Altra, AmpereOne) and no bridge is above GPU and NIC: \
+        why: "Since 570.86.15 the driver rejects GPUDirect RDMA, by peermem and by dma-buf, if the root complex \
+            is known not to carry peer traffic (Grace, Ampere Altra, AmpereOne) and GPU and NIC share no bridge: \
             ibv_reg_mr fails.",
         remedy: "Put GPU and NIC below one PCIe switch. NVreg_GrdmaPciTopoCheckOverride=1 only lets the driver try.",
         references: &[
@@ -110,10 +110,10 @@ pub const CHECKS: &[Check] = &[
         rule: "The driver maps GPU memory for the CPU write-combined.",
         sources: "/proc/driver/nvidia/params, PCI ids of the bridges, /proc/cpuinfo",
         severity: Severity::Info,
-        why: "An uncached mapping makes each store of the CPU a transfer of its own: writes through gdrcopy take many \
-            times as long, and on Arm unaligned ones end in SIGBUS. RmForceDisableIomapWC=1, BlueField-3 hosts, the \
-            first Ampere Altra and Arm guests have it.",
-        remedy: "Take RmForceDisableIomapWC=1 out of NVreg_RegistryDwords, unless GPUDirect Storage by P2PDMA needs it.",
+        why: "With an uncached mapping each CPU store is a separate transfer: writes through gdrcopy take many \
+            times as long, and on Arm unaligned ones raise SIGBUS. RmForceDisableIomapWC=1, BlueField-3 hosts, the \
+            first Ampere Altra and Arm guests have uncached mappings.",
+        remedy: "Remove RmForceDisableIomapWC=1 from NVreg_RegistryDwords, unless GPUDirect Storage by P2PDMA needs it.",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-mmap.c",
             "https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/",
@@ -126,5 +126,5 @@ pub const CHECKS: &[Check] = &[
 /// Ampere Computing's vendor id.
 const AMPERE: u16 = 0x1def;
 
-/// The file that tells them. `/sys/module/nvidia/parameters` has only a few.
+/// Lists all parameters; `/sys/module/nvidia/parameters` has only a few.
 const PARAMS: &str = "/proc/driver/nvidia/params";
