@@ -1,9 +1,9 @@
 /*
  * kill-at CALL N PROGRAM ARGUMENT…: runs a program and kills it before its Nth renameat, renameat2 or pwrite64. Exit status: 137
- * where it was killed, else the program's.
+ * if killed, else the program's.
  *
- * strace does this, too, and stops at every call: under emulation that takes most of a minute. A seccomp filter stops at
- * the one call alone.
+ * strace could do this, but stops at every call, which takes most of a minute under emulation. A seccomp filter stops only
+ * at this call.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -59,7 +59,7 @@ int main(int count, char **words)
 	if (first < 0 || waitpid(first, &state, 0) != first || ptrace(PTRACE_SETOPTIONS, first, 0, options) ||
 	    ptrace(PTRACE_CONT, first, 0, 0))
 		return 125;
-	/* Threads and children are followed: where nobody traces, the call would not be there. */
+	/* Traces threads and children too: without a tracer the filter makes the call fail with ENOSYS. */
 	while ((pid = waitpid(-1, &state, __WALL)) > 0 || errno == EINTR) {
 		if (pid == first && WIFEXITED(state))
 			return WEXITSTATUS(state);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The ioctl ABI of gdrdrv 2.0 to 2.6 on 64-bit Linux: numbers, layouts, and the release each came with. Facts only,
- * written down anew. Most numbers carry the size of a pointer (8), whatever the size of what they point to.
+ * The ioctl ABI of gdrdrv 2.0 to 2.6 on 64-bit Linux: numbers, layouts, and first releases, written independently of the
+ * driver's headers. Most numbers encode the size of a pointer (8), whatever the size of the structure.
  */
 #ifndef GDRDRV_DOUBLE_ABI_H
 #define GDRDRV_DOUBLE_ABI_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* How the exercise asks the fake, and how it compares. */
+/* Requests of the exercise and comparison of their results. */
 #define _GNU_SOURCE
 #include "ask.h"
 
@@ -188,7 +188,7 @@ void describes(int fd, uint64_t handle, uint64_t va, uint64_t size, uint32_t typ
 	set32(&wanted, 40, type != 0);
 	set32(&wanted, 44, type == 1);
 	answers(fd, INFO, asked, wanted, what);
-	/* The second form ends with one number; the last four bytes are padding. */
+	/* The second form ends with a number and four bytes of padding. */
 	set32(&wanted, 40, type);
 	memcpy(wanted.at + 44, asked.at + 44, 4);
 	answers(fd, INFO_V2, asked, wanted, what);

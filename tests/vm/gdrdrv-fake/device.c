@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A fake of NVIDIA's gdrdrv kernel driver, for tests in a virtual machine: the character device and its
- * mmap over made-up GPU memory. Written from facts about the ABI (abi.h), not from the driver.
+ * A fake NVIDIA gdrdrv kernel driver, for tests in a virtual machine: the character device and its
+ * mmap over simulated GPU memory. Written from the ABI (abi.h), not from the driver.
  *
- * It calls itself GPL to the kernel, which keeps some of the functions used here (write-combining, process ids)
- * for modules that are; it is never shipped, and never loaded outside a test's machine.
+ * Declared as GPL, because the kernel exports some functions used here (write-combining, process ids) only to GPL
+ * modules. Never shipped, and never loaded outside a test's virtual machine.
  *
- * Where it is better than the driver that it imitates: an unknown handle is always EINVAL.
+ * Unlike the driver it always rejects an unknown handle with EINVAL.
  */
 #include <linux/fs.h>
 #include <linux/module.h>
@@ -46,7 +46,7 @@ struct pin *pin_of(struct opener *opener, u64 handle)
 
 void zap(struct opener *opener, struct pin *pin)
 {
-	/* Whatever the pin says of itself: a part of a mapping that was cut in two may be left. */
+	/* Regardless of the pin's state: a part of a split mapping may remain. */
 	unmap_mapping_range(&opener->mapping, pin->handle << PAGE_SHIFT, pin->mapped_size, 1);
 }
 
@@ -57,7 +57,7 @@ void unpin(struct opener *opener, struct pin *pin)
 	kref_put(&pin->refs, pin_free);
 }
 
-/* A part of a mapping that was cut in two. */
+/* A part of a split mapping. */
 static void mapping_open(struct vm_area_struct *vma)
 {
 	struct pin *pin = vma->vm_private_data;
@@ -167,7 +167,7 @@ static int __init start(void)
 	failed = proc_start();
 	if (failed)
 		goto memory;
-	/* No node is made: gdrdrv leaves that to a script, too. */
+	/* No node is created: gdrdrv also leaves that to a script. */
 	major = register_chrdev(0, "gdrdrv", &operations);
 	if (major > 0)
 		return 0;

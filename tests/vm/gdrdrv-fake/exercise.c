@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Drives the fake of gdrdrv through its ioctls and its mmap, inside a guest, and holds it to the ABI of gdrdrv 2.x.
+ * Tests the fake gdrdrv against the ABI of gdrdrv 2.x, through ioctl and mmap, in a guest.
  *
- * Every number, size and offset here is a literal: none comes from the module's own header. A request is a buffer of
- * bytes with guard bytes behind it, so that an answer that is too long, or at another place, is seen.
+ * All numbers, sizes and offsets are literals, not taken from the module's header. Request buffers end with guard bytes,
+ * so that a result that is too long or misplaced is detected.
  *
- *     exercise all          what a freshly loaded fake of 2.6 does, then what its parameters change
+ *     exercise all          behaviour of a freshly loaded fake of 2.6, then of its parameters
  *     exercise data TYPE    one mapping and its bytes; TYPE is 1 (write-combining) or 2 (caching)
  *
- * Exits with 1 if anything was otherwise than it should be, and says on standard error what.
+ * Exits with 1 and a message on standard error if any check fails.
  */
 #define _GNU_SOURCE
 #include "ask.h"
@@ -45,7 +45,7 @@ static void numbers(void)
 	same("number 9", ENOTTY, ask(fd, 0xC008DA09, &asked));
 	same("UNPIN_BUFFER of another size", ENOTTY, ask(fd, 0xC010DA02, &asked));
 	for (size_t at = 0; at < REQUESTS; at++) {
-		/* The structure straddles the end of memory: it is as long as is said, and no longer. */
+		/* The structure ends at the end of memory: the module must not access more. */
 		unsigned char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		unsigned char *end = page + 4096;
 
@@ -120,7 +120,7 @@ static void pins(void)
 	same("pins after the file was closed", 0, live_pins());
 }
 
-/* One mapping of this type, its bytes seen from the other side, and back. */
+/* One mapping of this type, compared with the memory in both directions. */
 static void data(uint32_t type)
 {
 	unsigned char *at, seen[4096], told[4096];
@@ -135,7 +135,7 @@ static void data(uint32_t type)
 	describes(fd, handle, BASE + 3 * 65536, 2 * 65536, type, "mapped");
 	for (size_t byte = 0; byte < sizeof(told); byte++)
 		told[byte] = (unsigned char)(byte * 7 + 1);
-	/* Around the border of two GPU pages, whose memory need not be in one piece. */
+	/* Across the boundary of two GPU pages, whose memory may not be contiguous. */
 	memcpy(at + 65536 - 2048, told, sizeof(told));
 	__builtin_ia32_sfence();
 	same("read", sizeof(seen), pread(memory, seen, 2048, 4 * 65536 - 2048) + pread(memory, seen + 2048, 2048, 4 * 65536));
@@ -166,7 +166,7 @@ static void mappings(void)
 	same("map as a fourth type", EINVAL, request_type(fd, whole, 4));
 	same("map by default", 0, request_type(fd, whole, 0));
 	same("map write-combining", 0, request_type(fd, whole, 1));
-	/* Less than the pin may be mapped, from its beginning. */
+	/* A mapping may cover only the start of the pin. */
 	at = map(fd, whole, 4096);
 	claim(at != NULL, "map a page: %s", strerror(errno));
 	describes(fd, whole, BASE + 65536, 2 * 65536, 1, "a page of it mapped");
@@ -175,7 +175,7 @@ static void mappings(void)
 	munmap(at, 4096);
 	at = map(fd, whole, 2 * 65536);
 	claim(at != NULL, "map after unmap: %s", strerror(errno));
-	/* A mapping that loses a part counts as unmapped, and what is left of it works until the pin goes. */
+	/* A partial unmap counts as unmapped; the rest works until the pin is released. */
 	munmap(at, 65536);
 	describes(fd, whole, BASE + 65536, 2 * 65536, 0, "cut mapping");
 	same("touch what is left", 0, touch(at + 65536));
@@ -303,7 +303,7 @@ static void parameters(void)
 	parameter("force_pcie", "0");
 	close(fd);
 
-	/* Offsets beyond 4 GiB, then beyond what a file offset can say. */
+	/* Offsets beyond 4 GiB, then beyond the range of a file offset. */
 	parameter("first_handle", "0x1234567890");
 	fd = node();
 	same("pin", 0, pin(fd, BASE, 65536, &handle));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What the fake's files know of each other: device.c (openers, pins, mappings), requests.c (ioctls),
- * memory.c (what is pinned), proc.c (the test's own door). */
+/* Interfaces between device.c (openers, pins, mappings), requests.c (ioctls), memory.c (GPU memory) and
+ * proc.c (access for tests). */
 #ifndef GDRDRV_DOUBLE_H
 #define GDRDRV_DOUBLE_H
 
@@ -17,11 +17,11 @@ struct opener {
 	struct list_head pins;
 	struct pid *owner;
 	u64 next_handle;
-	/* Of its own, as handles of two openers are the same file offsets. */
+	/* Per opener, because handles of two openers are the same file offsets. */
 	struct address_space mapping;
 };
 
-/* A pinned range. A mapping outlives the pin it was made of, so each holds a reference. */
+/* A pinned range. A mapping can outlive its pin, so each holds a reference. */
 struct pin {
 	struct list_head link;
 	struct kref refs;
@@ -36,11 +36,11 @@ struct pin {
 	bool revoked;
 };
 
-/* Over every opener and pin; taken under mmap_lock, so nothing touches user memory while holding it. */
+/* Protects all openers and pins; taken under mmap_lock, so user memory must not be accessed while it is held. */
 extern struct mutex fake_lock;
 extern struct list_head fake_openers;
 
-/* These three take fake_lock as held. After a zap the next access to a mapping is a SIGBUS. */
+/* Called with fake_lock held. After a zap the next access to a mapping raises SIGBUS. */
 struct pin *pin_of(struct opener *opener, u64 handle);
 void unpin(struct opener *opener, struct pin *pin);
 void zap(struct opener *opener, struct pin *pin);
@@ -49,7 +49,7 @@ long device_ioctl(struct file *file, unsigned int number, unsigned long argument
 
 int memory_start(void);
 void memory_stop(void);
-/* Whether [address, address + size) is memory of the fake's GPU. */
+/* True if [address, address + size) is simulated GPU memory. */
 bool memory_has(u64 address, u64 size);
 u32 memory_mapping(void);
 int memory_map(struct vm_area_struct *vma, u64 address);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The GPU memory of the fake: a range of made-up device addresses, behind which are pages of this kernel or the
- * BAR 2 of an ivshmem device. It is mapped write-combining, unless the module was loaded with cached=1.
+ * Simulated GPU memory: a range of device addresses backed by kernel pages or by BAR 2 of an ivshmem device. Mapped
+ * write-combining, unless the module was loaded with cached=1.
  */
 #include <linux/io.h>
 #include <linux/module.h>
@@ -69,7 +69,7 @@ static int start_pages(void)
 		for (within = 0; within < CHUNK; within++)
 			pages[allocated++] = chunk + within;
 	}
-	/* The kernel's own view changes too: two views of one page with different types are undefined on x86. */
+	/* Changes the kernel's mapping too: two mappings of a page with different types are undefined on x86. */
 	failed = cached ? 0 : set_pages_array_wc(pages, allocated);
 	if (failed)
 		stop_pages();
@@ -155,7 +155,7 @@ int memory_map(struct vm_area_struct *vma, u64 address)
 		return io_remap_pfn_range(vma, vma->vm_start,
 					  (pci_resource_start(device, IVSHMEM_BAR) + address - base) >> PAGE_SHIFT,
 					  length, vma->vm_page_prot);
-	/* The pages of two chunks need not be neighbours. What was mapped before a failure goes with the vma. */
+	/* Two chunks may not be contiguous. Pages mapped before a failure are unmapped with the vma. */
 	for (done = 0; done < length && !failed; done += run) {
 		run = min(length - done, GPU_PAGE);
 		failed = remap_pfn_range(vma, vma->vm_start + done,
@@ -165,7 +165,7 @@ int memory_map(struct vm_area_struct *vma, u64 address)
 	return failed;
 }
 
-/* One copy between user memory and the device's, of at most a page, through a buffer as a BAR is no plain memory. */
+/* Copies at most a page between user and device memory, through a buffer, because a BAR is I/O memory. */
 static ssize_t copy(char __user *to, const char __user *from, size_t count, loff_t *at)
 {
 	size_t within = *at & ~PAGE_MASK, length = min_t(u64, min(count, PAGE_SIZE - within), size - *at);
@@ -184,7 +184,7 @@ static ssize_t copy(char __user *to, const char __user *from, size_t count, loff
 		page = page_address(pages[*at >> PAGE_SHIFT]) + within;
 		memcpy(from ? page : buffer, from ? buffer : page, length);
 	}
-	/* Write-combining stores become visible to other views at a fence. */
+	/* A fence makes write-combining stores visible to other mappings. */
 	wmb();
 	if (to && copy_to_user(to, buffer, length))
 		goto out;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The test's own door to the fake, under /proc/gdrdrv-fake:
- *   pins    a line a live pin, in every process: a test sees what leaked
- *   revoke  takes "all", "address 0x…" or "handle N" and does to those pins what freeing their memory does
- *   memory  the GPU memory from its first byte, to read and write from the other side of a mapping
+ * Access for tests, in /proc/gdrdrv-fake:
+ *   pins    one line per live pin of any process, to detect leaks
+ *   revoke  takes "all", "address 0x…" or "handle N" and revokes those pins as freeing their memory would
+ *   memory  the GPU memory from its first byte, read and written without a mapping
  */
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
@@ -31,7 +31,7 @@ static int pins_show(struct seq_file *file, void *unused)
 	return 0;
 }
 
-/* Who is meant: one of all, a device address, a handle. */
+/* Selects pins: all, by device address, or by handle. */
 struct target {
 	bool all;
 	bool by_handle;
@@ -47,7 +47,7 @@ static bool meant(const struct target *target, const struct pin *pin)
 	return target->number >= pin->va && target->number - pin->va < pin->mapped_size;
 }
 
-/* ENOENT where no pin is meant; EOPNOTSUPP where one is that is persistent, which freeing does not revoke. */
+/* ENOENT if no pin matches; EOPNOTSUPP if one is persistent, which freeing does not revoke. */
 static int revoke(const struct target *target)
 {
 	int result = -ENOENT;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * What the fake answers to each ioctl of gdrdrv, as the release that it plays would.
+ * The ioctls of gdrdrv, as the emulated release implements them.
  */
 #include <linux/module.h>
 #include <linux/sched.h>
@@ -10,7 +10,7 @@
 #include "abi.h"
 #include "fake.h"
 
-/* These may be set while it runs, in /sys/module/gdrdrv_fake/parameters. */
+/* Can be changed at run time in /sys/module/gdrdrv_fake/parameters. */
 static unsigned int version = GDRDRV_2_6;
 module_param(version, uint, 0644);
 MODULE_PARM_DESC(version, "the release played, (major << 16) | minor; younger ioctls answer ENOTTY");
@@ -26,7 +26,7 @@ MODULE_PARM_DESC(force_pcie, "the FORCE_PCIE pin flag is supported");
 static unsigned int eagain;
 module_param(eagain, uint, 0644);
 MODULE_PARM_DESC(eagain, "so many answers of GET_INFO and GET_INFO_V2 call a mapped pin not mapped");
-/* What every pin answers for the two deprecated clocks. */
+/* Value of the two deprecated clocks of every pin. */
 #define TSC_KHZ 2100000
 #define TM_CYCLES 0x1122334455667788ull
 
@@ -54,7 +54,7 @@ static int pin_range(struct opener *opener, u64 address, u64 size, u64 *handle)
 	pin->persistent = is_persistent();
 
 	mutex_lock(&fake_lock);
-	/* A handle is a page number of the file: the range's last byte must have an offset. */
+	/* Handles are page numbers in the file: the range's last byte must have a valid offset. */
 	if (opener->next_handle > (U64_MAX >> PAGE_SHIFT) - (pin->mapped_size >> PAGE_SHIFT)) {
 		failed = -ENOMEM;
 		kfree(pin);
@@ -67,7 +67,7 @@ static int pin_range(struct opener *opener, u64 address, u64 size, u64 *handle)
 	return failed;
 }
 
-/* The caller never learnt its handle. */
+/* The caller did not receive its handle. */
 static long unpin_unheard(struct opener *opener, u64 handle)
 {
 	struct pin *pin;
@@ -142,7 +142,7 @@ static long get_cb_flag(struct opener *opener, void __user *at)
 	return copy_to_user(at, &asked, sizeof(asked)) ? -EFAULT : 0;
 }
 
-/* Fills in all but the handle, which it takes. */
+/* Fills in everything except the handle, which is an input. */
 static int describe(struct opener *opener, struct info_v2 *info)
 {
 	struct pin *pin;

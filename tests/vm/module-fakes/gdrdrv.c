@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A fake gdrdrv for tests in a virtual machine, under the module's own name, which udev's rule goes by: a major
- * number in /proc/devices and, as with the driver, no device of its own. What opens it is answered nothing; the fake
- * that speaks the driver's ABI is gdrdrv-fake.
+ * A fake gdrdrv for tests in a virtual machine, with the real module's name, which udev's rule matches: it has a major
+ * number in /proc/devices and, like the driver, no device. It implements no ioctl; gdrdrv-fake implements the ABI.
  */
 #include <linux/fs.h>
 #include <linux/module.h>

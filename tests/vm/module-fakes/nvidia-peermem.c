@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A fake of nvidia-peermem for tests in a virtual machine: a client of the kernel's real RDMA core, and a user of the
- * fake of the driver. Debian's RDMA core has no peer memory, so that it is a client of every device and moves nothing.
+ * A fake nvidia-peermem for tests in a virtual machine: a client of the kernel's real RDMA core, and a user of the fake
+ * driver. Debian's RDMA core has no peer memory, so it is only registered as a client of every device.
  */
 #include <linux/module.h>
 #include <rdma/ib_verbs.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A fake of NVIDIA's driver for tests in a virtual machine: its name, its version, three of its parameters, and the
- * proc files in which the driver says what it was given. It drives nothing.
+ * A fake NVIDIA driver for tests in a virtual machine: its name, version, three parameters, and the proc files that show
+ * its parameters. It drives no device.
  *
- * It says that it is a fake wherever it says anything, and is never loaded outside a test's machine.
+ * It identifies itself as a fake in all output, and is never loaded outside a test's virtual machine.
  */
 #include <linux/module.h>
 #include <linux/proc_fs.h>
@@ -24,14 +24,14 @@ module_param(NVreg_EnableStreamMemOPs, int, 0);
 
 static struct proc_dir_entry *directory;
 
-/* What stands on it uses this, so that the kernel counts it as a user. */
+/* Called by dependent modules, so that the kernel counts them as users. */
 int nvidia_fake(void)
 {
 	return 0;
 }
 EXPORT_SYMBOL_GPL(nvidia_fake);
 
-/* No word of an open kernel module: dma-buf is closed. */
+/* Not the open kernel modules: no dma-buf. */
 static int version_show(struct seq_file *file, void *unused)
 {
 	seq_puts(file, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  " VERSION "  Fake of gdr\n");

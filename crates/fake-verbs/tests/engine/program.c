@@ -1,6 +1,6 @@
 /*
- * What a program compiled against the machine's verbs.h does with the simulated library (machines/two.json): its layouts and
- * inline functions are the header's, none is ours. It ends with 0, or by the assertion that fails.
+ * A program compiled with the machine's verbs.h, whose layouts and inline functions it uses, run with the fake library
+ * (machines/two.json). Exits with 0, or aborts at a failed assertion.
  */
 #include <assert.h>
 #include <stdint.h>

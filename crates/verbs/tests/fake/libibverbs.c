@@ -1,5 +1,5 @@
 /*
- * A SIMULATED libibverbs.so.1 for tests, made against the machine's own headers. FAKE_VERBS says how it behaves:
+ * A fake libibverbs.so.1 for tests, compiled with the machine's own headers. FAKE_VERBS selects its behaviour:
  *   sound       two devices, mlx5_0 (dma-buf refused as bad file) and mlx4_0 (no such operation)
  *   none        no device
  *   unserved    mlx5_0 alone: the kernel's other device has no provider
@@ -130,7 +130,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 
 int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
-	/* The extended context has its own. */
+	/* The extended context has its own function. */
 	return EOPNOTSUPP;
 }
 
