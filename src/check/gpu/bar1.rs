@@ -1,4 +1,4 @@
-//! gpu.bar1: how much of a GPU's memory other devices can reach at a time.
+//! gpu.bar1: how much GPU memory other devices can access at a time.
 
 use super::reading::cuda_gpu;
 use crate::check::{Ctx, Judgement, passthrough, words};
@@ -9,7 +9,7 @@ const SMALL: u64 = 256 << 20;
 /// Resource flag of memory.
 const MEMORY: u64 = 0x200;
 
-/// The BAR1 of each GPU that is this machine's own against its memory.
+/// Compares BAR1 with the memory of each GPU.
 pub fn bar1(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.pci {
         return vec![Judgement::unknown("machine", why, "/sys/bus/pci/devices")];
@@ -24,17 +24,14 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
     let nvml = ctx
         .facts
         .nvml()
-        .and_then(|nvml| nvml.gpus.iter().find(|of| of.bdf == gpu.bdf));
+        .and_then(|nvml| nvml.gpus.iter().find(|found| found.bdf == gpu.bdf));
     let resource = format!("/sys/bus/pci/devices/{}/resource", gpu.bdf);
     let by_nvml = nvml.and_then(|gpu| gpu.bar1.known().copied());
-    let (total, source) = match (by_nvml, window(gpu)) {
+    let (total, source) = match (by_nvml, bar1_size(gpu)) {
         (Some(bar1), _) => (bar1.total, "nvmlDeviceGetBAR1MemoryInfo".to_owned()),
         (None, Fact::Known(Some(size))) => (size, resource),
         (None, Fact::Known(None)) if is_integrated(ctx, gpu) => {
-            return Judgement::skip(
-                subject,
-                "It shares the CPU's memory: there is no window to look at.",
-            );
+            return Judgement::skip(subject, "It shares the CPU's memory and has no BAR1.");
         }
         (None, Fact::Known(None)) => return unassigned(subject, &resource),
         (None, Fact::Unknown(why)) => return Judgement::unknown(subject, why, &resource),
@@ -42,7 +39,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
     let evidence = |judgement: Judgement| judgement.evidence(source.clone(), words::size(total));
     let size = words::size(total);
     let memory = memory(nvml);
-    // Since driver 580 all memory of a GPU is mapped at once where it fits: then nothing more will be taken of BAR1.
+    // Since driver 580 all memory of a GPU is mapped at once if it fits; BAR1 usage then does not grow.
     let all_mapped = |used: u64| {
         memory
             .known()
@@ -74,7 +71,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
         )),
         _ if coherent => evidence(Judgement::info(
             subject,
-            format!("BAR1 is {size}; the memory of this GPU is reached over NVLink-C2C, which does not need BAR1."),
+            format!("BAR1 is {size}; access to the memory of this GPU goes over NVLink-C2C, which does not need BAR1."),
         )),
         _ if total <= SMALL => evidence(Judgement::broken(
             subject,
@@ -95,13 +92,13 @@ fn judge(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
     }
 }
 
-/// The window of BAR1 in `resource`: the prefetchable one at register 1, or 2 where BAR0 takes two registers. Later ones
-/// are other windows, some larger (a GH200 in a guest shows its memory there).
-fn window(gpu: &PciDevice) -> Fact<Option<u64>> {
+/// BAR1 in `resource`: the prefetchable BAR at register 1, or 2 if BAR0 takes two registers. Later
+/// BARs are others, some larger (a GH200 in a guest shows its memory there).
+fn bar1_size(gpu: &PciDevice) -> Fact<Option<u64>> {
     let Some(attributes) = &gpu.attributes else {
         return Fact::Unknown(Why::NotCovered);
     };
-    // A GPU has registers at the least: a list without any window was not recorded.
+    // Every GPU has a BAR for registers: an empty list was not recorded.
     if let Fact::Known(resources) = &attributes.resources
         && resources
             .iter()
@@ -113,7 +110,7 @@ fn window(gpu: &PciDevice) -> Fact<Option<u64>> {
         let found = resources.iter().find(|window| {
             matches!(window.bar, 1 | 2) && window.is_prefetchable_memory() && window.size > 0
         });
-        // Windows of old boards are not always marked prefetchable.
+        // BAR1 of old boards is not always marked prefetchable.
         let plain = || {
             resources
                 .iter()
@@ -136,12 +133,12 @@ fn memory(nvml: Option<&NvmlGpu>) -> Fact<u64> {
 fn unassigned(subject: String, source: &str) -> Judgement {
     Judgement::broken(
         subject,
-        "BAR1 has no address: nothing outside of the GPU reaches its memory.",
+        "BAR1 has no address: no other device can access GPU memory.",
     )
-    .evidence(source, "no prefetchable window at register 1 or 2")
+    .evidence(source, "no prefetchable BAR at register 1 or 2")
     .advice(
         "Enable 'Above 4G Decoding' in the firmware, or boot with pci=realloc; the kernel log \
-                 says what it could not assign.",
+                 says which BAR it could not assign.",
     )
 }
 

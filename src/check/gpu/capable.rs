@@ -1,4 +1,4 @@
-//! gpu.rdma-capable: CUDA says that other devices may reach this GPU's memory.
+//! gpu.rdma-capable: CUDA reports that other devices may access GPU memory.
 
 use super::reading::{CUDA, cuda_gpu, each, shown};
 use crate::check::{Ctx, Judgement, words};
@@ -7,7 +7,7 @@ use crate::model::{ComputeCapability, CudaGpu, Fact, PciDevice, Why};
 /// Kepler, the first generation with GPUDirect RDMA.
 const KEPLER: ComputeCapability = ComputeCapability { major: 3, minor: 0 };
 
-/// Each GPU. One of the two ways, nv-p2p and dma-buf, is enough.
+/// nv-p2p or dma-buf is enough.
 pub fn capable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each(ctx, |device| {
         let subject = words::device(ctx, device.bdf);
@@ -27,13 +27,13 @@ pub fn capable(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn judge(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
-    let ways = match (&gpu.rdma, &gpu.dma_buf) {
+    let paths = match (&gpu.rdma, &gpu.dma_buf) {
         (Fact::Known(true), Fact::Known(true)) => {
             "by nv-p2p (nvidia-peermem, gdrdrv) and by dma-buf"
         }
         (Fact::Known(true), _) => "by nv-p2p (nvidia-peermem, gdrdrv)",
         (_, Fact::Known(true)) => "by dma-buf",
-        // A driver that does not know the second attribute exports nothing.
+        // A driver without the second attribute exports no dma-buf.
         (Fact::Known(false), Fact::Known(false) | Fact::Unknown(Why::NotCovered)) => {
             return none(subject, gpu);
         }
@@ -47,7 +47,7 @@ fn judge(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
     };
     Judgement::pass(
         subject,
-        format!("Its memory can be reached by other devices: {ways}."),
+        format!("Other devices can access its memory {paths}."),
     )
 }
 
@@ -55,7 +55,7 @@ fn none(subject: String, gpu: &CudaGpu) -> Judgement {
     match gpu.integrated {
         Fact::Known(true) => Judgement::info(
             subject,
-            "It shares the CPU's memory and has no GPUDirect RDMA, by design: a NIC reaches what cuMemHostAlloc gives.",
+            "It shares the CPU's memory and has no GPUDirect RDMA, by design: a NIC can access memory from cuMemHostAlloc.",
         )
         .advice("Allocate with cuMemHostAlloc and register that memory as host memory (ibv_reg_mr)."),
         _ => Judgement::broken(
@@ -64,14 +64,14 @@ fn none(subject: String, gpu: &CudaGpu) -> Judgement {
              a NIC, nor mapped by gdrcopy.",
         )
         .advice("Use a data-centre or professional GPU (once Tesla and Quadro): others stage through host \
-                 memory. A virtual GPU and confidential computing take it away too: see gpu.vgpu and \
+                 memory. A virtual GPU and confidential computing disable it too: see gpu.vgpu and \
                  gpu.confidential."),
     }
 }
 
-/// A driver before CUDA 11.3 does not know the attribute: the product decides, as it did in those days.
+/// Drivers before CUDA 11.3 lack the attribute, so the product decides.
 fn by_product(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
-    const OLD: &str = "the driver is too old to say it by itself (CUDA 11.3)";
+    const OLD: &str = "the driver is too old to report it (before CUDA 11.3)";
     let name = gpu.name.known().map_or("", String::as_str);
     let consumer = ["GeForce", "TITAN", "GTX"]
         .iter()
@@ -89,7 +89,7 @@ fn by_product(subject: String, device: &PciDevice, gpu: &CudaGpu) -> Judgement {
     let judgement = match (consumer, professional, &gpu.compute) {
         (true, _, _) => Judgement::broken(
             subject,
-            format!("It is no data-centre or professional GPU, and has no GPUDirect RDMA; {OLD}."),
+            format!("It is not a data-centre or professional GPU, and has no GPUDirect RDMA; {OLD}."),
         )
         .advice(
             "Use a data-centre or professional GPU (once Tesla and Quadro): others stage through host \

@@ -30,18 +30,18 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         Fact::Unknown(why) => return Judgement::unknown(subject, *why, &source),
     };
     let mode = params.get(OPTION).map_or("", String::as_str);
-    // The driver compares the whole word, case and all, and takes any other for none (os-registry.c). The older option
-    // does the same.
+    // The driver compares the whole word with its case and ignores other values (os-registry.c).
+    // The older option has the same effect.
     let by_driver = mode == "driver" || params.get(OLDER).is_some_and(|value| value == "0");
     let judgement = match by_driver {
         true => Judgement::info(
             subject,
-            "The driver manages its memory (CDMM): it is no NUMA node, and the CPU reaches it through mappings alone \
+            "The driver manages its memory (CDMM): it is not a NUMA node, and the CPU accesses it only through mappings \
              (gdrcopy, cudaMallocManaged).",
         ),
         false => Judgement::pass(
             subject,
-            "The kernel manages its memory as a NUMA node: the CPU reaches it as it does its own.",
+            "The kernel manages its memory as a NUMA node: the CPU accesses it like host memory.",
         ),
     };
     let node = ctx

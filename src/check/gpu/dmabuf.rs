@@ -1,4 +1,4 @@
-//! gpu.dmabuf: the driver exports this GPU's memory as dma-buf.
+//! gpu.dmabuf: the driver exports GPU memory as dma-buf.
 
 use super::flavour::peermem_is_open;
 use super::reading::{CUDA, cuda_gpu, each, shown};
@@ -14,16 +14,16 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
     let subject = words::device(ctx, device.bdf);
     let gpu = match cuda_gpu(ctx, device.bdf) {
         Ok(gpu) => gpu,
-        // These never do, whatever CUDA would say.
+        // Proprietary modules never export dma-buf.
         Err(_) if proprietary(ctx) => {
-            return without(ctx, device, subject).evidence(CUDA, "not asked");
+            return without(ctx, device, subject).evidence(CUDA, "not queried");
         }
         Err(gap) => return gap.unknown(subject),
     };
     let judgement = match (&gpu.dma_buf, trial(ctx, device)) {
         (Fact::Known(true), Some(DmaBufTrial::Refused { reason })) => Judgement::broken(
             subject,
-            "CUDA says that it exports dma-buf, and refused to: registration by dma-buf fails.",
+            "CUDA reports dma-buf support, but the export failed: registration by dma-buf fails.",
         )
         .evidence("cuMemGetHandleForAddressRange", reason)
         .advice(
@@ -39,9 +39,9 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         }
         (Fact::Known(false), _) if gpu.integrated == Fact::Known(true) => Judgement::info(
             subject,
-            "It shares the CPU's memory and exports no dma-buf, by design: a NIC reaches what cuMemHostAlloc gives.",
+            "It shares the CPU's memory and exports no dma-buf, by design: a NIC can access memory from cuMemHostAlloc.",
         ),
-        // A driver before 11.7 does not know the attribute, and exports nothing.
+        // Drivers before CUDA 11.7 lack the attribute and export nothing.
         (Fact::Known(false) | Fact::Unknown(Why::NotCovered), _) => without(ctx, device, subject),
         (Fact::Unknown(why), _) => Judgement::unknown(subject, *why, "CUDA attribute 124"),
     };
@@ -51,7 +51,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
     )
 }
 
-/// What came of exporting some of its memory, where that was tried.
+/// Result of the export, if it was tried.
 fn trial<'a>(ctx: &Ctx<'a>, device: &PciDevice) -> Option<&'a DmaBufTrial> {
     match ctx.facts.mapping.as_ref()?.known()? {
         MappingOutcome::Tried(gpus) => gpus
@@ -67,7 +67,7 @@ fn proprietary(ctx: &Ctx<'_>) -> bool {
     version::flavour(ctx.facts) == Fact::Known(Some(Flavour::Proprietary))
 }
 
-/// nvidia-peermem is the other memory path: where that is open, nothing is lost.
+/// nvidia-peermem is the other memory path: if it is available, nothing is lost.
 fn without(ctx: &Ctx<'_>, device: &PciDevice, subject: String) -> Judgement {
     let old = matches!(version::driver(ctx.facts).present(), Some(driver) if version::branch(driver) < Some(515));
     let before_turing = Generation::of_device(device) == Some(Generation::BeforeTuring);

@@ -1,25 +1,25 @@
-//! gpu.driver: the kernel module is loaded and the libraries beside it speak to it.
+//! gpu.driver: the kernel module is loaded and the libraries work with it.
 
 use super::libcuda;
 use crate::check::{Ctx, Judgement, version};
 use crate::model::{CudaOutcome, Fact, NvmlOutcome, Why};
 
-/// NVML's return codes that say something of the driver as a whole (nvml.h).
+/// NVML return codes about the driver as a whole (nvml.h).
 const NO_PERMISSION: u32 = 4;
 const NOT_LOADED: u32 = 9;
 const MISMATCH: u32 = 18;
 
 const FILES: &str = "/sys/module/nvidia/version, /proc/driver/nvidia/version";
 
-/// Module and library. A libcuda newer than the module is legitimate (cuda-compat), so versions are not compared:
-/// NVML's own verdict counts, and CUDA's.
+/// A libcuda newer than the module is valid (cuda-compat), so versions are not compared: the return
+/// codes of NVML and CUDA decide.
 pub fn driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![judge(ctx)]
 }
 
 fn judge(ctx: &Ctx<'_>) -> Judgement {
     let loaded = version::driver(ctx.facts);
-    // NVML speaks without a kernel module where a hypervisor paravirtualises the driver.
+    // With a paravirtualised driver NVML works without a kernel module.
     if let Some(nvml) = ctx.facts.nvml() {
         let driver = nvml
             .driver_version
@@ -50,10 +50,10 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
         Fact::Unknown(why) => Judgement::unknown("driver", why, FILES),
         Fact::Known(None) => not_loaded(ctx),
         Fact::Known(Some(version)) => match &ctx.facts.nvml {
-            // CUDA starts only on a driver that fits it.
+            // CUDA starts only with a matching driver.
             Fact::Unknown(Why::NotCovered) if matches!(ctx.facts.cuda, Fact::Known(CudaOutcome::Read(_))) => {
-                let well = Judgement::pass("driver", format!("Driver {version} is loaded and CUDA starts."));
-                libcuda::judge(ctx, &version, well).evidence(FILES, &version)
+                let pass = Judgement::pass("driver", format!("Driver {version} is loaded and CUDA starts."));
+                libcuda::judge(ctx, &version, pass).evidence(FILES, &version)
             }
             Fact::Unknown(why) => Judgement::unknown("driver", *why, "NVML")
                 .evidence(FILES, version)
@@ -61,14 +61,14 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
                     Why::NotCovered => "NVML on the live machine",
                     _ => "an NVML that answers: a hanging driver shows in dmesg | grep -i -e NVRM -e Xid",
                 }),
-            // As in a container that was given 'compute' alone.
+            // As in a container with the 'compute' capability only.
             Fact::Known(NvmlOutcome::Absent { reason })
                 if matches!(ctx.facts.cuda, Fact::Known(CudaOutcome::Read(_))) =>
             {
                 Judgement::info(
                     "driver",
                     format!(
-                        "Driver {version} is loaded and CUDA starts. There is no NVML: what it alone tells is unknown."
+                        "Driver {version} is loaded and CUDA starts. There is no NVML: facts that only NVML reports are unknown."
                     ),
                 )
                 .evidence(FILES, version)
@@ -83,11 +83,11 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
     }
 }
 
-/// NVML counts GPUs that it cannot reach: fallen off the bus, in want of a reset, or kept from this user.
+/// NVML also counts GPUs that it cannot access: fallen off the bus, in need of a reset, or not permitted to this user.
 fn lost(driver: &str, gpus: &[String]) -> Judgement {
     let gpus = gpus.join("; ");
     let message = format!(
-        "Driver {driver} is loaded and NVML answers, but it does not reach every GPU: {gpus}."
+        "Driver {driver} is loaded and NVML answers, but it cannot access every GPU: {gpus}."
     );
     Judgement::broken("driver", message).advice(
         "Read the NVRM and Xid lines of the kernel log. A reset (nvidia-smi -r) or a power cycle \
@@ -109,7 +109,7 @@ fn not_loaded(ctx: &Ctx<'_>) -> Judgement {
 }
 
 fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
-    let (said, message, advice) = match outcome {
+    let (evidence, message, advice) = match outcome {
         NvmlOutcome::Read(_) => return Judgement::pass("driver", format!("Driver {version} is loaded.")),
         NvmlOutcome::Absent { reason } => (
             format!("libnvidia-ml.so.1: {reason}"),
@@ -133,8 +133,8 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
             reason,
         } => (
             format!("nvmlInit: {NOT_LOADED}, {reason}"),
-            format!("Kernel module {version} is there, but NVML does not reach it."),
-            "Make the nodes /dev/nvidia* with nvidia-modprobe -c 0; in a container, add them with --gpus all.".to_owned(),
+            format!("Kernel module {version} is loaded, but NVML does not reach it."),
+            "Create the nodes /dev/nvidia* with nvidia-modprobe -c 0; in a container, add them with --gpus all.".to_owned(),
         ),
         NvmlOutcome::Failed {
             code: Some(NO_PERMISSION),
@@ -155,6 +155,6 @@ fn refused(outcome: &NvmlOutcome, version: &str) -> Judgement {
     };
     Judgement::broken("driver", message)
         .evidence(FILES, version)
-        .evidence("NVML", said)
+        .evidence("NVML", evidence)
         .advice(advice)
 }

@@ -1,9 +1,9 @@
 //! gpu.fabric: the GPUs have joined the NVLink fabric of their switches.
 //!
-//! NVML knows from Hopper on. Before, the switches are PCI functions of class 0680, and whether they were set up shows in
-//! `cuInit` alone, which answers 802 until then.
+//! NVML reports it since Hopper. On older GPUs the switches are PCI functions of class 0680, and only
+//! `cuInit` shows whether they are set up: it returns 802 until then.
 
-use super::reading::{asked_in_full, each, nvml_gpu};
+use super::reading::{each, is_complete, nvml_gpu};
 use crate::check::{Ctx, Judgement, version, words};
 use crate::model::{
     CudaOutcome, Fabric, FabricRegistration, Fact, NvmlGpu, PciDevice, Severity, Why,
@@ -13,16 +13,16 @@ const SOURCE: &str = "nvmlDeviceGetGpuFabricInfoV";
 /// `CUDA_ERROR_SYSTEM_NOT_READY`.
 const NOT_READY: i32 = 802;
 
-/// What `cuInit` came to, as far as the fabric is concerned.
+/// Result of `cuInit`, as far as the fabric is concerned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
     Starts,
     NotReady,
-    /// It was not asked, or failed for another reason.
+    /// Not called, or failed for another reason.
     Unknown,
 }
 
-/// One judgement where CUDA waits for the fabric, else one for each GPU.
+/// One judgement if CUDA waits for the fabric, else one for each GPU.
 pub fn fabric(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let start = match &ctx.facts.cuda {
         Fact::Known(CudaOutcome::Read(_)) => Start::Starts,
@@ -68,7 +68,7 @@ fn not_ready(ctx: &Ctx<'_>) -> Judgement {
         ),
         (false, _) => Judgement::broken(
             "machine",
-            "CUDA does not start: it says that the system is not ready, as it does before an NVLink fabric is set up.",
+            "CUDA does not start: it reports that the system is not ready, as it does before an NVLink fabric is set up.",
         )
         .advice(
             "Where there are NVLink switches, check the service nvidia-fabricmanager; else read the \
@@ -102,7 +102,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, start: Start) -> Judgement {
             no_member(ctx, subject, gpu, start).evidence(SOURCE, state)
         }
         Fact::Known(state) => waiting(ctx, subject, state, start),
-        Fact::Unknown(Why::NotCovered) if asked_in_full(gpu) => {
+        Fact::Unknown(Why::NotCovered) if is_complete(gpu) => {
             no_member(ctx, subject, gpu, start).evidence(SOURCE, "not supported")
         }
         Fact::Unknown(why) => Judgement::unknown(subject, *why, SOURCE),
@@ -110,11 +110,11 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, start: Start) -> Judgement {
 }
 
 fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
-    let ended = gpu.fabric_registration.known();
-    match ended {
+    let registration = gpu.fabric_registration.known();
+    match registration {
         Some(FabricRegistration { status, .. }) if *status != 0 => {
             let message =
-                format!("Its registration with the NVLink fabric failed (NVML code {status}): peers are not reached.");
+                format!("Its registration with the NVLink fabric failed (NVML code {status}): it has no access to peers.");
             manager(ctx, remedy(ctx, Judgement::broken(subject, message)))
         }
         Some(FabricRegistration {
@@ -134,7 +134,7 @@ fn completed(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu) -> Judgement {
     .evidence(SOURCE, "completed")
 }
 
-/// A GPU that NVML knows in no fabric: before Hopper it may have switches all the same.
+/// A GPU without a fabric in NVML: before Hopper it may have switches anyway.
 fn no_member(ctx: &Ctx<'_>, subject: String, gpu: &NvmlGpu, start: Start) -> Judgement {
     let older = matches!(
         gpu.architecture.known().map(String::as_str),
@@ -165,7 +165,7 @@ fn waiting(ctx: &Ctx<'_>, subject: String, state: &str, start: Start) -> Judgeme
     let judgement = match start {
         Start::Starts => Judgement::info(
             subject,
-            format!("Its registration with the NVLink fabric is {words}, yet CUDA starts: alone it works, without peers over NVLink."),
+            format!("Its registration with the NVLink fabric is {words}, yet CUDA starts: the GPU works alone, without peers over NVLink."),
         )
         .evidence("cuInit", "success"),
         _ => remedy(
@@ -180,11 +180,11 @@ fn waiting(ctx: &Ctx<'_>, subject: String, state: &str, start: Start) -> Judgeme
 }
 
 fn switches(ctx: &Ctx<'_>) -> usize {
-    let of = |device: &&PciDevice| device.ids.known().is_some_and(|ids| ids.is_nvswitch());
-    ctx.facts.devices().iter().filter(of).count()
+    let is_switch = |device: &&PciDevice| device.ids.known().is_some_and(|ids| ids.is_nvswitch());
+    ctx.facts.devices().iter().filter(is_switch).count()
 }
 
-/// What sets the fabric up: here, or on the host.
+/// How to set the fabric up, here or on the host.
 fn remedy(ctx: &Ctx<'_>, judgement: Judgement) -> Judgement {
     let driver = version::driver(ctx.facts);
     let driver = driver.present().map_or("of the driver", String::as_str);

@@ -1,4 +1,4 @@
-//! What the checks of this family ask again and again: each GPU of this machine, and what NVML and CUDA say of it.
+//! Looks up what NVML and CUDA report about each GPU of this machine.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,13 @@ use crate::model::{
 
 pub const CUDA: &str = "libcuda.so.1";
 
-/// A judgement on each GPU that is this machine's own: those handed to virtual machines are left out. GPUs that are as
-/// they should be, or of which nothing is known, share one where the same is said of them.
+/// Judges each GPU that is not passed through. Equal judgements that are no problem share one finding.
 pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
     let mut judgements: Vec<Judgement> = Vec::new();
-    // By all that is said but the subject.
+    // Keyed by the judgement without its subject.
     let mut shared: HashMap<Judgement, usize> = HashMap::new();
     for judgement in passthrough::own_gpus(ctx.facts).map(judge) {
         if !matches!(judgement.rule, Rule::Holds | Rule::Unknown | Rule::Skipped) {
@@ -24,49 +23,48 @@ pub fn each(ctx: &Ctx<'_>, judge: impl Fn(&PciDevice) -> Judgement) -> Vec<Judge
             continue;
         }
         let Judgement { subject, .. } = judgement;
-        let said = Judgement {
+        let key = Judgement {
             subject: String::new(),
             ..judgement
         };
-        match shared.get(&said) {
+        match shared.get(&key) {
             Some(other) => {
                 let subjects = &mut judgements[*other].subject;
                 subjects.push_str(", ");
                 subjects.push_str(&subject);
             }
             None => {
-                shared.insert(said.clone(), judgements.len());
-                judgements.push(Judgement { subject, ..said });
+                shared.insert(key.clone(), judgements.len());
+                judgements.push(Judgement { subject, ..key });
             }
         }
     }
     judgements
 }
 
-/// Why a library tells nothing of a GPU, and what would make it.
+/// Why a library reports nothing about a GPU, and what is needed.
 pub struct Gap {
     why: Why,
     source: &'static str,
-    said: String,
+    evidence: String,
     needs: String,
 }
 
 impl Gap {
-    /// The judgement that follows.
     pub fn unknown(self, subject: impl Into<String>) -> Judgement {
         let judgement = Judgement::unknown(subject, self.why, self.source).needs(self.needs);
-        match self.said.is_empty() {
+        match self.evidence.is_empty() {
             true => judgement,
-            false => judgement.evidence(self.source, self.said),
+            false => judgement.evidence(self.source, self.evidence),
         }
     }
 }
 
 pub fn nvml<'a>(ctx: &Ctx<'a>) -> Result<&'a Nvml, Gap> {
-    let gap = |why, said: &str, needs: &str| Gap {
+    let gap = |why, evidence: &str, needs: &str| Gap {
         why,
         source: "NVML",
-        said: said.to_owned(),
+        evidence: evidence.to_owned(),
         needs: needs.to_owned(),
     };
     match &ctx.facts.nvml {
@@ -96,16 +94,16 @@ pub fn nvml_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a NvmlGpu, Gap> {
         .ok_or_else(|| Gap {
             why: Why::NotCovered,
             source: "NVML",
-            said: format!("{} GPUs, not this one", nvml.gpus.len()),
+            evidence: format!("{} GPUs, not this one", nvml.gpus.len()),
             needs: "an NVML that shows this GPU: see gpu.present and gpu.driver".to_owned(),
         })
 }
 
 pub fn cuda<'a>(ctx: &Ctx<'a>) -> Result<&'a Cuda, Gap> {
-    let gap = |why, said: &str, needs: &str| Gap {
+    let gap = |why, evidence: &str, needs: &str| Gap {
         why,
         source: CUDA,
-        said: said.to_owned(),
+        evidence: evidence.to_owned(),
         needs: needs.to_owned(),
     };
     match &ctx.facts.cuda {
@@ -113,7 +111,7 @@ pub fn cuda<'a>(ctx: &Ctx<'a>) -> Result<&'a Cuda, Gap> {
         Fact::Known(CudaOutcome::Absent { reason }) => Err(gap(
             Why::NotCovered,
             reason,
-            "libcuda.so.1, which is not here: see gpu.driver",
+            "libcuda.so.1, which is not installed: see gpu.driver",
         )),
         Fact::Known(CudaOutcome::Failed { reason, .. }) => Err(gap(
             Why::NotCovered,
@@ -128,7 +126,7 @@ pub fn cuda<'a>(ctx: &Ctx<'a>) -> Result<&'a Cuda, Gap> {
         Fact::Unknown(why) => Err(gap(
             *why,
             "",
-            "a CUDA that answers: one that hangs shows in dmesg | grep -i -e NVRM -e Xid",
+            "a CUDA that answers: a hanging driver shows in dmesg | grep -i -e NVRM -e Xid",
         )),
     }
 }
@@ -136,23 +134,27 @@ pub fn cuda<'a>(ctx: &Ctx<'a>) -> Result<&'a Cuda, Gap> {
 /// A GPU as CUDA sees it.
 pub fn cuda_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a CudaGpu, Gap> {
     let cuda = cuda(ctx)?;
-    let gap = |said: String, needs: &str| Gap {
+    let gap = |evidence: String, needs: &str| Gap {
         why: Why::NotCovered,
         source: CUDA,
-        said,
+        evidence,
         needs: needs.to_owned(),
     };
     let ids = |bdf| ctx.facts.device(bdf).and_then(|device| device.ids.known());
-    let alike = |gpu: &&CudaGpu| {
-        cuda.one_of_each && gpu.bdf.and_then(ids).is_some_and(|of| Some(of) == ids(bdf))
+    let same_model = |gpu: &&CudaGpu| {
+        cuda.one_of_each
+            && gpu
+                .bdf
+                .and_then(ids)
+                .is_some_and(|found| Some(found) == ids(bdf))
     };
     let itself = cuda.gpus.iter().find(|gpu| gpu.bdf == Some(bdf));
-    // What CUDA says of one holds of all of its model.
-    match itself.or_else(|| cuda.gpus.iter().find(alike)) {
-        // Every driver knows its compute capability: a record without was not asked for attributes.
+    // With `one_of_each`, one GPU stands for all of its model.
+    match itself.or_else(|| cuda.gpus.iter().find(same_model)) {
+        // Every driver reports the compute capability: without it no attributes were recorded.
         Some(gpu) if gpu.compute == Fact::default() => Err(gap(
             String::new(),
-            "CUDA's attributes: a snapshot of this gdr (gdr snapshot)",
+            "CUDA's attributes: a snapshot by this version of gdr (gdr snapshot)",
         )),
         Some(gpu) => Ok(gpu),
         None => Err(gap(
@@ -162,12 +164,12 @@ pub fn cuda_gpu<'a>(ctx: &Ctx<'a>, bdf: Bdf) -> Result<&'a CudaGpu, Gap> {
     }
 }
 
-/// Whether NVML was asked for all it knows of a GPU: then what it does not cover, the GPU or the driver does not have.
-pub fn asked_in_full(gpu: &NvmlGpu) -> bool {
+/// True if NVML was queried completely: then the GPU or the driver lacks whatever is missing.
+pub fn is_complete(gpu: &NvmlGpu) -> bool {
     gpu.memory_total.known().is_some() || gpu.bar1.known().is_some()
 }
 
-/// A flag as CUDA gives it, for the evidence.
+/// A CUDA flag as evidence.
 pub fn shown(flag: &Fact<bool>) -> String {
     match flag {
         Fact::Known(flag) => u8::from(*flag).to_string(),

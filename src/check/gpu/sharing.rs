@@ -1,6 +1,6 @@
 //! gpu.mig, gpu.vgpu, gpu.confidential, gpu.persistence: modes of a GPU that take something of GPUDirect away.
 
-use super::reading::{asked_in_full, each, nvml, nvml_gpu};
+use super::reading::{each, is_complete, nvml, nvml_gpu};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{Fabric, Fact, Why};
 
@@ -15,7 +15,7 @@ pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
         };
         match &gpu.mig {
             Fact::Known(false) => Judgement::pass(subject, "MIG is off.").evidence(SOURCE, "off"),
-            Fact::Unknown(Why::NotCovered) if asked_in_full(gpu) => {
+            Fact::Unknown(Why::NotCovered) if is_complete(gpu) => {
                 Judgement::pass(subject, "It has no MIG.").evidence(SOURCE, "not supported")
             }
             Fact::Unknown(why) => Judgement::unknown(subject, *why, SOURCE),
