@@ -172,11 +172,7 @@ fn forked_child_copies() {
 
 #[test]
 fn helpers_have_names_and_block_signals() {
-    if !is_child() {
-        if cpus() < 2 {
-            return;
-        }
-        run("helpers_have_names_and_block_signals", &[]);
+    if cpus() < 2 || runs_alone("helpers_have_names_and_block_signals", &[]) {
         return;
     }
     round_trip(&copier(), LARGE, 0, 3);
@@ -215,11 +211,7 @@ fn helpers_have_names_and_block_signals() {
 
 #[test]
 fn idle_helpers_sleep() {
-    if !is_child() {
-        if cpus() < 2 {
-            return;
-        }
-        run("idle_helpers_sleep", &[]);
+    if cpus() < 2 || runs_alone("idle_helpers_sleep", &[]) {
         return;
     }
     round_trip(&copier(), LARGE, 0, 3);
@@ -247,8 +239,7 @@ fn idle_helpers_sleep() {
 
 #[test]
 fn no_helpers_on_one_cpu() {
-    if !is_child() {
-        run("no_helpers_on_one_cpu", &[]);
+    if runs_alone("no_helpers_on_one_cpu", &[]) {
         return;
     }
     let mut set = [0_u64; 16];
@@ -273,8 +264,7 @@ fn no_helpers_on_one_cpu() {
 
 #[test]
 fn copies_alone_without_threads() {
-    if !is_child() {
-        run("copies_alone_without_threads", &["--test-threads=1"]);
+    if runs_alone("copies_alone_without_threads", &["--test-threads=1"]) {
         return;
     }
     let limit = libc::rlimit {
@@ -399,6 +389,14 @@ fn until<T>(mut seen: impl FnMut() -> Option<T>) -> T {
         assert!(begun.elapsed() < Duration::from_secs(10), "not within 10 s");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// In the test run: runs the test in its own process, and returns true.
+fn runs_alone(test: &str, arguments: &[&str]) -> bool {
+    if !is_child() {
+        run(test, arguments);
+    }
+    !is_child()
 }
 
 /// Runs one test of this program in its own process, where [`is_child`] is true.
