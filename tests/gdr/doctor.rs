@@ -364,7 +364,10 @@ fn every_document_begins_with_schema_version_and_time() {
         ("gdr.path/1", &["topo", "--path", "GPU0", "NIC0"]),
         ("gdr.explain/1", &["explain", "pcie.acs"]),
         ("gdr.plan/1", &["fix", "mrrs", "--dry-run"]),
-        ("gdr.probe/1", &["probe", "copy", "--sim", "--size", "4KiB"]),
+        (
+            "gdr.probe/1",
+            &["probe", "copy", "--sim", "--quick", "--size", "4KiB"],
+        ),
     ];
     for (schema, args) in commands {
         let gdr = match args[0] {

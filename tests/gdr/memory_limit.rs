@@ -139,16 +139,19 @@ fn what_is_left_out_is_said() {
 }
 
 #[test]
+#[ignore = "slow: 8 MiB inputs"]
 fn snapshots_with_many_devices() {
     all_within_memory(&many_devices(), first(2));
 }
 
 #[test]
+#[ignore = "slow: 8 MiB inputs"]
 fn snapshots_with_long_answers() {
     all_within_memory(&long_answers(), first(2));
 }
 
 #[test]
+#[ignore = "slow: 8 MiB inputs"]
 fn snapshots_are_compared() {
     let directory = scratch();
     let few = gpus(8).written(directory.path());
@@ -167,6 +170,7 @@ fn snapshots_are_compared() {
 
 /// As many copies of a recorded machine as have all their pairs computed, and as many as fit.
 #[test]
+#[ignore = "slow: 8 MiB inputs"]
 fn recorded_machines_scaled_up() {
     let scaled = |name: &str, rows: usize| {
         let path = format!(
@@ -185,6 +189,7 @@ fn recorded_machines_scaled_up() {
 }
 
 #[test]
+#[ignore = "slow: 8 MiB inputs"]
 fn dumps_of_other_tools() {
     let dumps = dumps();
     all_within_memory(&dumps, first(1));
@@ -198,6 +203,7 @@ fn dumps_of_other_tools() {
 }
 
 #[test]
+#[ignore = "slow: 8 MiB inputs"]
 fn logs_are_explained() {
     let directory = scratch();
     for input in logs() {

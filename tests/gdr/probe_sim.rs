@@ -69,6 +69,7 @@ fn every_probe_runs_and_compares_bytes_without_a_device_or_a_library() {
 }
 
 #[test]
+#[ignore = "slow: 15 probes"]
 fn every_format_says_that_it_is_simulated() {
     let libraries = Unusable::new();
     for probe in PROBES {
