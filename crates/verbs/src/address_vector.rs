@@ -52,13 +52,13 @@ impl Context {
         handle: NonNull<raw::ibv_ah>,
     ) -> Result<AddressVector, Error> {
         let mut attributes = raw::mlx5dv_ah::default();
-        let mut asked = raw::mlx5dv_obj {
+        let mut object_pointers = raw::mlx5dv_obj {
             ah_in: handle.as_ptr(),
             ah_out: &raw mut attributes,
             ..raw::mlx5dv_obj::default()
         };
         let what = "an address handle";
-        self.ask(&mut asked, object::MLX5DV_OBJ_AH.0, what)?;
+        self.init_object(&mut object_pointers, object::MLX5DV_OBJ_AH.0, what)?;
         let vector = NonNull::new(attributes.av).ok_or(Error::Layout { what, bytes: BYTES })?;
         // SAFETY: the provider returned an address vector, which is constant and lives as long as the handle.
         Ok(AddressVector(unsafe {

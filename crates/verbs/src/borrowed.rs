@@ -75,7 +75,7 @@ impl<D> QueuePair<Borrowed, D> {
         let what = mask::IBV_QP_STATE.0.cast_signed();
         // SAFETY: the pair is alive, and both outputs are valid.
         let errno = unsafe { raw::ibv_query_qp(self.as_raw(), &mut attributes, what, &mut made) };
-        self.domain().context().answered("ibv_query_qp", errno)?;
+        self.domain().context().check_errno("ibv_query_qp", errno)?;
         Ok(match attributes.qp_state {
             state::IBV_QPS_RESET => State::Reset,
             state::IBV_QPS_INIT | state::IBV_QPS_RTR => State::Receives,

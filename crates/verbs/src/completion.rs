@@ -270,7 +270,7 @@ impl Context {
     pub fn completions_with_events(&self, entries: u32) -> Result<CompletionQueue, Error> {
         // SAFETY: the context is open.
         let channel = unsafe { raw::ibv_create_comp_channel(self.as_raw()) };
-        let channel = self.made("ibv_create_comp_channel", channel)?;
+        let channel = self.check_pointer("ibv_create_comp_channel", channel)?;
         CompletionQueue::new(self, entries, Some(channel)).inspect_err(|_| {
             // SAFETY: just created; no queue uses it.
             unsafe { raw::ibv_destroy_comp_channel(channel.as_ptr()) };
@@ -289,7 +289,7 @@ impl<D> CompletionQueue<D> {
         // SAFETY: the context is open, the channel null or alive; vector 0 always exists.
         let raw = unsafe { raw::ibv_create_cq(context.as_raw(), entries, null_mut(), of, 0) };
         let owned = Owned {
-            raw: context.made("ibv_create_cq", raw)?,
+            raw: context.check_pointer("ibv_create_cq", raw)?,
             channel,
             context: context.clone(),
         };
@@ -347,7 +347,7 @@ impl CompletionQueue {
     pub fn arm(&self, solicited_only: bool) -> Result<(), Error> {
         // SAFETY: the queue is alive.
         let errno = unsafe { raw::ibv_req_notify_cq(self.as_raw(), c_int::from(solicited_only)) };
-        self.0.context.answered("ibv_req_notify_cq", errno)
+        self.0.context.check_errno("ibv_req_notify_cq", errno)
     }
 
     /// Waits for the requested event; false on timeout, or if the queue has no channel.

@@ -130,7 +130,7 @@ impl Context {
         let mut limits = raw::ibv_device_attr::default();
         // SAFETY: the context is open, and the output is valid.
         let errno = unsafe { raw::ibv_query_device(self.as_raw(), &mut limits) };
-        self.answered("ibv_query_device", errno)?;
+        self.check_errno("ibv_query_device", errno)?;
         Ok(Limits::of(&limits))
     }
 
@@ -152,7 +152,7 @@ impl Context {
         let mut port = raw::ibv_port_attr::default();
         // SAFETY: the context is open, and the output is valid.
         let errno = unsafe { raw::ibv_query_port(self.as_raw(), number, &mut port) };
-        self.answered("ibv_query_port", errno)?;
+        self.check_errno("ibv_query_port", errno)?;
         Ok(Port::of(number, &port))
     }
 
@@ -176,7 +176,7 @@ impl Context {
                 .and_then(|errno| c_int::try_from(errno).ok());
             let errno = errno.unwrap_or(NO_NUMBER);
             return self
-                .answered("ibv_query_gid_table", errno)
+                .check_errno("ibv_query_gid_table", errno)
                 .map(|()| Vec::new());
         };
         entries.truncate(count);
@@ -219,7 +219,7 @@ impl Context {
     }
 
     /// Zero is success; some functions return an error number, some old ones -1 with `errno`.
-    pub(crate) fn answered(&self, function: &'static str, errno: c_int) -> Result<(), Error> {
+    pub(crate) fn check_errno(&self, function: &'static str, errno: c_int) -> Result<(), Error> {
         match errno {
             0 => Ok(()),
             -1 => Err(self.call(function, io::Error::last_os_error())),
@@ -228,7 +228,7 @@ impl Context {
     }
 
     /// Null is a failure, with `errno`.
-    pub(crate) fn made<T>(
+    pub(crate) fn check_pointer<T>(
         &self,
         function: &'static str,
         pointer: *mut T,

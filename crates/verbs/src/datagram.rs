@@ -35,7 +35,7 @@ impl ProtectionDomain {
         // SAFETY: the domain is alive.
         let handle = unsafe { raw::ibv_create_ah(self.as_raw(), &mut attributes) };
         Ok(Datagram {
-            handle: self.context().made("ibv_create_ah", handle)?,
+            handle: self.context().check_pointer("ibv_create_ah", handle)?,
             queue_pair,
             qkey,
             domain: self.clone(),

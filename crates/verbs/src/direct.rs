@@ -120,7 +120,7 @@ impl ProtectionDomain {
         let mut attributes = raw::ibv_td_init_attr::default();
         // SAFETY: the context is open.
         let thread = unsafe { raw::ibv_alloc_td(context.as_raw(), &mut attributes) };
-        let threads = Threads::new(context.made("ibv_alloc_td", thread)?, self.clone());
+        let threads = Threads::new(context.check_pointer("ibv_alloc_td", thread)?, self.clone());
         let mut attributes = raw::ibv_parent_domain_init_attr {
             pd: self.as_raw(),
             td: threads.as_raw(),
@@ -128,7 +128,7 @@ impl ProtectionDomain {
         };
         // SAFETY: both domains are alive, and the new one holds them.
         let parent = unsafe { raw::ibv_alloc_parent_domain(context.as_raw(), &mut attributes) };
-        let parent = context.made("ibv_alloc_parent_domain", parent)?;
+        let parent = context.check_pointer("ibv_alloc_parent_domain", parent)?;
         Ok(Self::parent(parent, threads, context))
     }
 
@@ -170,7 +170,7 @@ impl ProtectionDomain {
         };
         // SAFETY: the domain and both queues are alive; the library writes the actual capacities back into the attributes.
         let made = unsafe { create(self.context().as_raw(), &mut wanted, &mut besides) };
-        let made = self.context().made(function, made)?;
+        let made = self.context().check_pointer(function, made)?;
         Ok(QueuePair::of(
             made,
             wanted.cap.max_inline_data,
@@ -189,14 +189,16 @@ impl<S> QueuePair<S, Direct> {
     /// [`Error::Library`] without libmlx5, [`Error::Missing`], [`Error::Call`]; [`Error::Layout`] for invalid memory.
     pub fn layout(&self) -> Result<QueuePairLayout, Error> {
         let mut layout = raw::mlx5dv_qp::default();
-        let mut asked = raw::mlx5dv_obj {
+        let mut object_pointers = raw::mlx5dv_obj {
             qp_in: self.as_raw(),
             qp_out: &raw mut layout,
             ..raw::mlx5dv_obj::default()
         };
-        self.domain()
-            .context()
-            .ask(&mut asked, object::MLX5DV_OBJ_QP.0, "a queue pair")?;
+        self.domain().context().init_object(
+            &mut object_pointers,
+            object::MLX5DV_OBJ_QP.0,
+            "a queue pair",
+        )?;
         let keep = self.owned();
         let ring = |what, buffer, entries: u32, stride: u32| -> Result<Ring, Error> {
             let memory = borrowed(
@@ -239,13 +241,16 @@ impl CompletionQueue<Direct> {
     /// As [`QueuePair::layout`].
     pub fn layout(&self) -> Result<CompletionQueueLayout, Error> {
         let mut layout = raw::mlx5dv_cq::default();
-        let mut asked = raw::mlx5dv_obj {
+        let mut object_pointers = raw::mlx5dv_obj {
             cq_in: self.as_raw(),
             cq_out: &raw mut layout,
             ..raw::mlx5dv_obj::default()
         };
-        self.context()
-            .ask(&mut asked, object::MLX5DV_OBJ_CQ.0, "a completion queue")?;
+        self.context().init_object(
+            &mut object_pointers,
+            object::MLX5DV_OBJ_CQ.0,
+            "a completion queue",
+        )?;
         let keep: Keep = self.owned();
         let (entries, stride) = (layout.cqe_cnt, layout.cqe_size);
         let bytes = entries as usize * stride as usize;
@@ -262,24 +267,24 @@ impl CompletionQueue<Direct> {
 }
 
 impl Context {
-    pub(crate) fn ask(
+    pub(crate) fn init_object(
         &self,
         objects: &mut raw::mlx5dv_obj,
         which: u32,
         what: &'static str,
     ) -> Result<(), Error> {
         let function = "mlx5dv_init_obj";
-        let ask = raw::mlx5dv()?
+        let init = raw::mlx5dv()?
             .mlx5dv_init_obj
             .ok_or(Error::Missing { function })?;
-        // Casts to the library's type.
+        // The library does not check the type of the device.
         if !self.is_mlx5() {
             let name = self.name().to_owned();
             return Err(Error::NotMlx5 { name, what });
         }
         // SAFETY: the object is alive and an mlx5 device's, and the output is valid.
-        let errno = unsafe { ask(objects, which.into()) };
-        self.answered(function, errno)
+        let errno = unsafe { init(objects, which.into()) };
+        self.check_errno(function, errno)
     }
 }
 

@@ -41,7 +41,7 @@ unsafe impl Sync for Owned {}
 impl ProtectionDomain {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         // SAFETY: the context is open.
-        let raw = context.made("ibv_alloc_pd", unsafe {
+        let raw = context.check_pointer("ibv_alloc_pd", unsafe {
             raw::ibv_alloc_pd(context.as_raw())
         })?;
         Ok(Self::of(raw, context, false, None))

@@ -269,7 +269,7 @@ impl ProtectionDomain {
         // SAFETY: the domain and both queues are alive; the library writes the actual
         // capacities back into the attributes.
         let raw = unsafe { raw::ibv_create_qp(self.as_raw(), &mut attributes) };
-        let raw = self.context().made("ibv_create_qp", raw)?;
+        let raw = self.context().check_pointer("ibv_create_qp", raw)?;
         Ok(QueuePair::of(
             raw,
             attributes.cap.max_inline_data,
@@ -345,7 +345,7 @@ impl<S, D> QueuePair<S, D> {
         // SAFETY: the pair is alive; the library reads the attributes that the mask names.
         let errno =
             unsafe { raw::ibv_modify_qp(self.as_raw(), &mut attributes, what.0.cast_signed()) };
-        self.domain().context().answered("ibv_modify_qp", errno)
+        self.domain().context().check_errno("ibv_modify_qp", errno)
     }
 
     pub(crate) fn now<T>(self) -> QueuePair<T, D> {

@@ -96,8 +96,8 @@ impl Devx {
     }
 }
 
-fn query(context: &Context, which: u64) -> Result<super::command::Answer, Error> {
+fn query(context: &Context, which: u64) -> Result<super::command::Response, Error> {
     let mut command = Command::new("QUERY_HCA_CAP", opcode::QUERY_HCA_CAP, bytes::SHORT)?;
     command.set(header::OP_MOD, which)?;
-    command.ask(context, bytes::CAPABILITIES)
+    command.query(context, bytes::CAPABILITIES)
 }

@@ -19,7 +19,7 @@ pub(super) struct Command {
 }
 
 #[derive(Debug)]
-pub(super) struct Answer(Vec<u8>);
+pub(super) struct Response(Vec<u8>);
 
 /// A firmware object, destroyed on drop.
 #[derive(Debug)]
@@ -84,12 +84,15 @@ impl Command {
             )
         };
         let source = io::Error::last_os_error();
-        let answer = Answer::of(&room);
+        let response = Response::of(&room);
         let Some(raw) = NonNull::new(made) else {
-            return Err(self.refused(context, &answer, source));
+            return Err(self.error(context, &response, source));
         };
         let context = context.clone();
-        Ok((Object { raw, context }, answer.get(header::MADE) as u32))
+        Ok((
+            Object { raw, context },
+            response.get(header::NEW_NUMBER) as u32,
+        ))
     }
 
     pub(super) fn modify(&self, object: &Object) -> Result<(), Error> {
@@ -108,14 +111,14 @@ impl Command {
     }
 
     /// Executes a command without an object.
-    pub(super) fn ask(&self, context: &Context, room: usize) -> Result<Answer, Error> {
+    pub(super) fn query(&self, context: &Context, room: usize) -> Result<Response, Error> {
         let function = "mlx5dv_devx_general_cmd";
-        let ask = raw::mlx5dv()?.mlx5dv_devx_general_cmd;
-        let ask = ask.ok_or(Error::Missing { function })?;
+        let general_cmd = raw::mlx5dv()?.mlx5dv_devx_general_cmd;
+        let general_cmd = general_cmd.ok_or(Error::Missing { function })?;
         mlx5(context)?;
         self.run(context, room, |given, length, room, most| {
             // SAFETY: the context is open and an mlx5 device's; both buffers have the lengths passed.
-            unsafe { ask(context.as_raw(), given, length, room, most) }
+            unsafe { general_cmd(context.as_raw(), given, length, room, most) }
         })
     }
 
@@ -124,28 +127,28 @@ impl Command {
         context: &Context,
         room: usize,
         call: impl FnOnce(*const c_void, usize, *mut c_void, usize) -> c_int,
-    ) -> Result<Answer, Error> {
-        let (given, mut answer) = (words(&self.bytes), vec![0_u64; room.div_ceil(8)]);
+    ) -> Result<Response, Error> {
+        let (given, mut response) = (words(&self.bytes), vec![0_u64; room.div_ceil(8)]);
         let errno = call(
             given.as_ptr().cast(),
             self.bytes.len(),
-            answer.as_mut_ptr().cast(),
+            response.as_mut_ptr().cast(),
             room,
         );
-        let answer = Answer::of(&answer);
-        match failure(errno, answer.get(header::STATUS)) {
-            None => Ok(answer),
-            Some(source) => Err(self.refused(context, &answer, source)),
+        let response = Response::of(&response);
+        match failure(errno, response.get(header::STATUS)) {
+            None => Ok(response),
+            Some(source) => Err(self.error(context, &response, source)),
         }
     }
 
-    fn refused(&self, context: &Context, answer: &Answer, source: io::Error) -> Error {
+    fn error(&self, context: &Context, response: &Response, source: io::Error) -> Error {
         Error::Command {
             name: context.name().into(),
             command: self.name,
             // Status: 8 bits. Syndrome: 32 bits.
-            status: answer.get(header::STATUS) as u8,
-            syndrome: answer.get(header::SYNDROME) as u32,
+            status: response.get(header::STATUS) as u8,
+            syndrome: response.get(header::SYNDROME) as u32,
             source,
         }
     }
@@ -164,7 +167,7 @@ fn failure(errno: c_int, status: u64) -> Option<io::Error> {
     }
 }
 
-impl Answer {
+impl Response {
     fn of(words: &[u64]) -> Self {
         Self(words.iter().flat_map(|word| word.to_ne_bytes()).collect())
     }
@@ -186,7 +189,7 @@ impl Drop for Object {
     }
 }
 
-/// Casts the context to the library's type.
+/// Fails unless the device is an mlx5 device, which the library does not check.
 pub(super) fn mlx5(context: &Context) -> Result<(), Error> {
     if context.is_mlx5() {
         return Ok(());
@@ -242,7 +245,7 @@ mod tests {
     #[test]
     fn word_order() {
         let bytes: Vec<u8> = (1..=16).collect();
-        assert_eq!(Answer::of(&words(&bytes)).0, bytes);
+        assert_eq!(Response::of(&words(&bytes)).0, bytes);
     }
 
     #[test]

@@ -76,15 +76,15 @@ impl Devx {
     /// The event queue number of completion vector 0.
     fn event_queue(&self) -> Result<u32, Error> {
         let function = "mlx5dv_devx_query_eqn";
-        let ask = raw::mlx5dv()?
+        let query_eqn = raw::mlx5dv()?
             .mlx5dv_devx_query_eqn
             .ok_or(Error::Missing { function })?;
         let context = self.context();
         mlx5(context)?;
         let mut number = 0;
         // SAFETY: the context is open and an mlx5 device's, and the output is valid.
-        let errno = unsafe { ask(context.as_raw(), 0, &mut number) };
-        context.answered(function, errno)?;
+        let errno = unsafe { query_eqn(context.as_raw(), 0, &mut number) };
+        context.check_errno(function, errno)?;
         Ok(number)
     }
 }

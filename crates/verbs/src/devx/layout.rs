@@ -38,7 +38,7 @@ pub(super) mod header {
     /// In a response.
     pub const SYNDROME: Field = field("syndrome", 0x20, 32);
     /// Number of a new object: `cqn`, `qpn`.
-    pub const MADE: Field = field("number", 0x48, 24);
+    pub const NEW_NUMBER: Field = field("number", 0x48, 24);
 }
 
 /// `create_cq_in`; its context (`cqc`) is at bit 0x80.

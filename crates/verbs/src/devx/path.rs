@@ -9,7 +9,7 @@ use super::layout::path as at;
 use crate::{Address, Datagram, Error, LinkLayer, ProtectionDomain, Route};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum AddressPath {
     /// A LID, and for routed packets a GID.
     InfiniBand { lid: u16, gid: Option<Ipv6Addr> },
     /// A MAC address and a UDP source port.
@@ -20,7 +20,7 @@ pub(super) enum Way {
     },
 }
 
-impl Way {
+impl AddressPath {
     /// Resolves an address. On Ethernet the kernel looks up the MAC address, as for an address handle.
     ///
     /// # Errors
@@ -85,13 +85,13 @@ impl Way {
 /// The MAC address and UDP source port that the provider chose for an address.
 fn resolved(handle: &Datagram) -> Result<([u8; 6], u16), Error> {
     let mut attributes = raw::mlx5dv_ah::default();
-    let mut asked = raw::mlx5dv_obj {
+    let mut object_pointers = raw::mlx5dv_obj {
         ah_in: handle.raw().ah,
         ah_out: &raw mut attributes,
         ..raw::mlx5dv_obj::default()
     };
     let context = handle.domain().context();
-    context.ask(&mut asked, object::MLX5DV_OBJ_AH.0, "an address")?;
+    context.init_object(&mut object_pointers, object::MLX5DV_OBJ_AH.0, "an address")?;
     if attributes.av.is_null() {
         let what = "an address";
         return Err(Error::Layout { what, bytes: 48 });
@@ -107,9 +107,9 @@ mod tests {
     use super::*;
 
     /// `init2rtr_qp_in`: the 44 bytes of the path start at byte 48.
-    fn put(way: Way, route: Route) -> Vec<u8> {
+    fn put(address_path: AddressPath, route: Route) -> Vec<u8> {
         let mut command = Command::new("INIT2RTR_QP", opcode::INIT2RTR_QP, bytes::LONG).unwrap();
-        way.put(&mut command, route).unwrap();
+        address_path.put(&mut command, route).unwrap();
         let all = command.bytes();
         assert!(all[2..48].iter().chain(&all[92..]).all(|byte| *byte == 0));
         all[48..92].to_vec()
@@ -124,21 +124,21 @@ mod tests {
         let mut expected = [0; 44];
         expected[6..8].copy_from_slice(&[0x12, 0x34]);
         expected[36..38].copy_from_slice(&[0x09, 1]);
-        let way = Way::InfiniBand {
+        let address_path = AddressPath::InfiniBand {
             lid: 0x1234,
             gid: None,
         };
-        assert_eq!(put(way, route), expected);
+        assert_eq!(put(address_path, route), expected);
         let gid: Ipv6Addr = "fe80::a:b".parse().unwrap();
         expected[5] = 0x80;
         expected[9] = 3;
         expected[11] = 64;
         expected[16..32].copy_from_slice(&gid.octets());
-        let way = Way::InfiniBand {
+        let address_path = AddressPath::InfiniBand {
             lid: 0x1234,
             gid: Some(gid),
         };
-        assert_eq!(put(way, route), expected);
+        assert_eq!(put(address_path, route), expected);
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
             ..Route::of(2, 1)
         };
         let gid: Ipv6Addr = "::ffff:10.0.0.2".parse().unwrap();
-        let way = Way::Ethernet {
+        let address_path = AddressPath::Ethernet {
             mac: [0x02, 0x11, 0x22, 0x33, 0x44, 0x55],
             port: 0xc00a,
             gid,
@@ -164,6 +164,6 @@ mod tests {
         expected[33..36].copy_from_slice(&[0x1a, 0xc0, 0x0a]);
         expected[36..38].copy_from_slice(&[0x30, 2]);
         expected[38..44].copy_from_slice(&[0x02, 0x11, 0x22, 0x33, 0x44, 0x55]);
-        assert_eq!(put(way, route), expected);
+        assert_eq!(put(address_path, route), expected);
     }
 }

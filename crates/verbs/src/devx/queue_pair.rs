@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use ibverbs_sys::{self as raw, mlx5dv_obj_type as objects};
+use ibverbs_sys::{self as raw, mlx5dv_obj_type as object};
 
 use super::command::{Command, Object};
 use super::layout::{bytes, opcode, queue_pair as at};
@@ -32,12 +32,12 @@ pub struct QueuePairOptions {
 /// A queue pair in state `S`. It is destroyed on drop, and keeps its memory, registers and completion queues alive.
 #[derive(Debug)]
 pub struct QueuePair<S> {
-    pub(super) made: Arc<Made>,
+    pub(super) inner: Arc<Inner>,
     pub(super) state: PhantomData<S>,
 }
 
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct Inner {
     pub object: Object,
     pub number: u32,
     /// log2 of the outstanding reads as requester and as responder.
@@ -104,7 +104,7 @@ impl Devx {
         let command = create(sizes, capabilities.log_most_blocks, &named)?;
         let (object, number) = command.create(self.context())?;
         let (rings, records) = (&options.rings.memory, &options.records.memory);
-        let made = Made {
+        let inner = Inner {
             object,
             number,
             reads: [capabilities.log_most_reads, capabilities.log_most_answers],
@@ -116,7 +116,7 @@ impl Devx {
             ),
         };
         Ok(QueuePair {
-            made: Arc::new(made),
+            inner: Arc::new(inner),
             state: PhantomData,
         })
     }
@@ -125,13 +125,17 @@ impl Devx {
 /// The NIC's number of a protection domain.
 fn number(domain: &ProtectionDomain) -> Result<u32, Error> {
     let mut attributes = raw::mlx5dv_pd::default();
-    let mut asked = raw::mlx5dv_obj {
+    let mut object_pointers = raw::mlx5dv_obj {
         pd_in: domain.as_raw(),
         pd_out: &raw mut attributes,
         ..raw::mlx5dv_obj::default()
     };
     let context = domain.context();
-    context.ask(&mut asked, objects::MLX5DV_OBJ_PD.0, "a protection domain")?;
+    context.init_object(
+        &mut object_pointers,
+        object::MLX5DV_OBJ_PD.0,
+        "a protection domain",
+    )?;
     Ok(attributes.pdn)
 }
 

@@ -54,7 +54,8 @@ impl Devx {
         mlx5(context)?;
         let one = |(flags, kind)| {
             // SAFETY: the context is open and an mlx5 device's.
-            let raw = context.made(function, unsafe { allocate(context.as_raw(), flags) })?;
+            let raw =
+                context.check_pointer(function, unsafe { allocate(context.as_raw(), flags) })?;
             // SAFETY: just allocated by the library, which keeps it until it is freed.
             let number = unsafe { raw.as_ref().page_id };
             let context = context.clone();

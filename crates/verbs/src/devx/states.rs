@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::QueuePair;
 use super::command::Command;
 use super::layout::{bytes, opcode, path, queue_pair as at};
-use super::path::Way;
+use super::path::AddressPath;
 use super::queue_pair::MIGRATED;
 use crate::{Access, Behaviour, Error, Init, Peer, Reset, Route, Rtr, Rts};
 
@@ -20,7 +20,7 @@ impl<S> QueuePair<S> {
     /// The QPN, which the remote end needs.
     #[must_use]
     pub fn number(&self) -> u32 {
-        self.made.number
+        self.inner.number
     }
 
     /// Moves to Error: the remote end gets no more answers, and posted requests complete as flushed.
@@ -30,13 +30,13 @@ impl<S> QueuePair<S> {
     /// [`Error::Command`].
     pub fn fail(&self) -> Result<(), Error> {
         let command = Command::about("2ERR_QP", opcode::TO_ERROR_QP, bytes::SHORT, self.number())?;
-        command.modify(&self.made.object)
+        command.modify(&self.inner.object)
     }
 
     fn now<T>(self, command: &Command) -> Result<QueuePair<T>, Error> {
-        command.modify(&self.made.object)?;
+        command.modify(&self.inner.object)?;
         Ok(QueuePair {
-            made: self.made,
+            inner: self.inner,
             state: PhantomData,
         })
     }
@@ -86,10 +86,10 @@ impl QueuePair<Init> {
         peer: Peer,
         behaviour: Behaviour,
     ) -> Result<QueuePair<Rtr>, Error> {
-        let way = Way::to(&self.made.domain, route, peer.address)?;
-        let [_, answers] = self.made.reads;
+        let address_path = AddressPath::to(&self.inner.domain, route, peer.address)?;
+        let [_, answers] = self.inner.reads;
         let mut command = to_rtr(self.number(), peer, behaviour, answers)?;
-        way.put(&mut command, route)?;
+        address_path.put(&mut command, route)?;
         self.now(&command)
     }
 }
@@ -118,7 +118,7 @@ impl QueuePair<Rtr> {
     ///
     /// [`Error::Command`].
     pub fn ready_to_send(self, psn: u32, behaviour: Behaviour) -> Result<QueuePair<Rts>, Error> {
-        let [reads, _] = self.made.reads;
+        let [reads, _] = self.inner.reads;
         let command = to_rts(self.number(), psn, behaviour, reads)?;
         self.now(&command)
     }
