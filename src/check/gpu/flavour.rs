@@ -1,4 +1,4 @@
-//! gpu.driver-flavour: which memory paths for RDMA the kernel modules' flavour leaves open.
+//! gpu.driver-flavour: which memory paths for RDMA the kernel module flavour supports.
 
 use crate::check::modules::memory_path::{self, PathState};
 use crate::check::version::{self, Flavour, Generation};
@@ -35,9 +35,9 @@ pub fn flavour(ctx: &Ctx<'_>) -> Vec<Judgement> {
     ]
     .into_iter()
     .filter_map(|generation| {
-        let of = |gpu: &&PciDevice| Generation::of_device(gpu) == Some(generation);
+        let is_of_generation = |gpu: &&PciDevice| Generation::of_device(gpu) == Some(generation);
         let gpus: Vec<String> = passthrough::own_gpus(ctx.facts)
-            .filter(of)
+            .filter(is_of_generation)
             .map(|gpu| words::device(ctx, gpu.bdf))
             .collect();
         (!gpus.is_empty())
@@ -85,7 +85,7 @@ fn judge(ctx: &Ctx<'_>, flavour: Flavour, generation: Generation, gpus: &str) ->
     }
 }
 
-/// nvidia-peermem, or its forerunner, is a client of the RDMA stack.
+/// True if nvidia-peermem or nv_peer_mem is a client of the RDMA stack.
 pub fn peermem_is_open(ctx: &Ctx<'_>) -> bool {
     matches!(memory_path::peer_memory(ctx, None), PathState::Open(_))
 }

@@ -1,4 +1,4 @@
-//! gpu.imex: where GPUs share memory between machines over NVLink, this user has a channel for it.
+//! gpu.imex: if GPUs share memory between machines over NVLink, this user has a channel.
 
 use super::reading::{CUDA, cuda_gpu, each, nvml_gpu};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
@@ -7,7 +7,7 @@ use crate::model::{Bdf, Fabric, Fact, NodeState, PciDevice, Why};
 const CHANNELS: &str = "/dev/nvidia-caps-imex-channels";
 const DEVICE: &str = "nvidia-caps-imex-channels";
 
-/// One judgement for all GPUs that have fabric handles: the channels are the machine's.
+/// One judgement for all GPUs with fabric handles: channels belong to the machine.
 pub fn imex(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
@@ -22,7 +22,7 @@ pub fn imex(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
 }
 
-/// A GPU without such memory, or of which it is not known.
+/// A GPU without fabric handles, or one whose support is unknown.
 fn sharing(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
     let subject = words::device(ctx, device.bdf);
     match cuda_gpu(ctx, device.bdf).map(|gpu| gpu.fabric_handles.clone()) {
@@ -30,7 +30,7 @@ fn sharing(ctx: &Ctx<'_>, device: &PciDevice) -> Judgement {
         Ok(Fact::Unknown(why)) if why != Why::NotCovered => {
             Judgement::unknown(subject, why, "CUDA attribute 128")
         }
-        // A driver before CUDA 12.3 does not know the attribute, and has no such memory.
+        // Drivers before CUDA 12.3 lack the attribute and have no fabric handles.
         Ok(_) => Judgement::skip(
             subject,
             "It shares no memory with other machines over NVLink.",
@@ -59,7 +59,7 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
         .char_devices
         .as_ref()
         .map(|devices| devices.get(DEVICE).cloned());
-    let right = |state: &NodeState| {
+    let is_drivers = |state: &NodeState| {
         let major = |majors: &Option<Vec<u32>>| {
             majors
                 .as_ref()
@@ -71,17 +71,17 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
         .iter()
         .filter_map(|node| Some((node, node.state.present()?)))
         .collect::<Vec<_>>();
-    // One that opens is all that is needed: it goes first.
-    states.sort_by_key(|(_, state)| (!right(state), state.usable != Fact::Known(true)));
+    // One channel that opens is enough, so it comes first.
+    states.sort_by_key(|(_, state)| (!is_drivers(state), state.usable != Fact::Known(true)));
     let Some((node, state)) = states.first() else {
         return missing(ctx, able, subject).evidence(CHANNELS, "no channel");
     };
     let value = format!("major {}, mode {:o}", state.major, state.mode);
-    match (right(state), &state.usable) {
+    match (is_drivers(state), &state.usable) {
         (false, _) => Judgement::broken(
             subject,
             format!(
-                "{} is left over from another load of the driver: its major number is not the driver's.",
+                "{} is left over from an earlier load of the driver: its major number is not the driver's.",
                 node.path
             ),
         )
@@ -90,7 +90,7 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
         (true, Fact::Known(false)) => Judgement::broken(
             subject,
             format!(
-                "{} does not open for this user: memory for other machines is refused (error 800, not permitted).",
+                "{} does not open for this user: memory for other machines cannot be allocated (error 800, not permitted).",
                 node.path
             ),
         )
@@ -99,18 +99,18 @@ fn open(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
                  who may open it.",
         ),
         (true, Fact::Unknown(_)) if state.mode & 0o006 == 0o006 => {
-            Judgement::pass(subject, format!("{} opens for everybody.", node.path))
+            Judgement::pass(subject, format!("{} opens for every user.", node.path))
         }
         (true, Fact::Unknown(why)) => return Judgement::unknown(subject, *why, &node.path),
     }
     .evidence(node.path.as_str(), value)
 }
 
-/// Within one machine file descriptors do the same: a channel is missed only where NVLink joins several.
+/// Within one machine file descriptors do the same: only GPUs whose NVLinks reach other machines need a channel.
 fn missing(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
     let cluster = able.iter().map(|bdf| match nvml_gpu(ctx, *bdf) {
         Ok(gpu) => match (&gpu.fabric, &gpu.fabric_registration) {
-            // Some boards of one machine have a cluster's name, too: NVLink joins coherent machines alone.
+            // Some single-machine boards have a cluster id too; NVLink connects only coherent machines.
             (_, Fact::Known(ended)) => Some(ended.cluster && is_coherent(ctx, *bdf)),
             (Fact::Known(state), _) if state == "not_supported" => Some(false),
             _ => None,
@@ -121,7 +121,7 @@ fn missing(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
     match (cluster.contains(&Some(true)), cluster.contains(&None)) {
         (true, _) => Judgement::broken(
             subject,
-            "There is no IMEX channel: NVLink joins these GPUs with other machines, and memory for those is refused.",
+            "There is no IMEX channel: NVLink connects these GPUs with other machines, and memory for those cannot be allocated.",
         )
         .command(make(ctx))
         .advice(
@@ -130,12 +130,12 @@ fn missing(ctx: &Ctx<'_>, able: &[Bdf], subject: String) -> Judgement {
         ),
         (false, true) => Judgement::undetermined(
             subject,
-            "cannot determine whether a channel is missed: whether NVLink joins these GPUs with other machines is not known",
+            "cannot determine whether a channel is needed: it is unknown whether NVLink connects these GPUs with other machines",
         )
         .needs("NVML's fabric registration: gdr doctor on the machine itself"),
         (false, false) => Judgement::info(
             subject,
-            "There is no IMEX channel, and none is missed: these are no GPUs that NVLink joins with other machines.",
+            "There is no IMEX channel, and none is needed: NVLink does not connect these GPUs with other machines.",
         ),
     }
 }
@@ -145,7 +145,7 @@ fn is_coherent(ctx: &Ctx<'_>, bdf: Bdf) -> bool {
     ids.is_some_and(|ids| ids.is_coherent_gpu())
 }
 
-/// nvidia-modprobe had an option for it, which newer drivers' have no more.
+/// Not nvidia-modprobe: newer versions no longer have the option.
 fn make(ctx: &Ctx<'_>) -> String {
     let majors = ctx
         .facts

@@ -1,4 +1,4 @@
-//! What libcuda adds to the verdict on the driver, where NVML answers: it may still not start.
+//! gpu.driver, if NVML answers: CUDA may still not start.
 
 use crate::check::{Ctx, Judgement};
 use crate::model::{CudaOutcome, Fact, Why};
@@ -15,18 +15,18 @@ mod code {
     pub const COMPAT_NOT_SUPPORTED: i32 = 804;
 }
 
-/// The judgement on a driver that NVML reaches: `well`, unless CUDA does not start.
-pub fn judge(ctx: &Ctx<'_>, driver: &str, well: Judgement) -> Judgement {
+/// Returns `pass` unless CUDA does not start.
+pub fn judge(ctx: &Ctx<'_>, driver: &str, pass: Judgement) -> Judgement {
     match &ctx.facts.cuda {
-        // A machine that was recorded without: NVML's word stands.
-        Fact::Unknown(Why::NotCovered) => well,
+        // Recorded without CUDA: the result from NVML counts.
+        Fact::Unknown(Why::NotCovered) => pass,
         Fact::Unknown(why) => Judgement::unknown("driver", *why, CUDA)
-            .needs("a CUDA that answers: one that hangs shows in dmesg | grep -i -e NVRM -e Xid"),
-        Fact::Known(CudaOutcome::Read(cuda)) => well.evidence(
+            .needs("a CUDA that answers: a hanging driver shows in dmesg | grep -i -e NVRM -e Xid"),
+        Fact::Known(CudaOutcome::Read(cuda)) => pass.evidence(
             CUDA,
             format!(
                 "{}, {} GPUs{}",
-                cuda.library.as_deref().unwrap_or("it starts"),
+                cuda.library.as_deref().unwrap_or("CUDA starts"),
                 cuda.gpus.len(),
                 if cuda.one_of_each { ", one of each model" } else { "" }
             ),
@@ -42,14 +42,14 @@ pub fn judge(ctx: &Ctx<'_>, driver: &str, well: Judgement) -> Judgement {
         ),
         Fact::Known(CudaOutcome::Failed {
             code, reason, library, ..
-        }) => failed(ctx, driver, well, *code, library.as_deref().unwrap_or(CUDA)).evidence("cuInit", reason),
+        }) => failed(ctx, driver, pass, *code, library.as_deref().unwrap_or(CUDA)).evidence("cuInit", reason),
     }
 }
 
 fn failed(
     ctx: &Ctx<'_>,
     driver: &str,
-    well: Judgement,
+    pass: Judgement,
     code: Option<i32>,
     library: &str,
 ) -> Judgement {
@@ -58,13 +58,13 @@ fn failed(
         |message: String, advice: &str| Judgement::broken("driver", message).advice(advice);
     let compat = library.contains("compat");
     let judgement = match code {
-        // Not the driver's fault: gpu.fabric judges it.
+        // gpu.fabric judges this.
         Some(code::NOT_READY) => Judgement {
             message: format!("Driver {driver} is loaded and NVML answers. CUDA is not ready: see gpu.fabric."),
-            ..well
+            ..pass
         },
-        // A machine whose GPUs are all somebody else's.
-        Some(code::NO_DEVICE) if nvml.is_some_and(|nvml| nvml.gpus.is_empty()) => well,
+        // All GPUs are passed through.
+        Some(code::NO_DEVICE) if nvml.is_some_and(|nvml| nvml.gpus.is_empty()) => pass,
         Some(code::NO_DEVICE) if nvml.is_some_and(|nvml| nvml.gpus.iter().all(|gpu| gpu.mig == Fact::Known(true))) => {
             broken(
                 format!("Driver {driver} is loaded, but CUDA shows no GPU: MIG is on, and there are no instances."),
@@ -78,34 +78,34 @@ fn failed(
         ),
         Some(code::DRIVER_MISMATCH) if compat => broken(
             format!("CUDA does not start: the libcuda of cuda-compat does not fit kernel module {driver}."),
-            "Take the directory of cuda-compat out of LD_LIBRARY_PATH and /etc/ld.so.conf.d, or install the cuda-compat that \
+            "Remove the directory of cuda-compat from LD_LIBRARY_PATH and /etc/ld.so.conf.d, or install the cuda-compat that \
              NVIDIA's compatibility table lists for this driver.",
         ),
         Some(code::DRIVER_MISMATCH) => broken(
             format!("CUDA does not start: libcuda and kernel module {driver} are of different versions."),
-            "Reboot after a driver update, or reload the modules; ldconfig -p shows which libcuda is found, and a container \
-             must get its host's.",
+            "Reboot after a driver update, or reload the modules; ldconfig -p shows which libcuda is found; a container \
+             needs the libcuda of its host.",
         ),
         Some(code::COMPAT_NOT_SUPPORTED) => broken(
             format!(
                 "CUDA does not start: its libcuda is newer than kernel module {driver}, and forward compatibility is not \
                  supported on these GPUs."
             ),
-            "Take cuda-compat out of LD_LIBRARY_PATH and /etc/ld.so.conf.d (it is for data-centre GPUs), or install a newer \
+            "Remove cuda-compat from LD_LIBRARY_PATH and /etc/ld.so.conf.d (it is for data-centre GPUs), or install a newer \
              driver.",
         ),
         Some(code::NOT_INITIALIZED) => broken(
             format!("Driver {driver} is loaded and NVML answers, but CUDA does not start."),
-            "If /dev/nvidia-uvm is not there, load nvidia-uvm and run nvidia-modprobe -u -c 0; else write 'options nvidia_uvm \
+            "If /dev/nvidia-uvm is missing, load nvidia-uvm and run nvidia-modprobe -u -c 0; else write 'options nvidia_uvm \
              uvm_disable_hmm=1' to a file of /etc/modprobe.d and reload nvidia_uvm: some kernels break its HMM.",
         ),
         Some(code::STUB_LIBRARY) => broken(
-            "CUDA does not start: the libcuda that is found is the toolkit's stub, made for linking alone.".to_owned(),
-            "Take the toolkit's directory 'stubs' out of LD_LIBRARY_PATH.",
+            "CUDA does not start: the libcuda that is found is the toolkit's stub, which is for linking only.".to_owned(),
+            "Remove the toolkit's directory 'stubs' from LD_LIBRARY_PATH.",
         ),
         Some(_) => broken(
             format!("Driver {driver} is loaded and NVML answers, but CUDA does not start."),
-            "If /dev/nvidia-uvm is not there, load nvidia-uvm and run nvidia-modprobe -u -c 0; read the NVRM and Xid lines of \
+            "If /dev/nvidia-uvm is missing, load nvidia-uvm and run nvidia-modprobe -u -c 0; read the NVRM and Xid lines of \
              the kernel log.",
         ),
         None => broken(

@@ -1,4 +1,4 @@
-//! gpu.min-driver: the driver is new enough for what the profiles in force ask.
+//! gpu.min-driver: the driver is new enough for the active profiles.
 
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, Judgement};
@@ -12,18 +12,18 @@ mod oldest {
     pub const PEERMEM: (u32, u32) = (470, 0);
     /// The open kernel modules, which export dma-buf.
     pub const OPEN: (u32, u32) = (515, 0);
-    /// gdrdrv, says gdrcopy's README (x86 and Arm).
+    /// gdrdrv on x86 and Arm (README of gdrcopy).
     pub const GDRDRV: (u32, u32) = (331, 14);
     pub const GDRDRV_POWER: (u32, u32) = (418, 40);
-    /// Stream memory operations and peer mappings of a NIC's registers, says libgdsync's README.
+    /// Stream memory operations and peer mappings of NIC registers (README of libgdsync).
     pub const ASYNC: (u32, u32) = (361, 0);
-    /// CUDA 8.0, likewise.
+    /// CUDA 8.0 (README of libgdsync).
     pub const ASYNC_CUDA: i64 = 8000;
     /// CUDA 11.7, the second form of stream memory operations.
     pub const SECOND_FORM: i64 = 11_070;
 }
 
-/// One judgement on the driver, for all that is asked of it.
+/// One judgement for all profiles.
 pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
@@ -39,25 +39,25 @@ pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![
             Judgement::undetermined(
                 "driver",
-                format!("unknown: '{driver}' is no driver version"),
+                format!("unknown: '{driver}' is not a driver version"),
             )
             .evidence(SOURCE, driver)
             .needs("a driver version that can be read"),
         ];
     };
     let needs = needs(ctx, version);
-    let of = |met: bool| -> Vec<&str> {
+    let words = |met: bool| -> Vec<&str> {
         needs
             .iter()
             .filter(|need| need.met == met)
             .map(|need| need.words.as_str())
             .collect()
     };
-    let (met, unmet) = (of(true), of(false));
+    let (met, unmet) = (words(true), words(false));
     let judgement = match (unmet.is_empty(), met.is_empty()) {
         (true, true) => Judgement::pass(
             "driver",
-            format!("Driver {driver}: the profiles ask for no particular one."),
+            format!("Driver {driver}: the profiles need no minimum version."),
         ),
         (true, false) => Judgement::pass(
             "driver",
@@ -82,15 +82,15 @@ pub fn min_driver(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }]
 }
 
-/// Something that a profile asks for.
-struct Need {
+/// A requirement of a profile.
+struct Requirement {
     met: bool,
     words: String,
 }
 
-fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Need> {
+fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Requirement> {
     let names = |profile: &str| ctx.expectations.names(profile);
-    // A profile of the user's own, and none at all, mean RDMA.
+    // User profiles, and no profile at all, mean RDMA.
     let others = ["gdrcopy", "p2p"];
     let rdma = names("rdma")
         || !ctx
@@ -107,11 +107,11 @@ fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Need> {
         // param.stream-memops judges which form is on.
         let first_form = match cuda.is_some_and(|cuda| cuda < oldest::SECOND_FORM) {
             true => {
-                ", with the first form of stream memory operations alone: the second comes with CUDA 11.7"
+                ", with the first form of stream memory operations only: the second needs CUDA 11.7"
             }
             false => "",
         };
-        needs.push(Need {
+        needs.push(Requirement {
             met: version >= oldest::ASYNC && cuda.is_none_or(|cuda| cuda >= oldest::ASYNC_CUDA),
             words: format!("GPUDirect Async (361, CUDA 8.0){first_form}"),
         });
@@ -122,7 +122,7 @@ fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Need> {
             true => oldest::GDRDRV_POWER,
             false => oldest::GDRDRV,
         };
-        needs.push(Need {
+        needs.push(Requirement {
             met: version >= oldest,
             words: format!("gdrcopy ({}.{:02})", oldest.0, oldest.1),
         });
@@ -130,8 +130,8 @@ fn needs(ctx: &Ctx<'_>, version: (u32, u32)) -> Vec<Need> {
     needs
 }
 
-/// One memory path is enough. Before 470 it was nv_peer_mem, from the NIC's vendor.
-fn rdma(ctx: &Ctx<'_>, version: (u32, u32)) -> Need {
+/// One memory path is enough. Before 470, nv_peer_mem came from the NIC vendor.
+fn rdma(ctx: &Ctx<'_>, version: (u32, u32)) -> Requirement {
     let open = version::flavour(ctx.facts) == Fact::Known(Some(Flavour::Open));
     let mut paths = Vec::new();
     if version >= oldest::PEERMEM {
@@ -143,12 +143,12 @@ fn rdma(ctx: &Ctx<'_>, version: (u32, u32)) -> Need {
         paths.push("dma-buf (515, open)");
     }
     match paths.is_empty() {
-        true => Need {
+        true => Requirement {
             met: false,
             words: "RDMA: nvidia-peermem comes with 470, dma-buf with 515 and open kernel modules"
                 .to_owned(),
         },
-        false => Need {
+        false => Requirement {
             met: true,
             words: format!("RDMA by {}", paths.join(" and ")),
         },
@@ -221,7 +221,7 @@ mod tests {
         let (outcome, message) = judged(&facts, &["async"]);
         assert_eq!(outcome, Outcome::Pass);
         assert!(
-            message.ends_with("the second comes with CUDA 11.7."),
+            message.ends_with("the second needs CUDA 11.7."),
             "{message}"
         );
         with(&mut facts, 7050);

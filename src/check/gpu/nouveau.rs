@@ -1,22 +1,19 @@
-//! gpu.nouveau: the kernel's own driver holds none of the GPUs.
+//! gpu.nouveau: no GPU is bound to nouveau.
 //!
-//! Lines that keep nouveau away (`blacklist nouveau`, `install nouveau /bin/false`) are wanted, and never a finding.
+//! Lines that block nouveau (`blacklist nouveau`, `install nouveau /bin/false`) are never a finding.
 
 use super::present::bound;
 use crate::check::{Ctx, Judgement, unknown_if, words};
 use crate::model::{Fact, PciDevice};
 
-/// Each GPU that nouveau holds; one judgement for the machine where it holds none.
+/// One judgement for each GPU bound to nouveau, or one for the machine.
 pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
     }
     let gpus: Vec<&PciDevice> = ctx.facts.gpus().collect();
     if gpus.is_empty() {
-        return vec![Judgement::skip(
-            "machine",
-            "There is no NVIDIA GPU to hold.",
-        )];
+        return vec![Judgement::skip("machine", "There is no NVIDIA GPU.")];
     }
     let held: Vec<&PciDevice> = gpus
         .iter()
@@ -34,10 +31,10 @@ pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .iter()
         .find_map(|gpu| Some((gpu, bound(ctx, gpu).why()?)));
     vec![match (loaded, unread) {
-        // A module that is not loaded holds nothing, whatever the links say. A built-in nouveau shows in them alone.
+        // A built-in nouveau shows only in the driver links.
         (Fact::Known(true), None) => Judgement::info(
             "machine",
-            "nouveau is loaded and holds no GPU: it may take one at the next boot.",
+            "nouveau is loaded but bound to no GPU: it may bind one at the next boot.",
         )
         .evidence("/proc/modules", "nouveau")
         .advice(
@@ -50,7 +47,7 @@ pub fn nouveau(ctx: &Ctx<'_>) -> Vec<Judgement> {
         ),
         (Fact::Known(false), None) => Judgement::pass("machine", "nouveau is not loaded.")
             .evidence("/proc/modules", "no nouveau"),
-        (Fact::Unknown(_), None) => Judgement::pass("machine", "nouveau holds no GPU.")
+        (Fact::Unknown(_), None) => Judgement::pass("machine", "nouveau is bound to no GPU.")
             .evidence("/sys/bus/pci/devices/*/driver", "none of them nouveau"),
     }]
 }
@@ -64,7 +61,7 @@ fn is_held(ctx: &Ctx<'_>, gpu: &PciDevice) -> bool {
 fn holds(ctx: &Ctx<'_>, gpu: &PciDevice) -> Judgement {
     Judgement::broken(
         words::device(ctx, gpu.bdf),
-        "nouveau holds this GPU: the NVIDIA driver cannot take it, and CUDA does not see it.",
+        "nouveau is bound to this GPU: the NVIDIA driver cannot bind it, and CUDA does not see it.",
     )
     .evidence(
         format!("/sys/bus/pci/devices/{}/driver", gpu.bdf),

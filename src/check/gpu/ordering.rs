@@ -1,4 +1,4 @@
-//! gpu.writes-ordering: what a NIC has written is seen by the GPU in order, or can be made so.
+//! gpu.writes-ordering: the GPU sees NIC writes in order, or can flush them.
 
 use super::reading::{CUDA, cuda_gpu, each, shown};
 use crate::check::{Ctx, Judgement, words};
@@ -11,7 +11,6 @@ const ALL_DEVICES: u32 = 200;
 const HOST: u32 = 1;
 const MEMOPS: u32 = 2;
 
-/// Each GPU that remote writes reach.
 pub fn ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
     each(ctx, |device| {
         let subject = words::device(ctx, device.bdf);
@@ -22,7 +21,10 @@ pub fn ordering(ctx: &Ctx<'_>) -> Vec<Judgement> {
         match cuda_gpu(ctx, device.bdf) {
             Err(gap) => gap.unknown(subject),
             Ok(gpu) if gpu.rdma == Fact::Known(false) && gpu.dma_buf != Fact::Known(true) => {
-                Judgement::skip(subject, "No remote writes reach it: see gpu.rdma-capable.")
+                Judgement::skip(
+                    subject,
+                    "It receives no remote writes: see gpu.rdma-capable.",
+                )
             }
             Ok(gpu) => judge(subject, gpu)
                 .evidence(
@@ -45,11 +47,11 @@ fn judge(subject: String, gpu: &CudaGpu) -> Judgement {
     match (&gpu.rdma_ordering, &gpu.rdma_flush, &gpu.flush_remote_writes) {
         (Fact::Known(ALL_DEVICES..), _, _) => Judgement::pass(
             subject,
-            "What a NIC writes is seen in order by all GPUs of the process: no flush is needed.",
+            "All GPUs of the process see NIC writes in order: no flush is needed.",
         ),
         (Fact::Known(OWNER..), _, _) => Judgement::pass(
             subject,
-            "What a NIC writes is seen in order by this GPU: no flush is needed on it.",
+            "This GPU sees NIC writes in order: no flush is needed on it.",
         ),
         (_, Fact::Known(options), _) if options & (HOST | MEMOPS) != 0 => {
             let how = match (options & HOST != 0, options & MEMOPS != 0) {
@@ -59,22 +61,22 @@ fn judge(subject: String, gpu: &CudaGpu) -> Judgement {
             };
             Judgement::pass(
                 subject,
-                format!("What a NIC writes is not in order by itself: programs need {how}."),
+                format!("NIC writes are not in order by default: programs need {how}."),
             )
         }
         (_, _, Fact::Known(true)) => Judgement::pass(
             subject,
-            "What a NIC writes is not known to be in order by itself: a stream wait with a flush makes it so.",
+            "NIC writes may be out of order: a stream wait with a flush orders them.",
         ),
         (Fact::Known(_), Fact::Known(_), _) => Judgement::broken(
             subject,
-            "What a NIC writes is in order for nobody, and nothing flushes it: a kernel may see a flag before the data.",
+            "NIC writes are out of order, and no flush is supported: a kernel may see a flag before the data.",
         )
         .advice("Let the receiver start a new kernel, or read back through the NIC (NCCL_NET_GDR_READ, \
                  gdrcopy), before it uses the data."),
         (Fact::Unknown(Why::NotCovered), _, _) => {
             Judgement::unknown(subject, Why::NotCovered, "CUDA attributes 117 and 118")
-                .needs("a driver of CUDA 11.3 or later, which tells it")
+                .needs("a driver of CUDA 11.3 or later")
         }
         (Fact::Unknown(why), _, _) | (_, Fact::Unknown(why), _) => {
             Judgement::unknown(subject, *why, "CUDA attributes 117 and 118")

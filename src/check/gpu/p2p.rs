@@ -1,4 +1,4 @@
-//! gpu.p2p-grant: the driver lets each two GPUs reach each other's memory.
+//! gpu.p2p-grant: the driver allows peer access between every two GPUs.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,11 @@ const LOOKS_AT_TOPOLOGY: i32 = 13_050;
 /// Fermi, the first generation with unified addressing.
 const FERMI: ComputeCapability = ComputeCapability { major: 2, minor: 0 };
 
-/// What became of a pair, the same for all pairs of one judgement.
+/// Result for a pair; pairs with equal results share a judgement.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Grant {
     Granted,
-    /// Why not, and what NVML and CUDA said.
-    Refused(PeerDenial),
+    Denied(PeerDenial),
     Unknown,
 }
 
@@ -32,7 +31,7 @@ struct PeerDenial {
     access: String,
 }
 
-/// One judgement for all pairs that are granted, one for each reason why others are not.
+/// One judgement for all pairs with peer access, and one for each reason for denial.
 pub fn p2p_grant(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", "/sys/bus/pci/devices") {
         return vec![unknown];
@@ -41,17 +40,17 @@ pub fn p2p_grant(ctx: &Ctx<'_>) -> Vec<Judgement> {
         .map(|gpu| gpu.bdf)
         .collect();
     if gpus.len() < 2 {
-        return vec![Judgement::skip("machine", "There are no two GPUs here.")];
+        return vec![Judgement::skip("machine", "There are fewer than two GPUs.")];
     }
     if let (Err(gap), Err(_)) = (nvml(ctx), cuda(ctx)) {
         return vec![gap.unknown("machine")];
     }
-    let said = PeerReports::new(ctx);
+    let reports = PeerReports::new(ctx);
     let mut groups: BTreeMap<Grant, Vec<(Bdf, Bdf)>> = BTreeMap::new();
     for (at, a) in gpus.iter().enumerate() {
         for b in gpus.iter().skip(at + 1) {
             groups
-                .entry(grant(ctx, &said, *a, *b))
+                .entry(grant(ctx, &reports, *a, *b))
                 .or_default()
                 .push((*a, *b));
         }
@@ -59,13 +58,13 @@ pub fn p2p_grant(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let all = groups.len() == 1;
     groups
         .into_iter()
-        .map(|(grant, pairs)| judge(ctx, &said, grant, &pairs, all))
+        .map(|(grant, pairs)| judge(ctx, &reports, grant, &pairs, all))
         .collect()
 }
 
 fn judge(
     ctx: &Ctx<'_>,
-    said: &PeerReports<'_>,
+    reports: &PeerReports<'_>,
     grant: Grant,
     pairs: &[(Bdf, Bdf)],
     all: bool,
@@ -82,10 +81,10 @@ fn judge(
     match grant {
         Grant::Granted => {
             let judgement = Judgement::pass(subject, "The driver grants peer-to-peer, both ways.");
-            let asked = pairs
+            let cuda_reports = pairs
                 .iter()
-                .all(|(a, b)| said.access(*a, *b).0.known().is_some());
-            match asked {
+                .all(|(a, b)| reports.access(*a, *b).0.known().is_some());
+            match cuda_reports {
                 true => judgement.evidence(
                     format!("{SOURCE}, cuDeviceCanAccessPeer"),
                     "OK, 1 both ways",
@@ -95,47 +94,47 @@ fn judge(
         }
         Grant::Unknown => Judgement::unknown(subject, Why::NotCovered, SOURCE)
             .needs("NVML and CUDA that answer for these GPUs: see gpu.driver"),
-        Grant::Refused(refusal) => {
-            let message = format!("The driver grants no peer-to-peer: {}.", refusal.because);
+        Grant::Denied(denial) => {
+            let message = format!("The driver grants no peer-to-peer: {}.", denial.because);
             match wanted {
                 true => Judgement::broken(subject, message),
                 false => Judgement::info(subject, message),
             }
-            .evidence(SOURCE, refusal.status)
-            .evidence("cuDeviceCanAccessPeer", refusal.access)
-            .advice(refusal.advice)
+            .evidence(SOURCE, denial.status)
+            .evidence("cuDeviceCanAccessPeer", denial.access)
+            .advice(denial.advice)
         }
     }
 }
 
-/// CUDA's word counts, for it is CUDA that is asked for the mapping. NVML says why.
-fn grant(ctx: &Ctx<'_>, said: &PeerReports<'_>, a: Bdf, b: Bdf) -> Grant {
-    let status = said.status(a, b);
-    let access = said.access(a, b);
-    let refused = |access| Grant::Refused(refusal(ctx, said, (a, b), access, status));
+/// CUDA decides, because CUDA makes the mapping. NVML explains.
+fn grant(ctx: &Ctx<'_>, reports: &PeerReports<'_>, a: Bdf, b: Bdf) -> Grant {
+    let status = reports.status(a, b);
+    let access = reports.access(a, b);
+    let denied = |access| Grant::Denied(denial(ctx, reports, (a, b), access, status));
     match (&access, status) {
         ((Fact::Known(true), Fact::Known(true)), _) => Grant::Granted,
-        ((Fact::Known(false), _) | (_, Fact::Known(false)), _) => refused(&access),
-        // CUDA did not tell of both ways.
+        ((Fact::Known(false), _) | (_, Fact::Known(false)), _) => denied(&access),
+        // CUDA did not report both directions.
         (_, Some((P2pStatus::Ok, P2pStatus::Ok))) => Grant::Granted,
         (_, None | Some((P2pStatus::Unknown, _) | (_, P2pStatus::Unknown))) => Grant::Unknown,
-        (_, Some(_)) => refused(&access),
+        (_, Some(_)) => denied(&access),
     }
 }
 
-fn refusal(
+fn denial(
     ctx: &Ctx<'_>,
-    said: &PeerReports<'_>,
+    reports: &PeerReports<'_>,
     (a, b): (Bdf, Bdf),
     access: &(Fact<bool>, Fact<bool>),
     status: Option<(P2pStatus, P2pStatus)>,
 ) -> PeerDenial {
     let worst = status.map(|(read, write)| if read == P2pStatus::Ok { write } else { read });
-    let (because, advice) = why(ctx, said, (a, b), access, worst);
+    let (because, advice) = why(ctx, reports, (a, b), access, worst);
     let shown = |fact: &Fact<bool>| match fact {
         Fact::Known(true) => "1",
         Fact::Known(false) => "0",
-        Fact::Unknown(_) => "not told",
+        Fact::Unknown(_) => "unknown",
     };
     PeerDenial {
         because,
@@ -146,7 +145,7 @@ fn refusal(
                 read.abbreviation(),
                 write.abbreviation()
             ),
-            None => "not told".to_owned(),
+            None => "unknown".to_owned(),
         },
         access: format!(
             "{} one way, {} the other",
@@ -156,23 +155,23 @@ fn refusal(
     }
 }
 
-/// Why NVML and CUDA refuse, as far as they tell, and what helps.
+/// The reason for a denial and the advice.
 fn why(
     ctx: &Ctx<'_>,
-    said: &PeerReports<'_>,
+    reports: &PeerReports<'_>,
     pair: (Bdf, Bdf),
     access: &(Fact<bool>, Fact<bool>),
     status: Option<P2pStatus>,
 ) -> (String, String) {
     let because = |because: &str, advice: &str| (because.to_owned(), advice.to_owned());
     let guest = ctx.facts.platform.is_guest();
-    if said.is_mig(pair) {
+    if reports.is_mig(pair) {
         return because(
             "MIG is on",
             "Switch MIG off on both (nvidia-smi -mig 0), once no instance is in use.",
         );
     }
-    if said.is_ancient(pair) {
+    if reports.is_ancient(pair) {
         return because(
             "a GPU of compute capability below 2.0 has none",
             "Use GPUs of the Fermi generation or later.",
@@ -198,15 +197,15 @@ fn why(
             "Use data-centre or professional GPUs of one generation: recent GeForce GPUs have no peer-to-peer over PCI Express.",
         ),
         Some(P2pStatus::Topology) => because(
-            "the way between their root ports does not carry it (TNS), as between two sockets' I/O hubs",
+            "the path between their root ports does not carry it (TNS), as between two sockets' I/O hubs",
             "Put both GPUs below one socket, or join them by NVLink.",
         ),
         Some(P2pStatus::Disabled) => because(
-            "a registry key of the driver switches it off (DR)",
+            "a registry key of the driver disables it (DR)",
             "Look for a key about P2P in NVreg_RegistryDwords, in /proc/driver/nvidia/params and /etc/modprobe.d.",
         ),
         Some(P2pStatus::NotSupported) if guest => because(
-            "it is not supported here (NS): a guest has it only where its hypervisor says which GPUs are peers",
+            "it is not supported here (NS): a guest has it only if its hypervisor declares which GPUs are peers",
             "On the host, give the GPUs one clique (x-nv-gpudirect-clique of QEMU's vfio-pci), or pass NVLink through.",
         ),
         Some(P2pStatus::NotSupported) => because(
@@ -223,7 +222,7 @@ fn why(
             "Read the NVRM lines of the kernel log; exclusive compute mode and confidential computing prevent it.",
         ),
         Some(P2pStatus::Unknown) | None => because(
-            "CUDA says no, and NVML does not say why",
+            "CUDA denies it, and NVML gives no reason",
             "Compare nvidia-smi topo -p2p rw, and read the NVRM lines of the kernel log.",
         ),
     }
@@ -237,7 +236,7 @@ fn looks_at_topology(ctx: &Ctx<'_>) -> bool {
     })
 }
 
-/// What NVML and CUDA said of pairs, by the GPUs' addresses.
+/// What NVML and CUDA report about pairs.
 #[derive(Default)]
 struct PeerReports<'a> {
     nvml: BTreeMap<Bdf, &'a NvmlGpu>,
@@ -248,46 +247,49 @@ struct PeerReports<'a> {
 
 impl<'a> PeerReports<'a> {
     fn new(ctx: &Ctx<'a>) -> Self {
-        let mut said = Self::default();
+        let mut reports = Self::default();
         if let Ok(nvml) = nvml(ctx) {
             for gpu in &nvml.gpus {
-                said.nvml.entry(gpu.bdf).or_insert(gpu);
+                reports.nvml.entry(gpu.bdf).or_insert(gpu);
             }
             for pair in &nvml.pairs {
-                // It answers for both ways.
+                // One status covers both directions.
                 let ends = (pair.from.min(pair.to), pair.from.max(pair.to));
-                said.statuses.entry(ends).or_insert(pair);
+                reports.statuses.entry(ends).or_insert(pair);
             }
         }
         if let Ok(cuda) = cuda(ctx) {
             for gpu in &cuda.gpus {
-                gpu.bdf.map(|bdf| said.cuda.entry(bdf).or_insert(gpu));
+                gpu.bdf.map(|bdf| reports.cuda.entry(bdf).or_insert(gpu));
             }
             for pair in &cuda.pairs {
-                said.accesses.entry((pair.from, pair.to)).or_insert(pair);
+                reports.accesses.entry((pair.from, pair.to)).or_insert(pair);
             }
         }
-        said
+        reports
     }
 
     /// NVML's status of reads and writes.
     fn status(&self, a: Bdf, b: Bdf) -> Option<(P2pStatus, P2pStatus)> {
         let (a, b) = (self.nvml.get(&a)?.index, self.nvml.get(&b)?.index);
         let pair = self.statuses.get(&(a.min(b), a.max(b)))?;
-        let of = |capability| pair.p2p.get(&capability)?.known().copied();
-        Some((of(P2pCapability::Read)?, of(P2pCapability::Write)?))
+        let status = |capability| pair.p2p.get(&capability)?.known().copied();
+        Some((status(P2pCapability::Read)?, status(P2pCapability::Write)?))
     }
 
-    /// CUDA's word for both ways.
+    /// CUDA's answer for both directions.
     fn access(&self, a: Bdf, b: Bdf) -> (Fact<bool>, Fact<bool>) {
         let (Some(a), Some(b)) = (self.cuda.get(&a), self.cuda.get(&b)) else {
             return (Fact::default(), Fact::default());
         };
-        let way = |from, to| {
+        let direction = |from, to| {
             let pair = self.accesses.get(&(from, to));
             pair.map_or(Fact::default(), |pair| pair.can_access.clone())
         };
-        (way(a.ordinal, b.ordinal), way(b.ordinal, a.ordinal))
+        (
+            direction(a.ordinal, b.ordinal),
+            direction(b.ordinal, a.ordinal),
+        )
     }
 
     fn is_mig(&self, (a, b): (Bdf, Bdf)) -> bool {
@@ -303,7 +305,7 @@ impl<'a> PeerReports<'a> {
     }
 }
 
-/// A GPU's short name, as in a pair's.
+/// A GPU's name without its address.
 fn name(ctx: &Ctx<'_>, bdf: Bdf) -> String {
     let row = ctx
         .topology
@@ -361,7 +363,7 @@ mod tests {
             (P2pStatus::NotSupported, &no, "(NS)"),
             (P2pStatus::Ok, &no, "NVML grants it and CUDA does not."),
             (P2pStatus::Ok, &yes, "one way only"),
-            (P2pStatus::Unknown, &no, "does not say why"),
+            (P2pStatus::Unknown, &no, "NVML gives no reason"),
         ] {
             let facts = with(status, no.clone(), back.clone());
             let found = judged(&facts, &["p2p"]);

@@ -1,4 +1,4 @@
-//! gpu.present: at least one GPU that the NVIDIA driver may drive.
+//! gpu.present: at least one GPU is available to the NVIDIA driver.
 
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{Fact, PciDevice, Why};
@@ -6,7 +6,6 @@ use crate::output::shell_word;
 
 const SOURCE: &str = "/sys/bus/pci/devices";
 
-/// Each GPU, and who drives it.
 pub fn present(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", SOURCE) {
         return vec![unknown];
@@ -15,8 +14,10 @@ pub fn present(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if gpus.is_empty() {
         return vec![none(ctx)];
     }
-    let all_handed = gpus.iter().all(|gpu| passthrough::holder(gpu).is_some());
-    gpus.iter().map(|gpu| one(ctx, gpu, all_handed)).collect()
+    let all_passed_through = gpus.iter().all(|gpu| passthrough::holder(gpu).is_some());
+    gpus.iter()
+        .map(|gpu| one(ctx, gpu, all_passed_through))
+        .collect()
 }
 
 fn none(ctx: &Ctx<'_>) -> Judgement {
@@ -32,7 +33,7 @@ fn none(ctx: &Ctx<'_>) -> Judgement {
         return Judgement::unknown(
             "machine",
             Why::NotCovered,
-            "the PCI functions that the text leaves out",
+            "the PCI functions that the text omits",
         );
     }
     let functions = ctx.facts.devices().len();
@@ -47,7 +48,7 @@ fn none(ctx: &Ctx<'_>) -> Judgement {
         )
 }
 
-fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_handed: bool) -> Judgement {
+fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_passed_through: bool) -> Judgement {
     let subject = words::device(ctx, gpu.bdf);
     let source = format!("{SOURCE}/{}/driver", gpu.bdf);
     let what = format!("{}, {}", model(ctx, gpu), words::numa(&gpu.numa_node));
@@ -59,13 +60,13 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_handed: bool) -> Judgement {
     let (broken, message, advice) = match driver.as_deref() {
         Some("nvidia") => return Judgement::pass(subject, format!("{what}.")).evidence(source, "nvidia"),
         Some(name) if passthrough::hands_away(name) => (
-            all_handed,
-            format!("{what}: bound to {name}, so it is there for a virtual machine and not for this host."),
-            format!("If it is wanted here, unbind it from {name} and bind it to nvidia."),
+            all_passed_through,
+            format!("{what}: bound to {name}, so it is for a virtual machine, not for this host."),
+            format!("To use it here, unbind it from {name} and bind it to nvidia."),
         ),
         Some(name) if name == "nouveau" || name.to_ascii_lowercase().starts_with("nova") => (
             true,
-            format!("{what}: bound to {name}, which has no GPUDirect; the NVIDIA driver cannot take it."),
+            format!("{what}: bound to {name}, which has no GPUDirect; the NVIDIA driver cannot bind it."),
             format!("Write 'blacklist {name}' to a file of /etc/modprobe.d, rebuild the initramfs and reboot."),
         ),
         Some(name) => {
@@ -80,7 +81,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_handed: bool) -> Judgement {
         None => (
             true,
             format!("{what}: no driver is bound to it."),
-            "Load nvidia (modprobe nvidia), then read the NVRM lines of the kernel log: they say why the driver left it alone.".to_owned(),
+            "Load nvidia (modprobe nvidia), then read the NVRM lines of the kernel log: they show why the driver did not bind it.".to_owned(),
         ),
     };
     let judgement = match broken {
@@ -96,7 +97,7 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_handed: bool) -> Judgement {
     }
 }
 
-/// The driver bound to a GPU. The NVIDIA driver also lists its own, where the link was not read.
+/// The driver bound to a GPU: by the link, else by the list of the NVIDIA driver.
 pub fn bound(ctx: &Ctx<'_>, gpu: &PciDevice) -> Fact<Option<String>> {
     let link = match &gpu.attributes {
         Some(attributes) => attributes.driver.clone(),
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(
             only("gpu.present", &facts).outcome,
             Outcome::Unknown,
-            "a text may leave it out"
+            "the text may omit it"
         );
         assert_eq!(
             only("gpu.present", &Facts::default()).outcome,

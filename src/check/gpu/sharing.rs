@@ -1,10 +1,10 @@
-//! gpu.mig, gpu.vgpu, gpu.confidential, gpu.persistence: modes of a GPU that take something of GPUDirect away.
+//! gpu.mig, gpu.vgpu, gpu.confidential, gpu.persistence: GPU modes that limit GPUDirect.
 
 use super::reading::{each, is_complete, nvml, nvml_gpu};
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{Fabric, Fact, Why};
 
-/// Multi-instance mode: RDMA goes on working, peer-to-peer and CPU mappings without gdrdrv do not.
+/// With MIG, RDMA works; peer-to-peer and CPU mappings without gdrdrv do not.
 pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
     const SOURCE: &str = "nvmlDeviceGetMigMode";
     each(ctx, |device| {
@@ -21,7 +21,7 @@ pub fn mig(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Fact::Unknown(why) => Judgement::unknown(subject, *why, SOURCE),
             Fact::Known(true) => {
                 let message = "MIG is on: there is no peer-to-peer between GPUs or instances, and without gdrdrv no CPU mapping; \
-                               RDMA works, to the instance a process has.";
+                               RDMA works, to the instance of the process.";
                 let wanted = ["p2p", "mpi"]
                     .iter()
                     .any(|profile| ctx.expectations.names(profile))
@@ -55,18 +55,18 @@ pub fn vgpu(ctx: &Ctx<'_>) -> Vec<Judgement> {
         match mode {
             "vgpu" => Judgement::broken(
                 subject,
-                "It is a virtual GPU: GPUDirect RDMA and peer-to-peer work on some types alone (whole GPUs, with the open \
+                "It is a virtual GPU: GPUDirect RDMA and peer-to-peer work only on some types (whole GPUs, with the open \
                  kernel modules in the guest).",
             )
             .advice("Check that NVIDIA's vGPU documentation lists this type for GPUDirect, or pass the whole \
                  GPU through."),
             "host_vgpu" | "host_vsga" => Judgement::info(
                 subject,
-                "This host lends it out as virtual GPUs: what they can do is decided here and seen in the guests.",
+                "This host provides it as virtual GPUs: their features are configured here and visible in the guests.",
             ),
             "passthrough" => Judgement::pass(subject, "The whole GPU is passed through to this guest."),
             "none" => Judgement::pass(subject, "It is not virtualised."),
-            other => Judgement::undetermined(subject, format!("unknown: NVML's mode '{other}' is not known to gdr"))
+            other => Judgement::undetermined(subject, format!("unknown: gdr does not know NVML's mode '{other}'"))
                 .needs("a newer gdr"),
         }
         .evidence(SOURCE, mode)
@@ -90,7 +90,7 @@ pub fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Known(false) => {
             Judgement::pass("machine", "Confidential computing is off.").evidence(SOURCE, "off")
         }
-        // NVML was asked: it does not know it, or no GPU here has it.
+        // Queried: NVML does not support it, or no GPU has it.
         Fact::Unknown(Why::NotCovered) => Judgement::pass(
             "machine",
             "These GPUs or their driver have no confidential computing.",
@@ -107,18 +107,18 @@ pub fn confidential(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 "machine",
                 format!(
                     "Confidential computing is on: GPU memory is not mapped through BAR1, so neither a NIC nor the CPU \
-                     reaches it.{links}"
+                     can access it.{links}"
                 ),
             )
             .evidence(SOURCE, "on")
-            .advice("Where GPUDirect matters more, switch confidential computing off on the host \
+            .advice("If GPUDirect matters more, disable confidential computing on the host \
                  (nvidia_gpu_tools --set-cc-mode=off) and reset the GPUs.")
         }
     };
     vec![judgement]
 }
 
-/// Without persistence mode the driver drops a GPU's state with its last user.
+/// Without persistence mode the driver drops a GPU's state when its last user exits.
 pub fn persistence(ctx: &Ctx<'_>) -> Vec<Judgement> {
     const SOURCE: &str = "nvmlDeviceGetPersistenceMode";
     each(ctx, |device| {
@@ -131,8 +131,8 @@ pub fn persistence(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Fact::Known(true) => Judgement::pass(subject, "Persistence mode is on.").evidence(SOURCE, "on"),
             Fact::Known(false) => Judgement::broken(
                 subject,
-                "Persistence mode is off: the first program after a pause waits a second or two while the driver sets the \
-                 GPU up anew.",
+                "Persistence mode is off: the first program after a pause waits a second or two while the driver \
+                 initialises the GPU.",
             )
             .evidence(SOURCE, "off")
             .fix("persistence").command("systemctl enable --now nvidia-persistenced").advice("Without that service, nvidia-smi -pm 1 holds until the next boot."),

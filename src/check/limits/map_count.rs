@@ -1,13 +1,12 @@
-//! limits.map-count: how many mappings a process may have.
+//! limits.map-count: the maximum number of mappings of a process.
 
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::Fact;
 
 const SOURCE: &str = "/proc/sys/vm/max_map_count";
-/// The kernel's default: what programs are written for.
+/// The kernel's default.
 const DEFAULT: u64 = 65530;
 
-/// At least the kernel's default.
 pub fn map_count(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let count = &ctx.facts.limits.max_map_count;
     if let Some(unknown) = unknown_if(count, "machine", SOURCE) {
@@ -22,10 +21,10 @@ pub fn map_count(ctx: &Ctx<'_>) -> Vec<Judgement> {
             "machine",
             format!(
                 "A process may have {count} mappings, fewer than the kernel's default of {DEFAULT}: programs that map many \
-                 GPU buffers end in Cannot allocate memory."
+                 GPU buffers fail with Cannot allocate memory."
             ),
         )
-        .command(format!("sysctl vm.max_map_count={DEFAULT}")).advice("More is fine, too; a file of /etc/sysctl.d keeps it over a reboot."),
+        .command(format!("sysctl vm.max_map_count={DEFAULT}")).advice("A larger value works too; a file in /etc/sysctl.d keeps it across reboots."),
     };
     vec![judgement.evidence(SOURCE, count.to_string())]
 }

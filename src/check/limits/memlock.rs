@@ -5,14 +5,14 @@ use crate::model::{Fact, Process, Severity};
 
 const LIMITS: &str = "/proc/self/limits: Max locked memory";
 
-/// The limit of this process, and what services on this machine give to the programs that they start.
+/// The limit of this process and of programs that services start.
 pub fn memlock(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut judgements = own(ctx);
     judgements.extend(services(ctx));
     judgements
 }
 
-/// The kernel charges what a process pins against its limit, unless it has CAP_IPC_LOCK in the initial user namespace.
+/// Pinned memory counts against the limit unless the process has CAP_IPC_LOCK in the initial user namespace.
 fn own(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let process = &ctx.facts.process;
     let subject = "this process";
@@ -24,29 +24,29 @@ fn own(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let judgement = Judgement::pass(subject, "Locked memory is unlimited.");
         return vec![judgement.evidence(LIMITS, "unlimited")];
     };
-    let said = format!("{soft} bytes");
+    let limit = format!("{soft} bytes");
     match process.capable(Process::CAP_IPC_LOCK) {
         Fact::Known(true) => {
             let message = format!(
-                "This process has CAP_IPC_LOCK: the limit of {} does not bind it. It binds processes without it.",
+                "This process has CAP_IPC_LOCK: the limit of {} does not apply to it. It applies to processes without the capability.",
                 words::size(soft)
             );
             vec![
                 Judgement::pass(subject, message)
-                    .evidence(LIMITS, said)
+                    .evidence(LIMITS, limit)
                     .evidence("/proc/self/status: CapEff", "cap_ipc_lock"),
             ]
         }
-        Fact::Known(false) => vec![limited(ctx, soft).evidence(LIMITS, said)],
+        Fact::Known(false) => vec![low_limit(ctx, soft).evidence(LIMITS, limit)],
         Fact::Unknown(why) => {
             let source = "/proc/self/status: CapEff, /proc/self/uid_map";
-            vec![Judgement::unknown(subject, why, source).evidence(LIMITS, said)]
+            vec![Judgement::unknown(subject, why, source).evidence(LIMITS, limit)]
         }
     }
 }
 
-/// Services whose units bound the programs that they start: they get systemd's default of 8 MiB where nothing says
-/// otherwise. What is started by hand in a container or a job may have another limit still.
+/// Services whose units limit the programs that they start; without a setting, systemd's default is
+/// 8 MiB. A container or job may still set another limit.
 fn services(ctx: &Ctx<'_>) -> Option<Judgement> {
     rdma::rdma_nics(ctx.facts).next()?;
     let services = ctx.facts.limits.services.known()?;
@@ -55,22 +55,22 @@ fn services(ctx: &Ctx<'_>) -> Option<Judgement> {
         .iter()
         .rev()
         .find(|setting| setting.line.starts_with("DefaultLimitMEMLOCK="));
-    let bounded: Vec<_> = services
+    let limited: Vec<_> = services
         .iter()
         .filter_map(|service| {
             let setting = service.memlock.as_ref().or(default);
-            let free = setting.is_some_and(|setting| setting.line.ends_with("=infinity"));
-            (!free).then_some((service, setting))
+            let unlimited = setting.is_some_and(|setting| setting.line.ends_with("=infinity"));
+            (!unlimited).then_some((service, setting))
         })
         .collect();
-    if bounded.is_empty() {
+    if limited.is_empty() {
         return None;
     }
-    let names = words::list(bounded.iter().map(|(service, _)| &service.name));
+    let names = words::list(limited.iter().map(|(service, _)| &service.name));
     let message = format!(
-        "Programs that {names} starts may lock little memory, where the job or container does not say more."
+        "Programs that {names} starts may lock little memory, unless the job or container sets a higher limit."
     );
-    let judgement = bounded.iter().fold(
+    let judgement = limited.iter().fold(
         Judgement::info(names, message),
         |judgement, (service, setting)| match setting {
             Some(setting) => judgement.evidence(&setting.path, &setting.line),
@@ -80,17 +80,17 @@ fn services(ctx: &Ctx<'_>) -> Option<Judgement> {
             ),
         },
     );
-    let first = bounded.first().map_or("", |(service, _)| &service.name);
+    let first = limited.first().map_or("", |(service, _)| &service.name);
     Some(judgement.fix("memlock").advice(format!(
                 "Set LimitMEMLOCK=infinity in the [Service] section of {first} (systemctl edit) and restart it; for docker, start with \
                  --ulimit memlock=-1."
             )))
 }
 
-fn limited(ctx: &Ctx<'_>, soft: u64) -> Judgement {
+fn low_limit(ctx: &Ctx<'_>, soft: u64) -> Judgement {
     let subject = "this process";
     let counted = "Queues, host memory and GPU memory by nvidia-peermem count against it, GPU memory by dma-buf does not. \
-                   Of a failing registration ENOMEM means this limit, EPERM a limit of 0, EFAULT that nvidia-peermem is \
+                   If a registration fails, ENOMEM means this limit, EPERM a limit of 0, EFAULT that nvidia-peermem is \
                    missing.";
     let (weight, message) = match soft {
         0 => (
@@ -107,7 +107,7 @@ fn limited(ctx: &Ctx<'_>, soft: u64) -> Judgement {
             ),
         ),
     };
-    // Without a NIC nobody registers memory.
+    // Without a NIC no memory is registered.
     let no_nic = ctx.facts.rdma.known().is_some() && rdma::rdma_nics(ctx.facts).next().is_none();
     let weight = if no_nic { Severity::Info } else { weight };
     let hard = match ctx.facts.process.memlock_hard {

@@ -1,4 +1,4 @@
-//! limits.rdma-cgroup: what the RDMA controller leaves this process's control group.
+//! limits.rdma-cgroup: what the RDMA controller allows this process's control group.
 
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, RdmaGrant, Severity};
@@ -6,7 +6,7 @@ use crate::output::shell_word;
 
 const SOURCE: &str = "rdma.max of this process's control groups";
 
-/// Each bound that is used up; one judgement for the others.
+/// One judgement for each exhausted limit, one for the others.
 pub fn rdma_cgroup(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let subject = "this process";
     let grants = &ctx.facts.limits.rdma_cgroup;
@@ -15,14 +15,14 @@ pub fn rdma_cgroup(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
     let grants: Vec<&RdmaGrant> = grants.known().into_iter().flatten().collect();
     if grants.is_empty() {
-        let pass = Judgement::pass(subject, "No RDMA controller bounds this process.");
-        return vec![pass.evidence(SOURCE, "no bound")];
+        let pass = Judgement::pass(subject, "No RDMA controller limits this process.");
+        return vec![pass.evidence(SOURCE, "no limit")];
     }
     let mut judgements = Vec::new();
     let mut left = Vec::new();
     for grant in grants {
         match &grant.used {
-            Fact::Known(used) if *used >= grant.most => judgements.push(used_up(grant, *used)),
+            Fact::Known(used) if *used >= grant.most => judgements.push(exhausted(grant, *used)),
             Fact::Known(used) => left.push((grant, *used)),
             Fact::Unknown(why) => {
                 let source = format!("{}/rdma.current", grant.group);
@@ -33,7 +33,7 @@ pub fn rdma_cgroup(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if !left.is_empty() {
         let pass = Judgement::pass(
             subject,
-            "The RDMA controller bounds this process, and leaves it some of everything.",
+            "The RDMA controller limits this process, and no limit is reached.",
         );
         judgements.push(left.iter().fold(pass, |pass, (grant, used)| {
             pass.evidence(source(grant), format!("{used} of {}", grant.most))
@@ -42,13 +42,13 @@ pub fn rdma_cgroup(ctx: &Ctx<'_>) -> Vec<Judgement> {
     judgements
 }
 
-fn used_up(grant: &RdmaGrant, used: u64) -> Judgement {
+fn exhausted(grant: &RdmaGrant, used: u64) -> Judgement {
     let what = match grant.resource.as_str() {
-        "hca_handle" => "open the device once more",
-        _ => "make a queue or a region more",
+        "hca_handle" => "open the device again",
+        _ => "create another queue or memory region",
     };
     let message = format!(
-        "The control group may have {} of {} on {}, and has {used}: no process in it may {what}.",
+        "The control group may have {} of {} on {}, and has {used}: no process in it can {what}.",
         grant.most, grant.resource, grant.device
     );
     Judgement::broken(grant.device.clone(), message)
