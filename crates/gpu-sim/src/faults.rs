@@ -41,12 +41,12 @@ pub enum Fault {
 
 /// Faults of a GPU and the number of its copies so far.
 #[derive(Debug)]
-pub struct Spoiler {
+pub struct FaultInjector {
     faults: Faults,
     copies: AtomicU64,
 }
 
-impl Spoiler {
+impl FaultInjector {
     /// Faults for the copies of one GPU.
     #[must_use]
     pub fn new(faults: Faults) -> Self {
@@ -263,9 +263,9 @@ mod tests {
     use super::*;
 
     fn flaws(kind: Fault, seed: u64, bytes: usize) -> Vec<String> {
-        let spoiler = Spoiler::new(Faults { kind, seed });
+        let injector = FaultInjector::new(Faults { kind, seed });
         (0..20)
-            .map(|_| format!("{:?}", spoiler.next(bytes, None)))
+            .map(|_| format!("{:?}", injector.next(bytes, None)))
             .collect()
     }
 
@@ -287,28 +287,28 @@ mod tests {
             (8191, 512),
             (8192, 4096),
         ] {
-            let spoiler = Spoiler::new(Faults {
+            let injector = FaultInjector::new(Faults {
                 kind: Fault::Drop,
                 seed: 3,
             });
             for _ in 0..50 {
-                let Some(Flaw::Drop(piece)) = spoiler.next(bytes, None) else {
+                let Some(Flaw::Drop(piece)) = injector.next(bytes, None) else {
                     panic!("{bytes}");
                 };
                 assert_eq!(piece.start % size, 0);
                 assert!(piece.end <= bytes && (piece.len() == size || piece.end == bytes));
             }
         }
-        let spoiler = Spoiler::new(Faults {
+        let injector = FaultInjector::new(Faults {
             kind: Fault::Drop,
             seed: 3,
         });
-        assert!(spoiler.next(0, None).is_none());
+        assert!(injector.next(0, None).is_none());
     }
 
     #[test]
     fn swapped_units_are_whole_and_distinct() {
-        let spoiler = Spoiler::new(Faults {
+        let injector = FaultInjector::new(Faults {
             kind: Fault::Swap,
             seed: 5,
         });
@@ -317,12 +317,12 @@ mod tests {
                 first,
                 second,
                 size,
-            }) = spoiler.next(bytes, None)
+            }) = injector.next(bytes, None)
             else {
                 panic!("{bytes}");
             };
             assert!(first + size <= second && second + size <= bytes, "{bytes}");
         }
-        assert!(spoiler.next(1, None).is_none());
+        assert!(injector.next(1, None).is_none());
     }
 }

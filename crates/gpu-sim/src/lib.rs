@@ -17,7 +17,7 @@ mod span;
 mod stream;
 
 pub use event::{Record, State};
-pub use faults::{Fault, Faults, Flaw, Spoiler};
+pub use faults::{Fault, FaultInjector, Faults, Flaw};
 pub use kernels::Kernel;
 pub use operation::{Compare, Operation};
 pub use queue::{Item, Queue};

@@ -49,4 +49,4 @@ pub use pattern::{Mismatches, Pattern};
 pub use peer::PeerAccess;
 pub use sentence::sentence;
 pub use stream::{Check, Stream};
-pub use survey::{Survey, Surveyed, SurveyedPair, survey};
+pub use survey::{DeviceSurvey, PairSurvey, Survey, survey};

@@ -18,15 +18,15 @@ pub struct Survey {
     /// CUDA version as 1000 × major + 10 × minor; available even if `cuInit` fails.
     pub version: Result<i32, Failure>,
     /// GPUs in CUDA's order, or the failure of `cuInit` or `cuDeviceGetCount`.
-    pub gpus: Result<Vec<Surveyed>, Failure>,
+    pub gpus: Result<Vec<DeviceSurvey>, Failure>,
     /// Every ordered pair of GPUs.
-    pub pairs: Vec<SurveyedPair>,
+    pub pairs: Vec<PairSurvey>,
 }
 
 /// Results for one GPU.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Surveyed {
+pub struct DeviceSurvey {
     /// CUDA ordinal in this process.
     pub ordinal: u32,
     /// PCI address; `None` for a GPU that is not a PCI device, or if CUDA does not report it.
@@ -40,7 +40,7 @@ pub struct Surveyed {
 /// Results for the path between two GPUs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct SurveyedPair {
+pub struct PairSurvey {
     /// CUDA ordinal of the accessing GPU.
     pub from: u32,
     /// CUDA ordinal of the accessed GPU.
@@ -87,9 +87,9 @@ pub fn survey(attributes: &[Attribute], peer_attributes: &[P2pAttribute]) -> Res
     })
 }
 
-fn gpu(driver: Driver, ordinal: u32, attributes: &[Attribute]) -> Surveyed {
+fn gpu(driver: Driver, ordinal: u32, attributes: &[Attribute]) -> DeviceSurvey {
     let device = driver.device(ordinal);
-    Surveyed {
+    DeviceSurvey {
         ordinal,
         pci: device.ok().and_then(|device| pci_of(driver, device)),
         name: device.and_then(|device| driver.name(device)),
@@ -103,11 +103,11 @@ fn gpu(driver: Driver, ordinal: u32, attributes: &[Attribute]) -> Surveyed {
     }
 }
 
-fn pair(driver: Driver, from: u32, to: u32, attributes: &[P2pAttribute]) -> SurveyedPair {
+fn pair(driver: Driver, from: u32, to: u32, attributes: &[P2pAttribute]) -> PairSurvey {
     let ends = driver
         .device(from)
         .and_then(|from| driver.device(to).map(|to| (from, to)));
-    SurveyedPair {
+    PairSurvey {
         from,
         to,
         can_access: ends.and_then(|(from, to)| driver.can_access_peer(from, to)),

@@ -1,6 +1,6 @@
 //! libcuda through crate `gpu`. Creates no context.
 
-use gpu::{Attribute, Failure, Kind, P2pAttribute, Survey, Surveyed, SurveyedPair};
+use gpu::{Attribute, DeviceSurvey, Failure, Kind, P2pAttribute, PairSurvey, Survey};
 
 use crate::model::{
     ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, Fact, StreamMemops, Why,
@@ -73,7 +73,7 @@ pub fn read(one_of_each: bool) -> CudaOutcome {
     }
 }
 
-fn gpu(gpu: &Surveyed) -> CudaGpu {
+fn gpu(gpu: &DeviceSurvey) -> CudaGpu {
     let number = |attribute| attribute_of(&gpu.attributes, attribute);
     let flag = |attribute| number(attribute).map(|value| value != 0);
     let count = |attribute| number(attribute).and_then(natural);
@@ -110,7 +110,7 @@ fn gpu(gpu: &Surveyed) -> CudaGpu {
     }
 }
 
-fn pair(pair: &SurveyedPair) -> CudaPair {
+fn pair(pair: &PairSurvey) -> CudaPair {
     let number = |attribute| attribute_of(&pair.attributes, attribute);
     let flag = |attribute| number(attribute).map(|value| value != 0);
     CudaPair {

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use gpu::DevicePtr;
-use gpu::sim::{self, Located};
+use gpu::sim::{self, Location};
 
 use super::{Area, Backend, Pinned, PinnedPages};
 use crate::Error;
@@ -63,7 +63,7 @@ struct SimPin {
     handle: u64,
     pages: Pages,
     length: usize,
-    located: Located,
+    located: Location,
 }
 
 impl Pinned for SimPin {

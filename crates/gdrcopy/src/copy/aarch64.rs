@@ -106,7 +106,7 @@ macro_rules! through_register {
 }
 
 /// Accesses of up to 8 bytes, shared by all kernels and directions.
-macro_rules! small_pieces {
+macro_rules! small_accesses {
     () => {
         through_register!(one, "ldrb", "strb", "w");
         through_register!(two, "ldrh", "strh", "w");
@@ -151,7 +151,7 @@ struct Plain;
 
 // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for Plain {
-    small_pieces!();
+    small_accesses!();
 
     #[inline(always)]
     unsafe fn sixteen(destination: *mut u8, source: *const u8) {
@@ -186,7 +186,7 @@ struct Neon;
 
 // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for Neon {
-    small_pieces!();
+    small_accesses!();
     vector_pieces!();
 
     #[inline(always)]
@@ -231,7 +231,7 @@ struct StoreLs64;
 
 // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for StoreLs64 {
-    small_pieces!();
+    small_accesses!();
     vector_pieces!();
 
     #[inline(always)]
@@ -263,7 +263,7 @@ struct LoadLs64;
 
 // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for LoadLs64 {
-    small_pieces!();
+    small_accesses!();
     vector_pieces!();
 
     #[inline(always)]

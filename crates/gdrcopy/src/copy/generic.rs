@@ -43,7 +43,7 @@ pub(super) fn fence_all() {
 struct Store;
 struct Load;
 
-macro_rules! pieces {
+macro_rules! accesses {
     (store: $($name:ident $type:ty),+) => {$(
         #[inline(always)]
         unsafe fn $name(destination: *mut u8, source: *const u8) {
@@ -81,12 +81,12 @@ macro_rules! in_eights {
 
 // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for Store {
-    pieces!(store: one u8, two u16, four u32, eight u64);
+    accesses!(store: one u8, two u16, four u32, eight u64);
     in_eights!(sixteen 16, thirty_two 32);
 }
 
 // SAFETY: as above.
 unsafe impl Instructions for Load {
-    pieces!(load: one u8, two u16, four u32, eight u64);
+    accesses!(load: one u8, two u16, four u32, eight u64);
     in_eights!(sixteen 16, thirty_two 32);
 }

@@ -150,7 +150,7 @@ macro_rules! through_register {
 }
 
 /// Accesses of up to 8 bytes, shared by all kernels and directions.
-macro_rules! small_pieces {
+macro_rules! small_accesses {
     () => {
         through_register!(one, reg_byte, "");
         through_register!(two, reg, ":x");
@@ -244,7 +244,7 @@ struct Plain;
 
 // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for Plain {
-    small_pieces!();
+    small_accesses!();
     halves!(sixteen, eight, 8);
     halves!(thirty_two, sixteen, 16);
 
@@ -266,7 +266,7 @@ macro_rules! sse {
 
         // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
         unsafe impl Instructions for $name {
-            small_pieces!();
+            small_accesses!();
             through_vector!(sixteen, $load, $store, "xmm0");
             halves!(thirty_two, sixteen, 16);
             lines!(
@@ -285,7 +285,7 @@ macro_rules! avx {
 
         // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
         unsafe impl Instructions for $name {
-            small_pieces!();
+            small_accesses!();
             through_vector!(sixteen, $load, $store, "xmm0");
             through_vector!(
                 thirty_two, $load, $store, "ymm0", then "vzeroupper",
@@ -330,7 +330,7 @@ struct StoreAvx512;
 
 // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for StoreAvx512 {
-    small_pieces!();
+    small_accesses!();
     through_vector!(sixteen, "vmovdqu64", "vmovntdq", "xmm20");
     through_vector!(thirty_two, "vmovdqu64", "vmovntdq", "ymm20");
     lines!(
@@ -349,7 +349,7 @@ const WHOLE_LINES_FROM: usize = 16;
 
 // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for LoadAvx512 {
-    small_pieces!();
+    small_accesses!();
     through_vector!(sixteen, "vmovntdqa", "vmovdqu64", "xmm20");
     through_vector!(thirty_two, "vmovntdqa", "vmovdqu64", "ymm20");
 
@@ -380,7 +380,7 @@ struct StoreDirect;
 
 // SAFETY: each function's accesses cover exactly its bytes, in order and without overlap.
 unsafe impl Instructions for StoreDirect {
-    small_pieces!();
+    small_accesses!();
     through_vector!(sixteen, "movdqu", "movntdq", "xmm0");
     halves!(thirty_two, sixteen, 16);
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gdr_sys::cuda::CuResult;
-use gpu_sim::{Item, Keeper, Kernel as SimKernel, Operation, Span, Spoiler};
+use gpu_sim::{FaultInjector, Item, Keeper, Kernel as SimKernel, Operation, Span};
 
 use super::machine::driver_error;
 use super::space;
@@ -12,13 +12,13 @@ use crate::memory::Held;
 use crate::{DevicePtr, Error, Failure, MemOp};
 
 /// Resolves the addresses of `work`; an address without memory is CUDA's error for it.
-pub(super) fn item(work: Work<'_>, spoiler: Option<&Spoiler>) -> Result<Item, Error> {
+pub(super) fn item(work: Work<'_>, injector: Option<&FaultInjector>) -> Result<Item, Error> {
     let copy = |to, from, bytes, keeper: Option<&Held>| Item::Copy {
         to,
         from,
         bytes,
-        flaw: spoiler.and_then(|spoiler| {
-            spoiler.next(
+        flaw: injector.and_then(|injector| {
+            injector.next(
                 bytes,
                 keeper.map(|keeper| Arc::new(keeper.clone()) as Keeper),
             )

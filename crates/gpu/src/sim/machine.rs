@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use gdr_sys::cuda::CuResult;
-use gpu_sim::{Faults, Item, Queue, Record, Spoiler, State};
+use gpu_sim::{FaultInjector, Faults, Item, Queue, Record, State};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::found::item;
@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_millis(100);
 
 pub(crate) struct SimGpu {
     device: Device,
-    spoiler: Option<Spoiler>,
+    injector: Option<FaultInjector>,
     streams: Mutex<HashMap<u64, SimStream>>,
 }
 
@@ -57,7 +57,7 @@ impl SimGpu {
         };
         Self {
             device,
-            spoiler: faults.map(Spoiler::new),
+            injector: faults.map(FaultInjector::new),
             streams: Mutex::default(),
         }
     }
@@ -261,7 +261,7 @@ unsafe impl Backend for SimGpu {
                 Some(record) => push(Item::Await(record)),
                 None => Ok(()),
             },
-            work => push(item(work, self.spoiler.as_ref())?),
+            work => push(item(work, self.injector.as_ref())?),
         }
     }
 

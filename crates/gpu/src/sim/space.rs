@@ -20,7 +20,7 @@ const SHARED: usize = 1 << 20;
 /// Allocation of a simulated GPU, described from one address in it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Located {
+pub struct Location {
     /// The memfd of its block, to be mapped shared. It outlives the allocation.
     pub file: Arc<OwnedFd>,
     /// Offset of the requested address in the file. A multiple of 512 for the start of an
@@ -40,11 +40,11 @@ pub struct Located {
 
 /// Allocation at an address of a simulated GPU; `None` outside allocations.
 #[must_use]
-pub fn locate(address: DevicePtr) -> Option<Located> {
+pub fn locate(address: DevicePtr) -> Option<Location> {
     let space = lock();
     let block = space.block(address.get())?;
     let (&offset, live) = block.live_at(address.get() - block.base)?;
-    Some(Located {
+    Some(Location {
         file: Arc::clone(&block.block.file),
         offset: address.get() - block.base,
         base: DevicePtr::new(block.base + offset),

@@ -9,10 +9,10 @@ use super::Shared;
 use super::device::Device;
 use super::fault;
 use super::owner::{Allocation, AllocationKind, Bench, Owner};
-use super::route::{self, Located};
+use super::route::{self, Objects};
 use super::trust::Trial;
 use super::verify::{self, Span};
-use super::view::{self, Piece, Shown};
+use super::view::{self, Extent, Mapped};
 use crate::Error;
 use crate::backend::{Area, Pinned, PinnedPages, next_handle};
 use crate::mapping::{MapRequest, MappingType};
@@ -28,7 +28,7 @@ pub(super) struct RmPin {
     handle: u64,
     pages: Pages,
     length: usize,
-    pieces: Vec<Piece>,
+    extents: Vec<Extent>,
     /// Allocated parts of the range.
     parts: Vec<Part>,
     /// Set by the first verified mapping: the objects do not change.
@@ -54,7 +54,7 @@ pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Re
     let device = shared.device(&found)?;
     let mut bench = None;
     let mut at = pages.start.get();
-    let (mut pieces, mut parts) = (Vec::new(), Vec::new());
+    let (mut extents, mut parts) = (Vec::new(), Vec::new());
     loop {
         let located = locate(owner, &device, &found, &mut bench)?;
         parts.extend(part(
@@ -66,8 +66,8 @@ pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Re
         let until = end.min(located.end());
         let more = until
             .checked_sub(at)
-            .and_then(|length| located.pieces(at, length));
-        pieces.extend(more.ok_or_else(|| Error::Memory {
+            .and_then(|length| located.extents(at, length));
+        extents.extend(more.ok_or_else(|| Error::Memory {
             address: found.base,
             why: "its memory object does not contain the page of its first byte".to_owned(),
         })?);
@@ -91,7 +91,7 @@ pub(super) fn pin(shared: &Arc<Shared>, address: DevicePtr, length: usize) -> Re
         handle: next_handle(),
         pages,
         length,
-        pieces,
+        extents,
         parts,
         verified: AtomicBool::new(false),
     })
@@ -141,7 +141,7 @@ fn locate(
     device: &Arc<Device>,
     found: &Allocation,
     bench: &mut Option<Box<dyn Bench>>,
-) -> Result<Located, Error> {
+) -> Result<Objects, Error> {
     let unmappable = |why: &str| fault::memory_error(found.base, why);
     let bench = match bench {
         Some(bench) => bench,
@@ -191,8 +191,8 @@ impl RmPin {
             return Ok(());
         };
         let bench = open_bench(&*self.shared.owner, first.address)?;
-        let borders = self.pieces.iter().scan(0, |at, piece| {
-            *at += piece.length;
+        let borders = self.extents.iter().scan(0, |at, extent| {
+            *at += extent.length;
             Some(*at)
         });
         verify::check(&*bench, base, spans, &borders.collect::<Vec<u64>>())
@@ -236,7 +236,7 @@ impl Pinned for RmPin {
         if !client.is_ours() {
             return Err(Error::Forked);
         }
-        let Shown { vma, views } = view::show(&self.device, &self.pieces)?;
+        let Mapped { vma, views } = view::show(&self.device, &self.extents)?;
         let area = Area {
             near: self.device.near(),
             _held: Box::new(views),

@@ -13,7 +13,7 @@ use super::fault::{self, Step, memory_error};
 use super::handle::{self, Place};
 use super::owner::Retained;
 use super::trust::{Trial, Walk};
-use super::view::Piece;
+use super::view::Extent;
 use super::walk;
 use crate::Error;
 use crate::error::Kind;
@@ -21,14 +21,14 @@ use crate::pages::GPU_PAGE;
 
 /// Objects that hold an allocation, in order, and their start.
 #[derive(Debug, Clone)]
-pub(crate) struct Located {
+pub(crate) struct Objects {
     /// Device address of the first object.
     start: u64,
     /// Each with its size in bytes.
     objects: Vec<(Arc<Object>, u64)>,
 }
 
-impl Located {
+impl Objects {
     /// Total size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.objects.iter().map(|(_, size)| size).sum()
@@ -41,20 +41,20 @@ impl Located {
 
     /// Parts that map `length` bytes at device address `from`; `None` if the objects do not hold
     /// all of it.
-    pub(crate) fn pieces(&self, from: u64, length: u64) -> Option<Vec<Piece>> {
+    pub(crate) fn extents(&self, from: u64, length: u64) -> Option<Vec<Extent>> {
         // RM and mmap both map whole pages.
         let mut skip = from
             .checked_sub(self.start)
             .filter(|skip| skip.is_multiple_of(GPU_PAGE))?;
         let mut left = length;
-        let mut pieces = Vec::new();
+        let mut extents = Vec::new();
         for (object, size) in &self.objects {
             if skip >= *size {
                 skip -= size;
                 continue;
             }
             let length = left.min(size - skip);
-            pieces.push(Piece {
+            extents.push(Extent {
                 object: Arc::clone(object),
                 offset: skip,
                 length,
@@ -62,7 +62,7 @@ impl Located {
             skip = 0;
             left -= length;
             if left == 0 {
-                return Some(pieces);
+                return Some(extents);
             }
         }
         None
@@ -74,7 +74,7 @@ pub(crate) fn by_ipc(
     trial: Trial<'_>,
     base: DevicePtr,
     size: u64,
-) -> Result<(Located, Place), Error> {
+) -> Result<(Objects, Place), Error> {
     let handle = trial.owner.ipc_handle(base).map_err(|source| Error::Cuda {
         operation: "get the IPC handle of the memory",
         source,
@@ -92,7 +92,7 @@ pub(crate) fn by_ipc(
 }
 
 /// Uses a parsed IPC handle.
-pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Result<Located, Error> {
+pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Result<Objects, Error> {
     let object = duplicate(trial, place.client, place.memory)?;
     let size = video_memory(trial, base, &object)?;
     if size < place.object_size {
@@ -101,7 +101,7 @@ pub(crate) fn by_place(trial: Trial<'_>, base: DevicePtr, place: Place) -> Resul
             "the memory object is smaller than CUDA's IPC handle states",
         ));
     }
-    Ok(Located {
+    Ok(Objects {
         start: base.get() - place.offset,
         objects: vec![(Arc::new(object), size)],
     })
@@ -112,9 +112,9 @@ pub(crate) fn by_export(
     trial: Trial<'_>,
     base: DevicePtr,
     size: u64,
-) -> Result<(Located, OwnedFd), Error> {
+) -> Result<(Objects, OwnedFd), Error> {
     let (file, count) = exported(trial, base)?;
-    let located = Located {
+    let located = Objects {
         start: base.get(),
         objects: imported(
             trial,
@@ -137,7 +137,7 @@ pub(crate) fn by_export(
 const POOL_OBJECT: u64 = 32 << 20;
 
 /// Uses a file that CUDA exports of the whole pool, and the allocation's position in it.
-pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Located, Error> {
+pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Objects, Error> {
     // The file first: CUDA reports positions only in an exported pool.
     let (file, count) = exported(trial, base)?;
     let place = trial.owner.pool_place(base).map_err(|source| Error::Cuda {
@@ -180,7 +180,7 @@ pub(crate) fn by_pool(trial: Trial<'_>, base: DevicePtr, size: u64) -> Result<Lo
             "its pool has memory objects of an unknown size",
         ));
     }
-    Ok(Located {
+    Ok(Objects {
         start: base.get() - (place.offset - first * POOL_OBJECT),
         objects,
     })
@@ -240,7 +240,7 @@ pub(crate) fn by_walk(
     walk: &Walk,
     base: DevicePtr,
     size: u64,
-) -> Result<Located, Error> {
+) -> Result<Objects, Error> {
     // Keeps CUDA's structures alive while the paths are followed.
     let retained = match trial.owner.retain(base) {
         Err(error) if error.kind() == gpu::Kind::Invalid => {
@@ -290,7 +290,7 @@ pub(crate) fn by_number(
     place: (u32, u32),
     base: DevicePtr,
     size: u64,
-) -> Result<Located, Error> {
+) -> Result<Objects, Error> {
     let object = duplicate(trial, place.0, place.1)?;
     let object_size = video_memory(trial, base, &object)?;
     if object_size != size {
@@ -299,7 +299,7 @@ pub(crate) fn by_number(
             "the memory object found has another size than the allocation",
         ));
     }
-    Ok(Located {
+    Ok(Objects {
         start: base.get(),
         objects: vec![(Arc::new(object), object_size)],
     })

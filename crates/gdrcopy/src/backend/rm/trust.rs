@@ -13,9 +13,9 @@ use gpu::pointer::ScratchKind;
 use super::device::Device;
 use super::fault::memory_error;
 use super::owner::{Bench, Own, Owner};
-use super::route::{self, Located};
+use super::route::{self, Objects};
 use super::verify::{self, Span};
-use super::view::{self, Piece};
+use super::view::{self, Extent};
 use super::walk::{self, Path, Trace};
 use crate::copy::{self, fence};
 use crate::error::Kind;
@@ -25,15 +25,15 @@ use crate::{Error, random};
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
     /// Proof of CUDA's IPC handles, with CUDA's client and one of its objects.
-    ipc: Lesson<Client>,
+    ipc: Fact<Client>,
     /// Proof of exported files, and the exported file. While any exported file is open on the
     /// machine, RM exports the next in tens of microseconds; the first takes over a millisecond
     /// (580.159.04, H200).
-    export: Lesson<Arc<OwnedFd>>,
+    export: Fact<Arc<OwnedFd>>,
     /// Proof of exported pools.
-    pool: Lesson<()>,
+    pool: Fact<()>,
     /// Proven paths through CUDA's structures.
-    walk: Lesson<Walk>,
+    walk: Fact<Walk>,
     /// True if stores to a mapping are combined.
     combines: OnceLock<bool>,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Walk {
 
 /// Fact learnt at most once. Exhausted memory or files may be retried; a verdict is final.
 #[derive(Debug)]
-struct Lesson<T> {
+struct Fact<T> {
     verdict: OnceLock<Result<T, String>>,
     learning: Mutex<()>,
     /// Failures not caused by the driver. Each trial leaks its memory, so their number is limited.
@@ -64,7 +64,7 @@ struct Lesson<T> {
 /// Number of such failures after which the last becomes the verdict.
 const TRIALS: u32 = 3;
 
-impl<T> Default for Lesson<T> {
+impl<T> Default for Fact<T> {
     fn default() -> Self {
         Self {
             verdict: OnceLock::new(),
@@ -74,13 +74,13 @@ impl<T> Default for Lesson<T> {
     }
 }
 
-impl<T: Clone> Lesson<T> {
+impl<T: Clone> Fact<T> {
     fn learn(&self, near: DevicePtr, teach: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         if self.verdict.get().is_none() {
             let _one = self.learning.lock().unwrap_or_else(PoisonError::into_inner);
             if self.verdict.get().is_none() {
                 let verdict = match teach() {
-                    Ok(lesson) => Ok(lesson),
+                    Ok(fact) => Ok(fact),
                     Err(error)
                         if is_final(&error)
                             || self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= TRIALS =>
@@ -94,7 +94,7 @@ impl<T: Clone> Lesson<T> {
             }
         }
         match self.verdict.get() {
-            Some(Ok(lesson)) => Ok(lesson.clone()),
+            Some(Ok(fact)) => Ok(fact.clone()),
             Some(Err(why)) => Err(Error::Memory {
                 address: near,
                 why: format!("the driver failed the trial on our own memory: {why}"),
@@ -175,7 +175,7 @@ impl Trust {
 
     /// Proves exported files with one allocation.
     pub(crate) fn export(&self, trial: Trial<'_>) -> Result<(), Error> {
-        let lesson = self.export.learn(trial.near, || {
+        let fact = self.export.learn(trial.near, || {
             let sample = Sample::make(
                 trial,
                 ScratchKind::Create { exportable: true },
@@ -187,7 +187,7 @@ impl Trust {
             self.prove(trial, &sample, &located)?;
             Ok(Arc::new(file))
         });
-        lesson.map(drop)
+        fact.map(drop)
     }
 
     /// Proves exported pools with two allocations; the second begins in the pool's second object.
@@ -266,28 +266,29 @@ impl Trust {
 
     /// Compares the sample's known contents with its mapping, writes through the mapping, and reads
     /// that back through the GPU.
-    fn prove(&self, trial: Trial<'_>, sample: &Sample, located: &Located) -> Result<(), Error> {
+    fn prove(&self, trial: Trial<'_>, sample: &Sample, located: &Objects) -> Result<(), Error> {
         let address = sample.own.address;
         let lead = address.get() % GPU_PAGE;
         let length = (lead + sample.bytes.len() as u64).next_multiple_of(GPU_PAGE);
-        let pieces: Vec<Piece> = located
-            .pieces(address.get() - lead, length)
-            .ok_or_else(|| {
-                memory_error(address, "the object is smaller than the allocation in it")
-            })?;
-        let shown = view::show(trial.device, &pieces)?;
+        let extents: Vec<Extent> =
+            located
+                .extents(address.get() - lead, length)
+                .ok_or_else(|| {
+                    memory_error(address, "the object is smaller than the allocation in it")
+                })?;
+        let mapped = view::show(trial.device, &extents)?;
         for (at, chunk) in sample.bytes.chunks(CHUNK).enumerate() {
             let span = Span {
                 address: address.offset((at * CHUNK) as u64),
                 at: lead as usize + at * CHUNK,
                 length: chunk.len() as u64,
             };
-            verify::check_known(shown.vma.base(), span, chunk)?;
+            verify::check_known(mapped.vma.base(), span, chunk)?;
         }
         let start = lead as usize + sample.bytes.len() - SMALL;
         // SAFETY: the last page of the sample lies within the mapping, which outlives this
         // function.
-        let last = unsafe { shown.vma.base().add(start) };
+        let last = unsafe { mapped.vma.base().add(start) };
         let span = Span {
             address: address.offset((sample.bytes.len() - SMALL) as u64),
             at: start,
@@ -299,12 +300,12 @@ impl Trust {
             // have been compared.
             unsafe {
                 copy::tune(
-                    shown.vma.base().as_ptr().add(lead as usize),
+                    mapped.vma.base().as_ptr().add(lead as usize),
                     copy::TUNE_BYTES,
                 )
             };
         }
-        verify::check(trial.bench, shown.vma.base(), &[span], &[])
+        verify::check(trial.bench, mapped.vma.base(), &[span], &[])
     }
 
     /// Fills a page of the sample several times. Combined stores take well under a microsecond for

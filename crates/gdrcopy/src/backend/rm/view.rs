@@ -11,7 +11,7 @@ use crate::vma::Vma;
 
 /// Part of a memory object.
 #[derive(Debug, Clone)]
-pub(crate) struct Piece {
+pub(crate) struct Extent {
     pub(crate) object: Arc<Object>,
     /// Offset in the object, a multiple of the page size.
     pub(crate) offset: u64,
@@ -54,18 +54,18 @@ impl Drop for Views {
 
 /// Addresses and RM's mappings. Field order is drop order.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct Mapped {
     pub(crate) vma: Vma,
     pub(crate) views: Views,
 }
 
 /// Maps the parts one after another. On failure the addresses are unmapped before RM's mappings.
-pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<Shown, Error> {
-    let bytes = pieces.iter().map(|piece| piece.length).sum::<u64>();
+pub(crate) fn show(device: &Arc<Device>, extents: &[Extent]) -> Result<Mapped, Error> {
+    let bytes = extents.iter().map(|extent| extent.length).sum::<u64>();
     device.budget().take(bytes)?;
     let mut views = Views {
         device: Arc::clone(device),
-        views: Vec::with_capacity(pieces.len()),
+        views: Vec::with_capacity(extents.len()),
         bytes,
     };
     let system = |operation: &str, source| Error::System {
@@ -77,22 +77,22 @@ pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<Shown, Erro
         .map_err(|source| system("reserve addresses for the mapping", source))?;
     let client = device.client();
     let mut at = 0;
-    for piece in pieces {
+    for extent in extents {
         let node = device.fresh_node()?;
-        let (offset, length) = (piece.offset, piece.length);
+        let (offset, length) = (extent.offset, extent.length);
         let linear = client
             .calls()
             .map(
                 client.caller(),
                 device.handle(),
-                piece.object.handle(),
+                extent.object.handle(),
                 offset,
                 length,
                 node.as_fd(),
             )
             .map_err(|error| fault::error(Step::Map, error))?;
         views.views.push(View {
-            object: Arc::clone(&piece.object),
+            object: Arc::clone(&extent.object),
             linear,
         });
         let placed = client
@@ -108,5 +108,5 @@ pub(crate) fn show(device: &Arc<Device>, pieces: &[Piece]) -> Result<Shown, Erro
     }
     vma.exclude_from_children()
         .map_err(|source| system("keep the mapping out of forked children", source))?;
-    Ok(Shown { vma, views })
+    Ok(Mapped { vma, views })
 }
