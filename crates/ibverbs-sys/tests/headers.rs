@@ -36,33 +36,33 @@ const NESTED: [(&str, usize); 9] = [
 ];
 
 /// The declarations, by C expression.
-fn ours() -> BTreeMap<String, u64> {
-    let mut said = BTreeMap::new();
+fn declared() -> BTreeMap<String, u64> {
+    let mut values = BTreeMap::new();
     for record in records() {
-        said.insert(format!("sizeof({})", record.name), record.size as u64);
+        values.insert(format!("sizeof({})", record.name), record.size as u64);
         for field in record.fields {
             let (record, name) = (record.name, field.name);
-            said.insert(format!("offsetof({record}, {name})"), field.offset as u64);
-            said.insert(
+            values.insert(format!("offsetof({record}, {name})"), field.offset as u64);
+            values.insert(
                 format!("sizeof((({record} *)0)->{name})"),
                 field.size as u64,
             );
         }
     }
     for (name, offset) in NESTED {
-        said.insert(
+        values.insert(
             format!("offsetof(struct ibv_send_wr, {name})"),
             offset as u64,
         );
     }
     for constant in constants() {
-        said.insert(constant.name.to_owned(), u64::from(constant.value));
+        values.insert(constant.name.to_owned(), u64::from(constant.value));
     }
-    said
+    values
 }
 
 /// The headers' values, printed by a C program.
-fn theirs(what: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
+fn header_values(what: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
     let mut source = String::from(
         "#include <stddef.h>\n#include <stdio.h>\n#include <infiniband/mlx5dv.h>\nint main(void) {\n",
     );
@@ -89,9 +89,9 @@ fn theirs(what: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
         "{}",
         String::from_utf8_lossy(&compiled.stderr)
     );
-    let said = Command::new(&program).output().expect("the program runs");
-    std::fs::remove_dir_all(&directory).expect("it was ours");
-    String::from_utf8(said.stdout)
+    let output = Command::new(&program).output().expect("the program runs");
+    std::fs::remove_dir_all(&directory).expect("removed");
+    String::from_utf8(output.stdout)
         .expect("text")
         .lines()
         .map(|line| {
@@ -103,15 +103,20 @@ fn theirs(what: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
 
 #[test]
 #[ignore = "needs a C compiler, libibverbs-dev"]
-fn declarations_are_those_of_the_headers() {
-    let ours = ours();
-    assert!(ours.len() > 500, "{} things to compare", ours.len());
-    let theirs = theirs(ours.keys().cloned());
-    let differ: Vec<String> = ours
+fn declarations_match_headers() {
+    let declared = declared();
+    assert!(declared.len() > 500, "{} things to compare", declared.len());
+    let header_values = header_values(declared.keys().cloned());
+    let differ: Vec<String> = declared
         .iter()
-        .filter(|(name, value)| theirs.get(*name) != Some(value))
-        .map(|(name, value)| format!("{name}: ours {value}, theirs {:?}", theirs.get(name)))
+        .filter(|(name, value)| header_values.get(*name) != Some(value))
+        .map(|(name, value)| {
+            format!(
+                "{name}: declared {value}, header {:?}",
+                header_values.get(name)
+            )
+        })
         .collect();
     assert!(differ.is_empty(), "{}", differ.join("\n"));
-    assert_eq!(ours.len(), theirs.len());
+    assert_eq!(declared.len(), header_values.len());
 }

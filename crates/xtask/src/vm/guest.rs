@@ -81,12 +81,12 @@ impl Guest {
             disk: job.disk.as_deref(),
             cable: &cable,
         };
-        let said = File::create(directory.join("qemu.txt"))
+        let errors = File::create(directory.join("qemu.txt"))
             .context("QEMU's messages have no file to go to")?;
         let process = qemu::command(machine, number, image, &files)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(said)
+            .stderr(errors)
             .spawn()
             .map_err(|error| tool::missing("qemu-system-x86_64", error))?;
         let mut guest = Self {

@@ -68,7 +68,7 @@ impl Selection {
             .iter()
             .find_map(|name| name.strip_prefix("linux-image-"))
             .with_context(|| {
-                format!("{KERNEL} names no kernel image; apt-cache depends said: {depends:?}")
+                format!("{KERNEL} names no kernel image; output of apt-cache depends: {depends:?}")
             })?;
         let mut names = vec![format!("linux-image-{release}")];
         names.extend(USER_SPACE.iter().map(|&name| name.to_owned()));
@@ -84,7 +84,7 @@ impl Selection {
             .iter()
             .find_map(|name| name.strip_prefix("linux-compiler-")?.strip_suffix("-x86"))
             .with_context(|| {
-                format!("{headers} names no compiler; apt-cache depends said: {depends:?}")
+                format!("{headers} names no compiler; output of apt-cache depends: {depends:?}")
             })?
             .to_owned();
         let mut names = vec![headers];
@@ -154,9 +154,9 @@ impl Selection {
 }
 
 fn depends(package: &str) -> Result<Vec<String>> {
-    let said = tool::output(Command::new("apt-cache").args(["depends", package]))
+    let output = tool::output(Command::new("apt-cache").args(["depends", package]))
         .with_context(|| format!("apt does not know {package}: run apt-get update"))?;
-    let names = said
+    let names = output
         .lines()
         .filter_map(|line| line.trim().strip_prefix("Depends: "));
     Ok(names.map(str::to_owned).collect())

@@ -27,8 +27,8 @@ pub fn output(command: &mut Command) -> Result<String> {
         stderr,
     } = command.output().map_err(|error| missing(&name, error))?;
     if !status.success() {
-        let said = String::from_utf8_lossy(&stderr);
-        bail!("{command:?} ended with {status}: {}", said.trim());
+        let message = String::from_utf8_lossy(&stderr);
+        bail!("{command:?} ended with {status}: {}", message.trim());
     }
     String::from_utf8(stdout).with_context(|| format!("{name} wrote something that is not UTF-8"))
 }
