@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use ibverbs_sys::{self as raw, mlx5dv_obj_type as object};
+use ibverbs_sys::{self as raw, mlx5dv_obj_type as object_types};
 
 use super::command::{Command, Object};
 use super::layout::{bytes, opcode, queue_pair as at};
@@ -133,7 +133,7 @@ fn number(domain: &ProtectionDomain) -> Result<u32, Error> {
     let context = domain.context();
     context.init_object(
         &mut object_pointers,
-        object::MLX5DV_OBJ_PD.0,
+        object_types::MLX5DV_OBJ_PD.0,
         "a protection domain",
     )?;
     Ok(attributes.pdn)
