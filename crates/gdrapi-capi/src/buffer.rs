@@ -102,7 +102,7 @@ impl Buffer {
         }
         if bytes == 0 || bytes as u64 > whole_pages(state.bytes) {
             return Err(CallError::Size {
-                asked: bytes,
+                requested: bytes,
                 pinned: state.bytes,
             });
         }
@@ -141,7 +141,7 @@ impl Buffer {
             return Ok(());
         }
         let call_error = CallError::Size {
-            asked: bytes,
+            requested: bytes,
             pinned: state.bytes,
         };
         if bytes == 0 || bytes as u64 > whole_pages(state.bytes) || state.pin.is_none() {

@@ -23,8 +23,8 @@ pub(crate) enum CallError {
     Unaligned { address: u64 },
     #[error("invalid buffer: {bytes} bytes at device address {address:#x}")]
     Range { address: u64, bytes: usize },
-    #[error("invalid size: {asked} bytes of a pinned buffer of {pinned}")]
-    Size { asked: usize, pinned: usize },
+    #[error("invalid size: {requested} bytes of a pinned buffer of {pinned}")]
+    Size { requested: usize, pinned: usize },
     #[error("the mapping of handle {handle:#x} begins at {start:#x}, not at {address:#x}")]
     OtherMapping {
         handle: u64,

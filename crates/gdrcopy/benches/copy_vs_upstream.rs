@@ -117,9 +117,9 @@ fn measure(
 /// Nanoseconds per copy in a batch of this size.
 fn batch(copy: &dyn Fn(), times: u32) -> f64 {
     let once = || {
-        let begun = Instant::now();
+        let started = Instant::now();
         copy();
-        begun.elapsed().as_nanos() as f64
+        started.elapsed().as_nanos() as f64
     };
     let first = once();
     if first > TIMED_ALONE {
@@ -130,9 +130,9 @@ fn batch(copy: &dyn Fn(), times: u32) -> f64 {
                 .collect(),
         );
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     (0..times).for_each(|_| copy());
-    begun.elapsed().as_nanos() as f64 / f64::from(times)
+    started.elapsed().as_nanos() as f64 / f64::from(times)
 }
 
 fn pairs(most: u32, ours: impl Fn(), peer: Option<impl Fn() -> c_int>) -> Figures {

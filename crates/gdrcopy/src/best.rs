@@ -82,9 +82,9 @@ fn crossing(measured: &[Measured]) -> usize {
 fn fastest(mut copy: impl FnMut() -> Result<(), Error>) -> Result<Duration, Error> {
     let mut fastest = Duration::MAX;
     for _ in 0..ROUNDS {
-        let begun = Instant::now();
+        let started = Instant::now();
         copy()?;
-        fastest = fastest.min(begun.elapsed());
+        fastest = fastest.min(started.elapsed());
     }
     Ok(fastest)
 }

@@ -78,10 +78,10 @@ pub enum Error {
     #[error("this pin is already mapped: drop the mapping first")]
     AlreadyMapped,
     /// The driver offers a different caching than requested.
-    #[error("cannot map this memory as {asked:?}: it maps as {offered}")]
+    #[error("cannot map this memory as {requested:?}: it maps as {offered}")]
     MappingType {
         /// Requested caching.
-        asked: MapRequest,
+        requested: MapRequest,
         /// Available caching.
         offered: MappingType,
     },

@@ -69,7 +69,7 @@ impl MapRequest {
             Ok(())
         } else {
             Err(Error::MappingType {
-                asked: self,
+                requested: self,
                 offered,
             })
         }
@@ -154,7 +154,7 @@ impl Mapping {
         let offered = self.area.mapping_type;
         if offered == MappingType::Device && copier.caching() != Caching::Uncached {
             return Err(Error::MappingType {
-                asked: MapRequest::Default,
+                requested: MapRequest::Default,
                 offered,
             });
         }

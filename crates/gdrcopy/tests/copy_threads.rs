@@ -290,11 +290,11 @@ fn copies_alone_without_threads() {
 #[test]
 fn process_with_helpers_exits() {
     if !is_child() {
-        let begun = Instant::now();
+        let started = Instant::now();
         for _ in 0..5 {
             run("process_with_helpers_exits", &[]);
         }
-        assert!(begun.elapsed() < Duration::from_secs(20));
+        assert!(started.elapsed() < Duration::from_secs(20));
         return;
     }
     round_trip(&copier(), LARGE, 0, 3);
@@ -381,12 +381,15 @@ fn helpers() -> Vec<String> {
 }
 
 fn until<T>(mut seen: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         if let Some(seen) = seen() {
             return seen;
         }
-        assert!(begun.elapsed() < Duration::from_secs(10), "not within 10 s");
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "not within 10 s"
+        );
         thread::sleep(Duration::from_millis(5));
     }
 }

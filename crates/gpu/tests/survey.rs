@@ -17,7 +17,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 const CHILD: &str = "GDR_TEST_SURVEY";
 
 /// Survey as a JSON value.
-fn asked() -> Value {
+fn survey_json() -> Value {
     let attributes = [
         Attribute::COMPUTE_CAPABILITY_MAJOR,
         Attribute::GPU_DIRECT_RDMA_SUPPORTED,
@@ -62,7 +62,7 @@ fn asked() -> Value {
 #[test]
 fn child() {
     if let Some(answer) = std::env::var_os(CHILD) {
-        fs::write(answer, asked().to_string()).expect("the answer is written");
+        fs::write(answer, survey_json().to_string()).expect("the answer is written");
     }
 }
 

@@ -140,13 +140,13 @@ fn stall() {
     let more = json!({"gpus": [{}, {"stall": {"cuStreamSynchronize": 40}}], "stall": {"cuStreamSynchronize": 20}});
     on("misbehaviour::stall", &machine(&more), |cuda| {
         let contexts = cuda.start(2);
-        let begun = Instant::now();
+        let started = Instant::now();
         assert_eq!(cuda.synchronize(0), 0);
-        let one = begun.elapsed();
+        let one = started.elapsed();
         assert!(one >= Duration::from_millis(20), "{one:?}");
         assert_eq!(cuda.current(contexts[1]), 0);
         assert_eq!(cuda.synchronize(0), 0);
-        let other = begun.elapsed() - one;
+        let other = started.elapsed() - one;
         assert!(other >= Duration::from_millis(60), "{other:?}");
     });
 }

@@ -316,7 +316,7 @@ impl ModulePin {
             {
                 Ok(())
             }
-            asked => asked.map(drop),
+            requested => requested.map(drop),
         }
     }
 

@@ -154,9 +154,9 @@ fn fastest(
             if Instant::now() > end {
                 return favoured;
             }
-            let begun = Instant::now();
+            let started = Instant::now();
             copy(kernel);
-            *time = begun.elapsed().min(*time);
+            *time = started.elapsed().min(*time);
         }
     }
     let time_of = |name| {
@@ -181,14 +181,14 @@ mod tests {
     #[test]
     fn tune_ends_with_supported_kernels() {
         let mut memory = vec![0_u8; TUNE_BYTES];
-        let begun = Instant::now();
+        let started = Instant::now();
         // SAFETY: ordinary memory of the given length.
         let Choice { write, read } = unsafe { measure(memory.as_mut_ptr(), memory.len()) };
         assert!(write.supported() && read.supported() && !write.named_only && !read.named_only);
         assert!(
-            begun.elapsed() < Duration::from_secs(2),
+            started.elapsed() < Duration::from_secs(2),
             "{:?}",
-            begun.elapsed()
+            started.elapsed()
         );
     }
 
@@ -197,8 +197,8 @@ mod tests {
         let names: Vec<&'static Kernel> = kernels().iter().take(2).collect();
         let [slow, quick] = names[..] else { return };
         let wait = |time: Duration| {
-            let begun = Instant::now();
-            while begun.elapsed() < time {}
+            let started = Instant::now();
+            while started.elapsed() < time {}
         };
         let far = Instant::now() + Duration::from_secs(60);
         let taken = fastest(&names, slow, far, |kernel| {

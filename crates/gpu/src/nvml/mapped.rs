@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-/// The file mapped for `asked`, or for the default name.
-pub(super) fn library(asked: Option<&Path>) -> Option<PathBuf> {
+/// The file mapped for the requested path, or for the default name.
+pub(super) fn library(requested: Option<&Path>) -> Option<PathBuf> {
     // This process's own mappings, never the machine's facts: they are the same under every root.
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let real = asked.and_then(|path| path.canonicalize().ok());
+    let real = requested.and_then(|path| path.canonicalize().ok());
     find(&maps, real.as_deref())
 }
 

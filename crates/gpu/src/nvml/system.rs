@@ -14,7 +14,7 @@ pub(super) fn cuda_driver_version(session: &Session) -> Reading<i32> {
     }
 }
 
-/// 0.05 ms, so it is always asked.
+/// 0.05 ms, so it is always read.
 pub(super) fn confidential_compute(session: &Session) -> ConfidentialCompute {
     ConfidentialCompute {
         capabilities: session

@@ -58,10 +58,10 @@ fn can_access() {
         error.to_string(),
         format!("GPU {number} has no access to the memory of GPU {number}")
     );
-    let asked = a
+    let requested = a
         .device()
         .p2p_attribute(b.device(), P2pAttribute::ACCESS_SUPPORTED);
-    assert_eq!(asked.unwrap(), Some(1));
+    assert_eq!(requested.unwrap(), Some(1));
     assert_eq!(a.multiprocessors().unwrap(), 4);
     assert_eq!(a.attribute(Attribute::COMPUTE_MODE).unwrap(), Some(0));
 }

@@ -313,13 +313,13 @@ impl Trust {
     fn time_stores(&self, page: NonNull<u8>) {
         let words = page.cast::<u64>();
         let fill = |value: u64| {
-            let begun = Instant::now();
+            let started = Instant::now();
             for index in 0..SMALL / 8 {
                 // SAFETY: the caller passes an aligned page of our own device memory.
                 unsafe { words.add(index).write_volatile(value ^ index as u64) };
             }
             fence::writes();
-            begun.elapsed()
+            started.elapsed()
         };
         let fastest = (0..FILLS)
             .map(|_| fill(random::word()))

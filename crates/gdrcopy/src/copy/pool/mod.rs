@@ -1,6 +1,6 @@
 //! Helper threads for large copies, started at the first one and put to sleep soon after the last.
 //!
-//! A copy never waits for a helper that has not begun: the caller copies parts too, and helpers
+//! A copy never waits for a helper that has not started: the caller copies parts too, and helpers
 //! take those they are in time for. While one copy has the pool, others copy alone. Helpers block
 //! signals (except faults), are never joined, access only the pool and the memory of the copy, and
 //! keep the library that holds their code loaded.
@@ -48,7 +48,7 @@ struct Pool {
     seats: [Line<AtomicU32>; MOST_THREADS - 1],
 }
 
-/// `Pool::state`: no copy has asked for helpers yet.
+/// `Pool::state`: no copy has requested helpers yet.
 const FRESH: u32 = 0;
 /// Helpers are requested or running.
 const STARTED: u32 = 1;
