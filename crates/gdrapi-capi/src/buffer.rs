@@ -79,7 +79,7 @@ impl Buffer {
         // SAFETY: this buffer had no mapping, so the handle had no window; copies through an
         // earlier one have ended, as the caller of unmap guarantees.
         unsafe { slots::open(handle, start.addr().get(), bytes, mapping.copier())? };
-        copies::began(mapping.mapping_type());
+        copies::add(mapping.mapping_type());
         state.mapping = Some(mapping);
         Ok(start)
     }
@@ -115,7 +115,7 @@ impl Buffer {
         let state = self.state();
         let pin = state.pin.as_ref().ok_or(CallError::NoHandle { handle })?;
         pin.info()
-            .map_err(|source| CallError::Ask { handle, source })
+            .map_err(|source| CallError::State { handle, source })
     }
 
     pub(crate) fn revoked(&self) -> Result<bool, CallError> {
@@ -123,7 +123,7 @@ impl Buffer {
         let state = self.state();
         let pin = state.pin.as_ref().ok_or(CallError::NoHandle { handle })?;
         pin.revoked()
-            .map_err(|source| CallError::Ask { handle, source })
+            .map_err(|source| CallError::State { handle, source })
     }
 
     /// Unmaps and unpins the rest.
@@ -161,7 +161,7 @@ impl Buffer {
     fn end_mapping(&self, state: &mut State) {
         if let Some(mapping) = state.mapping.take() {
             slots::shut(self.handle);
-            copies::ended(mapping.mapping_type());
+            copies::remove(mapping.mapping_type());
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) enum CallError {
     #[error("cannot map handle {handle:#x}")]
     Map { handle: u64, source: gdrcopy::Error },
     #[error("cannot determine the state of handle {handle:#x}")]
-    Ask { handle: u64, source: gdrcopy::Error },
+    State { handle: u64, source: gdrcopy::Error },
     #[error("internal error: please report it")]
     Panicked,
 }
@@ -70,7 +70,7 @@ impl CallError {
             Self::Open { source }
             | Self::Pin { source, .. }
             | Self::Map { source, .. }
-            | Self::Ask { source, .. } => {
+            | Self::State { source, .. } => {
                 // An errno of 0 would mean success.
                 Some(source.errno())
                     .filter(|&errno| errno > 0)

@@ -95,12 +95,12 @@ pub(crate) fn mixed() -> bool {
 }
 
 /// Counts a new mapping of this type.
-pub(crate) fn began(mapping: MappingType) {
+pub(crate) fn add(mapping: MappingType) {
     change(|alive| alive + Alive::one(mapping));
 }
 
 /// Counts the end of a mapping of this type.
-pub(crate) fn ended(mapping: MappingType) {
+pub(crate) fn remove(mapping: MappingType) {
     // Every end follows its beginning.
     change(|alive| alive - Alive::one(mapping));
 }
@@ -126,7 +126,7 @@ mod tests {
     fn one_type_is_not_mixed() {
         use MappingType::{Caching, WriteCombining};
         for _ in 0..if cfg!(miri) { 8 } else { 10_000 } {
-            began(Caching);
+            add(Caching);
             let ready = AtomicU64::new(0);
             let together = |does: fn(MappingType), of| {
                 ready.fetch_add(1, Ordering::SeqCst);
@@ -136,15 +136,15 @@ mod tests {
                 does(of);
             };
             std::thread::scope(|scope| {
-                scope.spawn(|| together(began, WriteCombining));
-                scope.spawn(|| together(ended, Caching));
+                scope.spawn(|| together(add, WriteCombining));
+                scope.spawn(|| together(remove, Caching));
             });
             assert!(!mixed(), "one live mapping");
-            began(Caching);
+            add(Caching);
             assert!(mixed(), "two types");
-            ended(WriteCombining);
+            remove(WriteCombining);
             assert!(!mixed());
-            ended(Caching);
+            remove(Caching);
         }
     }
 
