@@ -1,4 +1,4 @@
-//! param.conflict: lines of modprobe.d and words of the command line that work against each other, or against loading.
+//! param.conflict: lines of modprobe.d and words of the command line that conflict or block modules.
 
 mod options;
 
@@ -11,12 +11,11 @@ pub use options::{Misspelt, misspelt, unreached};
 
 const DRIVER: &str = "driver";
 
-/// Modules that GPUDirect cannot do without, and those that one memory path of several needs.
+/// `NEEDED` and `NICS` are required; each module in `LOADS` serves one of several memory paths.
 const LOADS: [&str; 3] = ["nvidia_peermem", "nv_peer_mem", "gdrdrv"];
 const NEEDED: [&str; 2] = ["nvidia", "nvidia_uvm"];
 const NICS: [&str; 4] = ["mlx5_core", "mlx5_ib", "ib_core", "ib_uverbs"];
 
-/// What keeps modules from being loaded, and options from reaching them.
 pub fn conflict(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let config = match next::config(ctx, DRIVER) {
         Ok(config) => config,
@@ -41,8 +40,8 @@ pub fn conflict(ctx: &Ctx<'_>) -> Vec<Judgement> {
     {
         let count = config.iter().count();
         let message = match count {
-            0 => "Neither modprobe.d nor the kernel's command line says anything of these modules.".to_owned(),
-            _ => "Nothing in modprobe.d or on the kernel's command line works against loading or options.".to_owned(),
+            0 => "Neither modprobe.d nor the kernel's command line mentions these modules.".to_owned(),
+            _ => "Nothing in modprobe.d or on the kernel's command line blocks these modules or their options.".to_owned(),
         };
         let directories = ctx.facts.modprobe.directories.join(", ");
         found.insert(
@@ -55,12 +54,12 @@ pub fn conflict(ctx: &Ctx<'_>) -> Vec<Judgement> {
 
 fn lines(count: usize) -> String {
     match count {
-        1 => "1 line of these modules".to_owned(),
-        count => format!("{count} lines of these modules"),
+        1 => "1 line about these modules".to_owned(),
+        count => format!("{count} lines about these modules"),
     }
 }
 
-/// Whether somebody wants the driver here: not where every GPU is handed to guests.
+/// False if every GPU is passed through.
 fn is_wanted(ctx: &Ctx<'_>) -> bool {
     passthrough::own_gpus(ctx.facts).next().is_some()
 }
@@ -78,7 +77,7 @@ fn is_loaded(ctx: &Ctx<'_>, module: &str) -> bool {
     listed || (module == nvidia::MODULE && ctx.facts.driver.version().present().is_some())
 }
 
-/// Modules that are not loaded at all, or not by themselves.
+/// Modules that cannot be loaded or are not loaded automatically.
 fn errors(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
     let mut found: Vec<Judgement> = needed(ctx)
         .filter_map(|module| refusal(ctx, config, module).map(|(judgement, _)| judgement))
@@ -88,7 +87,7 @@ fn errors(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
             let optional = Judgement::info(
                 judgement.subject.clone(),
                 format!(
-                    "{} Other memory paths than this module's stay open.",
+                    "{} Memory paths without this module still work.",
                     judgement.message
                 ),
             );
@@ -98,7 +97,7 @@ fn errors(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
     found
 }
 
-/// The modules that this machine cannot do without.
+/// The modules that this machine needs.
 fn needed(ctx: &Ctx<'_>) -> impl Iterator<Item = &'static str> {
     let has_nics = rdma::nvidia_nics(ctx.facts).next().is_some();
     let nics = NICS.iter().filter(move |_| has_nics);
@@ -106,7 +105,7 @@ fn needed(ctx: &Ctx<'_>) -> impl Iterator<Item = &'static str> {
     driver.chain(nics).copied()
 }
 
-/// The modules that this machine cannot do without and that something keeps from being loaded, each with what does.
+/// The needed modules that cannot be loaded, each with the directive that blocks it.
 pub fn refused<'a>(ctx: &Ctx<'_>, config: &Config<'a>) -> Vec<(&'static str, NotLoaded<'a>)> {
     let is_broken = |judgement: &Judgement| judgement.rule == crate::check::Rule::Broken;
     needed(ctx)
@@ -131,19 +130,19 @@ fn refusal<'a>(
             .map(NotLoaded::Blacklist)
     })?;
     let directive = refused.directive();
-    let (at, said) = (place(directive), shown(directive));
+    let (at, text) = (place(directive), shown(directive));
     let loaded = is_loaded(ctx, module);
     let message = match refused {
         NotLoaded::Install(_) => {
             format!("modprobe runs a command that loads nothing in place of {module}.")
         }
         NotLoaded::Off(_) => {
-            format!("modprobe finds no module by the name {module}: an alias leads it to 'off'.")
+            format!("modprobe finds no module named {module}: an alias points it to 'off'.")
         }
         NotLoaded::Kernel(_) => format!("The kernel refuses to load {module}."),
         NotLoaded::Blacklist(_) if loaded => {
             format!(
-                "{module} is blacklisted, and loaded all the same: a blacklist keeps udev from loading it, not who names it."
+                "{module} is blacklisted, and loaded all the same: a blacklist stops udev, not modprobe by name."
             )
         }
         NotLoaded::Blacklist(_) => {
@@ -154,48 +153,48 @@ fn refusal<'a>(
     };
     let message = match (refused, loaded) {
         (NotLoaded::Blacklist(_), _) | (_, false) => message,
-        (_, true) => format!("{message} It is loaded now, and will not be the next time."),
+        (_, true) => format!("{message} It is loaded now, but the next load will fail."),
     };
     let judgement = match (refused, loaded) {
         (NotLoaded::Blacklist(_), true) => Judgement::info(module, message),
-        // No file goes over the kernel's command line.
+        // No file overrides the kernel's command line.
         _ if directive.line == 0 => Judgement::broken(module, message).advice(remedy(directive)),
         _ => Judgement::broken(module, message)
             .fix("modprobe")
             .advice(remedy(directive)),
     };
-    Some((judgement.evidence(at, said), refused))
+    Some((judgement.evidence(at, text), refused))
 }
 
-/// What keeps a module that is asked for by its name from being loaded, in words; with it whether that is so only where a
-/// list of the boot asks, which heeds the blacklist, and modprobe does not.
+/// Describes the directive that blocks loading a module by name. The flag is true for a blacklist,
+/// which blocks only the lists of modules loaded at boot, not modprobe.
 pub fn keeps_out(ctx: &Ctx<'_>, module: &str) -> Option<(String, bool)> {
     let config = next::config(ctx, DRIVER).ok()?;
-    let said = |directive: &Directive| format!("'{}' ({})", shown(directive), place(directive));
+    let describe = |directive: &Directive| format!("'{}' ({})", shown(directive), place(directive));
     if let Some(refused) = config.load(module).refused {
-        return Some((said(refused.directive()), false));
+        return Some((describe(refused.directive()), false));
     }
     config
         .blacklisted(module)
-        .map(|directive| (said(directive), true))
+        .map(|directive| (describe(directive), true))
 }
 
-/// The change that takes a directive away.
+/// How to remove a directive.
 fn remedy(directive: &Directive) -> String {
     match directive.line {
         0 => format!(
-            "Take '{}' off the kernel's command line (/etc/default/grub: GRUB_CMDLINE_LINUX, then update-grub or grub2-mkconfig).",
+            "Remove '{}' from the kernel's command line (/etc/default/grub: GRUB_CMDLINE_LINUX, then update-grub or grub2-mkconfig).",
             shown(directive)
         ),
         line => format!(
-            "Take '{}' out of {} (line {line}), then rebuild the initramfs.",
+            "Remove '{}' from {} (line {line}), then rebuild the initramfs.",
             shown(directive),
             directive.source
         ),
     }
 }
 
-/// A directive as it is written.
+/// A directive as written in its source.
 pub fn shown(directive: &Directive) -> String {
     let on_command_line = directive.line == 0;
     match &directive.command {
@@ -210,12 +209,12 @@ pub fn shown(directive: &Directive) -> String {
     }
 }
 
-/// Files with lines of these modules that another of the same name hides.
+/// Files with lines about these modules that another file of the same name hides.
 fn hidden(ctx: &Ctx<'_>) -> Option<Judgement> {
     let hidden = &ctx.facts.modprobe.hidden;
     let first = hidden.first()?;
     let message = format!(
-        "{} is not read: {} has its name and goes first.",
+        "{} is not read: {} has the same name and takes precedence.",
         words::list(hidden.iter().map(|file| file.path.as_str())),
         first.by
     );
@@ -225,8 +224,8 @@ fn hidden(ctx: &Ctx<'_>) -> Option<Judgement> {
     }))
 }
 
-/// The load that udev asks for by the GPU's alias, which leads to the module where `modprobe nvidia` ends; none where no
-/// GPU's numbers are known.
+/// The load that udev requests by the GPU's alias, which resolves to the same module as
+/// `modprobe nvidia`; `None` if no GPU's ids are known.
 pub fn for_device<'a>(ctx: &Ctx<'_>, config: &Config<'a>, load: &Load<'a>) -> Option<Load<'a>> {
     let ids = ctx.facts.gpus().find_map(|gpu| gpu.ids.known())?;
     let class = ids.class.to_be_bytes();

@@ -1,4 +1,4 @@
-//! param.drift: what is loaded, what the next load will use, and what the initramfs carries are three copies.
+//! param.drift: the options as loaded, as configured for the next load, and in the initramfs.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::model::{Fact, Initramfs};
 const DRIVER: &str = "driver";
 const IMAGE: &str = "initramfs";
 
-/// The loaded driver against modprobe.d, and the initramfs against modprobe.d.
+/// Compares the loaded driver and the initramfs with modprobe.d.
 pub fn drift(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let config = match next::config(ctx, DRIVER) {
         Ok(config) => config,
@@ -23,7 +23,7 @@ pub fn drift(ctx: &Ctx<'_>) -> Vec<Judgement> {
     [Some(loaded), image].into_iter().flatten().collect()
 }
 
-/// A difference: a parameter, what one copy has and what the other.
+/// A parameter that differs between two copies.
 struct Difference<'a> {
     name: String,
     one: String,
@@ -36,7 +36,7 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
         Fact::Known(None) => {
             return Judgement::skip(
                 DRIVER,
-                "The NVIDIA driver is not loaded: there is one copy alone.",
+                "The NVIDIA driver is not loaded: there is nothing to compare.",
             );
         }
         Fact::Unknown(why) => return Judgement::unknown(DRIVER, *why, PARAMS),
@@ -45,8 +45,9 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
     let differences = differences(params, &values);
     if differences.is_empty() {
         let message = match values.len() {
-            0 => "The driver has its defaults, and nothing sets them otherwise at the next load."
-                .to_owned(),
+            0 => {
+                "The driver has its defaults, and nothing changes them at the next load.".to_owned()
+            }
             count => format!(
                 "The driver has what its next load will use: {}.",
                 parameters(count)
@@ -61,8 +62,8 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
         shown(&first.name, &first.one),
         wanted(first),
         more(differences.len()),
-        match is_from_the_image(ctx, params) {
-            true => ": it was loaded from the initramfs, which carries another copy",
+        match is_from_image(ctx, params) {
+            true => ": it was loaded from the initramfs, which contains another copy",
             false => "",
         }
     );
@@ -71,14 +72,14 @@ fn loaded(ctx: &Ctx<'_>, load: &Load<'_>) -> Judgement {
         .map(|found| format!("{}=\"{}\"", nvidia::set_as(&found.name), found.one))
         .collect();
     let advice = format!(
-        "To have what is written, reboot, or unload and load the driver (nvidia_uvm, nvidia_drm, nvidia_modeset, nvidia); \
-         to keep what is loaded, write 'options nvidia {}' to a file of /etc/modprobe.d.",
+        "To apply the files, reboot, or unload and load the driver (nvidia_uvm, nvidia_drm, nvidia_modeset, nvidia); \
+         to keep the loaded values, write 'options nvidia {}' to a file of /etc/modprobe.d.",
         keep.join(" ")
     );
     evidence(Judgement::broken(DRIVER, message), PARAMS, &differences).advice(advice)
 }
 
-/// What differs between the loaded driver and the next load: what that sets, and what it leaves at its default.
+/// Differences between the loaded driver and the next load, with its defaults.
 fn differences<'a>(
     params: &BTreeMap<String, String>,
     values: &BTreeMap<String, Value<'a>>,
@@ -102,16 +103,17 @@ fn differences<'a>(
         .collect()
 }
 
-/// Whether the loaded driver has what the initramfs carries.
-fn is_from_the_image(ctx: &Ctx<'_>, params: &BTreeMap<String, String>) -> bool {
+/// True if the loaded driver has the options in the initramfs.
+fn is_from_image(ctx: &Ctx<'_>, params: &BTreeMap<String, String>) -> bool {
     let Some(Fact::Known(Some(image))) = &ctx.facts.modprobe.initramfs else {
         return false;
     };
     let config = next::config_of(ctx, image);
-    carries(image) && differences(params, &next::values(&config.load(nvidia::MODULE))).is_empty()
+    contains_driver(image)
+        && differences(params, &next::values(&config.load(nvidia::MODULE))).is_empty()
 }
 
-/// The image against the next load; none where no option is set that it could carry.
+/// Compares the initramfs with the next load; `None` if it was not read.
 fn image(ctx: &Ctx<'_>, load: &Load<'_>) -> Option<Judgement> {
     let image = match ctx.facts.modprobe.initramfs.as_ref()? {
         Fact::Known(Some(image)) => image,
@@ -125,25 +127,25 @@ fn image(ctx: &Ctx<'_>, load: &Load<'_>) -> Option<Judgement> {
     };
     let packing = format!("packed with {}", image.packing.join(", "));
     if let Some(failure) = &image.failure {
-        let message = format!("cannot determine what {} carries: {failure}", image.path);
+        let message = format!("cannot determine the contents of {}: {failure}", image.path);
         let judgement = Judgement::undetermined(IMAGE, message).evidence(&image.path, packing);
         return Some(judgement.needs(format!(
             "its list: lsinitramfs -l {0}, or lsinitrd {0}",
             image.path
         )));
     }
-    if !carries(image) {
+    if !contains_driver(image) {
         let judgement = Judgement::pass(
             IMAGE,
-            "The initramfs carries no NVIDIA module: the driver is loaded later, with the options of the disk.",
+            "The initramfs contains no NVIDIA module: the driver is loaded later, with the options on disk.",
         );
         return Some(judgement.evidence(&image.path, format!("no nvidia.ko; {packing}")));
     }
-    Some(carried(ctx, image, load))
+    Some(compare_image(ctx, image, load))
 }
 
-/// The module itself, under whatever name the distribution gives it, not those beside it.
-fn carries(image: &Initramfs) -> bool {
+/// True if the image has the nvidia module itself, whatever name the distribution gives it.
+fn contains_driver(image: &Initramfs) -> bool {
     image.modules.iter().any(|path| {
         let name = path
             .rsplit('/')
@@ -155,11 +157,11 @@ fn carries(image: &Initramfs) -> bool {
         let name = name.replace('-', "_");
         ["_uvm", "_drm", "_modeset", "_peermem", "_fs"]
             .iter()
-            .all(|beside| !name.ends_with(beside))
+            .all(|suffix| !name.ends_with(suffix))
     })
 }
 
-fn carried(ctx: &Ctx<'_>, image: &Initramfs, load: &Load<'_>) -> Judgement {
+fn compare_image(ctx: &Ctx<'_>, image: &Initramfs, load: &Load<'_>) -> Judgement {
     let config = next::config_of(ctx, image);
     let (there, here) = (
         next::values(&config.load(nvidia::MODULE)),
@@ -197,14 +199,14 @@ fn carried(ctx: &Ctx<'_>, image: &Initramfs, load: &Load<'_>) -> Judgement {
         let judgement = Judgement::pass(
             IMAGE,
             format!(
-                "The initramfs carries the driver, and the same options for it: {}.",
+                "The initramfs contains the driver with the same options: {}.",
                 parameters(here.len())
             ),
         );
         return judgement.evidence(&image.path, module);
     };
     let message = format!(
-        "The initramfs carries the driver and loads it with {} at the next boot, where modprobe.d says {}{}: the \
+        "The initramfs contains the driver and loads it with {} at the next boot, but modprobe.d has {}{}: the \
          initramfs wins.",
         shown(&first.name, &first.one),
         wanted(first),
@@ -216,7 +218,7 @@ fn carried(ctx: &Ctx<'_>, image: &Initramfs, load: &Load<'_>) -> Judgement {
         .command(rebuild(&image.path))
 }
 
-/// The command that makes the image anew, by the name that its distribution gives it.
+/// The command that rebuilds the image, by the file name that each distribution uses.
 fn rebuild(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     match name.strip_prefix("initrd.img-") {
@@ -232,10 +234,10 @@ fn rebuild(path: &str) -> String {
 }
 
 fn evidence(judgement: Judgement, source: &str, differences: &[Difference<'_>]) -> Judgement {
-    const MOST: usize = 8;
+    const MAX: usize = 8;
     differences
         .iter()
-        .take(MOST)
+        .take(MAX)
         .fold(judgement, |judgement, found| {
             let judgement = judgement.evidence(format!("{source}: {}", found.name), &found.one);
             match &found.other {
@@ -251,13 +253,13 @@ fn evidence(judgement: Judgement, source: &str, differences: &[Difference<'_>]) 
 }
 
 fn evidence_of_values(judgement: Judgement, values: &BTreeMap<String, Value<'_>>) -> Judgement {
-    const MOST: usize = 8;
+    const MAX: usize = 8;
     if values.is_empty() {
         return judgement.evidence(next::MODPROBE, "no options for nvidia");
     }
     values
         .iter()
-        .take(MOST)
+        .take(MAX)
         .fold(judgement, |judgement, (name, value)| {
             judgement.evidence(place(value.from), shown(name, &value.text))
         })
@@ -270,7 +272,7 @@ fn wanted(found: &Difference<'_>) -> String {
             shown(&found.name, &value.text),
             place(value.from)
         ),
-        None => "its default, which nothing sets otherwise".to_owned(),
+        None => "its default, which nothing changes".to_owned(),
     }
 }
 

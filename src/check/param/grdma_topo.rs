@@ -1,4 +1,4 @@
-//! param.grdma-topo: will the driver let a NIC at the GPU's memory, for where both sit?
+//! param.grdma-topo: the driver allows NIC access to GPU memory for this topology.
 
 use super::PARAMS;
 use crate::check::{Ctx, Judgement, passthrough, rdma, unknown_if, version, words};
@@ -10,8 +10,8 @@ const DEVICES: &str = "/sys/bus/pci/devices";
 /// The first driver with this check.
 const SINCE: [u32; 3] = [570, 86, 15];
 
-/// The driver refuses where the root complex is known not to carry peer traffic and no bridge is above both (nv-pci.c:
-/// nv_grdma_pci_topology_supported).
+/// The driver denies access if the root complex is known not to carry peer traffic and GPU and NIC
+/// share no bridge (nv-pci.c: nv_grdma_pci_topology_supported).
 pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let driver = match version::driver(ctx.facts) {
         Fact::Known(Some(driver)) => driver,
@@ -30,9 +30,8 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
     };
     if numbers(&driver) < SINCE.to_vec() {
-        let message = format!(
-            "Driver {driver} does not look at where GPU and NIC sit: drivers from 570.86.15 on do."
-        );
+        let message =
+            format!("Driver {driver} does not check the topology: drivers since 570.86.15 do.");
         return vec![Judgement::skip("driver", message)];
     }
     let chipset = match chipset(ctx.facts) {
@@ -45,7 +44,7 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![Judgement::skip("driver", "There is no GPU.")];
     }
     if gpus.is_empty() {
-        let message = "These GPUs' memory is coherent with the CPU: the driver lets a NIC at it wherever both sit.";
+        let message = "These GPUs' memory is coherent with the CPU: the driver allows NIC access for every topology.";
         return vec![Judgement::pass("driver", message).evidence(DEVICES, devices(&coherent))];
     }
     match overridden(ctx) {
@@ -54,7 +53,7 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
     }
 }
 
-/// The parameter goes before every other rule.
+/// The parameter overrides every other rule.
 fn overridden(ctx: &Ctx<'_>) -> Option<Judgement> {
     let value = match &ctx.facts.driver.params {
         Fact::Known(params) => params.as_ref().and_then(|params| params.get(OPTION)),
@@ -69,15 +68,15 @@ fn overridden(ctx: &Ctx<'_>) -> Option<Judgement> {
     match value.map(String::as_str) {
         Some("1") => Some(evidence(Judgement::pass(
             "driver",
-            "GrdmaPciTopoCheckOverride=1: the driver lets every NIC at GPU memory, wherever it sits.",
+            "GrdmaPciTopoCheckOverride=1: the driver allows every NIC access to GPU memory.",
         ))),
         Some("2") => Some(
             evidence(Judgement::broken(
                 "driver",
-                "GrdmaPciTopoCheckOverride=2: the driver lets no NIC at GPU memory, and GPUDirect RDMA fails.",
+                "GrdmaPciTopoCheckOverride=2: the driver allows no NIC access to GPU memory, and GPUDirect RDMA fails.",
             ))
             .advice(
-                "Take NVreg_GrdmaPciTopoCheckOverride=2 out of modprobe.d, rebuild the initramfs and \
+                "Remove NVreg_GrdmaPciTopoCheckOverride=2 from modprobe.d, rebuild the initramfs and \
                  reload the driver.",
             ),
         ),
@@ -86,20 +85,20 @@ fn overridden(ctx: &Ctx<'_>) -> Option<Judgement> {
 }
 
 fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice], chipset: Option<&'static str>) -> Vec<Judgement> {
-    let seen = |judgement: Judgement| {
+    let with_chipset = |judgement: Judgement| {
         judgement.evidence(
             DEVICES,
-            chipset.unwrap_or("none of the root complexes the driver names"),
+            chipset.unwrap_or("no root complex that the driver rejects"),
         )
     };
     let Some(chipset) = chipset else {
         let message =
             "The driver allows NIC access to GPU memory for every topology of this machine.";
-        return vec![seen(Judgement::pass("driver", message))];
+        return vec![with_chipset(Judgement::pass("driver", message))];
     };
     if ctx.facts.platform.is_guest() {
-        let message = "The driver lets a NIC at a GPU that was passed through to this guest, wherever both sit.";
-        return vec![seen(Judgement::pass("driver", message))];
+        let message = "The driver allows NIC access to GPUs passed through to this guest, for every topology.";
+        return vec![with_chipset(Judgement::pass("driver", message))];
     }
     if let Some(unknown) = unknown_if(&ctx.facts.rdma, "driver", "/sys/class/infiniband") {
         return vec![unknown];
@@ -108,13 +107,10 @@ fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice], chipset: Option<&'static str>) -> V
         .filter_map(|nic| nic.place.present().copied())
         .collect();
     if nics.is_empty() {
-        return vec![Judgement::skip(
-            "driver",
-            "There is no NIC to be let at GPU memory.",
-        )];
+        return vec![Judgement::skip("driver", "There is no RDMA NIC.")];
     }
     gpus.iter()
-        .map(|gpu| seen(one(ctx, gpu, &nics, chipset)))
+        .map(|gpu| with_chipset(one(ctx, gpu, &nics, chipset)))
         .collect()
 }
 
@@ -125,50 +121,50 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, nics: &[Bdf], chipset: &str) -> Judgement
         Fact::Known(above) => above,
         Fact::Unknown(why) => return Judgement::unknown(subject, why, DEVICES),
     };
-    let (mut near, mut far, mut unknown) = (Vec::new(), Vec::new(), None);
+    let (mut shared, mut separate, mut unknown) = (Vec::new(), Vec::new(), None);
     for nic in nics {
         match ctx.facts.device(*nic).map(bridges) {
             Some(Fact::Known(others)) if others.iter().any(|bridge| above.contains(bridge)) => {
-                near.push(*nic)
+                shared.push(*nic)
             }
-            Some(Fact::Known(_)) => far.push(*nic),
+            Some(Fact::Known(_)) => separate.push(*nic),
             Some(Fact::Unknown(why)) => unknown = Some(why),
             None => unknown = Some(crate::model::Why::NotCovered),
         }
     }
     let named = |nics: &[Bdf]| words::list(nics.iter().map(|nic| words::device(ctx, *nic)));
-    match (near.is_empty(), far.is_empty(), unknown) {
+    match (shared.is_empty(), separate.is_empty(), unknown) {
         (true, _, Some(why)) => Judgement::unknown(subject, why, DEVICES),
         (true, _, None) => Judgement::broken(
             subject,
             format!(
-                "The driver refuses this GPU's memory to {}: {chipset} carries no peer traffic, and no bridge is above \
-                 both.",
-                named(&far)
+                "The driver denies {} access to this GPU's memory: {chipset} carries no peer traffic, and they share \
+                 no bridge.",
+                named(&separate)
             ),
         )
         .advice(
             "Put GPU and NIC below one PCIe switch; NVreg_GrdmaPciTopoCheckOverride=1 makes the \
-                 driver try all the same, and may bring the machine down with bus errors.",
+                 driver try anyway, and may bring the machine down with bus errors.",
         ),
-        (false, true, _) => Judgement::pass(subject, format!("A bridge is above this GPU and {}.", named(&near))),
+        (false, true, _) => Judgement::pass(subject, format!("This GPU shares a bridge with {}.", named(&shared))),
         (false, false, _) => Judgement::pass(
             subject,
             format!(
-                "A bridge is above this GPU and {}; the driver refuses its memory to {}.",
-                named(&near),
-                named(&far)
+                "This GPU shares a bridge with {}; the driver denies access to {}.",
+                named(&shared),
+                named(&separate)
             ),
         ),
     }
 }
 
-/// The root complex that the driver knows to carry no peer traffic; none if it is another.
+/// The root complex, if the driver knows it to carry no peer traffic.
 ///
-/// osinit.c names three, and nvcst.h the bridges they are known by: Grace (TH500), Ampere Altra, AmpereOne with 160
+/// osinit.c names three, and nvcst.h the bridges that identify them: Grace (TH500), Ampere Altra, AmpereOne with 160
 /// cores; AmpereOne with 192 is not among them.
 fn chipset(facts: &Facts) -> Fact<Option<&'static str>> {
-    let of = |ids: &Ids| match (ids.vendor, ids.device?) {
+    let root_complex = |ids: &Ids| match (ids.vendor, ids.device?) {
         _ if ids.base_class() != 6 => None,
         (Ids::NVIDIA, 0x22b1..=0x22b4 | 0x22b8 | 0x22b9) => Some("NVIDIA Grace"),
         (super::AMPERE, 0xe000 | 0xe00d | 0xe00e | 0xe010 | 0xe100 | 0xe110) => {
@@ -178,7 +174,9 @@ fn chipset(facts: &Facts) -> Fact<Option<&'static str>> {
         _ => None,
     };
     facts.pci.as_ref().and_then(|devices| {
-        let found = devices.iter().find_map(|device| of(device.ids.known()?));
+        let found = devices
+            .iter()
+            .find_map(|device| root_complex(device.ids.known()?));
         let unknown = devices.iter().find_map(|device| device.ids.why());
         match (found, unknown, facts.partial) {
             (Some(found), _, _) => Fact::Known(Some(found)),

@@ -1,4 +1,4 @@
-//! param.iomap-wc: does the driver map GPU memory for the CPU uncached, which makes writes slow?
+//! param.iomap-wc: uncached CPU mappings of GPU memory make writes slow.
 
 use super::{AMPERE, PARAMS, registry_keys as keys};
 use crate::check::{Ctx, Judgement};
@@ -6,8 +6,8 @@ use crate::model::{Bdf, Fact, Facts, Ids, PciDevice};
 
 const KEY: &str = "RmForceDisableIomapWC";
 
-/// The driver maps BAR memory write-combined, but by key and on some machines (chipset.c, chipset_info.c,
-/// hypervisor.c of the open kernel modules; used in nv-mmap.c).
+/// The driver maps BAR memory write-combined, except by registry key and on some machines
+/// (chipset.c, chipset_info.c, hypervisor.c of the open kernel modules; used in nv-mmap.c).
 pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
@@ -32,16 +32,18 @@ pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
             let judgement = Judgement::broken(
                 "driver",
                 format!(
-                    "The driver maps GPU memory for the CPU uncached, not write-combined, for {cause}: the CPU's writes \
+                    "The driver maps GPU memory for the CPU uncached, not write-combined, because of {cause}: CPU writes \
                      through gdrcopy are many times slower."
                 ),
             );
             match by_key {
                 true => judgement.advice(
-                    "Take RmForceDisableIomapWC=1 out of NVreg_RegistryDwords where nothing needs it \
+                    "Remove RmForceDisableIomapWC=1 from NVreg_RegistryDwords if nothing needs it \
                  (GPUDirect Storage by P2PDMA does), rebuild the initramfs and reload the driver.",
                 ),
-                false => judgement.advice("Let the GPU write to host memory instead of the CPU to the GPU's."),
+                false => judgement.advice(
+                    "Let the GPU write to host memory instead of the CPU writing to GPU memory.",
+                ),
             }
         }
         Fact::Known(None) => Judgement::pass(
@@ -59,7 +61,7 @@ pub fn iomap_wc(ctx: &Ctx<'_>) -> Vec<Judgement> {
     ]
 }
 
-/// The machines on which the driver does so itself; none for others.
+/// Machines on which the driver maps uncached without a key.
 fn by_machine(facts: &Facts) -> Fact<Option<&'static str>> {
     let devices = match &facts.pci {
         Fact::Known(devices) => devices,

@@ -1,4 +1,4 @@
-//! What the next load of the driver will use: the options that modprobe will give it, as values the driver will show.
+//! The options that modprobe will pass at the next load, as values that the driver will show.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use crate::check::{Ctx, Judgement};
 use crate::kmod::{self, Config, Load, nvidia};
 use crate::model::{Command, Directive, Fact, Initramfs, Why};
 
-/// What the directives of modprobe.d come from, for a reader.
+/// Source of the directives, as shown to users.
 pub const MODPROBE: &str = "/etc/modprobe.d and the directories after it";
-/// What its words come from, for a reader.
+/// Source of the words of the command line, as shown to users.
 pub const COMMAND_LINE: &str = "/proc/cmdline";
 
-/// What modprobe.d and the command line say; a judgement where that is not known.
+/// The configuration from modprobe.d and the command line, or the judgement if it is unknown.
 pub fn config<'a>(ctx: &'a Ctx<'_>, subject: &str) -> Result<Config<'a>, Box<Judgement>> {
     if let Some(inside) = in_a_container(ctx, subject) {
         return Err(Box::new(inside));
@@ -30,7 +30,7 @@ pub fn config<'a>(ctx: &'a Ctx<'_>, subject: &str) -> Result<Config<'a>, Box<Jud
     ))
 }
 
-/// What an image's modprobe.d and the same command line say.
+/// The configuration from the modprobe.d of an image and the command line.
 pub fn config_of<'a>(ctx: &'a Ctx<'_>, image: &'a Initramfs) -> Config<'a> {
     let words = ctx
         .facts
@@ -42,7 +42,7 @@ pub fn config_of<'a>(ctx: &'a Ctx<'_>, image: &'a Initramfs) -> Config<'a> {
     Config::new(image.directives.iter().chain(words))
 }
 
-/// A container's modprobe.d says nothing: the host loads the driver.
+/// The host loads the driver, so a container's modprobe.d does not matter.
 fn in_a_container(ctx: &Ctx<'_>, subject: &str) -> Option<Judgement> {
     let marks = ctx.facts.platform.container_marks.known()?;
     let namespace = marks.iter().find(|mark| mark.starts_with("namespace "))?;
@@ -54,12 +54,12 @@ fn in_a_container(ctx: &Ctx<'_>, subject: &str) -> Option<Judgement> {
 /// A value that a load sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value<'a> {
-    /// As it is written, quotes taken off.
+    /// As written, without quotes.
     pub text: String,
     pub from: &'a Directive,
 }
 
-/// The values that a load sets, by the names under which the driver shows them; the last one of a name counts.
+/// The values that a load sets, by the names that the driver shows; the last value counts.
 pub fn values<'a>(load: &Load<'a>) -> BTreeMap<String, Value<'a>> {
     let mut values = BTreeMap::new();
     for (name, text, from) in set(load) {
@@ -67,7 +67,7 @@ pub fn values<'a>(load: &Load<'a>) -> BTreeMap<String, Value<'a>> {
             values.insert(shown.to_owned(), Value { text, from });
         }
     }
-    // An option's name among the registry keys overrides the parameter.
+    // A registry key named like an option overrides it.
     if let Some(Value { text, from }) = values.get("RegistryDwords").cloned() {
         for (key, value) in keys::tokens(&text) {
             if nvidia::NAMES.contains(&key.as_str()) {
@@ -93,13 +93,13 @@ pub fn set<'a>(load: &Load<'a>) -> Vec<(String, String, &'a Directive)> {
     found
 }
 
-/// The parameters that a load sets, by the names by which they are set: the last value of each, and where it stands.
+/// The last value and directive of each parameter, by the name that sets it.
 pub fn last<'a>(load: &Load<'a>) -> BTreeMap<String, (String, &'a Directive)> {
     let set = set(load).into_iter();
     set.map(|(name, text, from)| (name, (text, from))).collect()
 }
 
-/// Whether two texts are one value to the driver: numbers by what they count, registry keys one by one.
+/// True if the driver treats two texts as equal: numbers by value, registry keys one by one.
 pub fn same(name: &str, a: &str, b: &str) -> bool {
     match (kmod::unsigned(a), kmod::unsigned(b)) {
         (Some(a), Some(b)) => a == b,
@@ -108,7 +108,7 @@ pub fn same(name: &str, a: &str, b: &str) -> bool {
     }
 }
 
-/// Where a directive stands, for a reader.
+/// File and line of a directive, as shown to users.
 pub fn place(directive: &Directive) -> String {
     match directive.line {
         0 => directive.source.clone(),
@@ -116,7 +116,6 @@ pub fn place(directive: &Directive) -> String {
     }
 }
 
-/// Why a fact of the image is unknown, as a judgement.
 pub fn unread(subject: &str, why: Why) -> Judgement {
     Judgement::unknown(subject, why, "the initramfs of the running kernel")
 }

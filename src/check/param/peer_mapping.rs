@@ -1,4 +1,4 @@
-//! param.peer-mapping: may CUDA map a NIC's doorbell into the GPU?
+//! param.peer-mapping: CUDA may map a NIC's doorbell into the GPU.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use crate::model::{Bdf, Fact, Process};
 
 const KEY: &str = "PeerMappingOverride";
 
-/// Whether the driver lets everybody map a doorbell to a GPU; the greater, the more is to be done.
+/// Permission of unprivileged processes to map a doorbell to a GPU; greater values need more steps.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerMapping {
-    /// It does, as it is loaded.
+    /// Allowed by the loaded driver.
     Open,
-    /// It does not, and will from its next load on, by what stands there.
+    /// Allowed from the next load on, by the directive at this place.
     OpenNext(String),
-    /// It does not, and nothing that is known says that it will.
+    /// Not allowed.
     Shut,
 }
 
@@ -42,7 +42,7 @@ impl PeerMapping {
     }
 }
 
-/// Where that stands which opens it to a GPU at the next load.
+/// Place of the directive that allows it at the next load.
 fn next_load(values: &BTreeMap<String, next::Value<'_>>, gpu: Bdf) -> Option<String> {
     let text = |name: &str| values.get(name).map_or("", |value| value.text.as_str());
     let (all, each) = (text("RegistryDwords"), text("RegistryDwordsPerDevice"));
@@ -54,11 +54,11 @@ fn next_load(values: &BTreeMap<String, next::Value<'_>>, gpu: Bdf) -> Option<Str
     Some(next::place(value.from))
 }
 
-/// What opens a peer mapping that was refused.
+/// The advice for a denied peer mapping.
 pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement, found: &PeerMapping) -> Judgement {
     match found {
         PeerMapping::Open => judgement
-            .advice("Read the NVRM lines of the kernel log: the driver refuses this one mapping."),
+            .advice("Read the NVRM lines of the kernel log: the driver rejects this mapping."),
         PeerMapping::OpenNext(place) => judgement.advice(format!(
             "Reload the nvidia module, or reboot: {place} sets {KEY} for its next load."
         )),
@@ -77,7 +77,7 @@ pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement, found: &PeerMapping) -> Judge
     }
 }
 
-/// The key's value for a GPU. Its own goes before the common one.
+/// The key's value for a GPU; the per-device key takes precedence.
 fn of(all: &str, each: &str, gpu: Bdf) -> Option<u32> {
     keys::key_of_device(each, gpu, KEY).or_else(|| keys::key(all, KEY))
 }
@@ -87,17 +87,17 @@ fn is_on(value: Option<u32>) -> bool {
     value.is_some_and(|value| value != 0)
 }
 
-/// How it is set, beside the keys that are there.
+/// How to set the key without losing other keys.
 fn setting(all: &str) -> String {
     format!(
-        "Write 'options nvidia NVreg_RegistryDwords=\"{}\"' to a file of /etc/modprobe.d (in place of any other \
-         NVreg_RegistryDwords), then rebuild the initramfs and reload the driver. This opens peer mappings to every \
+        "Write 'options nvidia NVreg_RegistryDwords=\"{}\"' to a file of /etc/modprobe.d (replacing any other \
+         NVreg_RegistryDwords), then rebuild the initramfs and reload the driver. This allows peer mappings to every \
          user of the machine (CVE-2015-5053).",
         keys::merged(all, KEY, 1)
     )
 }
 
-/// The driver allows it to CAP_SYS_ADMIN in the initial user namespace, and with `PeerMappingOverride` to everybody.
+/// The driver requires CAP_SYS_ADMIN in the initial user namespace, unless `PeerMappingOverride` is set.
 pub fn peer_mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let params = match &ctx.facts.driver.params {
         Fact::Known(Some(params)) => params,
@@ -147,7 +147,7 @@ fn judge(ctx: &Ctx<'_>, subject: String, value: Option<u32>, all: &str) -> Judge
             "PeerMappingOverride is off: this process may map a NIC's doorbell to the GPU because it has CAP_SYS_ADMIN, \
              others may not.",
         ),
-        // Without a process to speak of, the rule is that of all who lack the capability.
+        // If the capability is unknown, judge a process without it.
         Fact::Known(false) | Fact::Unknown(_) => Judgement::broken(
             subject,
             "PeerMappingOverride is off: a process without CAP_SYS_ADMIN in the initial user namespace cannot map a \

@@ -1,4 +1,4 @@
-//! param.stream-memops: may a CUDA stream wait for memory and write it?
+//! param.stream-memops: CUDA streams may wait on memory and write it.
 
 use super::{PARAMS, registry_keys as keys};
 use crate::check::{Ctx, Judgement, version};
@@ -6,8 +6,8 @@ use crate::model::{CudaGpu, CudaOutcome, Fact, Why};
 
 const OPTION: &str = "EnableStreamMemOPs";
 
-/// From CUDA 11.7 (driver 515) on the second form of the calls is always on. From r387 to there, a parameter decides.
-/// CUDA itself is asked first; the parameter explains.
+/// Since CUDA 11.7 (driver 515) the second form of the calls is always enabled; from r387 to 515 a
+/// parameter decides. The answer of CUDA takes precedence over the parameter.
 pub fn stream_memops(ctx: &Ctx<'_>) -> Vec<Judgement> {
     vec![judge(ctx)]
 }
@@ -18,21 +18,21 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
         Fact::Known(Some(version)) => Fact::Known(version),
         Fact::Unknown(why) => Fact::Unknown(why),
     };
-    let asked = match &ctx.facts.cuda {
+    let read = match &ctx.facts.cuda {
         Fact::Known(CudaOutcome::Read(cuda)) => Some(cuda),
         _ => None,
     };
-    let gpus = asked.map_or(&[][..], |cuda| cuda.gpus.as_slice());
+    let gpus = read.map_or(&[][..], |cuda| cuda.gpus.as_slice());
     let by_nvml = || {
         ctx.facts
             .nvml()
             .and_then(|nvml| nvml.cuda_version.known().copied())
     };
-    let by_cuda = asked.and_then(|cuda| cuda.driver_version.known().copied());
+    let by_cuda = read.and_then(|cuda| cuda.driver_version.known().copied());
     let cuda = by_cuda.map(i64::from).or_else(|| by_nvml().map(i64::from));
     let branch = driver.known().and_then(|version| version::branch(version));
     let parameter = parameter(ctx);
-    let said = match &parameter {
+    let value = match &parameter {
         Fact::Known(on) => format!("{}", u8::from(*on)),
         Fact::Unknown(why) => why.phrase().to_owned(),
     };
@@ -48,9 +48,10 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             );
         }
         _ => match first_form(gpus) {
-            Fact::Known(true) => {
-                Judgement::pass("driver", "Stream memory operations are on, says CUDA.")
-            }
+            Fact::Known(true) => Judgement::pass(
+                "driver",
+                "CUDA reports that stream memory operations are on.",
+            ),
             Fact::Known(false) => off(),
             Fact::Unknown(_) => match by_parameter(branch, &parameter) {
                 Ok(judgement) => judgement,
@@ -75,10 +76,10 @@ fn judge(ctx: &Ctx<'_>) -> Judgement {
             attributes(gpu),
         )
     });
-    judgement.evidence(format!("{PARAMS}: {OPTION}"), said)
+    judgement.evidence(format!("{PARAMS}: {OPTION}"), value)
 }
 
-/// Before CUDA 11.7, and where CUDA was not asked.
+/// Before CUDA 11.7, if CUDA was not queried.
 fn by_parameter(branch: Option<u32>, parameter: &Fact<bool>) -> Result<Judgement, Why> {
     match (branch, parameter) {
         (Some(..387), _) => Ok(Judgement::pass(
@@ -105,7 +106,7 @@ fn off() -> Judgement {
     )
 }
 
-/// Whether the first form of the calls is on, on every GPU that CUDA told of.
+/// True if the first form of the calls is enabled on every GPU.
 fn first_form(gpus: &[CudaGpu]) -> Fact<bool> {
     let mut all = Fact::default();
     for gpu in gpus {
@@ -118,17 +119,18 @@ fn first_form(gpus: &[CudaGpu]) -> Fact<bool> {
     all
 }
 
-/// The second form, and what it lacks; CUDA knows of the first better than the parameter does.
+/// Describes the second form and its limits. For the first form CUDA takes precedence over the parameter.
 fn modern(gpus: &[CudaGpu], parameter: &Fact<bool>) -> String {
     let lacks =
         |of: fn(&CudaGpu) -> &Fact<bool>| gpus.iter().any(|gpu| *of(gpu) == Fact::Known(false));
     let mut message = "Stream memory operations (v2) are on by default.".to_owned();
     if lacks(|gpu| &gpu.stream_memops.v2_64_bit) {
-        message
-            .push_str(" They take no 64-bit words on every GPU: a doorbell is rung in two halves.");
+        message.push_str(
+            " Some GPUs do not support 64-bit words: a doorbell is written in two halves.",
+        );
     }
     if lacks(|gpu| &gpu.stream_memops.v2_nor) {
-        message.push_str(" Waiting with NOR is not known to every GPU.");
+        message.push_str(" Some GPUs do not support NOR waits.");
     }
     let first = match first_form(gpus) {
         Fact::Unknown(_) => parameter.clone(),

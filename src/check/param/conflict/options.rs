@@ -1,4 +1,4 @@
-//! Options of the driver that are lost on their way to it: overridden, misspelt, written for another name.
+//! Options that do not reach the driver: overridden, misspelt, or written for another module name.
 
 use super::{DRIVER, for_device, shown};
 use crate::check::param::next::{self, place};
@@ -13,13 +13,13 @@ pub(super) fn all(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Vec<Ju
         found.extend(overridden(load, name));
     }
     found.extend(dropped(load));
-    found.extend(going_nowhere(config, load));
+    found.extend(without_effect(config, load));
     found.extend(lost_for_devices(ctx, config, load));
     found.extend(unknown_names(ctx, config));
     found
 }
 
-/// The strings that set one parameter, in order, each with where it stands.
+/// The strings that set one parameter, in order, each with its directive.
 fn strings<'a>(load: &Load<'a>, name: &str) -> Vec<(String, &'a Directive)> {
     let full = nvidia::set_as(name);
     next::set(load)
@@ -29,7 +29,7 @@ fn strings<'a>(load: &Load<'a>, name: &str) -> Vec<(String, &'a Directive)> {
         .collect()
 }
 
-/// Registry keys of an earlier string that the last one, which alone counts, does not have.
+/// Registry keys of earlier strings that are missing from the last one, which alone counts.
 fn overridden(load: &Load<'_>, name: &str) -> Option<Judgement> {
     let strings = strings(load, name);
     let ((last, by), earlier) = strings.split_last()?;
@@ -58,19 +58,19 @@ fn overridden(load: &Load<'_>, name: &str) -> Option<Judgement> {
         |judgement, (text, from)| judgement.evidence(place(from), format!("{full}=\"{text}\"")),
     );
     Some(judgement.fix("modprobe").advice(format!(
-        "Write one line in place of them: options nvidia {full}=\"{merged}\"; then rebuild the initramfs."
+        "Replace them with one line: options nvidia {full}=\"{merged}\"; then rebuild the initramfs."
     )))
 }
 
-/// Tokens that the driver passes over in silence.
+/// Tokens that the driver ignores silently.
 fn dropped(load: &Load<'_>) -> Option<Judgement> {
     let strings = strings(load, "RegistryDwords");
     let (text, from) = strings.last()?;
     let dropped = keys::dropped(text);
     let first = dropped.first()?;
     let message = format!(
-        "The driver passes over '{first}' in NVreg_RegistryDwords: a key, one '=' and a value make a setting, and ';' \
-         separates them."
+        "The driver ignores '{first}' in NVreg_RegistryDwords: a setting is a key, one '=' and a value, and ';' \
+         separates settings."
     );
     let judgement = Judgement::broken(DRIVER, message).evidence(place(from), text);
     Some(judgement.fix("modprobe").advice(format!(
@@ -79,7 +79,7 @@ fn dropped(load: &Load<'_>) -> Option<Judgement> {
     )))
 }
 
-/// Options of the driver for a name of the family that modprobe does not end at.
+/// Driver options for a module name that modprobe does not load.
 pub fn unreached<'a>(config: &Config<'a>, load: &Load<'a>) -> Vec<&'a Directive> {
     let of_driver = |found: &&Directive| match &found.command {
         Command::Options { module, options } => {
@@ -90,21 +90,17 @@ pub fn unreached<'a>(config: &Config<'a>, load: &Load<'a>) -> Vec<&'a Directive>
         }
         _ => false,
     };
-    let goes_nowhere = |found: &&Directive| !load.options.contains(found);
-    config
-        .iter()
-        .filter(of_driver)
-        .filter(goes_nowhere)
-        .collect()
+    let is_lost = |found: &&Directive| !load.options.contains(found);
+    config.iter().filter(of_driver).filter(is_lost).collect()
 }
 
-fn going_nowhere(config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
+fn without_effect(config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
     unreached(config, load)
         .into_iter()
         .map(|found| {
             let name = module_of(found);
             let message = format!(
-                "Options for {name} reach nothing: modprobe nvidia loads {}{}.",
+                "Options for {name} have no effect: modprobe nvidia loads {}{}.",
                 load.module,
                 match load.by.first() {
                     Some(by) => format!(" ({})", place(by)),
@@ -122,13 +118,13 @@ fn going_nowhere(config: &Config<'_>, load: &Load<'_>) -> Vec<Judgement> {
         .collect()
 }
 
-/// Options that `modprobe nvidia` carries on, and udev, which loads the module by the GPU's alias, does not.
+/// Options that `modprobe nvidia` applies but udev, which loads the module by the GPU's alias, does not.
 fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Option<Judgement> {
     if load.module == nvidia::MODULE || load.refused.is_some() {
         return None;
     }
     let by_device = for_device(ctx, config, load)?;
-    // Of each parameter the last value counts, on either memory path.
+    // The last value of each parameter counts, for both.
     let (here, there) = (next::last(load), next::last(&by_device));
     let reaches = |name: &str, text: &str| {
         let shown = nvidia::shown_as(name).unwrap_or(name);
@@ -145,7 +141,7 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
     lost.dedup();
     let first = lost.first()?;
     let message = format!(
-        "Options for {} reach the driver by modprobe nvidia alone: udev loads {} by the GPU's alias, without them.",
+        "Options for {} reach the driver only by modprobe nvidia: udev loads {} by the GPU's alias, without them.",
         module_of(first),
         load.module
     );
@@ -163,20 +159,20 @@ fn lost_for_devices(ctx: &Ctx<'_>, config: &Config<'_>, load: &Load<'_>) -> Opti
         _ => String::new(),
     };
     Some(judgement.fix("modprobe").advice(format!(
-        "Write them for both names: add the line '{both}' beside the one there is, then rebuild the initramfs."
+        "Write them for both names: add the line '{both}' next to the existing one, then rebuild the initramfs."
     )))
 }
 
-/// A parameter that no driver knows, in a line for the driver.
+/// An unknown parameter in an options line.
 pub struct Misspelt<'a> {
     pub directive: &'a Directive,
-    /// The parameter, as it is written.
+    /// The parameter as written.
     pub name: String,
-    /// What may be meant; none where nothing is near.
+    /// The most similar parameter.
     pub meant: Option<String>,
 }
 
-/// Parameters that no driver knows. The kernel says so in its log alone, and loads the module without them.
+/// Parameters that no driver has. The kernel only logs them and loads the module without them.
 pub fn misspelt<'a>(ctx: &Ctx<'_>, config: &Config<'a>) -> Vec<Misspelt<'a>> {
     let params = ctx.facts.driver.params.present();
     let shown = || {
@@ -214,16 +210,16 @@ fn unknown_names(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
             let judgement = match meant {
                 Some(meant) => Judgement::broken(
                     DRIVER,
-                    format!("The driver has no parameter {name}, and the kernel passes over it: {meant} may be meant."),
+                    format!("The driver has no parameter {name}, and the kernel ignores it: {meant} may be meant."),
                 )
                 .fix("modprobe")
-                .advice(format!("Write {meant} in place of {name} in {}.", directive.source)),
+                .advice(format!("Replace {name} with {meant} in {}.", directive.source)),
                 // A driver newer than this list may have it.
                 None => Judgement::info(
                     DRIVER,
                     format!(
-                        "No driver that gdr knows has a parameter {name}: where the loaded one has none, the kernel \
-                         passes over it."
+                        "No driver that gdr knows has a parameter {name}: if the loaded driver has none, the kernel \
+                         ignores it."
                     ),
                 ),
             };

@@ -73,7 +73,7 @@ fn options_for_unloaded_names() {
     assert!(
         found
             .message
-            .starts_with("Options for nvidia_current reach nothing"),
+            .starts_with("Options for nvidia_current have no effect"),
         "{}",
         found.message
     );

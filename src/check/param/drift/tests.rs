@@ -59,9 +59,7 @@ fn value_set_by_hand() {
     let found = of(&facts, "driver");
     assert_eq!(found.outcome, Outcome::Warn);
     assert!(
-        found
-            .message
-            .contains("its default, which nothing sets otherwise"),
+        found.message.contains("its default, which nothing changes"),
         "{}",
         found.message
     );
