@@ -19,7 +19,7 @@ fn with_root(vendor: u16, device: u16) -> Facts {
 
 const ALTRA: (u16, u16) = (0x1def, 0xe100);
 
-/// An Altra whose GPU sits below a root port of its own.
+/// An Altra with GPU and NIC below different root ports.
 fn apart() -> Facts {
     let mut facts = with_root(ALTRA.0, ALTRA.1);
     facts.add(root_port("0000:00:05.0"));
