@@ -376,7 +376,7 @@ fn rejects_hostile_documents_early() {
             "<topology version=\"7.0\"></topology>".to_owned(),
             "unsupported format with version 7",
         ),
-        ("second", format!("{machine}{end}<topology/>"), "outermost"),
+        ("second", format!("{machine}{end}<topology/>"), "is not a single 'topology'"),
         (
             "attributes",
             format!(
