@@ -473,7 +473,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "there is no dma-buf of 4096 bytes at 0x1000"
+            "cannot export 4096 bytes at 0x1000 as a dma-buf"
         );
         assert_eq!(
             error.source().unwrap().to_string(),
@@ -496,7 +496,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "bytes 18446744073709551615..18446744073709551617 are not inside 8 bytes"
+            "invalid range: bytes 18446744073709551615..18446744073709551617 of 8 bytes"
         );
     }
 }

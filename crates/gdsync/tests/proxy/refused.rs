@@ -58,7 +58,7 @@ fn gpu_memory_without_a_road_names_both() {
         );
         let text = refused.to_string();
         assert_eq!(
-            text.matches("memory of a simulated GPU is not registered")
+            text.matches("cannot register memory of a simulated GPU")
                 .count(),
             2,
             "{text}"

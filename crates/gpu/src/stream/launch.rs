@@ -336,7 +336,7 @@ mod tests {
             (u64::MAX, u64::MAX),
         ] {
             let error = finding(count, position).expect_err("no result");
-            assert!(error.contains("did not come back"), "{error}");
+            assert!(error.contains("invalid kernel result"), "{error}");
         }
     }
 }
