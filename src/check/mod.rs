@@ -3,11 +3,14 @@
 //!
 //! A check judges; the engine weighs the judgement by profile and makes a finding.
 
+mod container;
 mod gpu;
 mod judged;
 mod judgement;
 mod limits;
+mod memory_path;
 mod modules;
+mod nics;
 mod param;
 mod passthrough;
 mod pcie;
@@ -24,16 +27,18 @@ mod words;
 
 /// Facts and helpers that fixes share with the checks.
 pub mod ground {
-    pub use super::modules::{buildable, dma_buf_everywhere, suits};
+    pub use super::container::in_container;
+    pub use super::modules::{buildable, suits};
+    pub use super::nics::{driver as nic_driver, rdma_nics};
     pub use super::param::{
         Misspelt, for_device, keeps_out, misspelt, next, refused, registry_keys, shown, unreached,
     };
     pub use super::pcie::{
         Held, Ports, Redirecting, is_grace, is_translated, ports, small_reads, translated,
     };
-    pub use super::platform::in_container;
-    pub use super::rdma::{SETTING as NON_PREFETCHABLE, driver as nic_driver, rdma_nics, untold};
+    pub use super::rdma::{SETTING as NON_PREFETCHABLE, untold};
     pub use super::version::{branch, driver, kernel};
+    pub use crate::check::memory_path::dma_buf_everywhere;
 }
 
 pub use judged::{Judged, Weighed, too_many_devices};

@@ -1,13 +1,12 @@
 //! `gdr fix` and `gdr fix-acs`: findings become a plan, which is shown, asked about, made and checked.
 
-use std::io::{self, IsTerminal as _, Write};
-use std::path::Path;
-use std::time::Duration;
+use std::io::Write;
 
 use anyhow::{Context as _, bail};
 
 use super::machine::Machine;
 use super::profiles::expectations;
+use super::repair::{UNDONE, agreed, boot_id, executor};
 use super::trusted::unsafe_program;
 use crate::check::{self, Ctx};
 use crate::cli::{
@@ -22,12 +21,6 @@ use crate::profile::Expectations;
 use crate::render;
 use crate::topo;
 use crate::world::{Executor, World};
-
-/// How long a program of a repair may take: rebuilding an initramfs takes minutes.
-const TIMEOUT: Duration = Duration::from_secs(1800);
-
-/// Could not be determined, or not done for want of a permission.
-pub const UNDONE: u8 = 3;
 
 /// `gdr fix`.
 pub fn run(
@@ -195,7 +188,7 @@ fn repair(
 ) -> anyhow::Result<u8> {
     let Machine::World(world) = machine else {
         bail!(
-            "what another program printed of a machine says what is wrong, and not enough to mend it: take a snapshot (gdr snapshot)"
+            "the output of another program does not describe the machine completely enough to repair it: take a snapshot with 'gdr snapshot'"
         );
     };
     let facts = facts(machine, request);
@@ -222,7 +215,7 @@ fn repair(
         return Ok(UNDONE);
     }
     if plan.repairs.is_empty() {
-        super::print(out, "Nothing has failed that gdr could mend.\n")?;
+        super::print(out, "No failed check has a fix.\n")?;
         return Ok(0);
     }
     if request.how.format == PlanFormat::Table {
@@ -243,24 +236,12 @@ fn repair(
         super::remark(err, &rooted);
         return Ok(UNDONE);
     }
-    if !request.how.yes && !asked("Make these changes? [y/N] ", err)? {
+    if !request.how.yes && !agreed("Make these changes? [y/N] ", err)? {
         super::remark(err, "nothing was changed");
         return Ok(UNDONE);
     }
-    let moment = Moment {
-        taken: output::now(),
-        boot: super::undo::boot(world),
-    };
-    let journal = match fix::apply(&executor, &plan, &moment, &mut |line| {
-        super::remark(err, line)
-    }) {
-        Ok(journal) => journal,
-        // The first step already: a device that does not take it, a module that does not load.
-        Err(fix::Error::Unexpected(why)) => {
-            super::remark(err, &format!("stopped, and nothing was changed: {why}"));
-            return Ok(1);
-        }
-        Err(error) => return Err(error.into()),
+    let Some(journal) = apply(&executor, world, &plan, err)? else {
+        return Ok(1);
     };
     if request.how.format == PlanFormat::Json {
         super::print(out, &output::pretty(&journal)?)?;
@@ -274,6 +255,29 @@ fn repair(
         super::print(out, &outcome(&journal, &plan, &now, request, style.width))?;
     }
     Ok(u8::from(refused(&plan)))
+}
+
+/// Makes the changes. `None` if the first step failed, so that nothing was changed.
+fn apply(
+    executor: &Executor,
+    world: &World,
+    plan: &Plan,
+    err: &mut dyn Write,
+) -> anyhow::Result<Option<Journal>> {
+    let moment = Moment {
+        taken: output::now(),
+        boot: boot_id(world),
+    };
+    match fix::apply(executor, plan, &moment, &mut |line| {
+        super::remark(err, line)
+    }) {
+        Ok(journal) => Ok(Some(journal)),
+        Err(fix::Error::Unexpected(why)) => {
+            super::remark(err, &format!("stopped, and nothing was changed: {why}"));
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// What the machine says, on the platform that the user says it is.
@@ -292,10 +296,10 @@ fn stopped(
     err: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let number = journal.number;
-    if !request.how.yes && asked("Undo what was changed? [y/N] ", err)? {
+    if !request.how.yes && agreed("Undo what was changed? [y/N] ", err)? {
         let how = UndoOptions {
             number: Some(number),
-            boot: super::undo::boot(world),
+            boot: boot_id(world),
             force: false,
         };
         let undone = fix::undo(executor, &how, &mut |line| super::remark(err, line))?;
@@ -467,40 +471,6 @@ fn shown(plan: &Plan, format: PlanFormat, style: render::Style) -> anyhow::Resul
 
 fn refused(plan: &Plan) -> bool {
     plan.repairs.iter().any(|repair| repair.refused.is_some())
-}
-
-/// What changes the machine; none where it is a record.
-pub fn executor(
-    global: &Global,
-    machine: &Machine,
-    tools: Option<&Path>,
-) -> anyhow::Result<Option<Executor>> {
-    Ok(match &global.sysroot {
-        Some(root) => Some(Executor::directory(root, tools, TIMEOUT).context("--sysroot")?),
-        None if machine.is_live() => Some(Executor::live(TIMEOUT)?),
-        None => None,
-    })
-}
-
-/// Asks at the terminal; without one the answer is no.
-fn asked(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
-    if !io::stdin().is_terminal() {
-        super::remark(
-            err,
-            "there is no terminal to ask at: --yes makes the changes without asking",
-        );
-        return Ok(false);
-    }
-    confirmed(question, err)
-}
-
-/// Asks at the terminal that is there.
-pub fn confirmed(question: &str, err: &mut dyn Write) -> anyhow::Result<bool> {
-    write!(err, "{question}")?;
-    err.flush()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// What the checks want to know; what only a library tells in seconds is asked too, since a verdict may rest on it.

@@ -9,6 +9,7 @@ mod names;
 mod probe;
 mod profiles;
 mod promised;
+mod repair;
 mod snapshot;
 mod topo;
 mod trusted;

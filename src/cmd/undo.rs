@@ -1,18 +1,17 @@
 //! `gdr undo`: undoes a repair, or lists the repairs.
 
 use std::io::{self, IsTerminal as _, Write};
-use std::path::Path;
 
 use anyhow::{anyhow, bail};
 use rustix::process::geteuid;
 
-use super::fix::{UNDONE, confirmed, executor};
 use super::machine::Machine;
+use super::repair::{UNDONE, boot_id, confirmed, executor};
 use crate::cli::{Global, Undo, style};
 use crate::fix::{self, Back, Journals, UndoOptions, UndoReport};
 use crate::model::{Journal, Why};
 use crate::render::{self, Style};
-use crate::world::{Executor, World};
+use crate::world::Executor;
 
 pub fn run(
     machine: &Machine,
@@ -48,7 +47,7 @@ pub fn run(
     }
     let how = UndoOptions {
         number,
-        boot: boot(world),
+        boot: boot_id(world),
         force: options.force,
     };
     let undone =
@@ -107,11 +106,4 @@ fn report(undone: &UndoReport, style: Style) -> String {
         false => format!("Repair {number} is undone in part.\n"),
     });
     text
-}
-
-pub fn boot(world: &World) -> Option<String> {
-    world
-        .files
-        .text(Path::new("/proc/sys/kernel/random/boot_id"))
-        .ok()
 }

@@ -265,3 +265,130 @@ fn files_have_at_most_600_lines() {
         );
     }
 }
+
+/// The module of a file of `src/`, as the names of its path.
+fn module_of(path: &Path) -> Vec<String> {
+    let inner = path
+        .strip_prefix(Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
+        .expect("below src");
+    let mut names: Vec<String> = inner
+        .with_extension("")
+        .iter()
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    names.pop_if(|name| matches!(name.as_str(), "mod" | "lib" | "main"));
+    names
+}
+
+/// The paths that begin here, each as its names: `a::{b, c::d}` has `a::b` and `a::c::d`.
+fn expand(text: &str) -> Vec<Vec<String>> {
+    if let Some(inner) = text.strip_prefix('{') {
+        let parts = outermost(inner);
+        return parts
+            .into_iter()
+            .flat_map(|part| expand(part.trim()))
+            .collect();
+    }
+    let name: String = text
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect();
+    if name.is_empty() {
+        return Vec::new();
+    }
+    let deeper = text[name.len()..].strip_prefix("::").map(expand);
+    match deeper.filter(|paths| !paths.is_empty()) {
+        None => vec![vec![name]],
+        Some(paths) => paths
+            .into_iter()
+            .map(|path| [vec![name.clone()], path].concat())
+            .collect(),
+    }
+}
+
+/// The modules that a module's code names by `crate::`, `self::` and `super::`.
+fn used_modules(
+    module: &[String],
+    code: &str,
+    modules: &BTreeSet<Vec<String>>,
+) -> BTreeSet<Vec<String>> {
+    let mut used = BTreeSet::new();
+    for prefix in ["crate::", "self::", "super::"] {
+        for (at, _) in code.match_indices(prefix) {
+            let before = code[..at].chars().next_back();
+            if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+                continue;
+            }
+            let mut rest = &code[at..];
+            let mut base = module.to_vec();
+            if let Some(path) = rest.strip_prefix("crate::") {
+                (rest, base) = (path, Vec::new());
+            }
+            rest = rest.strip_prefix("self::").unwrap_or(rest);
+            while let Some(path) = rest.strip_prefix("super::") {
+                rest = path;
+                base.pop();
+            }
+            for path in expand(rest) {
+                let mut path = [base.clone(), path].concat();
+                while !modules.contains(&path) && path.pop().is_some() {}
+                used.insert(path);
+            }
+        }
+    }
+    used
+}
+
+#[test]
+fn finds_used_modules() {
+    let path = |text: &str| -> Vec<String> { text.split("::").map(str::to_owned).collect() };
+    let modules = ["a", "a::b", "a::c", "a::c::d", "e"].map(path).into();
+    let code = "use super::{b, c::{d::X, Y}}; crate::e::f(); super::super::e::g()";
+    let used = used_modules(&path("a::z"), code, &modules);
+    assert_eq!(used, ["a::b", "a::c", "a::c::d", "e"].map(path).into());
+}
+
+/// Modules side by side depend on each other in one direction. Their parent may use them, and they their parent.
+#[test]
+fn modules_side_by_side_have_no_cycle() {
+    let files: Vec<(Vec<String>, String)> = sources()
+        .into_iter()
+        .map(|(_, path, text)| (module_of(&path), code(&text)))
+        .filter(|(module, _)| {
+            !module
+                .iter()
+                .any(|name| name == "tests" || name == "testing")
+        })
+        .collect();
+    let modules: BTreeSet<_> = files.iter().map(|(module, _)| module.clone()).collect();
+    let mut uses: BTreeMap<Vec<String>, BTreeSet<Vec<String>>> = BTreeMap::new();
+    for (module, text) in &files {
+        let text = text
+            .split("#[cfg(test)]\nmod tests {")
+            .next()
+            .unwrap_or_default();
+        for used in used_modules(module, text, &modules) {
+            let common = module.iter().zip(&used).take_while(|(a, b)| a == b).count();
+            if common < module.len() && common < used.len() {
+                let sibling = |path: &[String]| path[..=common].to_vec();
+                uses.entry(sibling(module))
+                    .or_default()
+                    .insert(sibling(&used));
+            }
+        }
+    }
+    assert!(uses.len() > 100, "modules use each other");
+    // What no module uses any more, or uses none, is on no cycle.
+    loop {
+        let users: BTreeSet<_> = uses.keys().cloned().collect();
+        let before = uses.values().map(BTreeSet::len).sum::<usize>();
+        for used in uses.values_mut() {
+            used.retain(|module| users.contains(module));
+        }
+        uses.retain(|_, used| !used.is_empty());
+        if uses.values().map(BTreeSet::len).sum::<usize>() == before {
+            break;
+        }
+    }
+    assert!(uses.is_empty(), "cycles: {uses:#?}");
+}

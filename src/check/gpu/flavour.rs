@@ -1,6 +1,6 @@
 //! gpu.driver-flavour: which memory paths for RDMA the kernel module flavour supports.
 
-use crate::check::modules::memory_path::{self, PathState};
+use crate::check::memory_path::{self, PathState};
 use crate::check::version::{self, Flavour, Generation};
 use crate::check::{Ctx, Judgement, passthrough, words};
 use crate::model::{Fact, PciDevice, Severity};

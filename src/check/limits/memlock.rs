@@ -1,6 +1,6 @@
 //! limits.memlock: how much memory this process may pin for RDMA.
 
-use crate::check::{Ctx, Judgement, rdma, words};
+use crate::check::{Ctx, Judgement, nics, words};
 use crate::model::{Fact, Process, Severity};
 
 const LIMITS: &str = "/proc/self/limits: Max locked memory";
@@ -48,7 +48,7 @@ fn own(ctx: &Ctx<'_>) -> Vec<Judgement> {
 /// Services whose units limit the programs that they start; without a setting, systemd's default is
 /// 8 MiB. A container or job may still set another limit.
 fn services(ctx: &Ctx<'_>) -> Option<Judgement> {
-    rdma::rdma_nics(ctx.facts).next()?;
+    nics::rdma_nics(ctx.facts).next()?;
     let services = ctx.facts.limits.services.known()?;
     let settings = ctx.facts.limits.memlock_settings.known()?;
     let default = settings
@@ -108,7 +108,7 @@ fn low_limit(ctx: &Ctx<'_>, soft: u64) -> Judgement {
         ),
     };
     // Without a NIC no memory is registered.
-    let no_nic = ctx.facts.rdma.known().is_some() && rdma::rdma_nics(ctx.facts).next().is_none();
+    let no_nic = ctx.facts.rdma.known().is_some() && nics::rdma_nics(ctx.facts).next().is_none();
     let weight = if no_nic { Severity::Info } else { weight };
     let hard = match ctx.facts.process.memlock_hard {
         Fact::Known(None) => "unlimited (ulimit -l unlimited raises it in this shell)".to_owned(),

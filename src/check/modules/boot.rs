@@ -1,6 +1,6 @@
 //! peermem.boot: what is loaded now is loaded again after a reboot, and after openibd takes the RDMA stack down.
 
-use super::memory_path;
+use crate::check::memory_path;
 use crate::check::{Ctx, Judgement, unknown_if, words};
 use crate::model::{Fact, Severity};
 

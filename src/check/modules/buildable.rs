@@ -3,8 +3,8 @@
 //! Its file tells before it is loaded: `modules.dep` lists ib_core or ib_uverbs among what it needs if and only if it was
 //! built with their symbols. Built without, its initialisation answers EINVAL and logs nothing.
 
-use super::memory_path::{self, PathState};
-use crate::check::{Ctx, Judgement, rdma, unknown_if, version};
+use crate::check::memory_path::{self, PathState};
+use crate::check::{Ctx, Judgement, nics, unknown_if, version};
 use crate::model::{Fact, ModuleFile, Severity, Why};
 
 const DEP: &str = "modules.dep of this kernel";
@@ -18,7 +18,7 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.rdma, "machine", "/sys/class/infiniband") {
         return vec![unknown];
     }
-    if rdma::rdma_nics(ctx.facts).next().is_none() {
+    if nics::rdma_nics(ctx.facts).next().is_none() {
         return vec![Judgement::skip(
             "machine",
             "There is no NIC that could reach GPU memory.",

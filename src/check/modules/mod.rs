@@ -5,7 +5,6 @@ mod buildable;
 mod gdrdrv;
 mod legacy;
 mod mapping;
-pub mod memory_path;
 mod peermem;
 
 use super::{Check, Source};
@@ -16,7 +15,6 @@ pub use buildable::buildable;
 use gdrdrv::gdrdrv;
 use legacy::legacy;
 use mapping::mapping;
-pub use memory_path::dma_buf_everywhere;
 use peermem::peermem;
 pub use peermem::remedy as peermem_remedy;
 

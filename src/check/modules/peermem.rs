@@ -3,9 +3,9 @@
 //! Files tell only that a memory path should be open. That it is, a transfer proves.
 
 use super::buildable;
-use super::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
+use crate::check::memory_path::{CLIENTS, MODULE, PathState, dma_buf, peer_memory};
 use crate::check::version::{self, Generation};
-use crate::check::{Ctx, Judgement, Rule, rdma};
+use crate::check::{Ctx, Judgement, Rule, nics};
 use crate::model::{Fact, RdmaDevice};
 
 /// Each NIC's memory paths.
@@ -13,7 +13,7 @@ pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Fact::Unknown(why) = ctx.facts.rdma {
         return vec![Judgement::unknown("machine", why, "/sys/class/infiniband")];
     }
-    let rdma_nics: Vec<&RdmaDevice> = rdma::rdma_nics(ctx.facts).collect();
+    let rdma_nics: Vec<&RdmaDevice> = nics::rdma_nics(ctx.facts).collect();
     if rdma_nics.is_empty() {
         return vec![Judgement::skip(
             "machine",
@@ -30,7 +30,7 @@ pub fn peermem(ctx: &Ctx<'_>) -> Vec<Judgement> {
 }
 
 fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
-    let provider = rdma::driver(ctx.facts, nic);
+    let provider = nics::driver(ctx.facts, nic);
     let peermem = peer_memory(ctx, provider.known().map(String::as_str));
     let dma_buf = dma_buf(ctx, &provider);
     let subject = nic.name.clone();

@@ -3,7 +3,7 @@
 mod options;
 
 use super::next::{self, place};
-use crate::check::{Ctx, Judgement, passthrough, rdma, words};
+use crate::check::{Ctx, Judgement, nics, passthrough, words};
 use crate::kmod::{Config, Load, NotLoaded, nvidia};
 use crate::model::{Command, Directive, Fact};
 
@@ -99,7 +99,7 @@ fn errors(ctx: &Ctx<'_>, config: &Config<'_>) -> Vec<Judgement> {
 
 /// The modules that this machine needs.
 fn needed(ctx: &Ctx<'_>) -> impl Iterator<Item = &'static str> {
-    let has_nics = rdma::nvidia_nics(ctx.facts).next().is_some();
+    let has_nics = nics::nvidia_nics(ctx.facts).next().is_some();
     let nics = NICS.iter().filter(move |_| has_nics);
     let driver = NEEDED.iter().filter(move |_| is_wanted(ctx));
     driver.chain(nics).copied()

@@ -1,7 +1,7 @@
 //! param.grdma-topo: the driver allows NIC access to GPU memory for this topology.
 
 use super::PARAMS;
-use crate::check::{Ctx, Judgement, passthrough, rdma, unknown_if, version, words};
+use crate::check::{Ctx, Judgement, nics, passthrough, unknown_if, version, words};
 use crate::model::{Bdf, Fact, Facts, Ids, PciDevice};
 
 const OPTION: &str = "GrdmaPciTopoCheckOverride";
@@ -103,7 +103,7 @@ fn judge(ctx: &Ctx<'_>, gpus: &[&PciDevice], chipset: Option<&'static str>) -> V
     if let Some(unknown) = unknown_if(&ctx.facts.rdma, "driver", "/sys/class/infiniband") {
         return vec![unknown];
     }
-    let nics: Vec<Bdf> = rdma::rdma_nics(ctx.facts)
+    let nics: Vec<Bdf> = nics::rdma_nics(ctx.facts)
         .filter_map(|nic| nic.place.present().copied())
         .collect();
     if nics.is_empty() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{PARAMS, next, registry_keys as keys};
-use crate::check::{Ctx, Judgement, passthrough, platform, words};
+use crate::check::{Ctx, Judgement, container, passthrough, words};
 use crate::kmod::nvidia;
 use crate::model::{Bdf, Fact, Process};
 
@@ -66,7 +66,7 @@ pub fn remedy(ctx: &Ctx<'_>, judgement: Judgement, found: &PeerMapping) -> Judge
             let params = ctx.facts.driver.params.present();
             let all = params.and_then(|params| params.get("RegistryDwords"));
             let setting = setting(all.map_or("", String::as_str));
-            match platform::in_container(ctx) {
+            match container::in_container(ctx) {
                 true => judgement.fix("peer-mapping").advice(format!(
                     "On the machine itself, not in this container: {setting} Or give the container CAP_SYS_ADMIN in the \
                      machine's user namespace."

@@ -1,6 +1,6 @@
 //! pcie.locality: each GPU has a NIC near it.
 
-use crate::check::{Ctx, Judgement, passthrough, rdma, unknown_if, words};
+use crate::check::{Ctx, Judgement, nics, passthrough, unknown_if, words};
 use crate::model::{Kind, Match, Verdict, Why};
 
 /// Each GPU's best NIC, as the topology pairs them.
@@ -11,7 +11,7 @@ pub fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
     {
         return vec![unknown];
     }
-    if rdma::rdma_nics(ctx.facts).next().is_none() {
+    if nics::rdma_nics(ctx.facts).next().is_none() {
         return vec![Judgement::skip("machine", "There is no NIC to be near to.")];
     }
     let matches = ctx.topology.matches.iter();

@@ -1,7 +1,7 @@
 //! pcie.shared: who else's traffic goes over the narrowest link between a GPU and its NIC.
 
 use super::{Ctx, own};
-use crate::check::{Judgement, rdma, unknown_if, words};
+use crate::check::{Judgement, nics, unknown_if, words};
 use crate::model::{Bdf, Fact, Kind, Meeting, Path, Verdict, Why};
 
 /// Each GPU with the NIC that it is paired with.
@@ -88,7 +88,7 @@ fn no_pair(ctx: &Ctx<'_>) -> Judgement {
         .filter(|row| row.kind == Kind::Gpu && !row.coherent)
         .map(words::row)
         .collect();
-    match gpus.is_empty() || rdma::rdma_nics(ctx.facts).next().is_none() {
+    match gpus.is_empty() || nics::rdma_nics(ctx.facts).next().is_none() {
         true => Judgement::skip("machine", "There is no GPU with a NIC over PCI Express."),
         false => Judgement::unknown(
             words::list(gpus),

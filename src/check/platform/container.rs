@@ -1,7 +1,7 @@
 //! platform.container: what a container lacks of the machine.
 
-use crate::check::{Ctx, Judgement, rdma, words};
-use crate::model::{Fact, Mount, NodeFile, Process, Why};
+use crate::check::{Ctx, Judgement, nics, words};
+use crate::model::{Fact, Mount, NodeFile, Process};
 
 const NAMESPACES: &str = "/proc/self/ns";
 
@@ -27,22 +27,6 @@ pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
         ];
     }
     vec![inside(ctx).evidence(NAMESPACES, words::list(marks))]
-}
-
-/// Whether this process is known to be in a container.
-pub fn in_container(ctx: &Ctx<'_>) -> bool {
-    let marks = ctx.facts.platform.container_marks.known();
-    marks.is_some_and(|marks| marks.iter().any(|mark| mark.starts_with("namespace ")))
-}
-
-/// What a file of /proc or /sys that does not exist needs to be read: outside of a container, on the machine itself, what
-/// `machine` says. `None` for a recorded machine, whose record may lack it.
-pub fn needs_for_absent<'n>(ctx: &Ctx<'_>, why: Why, machine: &'n str) -> Option<&'n str> {
-    match why {
-        Why::NotCovered if in_container(ctx) => Some("gdr doctor outside of the container"),
-        Why::NotCovered if ctx.facts.host.source == "live" => Some(machine),
-        _ => None,
-    }
 }
 
 fn inside(ctx: &Ctx<'_>) -> Judgement {
@@ -147,7 +131,7 @@ fn missing(ctx: &Ctx<'_>) -> Fact<Vec<String>> {
             }
         }
     }
-    for device in rdma::rdma_nics(ctx.facts) {
+    for device in nics::rdma_nics(ctx.facts) {
         if let Some(node) = device.uverbs.present()
             && node.state.is_absent()
         {

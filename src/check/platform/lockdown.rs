@@ -3,7 +3,7 @@
 //! Of itself it is a choice and no fault: with signed modules GPUDirect works. It is in the way where the driver is missing,
 //! or where ports have to be mended.
 
-use super::needs_for_absent;
+use crate::check::container::needs_for_absent;
 use crate::check::{Ctx, Judgement, pcie, version};
 use crate::model::{Fact, Severity};
 

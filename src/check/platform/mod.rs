@@ -10,7 +10,6 @@ use super::Check;
 use crate::model::Severity;
 use cma::cma;
 use container::container;
-pub use container::{in_container, needs_for_absent};
 use guest::guest;
 use kernel::kernel;
 use lockdown::lockdown;

@@ -1,7 +1,7 @@
 //! rdma.core: whether verbs register memory that a dma-buf leads to.
 
 use super::{driver, each_nic, rdma_nics};
-use crate::check::modules::memory_path::{PathState, peer_memory};
+use crate::check::memory_path::{PathState, peer_memory};
 use crate::check::version::{self, Flavour};
 use crate::check::{Ctx, Judgement};
 use crate::model::{DmabufAnswer, Fact, RdmaDevice, Verbs, VerbsOutcome, VerbsTrial};

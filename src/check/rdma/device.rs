@@ -1,38 +1,10 @@
 //! rdma.device: NICs that can do RDMA, and their nodes. Software devices and the management functions of NVSwitch
 //! systems are no NICs.
 
-use super::{CLASS, nvidia_nics, rdma_module};
+use super::{CLASS, nvidia_nics, rdma_module, rdma_nics};
 use crate::check::{Ctx, Judgement, unknown_if};
-use crate::model::{Fact, Facts, NodeFile, RdmaDevice, Why};
+use crate::model::{Fact, NodeFile, RdmaDevice};
 use crate::output::shell_word;
-
-/// The RDMA devices that are NICs on the PCI bus.
-pub fn rdma_nics(facts: &Facts) -> impl Iterator<Item = &RdmaDevice> {
-    facts
-        .rdma
-        .known()
-        .into_iter()
-        .flatten()
-        .filter(|device| is_nic(device))
-}
-
-fn is_nic(device: &RdmaDevice) -> bool {
-    let software = matches!(device.parent, Fact::Known(Some(_)));
-    !software && device.management != Fact::Known(true) && !device.place.is_absent()
-}
-
-/// The kernel driver of a NIC's PCI function, as in `mlx5_core`.
-pub fn driver(facts: &Facts, device: &RdmaDevice) -> Fact<String> {
-    let function = device.place.present().and_then(|bdf| facts.device(*bdf));
-    match function
-        .and_then(|function| function.attributes.as_ref())
-        .map(|attributes| &attributes.driver)
-    {
-        Some(Fact::Known(Some(driver))) => Fact::Known(driver.clone()),
-        Some(Fact::Unknown(why)) => Fact::Unknown(*why),
-        Some(Fact::Known(None)) | None => Fact::Unknown(Why::NotCovered),
-    }
-}
 
 /// Each RDMA device, and that there is one.
 pub fn device(ctx: &Ctx<'_>) -> Vec<Judgement> {
@@ -165,7 +137,7 @@ fn ports(device: &RdmaDevice) -> String {
 mod tests {
     use super::*;
     use crate::check::testing::{Edit, bdf, findings, machine, node, only, rdma};
-    use crate::model::Outcome;
+    use crate::model::{Facts, Outcome, Why};
 
     #[test]
     fn a_card_with_a_usable_node_passes() {

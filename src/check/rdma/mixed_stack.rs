@@ -1,6 +1,6 @@
 //! rdma.mixed-stack: one RDMA stack, not parts of two.
 
-use crate::check::platform::needs_for_absent;
+use crate::check::container::needs_for_absent;
 use crate::check::{Ctx, Judgement, words};
 use crate::model::{Fact, Module, Severity};
 

@@ -18,9 +18,10 @@ mod write_ordering;
 
 pub use nonprefetchable::{SETTING, untold};
 
-use super::{Check, Ctx, Judgement, Source, passthrough};
-use crate::model::{Fact, Facts, Ids, PciDevice, RdmaDevice, Severity};
-pub use device::{device, driver, rdma_nics};
+use super::nics::{driver, nvidia_nics, rdma_nics};
+use super::{Check, Ctx, Judgement, Source};
+use crate::model::{Fact, PciDevice, RdmaDevice, Severity};
+use device::device;
 
 /// The checks of this family, in the order of a report.
 pub const CHECKS: &[Check] = &[
@@ -262,14 +263,6 @@ fn each_mlx5(ctx: &Ctx<'_>, judge: impl Fn(&RdmaDevice) -> Judgement) -> Vec<Jud
             }
             Fact::Unknown(why) => Judgement::unknown(&nic.name, why, "the NIC's driver"),
         }]
-    })
-}
-
-/// NVIDIA's NICs on the bus that this machine itself uses, whether they are RDMA devices or not.
-pub fn nvidia_nics(facts: &Facts) -> impl Iterator<Item = &PciDevice> {
-    let nics = facts.devices().iter();
-    nics.filter(|device| {
-        device.ids.known().is_some_and(Ids::is_nvidia_nic) && passthrough::holder(device).is_none()
     })
 }
 

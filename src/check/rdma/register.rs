@@ -1,7 +1,7 @@
 //! rdma.register: the NIC that is best for a GPU registers memory of it, tried with --live.
 
 use super::{driver, each_nic, rdma_nics};
-use crate::check::modules::memory_path::{PathState, knows_peer_memory, peer_memory};
+use crate::check::memory_path::{PathState, knows_peer_memory, peer_memory};
 use crate::check::modules::peermem_remedy;
 use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
 use crate::model::{

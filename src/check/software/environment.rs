@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::modules::memory_path;
-use crate::check::{Ctx, Judgement, rdma, unknown_if, words};
+use crate::check::memory_path;
+use crate::check::{Ctx, Judgement, nics, unknown_if, words};
 use crate::model::{Kind, PciClass};
 
 const SOURCE: &str = "/proc/self/environ";
@@ -122,7 +122,7 @@ fn gpus(ctx: &Ctx<'_>) -> usize {
 }
 
 fn has_nic(ctx: &Ctx<'_>) -> bool {
-    rdma::rdma_nics(ctx.facts).next().is_some()
+    nics::rdma_nics(ctx.facts).next().is_some()
 }
 
 /// As NCCL reads numbers: base 0.

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::check::modules::memory_path;
+use crate::check::memory_path;
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, Library};
 

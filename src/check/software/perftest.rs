@@ -1,6 +1,6 @@
 //! tools.perftest: whether ib_write_bw measures GPU memory, and how on this machine.
 
-use crate::check::modules::memory_path;
+use crate::check::memory_path;
 use crate::check::{Ctx, Judgement, unknown_if};
 use crate::model::{Fact, Kind};
 

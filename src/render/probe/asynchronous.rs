@@ -1,7 +1,7 @@
 //! What streams and a card's queues take: latencies in a row each, and what the stream saves.
 
 use super::grid::grid;
-use super::table::line_of;
+use super::lines::line_of;
 use super::{figure, size};
 use crate::model::ProbeResult;
 use crate::render::Style;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::grid::grid;
-use super::table::line_of;
+use super::lines::line_of;
 use super::{figure, size};
 use crate::model::ProbeResult;
 use crate::render::Style;

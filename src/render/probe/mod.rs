@@ -5,6 +5,7 @@ mod chart;
 mod curve;
 mod grid;
 mod host;
+mod lines;
 mod p2p;
 mod picture;
 mod rdma;

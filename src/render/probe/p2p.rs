@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::grid::grid;
-use super::table::line_of;
+use super::lines::line_of;
 use super::{figure, size};
 use crate::model::{ProbeReport, ProbeResult, ProbedGpu, ProbedPair};
 use crate::render::Style;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::grid::grid;
-use super::table::{failures, line_of, verified};
+use super::lines::{failures, line_of, verified};
 use super::{INDENT, figure, size};
 use crate::model::{BackendOutcome, ProbeReport, ProbeResult, ProbeVerdict, ProbedEnd};
 use crate::render::Style;

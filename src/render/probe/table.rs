@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::chart::DIRECTIONS;
 use super::grid::grid;
-use super::{INDENT, amount, asynchronous, figure, host, opening, p2p, rdma, size};
+use super::lines::{failures, line_of, verified};
+use super::{INDENT, asynchronous, figure, host, opening, p2p, rdma, size};
 use crate::model::{
     BackendOutcome, GIGABYTES_PER_SECOND, ProbeReport, ProbeResult, ProbeVerdict, ProbedGpu,
 };
@@ -134,89 +135,6 @@ fn how(gpu: &ProbedGpu) -> Vec<String> {
     lines
 }
 
-/// How much was verified.
-pub fn verified(results: &[&ProbeResult]) -> String {
-    let checks = results
-        .iter()
-        .filter(|result| result.verified > 0 || result.verdict == ProbeVerdict::Wrong);
-    let (mut count, mut bytes, mut wrong) = (0, 0, 0);
-    for check in checks {
-        count += 1;
-        bytes += check.verified;
-        wrong += usize::from(check.verdict == ProbeVerdict::Wrong);
-    }
-    match (count, wrong) {
-        (0, _) => "nothing was verified".to_owned(),
-        (_, 0) => format!(
-            "verified {} in {count} checks: every byte is right",
-            amount(bytes)
-        ),
-        (_, wrong) => format!("{wrong} of {count} checks found wrong bytes"),
-    }
-}
-
-/// What is wrong, slow or impossible; sizes that share a reason share a line. All of what does not belong to a GPU is
-/// trouble where `all` is set.
-pub fn failures(results: &[&ProbeResult], indent: &str, style: Style, all: bool) -> String {
-    let mut groups: Vec<(&ProbeResult, BTreeSet<u64>)> = Vec::new();
-    for result in results
-        .iter()
-        .filter(|result| all || result.verdict != ProbeVerdict::Ok)
-    {
-        let alike = |other: &ProbeResult| {
-            (&other.name, &other.reason, other.numa) == (&result.name, &result.reason, result.numa)
-        };
-        match groups.iter_mut().find(|(other, _)| alike(other)) {
-            Some((_, sizes)) => sizes.extend(result.bytes),
-            None => groups.push((result, result.bytes.into_iter().collect())),
-        }
-    }
-    let mut text = String::new();
-    for (result, sizes) in groups {
-        let (word, tone) = match result.verdict {
-            ProbeVerdict::Wrong => ("WRONG", Tone::Bad),
-            ProbeVerdict::Impossible if result.required => ("IMPOSSIBLE", Tone::Bad),
-            ProbeVerdict::Impossible => ("impossible", Tone::Fair),
-            ProbeVerdict::Slow => ("slow", Tone::Fair),
-            ProbeVerdict::NotMeasured if result.expected.is_none() => ("unknown", Tone::Dim),
-            ProbeVerdict::NotMeasured => ("expected", Tone::Dim),
-            ProbeVerdict::Ok => ("ok", Tone::Good),
-        };
-        let sizes: Vec<String> = sizes.into_iter().map(size).collect();
-        let place = match result.numa {
-            Some(node) if result.verdict == ProbeVerdict::Slow => format!(" from NUMA node {node}"),
-            _ => String::new(),
-        };
-        let what = match all {
-            true => format!("{}, {}", result.subject, result.name),
-            false => result.name.clone(),
-        };
-        let sizes = if sizes.is_empty() {
-            String::new()
-        } else {
-            format!(", {}", sizes.join(" "))
-        };
-        let figure = match (result.verdict, result.median) {
-            (ProbeVerdict::Slow, Some(median)) => format!("{} {}, ", figure(median), result.unit),
-            (ProbeVerdict::NotMeasured, _) => match result.expected {
-                Some(expected) => format!("up to {} {}; ", figure(expected), result.unit),
-                None => String::new(),
-            },
-            _ => String::new(),
-        };
-        let reason = result.reason.as_deref().unwrap_or("no reason was given");
-        let line = format!("{what}{sizes}{place}: {figure}{reason}");
-        let hang = format!("{indent}{}", " ".repeat(12));
-        text.push_str(&format!(
-            "{indent}{}{}{}\n",
-            style.paint(tone, word),
-            " ".repeat(12 - word.len()),
-            wrap(&printable(&line), style.width, hang.len(), &hang)
-        ));
-    }
-    text
-}
-
 /// Latencies and bandwidth by size, for each direction.
 fn sweep(results: &[&ProbeResult], node: Option<u32>, style: Style) -> String {
     let median = |name: &str, bytes: u64| {
@@ -282,12 +200,6 @@ fn crossovers(results: &[&ProbeResult], style: Style) -> String {
         }
     }
     text
-}
-
-/// A line below a heading.
-pub fn line_of(text: &str, style: Style) -> String {
-    let wrapped = wrap(&printable(text), style.width, INDENT.len(), "    ");
-    format!("{INDENT}{wrapped}\n")
 }
 
 /// What calls and a round trip cost.

@@ -1,7 +1,7 @@
 //! The two memory paths by which a NIC gets at GPU memory, as far as files tell of them.
 
 use crate::check::version::{self, Flavour};
-use crate::check::{Ctx, rdma};
+use crate::check::{Ctx, nics};
 use crate::model::{Fact, Why};
 
 /// The module that opens the one.
@@ -21,11 +21,11 @@ pub enum PathState {
 /// Both memory paths of each NIC: nvidia-peermem's and dma-buf's.
 fn paths(ctx: &Ctx<'_>) -> Vec<(PathState, PathState)> {
     let of = |nic| {
-        let provider = rdma::driver(ctx.facts, nic);
+        let provider = nics::driver(ctx.facts, nic);
         let peer_memory = peer_memory(ctx, provider.known().map(String::as_str));
         (peer_memory, dma_buf(ctx, &provider))
     };
-    rdma::rdma_nics(ctx.facts).map(of).collect()
+    nics::rdma_nics(ctx.facts).map(of).collect()
 }
 
 /// True if dma-buf works for every NIC, so that only software without dma-buf needs nvidia-peermem.
