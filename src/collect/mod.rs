@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
 
-use crate::model::{Bdf, DriverGpu, Fact, Facts, Note, PciDevice, Why};
+use crate::model::{Bdf, DriverGpu, Fact, Facts, Note, PciDevice, RdmaDevice, Why};
 use crate::world::{NvmlQuery, Reading, VerbsQuery, World};
 
 /// What to collect.
@@ -73,15 +73,7 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
         true => pci::nvme(files, &mut notes),
         false => Fact::default(),
     };
-    let interest = gpus
-        .into_iter()
-        .chain(
-            rdma.known()
-                .into_iter()
-                .flatten()
-                .filter_map(|d| d.place.present().copied()),
-        )
-        .chain(nvme.known().into_iter().flatten().map(|(_, bdf)| *bdf))
+    let interest = endpoints(gpus, &rdma, &nvme)
         .chain(data_direct(&pci))
         .chain(nvidia_nics(&pci).filter(|_| options.system))
         .collect();
@@ -131,6 +123,19 @@ pub fn facts(world: &World, options: CollectOptions) -> Facts {
     notes.dedup();
     facts.notes = notes;
     facts
+}
+
+/// The PCI addresses of GPUs, RDMA devices and NVMe controllers.
+fn endpoints<'a>(
+    gpus: BTreeSet<Bdf>,
+    rdma: &'a Fact<Vec<RdmaDevice>>,
+    nvme: &'a Fact<Vec<(String, Bdf)>>,
+) -> impl Iterator<Item = Bdf> + use<'a> {
+    let nics = rdma.known().into_iter().flatten();
+    let nvme = nvme.known().into_iter().flatten();
+    gpus.into_iter()
+        .chain(nics.filter_map(|nic| nic.place.present().copied()))
+        .chain(nvme.map(|(_, bdf)| *bdf))
 }
 
 /// Everything but the devices, as far as the options ask for it.

@@ -115,25 +115,17 @@ impl Survey<'_> {
                 mask,
                 value,
             } => {
-                let key = (*bdf, capability.setpci(), *offset);
-                let old = match self.registers.get(&key) {
-                    Some(old) => *old,
-                    None => self
-                        .site
-                        .register(*bdf, *capability, *offset, *width)?
-                        .ok_or_else(|| format!("{bdf} has no {}", capability.setpci()))?,
-                };
-                let new = old & !mask | value & mask;
-                self.registers.insert(key, new);
-                (new != old).then_some(Action::WriteConfig(ConfigWrite {
+                let write = ConfigWrite {
                     bdf: *bdf,
                     capability: *capability,
                     offset: *offset,
                     width: *width,
                     mask: *mask,
-                    old,
-                    new,
-                }))
+                    old: 0,
+                    new: *value,
+                };
+                let write = self.register(write)?;
+                (write.new != write.old).then_some(Action::WriteConfig(write))
             }
             ChangeTarget::File {
                 path,
@@ -190,7 +182,22 @@ impl Survey<'_> {
         })
     }
 
-    /// Whether the module is loaded, or will be by an earlier step.
+    /// Fills in the present value of a register, and the new value of the bits outside of the mask.
+    fn register(&mut self, write: ConfigWrite) -> Result<ConfigWrite, String> {
+        let key = (write.bdf, write.capability.setpci(), write.offset);
+        let old = match self.registers.get(&key) {
+            Some(old) => *old,
+            None => self
+                .site
+                .register(write.bdf, write.capability, write.offset, write.width)?
+                .ok_or_else(|| format!("{} has no {}", write.bdf, write.capability.setpci()))?,
+        };
+        let new = old & !write.mask | write.new & write.mask;
+        self.registers.insert(key, new);
+        Ok(ConfigWrite { old, new, ..write })
+    }
+
+    /// True if the module is loaded, or an earlier step loads it.
     fn is_loaded(&mut self, module: &ModuleName) -> Result<bool, String> {
         let name = module.as_str().replace('-', "_");
         Ok(self.site.is_loaded(&name)? || !self.loaded.insert(name))

@@ -1,6 +1,6 @@
 //! pcie.acs: no port on the way of a pair sends its traffic up to the root complex.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::ports::{Redirecting, ports};
 use super::{Ctx, boot, is_grace};
@@ -66,29 +66,26 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
             source,
         ));
     }
-    let clean = found.clean.len();
-    match clean {
-        0 if judgements.is_empty() => judgements.push(Judgement::skip(
-            "machine",
-            "No port is on the way of any pair.",
-        )),
-        0 => {}
-        _ => {
-            let subject = words::list(&found.clean);
-            let count = if clean == 1 {
-                "1 port".to_owned()
-            } else {
-                format!("{clean} ports")
-            };
-            let message = format!("{count} on the ways between GPUs and NICs redirect nothing.");
-            let mut judgement = Judgement::pass(subject, message);
-            for port in &found.clean {
-                judgement = judgement.evidence(register(ctx, *port), control(ctx, *port));
-            }
-            judgements.push(judgement);
-        }
+    judgements.extend(clean(ctx, &found.clean));
+    if judgements.is_empty() {
+        let message = "No port is on the path of any pair.";
+        judgements.push(Judgement::skip("machine", message));
     }
     judgements
+}
+
+/// One judgement for all ports that do not redirect.
+fn clean(ctx: &Ctx<'_>, ports: &BTreeSet<Bdf>) -> Option<Judgement> {
+    let count = match ports.len() {
+        0 => return None,
+        1 => "1 port".to_owned(),
+        count => format!("{count} ports"),
+    };
+    let message = format!("{count} on the paths between GPUs and NICs redirect nothing.");
+    let judgement = Judgement::pass(words::list(ports), message);
+    Some(ports.iter().fold(judgement, |judgement, port| {
+        judgement.evidence(register(ctx, *port), control(ctx, *port))
+    }))
 }
 
 /// More pairs than gdr computes the paths of: of none is said that nothing redirects it.

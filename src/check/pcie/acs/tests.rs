@@ -37,7 +37,7 @@ fn source_validation_and_upstream_forwarding_are_no_fault() {
     assert_eq!(found.outcome, Outcome::Pass);
     assert_eq!(
         found.message,
-        "2 ports on the ways between GPUs and NICs redirect nothing."
+        "2 ports on the paths between GPUs and NICs redirect nothing."
     );
     assert_eq!(found.subject, format!("{GPU_PORT}, {NIC_PORT}"));
     let bits = "SrcValid+ TransBlk- ReqRedir- CmpltRedir- UpstreamFwd+ EgressCtrl- DirectTrans-";
