@@ -249,7 +249,7 @@ fn what_arrives_wrong_is_wrong_though_the_card_says_that_all_is_well() {
         let bench = Bench::of("two", &patch).with_gpus(&json!({}));
         let options = [
             "--library-timeout",
-            "2",
+            "5",
             "--memory",
             sort,
             "--gpu",
