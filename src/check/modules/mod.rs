@@ -22,13 +22,14 @@ pub use peermem::remedy as peermem_remedy;
 pub const CHECKS: &[Check] = &[
     Check {
         id: "peermem.loaded",
-        rule: "nvidia-peermem or dma-buf opens GPU memory to each NIC.",
+        rule: "nvidia-peermem or dma-buf gives each NIC access to GPU memory.",
         sources: "/sys/module/nvidia_peermem, /sys/kernel/mm/memory_peers, /proc/modules, the NIC's driver, osrelease",
         severity: Severity::Warn,
-        why: "A NIC needs to learn the bus addresses of GPU memory: from nvidia-peermem, or from the kernel through \
-            dma-buf. With neither, ibv_reg_mr of GPU memory answers EFAULT (Bad address), and programs fall back to \
-            staging through the host or stop.",
-        remedy: "modprobe nvidia-peermem, or use a kernel, driver and provider that register dma-bufs.",
+        why: "A NIC needs the bus addresses of GPU memory: from nvidia-peermem, or from the kernel \
+            through dma-buf. With neither, ibv_reg_mr of GPU memory returns EFAULT (Bad \
+            address), and programs stage data through host memory or stop.",
+        remedy: "modprobe nvidia-peermem, or use a kernel, driver and provider that register \
+            dma-bufs.",
         references: &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
             "https://docs.kernel.org/driver-api/dma-buf.html",
@@ -38,14 +39,15 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "peermem.buildable",
-        rule: "nvidia-peermem is on disk for this kernel, built with the symbols of an RDMA stack that is there.",
+        rule: "nvidia-peermem is installed for this kernel, built against an RDMA stack that is \
+            installed.",
         sources: "modules.dep and modules.symbols of the running kernel, /sys/kernel/mm/memory_peers",
         severity: Severity::Error,
-        why: "nvidia-peermem that was built where no RDMA stack with peer memory was installed refuses to load: \
-            modprobe answers Invalid argument, and the kernel's log says nothing. Where there is no such file, \
-            modprobe does not help.",
-        remedy: "Install the RDMA stack first (DOCA-OFED), then the NVIDIA driver, and both again for a new kernel; or \
-            use dma-buf with the open modules.",
+        why: "If nvidia-peermem was built without an RDMA stack that supports peer memory, it does \
+            not load: modprobe prints Invalid argument, and the kernel log has no message. If \
+            the file is missing, modprobe cannot help.",
+        remedy: "Install the RDMA stack first (DOCA-OFED), then the NVIDIA driver, and both again \
+            after a kernel update; or use dma-buf with the open kernel modules.",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia-peermem/nvidia-peermem.c",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/pull/630",
@@ -55,13 +57,13 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "peermem.legacy",
-        rule: "Of nv_peer_mem and nvidia-peermem one is loaded, and it suits the RDMA stack.",
+        rule: "Only one of nv_peer_mem and nvidia-peermem is loaded, and it matches the RDMA stack.",
         sources: "/sys/module/nv_peer_mem, /sys/module/nvidia_peermem, /sys/module/mlx5_core/version",
         severity: Severity::Warn,
-        why: "Both modules claim the same name in the RDMA stack. nv_peer_mem with a stack it was not made for \
-            deadlocks the node when a program ends.",
-        remedy: "With driver 470 or later use nvidia-peermem and remove nv_peer_mem; with an older one, nv_peer_mem 1.3 \
-            on MLNX_OFED 5.4-3.0.3.0, 5.5-1.0.3.2 or later.",
+        why: "Both modules register under the same name in the RDMA stack. nv_peer_mem with an \
+            RDMA stack that it was not made for deadlocks the node when a program ends.",
+        remedy: "With driver 470 or later use nvidia-peermem and remove nv_peer_mem; with an older \
+            driver use nv_peer_mem 1.3 on MLNX_OFED 5.4-3.0.3.0, 5.5-1.0.3.2 or later.",
         references: &[
             "https://docs.nvidia.com/networking/display/MLNXOFEDv543030",
             "https://github.com/Mellanox/nv_peer_memory/pull/92",
@@ -74,8 +76,9 @@ pub const CHECKS: &[Check] = &[
         rule: "The peer memory module that is loaded now is loaded again after a reboot.",
         sources: "modules-load.d, /etc/modules, /etc/infiniband/nv_peer_mem.conf, multi-user.target.wants",
         severity: Severity::Warn,
-        why: "Nothing loads nvidia-peermem by itself: no device asks for it. After a reboot, or a restart of the RDMA \
-            stack, registration of GPU memory answers Bad address.",
+        why: "Nothing loads nvidia-peermem automatically, because no device needs it. After a \
+            reboot or a restart of the RDMA stack, registration of GPU memory fails with Bad \
+            address.",
         remedy: "Name nvidia-peermem in a file of /etc/modules-load.d.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
         reads: &[Source::Modules],
@@ -83,25 +86,27 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "gdrdrv.node",
-        rule: "The node of gdrcopy's kernel module is there, is its own, and opens; the module suits the driver and is \
-            2.4.4 or later.",
+        rule: "The device node of gdrcopy's kernel module exists, has the right device number and \
+            can be opened; the module matches the driver and is 2.4.4 or later.",
         sources: "/dev/gdrdrv, /proc/devices, /proc/driver/gdrdrv/params, /sys/module/gdrdrv/version",
         severity: Severity::Info,
-        why: "NVIDIA's libgdrapi maps GPU memory through /dev/gdrdrv. A node that is missing, stale or closed makes \
-            gdr_open fail; NCCL and UCX then do without. gdr's own library maps without it.",
-        remedy: "Load gdrdrv and make its node, or use gdr's libgdrapi.so.2.",
+        why: "NVIDIA's libgdrapi maps GPU memory through /dev/gdrdrv. If the node is missing, \
+            stale or closed, gdr_open fails; NCCL and UCX then work without it. gdr's own \
+            library needs no node.",
+        remedy: "Load gdrdrv and create its node, or use gdr's libgdrapi.so.2.",
         references: &["https://github.com/NVIDIA/gdrcopy"],
         reads: &[],
         judge: gdrdrv,
     },
     Check {
         id: "mapping.backend",
-        rule: "With --live: the CPU maps memory of each GPU, and every byte goes through right.",
-        sources: "CUDA; gdrdrv, dma-buf and RM tried on memory of gdr's own",
+        rule: "With --live: the CPU maps memory of each GPU, and every byte arrives correctly.",
+        sources: "CUDA; gdrdrv, dma-buf and RM, tried on memory that gdr allocates",
         severity: Severity::Info,
-        why: "Small copies between CPU and GPU are fastest through a mapping. Which way there is depends on driver, \
-            modules and permissions; only a trial tells.",
-        remedy: "Load gdrdrv, or use a driver whose memory can be mapped without it; the trial names what refuses.",
+        why: "Small copies between CPU and GPU are fastest through a mapping. Driver, modules and \
+            permissions decide which backend works; only a trial shows it.",
+        remedy: "Load gdrdrv, or use a driver whose memory can be mapped without it; the trial shows \
+            why each backend failed.",
         references: &["docs: gdrcopy.md"],
         reads: &[Source::Mapping],
         judge: mapping,

@@ -37,24 +37,28 @@ pub const CHECKS: &[Check] = &[
         rule: "Each GPU has a NIC below the same switch or host bridge.",
         sources: "links of /sys/bus/pci/devices, numa_node",
         severity: Severity::Warn,
-        why: "A NIC and a GPU below one switch move data at the link's full rate. Through the host bridge it is often \
-            less, between sockets a fraction of it.",
-        remedy: "Use the NIC that is nearest (gdr topo --pairs), or move the NIC to a slot below the GPU's switch.",
+        why: "A NIC and a GPU below one switch transfer data at the full rate of the link. Through \
+            the host bridge the rate is often lower, between sockets a fraction.",
+        remedy: "Use the nearest NIC (gdr topo --pairs), or move the NIC to a slot below the GPU's \
+            switch.",
         references: &["https://docs.nvidia.com/cuda/gpudirect-rdma/"],
         reads: &[],
         judge: locality,
     },
     Check {
         id: "pcie.acs",
-        rule: "No port on the way between a GPU and its best NICs, or a peer without NVLink, redirects their traffic. Below \
-            one switch: error; meeting at one host bridge: warn; between host bridges: info.",
+        rule: "No port on the path between a GPU and its best NICs, or a peer without NVLink, \
+            redirects their traffic. Below one switch: error; paths that meet at one host \
+            bridge: warn; between host bridges: info.",
         sources: "configuration space: Access Control Services",
         severity: Severity::Warn,
-        why: "Access Control Services that redirect requests or completions send traffic between two devices below one \
-            switch up to the root complex and back: it is slow, may stop, and with some root complexes corrupts. What \
-            meets at a host bridge goes up anyhow; the bits then send it through the IOMMU, which works where that does not \
-            translate. Between host bridges clearing them has no effect.",
-        remedy: "Clear the redirect bits on those ports: gdr fix-acs, or the setpci command of the finding.",
+        why: "Access Control Services that redirect requests or completions send traffic between \
+            two devices below one switch up to the root complex and back: it becomes slow, may \
+            stop, and some root complexes corrupt it. Traffic that meets at a host bridge goes \
+            up anyway; the bits then send it through the IOMMU, which works if the IOMMU does \
+            not translate. Between host bridges clearing the bits has no effect.",
+        remedy: "Clear the redirect bits on those ports: gdr fix-acs, or the setpci command of the \
+            finding.",
         references: &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html#pci-access-control-services-acs",
             "PCI Express Base Specification, 6.12",
@@ -64,12 +68,13 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "pcie.acs-vm",
-        rule: "Where virtual machines are in play, access control belongs to the host.",
+        rule: "With virtual machines, access control belongs to the host.",
         sources: "platform, driver links",
         severity: Severity::Info,
-        why: "In a guest the ports belong to the host, and clearing their redirection would let a guest's devices \
-            reach what is not theirs. There address translation services do the work instead.",
-        remedy: "Ask the host's administrator: Direct Translated P2P and ATS.",
+        why: "A guest's ports belong to the host, and clearing their redirect bits would let the \
+            guest's devices reach other memory. Virtual machines use address translation \
+            services instead.",
+        remedy: "Ask the host's administrator for Direct Translated P2P and ATS.",
         references: &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ],
@@ -81,8 +86,8 @@ pub const CHECKS: &[Check] = &[
         rule: "The IOMMU does not translate the addresses of the GPUs and NICs.",
         sources: "/sys/kernel/iommu_groups/*/type, /proc/cmdline, /proc/driver/nvidia/params",
         severity: Severity::Warn,
-        why: "An IOMMU that translates sends peer traffic through the root complex, and a mapping that is not there \
-            makes transfers fail or deliver zeros.",
+        why: "An IOMMU that translates sends peer traffic through the root complex, and a missing \
+            mapping makes transfers fail or deliver zeros.",
         remedy: "Boot with iommu=pt (x86) or iommu.passthrough=1 (Arm), or with the IOMMU off.",
         references: &[
             "https://docs.kernel.org/arch/x86/iommu.html",
@@ -93,13 +98,13 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "pcie.ats",
-        rule: "A NIC has address translation services in a virtual machine, and none on bare metal with a GPU below \
-            its own switch.",
+        rule: "In a virtual machine a NIC has address translation services (ATS); on bare metal \
+            with a GPU below its own switch it has none.",
         sources: "configuration space: Address Translation Service; driver links, platform",
         severity: Severity::Info,
-        why: "In a virtual machine a NIC reaches a GPU straight through a switch only with addresses that it \
-            translated itself. On bare metal the capability makes the NIC's traffic take another way than its own \
-            switch.",
+        why: "In a virtual machine a NIC reaches a GPU directly through a switch only with \
+            addresses that the NIC translated itself. On bare metal the capability routes the \
+            NIC's traffic away from its own switch.",
         remedy: "Set ATS_ENABLED in the NIC's firmware with mlxconfig on the host, and reset the NIC.",
         references: &["https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo"],
         reads: &[],
@@ -107,24 +112,27 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "pcie.link",
-        rule: "Every link above a GPU or a NIC is as wide and as fast as both of its ends can be.",
+        rule: "Every link above a GPU or a NIC runs at the full width and speed that both ends \
+            support.",
         sources: "configuration space: Link Status, current_link_*",
         severity: Severity::Warn,
-        why: "A link that trained narrower or slower than both ends can be caps every transfer over it.",
-        remedy: "Reseat the NIC or riser, look at the slot's wiring and the firmware's settings.",
+        why: "A link that trained narrower or slower than both ends support limits every transfer \
+            over it.",
+        remedy: "Reseat the card or riser; check the slot's wiring and the firmware settings.",
         references: &["PCI Express Base Specification, 7.5.3"],
         reads: &[Source::Nvml],
         judge: link,
     },
     Check {
         id: "pcie.payload",
-        rule: "No device sends larger packets than the ports and peers on its ways take.",
+        rule: "No device sends larger packets than the ports and peers on its paths accept.",
         sources: "configuration space: Device Control",
         severity: Severity::Error,
-        why: "A packet with more payload than its receiver takes is malformed: the receiver reports a fatal error and \
-            drops it. 128 bytes everywhere works, and spends more on headers.",
-        remedy: "Let the kernel set one payload below each root port: pci=pcie_bus_safe, or pci=pcie_bus_peer2peer for \
-            128 bytes everywhere.",
+        why: "A packet with more payload than its receiver accepts is malformed: the receiver \
+            reports a fatal error and drops it. 128 bytes everywhere always works, with more \
+            header overhead.",
+        remedy: "Let the kernel set one payload size below each root port: pci=pcie_bus_safe, or \
+            pci=pcie_bus_peer2peer for 128 bytes everywhere.",
         references: &[
             "PCI Express Base Specification, 2.2.2 and 7.5.3.4",
             "https://docs.kernel.org/admin-guide/kernel-parameters.html",
@@ -134,24 +142,25 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "pcie.errors",
-        rule: "No fatal error was counted since boot on the way to a GPU or a NIC.",
+        rule: "No fatal error was counted since boot on the path to a GPU or a NIC.",
         sources: "/sys/bus/pci/devices/*/aer_dev_fatal, aer_dev_correctable",
         severity: Severity::Warn,
-        why: "A fatal error takes a link down and loses what was in progress. Corrected errors alone cost a little time \
-            and are common.",
-        remedy: "Read the kernel's log of the time it happened; reseat the NIC, change the riser or cable, update \
-            firmware.",
+        why: "A fatal error takes the link down and loses the transfers in progress. Corrected \
+            errors are common and cost little time.",
+        remedy: "Read the kernel log from the time of the error; reseat the NIC, replace the riser or \
+            cable, update firmware.",
         references: &["https://docs.kernel.org/PCI/pcieaer-howto.html"],
         reads: &[],
         judge: errors,
     },
     Check {
         id: "pcie.shared",
-        rule: "Who else's traffic goes over the narrowest link between a GPU and its NIC.",
+        rule: "Which other devices share the narrowest link between a GPU and its NIC.",
         sources: "links of /sys/bus/pci/devices, configuration space: Link Status",
         severity: Severity::Info,
-        why: "Devices that transfer at the same time over one link share what it carries.",
-        remedy: "Nothing is broken. Measure the pairs together, or move a NIC to another switch.",
+        why: "Devices that transfer at the same time over one link share its bandwidth.",
+        remedy: "Nothing is broken. Measure the pairs at the same time, or move a NIC to another \
+            switch.",
         references: &["PCI Express Base Specification, 7.5.3"],
         reads: &[],
         judge: shared,

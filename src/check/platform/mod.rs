@@ -18,12 +18,12 @@ use lockdown::lockdown;
 pub const CHECKS: &[Check] = &[
     Check {
         id: "platform.guest",
-        rule: "Whether this is a virtual machine, whose host decides what it cannot.",
+        rule: "Whether this machine is a virtual machine.",
         sources: "/proc/cpuinfo, DMI, /sys/hypervisor, --platform",
         severity: Severity::Info,
-        why: "Switch ports, IOMMU and link settings of a guest are its host's; what is seen inside may not be what is \
-            there.",
-        remedy: "Nothing to mend. Run gdr on the host for what the guest cannot see.",
+        why: "The host owns the switch ports, the IOMMU and the link settings of a guest. What a \
+            guest sees of them may differ from the hardware.",
+        remedy: "Nothing to fix. Run gdr on the host for what the guest cannot see.",
         references: &[
             "https://www.freedesktop.org/software/systemd/man/latest/systemd-detect-virt.html",
         ],
@@ -32,11 +32,12 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "platform.container",
-        rule: "A container has the nodes of the machine's GPUs and NICs, and sees their part of /sys.",
+        rule: "A container has the device nodes of the machine's GPUs and NICs, and sees their \
+            entries in /sys.",
         sources: "/proc/self/ns, /proc/self/mountinfo, /proc/self/uid_map, /dev",
         severity: Severity::Warn,
-        why: "A container sees the nodes it was given. A GPU or NIC without its node is not there for its programs, \
-            whatever the machine has.",
+        why: "A container sees only the device nodes that it was given. Without its node a GPU or \
+            NIC does not exist for the container's programs.",
         remedy: "Add the nodes: --device, or the GPU and RDMA device plugins.",
         references: &["https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/"],
         reads: &[],
@@ -44,25 +45,26 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "platform.lockdown",
-        rule: "The kernel's lockdown is not in the way of the driver, nor of a repair.",
+        rule: "Kernel lockdown does not block the driver or a repair.",
         sources: "/sys/kernel/security/lockdown, the firmware's variable SecureBoot",
         severity: Severity::Warn,
-        why: "A locked kernel loads signed modules only and lets nobody write configuration space: an unsigned driver \
-            or gdrdrv does not load, and setpci is refused.",
-        remedy: "Sign the modules and enrol the key, mend ports by kernel parameters instead of setpci, or switch Secure \
-            Boot off.",
+        why: "A locked-down kernel loads only signed modules and lets nobody write configuration \
+            space: an unsigned driver or gdrdrv does not load, and setpci is rejected.",
+        remedy: "Sign the modules and enroll the key, clear ACS bits by kernel parameters instead of \
+            setpci, or turn off Secure Boot.",
         references: &["https://man7.org/linux/man-pages/man7/kernel_lockdown.7.html"],
         reads: &[],
         judge: lockdown,
     },
     Check {
         id: "platform.kernel",
-        rule: "What the kernel's release brings along for GPUDirect.",
+        rule: "What this kernel release supports of GPUDirect.",
         sources: "/proc/sys/kernel/osrelease",
         severity: Severity::Info,
-        why: "mlx5 registers dma-bufs since 5.12 and takes them for queue memory since 6.1; pci=config_acs= works for \
-            several ports since 6.15. Vendors carry some of it in older releases.",
-        remedy: "Use nvidia-peermem on an older kernel, or a later kernel.",
+        why: "mlx5 registers dma-bufs since 5.12 and accepts them as queue memory since 6.1; \
+            pci=config_acs= handles several ports since 6.15. Vendors backport some of this to \
+            older releases.",
+        remedy: "Use nvidia-peermem with an older kernel, or a newer kernel.",
         references: &[
             "https://docs.kernel.org/driver-api/dma-buf.html",
             "https://docs.kernel.org/admin-guide/kernel-parameters.html",
@@ -72,12 +74,13 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "platform.cma",
-        rule: "How much memory is set aside for contiguous allocations, whose pages cannot stay pinned.",
+        rule: "How much memory is reserved for contiguous allocations (CMA), whose pages cannot \
+            stay pinned.",
         sources: "/proc/meminfo: CmaTotal, CmaFree; /proc/cmdline",
         severity: Severity::Info,
-        why: "Pages in that memory are moved before they are pinned. Where that fails a registration answers ENOMEM, \
-            though locked memory is unlimited.",
-        remedy: "Boot with cma=0, and without kho=on, where registrations fail so.",
+        why: "The kernel moves pages out of this memory before it pins them. If it cannot, memory \
+            registration fails with ENOMEM although locked memory is unlimited.",
+        remedy: "If registrations fail this way, boot with cma=0 and without kho=on.",
         references: &["https://docs.kernel.org/core-api/pin_user_pages.html"],
         reads: &[],
         judge: cma,

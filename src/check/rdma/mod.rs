@@ -30,24 +30,25 @@ pub const CHECKS: &[Check] = &[
         rule: "Each RDMA device has its verbs node, and each NVIDIA NIC its RDMA device.",
         sources: "/sys/class/infiniband, /sys/class/infiniband_verbs, /dev/infiniband, PCI functions",
         severity: Severity::Warn,
-        why: "Programs reach a NIC through /dev/infiniband/uverbsN, which ib_uverbs makes. Without it libibverbs lists no device, \
-              whatever sysfs shows.",
-        remedy: "Load ib_uverbs, and mlx5_ib for NVIDIA NICs; rdma_ucm only for programs that use the connection manager. \
-               rdma-core's udev rules do so at boot.",
+        why: "Programs open a NIC through /dev/infiniband/uverbsN, which ib_uverbs creates. \
+            Without it libibverbs lists no device, even if /sys has one.",
+        remedy: "Load ib_uverbs, and mlx5_ib for NVIDIA NICs; rdma_ucm only for programs that use the \
+            connection manager. rdma-core's udev rules do so at boot.",
         references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
         reads: &[],
         judge: modules::modules,
     },
     Check {
         id: "rdma.mixed-stack",
-        rule: "The loaded RDMA modules are of one stack: the kernel's own, or those of MLNX_OFED or DOCA-OFED.",
-        sources: "/proc/modules (who uses mlx_compat, as all modules of OFED do and none of the kernel's own), \
-            /usr/bin/ofed_info",
+        rule: "All loaded RDMA modules belong to one stack: the kernel's own, or MLNX_OFED or \
+            DOCA-OFED.",
+        sources: "/proc/modules (modules that use mlx_compat: all of OFED's, none of the kernel's \
+            own), /usr/bin/ofed_info",
         severity: Severity::Error,
-        why: "Modules of two stacks refuse each other's symbols ('disagrees about version'), and nvidia-peermem works only with \
-              the one that it was built with.",
-        remedy: "Install the OFED modules for the running kernel (its packages rebuild them with DKMS), or remove OFED \
-            whole.",
+        why: "Modules of two stacks reject each other's symbols ('disagrees about version'), and \
+            nvidia-peermem works only with the stack that it was built against.",
+        remedy: "Install the OFED modules for the running kernel (its packages rebuild them with \
+            DKMS), or remove OFED completely.",
         references: &[
             "docs: NVIDIA DOCA-OFED, Installation",
             "https://github.com/cifsd-team/ksmbd/issues/574",
@@ -58,38 +59,40 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "rdma.device",
-        rule: "At least one NIC does RDMA, and this user may open it.",
+        rule: "At least one NIC supports RDMA, and this user may open it.",
         sources: "/sys/class/infiniband, /dev/infiniband",
         severity: Severity::Warn,
-        why: "GPUDirect RDMA is a NIC's work. A device without a verbs node, or whose node this user may not open, is \
-            not there for a program.",
-        remedy: "Load the NIC's RDMA driver and ib_uverbs; hand the nodes to the container; let users open them.",
+        why: "GPUDirect RDMA needs an RDMA NIC. A program cannot use a device without a verbs \
+            node, or whose node the user may not open.",
+        remedy: "Load the NIC's RDMA driver and ib_uverbs; pass the nodes to the container; allow \
+            users to open them.",
         references: &["https://docs.kernel.org/infiniband/user_verbs.html"],
         reads: &[],
         judge: device,
     },
     Check {
         id: "rdma.async-nic",
-        rule: "A NIC of the mlx5 family is there: Connect-IB, ConnectX-4 or later, BlueField.",
+        rule: "There is a NIC of the mlx5 family: Connect-IB, ConnectX-4 or later, BlueField.",
         sources: "the kernel driver of each NIC",
         severity: Severity::Info,
-        why: "GPUDirect Async lets the GPU write a NIC's doorbell and read its completions, for which queue layouts must be known: \
-              those of mlx5. A ConnectX-3 (mlx4) does GPUDirect RDMA, not Async.",
-        remedy: "Use an mlx5 NIC. On the old memory path MLNX_OFED 4.2 or later was needed, or 3.4 with a patched libmlx5; rdma-core's \
-               libmlx5 serves today.",
+        why: "With GPUDirect Async the GPU writes a NIC's doorbell and reads its completions, so \
+            the queue layouts must be known: those of mlx5. A ConnectX-3 (mlx4) supports \
+            GPUDirect RDMA, not Async.",
+        remedy: "Use an mlx5 NIC. The old stack needed MLNX_OFED 4.2 or later, or 3.4 with a patched \
+            libmlx5; today rdma-core's libmlx5 is enough.",
         references: &["https://github.com/gpudirect/libgdsync", "docs: mlx5dv(7)"],
         reads: &[],
         judge: async_nic::async_nic,
     },
     Check {
         id: "rdma.provider",
-        rule: "Each RDMA device has the user-space library that drives it.",
+        rule: "Each RDMA device has its user-space driver (provider library).",
         sources: "ibv_get_device_list, /sys/class/infiniband",
         severity: Severity::Error,
-        why: "libibverbs opens one provider library for each kind of device (libmlx5, libefa, ...). A device without one is in \
-              sysfs, and no program finds it.",
-        remedy: "Install the providers: Debian and Ubuntu ibverbs-providers, Fedora and RHEL libibverbs, or the user space of \
-               the vendor's stack; in a container image, too.",
+        why: "libibverbs opens one provider library for each kind of device (libmlx5, libefa, \
+            ...). Programs do not find a device without its provider, even if /sys has it.",
+        remedy: "Install the providers: Debian and Ubuntu ibverbs-providers, Fedora and RHEL \
+            libibverbs, or the user space of the vendor's stack; in a container image, too.",
         references: &[
             "https://github.com/linux-rdma/rdma-core/blob/master/Documentation/libibverbs.md",
         ],
@@ -98,30 +101,35 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "rdma.netns",
-        rule: "RDMA devices are shared among network namespaces, or this namespace has those that it needs.",
+        rule: "RDMA devices are shared among network namespaces, or this namespace has the devices \
+            that it needs.",
         sources: "/sys/module/ib_core/parameters/netns_mode, /proc/self/ns",
         severity: Severity::Warn,
-        why: "In exclusive mode a container sees only the RDMA devices that were moved into its network namespace; in either \
-              mode a RoCE address works only where its interface is.",
-        remedy: "rdma dev set NAME netns CONTAINER for each device, as an SR-IOV or RDMA device plug-in does; or rdma system set \
-               netns shared while no network namespace exists beside the first.",
+        why: "In exclusive mode a container sees only the RDMA devices that were moved into its \
+            network namespace; in both modes a RoCE address works only in the namespace of its \
+            interface.",
+        remedy: "rdma dev set NAME netns CONTAINER for each device, as an SR-IOV or RDMA device \
+            plugin does; or rdma system set netns shared while only the first network namespace \
+            exists.",
         references: &["docs: rdma-system(8)", "docs: rdma-dev(8)"],
         reads: &[],
         judge: netns::netns,
     },
     Check {
         id: "rdma.port",
-        rule: "A port is active, over Ethernet it has a RoCE v2 address that others can reach, usable in this \
-            namespace, and its packets carry what they can. The MTU is judged on active ports alone: below 1024 bytes \
-            it warns, below 4096 it is worth knowing.",
+        rule: "A port is active; over Ethernet it has a RoCE v2 address that other machines can \
+            reach and that is usable in this namespace; its packets have the full size. The MTU \
+            is judged on active ports only: below 1024 bytes it warns, below 4096 it is noted.",
         sources: "/sys/class/infiniband/*/ports/*, /sys/class/net; under --live active_mtu and max_mtu of ibv_query_port",
         severity: Severity::Warn,
-        why: "A port that is down carries nothing. Programs address a RoCE peer by an index into the GID table: an index of the \
-              wrong kind, or of an interface in another namespace, ends in timeouts (status 12, errno 110). A packet has \
-              headers of up to 96 bytes, whatever it carries.",
-        remedy: "Bring the link up; on InfiniBand start a subnet manager; on Ethernet give the interface an IP address, and let \
-               the index variables name a RoCE v2 entry; an interface MTU of 4192 or more, on switch and peers too, lets \
-               packets carry 4096 bytes.",
+        why: "A port that is down transfers nothing. Programs address a RoCE peer by an index into \
+            the GID table: an index of the wrong type, or of an interface in another namespace, \
+            ends in timeouts (status 12, errno 110). A packet has up to 96 bytes of headers, \
+            whatever its payload.",
+        remedy: "Bring the link up; on InfiniBand start a subnet manager; on Ethernet give the \
+            interface an IP address, and set the index variables to a RoCE v2 entry; an \
+            interface MTU of 4192 or more, also on switches and peers, allows packets of 4096 \
+            bytes.",
         references: &[
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
             "https://docs.kernel.org/admin-guide/abi-stable.html",
@@ -131,13 +139,15 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "rdma.core",
-        rule: "libibverbs, its provider and the kernel register memory that a dma-buf leads to.",
+        rule: "libibverbs, its provider and the kernel register dma-buf memory.",
         sources: "the symbol ibv_reg_dmabuf_mr; under --live its answer to file -1",
         severity: Severity::Warn,
-        why: "Without nvidia-peermem, GPU memory reaches a NIC as a dma-buf. errno 95 (provider) and 93 (kernel) say that this \
-              cannot be; every other number is about the file alone.",
-        remedy: "Install rdma-core 34 or later (mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic 61; mlx4, rxe, erdma and hns \
-               have no such function) and a kernel from 5.12 on. OFED numbers its libibverbs otherwise: the symbol decides.",
+        why: "Without nvidia-peermem, a NIC gets GPU memory as a dma-buf. errno 95 (provider) and \
+            93 (kernel) mean that dma-buf is not supported; every other number is about the file \
+            only.",
+        remedy: "Install rdma-core 34 or later (mlx5 34, efa 38, irdma 45, bnxt_re 48, mana 57, ionic \
+            61; mlx4, rxe, erdma and hns have no such function) and kernel 5.12 or later. OFED \
+            numbers its libibverbs differently: the symbol decides.",
         references: &[
             "https://github.com/linux-rdma/rdma-core/blob/master/libibverbs/man/ibv_reg_mr.3",
             "https://github.com/NVIDIA/nccl",
@@ -147,14 +157,16 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "rdma.register",
-        rule: "With --live: the NIC that is best for a GPU registers some of its memory, by a dma-buf or by nvidia-peermem.",
+        rule: "With --live: the best NIC of a GPU registers some of its memory, by dma-buf or by \
+            nvidia-peermem.",
         sources: "under --live cuMemAlloc, then cuMemGetHandleForAddressRange with ibv_reg_dmabuf_mr, and ibv_reg_mr",
         severity: Severity::Warn,
-        why: "Modules, symbols and versions say that a memory path should be open; that it is, a registration says. It does not say \
-              that bytes arrive: gdr probe rdma moves some.",
-        remedy: "EFAULT (14) by ibv_reg_mr: load nvidia-peermem (peermem.loaded). 95 or 93 by a dma-buf: provider or kernel \
-               register none (rdma.core); no dma-buf at all: gpu.dmabuf. ENOMEM (12): the limit of locked memory \
-               (limits.memlock), or a BAR1 that is full (gpu.bar1).",
+        why: "Modules, symbols and versions suggest that a memory path works; a registration \
+            proves it. It does not prove that bytes arrive: gdr probe rdma transfers some.",
+        remedy: "EFAULT (14) from ibv_reg_mr: load nvidia-peermem (peermem.loaded). 95 or 93 with a \
+            dma-buf: provider or kernel cannot register it (rdma.core); no dma-buf at all: \
+            gpu.dmabuf. ENOMEM (12): the limit of locked memory (limits.memlock), or a full BAR1 \
+            (gpu.bar1).",
         references: &[
             "https://docs.nvidia.com/cuda/gpudirect-rdma/",
             "https://github.com/linux-rdma/rdma-core/blob/master/libibverbs/man/ibv_reg_mr.3",
@@ -167,10 +179,11 @@ pub const CHECKS: &[Check] = &[
         rule: "With a GPU older than Pascal, the NIC's first BAR is not prefetchable.",
         sources: "bit 3 of BAR 0 in the NIC's config; NON_PREFETCHABLE_PF_BAR of mlxconfig or mstconfig",
         severity: Severity::Info,
-        why: "GPUs before Pascal cannot map the NIC's doorbell pages where its BAR is prefetchable: GPUDirect Async then fails to \
-              register them.",
-        remedy: "mlxconfig -d BDF set NON_PREFETCHABLE_PF_BAR=1 and a firmware reset. The BAR then has to fit below 4 GiB, where \
-               bridges have little room: LOG_PF_UAR_BAR_SIZE may have to shrink first, or the NIC may not come up.",
+        why: "GPUs before Pascal cannot map the NIC's doorbell pages if its BAR is prefetchable: \
+            GPUDirect Async then cannot register them.",
+        remedy: "mlxconfig -d BDF set NON_PREFETCHABLE_PF_BAR=1 and a firmware reset. The BAR must \
+            then fit below 4 GiB, where bridges have little space: PF_LOG_BAR_SIZE may have to \
+            shrink first, or the NIC may not come up.",
         references: &[
             "https://github.com/gpudirect/libgdsync",
             "https://github.com/Mellanox/mstflint",
@@ -183,10 +196,10 @@ pub const CHECKS: &[Check] = &[
         rule: "The NIC may relax the order of its writes.",
         sources: "Device Control of the NIC's PCI Express capability; PCI_WR_ORDERING of mlxconfig or mstconfig",
         severity: Severity::Info,
-        why: "Writes that must keep their order wait for each other: on AMD EPYC and in virtual machines that costs most of the \
-              bandwidth into GPU memory.",
-        remedy: "Switch relaxed ordering on in the firmware's setup; programs then ask for it per region (NCCL does), or \
-               PCI_WR_ORDERING=force_relax does for all.",
+        why: "Writes that must stay in order wait for each other: on AMD EPYC and in virtual \
+            machines this costs most of the bandwidth into GPU memory.",
+        remedy: "Turn on relaxed ordering in the firmware's setup; programs then request it per \
+            region (NCCL does), or PCI_WR_ORDERING=force_relax sets it for all.",
         references: &["https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"],
         reads: &[],
         judge: write_ordering::write_ordering,
@@ -196,9 +209,10 @@ pub const CHECKS: &[Check] = &[
         rule: "A ConnectX-8 Data Direct function shares its IOMMU group with a coherent GPU.",
         sources: "PCI functions 15b3:2100, iommu_group",
         severity: Severity::Info,
-        why: "On Grace Blackwell the Data Direct function writes into GPU memory over PCI Express instead of through the CPU. The \
-              driver maps memory for it only where both are in one IOMMU group.",
-        remedy: "Set the ACS bits that rdma_topo names for Data Direct, on the kernel's command line \
+        why: "On Grace Blackwell the Data Direct function writes to GPU memory over PCI Express \
+            instead of through the CPU. The driver maps memory for it only if both are in one \
+            IOMMU group.",
+        remedy: "Set the ACS bits that rdma_topo prints for Data Direct on the kernel command line \
             (pci=config_acs=...).",
         references: &[
             "https://docs.nvidia.com/multi-node-nvlink-systems/grace-blackwell-cx8-gpudirect-rdma-guide/",
@@ -209,10 +223,10 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "rdma.firmware",
-        rule: "The NIC's firmware is not older than the oldest that is known to serve.",
+        rule: "The NIC's firmware is not older than the oldest supported version.",
         sources: "/sys/class/infiniband/*/fw_ver, profiles/devices.toml",
         severity: Severity::Info,
-        why: "What is older than a device's first public release was never meant for use.",
+        why: "Firmware older than a device's first public release was never meant for production.",
         remedy: "Update the firmware with the vendor's tool (mlxfwmanager, mstflint).",
         references: &["docs: profiles/devices.toml names the source of each number"],
         reads: &[],
@@ -220,15 +234,17 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: "rdma.uar-map",
-        rule: "With --live: CUDA registers the page of an mlx5 NIC's doorbell for each GPU.",
+        rule: "With --live: CUDA registers the doorbell page of an mlx5 NIC for each GPU.",
         sources: "under --live mlx5dv_init_obj on a queue pair in a thread domain, cuMemHostRegister with \
                   CU_MEMHOSTREGISTER_IOMEMORY on its register",
         severity: Severity::Info,
-        why: "GPUDirect Async has the GPU ring the NIC's doorbell. CUDA error 800 means that peer mappings are refused to \
-              who has no CAP_SYS_ADMIN (PeerMappingOverride is off); 304 that the driver could not follow the mapping in this \
-              kernel; 801 that the driver maps no registers on this platform.",
-        remedy: "For 800 NVreg_RegistryDwords=\"PeerMappingOverride=1;\" for the nvidia module, and reload it; for 304 a driver \
-               made for this kernel. Until then a thread of the CPU can ring (gdr probe async --hca proxy).",
+        why: "With GPUDirect Async the GPU rings the NIC's doorbell. CUDA error 800: the driver \
+            allows peer mappings only with CAP_SYS_ADMIN (PeerMappingOverride is off); 304: the \
+            driver could not follow the mapping in this kernel; 801: the driver maps no \
+            registers on this platform.",
+        remedy: "For 800 set NVreg_RegistryDwords=\"PeerMappingOverride=1;\" for the nvidia module, \
+            and reload it; for 304 use a driver made for this kernel. Until then a CPU thread \
+            can ring the doorbell (gdr probe async --hca proxy).",
         references: &[
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/src/nvidia/arch/nvalloc/unix/src/osmemdesc.c",
             "https://github.com/gpudirect/libgdsync/issues/97",
