@@ -124,7 +124,7 @@ pub fn too_many_devices(facts: &Facts) -> Option<Judgement> {
             "cannot determine: there are {devices} GPUs and NICs; gdr judges at most {MAX_ROWS}"
         );
         Judgement::undetermined("machine", message)
-            .needs("a source with the devices of one machine alone")
+            .needs("a source with the devices of one machine only")
     })
 }
 

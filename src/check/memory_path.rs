@@ -183,13 +183,15 @@ pub fn dma_buf(ctx: &Ctx<'_>, provider: &Fact<String>) -> PathState {
             {
                 PathState::Unknown(
                     Why::NotCovered,
-                    format!("whether {name} of kernel {release} takes dma-buf"),
+                    format!("whether {name} of kernel {release} supports dma-buf"),
                 )
             }
             "mlx5_core" | "efa" | "irdma" | "ice" | "i40e" | "idpf" | "bnxt_en" | "mana"
-            | "ionic" => PathState::Open(format!("open modules, {name} takes it")),
+            | "ionic" => PathState::Open(format!("open modules, {name} supports it")),
             "mlx4_core" | "erdma" | "hns3" => PathState::Closed(format!("{name} does not take it")),
-            other => PathState::Unknown(Why::NotCovered, format!("whether {other} takes dma-buf")),
+            other => {
+                PathState::Unknown(Why::NotCovered, format!("whether {other} supports dma-buf"))
+            }
         },
         Fact::Unknown(why) => PathState::Unknown(*why, "the NIC's driver".to_owned()),
     }

@@ -52,7 +52,7 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
         );
         desired.warnings.push(format!(
             "A non-prefetchable BAR lies below 4 GiB, so the bridge windows above {bdf} need room for it there ({}). Without \
-             room the NIC is missing after the reset: lower LOG_PF_UAR_BAR_SIZE first, and have a console that does not need \
+             room the NIC is missing after the reset: lower PF_LOG_BAR_SIZE first, and have a console that does not need \
              this NIC.",
             size(ctx, bdf)
         ));

@@ -148,7 +148,7 @@ fn bound_devices_need_kernel_parameter() {
     assert!(
         doctor
             .stdout
-            .contains("zz-gdr-iommu.cfg has the kernel told iommu=pt"),
+            .contains("zz-gdr-iommu.cfg passes iommu=pt to the kernel"),
         "{}",
         doctor.stdout
     );

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, ended, };
+use crate::support::{Bench, ended};
 use serde_json::{Value, json};
 
 /// Below the switch of the machine `sound`.
@@ -164,7 +164,7 @@ fn makes_first_bar_non_prefetchable() {
     for word in [
         "below 4 GiB",
         "32 MiB",
-        "LOG_PF_UAR_BAR_SIZE",
+        "PF_LOG_BAR_SIZE",
         "mlxfwreset -d 0000:04:00.0 reset",
     ] {
         assert!(plan.stdout.contains(word), "{word}: {}", plan.stdout);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, ended, };
+use crate::support::{Bench, ended};
 use serde_json::{Value, json};
 
 /// Proprietary modules: no dma-buf.
@@ -136,7 +136,7 @@ fn refuses_unloadable_module_with_fix() {
         ),
         (
             json!({dep: [alone], symbols: ["alias symbol:ib_register_client ib_core"]}),
-            ["has no peer memory", "DOCA-OFED"],
+            ["does not support peer memory", "DOCA-OFED"],
         ),
         (
             json!({dep: ["updates/dkms/nvidia.ko.zst:"]}),

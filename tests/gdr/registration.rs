@@ -122,7 +122,7 @@ fn each_gpu_is_registered_with_each_card_and_the_roads_are_told_apart() {
         "{found:#}"
     );
     assert!(
-        found.to_string().contains("by nvidia-peermem alone"),
+        found.to_string().contains("only by nvidia-peermem"),
         "{found:#}"
     );
 }

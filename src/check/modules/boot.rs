@@ -60,8 +60,7 @@ pub fn boot(ctx: &Ctx<'_>) -> Vec<Judgement> {
         false => Severity::Warn,
     };
     let message = format!(
-        "{module} is loaded, and nothing known loads it at boot: after a reboot, or after openibd restarts, GPU memory may \
-         be out of the NICs' reach."
+        "{module} is loaded, and nothing that gdr knows loads it at boot: after a reboot or a restart of openibd the NICs may lose access to GPU memory."
     );
     vec![
         Judgement::broken(module, message)

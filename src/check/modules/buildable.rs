@@ -41,13 +41,13 @@ pub fn buildable(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
     };
     if branch.is_some_and(|branch| branch < FIRST) {
-        let message = "Drivers before 470 have no nvidia-peermem: nv_peer_mem is theirs.";
+        let message = "Drivers before 470 have no nvidia-peermem; they need nv_peer_mem.";
         return vec![Judgement::skip("machine", message)];
     }
     if let Some(said) = taken(ctx) {
         let judgement = Judgement::pass(
             "nvidia-peermem",
-            "nvidia-peermem is loaded, and the RDMA stack took it.",
+            "nvidia-peermem is loaded, and the RDMA stack uses it.",
         );
         return vec![judgement.evidence(
             format!("{}, {}", memory_path::MODULE, memory_path::CLIENTS),
@@ -121,8 +121,7 @@ fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
             dep(Judgement::broken(
                 "nvidia-peermem",
                 format!(
-                    "No module of {} exports {SYMBOL}: its RDMA stack has no peer memory, and modprobe nvidia-peermem \
-                     answers Invalid argument or Unknown symbol.",
+                    "No module of {} exports {SYMBOL}: its RDMA stack does not support peer memory, and modprobe nvidia-peermem fails with Invalid argument or Unknown symbol.",
                     kernel(ctx)
                 ),
             ))
@@ -135,8 +134,7 @@ fn built(ctx: &Ctx<'_>, module: &ModuleFile) -> Judgement {
             dep(Judgement::broken(
                 "nvidia-peermem",
                 format!(
-                    "nvidia-peermem of {} was built without the RDMA stack's symbols: modprobe answers Invalid argument \
-                     and logs nothing.",
+                    "nvidia-peermem of {} was built without the RDMA stack's symbols: modprobe fails with Invalid argument, and the kernel logs nothing.",
                     kernel(ctx)
                 ),
             ))
@@ -202,7 +200,7 @@ mod tests {
         assert!(found.message.contains("built without") && found.message.contains("logs nothing"));
         let found = only(&with(Some(&["nvidia"]), &[]));
         assert!(
-            found.message.contains("has no peer memory"),
+            found.message.contains("does not support peer memory"),
             "{}",
             found.message
         );

@@ -32,7 +32,7 @@ fn absent(ctx: &Ctx<'_>) -> Judgement {
             .fix("gdrdrv-node").command(format!("mknod -m 0666 {NODE} c {major} 0")).advice(format!("In a container, start it with --device={NODE}.")),
         None => Judgement::broken(
             NODE,
-            "gdrdrv is not here: NVIDIA's libgdrapi has no kernel module to work with (gdr's needs none: mapping.backend, --live).",
+            "gdrdrv is not installed: NVIDIA's libgdrapi needs it (gdr's does not: mapping.backend, --live).",
         )
         .command("modprobe gdrdrv").advice("Install gdrcopy's kernel module first (package gdrdrv-dkms)."),
     };
@@ -48,12 +48,14 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
         return Judgement::broken(NODE, "The node is left over: gdrdrv is not loaded.")
             .evidence("/proc/devices", "no gdrdrv")
             .command("modprobe gdrdrv")
-            .advice("If its major number differs then, make the node anew (gdr fix gdrdrv-node).");
+            .advice(
+                "If its major number has changed, create the node again (gdr fix gdrdrv-node).",
+            );
     };
     if !state.character || !majors.contains(&state.major) {
         let major_is = state.major;
         let message = format!(
-            "The node has major number {major_is}, gdrdrv has {major}: it opens something else."
+            "The node has major number {major_is}, gdrdrv has {major}: the node opens another driver."
         );
         return Judgement::broken(NODE, message)
             .evidence("/proc/devices", format!("{major} gdrdrv"))
@@ -84,7 +86,7 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
     match version {
         Some(version) if is_older(version) => {
             let message = format!(
-                "gdrdrv {version} leaks mappings and may crash the kernel: 2.4.4 is the first sound one."
+                "gdrdrv {version} leaks mappings and may crash the kernel: 2.4.4 is the first version without this fault."
             );
             Judgement::broken(NODE, message)
                 .evidence(MODULE, version)
@@ -99,10 +101,7 @@ fn judge(ctx: &Ctx<'_>, state: &NodeState) -> Judgement {
                 None => pass,
             })
         }
-        None => Judgement::pass(
-            NODE,
-            "gdrdrv is loaded and opens; its version is not known.",
-        ),
+        None => Judgement::pass(NODE, "gdrdrv is loaded and opens; its version is unknown."),
     }
 }
 
@@ -225,7 +224,7 @@ mod tests {
             (unloaded, "left over", "modprobe gdrdrv"),
             (old, "2.4.3 leaks", "2.4.4 or later"),
             (missing, "node is missing", "c 240 0"),
-            (absent, "has no kernel module", "gdrdrv-dkms"),
+            (absent, "gdrdrv is not installed", "gdrdrv-dkms"),
         ] {
             let found = only("gdrdrv.node", &facts);
             assert_eq!(found.outcome, Outcome::Info);

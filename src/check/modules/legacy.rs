@@ -32,12 +32,12 @@ pub fn legacy(ctx: &Ctx<'_>) -> Vec<Judgement> {
         (false, true) => successor(ctx),
         (true, true) => Judgement::broken(
             "nv_peer_mem",
-            "nv_peer_mem and nvidia-peermem are both loaded: both are clients of one name, and only one gets GPU memory.",
+            "nv_peer_mem and nvidia-peermem are both loaded: both register under one name, and only one gets GPU memory.",
         )
         .weighing(Severity::Error)
         .evidence(MODULE, "loaded")
         .evidence("/sys/module/nvidia_peermem", "loaded")
-        .fix("peermem").command("modprobe -r nv_peer_mem && modprobe -r nvidia-peermem && modprobe nvidia-peermem").advice("Remove the package of nv_peer_mem, so that it does not come back."),
+        .fix("peermem").command("modprobe -r nv_peer_mem && modprobe -r nvidia-peermem && modprobe nvidia-peermem").advice("Remove the package of nv_peer_mem, or it is loaded again."),
         (true, false) => old(ctx),
     }]
 }
@@ -60,7 +60,7 @@ fn successor(ctx: &Ctx<'_>) -> Judgement {
         ),
         false => Judgement::pass(
             "nvidia-peermem",
-            "nvidia-peermem alone is loaded, its predecessor is not.",
+            "nvidia-peermem is loaded, and nv_peer_mem is not.",
         ),
     };
     let judgement = judgement.evidence(MODULE, "not loaded");

@@ -4,7 +4,7 @@ use crate::check::{Ctx, Judgement};
 use crate::model::{BackendOutcome, Fact, GpuMapping, MappingOutcome, MappingTrial};
 
 /// What is said where something hinders every backend.
-const ADVICE: &str = "See why each backend was refused; gdr probe copy says more. For gdrdrv, load gdrcopy's kernel module; for rm, the \
+const ADVICE: &str = "See why each backend was refused; gdr probe copy shows more. For gdrdrv, load gdrcopy's kernel module; for rm, the \
                       nodes /dev/nvidiactl and /dev/nvidiaN must open, and MIG and confidential computing be off.";
 
 /// Each GPU's memory was mapped, and what was written came back.
@@ -12,7 +12,7 @@ pub fn mapping(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let Some(outcome) = &ctx.facts.mapping else {
         return vec![Judgement::skip(
             "machine",
-            "GPU memory is mapped with --live alone.",
+            "GPU memory is mapped only with --live.",
         )];
     };
     match outcome {
@@ -52,7 +52,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
         } => {
             let how = mapping.to_lowercase();
             let message = format!(
-                "The CPU maps its memory through {backend} ({how}): {bytes} bytes went both ways and were right."
+                "The CPU maps its memory through {backend} ({how}): {bytes} bytes in each direction arrived correctly."
             );
             // Arm's Device memory, or UC on x86: each access goes by itself.
             match mapping.as_str() {
@@ -63,7 +63,7 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
         }
         MappingTrial::Wrong { backend, reason } => Judgement::broken(
             subject,
-            format!("A mapping through {backend} shows wrong bytes: nothing must use it."),
+            format!("A mapping through {backend} shows wrong bytes: do not use this backend."),
         )
         .evidence(format!("mapped through {backend}"), reason)
         .advice(
@@ -71,9 +71,9 @@ fn judge(ctx: &Ctx<'_>, gpu: &GpuMapping) -> Judgement {
                  GDR_BACKEND.",
         ),
         MappingTrial::NotTried { reason } => {
-            return Judgement::undetermined(subject, "unknown: it has no memory to map for this process")
+            return Judgement::undetermined(subject, "unknown: this process has no memory of it to map")
                 .evidence("the trial", reason)
-                .needs("a GPU with 64 KiB free that this process may use: others have filled or taken it");
+                .needs("a GPU with 64 KiB of free memory that this process may use");
         }
         MappingTrial::Refused { reason } => Judgement::broken(subject, "No backend maps its memory for the CPU.")
             .evidence("the trial", reason)
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(found.subject, "GPU0 (0000:03:00.0)");
         assert_eq!(
             found.message,
-            "The CPU maps its memory through rm (write combining): 65536 bytes went both ways and were right."
+            "The CPU maps its memory through rm (write combining): 65536 bytes in each direction arrived correctly."
         );
         let evidence: Vec<String> = found
             .evidence
@@ -233,7 +233,7 @@ mod tests {
         assert!(
             found
                 .needs
-                .is_some_and(|needs| needs.contains("others have filled"))
+                .is_some_and(|needs| needs.contains("64 KiB of free memory"))
         );
     }
 }

@@ -37,21 +37,20 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let judgement = match (&peermem, &dma_buf) {
         (PathState::Open(_), PathState::Open(_)) => Judgement::pass(
             subject,
-            "By the facts both memory paths to GPU memory are open, nvidia-peermem and dma-buf.",
+            "Both memory paths to GPU memory should work: nvidia-peermem and dma-buf.",
         ),
         (PathState::Open(_), _) => Judgement::pass(
             subject,
-            "By the facts GPU memory is reached through nvidia-peermem.",
+            "GPU memory should be reachable through nvidia-peermem.",
         ),
         (PathState::Closed(_), PathState::Open(_)) => Judgement::pass(
             subject,
-            "By the facts GPU memory is reached through dma-buf. Software that knows only \
-             nvidia-peermem (ibv_reg_mr on a GPU pointer) does not see this memory path.",
+            "GPU memory should be reachable through dma-buf. Software that knows only \
+             nvidia-peermem (ibv_reg_mr on a GPU pointer) cannot use this memory path.",
         ),
         (PathState::Unknown(..), PathState::Open(_)) => Judgement::pass(
             subject,
-            "By the facts GPU memory is reached through dma-buf. Whether nvidia-peermem works \
-             too is not known.",
+            "GPU memory should be reachable through dma-buf. Whether nvidia-peermem works too is unknown.",
         ),
         (PathState::Unknown(why, source), _)
         | (PathState::Closed(_), PathState::Unknown(why, source)) => {
@@ -59,7 +58,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         }
         (PathState::Closed(peermem), PathState::Closed(dma_buf)) => {
             let message = format!(
-                "No memory path to GPU memory is open: nvidia-peermem: {peermem}; dma-buf: {dma_buf}."
+                "No memory path to GPU memory works: nvidia-peermem: {peermem}; dma-buf: {dma_buf}."
             );
             remedy(ctx, Judgement::broken(subject, message))
         }
@@ -251,7 +250,7 @@ mod tests {
             (
                 |f| bind(f, NIC, Some("newnic")),
                 Outcome::Unknown,
-                "whether newnic takes",
+                "whether newnic supports",
             ),
             (
                 |f| f.device_mut(NIC).attributes = None,

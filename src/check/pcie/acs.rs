@@ -24,13 +24,13 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![too_many()];
     }
     if found.pairs == 0 && found.lost.is_empty() && ctx.facts.partial {
-        let source = "the PCI functions that the text leaves out";
+        let source = "the PCI functions that are missing in this text";
         return vec![Judgement::unknown("machine", Why::NotCovered, source)];
     }
     if found.pairs == 0 && found.lost.is_empty() {
         return vec![Judgement::skip(
             "machine",
-            "There is no pair of devices whose traffic passes a port.",
+            "No pair of devices has a port on its path.",
         )];
     }
     if is_grace(ctx) {
@@ -59,7 +59,7 @@ pub fn acs(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
     }
     if !found.lost.is_empty() {
-        let source = "the place in the PCI tree of a device";
+        let source = "a device's place in the PCI tree";
         judgements.push(Judgement::unknown(
             words::list(&found.lost),
             Why::NotCovered,
@@ -91,10 +91,10 @@ fn clean(ctx: &Ctx<'_>, ports: &BTreeSet<Bdf>) -> Option<Judgement> {
 /// More pairs than gdr computes the paths of: of none is said that nothing redirects it.
 pub fn too_many() -> Judgement {
     let message = format!(
-        "cannot determine: there are more than {MAX_PATHS} pairs of devices, and gdr follows no more paths"
+        "cannot determine: there are more than {MAX_PATHS} pairs of devices, and gdr computes no more paths"
     );
     Judgement::undetermined("machine", message)
-        .needs("a source with the devices of one machine alone")
+        .needs("a source with the devices of one machine only")
 }
 
 fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judgement {
@@ -110,21 +110,20 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
             "its requests are refused as access violations, and transfers between the two fail"
         }
         Severity::Error => {
-            "it goes up to the root complex and back instead of straight through the switch: slow, or lost in the IOMMU"
+            "it goes up to the root complex and back instead of directly through the switch: slow, or lost in the IOMMU"
         }
         Severity::Warn => {
-            "the root complex sends it through the IOMMU, which works where that does not translate, and is slower"
+            "the root complex sends it through the IOMMU, which works if the IOMMU does not translate, and is slower"
         }
         Severity::Info => {
-            "the root complex sends it through the IOMMU, which works where that does not translate; between host bridges \
-             it goes through the root complex anyhow"
+            "the root complex sends it through the IOMMU, which works if the IOMMU does not translate; between host bridges it goes through the root complex anyway"
         }
     };
     let mut message =
         format!("The {role} {port} {verb} ({bits}) the traffic of {pairs}: {effect}.");
     if what.translated {
         message.push_str(
-            " The IOMMU translates these devices' addresses, so clearing the bits alone gains nothing: see pcie.iommu.",
+            " The IOMMU translates these devices' addresses, so clearing only the bits does not help: see pcie.iommu.",
         );
     }
     if let Some(promise) = boot::promise(ctx, port) {
@@ -152,7 +151,7 @@ fn redirects(ctx: &Ctx<'_>, port: Bdf, what: &Redirecting, held: &Held) -> Judge
         false => {
             let held = words::list(held);
             message.push_str(&format!(
-                " {held} below it belongs to a virtual machine, which these bits keep apart: do not clear them."
+                " {held} below it belongs to a virtual machine, which these bits isolate: do not clear them."
             ));
             Judgement::broken(port.to_string(), message)
                 .advice("Leave the bits set; for virtual machines use DirectTrans with ATS: see pcie.acs-vm.")
@@ -206,7 +205,7 @@ fn grace<'a>(ctx: &Ctx<'_>, ports: impl Iterator<Item = &'a Bdf>) -> Judgement {
     let mut judgement = Judgement::info(
         "machine",
         "On Grace and Vera the ports keep the bits that the kernel sets (xx111x1, root ports of Vera xx101x1): GPU \
-         memory is reached over NVLink-C2C, and clearing them is unsafe. Only ConnectX Data Direct wants others \
+         memory is reached over NVLink-C2C, and clearing them is unsafe. Only ConnectX Data Direct needs others \
          (its port xx110x1, the GPU's xx101x1, the root port xx111x0).",
     );
     for port in ports {

@@ -2,14 +2,13 @@
 
 use crate::check::{Ctx, Judgement, passthrough, unknown_if};
 
-const WAY: &str = "On the host, switch DirectTrans on in the ports of the path, and ATS in the NIC (mlxconfig \
-                   ATS_ENABLED=1). Leave ReqRedir and CmpltRedir set: they keep the guests apart.";
+const WAY: &str = "On the host, turn on DirectTrans in the ports of the path, and ATS in the NIC (mlxconfig \
+                   ATS_ENABLED=1). Leave ReqRedir and CmpltRedir set: they isolate the guests.";
 
 /// In a guest the host decides; on a host, devices that guests have keep their bits.
 pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if ctx.facts.platform.is_guest() {
-        let message = "The host's ports decide whether GPU and NIC reach each other straight; a guest neither sees nor \
-                       sets them.";
+        let message = "The host's ports decide whether GPU and NIC reach each other directly; a guest can neither see nor set them.";
         let (_, fact) = ctx.facts.platform.kind();
         return vec![
             Judgement::info("machine", message)
@@ -36,7 +35,10 @@ pub fn acs_vm(ctx: &Ctx<'_>) -> Vec<Judgement> {
     });
     let judgements: Vec<Judgement> = handed.collect();
     match judgements.is_empty() {
-        true => vec![Judgement::skip("machine", "No virtual machine is in play.")],
+        true => vec![Judgement::skip(
+            "machine",
+            "No virtual machine uses these devices.",
+        )],
         false => judgements,
     }
 }

@@ -41,8 +41,7 @@ pub fn ats(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
     };
     if nics.is_empty() {
-        let message = "No NIC is in a virtual machine, and none has a GPU below its own switch: address translation services \
-                       are no matter.";
+        let message = "No NIC is in a virtual machine, and none has a GPU below its own switch: address translation services do not matter.";
         return vec![Judgement::skip("machine", message)];
     }
     nics.into_iter()
@@ -112,8 +111,7 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
                 Judgement::broken(
                     name,
                     format!(
-                        "{name} has address translation services: on bare metal, with a GPU below its own switch, they are \
-                     not wanted."
+                        "{name} has address translation services: on bare metal, with a GPU below its own switch, they should be off."
                     ),
                 ),
                 0,
@@ -123,7 +121,7 @@ fn judge(ctx: &Ctx<'_>, name: &str, bdf: Bdf, wanted: bool, guest: bool) -> Judg
         (false, false) => (
             Judgement::pass(
                 name,
-                format!("{name} has no address translation services, as wanted on bare metal."),
+                format!("{name} has no address translation services, as it should on bare metal."),
             ),
             "not there",
         ),

@@ -15,8 +15,7 @@ pub fn promise(ctx: &Ctx<'_>, port: Bdf) -> Option<String> {
     };
     if let Some(name) = named(line) {
         return Some(format!(
-            " The kernel's command line names this port (pci={name}=), and the bits are set all the same: this kernel does not \
-             take that (6.11 to 6.14 have a fault there), or a reset of the port set them again. Use gdr fix-acs --persist unit."
+            " The kernel's command line names this port (pci={name}=), but the bits are set: this kernel does not apply it (6.11 to 6.14 have a bug there), or a reset of the port set them again. Use gdr fix-acs --persist unit."
         ));
     }
     let told = ctx.facts.boot.told("acs");
@@ -44,7 +43,6 @@ pub fn waits(ctx: &Ctx<'_>, arm: bool) -> Option<String> {
 
 fn not_yet(source: &str, word: &str) -> String {
     format!(
-        " {source} has the kernel told {word} for it, and /proc/cmdline does not carry that: reboot, and where that was done \
-         see whether the boot loader's configuration was made again."
+        " {source} passes {word} to the kernel for it, but /proc/cmdline does not have it: reboot; if you did, check whether the boot loader's configuration was regenerated."
     )
 }

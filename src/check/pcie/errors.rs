@@ -47,14 +47,14 @@ pub fn errors(ctx: &Ctx<'_>) -> Vec<Judgement> {
         ));
     }
     if judgements.is_empty() && ctx.facts.platform.is_guest() {
-        let message = "This guest is not told of errors: its host counts them.";
+        let message = "This guest does not see errors: its host counts them.";
         return vec![Judgement::skip(words::list(&uncounted), message)];
     }
     if judgements.is_empty() {
         let message = "unknown: the kernel counts no errors of these devices";
         let judgement = Judgement::undetermined(words::list(&uncounted), message)
             .evidence("/sys/bus/pci/devices/*/aer_dev_fatal", "not there")
-            .needs("a kernel of 4.19 or later whose firmware leaves error reporting to it (pci=noaer unset)");
+            .needs("kernel 4.19 or later, firmware that leaves error reporting to the kernel, and no pci=noaer");
         judgements.push(judgement);
     }
     judgements
@@ -75,8 +75,7 @@ fn counts<'a>(ctx: &'a Ctx<'_>, bdf: Bdf) -> Fact<Option<&'a ErrorCounts>> {
 fn fatal(ctx: &Ctx<'_>, bdf: Bdf, counts: &ErrorCounts) -> Judgement {
     let name = words::device(ctx, bdf);
     let message = format!(
-        "{name} counted fatal errors since boot: {}. A fatal error loses data and takes the link down; the counter does \
-         not tell when.",
+        "{name} counted fatal errors since boot: {}. A fatal error loses data and takes the link down; the counter does not show when.",
         listed(&counts.fatal)
     );
     let judgement = Judgement::broken(bdf.to_string(), message)
@@ -92,7 +91,7 @@ fn clean(good: &[(Bdf, &ErrorCounts)]) -> Judgement {
     let subject = words::list(good.iter().map(|(bdf, _)| bdf));
     let judgement = Judgement::pass(
         subject,
-        "No fatal error since boot on the ways to GPUs and NICs.",
+        "No fatal error since boot on the paths to GPUs and NICs.",
     );
     good.iter().fold(judgement, |judgement, (bdf, counts)| {
         corrected(

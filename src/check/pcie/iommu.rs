@@ -48,7 +48,7 @@ pub fn iommu(ctx: &Ctx<'_>) -> Vec<Judgement> {
     match judgements.is_empty() {
         true => vec![Judgement::skip(
             "machine",
-            "This machine itself uses no GPU and no NIC.",
+            "This machine uses no GPU and no NIC itself.",
         )],
         false => judgements,
     }
@@ -96,10 +96,10 @@ fn untranslated(ctx: &Ctx<'_>, plain: &[(&Row, Bdf, Domain)]) -> Judgement {
     let none = ctx.facts.kernel.iommus.known().is_some_and(Vec::is_empty);
     let message = match (off, none) {
         (true, true) if ctx.facts.platform.is_guest() => {
-            "This guest has no IOMMU: addresses go as they are here. The host's own is not seen."
+            "This guest has no IOMMU, so nothing translates addresses here. The host's IOMMU is not visible."
         }
-        (true, true) => "The IOMMU is off: addresses go as they are.",
-        (true, false) => "These devices are in no IOMMU group: their addresses go as they are.",
+        (true, true) => "The IOMMU is off: addresses are not translated.",
+        (true, false) => "These devices are in no IOMMU group: their addresses are not translated.",
         (false, _) => "The IOMMU does not translate these devices' addresses.",
     };
     let mut judgement = Judgement::pass(
@@ -137,8 +137,7 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
     let judgement = if remap == Some("0") {
         Judgement::broken(
             subject,
-            "The IOMMU translates this device's addresses, and DmaRemapPeerMmio=0 keeps the driver from mapping peers \
-             through it: GPUDirect RDMA does not work.",
+            "The IOMMU translates this device's addresses, and DmaRemapPeerMmio=0 keeps the driver from mapping peer devices through it: GPUDirect RDMA does not work.",
         )
         .weighing(Severity::Error)
     } else if is_grace(ctx) {
@@ -146,16 +145,15 @@ fn judge(ctx: &Ctx<'_>, row: &Row, bdf: Bdf, group: u32, kind: &str) -> Judgemen
         Judgement::info(subject, message)
     } else if let Some(doubt) = peers {
         let message = format!(
-            "The IOMMU translates this GPU's addresses: CUDA's peer to peer over PCI Express is not supported that way \
-             on bare metal, and may lose data in silence{doubt}."
+            "The IOMMU translates this GPU's addresses: CUDA's peer to peer over PCI Express is not supported with translation on bare metal, and may lose data silently{doubt}."
         );
         Judgement::broken(subject, message).weighing(Severity::Error)
     } else if arm {
-        let message = "The SMMU translates this device's addresses: GPUDirect RDMA works, each transfer is translated.";
+        let message = "The SMMU translates this device's addresses: GPUDirect RDMA works, with a translation for each transfer.";
         Judgement::info(subject, message)
     } else {
         let message =
-            "The IOMMU translates this device's addresses: GPUDirect RDMA works, and is slow.";
+            "The IOMMU translates this device's addresses: GPUDirect RDMA works, but slowly.";
         Judgement::broken(subject, message).weighing(Severity::Warn)
     };
     let judgement = judgement.evidence(format!("/sys/kernel/iommu_groups/{group}/type"), kind);
@@ -213,7 +211,7 @@ fn needs_peers(ctx: &Ctx<'_>, row: &Row) -> Option<&'static str> {
     match links.contains(&Fact::Known(0)) {
         true => Some(""),
         false if links.iter().any(|links| links.known().is_none()) => {
-            Some(", unless NVLink joins it to its peers")
+            Some(", unless NVLink connects it to its peers")
         }
         false => None,
     }

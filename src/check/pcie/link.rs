@@ -136,7 +136,7 @@ fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         (true, _) => (
             true,
             format!(
-                "{between} runs at x{} where both ends can x{}.",
+                "{between} runs at x{}; both ends support x{}.",
                 current.width, max.width
             ),
             "Reseat the NIC, try another slot or riser, and look for a slot shared with another (bifurcation).",
@@ -144,7 +144,7 @@ fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         (false, true) if hop.nic || hop.awake => (
             true,
             format!(
-                "{between} runs at {} where both ends can {}.",
+                "{between} runs at {}; both ends support {}.",
                 current.speed, max.speed
             ),
             "Set the slot's speed in the firmware to the highest, reseat the NIC, and look for link errors in the kernel log.",
@@ -152,7 +152,7 @@ fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
         (false, true) => (
             false,
             format!(
-                "{between} runs at {} of {}: an idle GPU lets its link sleep, so speed is judged under load only.",
+                "{between} runs at {} of {}: an idle GPU slows its link down, so the speed is judged only under load.",
                 current.speed, max.speed
             ),
             "Run a transfer over it and look again.",
@@ -227,7 +227,7 @@ mod tests {
                 (Outcome::Warn, bdf)
             );
             assert!(
-                found.message.contains("runs at x8 where both ends can x16"),
+                found.message.contains("runs at x8; both ends support x16"),
                 "{}",
                 found.message
             );
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(found.outcome, Outcome::Info);
         assert!(
             found.message.contains("2.5GT/s of 32GT/s")
-                && found.message.contains("under load only")
+                && found.message.contains("only under load")
         );
         let found = with(GPU, (1, 16), |facts| {
             facts.nvml = Fact::Unknown(Why::NotCovered)

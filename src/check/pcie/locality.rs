@@ -12,14 +12,14 @@ pub fn locality(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![unknown];
     }
     if nics::rdma_nics(ctx.facts).next().is_none() {
-        return vec![Judgement::skip("machine", "There is no NIC to be near to.")];
+        return vec![Judgement::skip("machine", "There is no NIC.")];
     }
     let matches = ctx.topology.matches.iter();
     let judgements: Vec<Judgement> = matches.filter_map(|found| judge(ctx, found)).collect();
     match judgements.is_empty() {
         true => vec![Judgement::skip(
             "machine",
-            "This machine itself uses no GPU.",
+            "This machine uses no GPU itself.",
         )],
         false => judgements,
     }
@@ -40,7 +40,7 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
     let guest = ctx.facts.platform.is_guest();
     let message = match guest {
         true => format!(
-            "{}. In a guest the PCI tree is the hypervisor's and says nothing of the host's.",
+            "{}. A guest's PCI tree comes from the hypervisor and does not show the host's.",
             found.reason
         ),
         false => format!("{}.", found.reason),
@@ -135,7 +135,7 @@ mod tests {
         facts.platform.hypervisor_flag = Fact::Known(true);
         let found = only("pcie.locality", &facts);
         assert_eq!((found.outcome, found.fix), (Outcome::Info, None));
-        assert!(found.message.contains("hypervisor's"));
+        assert!(found.message.contains("comes from the hypervisor"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub fn payload(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if ctx.facts.platform.is_guest() {
         return vec![Judgement::skip(
             "machine",
-            "In a guest the ports and their payloads are the host's.",
+            "In a guest the ports and their payload sizes belong to the host.",
         )];
     }
     let Looked {
@@ -116,8 +116,7 @@ fn short(row: &Row, bdf: Bdf, express: &Express, way: &Way<'_>) -> Option<Judgem
     let own = express.max_payload;
     if let Some((port, there)) = way.iter().skip(1).find(|(_, port)| port.max_payload < own) {
         let message = format!(
-            "{subject} may send {own} bytes in a packet, and the port {port} above it takes {}: its writes are malformed \
-             there, which is a fatal error.",
+            "{subject} may send {own} bytes in a packet, and the port {port} above it accepts {}: its writes are malformed there, which is a fatal error.",
             there.max_payload
         );
         let judgement = Judgement::broken(subject, message).weighing(Severity::Error);
@@ -126,8 +125,7 @@ fn short(row: &Row, bdf: Bdf, express: &Express, way: &Way<'_>) -> Option<Judgem
     let (root, there) = way.last().filter(|(root, _)| *root != bdf)?;
     (there.max_payload > own && express.max_read_request > own).then(|| {
         let message = format!(
-            "{subject} takes {own} bytes in a packet and asks for {} at once, and the port {root} may answer with {}: such \
-             an answer is malformed.",
+            "{subject} accepts {own} bytes in a packet and requests {} at once, and the port {root} may answer with {}: such an answer is malformed.",
             express.max_read_request, there.max_payload
         );
         let judgement = Judgement::broken(subject, message).weighing(Severity::Warn);
@@ -180,8 +178,7 @@ fn between(ctx: &Ctx<'_>) -> Vec<Judgement> {
             };
             let (from, to) = (words::row(&rows[from]), words::row(&rows[to]));
             let message = format!(
-                "{from} may send {} bytes in a packet, and on the way to {to} {bdf} takes {}: what one writes to the other \
-                 is malformed there, which is a fatal error.",
+                "{from} may send {} bytes in a packet, and on the path to {to} {bdf} accepts {}: writes between them are malformed there, which is a fatal error.",
                 sender.max_payload, taker.max_payload
             );
             let judgement =
@@ -204,16 +201,16 @@ fn fits(ctx: &Ctx<'_>, good: &[Good<'_>]) -> Judgement {
     let judgement = match (least, on_purpose) {
         (true, true) => Judgement::info(
             subject,
-            "Packets carry 128 bytes at most, as pci=pcie_bus_peer2peer asks: all devices take them, and headers cost more.",
+            "Packets have at most 128 bytes, as pci=pcie_bus_peer2peer requests: all devices accept them, with more header overhead.",
         ),
         (true, false) => Judgement::info(
             subject,
-            "Packets carry 128 bytes at most, the least there is: headers cost more than they need.",
+            "Packets have at most 128 bytes, the minimum: the header overhead is higher than necessary.",
         )
         .advice("Look for Max Payload Size in the firmware's settings; 256 is usual."),
         (false, _) => Judgement::pass(
             subject,
-            "No device sends larger packets than the ports and peers on its ways take.",
+            "No device sends larger packets than the ports and peers on its paths accept.",
         ),
     };
     good.iter().fold(judgement, |judgement, (_, bdf, express)| {
@@ -235,7 +232,7 @@ fn reads(good: &[Good<'_>]) -> Option<Judgement> {
     let (_, first, _) = small.first()?;
     let subject = words::list(small.iter().map(|(row, ..)| words::row(row)));
     let message = format!(
-        "{subject}: reads ask for less than {BEST} bytes at once. Where reads are slow, try {BEST}."
+        "{subject}: reads request less than {BEST} bytes at once. If reads are slow, try {BEST}."
     );
     let judgement = small.iter().fold(
         Judgement::info(subject, message),

@@ -52,7 +52,7 @@ pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
                 judgements.push(Judgement::unknown(
                     name,
                     why,
-                    "links on the way: Link Status, current_link_*",
+                    "links on the path: Link Status, current_link_*",
                 ));
             }
         }
@@ -61,7 +61,7 @@ pub fn shared(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let subject = words::list(alone.iter().map(|(name, _)| name));
         let pass = Judgement::pass(
             subject,
-            "Nobody else's traffic goes over the narrowest link of these pairs.",
+            "No other device uses the narrowest link of these pairs.",
         );
         judgements.push(alone.iter().fold(pass, |pass, (name, bandwidth)| {
             pass.evidence(

@@ -17,22 +17,21 @@ pub fn cma(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let Fact::Known(Some(cma)) = &kernel.cma else {
         let pass = Judgement::pass(
             "machine",
-            "This kernel sets no memory aside for contiguous allocations.",
+            "This kernel reserves no memory for contiguous allocations.",
         );
         return vec![pass.evidence(SOURCE, "not there")];
     };
     let said = format!("{}, {} free", words::size(cma.total), words::size(cma.free));
     let judgement = match cma.total {
-        0 => Judgement::pass("machine", "No memory is set aside for contiguous allocations."),
+        0 => Judgement::pass("machine", "No memory is reserved for contiguous allocations."),
         total => Judgement::info(
             "machine",
             format!(
-                "{} are set aside for contiguous allocations: pages there are moved before they are pinned. ENOMEM from a \
-                 registration that memlock does not limit may come from there.",
+                "{} are reserved for contiguous allocations: the kernel moves pages out of it before it pins them. ENOMEM from a registration that memlock does not limit may come from this.",
                 words::size(total)
             ),
         )
-        .advice("Where registrations fail so, boot with cma=0 (and without kho=on)."),
+        .advice("If registrations fail this way, boot with cma=0 (and without kho=on)."),
     };
     let judgement = judgement.evidence(SOURCE, said);
     let line = kernel.command_line.known().map_or("", String::as_str);
@@ -65,7 +64,7 @@ mod tests {
         facts.kernel.command_line = Fact::Known("ro kho=on".to_owned());
         let found = only("platform.cma", &facts);
         assert_eq!(found.outcome, Outcome::Info);
-        assert!(found.message.starts_with("64 MiB are set aside"));
+        assert!(found.message.starts_with("64 MiB are reserved"));
         assert!(found.evidence.iter().any(|e| e.value == "kho=on"));
         assert_eq!(
             only("platform.cma", &Facts::default()).outcome,

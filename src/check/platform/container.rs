@@ -18,7 +18,7 @@ pub fn container(ctx: &Ctx<'_>) -> Vec<Judgement> {
         let message = match files.is_empty() {
             true => "This is not a container.".to_owned(),
             false => format!(
-                "This is not a container: the namespaces are the machine's own, though container engines leave this: {}.",
+                "This is not a container: the namespaces are the machine's, although container engines left traces: {}.",
                 words::list(files.iter().map(|file| file.as_str()))
             ),
         };
@@ -37,16 +37,16 @@ fn inside(ctx: &Ctx<'_>) -> Judgement {
     };
     let mut told = "This is a container.".to_owned();
     if ctx.facts.process.initial_user_namespace == Fact::Known(false) {
-        told.push_str(" Its user namespace is its own: capabilities given to it count for nothing with the driver.");
+        told.push_str(" It has a user namespace: the driver ignores capabilities inside it.");
     }
     let masked = masked(ctx);
     if !masked.is_empty() {
         told.push_str(&format!(
-            " {} is covered: what gdr reads there is not the machine's.",
+            " Another mount covers {}: gdr does not read the machine's files there.",
             words::list(&masked)
         ));
     }
-    told.push_str(" With RDMA in exclusive mode (rdma system), devices of other network namespaces do not show here.");
+    told.push_str(" With RDMA in exclusive mode (rdma system), devices of other network namespaces are not visible here.");
     let mut add = Vec::new();
     if missing.iter().any(|path| path.starts_with("/dev/nvidia")) {
         add.push("--gpus all (or --runtime=nvidia)".to_owned());
@@ -165,7 +165,7 @@ mod tests {
         assert!(
             found
                 .message
-                .contains("container engines leave this: file /.dockerenv")
+                .contains("container engines left traces: file /.dockerenv")
         );
     }
 
@@ -187,7 +187,7 @@ mod tests {
         assert!(found.message.contains(
             "lacks /dev/nvidia0, /dev/nvidiactl, /dev/nvidia-uvm, /dev/infiniband/uverbs0"
         ));
-        assert!(found.message.contains("user namespace is its own"));
+        assert!(found.message.contains("It has a user namespace"));
         let command = found.fix.expect("advice").text();
         assert!(
             command.contains("--gpus all") && command.contains("--device=/dev/infiniband/uverbs0"),
@@ -211,7 +211,9 @@ mod tests {
         let found = only("platform.container", &facts);
         assert_eq!(found.outcome, Outcome::Info);
         assert!(
-            found.message.contains(" /sys/class/infiniband is covered"),
+            found
+                .message
+                .contains("Another mount covers /sys/class/infiniband"),
             "{}",
             found.message
         );

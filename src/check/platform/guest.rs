@@ -10,8 +10,7 @@ pub fn guest(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let judgement = match kind {
         Fact::Known(PlatformKind::Guest) => Judgement::info(
             "machine",
-            "This is a virtual machine: its PCI tree is the hypervisor's, and ACS, IOMMU and firmware settings belong \
-             to the host.",
+            "This is a virtual machine: its PCI tree comes from the hypervisor, and ACS, IOMMU and firmware settings belong to the host.",
         ),
         Fact::Known(PlatformKind::BareMetal) => Judgement::pass("machine", "This is bare metal."),
         Fact::Unknown(why) => {

@@ -1,25 +1,21 @@
-//! platform.kernel: what the kernel's release brings along for GPUDirect. Vendors carry some of it in older releases.
+//! platform.kernel: what the kernel's release supports of GPUDirect. Vendors backport some of it.
 
 use crate::check::{Ctx, Judgement, version};
 use crate::model::{Fact, Why};
 
 const SOURCE: &str = "/proc/sys/kernel/osrelease";
 
-/// Since which release the kernel has something, and what is missed without.
+/// The first release with a feature.
 const FEATURES: [((u32, u32), &str); 3] = [
-    ((5, 12), "registers dma-bufs for RDMA (mlx5)"),
-    ((6, 1), "takes dma-bufs for queue memory (mlx5 umem)"),
-    (
-        (6, 15),
-        "sets access control of several ports by pci=config_acs=",
-    ),
+    ((5, 12), "dma-buf registration for RDMA (mlx5)"),
+    ((6, 1), "dma-bufs as queue memory (mlx5 umem)"),
+    ((6, 15), "pci=config_acs= for several ports"),
 ];
 /// What GPUDirect RDMA needs without nvidia-peermem.
 const DMA_BUF: (u32, u32) = (5, 12);
-/// From the release that brought config_acs= to the last in which it fails with more than one device.
+/// The releases in which config_acs= fails with more than one device.
 const CONFIG_ACS_FAILS: [(u32, u32); 2] = [(6, 11), (6, 14)];
 
-/// What this release has.
 pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let release = match &ctx.facts.kernel.release {
         Fact::Known(release) => release,
@@ -39,10 +35,10 @@ pub fn kernel(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let (has, lacks) = (of(true), of(false));
     let mut message = match (has.is_empty(), lacks.is_empty()) {
-        (false, true) => format!("Kernel {release} {has}."),
-        (false, false) => format!("Kernel {release} {has}; not yet: {lacks}."),
+        (false, true) => format!("Kernel {release} has {has}."),
+        (false, false) => format!("Kernel {release} has {has}; missing: {lacks}."),
         (true, _) => format!(
-            "Kernel {release} is older than 5.12. Not yet: {lacks}. A vendor's kernel may have it all the same."
+            "Kernel {release} is older than 5.12. Missing: {lacks}. A vendor's kernel may have it anyway."
         ),
     };
     if numbers >= CONFIG_ACS_FAILS[0] && numbers <= CONFIG_ACS_FAILS[1] {
@@ -75,13 +71,13 @@ mod tests {
             (
                 "5.15.0-100-generic",
                 Outcome::Pass,
-                "not yet: takes dma-bufs for queue memory",
+                "missing: dma-bufs as queue memory",
             ),
             ("6.12.3", Outcome::Pass, "fail with more than one device"),
             (
                 "6.18.44",
                 Outcome::Pass,
-                "sets access control of several ports",
+                "pci=config_acs= for several ports",
             ),
         ] {
             let mut facts = machine();

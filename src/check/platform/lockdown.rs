@@ -56,7 +56,7 @@ fn locked(ctx: &Ctx<'_>, mode: &str) -> Judgement {
     }
     if !ctx.facts.platform.is_guest() && pcie::redirecting(ctx) {
         let message = format!(
-            "The kernel is locked down ({mode}): {refuses}, so setpci cannot mend what pcie.acs names."
+            "The kernel is locked down ({mode}): {refuses}, so setpci cannot clear the bits that pcie.acs reports."
         );
         return Judgement::broken("machine", message).weighing(Severity::Warn).advice(
             "Set pci=disable_acs_redir= or pci=config_acs= on the kernel command line, or switch \

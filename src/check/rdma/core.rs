@@ -55,9 +55,12 @@ fn tried(ctx: &Ctx<'_>, nic: &RdmaDevice, trial: &VerbsTrial) -> Judgement {
     let answer = match trial {
         VerbsTrial::Opened(device) => &device.dmabuf,
         VerbsTrial::Refused(refusal) => {
-            return Judgement::undetermined(&nic.name, format!("Cannot tell: {}.", refusal.reason))
-                .evidence("ibv_open_device", &refusal.reason)
-                .needs("a user who may open its node: rdma.device");
+            return Judgement::undetermined(
+                &nic.name,
+                format!("Cannot determine: {}.", refusal.reason),
+            )
+            .evidence("ibv_open_device", &refusal.reason)
+            .needs("a user who may open its node: rdma.device");
         }
     };
     match answer {
@@ -81,10 +84,10 @@ fn tried(ctx: &Ctx<'_>, nic: &RdmaDevice, trial: &VerbsTrial) -> Judgement {
         )
         .evidence(source, format!("errno {errno}")),
         DmabufAnswer::Failed(refusal) => {
-            Judgement::undetermined(&nic.name, format!("Cannot tell: {}.", refusal.reason))
+            Judgement::undetermined(&nic.name, format!("Cannot determine: {}.", refusal.reason))
                 .needs("a device that answers")
         }
-        DmabufAnswer::NotAsked => Judgement::undetermined(&nic.name, "Cannot tell: it was not asked.").needs("--live"),
+        DmabufAnswer::NotAsked => Judgement::undetermined(&nic.name, "Cannot determine: it was not queried.").needs("--live"),
     }
 }
 
@@ -107,7 +110,7 @@ fn by_driver(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         ),
         _ => Judgement::undetermined(
             &nic.name,
-            format!("Cannot tell: whether {driver} registers dma-bufs depends on the versions of its provider and the kernel."),
+            format!("Cannot determine: whether {driver} registers dma-bufs depends on the versions of its provider and the kernel."),
         )
         .needs("--live"),
     };

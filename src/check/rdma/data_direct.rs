@@ -40,7 +40,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
     if coherent.is_empty() {
         return Judgement::info(
             name,
-            "A Data Direct function: of use only beside GPUs that are coherent with the CPU.",
+            "A Data Direct function: useful only with GPUs that are coherent with the CPU.",
         );
     }
     let source = format!("/sys/bus/pci/devices/{}/iommu_group", device.bdf);
@@ -73,8 +73,7 @@ fn judge(ctx: &Ctx<'_>, device: &PciDevice, coherent: &[&PciDevice]) -> Judgemen
             "A Data Direct function in no GPU's IOMMU group: the driver does not map GPU memory for it, and the data goes \
              through the CPU.",
         )
-        .advice("Run rdma_topo check as root, and add the ACS setting that it names to the kernel command \
-                 line."),
+        .advice("Run rdma_topo check as root, and add the ACS setting that it prints to the kernel command line."),
     }
     .evidence(source, value)
 }
@@ -132,7 +131,7 @@ mod tests {
         assert!(
             only("rdma.data-direct", &plain)
                 .message
-                .contains("of use only")
+                .contains("useful only")
         );
     }
 }

@@ -26,8 +26,7 @@ fn none(ctx: &Ctx<'_>) -> Judgement {
         Judgement::broken("machine", "There is no NIC with RDMA.").evidence(CLASS, "no NIC");
     match idle.is_empty() {
         true => judgement.advice(
-            "Install a NIC with RDMA, or load the driver of the one that is there (mlx5_ib, irdma, \
-                 bnxt_re, efa).",
+            "Install a NIC with RDMA, or load the driver of the installed NIC (mlx5_ib, irdma, bnxt_re, efa).",
         ),
         false => judgement
             .evidence("/sys/bus/pci/devices", idle.join(", "))
@@ -52,7 +51,7 @@ fn one(device: &RdmaDevice) -> Judgement {
     if device.management == Fact::Known(true) {
         return Judgement::info(
             name,
-            "A management function of the NVSwitches, not a NIC: leave it alone.",
+            "A management function of the NVSwitches, not a NIC: do not use it.",
         )
         .evidence("vpd", "SW_MNG");
     }
@@ -109,7 +108,7 @@ fn opens(name: String, what: &str, node: &NodeFile) -> Judgement {
             Judgement::broken(name, format!("{what}. This user may not open {path}."))
                 .evidence(path, mode)
                 .command(format!("chmod 0666 {}", shell_word(path)))
-                .advice("A udev rule keeps it so (rdma-core ships one).")
+                .advice("A udev rule makes this permanent (rdma-core ships one).")
         }
         Fact::Unknown(why) => Judgement::unknown(name, why, &format!("access to {path}")),
     }

@@ -15,7 +15,9 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let source = format!("{CLASS}/{}/fw_ver", nic.name);
     let version = match &nic.firmware {
         Fact::Known(Some(version)) => version,
-        Fact::Known(None) => return Judgement::skip(name, "Its driver shows no firmware version."),
+        Fact::Known(None) => {
+            return Judgement::skip(name, "Its driver reports no firmware version.");
+        }
         Fact::Unknown(why) => return Judgement::unknown(name, *why, &source),
     };
     let ids = match nic
@@ -36,7 +38,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     else {
         return Judgement::skip(
             name,
-            format!("Firmware {version}; no oldest version is recorded for {ids}."),
+            format!("Firmware {version}; gdr knows no minimum for {ids}."),
         )
         .evidence(source, version);
     };
@@ -47,7 +49,7 @@ fn compare(name: String, version: &str, minimum: &Minimum) -> Judgement {
     let (Some(have), Some(want)) = (numbers(version), numbers(&minimum.version)) else {
         return Judgement::undetermined(
             name,
-            format!("Cannot tell: firmware version '{version}' is not of the form that is known."),
+            format!("Cannot determine: firmware version '{version}' has an unknown format."),
         )
         .needs("a version of three numbers");
     };

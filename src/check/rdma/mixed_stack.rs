@@ -66,11 +66,10 @@ fn judge(ctx: &Ctx<'_>, ofed: &[&str], own: &[&str]) -> Judgement {
         )
         .advice("Reboot, or restart openibd (/etc/init.d/openibd restart); if it stays so, reinstall OFED \
                  for this kernel."),
-        (false, true, _) => Judgement::pass("machine", "The loaded RDMA modules are OFED's."),
+        (false, true, _) => Judgement::pass("machine", "The loaded RDMA modules belong to OFED."),
         (true, _, Fact::Known(true)) => Judgement::broken(
             "machine",
-            "OFED is installed, and the RDMA modules that are loaded are the kernel's own: OFED's were not built for it, \
-             or not loaded. nvidia-peermem finds no interface in these.",
+            "OFED is installed, but the loaded RDMA modules are the kernel's own: OFED's were not built for this kernel, or not loaded. The kernel's own modules have no interface for nvidia-peermem.",
         )
         .weighing(Severity::Warn)
         .evidence("/usr/bin/ofed_info", "there")
@@ -111,7 +110,7 @@ mod tests {
         ]);
         assert_eq!(
             only("rdma.mixed-stack", &ofed).message,
-            "The loaded RDMA modules are OFED's."
+            "The loaded RDMA modules belong to OFED."
         );
     }
 

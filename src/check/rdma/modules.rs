@@ -31,7 +31,7 @@ pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
             .command("modprobe ib_uverbs"),
             false => Judgement::broken(
                 "machine",
-                format!("There is no verbs node for {list}, while others have theirs: ib_uverbs made none for it."),
+                format!("There is no verbs node for {list}, while other devices have one: ib_uverbs created none for it."),
             )
             .advice("Read the uverbs and infiniband lines of the kernel log (dmesg)."),
         };
@@ -41,11 +41,11 @@ pub fn modules(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![nothing(ctx)];
     }
     let manager = match ctx.facts.rdma_stack.connection_manager {
-        Fact::Known(true) => "the connection manager is there, too",
+        Fact::Known(true) => "the connection manager is loaded, too",
         Fact::Known(false) => {
             "the connection manager (rdma_ucm) is not loaded, which only some programs need"
         }
-        Fact::Unknown(_) => "whether the connection manager is there is not known",
+        Fact::Unknown(_) => "whether the connection manager is loaded is unknown",
     };
     vec![
         Judgement::pass(
@@ -67,7 +67,7 @@ fn nothing(ctx: &Ctx<'_>) -> Judgement {
     let list = words::list(nics().map(|nic| nic.bdf));
     Judgement::broken(
         "machine",
-        format!("There are NVIDIA NICs at {list}, and none is an RDMA device."),
+        format!("The NVIDIA NICs at {list} are no RDMA devices."),
     )
     .evidence(CLASS, "empty, or not there")
     .evidence("/sys/bus/pci/devices", list)
@@ -97,7 +97,9 @@ mod tests {
         }
         let found = only("rdma.modules", &facts);
         assert!(
-            found.message.contains("for mlx5_0, while others have"),
+            found
+                .message
+                .contains("for mlx5_0, while other devices have"),
             "{}",
             found.message
         );

@@ -43,7 +43,7 @@ pub fn netns(ctx: &Ctx<'_>) -> Vec<Judgement> {
         ),
         (false, true) => Judgement::broken(
             "machine",
-            "Exclusive mode: no RDMA device was moved to this container, so that it sees none.",
+            "Exclusive mode: no RDMA device was moved to this container, so it sees none.",
         )
         .advice(
             "On the host, move each device (rdma dev set NAME netns CONTAINER), or share them all \

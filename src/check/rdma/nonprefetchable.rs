@@ -17,7 +17,7 @@ pub fn nonprefetchable(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if old.is_empty() {
         return vec![Judgement::skip(
             "machine",
-            "No GPU here is older than Pascal.",
+            "No GPU of this machine is older than Pascal.",
         )];
     }
     each_mlx5(ctx, |nic| {
@@ -77,7 +77,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     if is_virtual(nic) {
         return Judgement::undetermined(
             name,
-            "Cannot tell: a virtual function has no BARs of its own to read.",
+            "Cannot determine: a virtual function has no BARs to read.",
         )
         .evidence(source, "a virtual function")
         .needs("the physical function, on the host");
@@ -132,8 +132,7 @@ fn broken(name: String, bdf: String, setting: Option<&FirmwareSetting>) -> Judge
     .fix("nonprefetchable")
     .command(format!("mlxconfig -d {bdf} set {SETTING}=1"))
     .advice(
-        "Then reset the firmware. The BAR has to fit below 4 GiB: check that the bridges above it have room, and lower \
-                 LOG_PF_UAR_BAR_SIZE where they have not.",
+        "Then reset the firmware. The BAR must fit below 4 GiB: check that the bridges above it have room; if not, lower PF_LOG_BAR_SIZE.",
     )
 }
 

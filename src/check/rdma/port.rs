@@ -84,7 +84,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice, port: &RdmaPort, wanted: &Wanted<'_>) 
             subject,
             "The link is up, and no subnet manager has configured the port: it stays in INIT.",
         )
-        .advice("Start a subnet manager (opensm) on this fabric, or ask for the one that should serve it."),
+        .advice("Start a subnet manager (opensm) on this fabric, or find out why the one of this fabric does not configure the port."),
         (state, _) => Judgement::info(subject, format!("The port is {state}.")),
     };
     let mut judgement = judgement.evidence(format!("{path}/state"), state);
@@ -118,12 +118,10 @@ fn infiniband(subject: String, told: Option<&VerbsPort>) -> Judgement {
             subject,
             bytes,
             format!(
-                "The port is active; its packets carry {bytes} bytes of {largest}: the other end of the link takes no more, or \
-                 the subnet manager has set it so."
+                "The port is active; its packets have {bytes} of {largest} bytes: the other end of the link accepts no more, or the subnet manager set this MTU."
             ),
         )
-        .advice("smpquery portinfo, for this port and for the switch's, shows what each can (MtuCap) and \
-                 has (NeighborMTU)."),
+        .advice("smpquery portinfo, for this port and for the switch's, shows what each supports (MtuCap) and uses (NeighborMTU)."),
         _ => Judgement::pass(subject, "The port is active."),
     }
 }
@@ -173,7 +171,7 @@ fn ethernet(
         None if is_wanted => unreachable(subject, gids),
         None => Judgement::info(
             subject,
-            "The port is active and has no RoCE v2 address that others can reach; no GPU is nearer to it than to another NIC.",
+            "The port is active and has no RoCE v2 address that others can reach; every GPU has a nearer NIC.",
         ),
     };
     judgement.evidence(format!("{path}/gids"), table)
@@ -254,7 +252,7 @@ fn carried(subject: String, gid: &RdmaGid, told: Option<&VerbsPort>) -> Judgemen
             subject,
             bytes,
             format!(
-                "{reached} Its MTU of {mtu} lets packets carry {bytes} bytes; {} or more lets them carry {largest}.",
+                "{reached} Its MTU of {mtu} allows packets of {bytes} bytes; an MTU of {} or more allows {largest}.",
                 largest + HEADERS
             ),
         )
@@ -263,12 +261,12 @@ fn carried(subject: String, gid: &RdmaGid, told: Option<&VerbsPort>) -> Judgemen
             shell_word(interface),
             largest + HEADERS
         ))
-        .advice("The switch and the peers need that MTU too; 9000 serves as well."),
+        .advice("The switch and the peers need that MTU too; 9000 works as well."),
         _ => small(
             subject,
             bytes,
             format!(
-                "{reached} Its packets carry {bytes} bytes, fewer than the {allowed} that it and its interface could."
+                "{reached} Its packets have {bytes} bytes, fewer than the {allowed} that it and its interface support."
             ),
         ),
     };
@@ -290,8 +288,7 @@ fn unreachable(subject: String, gids: &[RdmaGid]) -> Judgement {
                 format!("Its {ROCE_V2} addresses belong to {interface}, which is not in this network namespace."),
             )
             .advice(
-                "Give the container the interface, too (a macvlan, or an SR-IOV function with its own), \
-                 or host networking.",
+                "Pass the interface to the container, too (a macvlan, or an SR-IOV function with its own), or use host networking.",
             )
         }
         None => Judgement::broken(
@@ -314,7 +311,7 @@ fn wrong_index(ctx: &Ctx<'_>, gids: &[RdmaGid]) -> Option<(&'static str, String)
             None => "is empty".to_owned(),
             Some(gid) if !is_v2(gid) => "is not RoCE v2".to_owned(),
             Some(gid) if gid.here != Fact::Known(true) => {
-                "is of an interface in another namespace".to_owned()
+                "belongs to an interface in another namespace".to_owned()
             }
             Some(_) => return None,
         };

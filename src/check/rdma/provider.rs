@@ -16,7 +16,8 @@ pub fn provider(ctx: &Ctx<'_>) -> Vec<Judgement> {
         }
         Fact::Known(VerbsOutcome::Read(verbs)) => verbs,
         Fact::Known(VerbsOutcome::Absent { reason }) => {
-            let message = "libibverbs.so.1 is not installed here: no program of this system finds an RDMA device.";
+            let message =
+                "libibverbs.so.1 is not installed: no program of this system finds an RDMA device.";
             // A host whose programs all come in containers does without.
             let broken = Judgement::broken("machine", message).weighing(Severity::Warn);
             return vec![broken.evidence("dlopen", reason).advice(INSTALL)];
@@ -44,12 +45,12 @@ fn judge(nic: &RdmaDevice, verbs: &Verbs, served: &str) -> Judgement {
     if nic.uverbs.is_absent() {
         return Judgement::skip(
             &nic.name,
-            "It has no verbs node, so that no provider could serve it.",
+            "It has no verbs node, so no provider can open it.",
         );
     }
     Judgement::broken(
         &nic.name,
-        "It is in sysfs, and libibverbs does not list it: its provider's library is missing.",
+        "It is in sysfs, but libibverbs does not list it: its provider library is missing.",
     )
     .evidence(CALL, if served.is_empty() { "none" } else { served })
     .evidence(CLASS, &nic.name)

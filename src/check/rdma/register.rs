@@ -34,22 +34,22 @@ pub fn register(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if gpus.is_empty() {
         return vec![Judgement::skip(
             "machine",
-            "This machine itself uses no GPU.",
+            "This machine uses no GPU itself.",
         )];
     }
     let Some(outcome) = &ctx.facts.registration else {
         return vec![Judgement::skip(
             "machine",
-            "GPU memory is registered with --live alone.",
+            "GPU memory is registered only with --live.",
         )];
     };
     let trial = "a trial of registering GPU memory";
     match outcome {
         Fact::Unknown(why) => vec![Judgement::unknown("machine", *why, trial)],
         Fact::Known(RegistrationOutcome::Absent { reason } | RegistrationOutcome::Failed { reason }) => vec![
-            Judgement::undetermined("machine", format!("Cannot tell: {reason}."))
+            Judgement::undetermined("machine", format!("Cannot determine: {reason}."))
                 .evidence(trial, reason)
-                .needs("a CUDA and a libibverbs that show their devices here: see gpu.driver and rdma.provider"),
+                .needs("CUDA and libibverbs that list their devices here: see gpu.driver and rdma.provider"),
         ],
         Fact::Known(RegistrationOutcome::Tried(tried)) => gpus.into_iter().map(|gpu| judge(ctx, gpu, tried)).collect(),
     }
@@ -64,14 +64,14 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
     {
         Some(RegistrationTrial::Tried(rdma_nics)) => rdma_nics,
         Some(RegistrationTrial::NotTried { reason }) => {
-            return Judgement::undetermined(subject, "Cannot tell: it has no memory to register for this process.")
+            return Judgement::undetermined(subject, "Cannot determine: this process has no memory of it to register.")
                 .evidence("the trial", reason)
                 .needs(
-                    "a GPU with 2 MiB free that this process may use: see gpu.driver, and who has filled or taken it",
+                    "a GPU with 2 MiB of free memory that this process may use: see gpu.driver, and which processes use it",
                 );
         }
         None => {
-            return Judgement::undetermined(subject, "Cannot tell: CUDA does not show it to this process.")
+            return Judgement::undetermined(subject, "Cannot determine: CUDA does not show it to this process.")
                 .evidence("the trial", format!("{} GPUs, not this one", tried.len()))
                 .needs("a process that sees all GPUs: see CUDA_VISIBLE_DEVICES and the container's devices");
         }
@@ -79,23 +79,29 @@ fn judge(ctx: &Ctx<'_>, gpu: Bdf, tried: &[GpuRegistration]) -> Judgement {
     let Some((nic, trial)) = nic(ctx, gpu, |name| with_nics.get(name)) else {
         return Judgement::undetermined(
             subject,
-            "Cannot tell: it was tried with no NIC of this machine.",
+            "Cannot determine: no NIC of this machine was tried with it.",
         )
         .evidence("ibv_get_device_list", words::list(with_nics.keys()))
-        .needs("a NIC that libibverbs serves: see rdma.provider");
+        .needs("a NIC that libibverbs supports: see rdma.provider");
     };
     let paths = match trial {
         Some(NicTrial::Opened(paths)) => paths,
         Some(NicTrial::Refused(refusal)) => {
-            return Judgement::undetermined(subject, format!("Cannot tell: {}.", refusal.reason))
-                .evidence(format!("ibv_open_device on {}", nic.name), &refusal.reason)
-                .needs("a user who may open the NIC's node: see rdma.device");
+            return Judgement::undetermined(
+                subject,
+                format!("Cannot determine: {}.", refusal.reason),
+            )
+            .evidence(format!("ibv_open_device on {}", nic.name), &refusal.reason)
+            .needs("a user who may open the NIC's node: see rdma.device");
         }
         None => {
-            let message = format!("Cannot tell: {}, its best NIC, was not tried.", nic.name);
+            let message = format!(
+                "Cannot determine: {}, its best NIC, was not tried.",
+                nic.name
+            );
             return Judgement::undetermined(subject, message)
                 .evidence("ibv_get_device_list", words::list(with_nics.keys()))
-                .needs("a NIC that libibverbs serves, among its first 64: see rdma.provider");
+                .needs("a NIC that libibverbs supports, among its first 64: see rdma.provider");
         }
     };
     let said = |trial: &MemoryPathTrial| match trial {
@@ -150,13 +156,12 @@ fn told(ctx: &Ctx<'_>, subject: String, nic: &RdmaDevice, paths: &MemoryPaths) -
         (None, Some(_)) => Judgement::pass(
             subject,
             format!(
-                "{name} registers its memory by dma-buf. Software that knows only nvidia-peermem ({BY_ADDRESS} on a GPU \
-                 pointer) does not see this memory path."
+                "{name} registers its memory by dma-buf. Software that knows only nvidia-peermem ({BY_ADDRESS} on a GPU pointer) cannot use this memory path."
             ),
         ),
         (Some(why), None) => Judgement::pass(
             subject,
-            format!("{name} registers its memory by nvidia-peermem alone: by dma-buf, {why}."),
+            format!("{name} registers its memory only by nvidia-peermem: by dma-buf, {why}."),
         ),
         (Some(dmabuf), Some(peermem)) => {
             let message = format!(
@@ -171,10 +176,12 @@ fn told(ctx: &Ctx<'_>, subject: String, nic: &RdmaDevice, paths: &MemoryPaths) -
 fn why_not_dmabuf(trial: &MemoryPathTrial) -> Option<String> {
     Some(match trial {
         MemoryPathTrial::Registered => return None,
-        MemoryPathTrial::Withheld { reason } => format!("CUDA gives none of it ({reason})"),
+        MemoryPathTrial::Withheld { reason } => format!("CUDA exports none of it ({reason})"),
         MemoryPathTrial::Refused(refusal) => match refusal.code {
-            Some(EOPNOTSUPP) => "the NIC's provider or driver registers none (errno 95)".to_owned(),
-            Some(EPROTONOSUPPORT) => "the kernel registers none (errno 93)".to_owned(),
+            Some(EOPNOTSUPP) => {
+                "the NIC's provider or driver cannot register it (errno 95)".to_owned()
+            }
+            Some(EPROTONOSUPPORT) => "the kernel cannot register it (errno 93)".to_owned(),
             _ => refused(refusal),
         },
     })
@@ -194,9 +201,9 @@ fn why_not_peermem(trial: &MemoryPathTrial) -> Option<String> {
 
 fn refused(refusal: &VerbsError) -> String {
     match refusal.code {
-        Some(EPERM) => "no memory may be locked (errno 1)".to_owned(),
+        Some(EPERM) => "this process may not lock memory (errno 1)".to_owned(),
         Some(ENOMEM) => "it could not be pinned (errno 12)".to_owned(),
-        Some(code) => format!("it was refused (errno {code})"),
+        Some(code) => format!("it failed (errno {code})"),
         None => refusal.reason.clone(),
     }
 }
@@ -206,11 +213,13 @@ fn remedy(ctx: &Ctx<'_>, judgement: Judgement, nic: &RdmaDevice, paths: &MemoryP
     let judgement = remedy_by_address(ctx, judgement, nic, &paths.peermem);
     let dmabuf = match &paths.dmabuf {
         MemoryPathTrial::Registered => None,
-        MemoryPathTrial::Withheld { .. } => Some("see gpu.dmabuf, why CUDA gives no dma-buf."),
+        MemoryPathTrial::Withheld { .. } => Some("see gpu.dmabuf for why CUDA exports no dma-buf."),
         MemoryPathTrial::Refused(refusal) => Some(match refusal.code {
-            Some(EOPNOTSUPP | EPROTONOSUPPORT) | None => "see rdma.core, what registers a dma-buf.",
-            Some(ENOMEM) => "see gpu.bar1, whether there is room to map it.",
-            Some(_) => "see the kernel log (dmesg), why no dma-buf is registered.",
+            Some(EOPNOTSUPP | EPROTONOSUPPORT) | None => {
+                "see rdma.core for what registers a dma-buf."
+            }
+            Some(ENOMEM) => "see gpu.bar1 for the room to map it.",
+            Some(_) => "see the kernel log (dmesg) for the reason.",
         }),
     };
     match dmabuf {
@@ -232,7 +241,7 @@ fn remedy_by_address(
         MemoryPathTrial::Registered => return judgement,
         MemoryPathTrial::Withheld { .. } => {
             return judgement
-                .advice("See gpu.rdma-capable, whether its memory is for third parties.");
+                .advice("See gpu.rdma-capable: other devices may not access its memory.");
         }
         MemoryPathTrial::Refused(refusal) => refusal,
     };
@@ -243,17 +252,16 @@ fn remedy_by_address(
         (Some(EFAULT), Some("efa")) => judgement.command("modprobe efa_nv_peermem"),
         (Some(EFAULT), _) => match peer_memory(ctx, provider) {
             PathState::Open(_) => judgement.advice(
-                "nvidia-peermem is loaded and does not give this memory: see gpu.rdma-capable, gpu.bar1, \
+                "nvidia-peermem is loaded but does not pin this memory: see gpu.rdma-capable, gpu.bar1, \
                  and the NVRM and nvidia-peermem lines of the kernel log.",
             ),
             PathState::Closed(_) | PathState::Unknown(..) => peermem_remedy(ctx, judgement),
         },
         (Some(ENOMEM | EPERM), _) => judgement.advice(
-            "Raise the limit of locked memory (limits.memlock), and see gpu.bar1, whether BAR1 is \
-                 full.",
+            "Raise the limit of locked memory (limits.memlock), and see gpu.bar1: BAR1 may be full.",
         ),
         (None, _) | (Some(_), _) => {
-            judgement.advice("See the kernel log (dmesg), why the address is not registered, and peermem.loaded.")
+            judgement.advice("See the kernel log (dmesg) for the reason, and peermem.loaded.")
         }
     }
 }

@@ -37,22 +37,22 @@ pub fn uar_map(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if gpus.is_empty() {
         return one(Judgement::skip(
             "machine",
-            "This machine itself uses no GPU.",
+            "This machine uses no GPU itself.",
         ));
     }
     let Some(outcome) = &ctx.facts.registration else {
         return one(Judgement::skip(
             "machine",
-            "A doorbell is registered with --live alone.",
+            "A doorbell is registered only with --live.",
         ));
     };
     let trial = "a trial of registering doorbells";
     match outcome {
         Fact::Unknown(why) => one(Judgement::unknown("machine", *why, trial)),
         Fact::Known(RegistrationOutcome::Absent { reason } | RegistrationOutcome::Failed { reason }) => {
-            one(Judgement::undetermined("machine", format!("Cannot tell: {reason}."))
+            one(Judgement::undetermined("machine", format!("Cannot determine: {reason}."))
                 .evidence(trial, reason)
-                .needs("a CUDA and a libibverbs that show their devices here: see gpu.driver and rdma.provider"))
+                .needs("CUDA and libibverbs that list their devices here: see gpu.driver and rdma.provider"))
         }
         Fact::Known(RegistrationOutcome::Tried(tried)) => each_mlx5(ctx, |nic| judge(ctx, nic, &gpus, tried)),
     }
@@ -140,12 +140,13 @@ fn told(
     seen: Seen<'_>,
     (gpus, who): (&[Bdf], &str),
 ) -> Judgement {
-    let unknown =
-        |reason: &str| Judgement::undetermined(subject.clone(), format!("Cannot tell: {reason}."));
+    let unknown = |reason: &str| {
+        Judgement::undetermined(subject.clone(), format!("Cannot determine: {reason}."))
+    };
     let called = format!("{CALL} on {} for {who}", nic.name);
     match seen {
         Seen::Trial(DoorbellTrial::Registered) => {
-            Judgement::pass(subject, format!("{who} may ring its doorbell: CUDA registers the page that it is in."))
+            Judgement::pass(subject, format!("{who} may ring its doorbell: CUDA registers its page."))
                 .evidence(called, "registered")
         }
         Seen::Trial(DoorbellTrial::Refused { code, reason }) => {
@@ -153,8 +154,7 @@ fn told(
         }
         Seen::Trial(DoorbellTrial::NoLibrary { reason }) => unknown(reason)
             .evidence("libmlx5.so.1", reason)
-            .needs("rdma-core's library for mlx5, which tells where the doorbell is (package ibverbs-providers; libibverbs where \
-                    packages are RPMs): see rdma.provider"),
+            .needs("rdma-core's library for mlx5, which gives the address of the doorbell (package ibverbs-providers; libibverbs on RPM systems): see rdma.provider"),
         Seen::Trial(DoorbellTrial::Closed(refusal)) => unknown(&refusal.reason)
             .evidence(format!("ibv_open_device on {}", nic.name), &refusal.reason)
             .needs("a user who may open the NIC's node: see rdma.device"),
@@ -167,14 +167,14 @@ fn told(
             }),
         Seen::NoGpu(reason) => unknown(&format!("{who} cannot be used by this process"))
             .evidence("the trial", reason)
-            .needs("a GPU that this process may use: see gpu.driver, and who has taken it"),
+            .needs("a GPU that this process may use: see gpu.driver, and which processes use it"),
         Seen::Hidden => unknown(&format!("CUDA does not show {who} to this process"))
             .evidence("the trial", "not among its GPUs")
             .needs("a process that sees all GPUs: see CUDA_VISIBLE_DEVICES and the container's devices"),
         Seen::NoNic => unknown("it was not tried")
             .evidence("the trial", "not among its NICs")
-            .needs("a NIC that libibverbs and libmlx5 serve, among its first 64: see rdma.provider"),
-        Seen::Untried => unknown("who tried to register GPU memory did not try this")
+            .needs("a NIC that libibverbs and libmlx5 support, among its first 64: see rdma.provider"),
+        Seen::Untried => unknown("the recorded trial did not include this")
             .evidence("the trial", "of an older gdr")
             .needs("gdr doctor --live of this version, or its snapshot"),
     }
@@ -215,7 +215,7 @@ fn refused(
         }
         Some(INVALID_VALUE) => {
             let why =
-                "CUDA does not take it for a device's registers (CUDA error 1, invalid value)";
+                "CUDA does not recognize it as device registers (CUDA error 1, invalid value)";
             (why.to_owned(), None)
         }
         Some(_) | None => (reason.to_owned(), None),
@@ -223,7 +223,7 @@ fn refused(
     let judgement = Judgement::broken(
         subject,
         format!(
-            "{who} cannot ring its doorbell: {why}. Until it can, a thread of the CPU rings for it (gdr probe async --hca proxy)."
+            "{who} cannot ring its doorbell: {why}. Until then, a CPU thread can ring it (gdr probe async --hca proxy)."
         ),
     );
     if let Some(mapping) = mapping {
@@ -231,17 +231,14 @@ fn refused(
     }
     match code {
         Some(OPERATING_SYSTEM) => judgement.advice(
-            "Install a driver that is made for this kernel: how a mapping is followed has changed \
-                 from follow_pfn to follow_pte to follow_pfnmap_start (see gpu.min-driver, \
+            "Install a driver made for this kernel: the kernel's function changed from follow_pfn to follow_pte to follow_pfnmap_start (see gpu.min-driver, \
                  platform.kernel, and the NVRM lines of the kernel log).",
         ),
         Some(NOT_SUPPORTED) => judgement.advice(
-            "Install a newer driver (see gpu.min-driver); where it is the newest, use the proxy on \
-                 this platform.",
+            "Install a newer driver (see gpu.min-driver); if it is the newest, use the proxy on this platform.",
         ),
         _ => judgement.advice(
-            "Read the NVRM and mlx5_core lines of the kernel log; gdr knows no other remedy than the \
-                 proxy.",
+            "Read the NVRM and mlx5_core lines of the kernel log; gdr knows no remedy but the proxy.",
         ),
     }
 }

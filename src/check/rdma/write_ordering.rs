@@ -20,7 +20,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     if is_virtual(nic) {
         return Judgement::skip(
             name,
-            "A virtual function goes by its physical function's control.",
+            "A virtual function follows the setting of its physical function.",
         );
     }
     let express = match ctx.facts.device(*bdf).map(|device| &device.config.express) {
@@ -48,11 +48,10 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
         (true, None) => Judgement::pass(name, "It may relax the order of its writes."),
         (false, _) => Judgement::broken(
             name,
-            "It may not relax the order of its writes: into GPU memory it is slow on AMD EPYC and in virtual machines.",
+            "It may not relax the order of its writes: transfers into GPU memory are slow on AMD EPYC and in virtual machines.",
         )
         .advice(
-            "Switch PCIe relaxed ordering on in the firmware's setup (BIOS); some root ports have it \
-                 off on purpose.",
+            "Turn on PCIe relaxed ordering in the firmware setup (BIOS); some root ports disable it on purpose.",
         ),
     };
     judgement.evidence(source, if express.relaxed_ordering { "1" } else { "0" })

@@ -15,7 +15,7 @@ type Effect = fn(&Ctx<'_>, &str) -> Option<String>;
 const VARIABLES: &[(&str, Effect)] = &[
     ("NCCL_P2P_DISABLE", |ctx, value| {
         (number(value) == Some(1) && gpus(ctx) > 1).then(|| {
-            "keeps NCCL from peer to peer between this machine's GPUs: they talk through host memory".to_owned()
+            "keeps NCCL from peer to peer between this machine's GPUs: they communicate through host memory".to_owned()
         })
     }),
     ("NCCL_P2P_LEVEL", |ctx, value| {
@@ -30,24 +30,23 @@ const VARIABLES: &[(&str, Effect)] = &[
     ("NCCL_NET_GDR_C2C", |ctx, value| {
         let coherent = ctx.topology.rows.iter().any(|row| row.coherent);
         (number(value) == Some(0) && coherent).then(|| {
-            "keeps NCCL from NVLink-C2C, the way of this machine's GPUs to its NICs".to_owned()
+            "keeps NCCL from NVLink-C2C, the path from this machine's GPUs to its NICs".to_owned()
         })
     }),
     ("NCCL_DMABUF_ENABLE", |ctx, value| {
         (number(value) == Some(0) && memory_path::dma_buf_alone(ctx)).then(|| {
-            "keeps NCCL from dma-buf, the only memory path to GPU memory that is open here"
-                .to_owned()
+            "keeps NCCL from dma-buf, the only memory path to GPU memory that works here".to_owned()
         })
     }),
     ("NCCL_IGNORE_DISABLED_P2P", |_, value| {
         (number(value) == Some(1)).then(|| {
-            "keeps NCCL silent where the driver refuses peer to peer: a slow path stays unseen"
+            "hides from NCCL's log that the driver rejects peer to peer: a slow path goes unnoticed"
                 .to_owned()
         })
     }),
     ("UCX_TLS", |ctx, value| {
         (gpus(ctx) > 0 && lacks_cuda(value))
-            .then(|| "leaves out cuda and gdr_copy: UCX does not know GPU memory".to_owned())
+            .then(|| "leaves out cuda and gdr_copy: UCX does not support GPU memory".to_owned())
     }),
     ("UCX_IB_GPU_DIRECT_RDMA", |ctx, value| {
         match value.to_ascii_lowercase().as_str() {
@@ -55,26 +54,27 @@ const VARIABLES: &[(&str, Effect)] = &[
                 Some("keeps UCX from GPUDirect RDMA".to_owned())
             }
             // UCX knows this memory path by nvidia-peermem's files alone.
-            "y" | "yes" | "1" | "on" if memory_path::dma_buf_alone(ctx) => {
-                Some("asks UCX for nvidia-peermem, which is not open here: dma-buf is".to_owned())
-            }
+            "y" | "yes" | "1" | "on" if memory_path::dma_buf_alone(ctx) => Some(
+                "requests nvidia-peermem from UCX, which does not work here: dma-buf does"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }),
     ("NVSHMEM_IB_DISABLE_DMABUF", |ctx, value| {
         (is_true(value) && memory_path::dma_buf_alone(ctx)).then(|| {
-            "keeps NVSHMEM from dma-buf, the only memory path to GPU memory that is open here"
+            "keeps NVSHMEM from dma-buf, the only memory path to GPU memory that works here"
                 .to_owned()
         })
     }),
     ("PYTORCH_CUDA_ALLOC_CONF", expandable),
     ("PYTORCH_ALLOC_CONF", expandable),
     ("CUDA_NIC_INTEROP", |_, _| {
-        Some("is obsolete since CUDA 4.1: it does nothing".to_owned())
+        Some("has had no effect since CUDA 4.1".to_owned())
     }),
     ("CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK", |_, value| {
         (number(value) == Some(1)).then(|| {
-            "lets CUDA use peer to peer where IOMMU or ACS make it unfit: data may be lost in silence".to_owned()
+            "lets CUDA use peer to peer where the IOMMU or ACS makes it unsafe: data may be lost silently".to_owned()
         })
     }),
 ];
@@ -103,7 +103,7 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return judgements;
     }
     let set = match variables.is_empty() {
-        true => "none of the variables that matter is set".to_owned(),
+        true => "no relevant variable is set".to_owned(),
         false => words::list(
             variables
                 .iter()
@@ -112,7 +112,7 @@ pub fn environment(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     let pass = Judgement::pass(
         subject,
-        "Nothing in this process's environment contradicts what the machine can do.",
+        "No environment variable of this process contradicts what the machine supports.",
     );
     vec![pass.evidence(SOURCE, set)]
 }
@@ -219,7 +219,7 @@ fn expandable(ctx: &Ctx<'_>, value: &str) -> Option<String> {
                 .is_some_and(|value| value.eq_ignore_ascii_case("true"))
     });
     (on && memory_path::peer_memory_alone(ctx)).then(|| {
-        "makes PyTorch's memory of several pieces, which nvidia-peermem, the only memory path open here, does not register"
+        "makes PyTorch allocate memory in segments, which nvidia-peermem, the only memory path that works here, cannot register"
             .to_owned()
     })
 }
@@ -285,25 +285,35 @@ mod tests {
                 dma_buf_alone(),
                 "UCX_IB_GPU_DIRECT_RDMA",
                 "yes",
-                "not open here",
+                "does not work here",
             ),
             (two_gpus(), "UCX_IB_GPU_DIRECT_RDMA", "n", "keeps UCX"),
-            (two_gpus(), "UCX_TLS", "rc,sm", "does not know GPU memory"),
-            (two_gpus(), "UCX_TLS", "^cuda", "does not know GPU memory"),
+            (
+                two_gpus(),
+                "UCX_TLS",
+                "rc,sm",
+                "does not support GPU memory",
+            ),
+            (
+                two_gpus(),
+                "UCX_TLS",
+                "^cuda",
+                "does not support GPU memory",
+            ),
             (
                 peer_memory_alone(),
                 "PYTORCH_CUDA_ALLOC_CONF",
                 "max_split_size_mb:512,expandable_segments:True",
-                "does not register",
+                "cannot register",
             ),
-            (two_gpus(), "CUDA_NIC_INTEROP", "1", "obsolete"),
+            (two_gpus(), "CUDA_NIC_INTEROP", "1", "no effect"),
             (
                 two_gpus(),
                 "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
                 "1",
-                "lost in silence",
+                "lost silently",
             ),
-            (two_gpus(), "NCCL_IGNORE_DISABLED_P2P", "1", "unseen"),
+            (two_gpus(), "NCCL_IGNORE_DISABLED_P2P", "1", "unnoticed"),
         ] {
             let mut facts = facts;
             set(&mut facts, name, value);

@@ -14,10 +14,7 @@ pub fn mpi(ctx: &Ctx<'_>) -> Vec<Judgement> {
         return vec![unknown];
     }
     if ctx.topology.rows_of(Kind::Gpu).next().is_none() {
-        return vec![Judgement::skip(
-            "machine",
-            "There is no GPU whose pointers an MPI could take.",
-        )];
+        return vec![Judgement::skip("machine", "There is no GPU.")];
     }
     let mut judgements = Vec::new();
     judgements.extend(software.picked("libmpi.so.40").map(open_mpi));
@@ -58,7 +55,7 @@ fn open_mpi(library: &Library) -> Judgement {
     if library.plugins.is_none() && inside.is_empty() {
         let unknown = Judgement::undetermined(
             subject,
-            "unknown: its components are not where they are looked for",
+            "unknown: its components are not in the usual directories",
         );
         return unknown
             .evidence(&library.path, "no directory of components beside it")
@@ -93,12 +90,12 @@ fn mpich(ctx: &Ctx<'_>, library: &Library) -> Judgement {
                 format!("{subject} was built for CUDA, and uses it with MV2_USE_CUDA=1."),
             )
             .evidence("MV2_USE_CUDA", value.unwrap_or("not set"))
-            .advice("Set MV2_USE_CUDA=1, and MV2_USE_GPUDIRECT=1 where it is MVAPICH2-GDR."),
+            .advice("Set MV2_USE_CUDA=1, and MV2_USE_GPUDIRECT=1 with MVAPICH2-GDR."),
         };
     }
     if has("I_MPI_OFFLOAD") {
         let subject = named("Intel MPI", library);
-        let message = format!("{subject} takes GPU pointers only with I_MPI_OFFLOAD set.");
+        let message = format!("{subject} accepts GPU pointers only with I_MPI_OFFLOAD set.");
         return Judgement::info(subject, message).evidence(&library.path, "I_MPI_OFFLOAD");
     }
     let subject = named("MPICH", library);
@@ -119,7 +116,7 @@ fn ucx_cuda(library: &Library) -> Judgement {
         Some(_) => without(subject, library, "no module for CUDA"),
         None => Judgement::undetermined(
             subject,
-            "unknown: its modules are not where they are looked for",
+            "unknown: its modules are not in the usual directories",
         )
         .evidence(&library.path, "no directory ucx beside it")
         .needs("ucx_info -d | grep cuda"),
@@ -143,17 +140,17 @@ fn gdr_copy(ctx: &Ctx<'_>, library: &Library) -> Option<Judgement> {
             .evidence(&library.path, GDR_COPY)
             .evidence(SOURCE, "no libgdrapi.so.2")
             .advice(
-                "Install libgdrapi (NVIDIA's or gdr's) where the loader looks, and run ldconfig.",
+                "Install libgdrapi (NVIDIA's or gdr's) in a directory of the loader, and run ldconfig.",
             ),
     )
 }
 
 fn without(subject: String, library: &Library, seen: &str) -> Judgement {
     let message =
-        format!("{subject} was built without CUDA: it takes a GPU pointer for a host one.");
+        format!("{subject} was built without CUDA: it treats a GPU pointer as a host pointer.");
     Judgement::broken(subject, message)
         .evidence(&library.path, seen)
-        .advice("Use one that was configured --with-cuda: the HPC SDK's, HPC-X, or one built so.")
+        .advice("Use one configured --with-cuda: from the HPC SDK, HPC-X, or your own build.")
 }
 
 fn named(what: &str, library: &Library) -> String {

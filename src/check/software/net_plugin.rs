@@ -45,14 +45,14 @@ pub fn net_plugin(ctx: &Ctx<'_>) -> Vec<Judgement> {
 fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
     let subject = nccl.path.clone();
     let Some(version) = nccl.version.as_deref().and_then(numbers) else {
-        return Judgement::undetermined(subject, "unknown: the name of its file says no version")
+        return Judgement::undetermined(subject, "unknown: its file name has no version")
             .evidence(&nccl.path, "no version")
             .needs("NCCL_DEBUG=VERSION with a program that uses it");
     };
     let said = nccl.version.as_deref().unwrap_or_default();
     if version < DMA_BUF && memory_path::dma_buf_alone(ctx) {
         let message = format!(
-            "NCCL {said} knows nvidia-peermem alone, and on this machine only dma-buf is open: it copies through the host."
+            "NCCL {said} supports only nvidia-peermem, and on this machine only dma-buf works: it copies through the host."
         );
         return Judgement::broken(subject, message)
             .evidence(&nccl.path, said)
@@ -61,7 +61,7 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
     let Some(plugin) = plugin else {
         let pass = Judgement::pass(
             subject,
-            format!("NCCL {said}, without a network plug-in: it uses its own InfiniBand."),
+            format!("NCCL {said}, without a network plugin: it uses its own InfiniBand transport."),
         );
         return pass.evidence(&nccl.path, said);
     };
@@ -81,23 +81,22 @@ fn judge(ctx: &Ctx<'_>, nccl: &Library, plugin: Option<&Library>) -> Judgement {
     let judgement = match offered.first() {
         None => Judgement::undetermined(
             subject,
-            "unknown: libnccl-net.so names no interface that is known",
+            "unknown: libnccl-net.so has no interface that gdr knows",
         )
         .needs("NCCL_DEBUG=INFO with a program that uses it"),
         Some(_) if offered.iter().any(|interface| knows.contains(interface)) => Judgement::pass(
             subject,
-            format!("NCCL {said} and its network plug-in have an interface in common."),
+            format!("NCCL {said} and its network plugin have an interface in common."),
         ),
         Some(oldest) => {
             let advice = match oldest > knows.end() {
-                true => "Use an older release of the plug-in, or a later NCCL.",
-                false => "Use a later release of the plug-in.",
+                true => "Use an older release of the plugin, or a newer NCCL.",
+                false => "Use a newer release of the plugin.",
             };
             Judgement::broken(
                 subject,
                 format!(
-                    "NCCL {said} knows network plug-ins from v{} to v{}, and libnccl-net.so offers only {list}: it is \
-                     passed over.",
+                    "NCCL {said} supports network plugins from v{} to v{}, and libnccl-net.so offers only {list}: NCCL ignores it.",
                     knows.start(),
                     knows.end()
                 ),
@@ -129,21 +128,20 @@ fn fabric(plugin: &Library, fabric: Option<&Library>) -> Option<Judgement> {
         Some(fabric) => {
             let has = last(fabric).filter(|has| *has < needs)?;
             (
-                format!("{} has no more than FABRIC_1.{has}", fabric.path),
+                format!("{} has at most FABRIC_1.{has}", fabric.path),
                 format!("FABRIC_1.{has}"),
             )
         }
     };
     let message = format!(
-        "libnccl-net.so needs FABRIC_1.{needs} of libfabric.so.1, and where the loader looks {found}: the plug-in does not \
-         load, unless it names another place itself (RUNPATH), and NCCL uses its own InfiniBand or sockets."
+        "libnccl-net.so needs FABRIC_1.{needs} of libfabric.so.1, and in the loader's directories {found}: the plugin does not load, unless its RUNPATH has another directory, and NCCL uses its own InfiniBand transport or sockets."
     );
     Some(
         Judgement::broken(&plugin.path, message)
             .evidence(&plugin.path, format!("FABRIC_1.{needs}"))
             .evidence(fabric.map_or(SOURCE, |fabric| fabric.path.as_str()), has)
             .advice(format!(
-                "Install the libfabric that it was built with, or name its directory in LD_LIBRARY_PATH; ldd shows what {} finds.",
+                "Install the libfabric that it was built with, or add its directory to LD_LIBRARY_PATH; ldd shows what {} finds.",
                 plugin.path
             )),
     )
@@ -201,7 +199,7 @@ mod tests {
         facts.peer_memory.nvidia_peermem = Fact::Known(false);
         let found = only("sw.net-plugin", &facts);
         assert_eq!(found.outcome, Outcome::Info);
-        assert!(found.message.contains("knows nvidia-peermem alone"));
+        assert!(found.message.contains("supports only nvidia-peermem"));
         facts.software.libraries = Fact::Known(vec![library("libnccl.so.2", Some("2.21.5"), &[])]);
         assert_eq!(only("sw.net-plugin", &facts).outcome, Outcome::Pass);
     }
@@ -244,7 +242,7 @@ mod tests {
         assert!(
             found
                 .fix
-                .is_some_and(|fix| fix.text().contains("later release of the plug-in"))
+                .is_some_and(|fix| fix.text().contains("newer release of the plugin"))
         );
         assert_eq!(
             only("sw.net-plugin", &with(vec![nccl(), plugin(&[])])).outcome,
@@ -268,7 +266,7 @@ mod tests {
             (None, "there is none"),
             (
                 Some(&["FABRIC_1.0", "FABRIC_1.6"][..]),
-                "no more than FABRIC_1.6",
+                "at most FABRIC_1.6",
             ),
         ] {
             let found = with_fabric(fabric);

@@ -24,7 +24,7 @@ pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
         Fact::Unknown(why) => return vec![Judgement::unknown("ib_write_bw", *why, &program.path)],
     };
     if words.is_empty() {
-        let message = "ib_write_bw was built without CUDA: it measures host memory alone.";
+        let message = "ib_write_bw was built without CUDA: it measures only host memory.";
         return vec![
             Judgement::broken("ib_write_bw", message)
                 .evidence(&program.path, "no word of use_cuda")
@@ -60,7 +60,7 @@ fn commands(ctx: &Ctx<'_>, dma_buf: bool) -> Option<String> {
     };
     let number = gpu.name.strip_prefix("GPU")?;
     Some(format!(
-        "ib_write_bw -d {} --use_cuda={number}{memory_path} -a --report_gbits, and the same with this machine's name on another.",
+        "ib_write_bw -d {} --use_cuda={number}{memory_path} -a --report_gbits, and the same with this machine's name on another machine.",
         nic.label
     ))
 }

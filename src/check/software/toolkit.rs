@@ -47,21 +47,20 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
     let path = &picked.path;
     if path.contains("/stubs/") {
         let message = format!(
-            "The loader picks the stub {path}: every call answers error 34 (CUDA_ERROR_STUB_LIBRARY)."
+            "The loader picks the stub {path}: every call returns error 34 (CUDA_ERROR_STUB_LIBRARY)."
         );
         return Judgement::broken(CUDA, message)
-            .advice("Take the directory stubs out of LD_LIBRARY_PATH.");
+            .advice("Remove the stubs directory from LD_LIBRARY_PATH.");
     }
     // A newer libcuda over an older module is what cuda-compat is for.
     let compat = path.contains("/compat");
     match picked.version.as_deref() {
         Some(version) if version != driver && !compat => {
             let message = format!(
-                "The loader picks {path} of driver {version}, and the module loaded is {driver}: two installations are mixed."
+                "The loader picks {path} of driver {version}, but the loaded module is {driver}: two installations are mixed."
             );
             return Judgement::broken(CUDA, message).advice(
-                "Remove the packages of the one that is not wanted, run ldconfig, or reboot after an \
-                 update.",
+                "Remove the packages of one of them, run ldconfig, or reboot after an update.",
             );
         }
         _ => {}
@@ -93,12 +92,11 @@ fn judge(ctx: &Ctx<'_>, picked: &Library, driver: &str) -> Judgement {
         ),
         (false, true) => Judgement::info(
             CUDA,
-            "LD_LIBRARY_PATH leads into Conda first: its toolkit is used with this machine's driver library, and its other \
-             libraries in place of the system's.",
+            "LD_LIBRARY_PATH has Conda first: programs use its toolkit with this machine's driver library, and its other libraries instead of the system's.",
         ),
         (false, false) => Judgement::pass(
             CUDA,
-            format!("The loader picks {path}, and nothing contradicts it."),
+            format!("The loader picks {path}, and no other library conflicts with it."),
         ),
     }
 }

@@ -28,7 +28,7 @@ fn first(facts: &Facts, profile: &str) -> Finding {
 fn off_and_identity_pass() {
     assert_eq!(
         only("pcie.iommu", &machine()).message,
-        "The IOMMU is off: addresses go as they are."
+        "The IOMMU is off: addresses are not translated."
     );
     let found = only("pcie.iommu", &with("identity"));
     assert_eq!(
@@ -41,7 +41,7 @@ fn off_and_identity_pass() {
     assert!(
         only("pcie.iommu", &facts)
             .message
-            .contains("The host's own is not seen")
+            .contains("The host's IOMMU is not visible")
     );
     let mut facts = machine();
     facts.kernel.iommus = Fact::Known(vec!["dmar0".to_owned()]);
@@ -100,13 +100,13 @@ fn peers_without_nvlink_fail_under_p2p_on_bare_metal() {
     // NVML does not speak of the second: no NVLink joins them.
     let found = first(&facts, "p2p");
     assert_eq!(found.outcome, Outcome::Fail);
-    assert!(found.message.ends_with("may lose data in silence."));
+    assert!(found.message.ends_with("may lose data silently."));
     assert_eq!(first(&facts, "rdma").outcome, Outcome::Warn);
     facts.nvml = Fact::Unknown(Why::NotCovered);
     assert!(
         first(&facts, "p2p")
             .message
-            .contains("unless NVLink joins it")
+            .contains("unless NVLink connects it")
     );
     facts.platform.hypervisor_flag = Fact::Known(true);
     assert_eq!(first(&facts, "p2p").outcome, Outcome::Warn);

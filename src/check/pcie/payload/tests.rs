@@ -59,7 +59,7 @@ fn a_sender_above_its_receiver_fails() {
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_eq!(found[0].subject, format!("NIC0 ({NIC}) to GPU0 ({GPU})"));
     assert!(
-        found[0].message.contains(&format!("{GPU} takes 256")),
+        found[0].message.contains(&format!("{GPU} accepts 256")),
         "{}",
         found[0].message
     );
@@ -94,7 +94,7 @@ fn small_packets_and_reads_are_worth_knowing() {
     set(&mut facts, NIC, 128, 512);
     let found = findings("pcie.payload", &facts, &[]);
     assert_eq!(found[0].outcome, Outcome::Info);
-    assert!(found[0].message.contains("the least there is"));
+    assert!(found[0].message.contains("the minimum"));
     assert_eq!(
         found[1]
             .fix
@@ -106,7 +106,7 @@ fn small_packets_and_reads_are_worth_knowing() {
     assert!(
         findings("pcie.payload", &facts, &[])[0]
             .message
-            .contains("as pci=pcie_bus_peer2peer asks")
+            .contains("as pci=pcie_bus_peer2peer requests")
     );
 }
 

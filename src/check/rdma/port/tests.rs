@@ -84,14 +84,14 @@ fn what_packets_carry_is_judged_on_active_ports_alone() {
     // The kernel's own table: 96 bytes of headers.
     for (mtu, outcome, word) in [
         (4192, Outcome::Pass, "on eth0."),
-        (4191, Outcome::Info, "carry 2048 bytes"),
+        (4191, Outcome::Info, "packets of 2048 bytes"),
         (
             1500,
             Outcome::Info,
-            "carry 1024 bytes; 4192 or more lets them carry 4096.",
+            "packets of 1024 bytes; an MTU of 4192 or more allows 4096.",
         ),
-        (1119, Outcome::Warn, "carry 512 bytes"),
-        (100, Outcome::Warn, "carry 0 bytes"),
+        (1119, Outcome::Warn, "packets of 512 bytes"),
+        (100, Outcome::Warn, "packets of 0 bytes"),
     ] {
         let found = only("rdma.port", &with_mtu(mtu));
         assert_eq!(found.outcome, outcome, "{mtu}");
@@ -115,14 +115,14 @@ fn what_packets_carry_is_judged_on_active_ports_alone() {
             2048,
             4096,
             Outcome::Info,
-            "carry 2048 bytes of 4096",
+            "have 2048 of 4096 bytes",
         ),
         (
             machine(),
             512,
             4096,
             Outcome::Warn,
-            "carry 512 bytes of 4096",
+            "have 512 of 4096 bytes",
         ),
     ] {
         let found = only("rdma.port", &telling(facts, active, largest));

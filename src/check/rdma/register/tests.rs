@@ -66,24 +66,24 @@ fn one_road_is_enough_and_the_finding_names_it() {
         (
             refused(95),
             MemoryPathTrial::Registered,
-            "by nvidia-peermem alone: by dma-buf, the NIC's provider or driver",
+            "only by nvidia-peermem: by dma-buf, the NIC's provider or driver",
         ),
         (
             refused(93),
             MemoryPathTrial::Registered,
-            "by nvidia-peermem alone: by dma-buf, the kernel registers none",
+            "only by nvidia-peermem: by dma-buf, the kernel cannot register it",
         ),
         (
             withheld("not supported"),
             MemoryPathTrial::Registered,
-            "CUDA gives none of it (not supported).",
+            "CUDA exports none of it (not supported).",
         ),
     ] {
         let found = findings("rdma.register", &tried(dmabuf, peermem), &["rdma"]).remove(0);
         assert_eq!((found.outcome, found.fix), (Outcome::Pass, None));
         assert_eq!(found.subject, "GPU0 (0000:03:00.0)");
         assert!(
-            found.message.starts_with("mlx5_0 registers its memory by")
+            found.message.starts_with("mlx5_0 registers its memory")
                 && found.message.contains(words),
             "{}",
             found.message
@@ -104,17 +104,17 @@ fn without_a_road_each_refusal_has_its_cure() {
         (
             93,
             14,
-            "the kernel registers none (errno 93)",
+            "the kernel cannot register it (errno 93)",
             "see rdma.core",
         ),
         (12, 12, "could not be pinned (errno 12)", "limits.memlock"),
         (
             5,
             1,
-            "no memory may be locked (errno 1)",
+            "this process may not lock memory (errno 1)",
             "see the kernel log",
         ),
-        (12, 22, "refused (errno 22)", "gpu.bar1"),
+        (12, 22, "failed (errno 22)", "gpu.bar1"),
     ] {
         let facts = without_peermem(tried(refused(dmabuf), refused(peermem)));
         assert_eq!(only("rdma.register", &facts).outcome, Outcome::Warn);
@@ -142,7 +142,7 @@ fn a_driver_that_knows_no_peer_memory_is_not_told_to_load_it() {
         fix(&only("rdma.register", &facts)),
         (
             "advice",
-            "See rdma.core, what registers a dma-buf.".to_owned()
+            "See rdma.core for what registers a dma-buf.".to_owned()
         )
     );
     bind(&mut facts, NIC, Some("efa"));
@@ -183,7 +183,7 @@ fn what_was_not_tried_is_unknown() {
         ),
         (
             outcome(of_gpu(RegistrationTrial::NotTried { reason: reason() })),
-            "no memory to register",
+            "no memory of it to register",
         ),
         (
             known(RegistrationOutcome::Absent { reason: reason() }),
@@ -229,7 +229,7 @@ fn it_is_judged_where_there_are_gpus_and_cards_alone() {
     assert_eq!(skipped(&facts), "There is no NIC with RDMA.");
     let mut facts = sound();
     bind(&mut facts, GPU, Some("vfio-pci"));
-    assert_eq!(skipped(&facts), "This machine itself uses no GPU.");
+    assert_eq!(skipped(&facts), "This machine uses no GPU itself.");
     // Each GPU is judged, also one that was not tried.
     let facts = Facts {
         registration: sound().registration,

@@ -68,7 +68,7 @@ fn a_doorbell_that_is_registered_passes() {
     );
     assert_eq!(
         found.message,
-        "GPU0 may ring its doorbell: CUDA registers the page that it is in."
+        "GPU0 may ring its doorbell: CUDA registers its page."
     );
     assert_eq!(found.evidence[0].value, "registered");
 }
@@ -91,7 +91,7 @@ fn each_refusal_has_its_cause_and_its_cure() {
         (
             1,
             "CUDA_ERROR_INVALID_VALUE",
-            "does not take it for a device's registers",
+            "does not recognize it as device registers",
             "NVRM",
         ),
         (
@@ -251,10 +251,7 @@ fn what_was_not_tried_is_unknown() {
             "ibverbs-providers",
         ),
         (
-            with(DoorbellTrial::Closed(refusal(
-                13,
-                "cannot open mlx5_0",
-            ))),
+            with(DoorbellTrial::Closed(refusal(13, "cannot open mlx5_0"))),
             "cannot open mlx5_0",
             "rdma.device",
         ),
@@ -281,7 +278,7 @@ fn what_was_not_tried_is_unknown() {
             "it was not tried",
             "rdma.provider",
         ),
-        (of(None), "did not try this", "this version"),
+        (of(None), "did not include this", "this version"),
         (
             outcome(Fact::Known(RegistrationOutcome::Tried(Vec::new()))),
             "CUDA does not show GPU0",
@@ -331,7 +328,7 @@ fn it_is_judged_where_there_are_gpus_and_mlx5_nics_alone() {
     assert!(skipped(&machine()).contains("--live"));
     let mut facts = with(DoorbellTrial::Registered);
     bind(&mut facts, GPU, Some("vfio-pci"));
-    assert_eq!(skipped(&facts), "This machine itself uses no GPU.");
+    assert_eq!(skipped(&facts), "This machine uses no GPU itself.");
     let mut facts = with(not_permitted());
     bind(&mut facts, NIC, Some("irdma"));
     assert_eq!(skipped(&facts), "It is no mlx5 NIC: irdma drives it.");
