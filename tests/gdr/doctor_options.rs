@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Gdr, Machine, Run, };
+use crate::support::{Gdr, Machine, Run};
 use serde_json::Value;
 
 fn doctor(dir: &Path, args: &[&str]) -> Run {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Bench, Run, ended, merge, };
+use crate::support::{Bench, Run, ended, merge};
 use serde_json::{Value, json};
 
 const PORTS: [&str; 2] = ["0000:02:00.0", "0000:02:01.0"];

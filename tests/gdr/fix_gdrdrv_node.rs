@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
-use crate::support::{Bench, ended, };
+use crate::support::{Bench, ended};
 use serde_json::{Value, json};
 
 const CHECK: [&str; 2] = ["--profile", "gdrcopy"];

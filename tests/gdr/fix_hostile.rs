@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Bench, ended, };
+use crate::support::{Bench, ended};
 use serde_json::{Value, json};
 
 /// A machine whose driver needs two options, written by two fixes into one file.

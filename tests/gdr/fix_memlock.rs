@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, Run, ended, };
+use crate::support::{Bench, Run, ended};
 use serde_json::{Value, json};
 
 fn flat(run: &Run) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::support::{Bench, Kmod, ended, };
+use crate::support::{Bench, Kmod, ended};
 use serde_json::{Value, json};
 
 fn bench(files: &Value) -> Bench {

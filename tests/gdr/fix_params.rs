@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Bench, Kmod, ended, };
+use crate::support::{Bench, Kmod, ended};
 use serde_json::{Value, json};
 
 const IMAGE: &str = "boot/initrd.img-6.8.0-60-generic";

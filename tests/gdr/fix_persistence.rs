@@ -1,6 +1,6 @@
 //! persistence on machines in directories, with stand-ins for systemctl and nvidia-smi that change NVML's answer.
 
-use crate::support::{Bench, Run, ended, };
+use crate::support::{Bench, Run, ended};
 use serde_json::{Value, json};
 
 fn flat(run: &Run) -> String {

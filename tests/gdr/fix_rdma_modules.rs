@@ -1,6 +1,6 @@
 //! rdma-modules on a machine in a directory, with stand-ins for modprobe and rmmod that change sysfs like the modules.
 
-use crate::support::{Bench, Machine, ended, };
+use crate::support::{Bench, Machine, ended};
 use serde_json::{Value, json};
 
 fn bench(patch: &Value) -> Bench {

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::{
-    Gdr, Machine, agreement, classes, everywhere, file, lay_out_cpus, limited, };
+use crate::support::{Gdr, Machine, agreement, classes, everywhere, file, lay_out_cpus, limited};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::Value;
@@ -376,7 +375,11 @@ fn rejects_hostile_documents_early() {
             "<topology version=\"7.0\"></topology>".to_owned(),
             "unsupported format with version 7",
         ),
-        ("second", format!("{machine}{end}<topology/>"), "is not a single 'topology'"),
+        (
+            "second",
+            format!("{machine}{end}<topology/>"),
+            "is not a single 'topology'",
+        ),
         (
             "attributes",
             format!(

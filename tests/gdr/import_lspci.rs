@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Gdr, Machine, corpus, names, };
+use crate::support::{Gdr, Machine, corpus, names};
 use serde_json::Value;
 
 /// The class of each pair of addresses, `None` if unknown.

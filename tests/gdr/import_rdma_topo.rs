@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{
-    Gdr, Machine, agreement, classes, everywhere, file, limited, rdma_topo,
-};
+use crate::support::{Gdr, Machine, agreement, classes, everywhere, file, limited, rdma_topo};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};

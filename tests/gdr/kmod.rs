@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{scratch};
+use crate::support::scratch;
 use gdr::collect::{self, CollectOptions};
 use gdr::kmod::initramfs::{self, Reading};
 use gdr::kmod::{self, Config};

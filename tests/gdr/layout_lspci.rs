@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Machine, names, };
+use crate::support::{Machine, names};
 
 fn lspci(root: &Path, options: &[&str]) -> String {
     let path = format!("sysfs.path={}", root.join("sys/bus/pci").display());

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::support::{Gdr, Run, };
+use crate::support::{Gdr, Run};
 use fake_nvml_build::{Driver, cuda, uverbs, verbs};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -226,10 +226,7 @@ fn a_proxy_has_the_stream_drive_any_card() {
         );
     }
     let notes = report["notes"].to_string();
-    assert!(
-        notes.contains("posts the WQEs to mlx5_1:1"),
-        "{notes}"
-    );
+    assert!(notes.contains("posts the WQEs to mlx5_1:1"), "{notes}");
     // A simulated GPU's memory is no NIC's to reach.
     assert!(
         notes.contains("messages lie in pinned host memory"),

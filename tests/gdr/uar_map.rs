@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Gdr, Machine, Run, merge, };
+use crate::support::{Gdr, Machine, Run, merge};
 use fake_nvml_build::{Driver, cuda, uverbs};
 use serde_json::{Value, json};
 

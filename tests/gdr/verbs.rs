@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Gdr, };
+use crate::support::Gdr;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

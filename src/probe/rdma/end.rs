@@ -147,7 +147,9 @@ impl End {
                 Ok(Some(Event::PortDown(number))) if number == self.port.number => {
                     return StepError::PortDown(port);
                 }
-                Ok(Some(Event::Device)) => return StepError::DeviceFailed(self.port.device.clone()),
+                Ok(Some(Event::Device)) => {
+                    return StepError::DeviceFailed(self.port.device.clone());
+                }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => return failure,
             }
