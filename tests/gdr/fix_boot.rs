@@ -367,7 +367,7 @@ fn grub_sets_kernel_parameter() {
     assert!(says(
         &bench,
         "pcie.acs",
-        "/etc/default/grub.d/zz-gdr-acs.cfg has the kernel told pci=config_acs="
+        "/etc/default/grub.d/zz-gdr-acs.cfg passes pci=config_acs="
     ));
     // It was regenerated.
     let cmdline = grubs_line(&bench);
