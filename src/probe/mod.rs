@@ -1,7 +1,7 @@
 //! The probes: they run transfers, verify the data and summarise the measurements.
 //!
-//! A child of this binary touches the hardware ([`task::Task`]). It reports [`events`], and each of its steps has a deadline
-//! ([`watch`]). [`supervise::Probe`] is the parent's side. Nothing here prints, and nothing falls back to simulation by itself.
+//! A child of this binary touches the hardware (`task::Task`). It reports `events`, and each of its steps has a deadline
+//! (`watch`). `supervise::Probe` is the parent's side. Nothing here prints, and nothing falls back to simulation by itself.
 //! Only this file knows all probes; DESIGN.md has the order in which the files depend on each other.
 
 pub mod asynchronous;

@@ -243,7 +243,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`Error::MemOps`], [`Error::Foreign`], [`Error::Abandoned`].
+    /// [`Error::MemoryOperations`], [`Error::Foreign`], [`Error::Abandoned`].
     pub fn batch(&self, operations: &[MemOp]) -> Result<(), Error> {
         if operations.is_empty() {
             return Ok(());

@@ -132,7 +132,7 @@ mod tests {
             .expect_err("names are lower case")
             .to_string();
         assert!(
-            error.contains("\"Portable\"") && error.contains("portable, "),
+            error.contains("\"Portable\"") && error.contains("one of portable"),
             "{error}"
         );
     }

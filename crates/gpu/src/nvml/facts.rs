@@ -21,7 +21,7 @@ pub struct Nvml {
     pub nvml_version: Reading<String>,
     /// The newest CUDA the driver serves, 1000 × major + 10 × minor
     /// (`nvmlSystemGetCudaDriverVersion_v2`, which opens libcuda; its absence is `NotCovered`).
-    /// `None`: not requested, see [`Query::details`](super::Want::details).
+    /// `None`: not requested, see [`Query::details`](super::Query::details).
     pub cuda_driver_version: Option<Reading<i32>>,
     /// Confidential computing, which may disable or change peer-to-peer access.
     pub confidential_compute: ConfidentialCompute,

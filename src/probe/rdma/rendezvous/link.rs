@@ -19,9 +19,9 @@ const SLICE: Duration = Duration::from_millis(50);
 /// How long the other side may take to see that this one goes.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// A connection to the other process. A thread keeps it alive and sees the other side's end while the caller measures;
-/// [`Link::trouble`] tells it cheaply. Dropped without [`Link::bye`], it is a failure to the other side, whose reason is the
-/// last error that this side saw.
+/// A connection to the peer. A thread keeps it alive and notices the peer's end while the caller measures;
+/// [`Link::failure`] returns it without waiting. Dropping it without [`Link::bye`] sends the peer a failure with the last
+/// error of this process.
 pub struct Link<'a, M> {
     shared: Arc<Shared<M>>,
     thread: Option<JoinHandle<()>>,
