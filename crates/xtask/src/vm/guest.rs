@@ -33,22 +33,28 @@ pub struct Guest {
 }
 
 /// Console message of a kernel whose CPU got no timer interrupts for 21 s.
-const STALL: &str = "rcu_preempt kthread timer wakeup didn't happen";
+const LOST_TIMER: &str = "rcu_preempt kthread timer wakeup didn't happen";
+
+/// Console message of a kernel one of whose CPUs has run one task for 21 s or more; the number of seconds and "s!" follow.
+const LOCKUP: &str = "soft lockup - CPU#";
+
+/// Seconds of a lockup after which the guest does not recover. A busy host alone causes shorter ones.
+const LOCKUP_LIMIT: u64 = 60;
 
 /// Failures of the emulator, which do not depend on the guest.
 #[derive(Debug)]
 pub enum Fault {
     /// Killed by a signal.
     Crash(ExitStatus),
-    /// Lost a CPU's timer interrupt, so that the guest's kernel hangs.
-    Stall,
+    /// Lost an interrupt, so that the guest's kernel hangs. The console's line about it.
+    Hang(String),
 }
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Crash(status) => write!(f, "QEMU crashed: {status}"),
-            Self::Stall => f.write_str("QEMU lost a timer interrupt and the guest waits for it"),
+            Self::Hang(line) => write!(f, "the guest's kernel hangs: {line}"),
         }
     }
 }
@@ -108,8 +114,10 @@ impl Guest {
     /// True while it runs; an error if QEMU rejected its arguments or failed with a [`Fault`].
     pub fn running(&mut self) -> Result<bool> {
         match self.process.try_wait().context("cannot wait for QEMU")? {
-            None if self.text(CONSOLE).contains(STALL) => Err(Fault::Stall.into()),
-            None => Ok(true),
+            None => match hang(&self.console()) {
+                Some(line) => Err(Fault::Hang(line.to_owned()).into()),
+                None => Ok(true),
+            },
             Some(status) if status.success() => Ok(false),
             Some(status) if status.signal().is_some() => Err(Fault::Crash(status).into()),
             Some(status) => bail!("QEMU ended with {status}: {}", self.text("qemu.txt").trim()),
@@ -173,6 +181,21 @@ impl Drop for Guest {
     }
 }
 
+/// The console line that shows that the kernel does not go on.
+fn hang(console: &str) -> Option<&str> {
+    console
+        .lines()
+        .map(str::trim_end)
+        .find(|line| line.contains(LOST_TIMER) || lockup(line) >= Some(LOCKUP_LIMIT))
+}
+
+/// Seconds of a lockup: "watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [task:71]".
+fn lockup(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once(LOCKUP)?;
+    let (_, rest) = rest.split_once(" stuck for ")?;
+    rest.split_once("s!")?.0.parse().ok()
+}
+
 /// True if the outbox has an archive: a guest that was stopped early leaves zeros.
 fn was_written(outbox: &Path) -> Result<bool> {
     let mut first = [0];
@@ -180,4 +203,24 @@ fn was_written(outbox: &Path) -> Result<bool> {
         .and_then(|mut file| file.read_exact(&mut first))
         .with_context(|| format!("cannot read {}", outbox.display()))?;
     Ok(first != [0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hang;
+
+    #[test]
+    fn recognizes_hanging_kernel() {
+        let lockup = |seconds| {
+            format!(
+                "[  1.0] ok\r\n[  728.4] watchdog: BUG: soft lockup - CPU#1 stuck for {seconds}s! [cryptomgr_test:71]\r\n"
+            )
+        };
+        assert_eq!(hang(&lockup(22)), None);
+        assert!(hang(&lockup(678)).is_some_and(|line| line.ends_with("[cryptomgr_test:71]")));
+        assert!(
+            hang("rcu: rcu_preempt kthread timer wakeup didn't happen for 5252 jiffies!").is_some()
+        );
+        assert_eq!(hang("soft lockup - CPU#"), None);
+    }
 }

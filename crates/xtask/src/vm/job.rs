@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
 
 use super::guest::{Fault, Guest};
 use super::image::Image;
 use super::machine::Machine;
 use super::outcome::Outcome;
-use super::tool::progress;
+use super::tool::{copy_disk, progress};
 
 /// Work to do in a machine.
 #[derive(Clone, Debug)]
@@ -32,13 +33,28 @@ pub struct Job {
 /// Runs a job to its end. A failing script is an outcome; an error means that the machine did not run.
 ///
 /// QEMU 7.2 sometimes fails when several threads emulate several CPUs: it crashes (SIGSEGV, about one boot in 50 on two busy cores), or
-/// loses a timer interrupt. The job is then repeated, with a message.
+/// loses an interrupt and the guest's kernel hangs. The job is then repeated with the disk as it was, and with a message.
 pub fn run(machine: &Machine, image: &Image, job: &Job) -> Result<Outcome> {
     // Compiled before the timeout starts; the guests' archives reuse the result.
     for fakes in machine.fakes {
         fakes.built(image)?;
     }
-    again(machine, || attempt(machine, image, job))
+    let original = job.disk.as_deref().map(copied).transpose()?;
+    again(machine, || {
+        if let (Some(original), Some(disk)) = (&original, &job.disk) {
+            copy_disk(original.path(), disk)?;
+        }
+        attempt(machine, image, job)
+    })
+}
+
+/// A copy of the disk, beside it.
+fn copied(disk: &Path) -> Result<NamedTempFile> {
+    let directory = disk.parent().unwrap_or(Path::new("."));
+    let copy = NamedTempFile::new_in(directory)
+        .with_context(|| format!("cannot create a file in {}", directory.display()))?;
+    copy_disk(disk, copy.path())?;
+    Ok(copy)
 }
 
 /// Repeats an attempt if the emulator failed.

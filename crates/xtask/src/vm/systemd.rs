@@ -20,8 +20,7 @@ const SIZE: u64 = 1 << 30;
 
 /// Copies the disk to `to`, for one guest to write.
 pub fn disk(image: &Image, to: &Path) -> Result<()> {
-    let kept = kept(image)?;
-    tool::output(Command::new("cp").arg("--sparse=always").arg(&kept).arg(to)).map(drop)
+    tool::copy_disk(&kept(image)?, to)
 }
 
 /// The disk as built.

@@ -1,6 +1,7 @@
 //! Host programs: runs them, and names the package of a missing one.
 
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
@@ -31,6 +32,11 @@ pub fn output(command: &mut Command) -> Result<String> {
         bail!("{command:?} ended with {status}: {}", message.trim());
     }
     String::from_utf8(stdout).with_context(|| format!("{name} wrote something that is not UTF-8"))
+}
+
+/// Copies a disk image, without its holes.
+pub fn copy_disk(from: &Path, to: &Path) -> Result<()> {
+    output(Command::new("cp").arg("--sparse=always").arg(from).arg(to)).map(drop)
 }
 
 /// The error of a program that cannot be started, with its package.
