@@ -9,7 +9,7 @@ use crate::world::{Files, MOST};
 
 const ENVIRONMENT: &str = "/proc/self/environ";
 
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 32] = [
     "CUDA_DISABLE_IOMMU_ACS_P2P_CAPABILITY_CHECK",
     "CUDA_NIC_INTEROP",
     "CUDA_VISIBLE_DEVICES",
@@ -37,6 +37,7 @@ const NAMES: [&str; 31] = [
     "OMPI_MCA_pml",
     "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",
+    "SLURM_JOB_ID",
     "UCX_IB_GID_INDEX",
     "UCX_IB_GPU_DIRECT_RDMA",
     "UCX_MEMTYPE_CACHE",

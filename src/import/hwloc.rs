@@ -28,7 +28,13 @@ pub fn facts(bytes: &[u8]) -> Result<Facts, ImportError> {
     let nodes = Nodes::of(&document)?;
     let pci = functions(&document, &tree, &nodes)?;
     let os = OsDevices::of(&document, &tree);
-    let rdma = os.rdma(&pci);
+    let rdma = match os.rdma(&pci) {
+        // Every such machine has a network function, so this document was written without them.
+        Fact::Known(devices) if devices.is_empty() && !pci.iter().any(is_network) => {
+            Fact::Unknown(Why::NotCovered)
+        }
+        rdma => rdma,
+    };
     let unnamed_nics = match rdma {
         Fact::Known(_) => Vec::new(),
         Fact::Unknown(_) => super::nics(&pci),
@@ -104,6 +110,12 @@ fn functions(
 fn is_of_interest(ids: &Fact<Ids>) -> bool {
     let ids = ids.known();
     ids.is_some_and(|ids| matches!(ids.base_class(), 0x02 | 0x03) || ids.is_nvme())
+}
+
+/// Ethernet and InfiniBand controllers; before ConnectX, InfiniBand was a serial bus.
+fn is_network(device: &PciDevice) -> bool {
+    let ids = device.ids.known();
+    ids.is_some_and(|ids| ids.base_class() == 0x02 || ids.class_and_subclass() == 0x0c06)
 }
 
 /// Parses `0302 [10de:2331] [10de:1626] a1`; hwloc 3 appends the programming interface. hwloc writes all

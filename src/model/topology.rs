@@ -107,6 +107,8 @@ pub struct Match {
     pub best: Vec<usize>,
     /// The one to use, where equally near ones are shared out evenly.
     pub pick: Option<usize>,
+    /// A nearer NIC that has no active port.
+    pub down: Option<usize>,
     /// What the pair is worth.
     pub verdict: Verdict,
     /// Why, in a sentence.

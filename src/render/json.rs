@@ -84,6 +84,8 @@ pub struct PairOut {
     pub device: String,
     /// The partner to use.
     pub partner: Option<String>,
+    /// A nearer NIC that has no active port.
+    pub down: Option<String>,
     /// All partners that are equally near; `partner` alone where `omitted` names the matrix.
     pub best: Vec<String>,
     /// good, likely_good, bad, unknown.
@@ -179,6 +181,7 @@ fn pair(view: &View<'_>, m: &Match) -> PairOut {
     PairOut {
         device: name(m.row),
         partner: m.pick.map(name),
+        down: m.down.map(name),
         best: m.best.iter().map(|at| name(*at)).collect(),
         verdict: m.verdict,
         reason: m.reason.clone(),

@@ -41,12 +41,6 @@ fn paragraph(view: &View<'_>, devices: &Devices<'_>, m: &Match) -> String {
     let reason = wrap(&printable(&m.reason), view.style.width, start, "# ");
     let mut text = format!("# {}: {verdict}: {reason}\n", gpu.name);
     let nic = m.pick.map(|pick| &rows[pick]);
-    if let Some(nic) = nic.filter(|nic| nic.active == Some(false)) {
-        text.push_str(&comment(&format!(
-            "no port of {} ({}) is up",
-            nic.name, nic.label
-        )));
-    }
     if let Some(nic) = nic.filter(|nic| !nic.named) {
         text.push_str(&comment(&format!(
             "the RDMA device of {} ({label}) is not named by this source: its name is in \

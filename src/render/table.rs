@@ -47,11 +47,10 @@ fn legend(view: &View<'_>) -> String {
             seen.add(view, a, b);
         }
     }
-    let no_nodes = view.facts.numa.why() == Some(Why::NotCovered);
-    let not_known = match no_nodes && seen.not_covered {
+    let not_known = match seen.not_covered {
         true => {
-            "this source does not tell: lspci -vvv of the whole machine, as root, tells more; a snapshot of it (gdr \
-             snapshot) tells all"
+            "not in this source: 'lspci -vvv' of the whole machine, as root, shows more; a snapshot of it (gdr \
+             snapshot) shows all"
         }
         false => "not known: see gdr topo --verbose",
     };
@@ -141,7 +140,7 @@ fn one(view: &View<'_>, m: &Match) -> String {
     let row = &rows[m.row];
     let Some(pick) = m.pick else {
         let begin = format!("{}: ", row.name);
-        return judged(view, &begin, m, &format!(": {}", m.reason));
+        return judged(view, &begin, m, &format!(": {}", m.reason)) + &advice(view, m);
     };
     let others: Vec<&str> = m
         .best
@@ -178,11 +177,15 @@ fn one(view: &View<'_>, m: &Match) -> String {
             }
         }
     }
-    if let Some(advice) = &m.advice {
-        let advice = wrap(&printable(advice), view.style.width, 2, "    ");
-        text.push_str(&format!("  {advice}\n"));
-    }
+    text.push_str(&advice(view, m));
     judged(view, &begin, m, &rest) + &text
+}
+
+fn advice(view: &View<'_>, m: &Match) -> String {
+    m.advice.as_ref().map_or_else(String::new, |advice| {
+        let advice = wrap(&printable(advice), view.style.width, 2, "    ");
+        format!("  {advice}\n")
+    })
 }
 
 /// A line with a verdict, which alone is coloured.

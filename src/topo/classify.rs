@@ -19,7 +19,10 @@ pub fn class(facts: &Facts, a: &End<'_>, b: &End<'_>) -> Fact<PciClass> {
         (Fact::Known(here), Fact::Known(there)) if here.root == there.root => {
             below_one_root(here, there)
         }
-        (Fact::Known(here), Fact::Known(there)) if here.rooted && there.rooted => {
+        // Functions of different PCI domains have no bridge in common, even if the source omits bridges.
+        (Fact::Known(here), Fact::Known(there))
+            if here.rooted && there.rooted || here.root.domain != there.root.domain =>
+        {
             across_roots(facts, a, b)
         }
         // A bridge missing in the source may be above both.
@@ -122,6 +125,42 @@ mod tests {
                 "{b:?} {a:?}"
             );
         }
+    }
+
+    #[test]
+    fn domains_have_no_bridge_in_common() {
+        let function = |domain, bus| Bdf {
+            domain,
+            bus,
+            device: 0,
+            function: 0,
+        };
+        let unrooted = |bdf: Bdf| Place {
+            root: RootBus {
+                domain: bdf.domain,
+                bus: bdf.bus,
+            },
+            ..Place {
+                rooted: false,
+                ..place(&[])
+            }
+        };
+        let class_of = |a: (Bdf, u32), b: (Bdf, u32)| {
+            let places = [unrooted(a.0), unrooted(b.0)];
+            let [a, b] = [(a, &places[0]), (b, &places[1])].map(|((bdf, node), place)| End {
+                bdf: Some(bdf),
+                place: Fact::Known(place),
+                numa: Fact::Known(Some(node)),
+            });
+            class(&Facts::default(), &a, &b)
+        };
+        let gpu = (function(4, 4), 0);
+        let near = (function(3, 1), 0);
+        let far = (function(0x33, 1), 8);
+        assert_eq!(class_of(gpu, near), Fact::Known(PciClass::Node));
+        assert_eq!(class_of(gpu, far), Fact::Known(PciClass::Sys));
+        let beside = (function(4, 5), 0);
+        assert_eq!(class_of(gpu, beside), Fact::Unknown(Why::NotCovered));
     }
 
     #[test]

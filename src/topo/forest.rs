@@ -148,6 +148,11 @@ impl<'a> Forest<'a> {
         }
     }
 
+    /// What a function's own link could do in a better slot, if the function has a link.
+    pub fn capability(&self, device: &PciDevice) -> Option<Link> {
+        Some(own_link(device).known()?.as_ref()?.max)
+    }
+
     /// Why the capabilities of one end of a link are unknown; the link may then be at that end's maximum.
     pub fn one_end_unknown(&self, device: &PciDevice) -> Option<Why> {
         own_link(device)

@@ -20,10 +20,12 @@ pub struct Partners<'t> {
     below_a_child: BTreeMap<Chain<'t>, Vec<usize>>,
     /// By the bridge next to the root bus.
     below_the_root: BTreeMap<(RootBus, Bdf), Vec<usize>>,
-    /// Those with a known root bus: by bus, by node, and all.
+    /// Those with a known root bus.
     rooted: BTreeMap<RootBus, Vec<usize>>,
-    rooted_by_node: BTreeMap<Option<u32>, Vec<usize>>,
-    all_rooted: Vec<usize>,
+    /// By PCI domain, and whether the root bus is known.
+    by_domain: BTreeMap<(u32, bool), Vec<usize>>,
+    by_known_node: BTreeMap<Option<u32>, Vec<usize>>,
+    all: Vec<usize>,
 }
 
 /// A root bus and the bridges below it, outermost first.
@@ -41,8 +43,9 @@ impl<'t> Partners<'t> {
             below_a_child: BTreeMap::new(),
             below_the_root: BTreeMap::new(),
             rooted: BTreeMap::new(),
-            rooted_by_node: BTreeMap::new(),
-            all_rooted: Vec::new(),
+            by_domain: BTreeMap::new(),
+            by_known_node: BTreeMap::new(),
+            all: Vec::new(),
         };
         let mut rows: Vec<usize> = topology.rows_of(kind).map(|(at, _)| at).collect();
         rows.sort_by_key(|at| topology.rows.get(*at).map(|row| row.active == Some(false)));
@@ -87,11 +90,31 @@ impl<'t> Partners<'t> {
         }
         if place.rooted {
             self.rooted.entry(place.root).or_default().push(row);
-            self.all_rooted.push(row);
-            if let Fact::Known(node) = end.numa {
-                self.rooted_by_node.entry(node).or_default().push(row);
-            }
         }
+        self.by_domain
+            .entry((place.root.domain, place.rooted))
+            .or_default()
+            .push(row);
+        self.all.push(row);
+        if let Fact::Known(node) = end.numa {
+            self.by_known_node.entry(node).or_default().push(row);
+        }
+    }
+
+    /// Partners in the row's PCI domain whose class may be unknown because the source omits bridges.
+    pub fn unplaced(&self, row: usize) -> impl Iterator<Item = usize> {
+        let place = self.topology.end(row).and_then(|end| end.place.known());
+        let found = place.into_iter().flat_map(|place| {
+            let rooted: &[bool] = if place.rooted {
+                &[false]
+            } else {
+                &[false, true]
+            };
+            rooted
+                .iter()
+                .filter_map(|rooted| self.by_domain.get(&(place.root.domain, *rooted)))
+        });
+        found.flatten().copied()
     }
 
     /// A row's partners by level, nearest first.
@@ -132,19 +155,18 @@ impl<'t> Partners<'t> {
                 let found = first.and_then(|first| self.below_the_root.get(&first));
                 found.into_iter().map(Vec::as_slice).collect()
             }
-            _ if !place.rooted => Vec::new(),
             2 => self
                 .rooted
                 .get(&place.root)
                 .into_iter()
                 .map(Vec::as_slice)
                 .collect(),
-            3 if self.has_one_node() => vec![self.all_rooted.as_slice()],
+            3 if self.has_one_node() => vec![self.all.as_slice()],
             3 => {
                 let found = end
                     .numa
                     .known()
-                    .and_then(|node| self.rooted_by_node.get(node));
+                    .and_then(|node| self.by_known_node.get(node));
                 found.into_iter().map(Vec::as_slice).collect()
             }
             _ => {
@@ -156,7 +178,7 @@ impl<'t> Partners<'t> {
                         near != node && (numbered || near.is_some() == node.is_some())
                     })
                 };
-                let nodes = self.rooted_by_node.iter().filter(|(node, _)| far(node));
+                let nodes = self.by_known_node.iter().filter(|(node, _)| far(node));
                 nodes.map(|(_, rows)| rows.as_slice()).collect()
             }
         }

@@ -7,6 +7,9 @@ use super::classify::bridges_in_common;
 use super::nearest::Partners;
 use crate::model::{Fact, Facts, Kind, Match, PciClass, Row, Verdict};
 
+/// Partners at this distance or farther have no bridge in common with the row.
+const DISTANCE_OF_PHB: u8 = 2;
+
 /// Number of nearest partners considered if there are too many rows for all pairs.
 const MAX_CANDIDATES: usize = 64;
 
@@ -17,13 +20,12 @@ struct Candidate {
     distance: u8,
     class: PciClass,
     bandwidth: u64,
-    down: bool,
 }
 
 impl Candidate {
     /// Candidates of equal rank are equally good; the least is best.
-    fn rank(&self) -> (u8, bool, Reverse<u64>) {
-        (self.distance, self.down, Reverse(self.bandwidth))
+    fn rank(&self) -> (u8, Reverse<u64>) {
+        (self.distance, Reverse(self.bandwidth))
     }
 }
 
@@ -58,20 +60,46 @@ fn one(
     taken: &[usize],
 ) -> Match {
     let me = &topology.rows[row];
-    let candidates = nearest(topology, legs, partners, row);
-    let Some(rank) = candidates.iter().map(Candidate::rank).min() else {
+    let any = nearest(topology, legs, partners, row, |_| true);
+    let Some(nearest_rank) = any.iter().map(Candidate::rank).min() else {
         return no_partner(topology, row, theirs);
     };
-    let best: Vec<&Candidate> = candidates.iter().filter(|c| c.rank() == rank).collect();
+    // A NIC without an active port carries nothing, however near it is.
+    let usable = nearest(topology, legs, partners, row, |other| {
+        other.active != Some(false)
+    });
+    let down = match usable.iter().map(Candidate::rank).min() {
+        Some(rank) if rank.0 == nearest_rank.0 => None,
+        _ => any
+            .iter()
+            .find(|candidate| candidate.rank() == nearest_rank),
+    };
+    let Some(rank) = usable.iter().map(Candidate::rank).min() else {
+        return no_active_port(topology, row, down);
+    };
+    let best: Vec<&Candidate> = usable.iter().filter(|c| c.rank() == rank).collect();
     let Some(pick) = best.iter().min_by_key(|c| (taken[c.row], c.row)) else {
         return no_partner(topology, row, theirs);
     };
     let partner = &topology.rows[pick.row];
+    let unplaced = partners
+        .unplaced(row)
+        .find(|at| pick.distance >= DISTANCE_OF_PHB && topology.class(row, *at).is_none());
+    if let Some(unplaced) = unplaced {
+        return Match {
+            reason: format!(
+                "{} may be nearer than {}: this source omits the bridges above it",
+                topology.rows[unplaced].name, partner.name
+            ),
+            ..no_partner(topology, row, theirs)
+        };
+    }
     let (verdict, reason) = judge(
         me,
         partner,
         best.first().map_or(pick.class, |first| first.class),
     );
+    let reason = format!("{} to {}: {reason}", me.name, partner.name);
     Match {
         row,
         best: match topology.has_all_pairs() {
@@ -79,9 +107,52 @@ fn one(
             false => vec![pick.row],
         },
         pick: Some(pick.row),
+        down: down.map(|down| down.row),
         verdict,
-        reason: format!("{} to {}: {reason}", me.name, partner.name),
-        advice: (verdict == Verdict::Bad).then(|| advice(topology.facts, me, partner)),
+        reason: match down {
+            Some(down) => format!("{reason}; {}", nearer_but_down(topology, down)),
+            None => reason,
+        },
+        advice: match down {
+            Some(down) => Some(port_advice(&topology.rows[down.row])),
+            None => (verdict == Verdict::Bad).then(|| advice(topology.facts, me, partner)),
+        },
+    }
+}
+
+fn nearer_but_down(topology: &Topology<'_>, down: &Candidate) -> String {
+    let Row { name, label, .. } = &topology.rows[down.row];
+    format!(
+        "{name} ({label}) is nearer ({}), but none of its ports is up",
+        down.class.letters()
+    )
+}
+
+fn port_advice(nic: &Row) -> String {
+    let address = nic.bdf.map_or_else(String::new, |bdf| format!(" ({bdf})"));
+    format!(
+        "Connect a port of {}{address} and bring its link up; 'rdma link' shows the state.",
+        nic.label
+    )
+}
+
+/// All partners are NICs without an active port.
+fn no_active_port(topology: &Topology<'_>, row: usize, nearest: Option<&Candidate>) -> Match {
+    let reason = nearest.map_or_else(String::new, |nearest| {
+        let Row { name, label, .. } = &topology.rows[nearest.row];
+        format!(
+            "; the nearest is {name} ({label}, {})",
+            nearest.class.letters()
+        )
+    });
+    Match {
+        row,
+        best: Vec::new(),
+        pick: None,
+        down: nearest.map(|nearest| nearest.row),
+        verdict: Verdict::Bad,
+        reason: format!("no NIC has an active port{reason}"),
+        advice: nearest.map(|nearest| port_advice(&topology.rows[nearest.row])),
     }
 }
 
@@ -91,6 +162,7 @@ fn nearest(
     legs: &[Leg],
     partners: &Partners<'_>,
     row: usize,
+    is_wanted: impl Fn(&Row) -> bool,
 ) -> Vec<Candidate> {
     let most = match topology.has_all_pairs() {
         true => usize::MAX,
@@ -101,7 +173,8 @@ fn nearest(
     }
     for level in partners.levels(row) {
         let rows = level.into_iter().flatten();
-        let found = rows.filter_map(|at| candidate(topology, legs, row, *at));
+        let wanted = rows.filter(|at| is_wanted(&topology.rows[**at]));
+        let found = wanted.filter_map(|at| candidate(topology, legs, row, *at));
         let mut candidates: Vec<Candidate> = found.take(most).collect();
         if !candidates.is_empty() {
             candidates.sort_unstable_by_key(|candidate| candidate.row);
@@ -127,6 +200,7 @@ fn no_partner(topology: &Topology<'_>, row: usize, theirs: Kind) -> Match {
         row,
         best: Vec::new(),
         pick: None,
+        down: None,
         verdict: Verdict::Unknown,
         reason,
         advice: None,
@@ -142,13 +216,12 @@ fn candidate(topology: &Topology<'_>, legs: &[Leg], row: usize, at: usize) -> Op
             _ if by_socket(me, other) => 0,
             PciClass::Pix => 0,
             PciClass::Pxb => 1,
-            PciClass::Phb => 2,
+            PciClass::Phb => DISTANCE_OF_PHB,
             PciClass::Node => 3,
             PciClass::Sys => 4,
         },
         class,
         bandwidth: bandwidth(topology, legs, row, at),
-        down: other.active == Some(false),
     })
 }
 
@@ -193,6 +266,10 @@ fn bandwidth(topology: &Topology<'_>, legs: &[Leg], a: usize, b: usize) -> u64 {
         return 0;
     };
     let common = bridges_in_common(here, there);
+    if common == 0 && !(here.rooted && there.rooted) {
+        // The source may omit the narrowest link.
+        return 0;
+    }
     match (legs[a].get(common), legs[b].get(common)) {
         (Some(up), Some(down)) if first != last && up.min(down) != &u64::MAX => *up.min(down),
         _ => 0,
@@ -237,7 +314,8 @@ fn advice(facts: &Facts, me: &Row, partner: &Row) -> String {
             .and_then(|bdf| facts.device(bdf))
             .and_then(|d| d.place.known())
     };
-    let bus = place(gpu).map_or_else(|| "its root bus".to_owned(), |place| place.root.to_string());
+    let root = |row: &Row| Some(place(row).filter(|place| place.rooted)?.root);
+    let bus = root(gpu).map_or_else(|| "its root bus".to_owned(), |root| root.to_string());
     let node = match &gpu.numa {
         Fact::Known(Some(node)) => format!(", NUMA node {node}"),
         _ => String::new(),
@@ -247,7 +325,7 @@ fn advice(facts: &Facts, me: &Row, partner: &Row) -> String {
         _ => ", best below the same switch",
     };
     let address = |row: &Row| row.bdf.map_or_else(String::new, |bdf| format!(" ({bdf})"));
-    let from = place(nic).map_or_else(String::new, |place| format!(" from {}", place.root));
+    let from = root(nic).map_or_else(String::new, |root| format!(" from {root}"));
     format!(
         "Move {}{}{from}, or put another NIC, to a slot on the host bridge of {}{}: {bus}{node}{below}.",
         nic.label,

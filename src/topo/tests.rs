@@ -166,7 +166,7 @@ fn facts(positions: &[Position], nodes: Option<u32>) -> Facts {
 }
 
 /// The distance of a partner by class, less is nearer; `None` if unknown.
-fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, bool, u64)> {
+fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, u64)> {
     let (a, b) = (&topology.rows[me], &topology.rows[other]);
     let class = *topology.pair(me, other)?.pci.known()?;
     let by_socket = (a.coherent || b.coherent)
@@ -185,22 +185,34 @@ fn rank(topology: &Topology<'_>, me: usize, other: usize) -> Option<(u8, bool, u
         PciClass::Node => 3,
         PciClass::Sys => 4,
     };
-    Some((
-        distance,
-        b.active == Some(false),
-        u64::MAX - narrow.unwrap_or(0),
-    ))
+    Some((distance, u64::MAX - narrow.unwrap_or(0)))
 }
 
-/// The partners of least rank, by searching all.
+/// The partners of least rank with an active port, by searching all; none if a partner that may be nearer is not placed.
 fn nearest(topology: &Topology<'_>, me: usize, theirs: Kind) -> Vec<usize> {
-    let others = topology
+    let others: Vec<usize> = topology
         .rows_of(theirs)
-        .filter(|(_, row)| !row.software && !topology.rows[me].software);
+        .filter(|(_, row)| !row.software && !topology.rows[me].software)
+        .map(|(at, _)| at)
+        .collect();
     let ranked: Vec<_> = others
-        .filter_map(|(at, _)| Some((rank(topology, me, at)?, at)))
+        .iter()
+        .filter(|at| topology.rows[**at].active != Some(false))
+        .filter_map(|at| Some((rank(topology, me, *at)?, *at)))
         .collect();
     let least = ranked.iter().map(|(rank, _)| *rank).min();
+    let place = |at: usize| topology.device(at).and_then(|device| device.place.known());
+    let may_be_nearer = |at: usize| {
+        let (Some(here), Some(there)) = (place(me), place(at)) else {
+            return false;
+        };
+        here.root.domain == there.root.domain
+            && !(here.rooted && there.rooted)
+            && rank(topology, me, at).is_none()
+    };
+    if least.is_some_and(|(distance, _)| distance > 1) && others.into_iter().any(may_be_nearer) {
+        return Vec::new();
+    }
     ranked
         .into_iter()
         .filter(|(rank, _)| Some(*rank) == least)

@@ -361,7 +361,7 @@ fn table_names_options_for_more_facts() {
         "NIC0",
         "NVME0",
         "0000:3b:00.0",
-        "this source does not tell: lspci -vvv of the whole machine, as root",
+        "not in this source: 'lspci -vvv' of the whole machine, as root",
     ] {
         assert!(
             run.stdout.contains(expected),

@@ -25,6 +25,7 @@ mod fix_persistence;
 mod fix_rdma_modules;
 mod golden;
 mod hostile;
+mod import_gaps;
 mod import_hwloc;
 mod import_lspci;
 mod import_rdma_topo;

@@ -38,14 +38,16 @@ use sharing::{confidential, mig, persistence, vgpu};
 pub const CHECKS: &[Check] = &[
     Check {
         id: "gpu.present",
-        rule: "At least one NVIDIA GPU is on the PCI bus, and the NVIDIA driver drives it.",
-        sources: "/sys/bus/pci/devices",
+        rule: "At least one NVIDIA GPU is on the PCI bus, and the NVIDIA driver drives it; \
+            PCI bus, driver and NVML list the same GPUs.",
+        sources: "/sys/bus/pci/devices, /proc/driver/nvidia/gpus, NVML",
         severity: Severity::Error,
         why: "GPUDirect begins with a GPU that the NVIDIA driver drives. A GPU bound to vfio-pci belongs to a \
-            virtual machine; one bound to nouveau or nova cannot run CUDA.",
+            virtual machine; one bound to nouveau or nova cannot run CUDA. A GPU that one \
+            list lacks has fallen off the bus or did not start.",
         remedy: "Reseat the GPU, pass it to this machine or container, or bind it to the NVIDIA driver.",
         references: &["https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"],
-        reads: &[],
+        reads: &[Source::Nvml],
         judge: present,
     },
     Check {

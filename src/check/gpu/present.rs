@@ -1,7 +1,9 @@
 //! gpu.present: at least one GPU is available to the NVIDIA driver.
 
-use crate::check::{Ctx, Judgement, passthrough, unknown_if, words};
-use crate::model::{Fact, PciDevice, Why};
+use std::collections::BTreeMap;
+
+use crate::check::{Ctx, Judgement, container, passthrough, unknown_if, words};
+use crate::model::{Bdf, Fact, PciDevice, Why};
 use crate::output::shell_word;
 
 const SOURCE: &str = "/sys/bus/pci/devices";
@@ -10,14 +12,88 @@ pub fn present(ctx: &Ctx<'_>) -> Vec<Judgement> {
     if let Some(unknown) = unknown_if(&ctx.facts.pci, "machine", SOURCE) {
         return vec![unknown];
     }
+    let off_the_bus = off_the_bus(ctx);
     let gpus: Vec<&PciDevice> = ctx.facts.gpus().collect();
-    if gpus.is_empty() {
+    if gpus.is_empty() && off_the_bus.is_empty() {
         return vec![none(ctx)];
     }
     let all_passed_through = gpus.iter().all(|gpu| passthrough::holder(gpu).is_some());
-    gpus.iter()
-        .map(|gpu| one(ctx, gpu, all_passed_through))
+    let on_the_bus = gpus.iter().map(|gpu| one(ctx, gpu, all_passed_through));
+    on_the_bus.chain(off_the_bus).collect()
+}
+
+/// GPUs that the driver knows, but that are gone from the PCI bus.
+fn off_the_bus(ctx: &Ctx<'_>) -> Vec<Judgement> {
+    if ctx.facts.partial {
+        return Vec::new();
+    }
+    let nvml = ctx.facts.nvml().into_iter().flat_map(|nvml| &nvml.gpus);
+    let driver = ctx.facts.driver.gpus.known().into_iter().flatten();
+    let known: BTreeMap<Bdf, &str> = driver
+        .map(|(bdf, _)| (*bdf, "/proc/driver/nvidia/gpus"))
+        .chain(nvml.map(|gpu| (gpu.bdf, "NVML")))
+        .collect();
+    known
+        .into_iter()
+        .filter(|(bdf, _)| ctx.facts.device(*bdf).is_none())
+        .map(|(bdf, source)| {
+            Judgement::broken(
+                bdf.to_string(),
+                format!(
+                    "The NVIDIA driver lists the GPU {bdf}, but it is not on the PCI bus any more."
+                ),
+            )
+            .evidence(source, bdf.to_string())
+            .evidence(format!("{SOURCE}/{bdf}"), "not there")
+            .advice(LOST)
+        })
         .collect()
+}
+
+const LOST: &str = "Read the NVRM and Xid lines of the kernel log (Xid 79: the GPU has fallen off the bus). A reset \
+                    (nvidia-smi -r) or a power cycle brings a lost GPU back.";
+
+/// A GPU that the driver is bound to, but that NVML does not list. NVML lists only the GPUs that a container or a job may use.
+fn not_listed(ctx: &Ctx<'_>, gpu: &PciDevice, subject: &str, what: &str) -> Option<Judgement> {
+    let nvml = ctx.facts.nvml()?;
+    if !nvml.unreachable.is_empty() || nvml.gpus.iter().any(|listed| listed.bdf == gpu.bdf) {
+        return None;
+    }
+    let count = match nvml.gpus.len() {
+        1 => "1 GPU".to_owned(),
+        count => format!("{count} GPUs"),
+    };
+    let message = format!("{what}: bound to nvidia, but not among the {count} that NVML lists");
+    let excluded = ctx.facts.driver.params.present();
+    if let Some(list) = excluded
+        .and_then(|params| params.get("ExcludedGpus"))
+        .filter(|list| !list.is_empty())
+    {
+        return Some(
+            Judgement::info(
+                subject,
+                format!("{message}: NVreg_ExcludedGpus may exclude it."),
+            )
+            .evidence(
+                "/proc/driver/nvidia/params",
+                format!("ExcludedGpus: {list}"),
+            ),
+        );
+    }
+    let job = ctx.facts.environment.known();
+    let is_in_job = job.is_some_and(|variables| variables.contains_key("SLURM_JOB_ID"));
+    let judgement = match container::in_container(ctx) || is_in_job {
+        true => Judgement::info(
+            subject,
+            format!("{message}: this container or job does not have it."),
+        ),
+        false => Judgement::broken(
+            subject,
+            format!("{message}: the driver lost it, or could not start it."),
+        )
+        .advice(LOST),
+    };
+    Some(judgement.evidence("NVML", count))
 }
 
 fn none(ctx: &Ctx<'_>) -> Judgement {
@@ -58,7 +134,11 @@ fn one(ctx: &Ctx<'_>, gpu: &PciDevice, all_passed_through: bool) -> Judgement {
     };
     let mut unbind = None;
     let (broken, message, advice) = match driver.as_deref() {
-        Some("nvidia") => return Judgement::pass(subject, format!("{what}.")).evidence(source, "nvidia"),
+        Some("nvidia") => {
+            return not_listed(ctx, gpu, &subject, &what)
+                .unwrap_or_else(|| Judgement::pass(subject, format!("{what}.")))
+                .evidence(source, "nvidia");
+        }
         Some(name) if passthrough::hands_away(name) => (
             all_passed_through,
             format!("{what}: bound to {name}, so it is for a virtual machine, not for this host."),
@@ -188,9 +268,52 @@ mod tests {
         }
         let mut facts = with(Some("vfio-pci"));
         facts.add(gpu("0000:05:00.0"));
+        facts.nvml = Fact::Unknown(Why::NotCovered);
+        assert_eq!(outcomes(&facts), [Outcome::Info, Outcome::Pass]);
+    }
+
+    fn outcomes(facts: &Facts) -> Vec<Outcome> {
+        let found = findings("gpu.present", facts, &[]);
+        found.iter().map(|finding| finding.outcome).collect()
+    }
+
+    #[test]
+    fn vanished_gpus_fail() {
+        // On the bus and bound, but NVML lists one GPU only.
+        let mut facts = machine();
+        facts.add(gpu("0000:05:00.0"));
+        assert_eq!(outcomes(&facts), [Outcome::Pass, Outcome::Fail]);
         let found = findings("gpu.present", &facts, &[]);
-        let outcomes: Vec<_> = found.iter().map(|f| f.outcome).collect();
-        assert_eq!(outcomes, [Outcome::Info, Outcome::Pass]);
+        assert!(
+            found[1]
+                .message
+                .contains("not among the 1 GPU that NVML lists"),
+            "{}",
+            found[1].message
+        );
+        // A job or a container may have been given one GPU only; a GPU may be excluded.
+        facts.environment = Fact::Known([("SLURM_JOB_ID".to_owned(), "7".to_owned())].into());
+        assert_eq!(outcomes(&facts), [Outcome::Pass, Outcome::Info]);
+        facts.environment = Fact::Known(Default::default());
+        facts.param("ExcludedGpus", "0000:05:00.0");
+        assert_eq!(outcomes(&facts), [Outcome::Pass, Outcome::Info]);
+        // NVML and the driver list a GPU that is not on the bus.
+        let mut facts = machine();
+        facts
+            .devices_mut()
+            .retain(|device| device.bdf.to_string() != GPU);
+        facts.add(gpu("0000:05:00.0"));
+        let found = findings("gpu.present", &facts, &[]);
+        let lost = found.last().expect("a finding");
+        assert_eq!((lost.outcome, lost.subject.as_str()), (Outcome::Fail, GPU));
+        assert!(lost.message.contains("not on the PCI bus any more"));
+        // Text of lspci may omit it.
+        facts.partial = true;
+        assert!(
+            findings("gpu.present", &facts, &[])
+                .iter()
+                .all(|found| found.subject != GPU)
+        );
     }
 
     #[test]

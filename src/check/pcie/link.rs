@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Ctx, endpoints};
 use crate::check::{Judgement, unknown_if, words};
-use crate::model::{Bdf, Fact, Kind, LinkState, PciDevice, Why};
+use crate::model::{Bdf, Fact, Kind, Link, LinkState, PciDevice, Why};
 
 /// One link, named by the port above it, or by what is below it where no port is seen.
 struct Hop<'a> {
@@ -25,9 +25,13 @@ pub fn link(ctx: &Ctx<'_>) -> Vec<Judgement> {
     let mut judgements = Vec::new();
     let mut good = Vec::new();
     for (above, hop) in &hops {
-        match short(ctx, *above, hop) {
-            Some(judgement) => judgements.push(evident(judgement, *above, hop)),
-            None => good.push((*above, hop)),
+        let trained = trained_low(ctx, *above, hop);
+        let slot = narrow_slot(ctx, *above, hop);
+        if trained.is_none() && slot.is_none() {
+            good.push((*above, hop));
+        }
+        for judgement in trained.into_iter().chain(slot) {
+            judgements.push(evident(judgement, *above, hop));
         }
     }
     if !good.is_empty() {
@@ -119,8 +123,8 @@ fn is_awake(ctx: &Ctx<'_>, gpu: Bdf) -> bool {
     gpu.is_some_and(|gpu| gpu.performance_state == Fact::Known(0))
 }
 
-/// What falls short of a link, if anything does.
-fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
+/// The link does not run at the width and speed that both of its ends support.
+fn trained_low(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
     let LinkState { current, max } = hop.link;
     let below = words::device(ctx, hop.below.bdf);
     let subject = hop.below.bdf.to_string();
@@ -165,6 +169,49 @@ fn short(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
     Some(match broken {
         true => Judgement::broken(subject, message).advice(advice),
         false => Judgement::info(subject, message).advice(advice),
+    })
+}
+
+/// Part of the lanes at which a slot is a fault of the machine, rather than a way to build it.
+const NARROW: u8 = 4;
+
+/// The slot has fewer lanes than the card.
+fn narrow_slot(ctx: &Ctx<'_>, above: Bdf, hop: &Hop<'_>) -> Option<Judgement> {
+    let card = ctx.forest.capability(hop.below)?;
+    let slot = hop.link.max;
+    if above == hop.below.bdf || slot.width == 0 || slot.width >= card.width {
+        return None;
+    }
+    let best = Link {
+        speed: slot.speed,
+        ..card
+    };
+    let loss = match (slot.bytes_per_second(), best.bytes_per_second()) {
+        (Some(slot), Some(best)) => format!(
+            ": {:.1} of {:.1} GB/s",
+            slot as f64 / 1e9,
+            best as f64 / 1e9
+        ),
+        _ => String::new(),
+    };
+    let message = format!(
+        "{} supports x{}; its slot below {above} gives x{}{loss}.",
+        words::device(ctx, hop.below.bdf),
+        card.width,
+        slot.width
+    );
+    let subject = hop.below.bdf.to_string();
+    let advice = format!(
+        "Put the card into a slot with x{}, or change the slot's bifurcation in the firmware settings.",
+        card.width
+    );
+    Some(match card.width / slot.width {
+        _ if ctx.facts.platform.is_guest() => Judgement::info(
+            subject,
+            format!("{message} In a guest the link belongs to the host."),
+        ),
+        NARROW.. => Judgement::broken(subject, message).advice(advice),
+        _ => Judgement::info(subject, message).advice(advice),
     })
 }
 
@@ -265,12 +312,44 @@ mod tests {
     fn the_weaker_end_is_the_measure() {
         let mut facts = machine();
         for port in [GPU, NIC, GPU_PORT, NIC_PORT] {
-            set_link(&mut facts, port, (4, 8), (5, 16));
+            set_link(&mut facts, port, (4, 16), (5, 16));
         }
         for port in [GPU_PORT, NIC_PORT] {
-            set_link(&mut facts, port, (4, 8), (4, 8));
+            set_link(&mut facts, port, (4, 16), (4, 16));
         }
-        assert_eq!(only("pcie.link", &facts).outcome, Outcome::Pass);
+        assert_eq!(
+            findings("pcie.link", &facts, &[])
+                .last()
+                .expect("a finding")
+                .outcome,
+            Outcome::Pass
+        );
+    }
+
+    #[test]
+    fn narrow_slot_is_reported() {
+        let mut facts = machine();
+        let mut with_slot = |width| {
+            set_link(&mut facts, GPU, (2, width), (5, 16));
+            set_link(&mut facts, GPU_PORT, (2, width), (2, width));
+            findings("pcie.link", &facts, &[]).remove(0)
+        };
+        // A GPU in a riser of a chipset: 5 GT/s x1 is 0.5 GB/s of 8 GB/s.
+        let found = with_slot(1);
+        assert_eq!(
+            (found.outcome, found.subject.as_str()),
+            (Outcome::Warn, GPU)
+        );
+        assert!(
+            found
+                .message
+                .contains("supports x16; its slot below 0000:02:00.0 gives x1: 0.5 of 8.0 GB/s"),
+            "{}",
+            found.message
+        );
+        assert_eq!(with_slot(4).outcome, Outcome::Warn);
+        assert_eq!(with_slot(8).outcome, Outcome::Info);
+        assert_eq!(with_slot(16).outcome, Outcome::Pass);
     }
 
     #[test]

@@ -69,17 +69,6 @@ fn judge(ctx: &Ctx<'_>, found: &Match) -> Option<Judgement> {
     });
     let judgement = match pair {
         Some((nic, pair)) => {
-            let judgement = match nic.active {
-                Some(false) => Judgement {
-                    message: format!(
-                        "{} No port of {} is up.",
-                        judgement.message,
-                        words::row(nic)
-                    ),
-                    ..judgement
-                },
-                _ => judgement,
-            };
             let class = pair.pci.known().map_or("unknown", |class| class.letters());
             let judgement = judgement.evidence(
                 "links of /sys/bus/pci/devices",

@@ -113,12 +113,13 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: "pcie.link",
         rule: "Every link above a GPU or a NIC runs at the full width and speed that both ends \
-            support.",
+            support, and no slot has a quarter of the card's lanes or fewer.",
         sources: "configuration space: Link Status, current_link_*",
         severity: Severity::Warn,
-        why: "A link that trained narrower or slower than both ends support limits every transfer \
-            over it.",
-        remedy: "Reseat the card or riser; check the slot's wiring and the firmware settings.",
+        why: "A link that trained narrower or slower than both ends support, or a slot with fewer \
+            lanes than the card, limits every transfer over it.",
+        remedy: "Reseat the card or riser, or use a wider slot; check the slot's wiring and the \
+            firmware settings.",
         references: &["PCI Express Base Specification, 7.5.3"],
         reads: &[Source::Nvml],
         judge: link,

@@ -158,6 +158,7 @@ fn redirecting_port_spares_path_through_root() {
         crate::check::testing::NIC_PORT,
     ]);
     facts.add(second);
+    facts.nvml = Fact::Unknown(Why::NotCovered);
     set_acs(&mut facts, GPU_PORT, 0x1d);
     let found = readiness_of(&facts, "rdma");
     assert!(found.blocked.is_empty(), "{found:#?}");
