@@ -8,6 +8,7 @@ pub struct Cleaner {
     host: Regex,
     address: Regex,
     frame: Regex,
+    build: Regex,
 }
 
 /// Prefixes of messages, possibly repeated: time, process, rank.
@@ -19,6 +20,8 @@ const PREFIX: &str = concat!(
     r"|\d\d:\d\d:\d\d(?:[.,]\d+)?",
     r"|\[ ?\d+\.\d+\]",
     r"|[iwef]\d{4,8} \d\d:\d\d:\d\d\.\d+ +\d+",
+    r"|\[[iwef](?:\d{4} [\d:.]+)? [a-z0-9_./]+\.(?:cpp|cc|py):\d+\]",
+    r"|(?:debug|info|warning|error) \d\d-\d\d \d\d:\d\d:\d\d(?: [a-z0-9_./\[\]:]+\])?",
     r"|\[\d+,\d+\]<std(?:out|err)>:?",
     r"|\[(?:default|rank|local_rank)? ?\d+\]:",
     r"|rank ?\d+:",
@@ -43,6 +46,15 @@ const ADDRESS: &str = r"\b(?:https?|ftp|git)://[^ ]+ ?";
 const FRAME: &str =
     r#"^(?:file "[^"]*", line \d+|#\d+ +0x|\d+ +0x[0-9a-f]+|at [a-z0-9_.$]+\(|\[0x[0-9a-f]+\])"#;
 
+/// Commands and warnings of compilers: the names in them are files and options.
+const BUILD: &str = concat!(
+    r"^(?:configured with: ",
+    r"|(?:\S*/)?(?:\S+-linux-gnu-)?(?:cc|gcc|g\+\+|clang|ld|nvcc|make|ar)(?:-\d+)? .*(?: -[wdi]\S| -o )",
+    r"|\S+\.[ch](?:pp|u)?:\d+(?::\d+)?: (?:warning|note): ",
+    r"|conftest: |skipping btf generation )",
+    r"| -isystem | -wp,-m{1,2}d,"
+);
+
 impl Cleaner {
     pub fn new() -> Result<Self, regex::Error> {
         let regex = |pattern| RegexBuilder::new(pattern).unicode(false).build();
@@ -52,11 +64,13 @@ impl Cleaner {
             host: regex(HOST)?,
             address: regex(ADDRESS)?,
             frame: regex(FRAME)?,
+            build: regex(BUILD)?,
         })
     }
 
-    /// Cleans a line into `out`; empty for a stack frame.
-    pub fn clean(&self, line: &[u8], out: &mut Vec<u8>) {
+    /// Cleans a line into `out`; empty for a stack frame and for a compiler's command or warning. True if a program printed the
+    /// line: it had a time, a process or a rank.
+    pub fn clean(&self, line: &[u8], out: &mut Vec<u8>) -> bool {
         out.clear();
         plain(line, |byte| {
             let byte = byte.to_ascii_lowercase();
@@ -66,11 +80,16 @@ impl Cleaner {
         });
         let mut start = 0;
         let mut dated = false;
+        let mut printed = false;
         // Limits the work for hostile lines; real ones have fewer prefixes.
         for _ in 0..8 {
             let rest = &out[start..];
             if let Some(found) = self.prefix.find(rest) {
                 dated = self.time.is_match(found.as_bytes());
+                printed |= !matches!(
+                    found.as_bytes().first(),
+                    Some(b'>' | b'$' | b'#' | b'|' | b'*')
+                );
                 start += found.end();
             } else if let (true, Some(host)) = (
                 dated,
@@ -83,7 +102,7 @@ impl Cleaner {
             }
         }
         out.drain(..start);
-        if self.frame.is_match(out) {
+        if self.frame.is_match(out) || self.build.is_match(out) {
             out.clear();
         }
         if memchr(out, b"://") && self.address.is_match(out) {
@@ -92,7 +111,29 @@ impl Cleaner {
         while out.last() == Some(&b' ') {
             out.pop();
         }
+        printed
     }
+}
+
+/// True if a clean line reads like a sentence of a person: enough words, some of them without which English does not do.
+pub fn is_sentence(line: &[u8]) -> bool {
+    const COMMON: [&[u8]; 40] = [
+        b"a", b"am", b"an", b"and", b"any", b"are", b"as", b"but", b"can", b"does", b"doesn't",
+        b"for", b"get", b"have", b"how", b"i", b"i'm", b"in", b"is", b"it", b"it's", b"my", b"of",
+        b"on", b"our", b"that", b"the", b"there", b"this", b"to", b"using", b"was", b"we", b"what",
+        b"when", b"why", b"with", b"work", b"works", b"you",
+    ];
+    let mut words = 0;
+    let mut common = 0;
+    for word in line.split(|byte| *byte == b' ') {
+        let end = word.iter().rposition(|byte| !b".,;:!?)".contains(byte));
+        let word = &word[..end.map_or(0, |end| end + 1)];
+        words += usize::from(
+            !word.is_empty() && word.iter().all(|b| b.is_ascii_alphabetic() || *b == b'\''),
+        );
+        common += usize::from(COMMON.contains(&word));
+    }
+    words >= 6 && common >= 3
 }
 
 fn memchr(text: &[u8], needle: &[u8]) -> bool {

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use aho_corasick::AhoCorasick;
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::clean::{Cleaner, shown};
+use super::clean::{Cleaner, is_sentence, shown};
 use super::literal;
 use super::pieces::LineReader;
 use super::table::{Table, TableError};
@@ -19,8 +19,13 @@ use super::tally::{Occurrence, Reading, Tally};
 /// Number of neighbouring lines searched together for the concepts of a rule.
 const NEIGHBOURS: usize = 6;
 
-/// Texts up to this size may be prose or have wrapped lines, so neighbouring lines are joined.
-const SHORT: usize = 16 << 10;
+/// Lines that a person picked from a log.
+const FEW_LINES: usize = 5;
+
+/// Texts up to this size may be a question, if a person wrote a line or picked a few: settings and prose count, and neighbouring
+/// lines are joined. Longer ones are logs.
+const SHORT_BYTES: u64 = 16 << 10;
+const SHORT_LINES: u64 = 200;
 
 /// Logs repeat lines: this many, up to this length, are matched once.
 const REMEMBERED: usize = 4_096;
@@ -52,13 +57,17 @@ struct Pattern {
 #[derive(Clone, Copy)]
 enum Of {
     Symptom(usize),
+    Prose(usize),
     Unless(usize),
     Concept(usize),
+    UnlessConcept(usize),
 }
 
 #[derive(Default, Clone)]
 struct LineMatch {
     symptoms: Vec<usize>,
+    /// Symptoms whose `prose` alone matches.
+    prose: Vec<usize>,
     concepts: u64,
 }
 
@@ -107,6 +116,8 @@ impl Matcher {
         let mut neighbours: Vec<Neighbour> = Vec::new();
         let mut line = Vec::new();
         let mut short = true;
+        // A person wrote a line.
+        let mut asked = false;
         let mut lines = 0;
         let mut before: HashMap<Vec<u8>, LineMatch> = HashMap::new();
         // Matches in earlier parts of the same line.
@@ -116,10 +127,12 @@ impl Matcher {
             if !part.continues {
                 known.clear();
             }
-            self.cleaner.clean(part.bytes, &mut line);
+            let printed = self.cleaner.clean(part.bytes, &mut line);
             if line.is_empty() {
                 continue;
             }
+            let sentence = !printed && is_sentence(&line);
+            asked = asked || sentence;
             let occurrence = || Occurrence {
                 line: part.line,
                 text: shown(part.bytes),
@@ -136,24 +149,44 @@ impl Matcher {
             for symptom in &line_match.symptoms {
                 tally.symptom(*symptom, part.line, occurrence);
             }
-            for rule in self.rules_of(line_match.concepts, |_| true) {
+            for rule in self.rules_of(line_match.concepts, |rule| self.table.rules[rule].log) {
                 tally.rule(rule, part.line, occurrence);
             }
-            short = short && part.line <= 200 && !part.continues;
+            short = short && part.line <= SHORT_LINES && !part.continues;
             if short {
                 neighbours.push(Neighbour {
                     line: part.line,
                     clean: line.clone(),
                     raw: shown(part.bytes),
+                    sentence,
                     line_match,
                 });
             }
         }
         let read = reader.bytes();
-        if short && read <= SHORT as u64 {
+        if short && read <= SHORT_BYTES && (asked || neighbours.len() <= FEW_LINES) {
+            self.read_alone(&neighbours, &mut tally);
             self.read_together(&neighbours, &mut tally);
         }
         Ok(tally.reading(lines, read))
+    }
+
+    /// Applies what is for short texts only to each line.
+    fn read_alone(&self, lines: &[Neighbour], tally: &mut Tally<'_>) {
+        for line in lines {
+            let occurrence = || Occurrence {
+                line: line.line,
+                text: line.raw.clone(),
+                less: 0,
+            };
+            for symptom in &line.line_match.prose {
+                tally.symptom(*symptom, line.line, occurrence);
+            }
+            let rules = self.rules_of(line.line_match.concepts, |rule| !self.table.rules[rule].log);
+            for rule in rules {
+                tally.rule(rule, line.line, occurrence);
+            }
+        }
     }
 
     /// Matches neighbouring lines of a short text together: wrapped lines, and rules across lines.
@@ -161,10 +194,9 @@ impl Matcher {
         for pair in lines.windows(2) {
             let [a, b] = pair else { continue };
             let joined = [a.clean.as_slice(), b" ", b.clean.as_slice()].concat();
-            for symptom in self.match_line(&joined, &BTreeSet::new()).symptoms {
-                if !a.line_match.symptoms.contains(&symptom)
-                    && !b.line_match.symptoms.contains(&symptom)
-                {
+            let found = self.match_line(&joined, &BTreeSet::new());
+            for symptom in found.symptoms.into_iter().chain(found.prose) {
+                if !a.line_match.has(symptom) && !b.line_match.has(symptom) {
                     tally.symptom(symptom, a.line, || Occurrence {
                         line: a.line,
                         text: format!("{} {}", a.raw, b.raw),
@@ -174,6 +206,10 @@ impl Matcher {
             }
         }
         for window in lines.windows(NEIGHBOURS.min(lines.len()).max(1)) {
+            // Lines of programs have nothing to do with each other; a person writes about the lines around.
+            if lines.len() > FEW_LINES && !window.iter().any(|line| line.sentence) {
+                continue;
+            }
             let together = window
                 .iter()
                 .fold(0, |all, line| all | line.line_match.concepts);
@@ -207,7 +243,9 @@ impl Matcher {
     fn match_line(&self, line: &[u8], known: &BTreeSet<usize>) -> LineMatch {
         let mut line_match = LineMatch::default();
         let mut symptoms = BTreeSet::new();
+        let mut prose = BTreeSet::new();
         let mut not = BTreeSet::new();
+        let mut excluded = 0;
         let literals = self.literals.find_overlapping_iter(line);
         let mut candidates: Vec<usize> = literals
             .flat_map(|literal| &self.patterns_of[literal.pattern()])
@@ -218,20 +256,33 @@ impl Matcher {
         for pattern in candidates.into_iter().map(|at| &self.patterns[at]) {
             let needless = match pattern.of {
                 Of::Symptom(symptom) => symptoms.contains(&symptom) || known.contains(&symptom),
+                Of::Prose(symptom) => prose.contains(&symptom) || known.contains(&symptom),
                 Of::Unless(symptom) => not.contains(&symptom) || known.contains(&symptom),
                 Of::Concept(concept) => line_match.concepts & bit(concept) != 0,
+                Of::UnlessConcept(concept) => excluded & bit(concept) != 0,
             };
             if needless || !pattern.is_in(line) {
                 continue;
             }
             match pattern.of {
                 Of::Symptom(symptom) => _ = symptoms.insert(symptom),
+                Of::Prose(symptom) => _ = prose.insert(symptom),
                 Of::Unless(symptom) => _ = not.insert(symptom),
                 Of::Concept(concept) => line_match.concepts |= bit(concept),
+                Of::UnlessConcept(concept) => excluded |= bit(concept),
             }
         }
+        line_match.concepts &= !excluded;
         line_match.symptoms = symptoms.difference(&not).copied().collect();
+        let prose = prose.difference(&not).filter(|at| !symptoms.contains(at));
+        line_match.prose = prose.copied().collect();
         line_match
+    }
+}
+
+impl LineMatch {
+    fn has(&self, symptom: usize) -> bool {
+        self.symptoms.contains(&symptom) || self.prose.contains(&symptom)
     }
 }
 
@@ -239,6 +290,8 @@ struct Neighbour {
     line: u64,
     clean: Vec<u8>,
     raw: String,
+    /// A person wrote it.
+    sentence: bool,
     line_match: LineMatch,
 }
 
@@ -266,12 +319,15 @@ fn all(table: &Table) -> impl Iterator<Item = (Of, &str, &str)> {
     }
     let symptoms = table.symptoms.iter().enumerate().flat_map(|(at, symptom)| {
         let unless = of(Of::Unless(at), &symptom.name, &symptom.unless);
-        of(Of::Symptom(at), &symptom.name, &symptom.patterns).chain(unless)
+        let prose = of(Of::Prose(at), &symptom.name, &symptom.prose);
+        let printed = of(Of::Symptom(at), &symptom.name, &symptom.patterns);
+        printed.chain(prose).chain(unless)
     });
-    let concepts = table.concepts.iter().enumerate();
-    symptoms.chain(
-        concepts.flat_map(|(at, concept)| of(Of::Concept(at), &concept.name, &concept.patterns)),
-    )
+    let concepts = table.concepts.iter().enumerate().flat_map(|(at, concept)| {
+        let unless = of(Of::UnlessConcept(at), &concept.name, &concept.unless);
+        of(Of::Concept(at), &concept.name, &concept.patterns).chain(unless)
+    });
+    symptoms.chain(concepts)
 }
 
 /// A test checks that a table has at most 64 concepts.

@@ -25,8 +25,11 @@ pub struct Table {
 pub struct Symptom {
     pub name: String,
     /// Patterns, any of which matches.
-    #[serde(rename = "match")]
+    #[serde(rename = "match", default)]
     pub patterns: Vec<String>,
+    /// Patterns of settings and of what people write; a long log has such words without a fault, so they match in short texts only.
+    #[serde(default)]
+    pub prose: Vec<String>,
     /// Patterns, any of which cancels the match.
     #[serde(default)]
     pub unless: Vec<String>,
@@ -51,6 +54,9 @@ pub struct Concept {
     /// Patterns, any of which matches.
     #[serde(rename = "match")]
     pub patterns: Vec<String>,
+    /// Patterns, any of which cancels the match.
+    #[serde(default)]
+    pub unless: Vec<String>,
 }
 
 /// Concepts that together mean a cause.
@@ -66,6 +72,9 @@ pub struct Rule {
     /// The concepts may be on neighbouring lines.
     #[serde(default)]
     pub across: bool,
+    /// One line of a long log is enough; otherwise the rule is for short texts.
+    #[serde(default)]
+    pub log: bool,
     /// Confidence in the cause, 1 to 100.
     pub score: u8,
     pub cause: String,
@@ -109,12 +118,13 @@ impl Table {
         let mut table: Self = toml::from_str(text)?;
         let words = std::mem::take(&mut table.words);
         for symptom in &mut table.symptoms {
-            for pattern in symptom.patterns.iter_mut().chain(&mut symptom.unless) {
+            let patterns = symptom.patterns.iter_mut().chain(&mut symptom.prose);
+            for pattern in patterns.chain(&mut symptom.unless) {
                 *pattern = spelt(&symptom.name, pattern, &words)?;
             }
         }
         for concept in &mut table.concepts {
-            for pattern in &mut concept.patterns {
+            for pattern in concept.patterns.iter_mut().chain(&mut concept.unless) {
                 *pattern = spelt(&concept.name, pattern, &words)?;
             }
         }

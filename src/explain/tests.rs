@@ -195,7 +195,7 @@ fn cuda_error_number_selects_doorbell_cause() {
 fn reads_hostile_text() {
     let matcher = matcher();
     let mut long = vec![b'a'; 3 << 20];
-    long.extend_from_slice(b" NET/IB : No device found. ");
+    long.extend_from_slice(b" Call to ibv_open_device failed ");
     long.extend_from_slice(&vec![b'('; 1 << 20]);
     let reading = matcher.read(long.as_slice()).expect("memory is read");
     assert_eq!(
@@ -217,13 +217,48 @@ fn quoted_line_has_no_control_characters() {
     assert!(quote.chars().all(|c| !c.is_control()), "{quote:?}");
 }
 
+/// Lines of a healthy machine and of runs that work, some of which name what a symptom names.
+#[test]
+fn healthy_log_is_silent() {
+    let log = include_str!("../../tests/data/explain/healthy.log");
+    let matcher = matcher();
+    for (what, text) in [("once", log.to_owned()), ("long", log.repeat(20))] {
+        let reading = matcher.read(text.as_bytes()).expect("memory is read");
+        assert!(reading.matches.is_empty(), "{what}: {:#?}", reading.matches);
+    }
+}
+
+/// A setting counts where a person writes about it or picked the line, and not among the lines of a log.
+#[test]
+fn setting_counts_in_question_only() {
+    let matcher = matcher();
+    let found = |text: &str| {
+        let reading = matcher.read(text.as_bytes()).expect("memory is read");
+        reading.matches.first().map(|found| found.check.clone())
+    };
+    let line =
+        "ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-\n";
+    assert_eq!(found(line).as_deref(), Some("pcie.acs"));
+    let listing = "Region 1: Memory at 4e000000000 (64-bit, prefetchable) [size=128M]\n".repeat(10);
+    assert_eq!(found(&format!("{listing}{line}{listing}")), None);
+    let question = "The transfers between the two GPUs are slow, and this is what lspci shows:\n";
+    assert_eq!(
+        found(&format!("{question}{listing}{line}")).as_deref(),
+        Some("pcie.acs")
+    );
+}
+
 #[test]
 fn every_pattern_compiles() {
     let table = shipped().expect("the shipped table");
     let symptoms = table.symptoms.iter().map(|s| {
         (
             &s.name,
-            s.patterns.iter().chain(&s.unless).collect::<Vec<_>>(),
+            s.patterns
+                .iter()
+                .chain(&s.prose)
+                .chain(&s.unless)
+                .collect::<Vec<_>>(),
         )
     });
     let concepts = table
