@@ -13,19 +13,22 @@ use crate::check::{self, Check, Ctx};
 use crate::cli::{Explain, ExplainFormat, Global, style};
 use crate::explain::{self, MOST_BYTES, Matcher, Reading};
 use crate::input;
-use crate::model::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, ReadText, SymptomMatch};
+use crate::model::{
+    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Finding, Outcome, ReadText, Standing,
+    SymptomMatch,
+};
 use crate::output::{self, Document};
 use crate::profile::Expectations;
 use crate::render;
 use crate::topo;
 
-/// Nothing in the text is a symptom that gdr knows.
+/// Exit status: no known symptom in the text.
 const NOTHING_MATCHED: u8 = 1;
 
-/// The matches whose checks are run: what comes after is less sure than that many.
+/// Number of matches whose checks run.
 const FOLLOWED: usize = 8;
 
-/// What was asked about.
+/// What to explain.
 enum Request {
     Check(&'static Check),
     Text(String),
@@ -33,7 +36,7 @@ enum Request {
     Input,
 }
 
-/// Explains a check, or what a text tells.
+/// Explains a check, or the symptoms in a text.
 pub fn run(
     global: &Global,
     options: &Explain,
@@ -166,7 +169,7 @@ fn explained(check: &Check) -> ExplainedCheck {
     }
 }
 
-/// What a text tells, and whether there is more of it than was read.
+/// The symptoms in a text, and whether the text is longer than the limit.
 fn reading(asked: &Request, global: &Global) -> anyhow::Result<(Reading, bool)> {
     let matcher = Matcher::new(explain::shipped()?)?;
     let read = |text: &mut dyn Read| -> io::Result<(Reading, bool)> {
@@ -192,7 +195,7 @@ fn reading(asked: &Request, global: &Global) -> anyhow::Result<(Reading, bool)> 
     }
 }
 
-/// Looks at the machine with the checks that the matches lead to, by what the profiles expect.
+/// Runs the checks that the matches lead to, with the profiles' expectations, and orders the matches by the result.
 fn look(
     global: &Global,
     expectations: &Expectations,
@@ -210,10 +213,32 @@ fn look(
     );
     // In the order of the matches.
     findings.sort_by_key(|finding| ids.iter().position(|id| *id == finding.id));
+    for found in &mut report.matches {
+        found.standing = Some(standing(found, &findings));
+    }
+    report.matches.sort_by_key(|found| found.standing);
     report.findings = findings;
     report.host = Some(facts.host.clone());
     report.profiles = expectations.names.clone();
     Ok(())
+}
+
+fn standing(found: &SymptomMatch, findings: &[Finding]) -> Standing {
+    let of = |id: &str| {
+        findings
+            .iter()
+            .filter(|finding| finding.id == id)
+            .map(|finding| finding.outcome)
+            .collect::<Vec<_>>()
+    };
+    let is_bad = |outcome: &Outcome| matches!(outcome, Outcome::Fail | Outcome::Warn);
+    let first = of(&found.check);
+    let passes = !first.is_empty() && first.iter().all(|outcome| *outcome == Outcome::Pass);
+    match found.checks.iter().any(|id| of(id).iter().any(is_bad)) {
+        true => Standing::Confirmed,
+        false if passes => Standing::Excluded,
+        false => Standing::Open,
+    }
 }
 
 /// The checks that the matches lead to, in their order.

@@ -148,5 +148,6 @@ fn of_table(table: &Table, of: Of, found: Found) -> Option<SymptomMatch> {
             text: found.first.text,
         },
         count: found.count,
+        standing: None,
     })
 }

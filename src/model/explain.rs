@@ -28,27 +28,43 @@ pub struct ExplainReport {
     pub read: Option<ReadText>,
 }
 
-/// One symptom that a text tells of.
+/// A symptom in a text, and its probable cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SymptomMatch {
-    /// The check that tells first.
+    /// The check that verifies the cause best.
     pub check: String,
-    /// How surely it is this cause: 1 to 100.
+    /// Confidence in the cause: 1 to 100.
     pub score: u8,
     /// The cause, in a sentence.
     pub cause: String,
-    /// A public thread or document of it.
+    /// A public thread or document about it.
     pub source: String,
     /// The symptom's name in the table.
     pub symptom: String,
-    /// All checks that tell, best first.
+    /// All checks that verify the cause, best first.
     pub checks: Vec<String>,
     /// All threads and documents.
     pub sources: Vec<String>,
-    /// Where it was said first.
+    /// The first line with this symptom.
     pub line: Quote,
-    /// How many lines say it.
+    /// The number of lines with this symptom.
     pub count: u64,
+    /// What the checks found on the machine; null if they did not run.
+    pub standing: Option<Standing>,
+}
+
+/// What the checks of a cause found on a machine. Ordered as shown.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// One of its checks fails or warns.
+    Confirmed,
+    /// Its checks did not run, or did not decide.
+    Open,
+    /// Its first check passes, and no other one fails.
+    Excluded,
 }
 
 /// A line of a text.
@@ -56,7 +72,7 @@ pub struct SymptomMatch {
 pub struct Quote {
     /// Its number, from 1.
     pub number: u64,
-    /// What it says, without control characters, cut where it is long.
+    /// Without control characters, shortened if long.
     pub text: String,
 }
 
@@ -65,7 +81,7 @@ pub struct Quote {
 pub struct ReadText {
     pub lines: u64,
     pub bytes: u64,
-    /// There is more, which was not read.
+    /// The text is longer; the rest was not read.
     pub cut: bool,
 }
 

@@ -39,7 +39,9 @@ pub use checked::{Digest, FilePath, Invalid, KernelRelease, KernelWord, ModuleNa
 pub use config::{AcsBits, Config, Link, LinkSpeed, PortType};
 pub use cuda::{ComputeCapability, Cuda, CudaGpu, CudaOutcome, CudaPair, StreamMemops};
 pub use diff::{Change, ChangeKind, DIFF_SCHEMA, Diff, DiffReport, Side};
-pub use explain::{EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Quote, ReadText, SymptomMatch};
+pub use explain::{
+    EXPLAIN_SCHEMA, ExplainReport, ExplainedCheck, Quote, ReadText, Standing, SymptomMatch,
+};
 pub use fabric::{Fabric, Unit, UnitLines};
 
 pub use fact::{Fact, Why};

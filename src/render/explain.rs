@@ -1,16 +1,18 @@
-//! What a text tells, for people: cause, evidence, command; and a check, explained.
+//! Causes of a text's symptoms with evidence and commands, and the description of a check, for people.
 
 use super::Style;
 use super::text::{Tone, printable, wrap};
-use crate::model::{ExplainReport, ExplainedCheck, Finding, Outcome, Severity, SymptomMatch};
+use crate::model::{
+    ExplainReport, ExplainedCheck, Finding, Outcome, Severity, Standing, SymptomMatch,
+};
 
-/// The matches that are shown whole; the rest is named.
+/// Matches shown in full; of the others only the check.
 const SHOWN: usize = 6;
 
-/// The findings of one check that are shown whole.
+/// Findings shown for one check.
 const FINDINGS: usize = 4;
 
-/// Where a text below a match begins.
+/// Indent of the lines below a match.
 const INDENT: usize = 4;
 
 pub fn table(report: &ExplainReport, style: Style) -> String {
@@ -28,27 +30,47 @@ pub fn table(report: &ExplainReport, style: Style) -> String {
         return page;
     }
     page.push_str(&header(report, style));
-    let mut told: Vec<&str> = Vec::new();
-    for found in report.matches.iter().take(SHOWN) {
+    let (excluded, possible): (Vec<&SymptomMatch>, Vec<&SymptomMatch>) = report
+        .matches
+        .iter()
+        .partition(|found| found.standing == Some(Standing::Excluded));
+    let mut shown: Vec<&str> = Vec::new();
+    for found in possible.iter().take(SHOWN) {
         page.push('\n');
         page.push_str(&one(found, style));
         if report.host.is_some() {
-            page.push_str(&here(found, report, &mut told, style));
+            page.push_str(&here(found, report, &mut shown, style));
         } else {
             page.push_str(&labelled("checks:", &found.checks.join(", "), style));
         }
     }
+    if !excluded.is_empty() {
+        page.push_str("\nNot the cause on this machine, because the check passes:\n");
+    }
+    for found in excluded {
+        let line = format!("{}: {}", found.check, printable(&found.cause));
+        let line = wrap(&line, style.width, INDENT, "    ");
+        page.push_str(&format!(
+            "{:>3} {}\n",
+            found.score,
+            style.paint(Tone::Dim, &line)
+        ));
+    }
     page.push('\n');
-    page.push_str(&footer(report, style));
+    page.push_str(&footer(
+        report,
+        possible.get(SHOWN..).unwrap_or_default(),
+        style,
+    ));
     page
 }
 
-/// Nothing matched: said plainly, with what can be done.
+/// No match: what to do next.
 fn nothing(report: &ExplainReport, style: Style) -> String {
     let lines = report.read.map_or(0, |read| read.lines);
     let text = format!(
-        "Nothing in {} of {} is a symptom that gdr knows. 'gdr doctor' examines the machine without one; a longer log \
-         tells more (NCCL_DEBUG=INFO, UCX_LOG_LEVEL=info, dmesg).",
+        "No known symptom in {} of {}. 'gdr doctor' checks the machine; a longer log may show more (NCCL_DEBUG=INFO, \
+         UCX_LOG_LEVEL=info, dmesg).",
         counted(lines, "line"),
         printable(&report.asked)
     );
@@ -74,14 +96,14 @@ fn header(report: &ExplainReport, style: Style) -> String {
             .as_deref()
             .map_or_else(String::new, |name| format!("{}, ", printable(name)));
         let profiles = printable(&report.profiles.join(", "));
-        let looked = format!("looked at: {name}{source}; ready for: {profiles}");
+        let looked = format!("machine: {name}{source}; profiles: {profiles}");
         page.push_str(&style.paint(Tone::Dim, &wrap(&looked, style.width, 0, "  ")));
         page.push('\n');
     }
     page
 }
 
-/// A match: its cause, where it was said, and where it was met.
+/// A match: its cause, the line, and a source.
 fn one(found: &SymptomMatch, style: Style) -> String {
     let cause = printable(&found.cause);
     let head = format!(
@@ -94,37 +116,40 @@ fn one(found: &SymptomMatch, style: Style) -> String {
         1 => String::new(),
         count => format!(" and {} more", counted(count - 1, "line")),
     };
-    let said = format!(
+    let line = format!(
         "line {}{times}: {}",
         found.line.number,
         printable(&found.line.text)
     );
-    text.push_str(&labelled("said:", &said, style));
+    text.push_str(&labelled("log:", &line, style));
     text.push_str(&labelled("source:", &printable(&found.source), style));
     text
 }
 
-/// What the checks of a match find on the machine. A check that an earlier match told of is named only.
+/// The findings of a match's checks. A check shown with an earlier match is only named.
 fn here<'a>(
     found: &'a SymptomMatch,
     report: &ExplainReport,
-    told: &mut Vec<&'a str>,
+    shown: &mut Vec<&'a str>,
     style: Style,
 ) -> String {
     let mut text = String::new();
     let (mut fine, mut skipped, mut above) = (Vec::new(), Vec::new(), Vec::new());
     for id in &found.checks {
-        if told.contains(&id.as_str()) {
+        if shown.contains(&id.as_str()) {
             above.push(id.as_str());
             continue;
         }
-        told.push(id);
+        shown.push(id);
         let findings: Vec<&Finding> = report
             .findings
             .iter()
             .filter(|finding| finding.id == *id)
             .collect();
-        let bad: Vec<&&Finding> = findings.iter().filter(|finding| is_told(finding)).collect();
+        let bad: Vec<&&Finding> = findings
+            .iter()
+            .filter(|finding| is_shown(finding))
+            .collect();
         for finding in bad.iter().take(FINDINGS) {
             text.push_str(&entry(finding, style));
         }
@@ -145,7 +170,7 @@ fn here<'a>(
             }
         }
     }
-    for (label, ids) in [("well:", fine), ("n/a:", skipped), ("above:", above)] {
+    for (label, ids) in [("passes:", fine), ("n/a:", skipped), ("above:", above)] {
         if !ids.is_empty() {
             text.push_str(&labelled(label, &ids.join(", "), style));
         }
@@ -153,11 +178,11 @@ fn here<'a>(
     text
 }
 
-fn is_told(finding: &Finding) -> bool {
+fn is_shown(finding: &Finding) -> bool {
     !matches!(finding.outcome, Outcome::Pass | Outcome::Skip)
 }
 
-/// A finding: what is so, what it was seen by, what mends it.
+/// A finding with its evidence and fix.
 fn entry(finding: &Finding, style: Style) -> String {
     let word = match finding.outcome {
         Outcome::Pass => "pass",
@@ -176,14 +201,14 @@ fn entry(finding: &Finding, style: Style) -> String {
     text.push_str(&labelled("", &printable(&finding.message), style));
     for evidence in &finding.evidence {
         let seen = format!("{}: {}", evidence.source, evidence.value);
-        text.push_str(&labelled("seen:", &printable(&seen), style));
+        text.push_str(&labelled("evidence:", &printable(&seen), style));
     }
     if let Some(needs) = &finding.needs {
         text.push_str(&labelled("needs:", &printable(needs), style));
     }
     if let Some(fix) = &finding.fix {
         let id = fix.id().map(|id| format!("gdr fix {id}"));
-        // A command is pasted whole: it is never broken.
+        // Never wrapped: people paste it.
         for command in id.iter().chain(&fix.manual().command) {
             text.push_str(&format!("{:12}fix:     {}\n", "", printable(command)));
         }
@@ -196,33 +221,30 @@ fn entry(finding: &Finding, style: Style) -> String {
     }
     text + &labelled(
         "fix:",
-        &format!("gdr explain {} says how it is mended", finding.id),
+        &format!("gdr explain {} describes the fix", finding.id),
         style,
     )
 }
 
-fn footer(report: &ExplainReport, style: Style) -> String {
+fn footer(report: &ExplainReport, more: &[&SymptomMatch], style: Style) -> String {
     let mut text = String::new();
-    if report.matches.len() > SHOWN {
-        let more: Vec<&str> = report.matches[SHOWN..]
-            .iter()
-            .map(|found| found.check.as_str())
-            .collect();
-        text.push_str(&format!("Less sure: {}. ", more.join(", ")));
+    if !more.is_empty() {
+        let more: Vec<&str> = more.iter().map(|found| found.check.as_str()).collect();
+        text.push_str(&format!("Less likely: {}. ", more.join(", ")));
     }
     let wrong = |finding: &Finding| matches!(finding.outcome, Outcome::Fail | Outcome::Warn);
     text.push_str(match (&report.host, report.findings.iter().any(wrong)) {
-        (None, _) => "gdr explain ID tells what a check looks at and how it is mended.",
-        (Some(_), true) => "What fails or warns above comes first; gdr explain ID tells more of a check.",
+        (None, _) => "gdr explain ID describes a check and its fix.",
+        (Some(_), true) => "Fix what fails or warns above first; gdr explain ID describes a check.",
         (Some(_), false) => {
-            "Nothing that these checks determine stands in the way on this machine. Where the text is of another one, give \
-             gdr that machine (--from FILE, see gdr snapshot)."
+            "None of these checks finds a fault on this machine. If the text comes from another machine, name a record of it: \
+             --from FILE (see gdr snapshot)."
         }
     });
     wrap(&text, style.width, 0, "") + "\n"
 }
 
-/// A check: what it asks, why, how, and what it rests on.
+/// The description of a check.
 fn explained(check: &ExplainedCheck, style: Style) -> String {
     let severity = match check.severity {
         Severity::Error => "error",
@@ -246,15 +268,14 @@ fn explained(check: &ExplainedCheck, style: Style) -> String {
     text
 }
 
-/// A label and what belongs to it, broken below its beginning.
+/// A label and its text, wrapped below the text's start.
 fn labelled(label: &str, body: &str, style: Style) -> String {
     const WIDE: usize = 8;
     let start = match label {
-        "said:" | "source:" | "checks:" | "well:" | "n/a:" | "above:" | "rule:" | "why:"
+        "log:" | "source:" | "checks:" | "passes:" | "n/a:" | "above:" | "rule:" | "why:"
         | "read:" | "fix:" | "see:" => INDENT,
         _ => INDENT + 8,
     };
-    // What stands alone begins where the others begin.
     let column = if label.is_empty() {
         start
     } else {
