@@ -1,27 +1,28 @@
 /*
  * gdsync.h: the C interface of libgdsync.so.2, GPUDirect Async API 2.2.
  *
- * A CUDA stream writes words of memory and waits for words of memory, in the order of its other work and without the CPU; so it sends,
- * and waits for what was sent or received. The interface is that of NVIDIA's libgdsync, name for name; these headers and the library
- * behind them are an independent implementation for today's CUDA and rdma-core. Where libgdsync has types of MOFED's verbs_exp.h, rdma-
- * core's stand here, as in libgdsync's DirectVerbs branch, from which gds_modify_qp and gds_poll_cq are too.
+ * A CUDA stream writes words of memory and waits for words of memory, in order with its other work and without the CPU. So it posts work
+ * requests and waits for their completions. The functions are those of NVIDIA's libgdsync; these headers and the library are an
+ * independent implementation for current CUDA and rdma-core. Where libgdsync has types of MOFED's verbs_exp.h, rdma-core's types are used
+ * here; gds_modify_qp and gds_poll_cq have the names and arguments of libgdsync's DirectVerbs branch. Programs must be compiled against
+ * this header.
  *
- * Every function that returns int returns 0, or a positive errno value and nothing done, but for gds_poll_cq. NULL and misaligned
- * pointers, unknown flags, tags and conditions, queue pairs that are gone and requests that are none are answered with EINVAL; ENOMEM is
- * a queue that is full; EOPNOTSUPP what this library or who is behind a queue pair does not do; EPERM what CUDA does not support or
- * permit; EFAULT memory that the CPU does not reach. Functions may be called from any thread at any time.
+ * Every function that returns int, except gds_poll_cq, returns 0 on success. On an error it returns a positive errno value and does
+ * nothing: EINVAL for NULL or misaligned pointers, unknown flags, tags and conditions, destroyed queue pairs and invalid requests; ENOMEM
+ * for a full queue; EOPNOTSUPP for what this library or the queue pair's NIC does not support; EPERM for what CUDA does not support or
+ * permit; EFAULT for memory that the CPU cannot access. All functions are thread-safe.
  *
- * The library uses the program's own CUDA: the context that is current on the calling thread. It makes none.
+ * The library uses the CUDA context that is current on the calling thread. It creates none.
  *
  * Environment (a number other than 0 turns each on):
  *   GDS_ENABLE_DEBUG          more messages on standard error
- *   GDS_ENABLE_DUMP_MEMOPS    tell each batch that is put into a stream
- *   GDS_DISABLE_WRITE64       write words of 64 bits in halves
- *   GDS_DISABLE_WAIT_NOR      no waits by GDS_WAIT_COND_NOR (EINVAL)
- *   GDS_DISABLE_REMOTE_FLUSH  GDS_WAIT_POST_FLUSH_REMOTE is ignored
- *   GDS_DISABLE_WRITEMEMORY   accepted; memory is always written in words, for want of a public CUDA operation
- *   GDS_HCA=proxy|mlx5        who is behind queue pairs; without it, who fits the device. The proxy is a thread of this process, and any
- *                             verbs device behind it; with mlx5 the GPU rings the NIC itself (EOPNOTSUPP so far)
+ *   GDS_ENABLE_DUMP_MEMOPS    print each batch of memory operations
+ *   GDS_DISABLE_WRITE64       write 64-bit words in halves
+ *   GDS_DISABLE_WAIT_NOR      reject GDS_WAIT_COND_NOR (EINVAL)
+ *   GDS_DISABLE_REMOTE_FLUSH  ignore GDS_WAIT_POST_FLUSH_REMOTE
+ *   GDS_DISABLE_WRITEMEMORY   accepted; memory is always written in words, because CUDA has no public operation for more
+ *   GDS_HCA=proxy|mlx5        how work requests are posted; the default suits the device. proxy: a CPU thread posts them to any verbs
+ *                             device. mlx5: the GPU rings the NIC's doorbell itself (EOPNOTSUPP where the driver does not permit it)
  *   GDR_BACKEND               how GPU memory is mapped for the CPU: see gdrapi.h
  */
 #ifndef __GDSYNC_H__

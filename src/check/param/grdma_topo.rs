@@ -7,8 +7,9 @@ use crate::model::{Bdf, Fact, Facts, Ids, PciDevice};
 const OPTION: &str = "GrdmaPciTopoCheckOverride";
 const DEVICES: &str = "/sys/bus/pci/devices";
 
-/// The first driver with this check.
-const SINCE: [u32; 3] = [570, 86, 15];
+/// The first driver with this check (nv.h: NV_FLAG_PCI_P2P_UNSUPPORTED_CHIPSET). In 570.86.15 to 575.64.05 the option exists, but
+/// concerns only coherent GPUs that also map their memory to BAR 1.
+const SINCE: [u32; 3] = [580, 65, 6];
 
 /// The driver denies access if the root complex is known not to carry peer traffic and GPU and NIC
 /// share no bridge (nv-pci.c: nv_grdma_pci_topology_supported).
@@ -31,7 +32,7 @@ pub fn grdma_topo(ctx: &Ctx<'_>) -> Vec<Judgement> {
     };
     if numbers(&driver) < SINCE.to_vec() {
         let message =
-            format!("Driver {driver} does not check the topology: drivers since 570.86.15 do.");
+            format!("Driver {driver} does not check the root complex: drivers since 580.65.06 do.");
         return vec![Judgement::skip("driver", message)];
     }
     let chipset = match chipset(ctx.facts) {

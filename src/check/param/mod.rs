@@ -94,12 +94,12 @@ pub const CHECKS: &[Check] = &[
         rule: "The driver allows NIC access to GPU memory for this topology.",
         sources: "driver version, /proc/driver/nvidia/params, PCI ids of the bridges, links of /sys/bus/pci/devices",
         severity: Severity::Warn,
-        why: "Since 570.86.15 the driver rejects GPUDirect RDMA, by peermem and by dma-buf, if the root complex \
+        why: "Since 580.65.06 the driver rejects GPUDirect RDMA, by peermem and by dma-buf, if the root complex \
             is known not to carry peer traffic (Grace, Ampere Altra, AmpereOne) and GPU and NIC share no bridge: \
             ibv_reg_mr fails.",
         remedy: "Put GPU and NIC below one PCIe switch. NVreg_GrdmaPciTopoCheckOverride=1 only lets the driver try.",
         references: &[
-            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-pci.c",
+            "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/580.65.06/kernel-open/nvidia/nv-pci.c",
             "https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/nvidia/nv-reg.h",
         ],
         reads: &[],

@@ -53,8 +53,8 @@ pub const CHECKS: &[Check] = &[
             --use_cuda, ib_send_bw may end in a segmentation fault if the NIC scatters a \
             received message into its completion, from which the CPU copies it; ib_write_bw is \
             the safe choice.",
-        remedy: "Build perftest with CUDA_H_PATH=/usr/local/cuda/include/cuda.h ./configure, or use \
-            the package of DOCA-OFED.",
+        remedy: "Build perftest where the CUDA toolkit is installed: since 25.07 ./configure finds \
+            cuda.h itself; before, pass CUDA_H_PATH=/usr/local/cuda/include/cuda.h.",
         references: &[
             "https://github.com/linux-rdma/perftest",
             "https://github.com/linux-rdma/perftest/issues/326",

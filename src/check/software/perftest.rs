@@ -29,8 +29,8 @@ pub fn perftest(ctx: &Ctx<'_>) -> Vec<Judgement> {
             Judgement::broken("ib_write_bw", message)
                 .evidence(&program.path, "no word of use_cuda")
                 .advice(
-                    "Build perftest with CUDA support (CUDA_H_PATH=/usr/local/cuda/include/cuda.h \
-                 ./configure).",
+                    "Build perftest where the CUDA toolkit is installed; versions before 25.07 need ./configure \
+                     CUDA_H_PATH=/usr/local/cuda/include/cuda.h."
                 ),
         ];
     }

@@ -51,8 +51,7 @@ pub fn commands(report: &ProbeReport, options: &Options) -> Vec<String> {
     let on_gpu = report.ends.iter().any(|end| end.memory == "gpu");
     if on_gpu && !lines.is_empty() {
         lines.push(
-            "perftest needs a build with CUDA for --use_cuda (./configure CUDA_H_PATH=…/cuda.h); the packages of distributions \
-             have none."
+            "perftest needs a build with CUDA for --use_cuda; the packages of distributions have none."
                 .to_owned(),
         );
     }

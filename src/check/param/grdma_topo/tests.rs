@@ -80,9 +80,9 @@ fn override_and_guest() {
 #[test]
 fn old_drivers_and_unknown_facts() {
     let mut facts = apart();
-    facts.driver.module_version = Fact::Known(Some("570.86.10".to_owned()));
+    facts.driver.module_version = Fact::Known(Some("575.64.05".to_owned()));
     assert_eq!(only("param.grdma-topo", &facts).outcome, Outcome::Skip);
-    facts.driver.module_version = Fact::Known(Some("570.86.15".to_owned()));
+    facts.driver.module_version = Fact::Known(Some("580.65.06".to_owned()));
     assert_eq!(findings("param.grdma-topo", &facts, &[]).len(), 2);
     let mut facts = machine();
     facts.driver.params = Fact::Unknown(Why::Denied);
