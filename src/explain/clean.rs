@@ -49,7 +49,7 @@ const FRAME: &str =
 /// Commands and warnings of compilers: the names in them are files and options.
 const BUILD: &str = concat!(
     r"^(?:configured with: ",
-    r"|(?:\S*/)?(?:\S+-linux-gnu-)?(?:cc|gcc|g\+\+|clang|ld|nvcc|make|ar)(?:-\d+)? .*(?: -[wdi]\S| -o )",
+    r"|(?:\S*/)?(?:\S+-linux-gnu-)?(?:cc|gcc|g\+\+|clang|ld|ld\.bfd|nvcc|make|ar)(?:-\d+)? .*(?: -[wdi]\S| -o )",
     r"|\S+\.[ch](?:pp|u)?:\d+(?::\d+)?: (?:warning|note): ",
     r"|conftest: |skipping btf generation )",
     r"| -isystem | -wp,-m{1,2}d,"
