@@ -89,7 +89,7 @@ impl Judgement {
             Why::Broken => "a source that can be read",
             Why::TimedOut => "a source that answers",
         };
-        let message = format!("unknown: {source}: {}", why.phrase());
+        let message = why.sentence(source);
         let mut judgement = Self::new(Rule::Unknown, subject, message)
             .evidence(source, why.phrase())
             .needs(needs);

@@ -12,7 +12,7 @@ use super::machine::Machine;
 use super::{document, names};
 use crate::cli::{DiffFormat, Global, SnapshotOptions, style};
 use crate::collect::{self, CollectOptions};
-use crate::model::{DIFF_SCHEMA, Facts, MOST_PATHS, Side, Snapshot};
+use crate::model::{DIFF_SCHEMA, Facts, MAX_PATHS, Side, Snapshot};
 use crate::output::{self, Document};
 use crate::pci;
 use crate::render;
@@ -138,9 +138,9 @@ fn take(world: World, live: bool) -> anyhow::Result<(Snapshot, Facts)> {
     name_devices(&world, &facts);
     super::fix::rehearse(&world, &facts)?;
     let snapshot = record.finish(output::now());
-    if snapshot.files.len() > MOST_PATHS {
+    if snapshot.files.len() > MAX_PATHS {
         bail!(
-            "this machine's snapshot would have more than {MOST_PATHS} sources, which is all that gdr reads"
+            "this machine's snapshot would have more than {MAX_PATHS} sources, which is all that gdr reads"
         );
     }
     Ok((snapshot, facts))

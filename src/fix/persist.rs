@@ -103,7 +103,7 @@ pub fn command_line(
         );
     };
     // A pending line was merged with the present one when it was written.
-    let waiting = ctx.facts.boot.told("acs");
+    let waiting = ctx.facts.boot.settings("acs");
     let lines = waiting
         .iter()
         .map(|(_, line)| line.as_str())

@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Domain, bus, device and function of a PCI function.
 ///
-/// Ordered as sysfs and nvidia-smi order devices. The domain is 32 bits wide: Linux hands out domains
-/// above 0xffff behind VMD and Hyper-V.
+/// Ordered as in sysfs and nvidia-smi. The domain has 32 bits: Linux assigns domains above 0xffff behind VMD and
+/// Hyper-V.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bdf {
     /// Domain (segment).
@@ -22,13 +22,13 @@ pub struct Bdf {
     pub function: u8,
 }
 
-/// Why a text is no PCI address.
+/// The text is not a PCI address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{text}' is not a PCI address: write [domain:]bus:device.function in hexadecimal, as in 0000:3b:00.0"
 )]
 pub struct BdfError {
-    /// What was given.
+    /// The text.
     pub text: String,
 }
 
@@ -44,8 +44,8 @@ impl FromStr for Bdf {
 }
 
 fn parse(text: &str) -> Option<Bdf> {
-    let hex = |part: &str, most: usize| {
-        let fits = (1..=most).contains(&part.len());
+    let hex = |part: &str, max: usize| {
+        let fits = (1..=max).contains(&part.len());
         (fits && part.bytes().all(|b| b.is_ascii_hexdigit()))
             .then(|| u32::from_str_radix(part, 16).ok())
             .flatten()
@@ -78,7 +78,7 @@ impl fmt::Display for Bdf {
             device,
             function,
         } = self;
-        // A formatted number ignores the width that was asked of the whole address.
+        // A formatted number would ignore the width of the whole address.
         f.pad(&format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_each_spelling_of_the_field() {
+    fn parses_each_spelling() {
         let want = Bdf {
             domain: 0,
             bus: 0x3b,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_address() {
+    fn rejects_invalid_addresses() {
         for text in [
             "",
             "3b",

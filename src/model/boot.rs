@@ -1,4 +1,4 @@
-//! What starts this machine's kernel, and what its boots to come are told.
+//! The boot loader of this machine, and the settings for future boots.
 
 use std::collections::BTreeMap;
 
@@ -7,45 +7,44 @@ use serde::{Deserialize, Serialize};
 
 use super::Fact;
 
-/// The boot loader and the files that its command line for the kernel is made of.
+/// The boot loader and the files that its kernel command line comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Boot {
-    /// What says that it started this kernel (the firmware variable LoaderInfo), as in `systemd-boot 255.4`; none where
-    /// nothing does.
+    /// Boot loader that started this kernel, from the firmware variable LoaderInfo, as in `systemd-boot 255.4`; none
+    /// if unset.
     pub loader: Fact<Option<String>>,
-    /// The system is an image (ostree), whose command line is its own business.
+    /// The system is an ostree image, which manages its own command line.
     pub ostree: Fact<bool>,
-    /// systemd-boot's own configuration is there (`loader/loader.conf`).
+    /// systemd-boot's configuration exists (`loader/loader.conf`).
     pub loader_conf: Fact<bool>,
-    /// What makes GRUB's configuration reads `/etc/default/grub.d/*.cfg` too.
+    /// GRUB's configuration also reads `/etc/default/grub.d/*.cfg`.
     pub grub_drop_ins: Fact<bool>,
-    /// `/etc/default/grub`, where it matters; none where it is not there.
+    /// `/etc/default/grub`, if it matters; none if it does not exist.
     pub grub_default: Fact<Option<String>>,
-    /// GRUB's configuration; none where there is none.
+    /// GRUB's configuration; none if it does not exist.
     pub grub_cfg: Fact<Option<String>>,
     /// gdr's own files below `/etc/default/grub.d`, by path.
     pub drop_ins: BTreeMap<String, String>,
-    /// The command line that kernel-install gives to entries, and the file it is in; none where it takes that of the
-    /// running kernel.
+    /// The command line that kernel-install gives to entries, and its file; none if it uses that of the running
+    /// kernel.
     pub kernel_install: Fact<Option<(String, String)>>,
-    /// Of each boot loader entry (`/boot/loader/entries`) the words that concern PCI and the IOMMU.
+    /// For each boot loader entry (`/boot/loader/entries`), the words about PCI and the IOMMU.
     pub entries: Fact<BTreeMap<String, String>>,
-    /// Whether gdr's unit (`gdr-acs.service`) starts at boot; none where it is not there.
+    /// Whether gdr's unit (`gdr-acs.service`) starts at boot; none if it does not exist.
     #[serde(default)]
     pub unit: Fact<Option<bool>>,
-    /// The kernels that are installed and their images, where systemd-boot may start them.
+    /// Installed kernels and their images, if systemd-boot may start them.
     pub kernels: Fact<BTreeMap<String, String>>,
 }
 
 impl Boot {
-    /// The directory of the units that somebody made for this machine.
+    /// Directory of units that the administrator adds.
     pub const UNITS: &str = "/etc/systemd/system";
-    /// The unit that clears ports' bits at every boot.
+    /// The unit that clears the ACS bits at every boot.
     pub const UNIT: &str = "gdr-acs.service";
 
-    /// What boots to come are told: the file that says so, and its words. Of GRUB's settings only what gdr put there for
-    /// this fix.
-    pub fn told(&self, fix: &str) -> Vec<(String, String)> {
+    /// Files and settings that apply to future boots. Of GRUB's settings, only those that gdr wrote for this fix.
+    pub fn settings(&self, fix: &str) -> Vec<(String, String)> {
         let (path, mark) = (Self::drop_in(fix), Self::mark(fix));
         let default = self
             .grub_default
@@ -59,7 +58,7 @@ impl Boot {
         let ours = ours.into_iter().flatten().map(|line| (path.clone(), line));
         let grub = ours.chain(marked).filter_map(|(path, line)| {
             let (name, value) = line.split_once('=')?;
-            // The quotes were for sh and for GRUB.
+            // The quotes are syntax of sh and GRUB.
             let words = value.replace(['\\', '"'], "");
             name.starts_with("GRUB_CMDLINE").then_some((path, words))
         });
@@ -68,12 +67,12 @@ impl Boot {
         grub.chain(kernel_install).chain(entries).collect()
     }
 
-    /// Where gdr has the kernel told something by GRUB for one of its fixes.
+    /// The GRUB drop-in that gdr writes for a fix.
     pub fn drop_in(fix: &str) -> String {
         format!("/etc/default/grub.d/zz-gdr-{fix}.cfg")
     }
 
-    /// What marks gdr's line for one of its fixes in a file that is not its own.
+    /// The comment that marks gdr's line for a fix in a file of the administrator.
     pub fn mark(fix: &str) -> String {
         format!("# gdr: {fix}")
     }

@@ -1,18 +1,18 @@
-//! Texts that become arguments of programs and names of files: checked where they are made and where a journal is read, so
-//! that none is taken for an option, leaves its directory or breaks a line.
+//! Strings that become program arguments or file names. Construction and deserialization check them, so none can act
+//! as an option, leave its directory or break a line.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
-/// A text that is no value of its type.
+/// A string that does not satisfy its type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not {what}")]
 pub struct Invalid {
     what: &'static str,
 }
 
-/// Types over a text, each with the rule that its values keep.
+/// Defines string types, each with its rule.
 macro_rules! checked {
     ($($(#[$about:meta])* $name:ident is $what:literal where $rule:expr;)*) => {$(
         $(#[$about])*
@@ -21,7 +21,7 @@ macro_rules! checked {
         pub struct $name(String);
 
         impl $name {
-            /// The text.
+            /// The string.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -56,23 +56,23 @@ macro_rules! checked {
 }
 
 checked! {
-    /// The name of a systemd unit (systemd.unit(5)): at most 255 of these characters, with a type behind a dot.
+    /// Name of a systemd unit (systemd.unit(5)): at most 255 characters, ending in a unit type.
     UnitName is "the name of a systemd unit" where |text| {
         name(text, 255, |c| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c)) && text.contains('.')
     };
-    /// The name of a kernel module; the kernel's own limit is 56 bytes (MODULE_NAME_LEN).
+    /// Name of a kernel module; the kernel's limit is 56 bytes (MODULE_NAME_LEN).
     ModuleName is "the name of a kernel module" where |text| {
         name(text, 56, |c| c.is_ascii_alphanumeric() || "-_".contains(c))
     };
-    /// A kernel's release, as `uname -r` prints it (at most 64 bytes, struct utsname).
+    /// Kernel release, as `uname -r` prints it (at most 64 bytes, struct utsname).
     KernelRelease is "a kernel release" where |text| {
         name(text, 64, |c| c.is_ascii_alphanumeric() || "-_.+~".contains(c))
     };
-    /// A word of the kernel's command line, of at most 2048 bytes.
+    /// One word of the kernel command line, at most 2048 bytes.
     KernelWord is "a word of the kernel's command line" where |text| {
         !text.is_empty() && text.len() <= 2048 && !text.contains(|c: char| c.is_control())
     };
-    /// The absolute path of a file, with no `.` or `..` in it; at most 4096 bytes (PATH_MAX).
+    /// Absolute path of a file without `.` or `..`, at most 4096 bytes (PATH_MAX).
     FilePath is "an absolute path without '.', '..' or control characters" where |text| {
         let plain = |part: &str| !matches!(part, "" | "." | "..");
         text.len() <= 4096
@@ -86,21 +86,21 @@ checked! {
 }
 
 impl Digest {
-    /// The hash of some bytes.
+    /// Hashes bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self::from_hash(&sha2::Sha256::digest(bytes))
     }
 
-    /// A hash, as an implementation of it gives its 32 bytes.
+    /// Converts the 32 bytes of a hash.
     pub fn from_hash(hash: &[u8]) -> Self {
         Self(hash.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 }
 
-/// Whether a text is a name: of these characters, not too long, and no option.
-fn name(text: &str, most: usize, allowed: impl Fn(char) -> bool) -> bool {
+/// True if a string has only allowed characters, is short enough and is not an option.
+fn name(text: &str, max: usize, allowed: impl Fn(char) -> bool) -> bool {
     !text.is_empty()
-        && text.len() <= most
+        && text.len() <= max
         && !text.starts_with(['-', '.'])
         && text.chars().all(allowed)
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_paths_and_control_characters_are_refused() {
+    fn rejects_options_paths_and_control_characters() {
         assert!(UnitName::try_from("nvidia-persistenced.service").is_ok());
         assert!(UnitName::try_from("getty@tty1.service").is_ok());
         for text in [

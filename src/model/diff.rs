@@ -1,9 +1,9 @@
-//! What differs between two machines, or between two times of one, by fact.
+//! Differences between two machines, or between two snapshots of one machine.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The schema of a comparison.
+/// Name of the schema.
 pub const DIFF_SCHEMA: &str = "gdr.diff/1";
 
 /// The document `gdr.diff/1`.
@@ -13,74 +13,74 @@ pub struct DiffReport {
     pub a: Side,
     /// The second machine.
     pub b: Side,
-    /// What differs, grouped by area.
+    /// Differences, grouped by area.
     pub changes: Vec<Change>,
-    /// How many differences are not among the changes: facts by which any two machines, or two moments, differ.
+    /// Number of differences that are not listed: facts that differ between any two machines or moments.
     pub left_out: usize,
 }
 
-/// One of the two machines.
+/// One side of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
     /// The file, the directory, or `live`.
     pub source: String,
     /// Host name.
     pub host: Option<String>,
-    /// When it was recorded, in UTC.
+    /// Time of recording, UTC.
     pub taken: Option<String>,
 }
 
-/// Everything that differs.
+/// All differences.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Diff {
     /// Grouped by area.
     pub changes: Vec<Change>,
 }
 
-/// One fact that differs, or one thing that only one machine has.
+/// One fact that differs, or one item that only one side has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
-    /// What it is about, as in `PCI 0000:17:00.0`, `module nvidia_peermem`, `process`.
+    /// Subject, as in `PCI 0000:17:00.0`, `module nvidia_peermem`, `process`.
     pub area: String,
-    /// Which of its facts, in words, as in `ACS control`; empty where the thing itself came or went.
+    /// Name of the fact, as in `ACS control`; empty if the item itself was added or removed.
     pub fact: String,
-    /// What it is in the first; none where the first has no such thing.
+    /// Value on the first side; null if it has no such item.
     pub a: Option<String>,
-    /// What it is in the second; none where the second has no such thing.
+    /// Value on the second side; null if it has no such item.
     pub b: Option<String>,
-    /// What became of it from the first to the second.
+    /// Kind of the difference.
     pub kind: ChangeKind,
-    /// Any two machines differ in it: a serial number, a name, an address that firmware hands out.
+    /// The fact identifies a machine: a serial number, a name, an address that firmware assigns.
     pub identity: bool,
-    /// Two moments of one machine differ in it: memory in use, a power state, error counts.
+    /// The fact changes over time: memory in use, a power state, error counts.
     pub volatile: bool,
 }
 
-/// What became of a fact from the first to the second.
+/// Kind of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
-    /// Only the second has it.
+    /// Only the second side has it.
     Added,
-    /// Only the first has it.
+    /// Only the first side has it.
     Removed,
-    /// Both have it, and it differs.
+    /// Both sides have it, with different values.
     Changed,
-    /// Unknown in the first, known in the second.
+    /// Unknown on the first side, known on the second.
     Learned,
-    /// Known in the first, unknown in the second.
+    /// Known on the first side, unknown on the second.
     Lost,
 }
 
 impl Change {
-    /// Whether it says something of how the machines work.
+    /// True if the difference can affect how the machines work.
     pub fn matters(&self) -> bool {
         !self.identity && !self.volatile
     }
 }
 
 impl Diff {
-    /// The report: what matters, or everything.
+    /// Builds the report with the differences that matter, or all of them.
     pub fn report(self, a: Side, b: Side, all: bool) -> DiffReport {
         let total = self.changes.len();
         let changes: Vec<Change> = self
@@ -98,7 +98,7 @@ impl Diff {
 }
 
 impl DiffReport {
-    /// Whether nothing that it shows differs.
+    /// True if the report lists no difference.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }

@@ -1,53 +1,54 @@
-//! What a text tells of GPUDirect: schema `gdr.explain/1`. Fields may be added; a removal or a new meaning is `/2`.
+//! Result of `gdr explain`: schema `gdr.explain/1`. Fields may be added; removing one or changing its meaning makes
+//! `/2`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Finding, Host, Severity};
 
-/// The schema's name.
+/// Name of the schema.
 pub const EXPLAIN_SCHEMA: &str = "gdr.explain/1";
 
-/// The document.
+/// The document of `gdr explain`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainReport {
-    /// What was asked about: `check`, `text`, `file FILE` or `standard input`.
+    /// Kind of the input: `check`, `text`, `file FILE` or `standard input`.
     pub asked: String,
-    /// The symptoms in the text, the surest first; none where nothing matched.
+    /// Known symptoms found in the text, best match first.
     pub matches: Vec<SymptomMatch>,
-    /// The checks that were asked about by their ids.
+    /// Checks requested by id.
     pub checks: Vec<ExplainedCheck>,
-    /// The machine that was looked at; null where none was.
+    /// The inspected machine; null if none was inspected.
     pub host: Option<Host>,
-    /// The profiles that say what that machine should be ready for; empty where none was looked at.
+    /// Profiles that the machine was checked against; empty if no machine was inspected.
     #[serde(default)]
     pub profiles: Vec<String>,
-    /// What the checks that the matches lead to find on that machine, in the order of the matches.
+    /// Findings on that machine for the checks of the matches, in the order of the matches.
     pub findings: Vec<Finding>,
-    /// How much of a text was read; null where checks were asked about.
+    /// Amount of text that was read; null if checks were requested by id.
     pub read: Option<ReadText>,
 }
 
-/// A symptom in a text, and its probable cause.
+/// A known symptom found in the text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SymptomMatch {
-    /// The check that verifies the cause best.
+    /// The most relevant check.
     pub check: String,
-    /// Confidence in the cause: 1 to 100.
+    /// Confidence in this cause, 1 to 100.
     pub score: u8,
-    /// The cause, in a sentence.
+    /// The cause, as a sentence.
     pub cause: String,
     /// A public thread or document about it.
     pub source: String,
-    /// The symptom's name in the table.
+    /// Name of the symptom in the symptom table.
     pub symptom: String,
-    /// All checks that verify the cause, best first.
+    /// All relevant checks, best first.
     pub checks: Vec<String>,
     /// All threads and documents.
     pub sources: Vec<String>,
-    /// The first line with this symptom.
+    /// First line that matches.
     pub line: Quote,
-    /// The number of lines with this symptom.
+    /// Number of lines that match.
     pub count: u64,
     /// What the checks found on the machine; null if they did not run.
     pub standing: Option<Standing>,
@@ -67,37 +68,37 @@ pub enum Standing {
     Excluded,
 }
 
-/// A line of a text.
+/// A line of the text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Quote {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub number: u64,
-    /// Without control characters, shortened if long.
+    /// Content without control characters; long lines are cut.
     pub text: String,
 }
 
-/// How much of a text was read.
+/// Amount of text that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadText {
     pub lines: u64,
     pub bytes: u64,
-    /// The text is longer; the rest was not read.
+    /// The text was longer; the rest was not read.
     pub cut: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedCheck {
     pub id: String,
-    /// The rule, in a sentence.
+    /// The rule, as a sentence.
     pub rule: String,
     /// Why it matters.
     pub why: String,
-    /// How it is read.
+    /// Where its facts are read from.
     pub sources: String,
-    /// How it is mended.
+    /// How to repair it.
     pub remedy: String,
-    /// How much it weighs where no profile says otherwise.
+    /// Severity, unless a profile changes it.
     pub severity: Severity,
-    /// What it rests on.
+    /// Documents that the rule is based on.
     pub references: Vec<String>,
 }

@@ -1,4 +1,5 @@
-//! What joins GPUs beyond PCI Express: the services that set NVLink switches up, and the nodes by which machines share memory.
+//! GPU interconnects beyond PCI Express: the services for NVLink switches, and the device nodes for memory sharing
+//! between machines.
 
 use std::collections::BTreeMap;
 
@@ -10,51 +11,51 @@ use super::{Fact, NodeFile};
 /// The parts of a fabric that files show.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fabric {
-    /// Units of systemd, by name.
+    /// systemd units, by name.
     pub units: BTreeMap<String, Unit>,
-    /// The nodes in `/dev/nvidia-caps-imex-channels`; known and empty where there are none.
+    /// Nodes in `/dev/nvidia-caps-imex-channels`; known and empty if there are none.
     pub imex_channels: Fact<Vec<NodeFile>>,
-    /// ib_umad is there, through which the fabric manager of newer systems speaks to a ConnectX.
+    /// ib_umad is loaded; on newer systems the fabric manager uses it to reach a ConnectX.
     pub umad: Fact<bool>,
 }
 
 impl Fabric {
-    /// The unit that sets NVLink switches up.
+    /// The unit that configures NVLink switches.
     pub const MANAGER: &'static str = "nvidia-fabricmanager.service";
-    /// The unit that shares memory between machines.
+    /// The unit for memory sharing between machines.
     pub const IMEX: &'static str = "nvidia-imex.service";
-    /// The unit that keeps the driver's state while nobody uses a GPU.
+    /// The unit that keeps the driver's state while no process uses a GPU.
     pub const PERSISTENCE: &'static str = "nvidia-persistenced.service";
-    /// Those that are looked for.
+    /// The units that gdr reads.
     pub const UNITS: [&'static str; 3] = [Self::MANAGER, Self::IMEX, Self::PERSISTENCE];
 }
 
-/// A unit of systemd, as files show it.
+/// A systemd unit, as files show it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Unit {
-    /// There is a unit file.
+    /// The unit file exists.
     pub installed: Fact<bool>,
-    /// It is started at boot.
+    /// The unit starts at boot.
     pub enabled: Fact<bool>,
-    /// It has a control group: it runs.
+    /// The unit has a control group: it is running.
     pub running: Fact<bool>,
-    /// What it runs and what starts it, of the unit that keeps the driver's state; none where it is not installed.
+    /// Settings of the persistence unit; none if it is not installed.
     pub lines: Fact<Option<UnitLines>>,
 }
 
-/// What a unit's file and its drop-ins say.
+/// Settings from a unit file and its drop-ins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitLines {
-    /// `ExecStart`, the one that counts.
+    /// The effective `ExecStart`.
     pub start: Option<String>,
-    /// It says which target wants it, so that it can be enabled; one that does not is started by something else, such as
+    /// The unit names a target that wants it, so it can be enabled. Other units are started by something else, such as
     /// a device.
     pub installable: bool,
 }
 
 impl Unit {
-    /// What is known of it, in words.
+    /// State of the unit, in words.
     pub fn words(&self) -> String {
         match (&self.installed, &self.enabled, &self.running) {
             (_, _, Fact::Known(true)) => "running".to_owned(),

@@ -1,18 +1,18 @@
-//! What is known of one thing, and where it is not known, why.
+//! A value that gdr read, or the reason why it is unknown.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One fact: its value, or the reason why it could not be had.
+/// One fact: its value, or the reason why it could not be read.
 ///
-/// "It is not there" is a value (`Known(None)`), and only where the containing directory was read.
-/// A check on an unknown fact is `unknown`, never a pass.
+/// "It does not exist" is a value (`Known(None)`), and only if the containing directory was read. A check that needs
+/// an unknown fact is `unknown`, never a pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact<T> {
     /// The value, as the source gave it.
     Known(T),
-    /// Not known, for this reason.
+    /// Unknown, for this reason.
     Unknown(Why),
 }
 
@@ -22,16 +22,16 @@ pub enum Fact<T> {
 pub enum Why {
     /// Not available from this source: not recorded, not queried, or the source is too old.
     NotCovered,
-    /// Permission was refused.
+    /// Permission was denied.
     Denied,
-    /// The source answered something that cannot be read.
+    /// The answer of the source could not be parsed.
     Broken,
     /// The source did not answer in time.
     TimedOut,
 }
 
 impl<T> Fact<T> {
-    /// The value, where it is known.
+    /// The value, if known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
@@ -39,7 +39,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The reason, where the value is not known.
+    /// The reason, if unknown.
     pub fn why(&self) -> Option<Why> {
         match self {
             Self::Known(_) => None,
@@ -47,7 +47,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The same fact by reference.
+    /// Borrows the value.
     pub fn as_ref(&self) -> Fact<&T> {
         match self {
             Self::Known(value) => Fact::Known(value),
@@ -55,7 +55,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// A fact about the value, unknown for the same reason.
+    /// Converts the value; the reason stays.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Fact<U> {
         match self {
             Self::Known(value) => Fact::Known(f(value)),
@@ -63,7 +63,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// A fact that follows from the value and may itself be unknown.
+    /// Converts the value to another fact; the reason stays.
     pub fn and_then<U>(self, f: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
             Self::Known(value) => f(value),
@@ -73,19 +73,19 @@ impl<T> Fact<T> {
 }
 
 impl<T> Fact<Option<T>> {
-    /// The value, where it is known and there is one.
+    /// The value, if known and present.
     pub fn present(&self) -> Option<&T> {
         self.known().and_then(Option::as_ref)
     }
 
-    /// Whether it is known that there is none.
+    /// True if it is known not to exist.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Known(None))
     }
 }
 
 impl<T> Default for Fact<T> {
-    /// A fact nobody asked for.
+    /// A fact that was not queried.
     fn default() -> Self {
         Self::Unknown(Why::NotCovered)
     }
@@ -99,6 +99,16 @@ impl Why {
             Self::Denied => "permission denied",
             Self::Broken => "unreadable",
             Self::TimedOut => "no answer in time",
+        }
+    }
+
+    /// Why the fact from this source is unknown, as a sentence.
+    pub fn sentence(self, source: &str) -> String {
+        match self {
+            Self::NotCovered => format!("{source} is not available"),
+            Self::Denied => format!("cannot read {source}: permission denied"),
+            Self::Broken => format!("cannot parse {source}"),
+            Self::TimedOut => format!("{source} did not answer in time"),
         }
     }
 }

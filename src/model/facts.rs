@@ -1,4 +1,4 @@
-//! Everything the collectors read of one machine.
+//! Everything that the collectors read from one machine.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,12 @@ use super::{
 /// The facts of one machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
-    /// The header of a report.
+    /// Identification of the machine, for the header of a report.
     pub host: Host,
     /// Every PCI function, by address.
     pub pci: Fact<Vec<PciDevice>>,
-    /// Whether the list of functions may be a part: a text that somebody cut out. What is not in it may be there.
+    /// The list of functions may be incomplete, as in a text dump that was cut. A function that is not listed may
+    /// still exist.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
     /// NUMA nodes that are online.
@@ -28,34 +29,34 @@ pub struct Facts {
     /// The RDMA stack of the kernel.
     #[serde(default)]
     pub rdma_stack: RdmaStack,
-    /// Functions that look like RDMA devices, where the source does not name those: a list of PCI functions alone.
+    /// Functions that look like RDMA devices, if the source is a list of PCI functions without RDMA names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unnamed_nics: Vec<Bdf>,
     /// NVMe controllers: name and address.
     pub nvme: Fact<Vec<(String, Bdf)>>,
-    /// What NVML answered; unknown where it was not asked or did not answer in time.
+    /// Answers of NVML; unknown if it was not queried or did not answer in time.
     pub nvml: Fact<NvmlOutcome>,
-    /// What CUDA answered without a context; unknown where it was not asked or did not answer in time.
+    /// Answers of CUDA without a context; unknown if it was not queried or did not answer in time.
     #[serde(default)]
     pub cuda: Fact<CudaOutcome>,
-    /// What libibverbs answered; unknown where it was not asked or did not answer in time.
+    /// Answers of libibverbs; unknown if it was not queried or did not answer in time.
     #[serde(default)]
     pub verbs: Fact<VerbsOutcome>,
-    /// Whether the CPU could map GPU memory; none where nobody asked to try (`--live`).
+    /// Whether the CPU can map GPU memory; none without `--live`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<Fact<MappingOutcome>>,
-    /// Whether RDMA devices could register GPU memory; none where nobody asked to try (`--live`), or there is nothing to try.
+    /// Whether RDMA devices can register GPU memory; none without `--live`, or if there is nothing to test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration: Option<Fact<RegistrationOutcome>>,
     /// The NVIDIA driver.
     pub driver: Driver,
-    /// The nodes `/dev/nvidia*`.
+    /// The device nodes `/dev/nvidia*`.
     pub nvidia_nodes: Fact<Vec<NodeFile>>,
     /// How kernel modules are loaded.
     #[serde(default)]
     pub modprobe: Modprobe,
     pub peer_memory: PeerMemory,
-    /// What joins GPUs beyond PCI Express.
+    /// GPU interconnects beyond PCI Express.
     #[serde(default)]
     pub fabric: Fabric,
     pub gdrdrv: Gdrdrv,
@@ -63,44 +64,44 @@ pub struct Facts {
     #[serde(default)]
     pub module_files: ModuleFiles,
     pub kernel: Kernel,
-    /// What starts it.
+    /// The boot loader.
     #[serde(default)]
     pub boot: Boot,
     pub process: Process,
-    /// The limits around this process.
+    /// Resource limits of this process.
     #[serde(default)]
     pub limits: Limits,
-    /// Of this process's environment, the variables that decide over GPUDirect; paths that may be somebody's are left out.
+    /// Environment variables of this process that affect GPUDirect; paths that may be private are left out.
     #[serde(default)]
     pub environment: Fact<BTreeMap<String, String>>,
-    /// The programs and libraries around GPUDirect.
+    /// Programs and libraries related to GPUDirect.
     #[serde(default)]
     pub software: Software,
     pub platform: Platform,
-    /// Command-line tools that a fix may name: where each is, or none.
+    /// Paths of command-line tools that a fix may use; none if not installed.
     pub tools: BTreeMap<String, Fact<Option<String>>>,
-    /// CPUs that are online.
+    /// Online CPUs.
     pub online_cpus: Fact<IdList>,
-    /// What could not be read or made sense of, for the reader of the report.
+    /// Sources that could not be read or parsed, for the report.
     pub notes: Vec<Note>,
 }
 
-/// Something that could not be read or made sense of.
+/// A source that could not be read or parsed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Note {
     /// The file or call.
     pub source: String,
-    /// What is wrong with it.
+    /// The problem.
     pub message: String,
 }
 
 impl Facts {
-    /// The PCI functions, where they are known.
+    /// The PCI functions, if known.
     pub fn devices(&self) -> &[PciDevice] {
         self.pci.known().map_or(&[], Vec::as_slice)
     }
 
-    /// One PCI function by address; the list is sorted.
+    /// Finds a PCI function by address; the list is sorted.
     pub fn device(&self, bdf: Bdf) -> Option<&PciDevice> {
         let devices = self.devices();
         devices
@@ -109,14 +110,14 @@ impl Facts {
             .and_then(|at| devices.get(at))
     }
 
-    /// The NVIDIA GPUs on the bus, by address.
+    /// NVIDIA GPUs on the bus, by address.
     pub fn gpus(&self) -> impl Iterator<Item = &PciDevice> {
         self.devices()
             .iter()
             .filter(|d| d.ids.known().is_some_and(|ids| ids.is_nvidia_gpu()))
     }
 
-    /// NVML's reading, where there is one.
+    /// Answers of NVML, if it answered.
     pub fn nvml(&self) -> Option<&super::Nvml> {
         match self.nvml.known() {
             Some(NvmlOutcome::Read(nvml)) => Some(nvml),

@@ -1,5 +1,5 @@
-//! What could not be had of one path. Nearly every path of a snapshot has one failure or none, and there may be two hundred
-//! thousand paths: so it is a short list, though it is written as a map.
+//! Read failures of one path. A snapshot may have 200,000 paths, most with at most one failure: a short list saves
+//! memory. It serializes as a map.
 
 use std::collections::BTreeMap;
 
@@ -8,37 +8,34 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Failure, Question};
 
-/// Failures by what was asked.
+/// Failures by operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failures(Vec<(Question, Failure)>);
 
 impl Failures {
-    /// Whether all was had.
+    /// True if nothing failed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Why a question was not answered.
-    pub fn get(&self, asked: Question) -> Option<&Failure> {
-        let found = self.0.iter().find(|(question, _)| *question == asked);
-        found.map(|(_, failure)| failure)
+    /// The failure of an operation.
+    pub fn get(&self, question: Question) -> Option<&Failure> {
+        let entry = self.0.iter().find(|(other, _)| *other == question);
+        entry.map(|(_, failure)| failure)
     }
 
-    /// Notes down why a question was not answered; the last time counts.
-    pub fn insert(&mut self, asked: Question, failure: Failure) {
-        match self
-            .0
-            .binary_search_by_key(&asked, |(question, _)| *question)
-        {
+    /// Records the failure of an operation; the last one counts.
+    pub fn insert(&mut self, question: Question, failure: Failure) {
+        match self.0.binary_search_by_key(&question, |(other, _)| *other) {
             Ok(at) => self.0[at].1 = failure,
             Err(at) => {
                 self.0.reserve_exact(1);
-                self.0.insert(at, (asked, failure));
+                self.0.insert(at, (question, failure));
             }
         }
     }
 
-    /// The failures, to be changed.
+    /// The failures, mutable.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Failure> {
         self.0.iter_mut().map(|(_, failure)| failure)
     }
@@ -53,8 +50,8 @@ impl Serialize for Failures {
 impl<'de> Deserialize<'de> for Failures {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut failures = Self::default();
-        for (asked, failure) in BTreeMap::deserialize(deserializer)? {
-            failures.insert(asked, failure);
+        for (question, failure) in BTreeMap::deserialize(deserializer)? {
+            failures.insert(question, failure);
         }
         Ok(failures)
     }

@@ -1,68 +1,68 @@
-//! What a check found: the JSON contract `gdr.doctor/1`. Fields may be added; a removal is `/2`.
+//! Results of checks: the JSON contract `gdr.doctor/1`. Fields may be added; removing one makes `/2`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One verdict on one subject.
+/// Result of a check for one subject.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// The check's stable id, as in `pcie.acs`.
+    /// Stable id of the check, as in `pcie.acs`.
     pub id: String,
-    /// How it ended.
+    /// Outcome of the check.
     pub outcome: Outcome,
-    /// How much it weighs where it fails: the check's own, unless a profile says otherwise.
+    /// Severity of a failure: that of the check, unless a profile changes it.
     pub severity: Severity,
-    /// What was judged: a device, a port, a pair, a process, the machine.
+    /// The subject: a device, a port, a pair, a process, the machine.
     pub subject: String,
-    /// What is so, in a sentence.
+    /// The finding, as a sentence.
     pub message: String,
-    /// What it rests on.
+    /// What the finding rests on.
     pub evidence: Vec<Evidence>,
-    /// What would turn an unknown into a verdict.
+    /// What gdr needs to decide an unknown outcome.
     pub needs: Option<String>,
-    /// What repairs it.
+    /// How to repair it.
     pub fix: Option<Remedy>,
-    /// Where it is unknown because the source lacks a whole area: which.
+    /// For an unknown outcome: the area that the source lacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Area>,
 }
 
-/// How a check ended.
+/// Outcome of a check.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is as it should be.
+    /// The rule holds.
     Pass,
-    /// It is not, and GPUDirect does not work because of it.
+    /// The rule does not hold, and GPUDirect does not work because of it.
     Fail,
-    /// It is not, and GPUDirect is slower or at risk because of it.
+    /// The rule does not hold, and GPUDirect is slower or at risk because of it.
     Warn,
-    /// Worth knowing.
+    /// Useful to know.
     Info,
-    /// It could not be determined.
+    /// Cannot be determined.
     Unknown,
-    /// It does not apply here.
+    /// Does not apply to this machine.
     Skip,
 }
 
-/// How much a check weighs.
+/// Severity of a failed check.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Useful to know.
     Info,
-    /// Slower or at risk.
+    /// GPUDirect is slower or at risk.
     Warn,
-    /// Does not work.
+    /// GPUDirect does not work.
     Error,
 }
 
 impl Severity {
-    /// The outcome of a check of this weight whose rule does not hold.
+    /// Outcome of a failed check with this severity.
     pub fn outcome(self) -> Outcome {
         match self {
             Self::Error => Outcome::Fail,
@@ -72,44 +72,44 @@ impl Severity {
     }
 }
 
-/// One thing a finding rests on.
+/// One fact that a finding rests on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     /// Where it was read: a file, a register, a library call.
     pub source: String,
-    /// What it said.
+    /// The value that was read.
     pub value: String,
 }
 
-/// What repairs a finding.
+/// How to repair a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Remedy {
     /// `gdr fix ID` repairs it.
     Repair {
-        /// The id of the fix.
+        /// Id of the fix.
         id: String,
-        /// The same by hand.
+        /// The same repair by hand.
         #[serde(flatten)]
         manual: Manual,
     },
-    /// gdr only says what to do.
+    /// Instructions only: gdr has no fix for it.
     Advice(Manual),
 }
 
 /// A repair by hand.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Manual {
-    /// A shell command that can be pasted; it may need root.
+    /// Shell command to paste; it may need root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What to do, or what to know about the command, in sentences.
+    /// What to do, or notes on the command, in sentences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
 
 impl Remedy {
-    /// The id of the fix, where gdr has one.
+    /// Id of the fix, if gdr has one.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Repair { id, .. } => Some(id),
@@ -125,34 +125,34 @@ impl Remedy {
     }
 }
 
-/// A part of a machine that a snapshot, a laid-out root or a dump may lack.
+/// A part of a machine that a snapshot, a sysroot or a dump may lack.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Area {
-    /// What NVML answers.
+    /// Answers of NVML.
     Nvml,
-    /// What libcuda answers.
+    /// Answers of libcuda.
     Cuda,
-    /// What libibverbs answers.
+    /// Answers of libibverbs.
     Verbs,
     /// PCI configuration space beyond the header.
     ConfigSpace,
-    /// modprobe.d and the module files.
+    /// modprobe.d and module files.
     Modprobe,
-    /// Nodes below `/dev`.
+    /// Device nodes below `/dev`.
     Devices,
-    /// The rest of `/sys`.
+    /// Other files of `/sys`.
     Sys,
-    /// The rest of `/proc`.
+    /// Other files of `/proc`.
     Proc,
     /// Programs, libraries and settings in other directories.
     Files,
 }
 
 impl Area {
-    /// The area that an evidence source belongs to.
+    /// The area of an evidence source.
     pub fn of(source: &str) -> Self {
         let has = |part: &str| source.contains(part);
         match () {
@@ -169,7 +169,7 @@ impl Area {
         }
     }
 
-    /// Its name for people.
+    /// The name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nvml => "NVML",
@@ -185,60 +185,60 @@ impl Area {
     }
 }
 
-/// What the findings come to for one profile.
+/// Result of one profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Readiness {
     /// The profile's name.
     pub profile: String,
-    /// What it is about, as in `GPUDirect RDMA`.
+    /// Its subject, as in `GPUDirect RDMA`.
     pub title: String,
-    /// How it stands.
+    /// State of the profile.
     pub state: ReadyState,
     /// GPUs, or GPUs with their partner, that are ready, as in `GPU0–NIC0`.
     pub ready: Vec<String>,
-    /// What is not ready, and the finding that stands in its way.
+    /// What is not ready, and the finding that blocks it.
     pub blocked: Vec<Obstacle>,
-    /// All of it in a sentence.
+    /// The result, as a sentence.
     pub text: String,
 }
 
-/// How a profile stands.
+/// State of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadyState {
-    /// Everywhere.
+    /// Ready everywhere.
     Ready,
-    /// In some places.
+    /// Ready for some devices or pairs.
     Partly,
-    /// Nowhere.
+    /// Ready nowhere.
     NotReady,
-    /// Nowhere that is known, and of some places not all that is required is known.
+    /// Not known to be ready anywhere; for some devices or pairs a required fact is unknown.
     Undetermined,
 }
 
-/// Something that stands in the way.
+/// A finding that blocks a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Obstacle {
-    /// What is not ready: `GPU1–NIC2`; the machine where it is all of it.
+    /// What is not ready, as in `GPU1–NIC2`; the machine if nothing is ready.
     pub place: String,
-    /// The check's id.
+    /// Id of the check.
     pub check: String,
-    /// What it found.
+    /// Message of the finding.
     pub message: String,
 }
 
-/// How many findings ended how.
+/// Number of findings by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
-    /// As it should be.
+    /// Rule holds.
     pub pass: usize,
-    /// Does not work.
+    /// GPUDirect does not work.
     pub fail: usize,
-    /// Slower or at risk.
+    /// GPUDirect is slower or at risk.
     pub warn: usize,
-    /// Worth knowing.
+    /// Useful to know.
     pub info: usize,
-    /// Could not be determined.
+    /// Cannot be determined.
     pub unknown: usize,
     /// Does not apply.
     pub skip: usize,

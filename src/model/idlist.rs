@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Sorted, merged ranges, both ends included. Written as the kernel's `%*pbl` does.
+/// Sorted, merged ranges, both ends included. Formatted as the kernel's `%*pbl`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -14,25 +14,25 @@ pub struct IdList {
     ranges: Vec<(u32, u32)>,
 }
 
-/// Why a text is no list of ids.
+/// The text is not a list of ids.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a list of numbers and ranges such as 0-3,8")]
 pub struct IdListError {
-    /// What was given.
+    /// The text.
     pub text: String,
 }
 
-/// The most ranges that are read: with every other CPU off, a machine with two thousand has as many. Whether two lists meet
-/// is asked for each device and each node.
+/// Maximum number of ranges: 2048 CPUs with every other one offline. It bounds the cost of comparing lists, which is
+/// done for each device and node.
 const MAX_RANGES: usize = 1_024;
 
 impl IdList {
-    /// The list of these ids, in any order.
+    /// Creates a list from ids in any order.
     pub fn new(ids: impl IntoIterator<Item = u32>) -> Self {
         Self::merged(ids.into_iter().map(|id| (id, id)).collect())
     }
 
-    /// The list of these ranges, both ends included, in any order.
+    /// Creates a list from ranges in any order, both ends included.
     pub fn from_ranges(ranges: impl IntoIterator<Item = (u32, u32)>) -> Self {
         Self::merged(
             ranges
@@ -54,19 +54,19 @@ impl IdList {
         Self { ranges: out }
     }
 
-    /// Whether it holds nothing.
+    /// True if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Whether it holds this id.
+    /// True if the list contains the id.
     pub fn contains(&self, id: u32) -> bool {
         self.ranges
             .iter()
             .any(|&(low, high)| (low..=high).contains(&id))
     }
 
-    /// Whether the two have an id in common.
+    /// True if the lists share an id.
     pub fn intersects(&self, other: &Self) -> bool {
         let (mut a, mut b) = (
             self.ranges.iter().peekable(),
@@ -76,7 +76,7 @@ impl IdList {
             if l <= high && low <= h {
                 return true;
             }
-            // Both are sorted: the one that ends first meets nothing more.
+            // Both are sorted: the one that ends first overlaps nothing else.
             if high < h {
                 a.next()
             } else {
@@ -86,7 +86,7 @@ impl IdList {
         false
     }
 
-    /// The ids both have.
+    /// The ids in both lists.
     pub fn intersection(&self, other: &Self) -> Self {
         let mut ranges = Vec::new();
         for &(low, high) in &self.ranges {
@@ -99,7 +99,7 @@ impl IdList {
         Self::merged(ranges)
     }
 
-    /// The ids any of these has.
+    /// The ids in any of the lists.
     pub fn union<'a>(lists: impl IntoIterator<Item = &'a Self>) -> Self {
         Self::from_ranges(
             lists
@@ -108,7 +108,7 @@ impl IdList {
         )
     }
 
-    /// The ids this has and the other has not; both short, as the sets of a machine's nodes are.
+    /// The ids for which `other` is false. Visits each id, so use it on short lists only.
     pub fn without(&self, other: impl Fn(u32) -> bool) -> Self {
         let ids = self.ranges.iter().flat_map(|&(low, high)| low..=high);
         Self::new(ids.filter(|id| !other(*id)))
@@ -119,7 +119,7 @@ impl IdList {
         self.ranges.first().map(|&(low, _)| low)
     }
 
-    /// How many ids it holds.
+    /// Number of ids.
     pub fn len(&self) -> u64 {
         self.ranges
             .iter()
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_writes_as_the_kernel() {
+    fn parses_and_formats_kernel_lists() {
         for text in ["", "0", "0-31", "0-55,112-167", "0,2,4,6"] {
             assert_eq!(
                 text.parse::<IdList>().map(|l| l.to_string()),
@@ -200,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_list() {
+    fn rejects_invalid_lists() {
         for text in ["a", "3-1", "1-", "-1", "4294967296", "1;2"] {
             assert!(text.parse::<IdList>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn knows_sets() {
+    fn set_operations() {
         let (a, b) = (IdList::new(0..8), IdList::new([6, 7, 8, 9]));
         assert!(a.intersects(&b) && a.contains(7) && !a.contains(8));
         assert_eq!(a.intersection(&b).to_string(), "6-7");

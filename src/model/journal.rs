@@ -1,4 +1,4 @@
-//! What a repair did to the machine, written before it is done: the JSON contract `gdr.journal/1`.
+//! Record of a repair, written before each change: the JSON contract `gdr.journal/1`.
 
 use std::collections::BTreeMap;
 
@@ -9,69 +9,69 @@ use super::{AttributeWrite, ConfigWrite, Digest, FilePath, Hex, ImageBuild, Oper
 
 pub const JOURNAL_SCHEMA: &str = "gdr.journal/1";
 
-/// One repair's record.
+/// Record of one repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Journal {
     /// `gdr.journal/1`.
     pub schema: String,
-    /// Its number, from 1.
+    /// Number of the repair, from 1.
     pub number: u32,
     /// The version of gdr that wrote it.
     pub gdr: String,
-    /// When it was begun (UTC, RFC 3339).
+    /// Start time (UTC, RFC 3339).
     pub taken: String,
-    /// The boot it was made in (`/proc/sys/kernel/random/boot_id`); absent where that could not be read.
+    /// Boot id at the time (`/proc/sys/kernel/random/boot_id`); absent if it could not be read.
     pub boot: Option<String>,
-    /// How it stands.
+    /// State of the repair.
     pub state: JournalState,
-    /// How many steps the plan has.
+    /// Number of steps in the plan.
     pub steps: usize,
-    /// The steps that were begun, in order.
+    /// Steps that were started, in order.
     pub entries: Vec<Entry>,
 }
 
-/// How a repair stands.
+/// State of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalState {
-    /// It is being made, or was interrupted.
+    /// In progress, or interrupted.
     Open,
-    /// All of it was made.
+    /// All steps are done.
     Applied,
-    /// It was stopped at a step, for this reason.
+    /// Stopped at a step, for this reason.
     Stopped(String),
-    /// It was undone.
+    /// Undone.
     Undone,
 }
 
-/// A step's record.
+/// Record of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
-    /// The fix that it belongs to.
+    /// The fix that the step belongs to.
     pub fix: String,
-    /// What it does, in a sentence.
+    /// What the step does, as a sentence.
     pub about: String,
-    /// What it changes.
+    /// What the step changes.
     #[serde(flatten)]
     pub mutation: Mutation,
-    /// How far it came.
+    /// Progress of the step.
     pub progress: Progress,
 }
 
-/// How far a step came.
+/// Progress of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
-    /// Begun: it may be done or not.
+    /// Started; it may be done or not.
     Begun,
-    /// Done, and read back.
+    /// Done, and verified by reading back.
     Done,
     /// Not done by gdr: the command was printed for the user.
     Printed,
     Undone,
 }
 
-/// What a step changes, with all that undoing it takes.
+/// What a step changes, with everything needed to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Mutation {
@@ -80,9 +80,9 @@ pub enum Mutation {
     ReplaceFile(FileChange),
     /// A kernel attribute (sysfs, procfs).
     WriteAttribute(AttributeWrite),
-    /// An initramfs image that is built again.
+    /// An initramfs image that is rebuilt.
     RebuildImage(ImageChange),
-    /// What a program does.
+    /// A program is run.
     Run(Operation),
 }
 
@@ -90,18 +90,18 @@ pub enum Mutation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileChange {
     pub path: FilePath,
-    /// The file before; absent where there was none. Its content is kept in `/var/lib/gdr/saved`.
+    /// The file before; absent if it did not exist. Its content is kept in `/var/lib/gdr/saved`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<FileRecord>,
-    /// The file as gdr writes it; absent where it is removed.
+    /// The file after; absent if it is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<FileRecord>,
-    /// The directories that the step makes, the outermost first.
+    /// Directories that the step creates, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub created: Vec<FilePath>,
 }
 
-/// A file by the hash of its content, with everything that a copy must keep.
+/// A file: the hash of its content and the metadata that a copy must keep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileRecord {
     /// SHA-256 of its content.
@@ -125,15 +125,15 @@ pub struct FileMeta {
     pub attributes: BTreeMap<String, Hex>,
 }
 
-/// An initramfs image that is built again.
+/// An initramfs image that is rebuilt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageChange {
-    /// Which, and by what.
+    /// The image and the program that builds it.
     #[serde(flatten)]
     pub build: ImageBuild,
     /// SHA-256 of the image before.
     pub before: Digest,
-    /// SHA-256 of the image that was built; absent until it is.
+    /// SHA-256 of the new image; absent until it is built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Digest>,
 }

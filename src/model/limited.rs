@@ -1,4 +1,4 @@
-//! Lists of documents that say more than any machine has: they are refused while they are read, before they take memory.
+//! Lists with a maximum length: a longer list in a document is rejected while it is read, before it takes memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,16 +6,16 @@ use std::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// The most GPUs that a library's answer may name.
+/// Maximum number of GPUs in the answer of a library.
 pub const MAX_GPUS: usize = 1_024;
 
-/// The most pairs of GPUs: 128 with each other, both ways.
+/// Maximum number of GPU pairs: 128 with each other, in both directions.
 pub const MAX_PAIRS: usize = 16_384;
 
-/// The most RDMA devices.
+/// Maximum number of RDMA devices.
 pub const MAX_DEVICES: usize = 16_384;
 
-/// A list of at most `MAX` values.
+/// Deserializes a list of at most `MAX` values.
 pub fn list<'de, const MAX: usize, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -55,7 +55,7 @@ mod tests {
     struct Few(#[serde(deserialize_with = "list::<3, _, _>")] Vec<u8>);
 
     #[test]
-    fn a_list_ends_at_its_limit() {
+    fn rejects_long_lists() {
         let read = serde_json::from_str::<Few>;
         assert_eq!(read("[]").ok(), Some(Few(vec![])));
         assert_eq!(read("[1, 2, 3]").ok(), Some(Few(vec![1, 2, 3])));

@@ -1,65 +1,65 @@
-//! Whether the CPU could map GPU memory, as tried on the live machine.
+//! Whether the CPU can map GPU memory, as tested on the live machine.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BackendChoice, Bdf};
 
-/// How a trial of mapping GPU memory ended.
+/// Result of mapping GPU memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MappingOutcome {
-    /// Each GPU was tried.
+    /// Each GPU was tested.
     Tried(Vec<GpuMapping>),
-    /// There is no CUDA library on this machine.
+    /// The CUDA library is not installed.
     Absent {
-        /// What the loader said.
+        /// Message of the loader.
         reason: String,
     },
-    /// CUDA is there and shows no GPU, or refused.
+    /// CUDA is installed, but shows no GPU or failed.
     Failed {
-        /// What it said.
+        /// The error.
         reason: String,
     },
 }
 
-/// What became of one GPU.
+/// Result for one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuMapping {
-    /// Its address; none for a device that is not on PCI.
+    /// PCI address; null for a device that is not on PCI.
     pub bdf: Option<Bdf>,
-    /// CUDA's number for it.
+    /// CUDA ordinal.
     pub ordinal: u32,
-    /// How the trial ended.
+    /// Result of the test.
     pub trial: MappingTrial,
-    /// Each backend, and why it was or was not taken.
+    /// Each backend, and why it was or was not chosen.
     pub backends: Vec<BackendChoice>,
-    /// What came of exporting some of its memory as dma-buf; none where there was no memory to export.
+    /// Result of exporting its memory as dma-buf; null if there was no memory to export.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dma_buf: Option<DmaBufTrial>,
 }
 
-/// What came of exporting memory as dma-buf.
+/// Result of exporting memory as dma-buf.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DmaBufTrial {
-    /// The driver gave a descriptor.
+    /// The driver exported a file descriptor.
     Exported,
-    /// The driver refused.
+    /// The driver failed.
     Refused {
-        /// What it said.
+        /// The error.
         reason: String,
     },
 }
 
-/// How a trial ended.
+/// Result of mapping the memory of one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MappingTrial {
-    /// Memory was mapped, and so many bytes went through in each direction, all right.
+    /// Memory was mapped, and the bytes written and read in each direction were correct.
     Verified {
         backend: String,
-        /// How the CPU reaches it, in gdrcopy's words: Write Combining, Caching, Device.
+        /// Memory type of the mapping, in gdrcopy's words: Write Combining, Caching, Device.
         mapping: String,
         /// Bytes compared.
         bytes: u64,
@@ -67,17 +67,17 @@ pub enum MappingTrial {
     /// A byte was wrong.
     Wrong {
         backend: String,
-        /// Where, what was expected, what was found.
+        /// Offset, expected value and value read.
         reason: String,
     },
-    /// There was no memory to map: the GPU is full, or belongs to somebody else's process.
+    /// There was no memory to map: the GPU is full, or another process uses it exclusively.
     NotTried {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It could not be mapped.
+    /// The memory could not be mapped.
     Refused {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Plain data: facts, findings, plans, results. It does no input or output and knows no other room.
+//! Plain data: facts, findings, plans, results. No I/O, and no dependency on other modules.
 
 mod bdf;
 mod boot;
@@ -82,7 +82,7 @@ pub use registration::{
 };
 pub use shares::Shares;
 pub use snapshot::{
-    Failure, FileKind, FileState, Hex, LibraryAnswer, MOST_PATHS, Part, Question, Recorded,
+    Failure, FileKind, FileState, Hex, LibraryAnswer, MAX_PATHS, Part, Question, Recorded,
     RecordedLibraries, SNAPSHOT_SCHEMA, Snapshot, ToolOutput,
 };
 pub use software::{Found, Library, Program, Software};

@@ -1,106 +1,107 @@
-//! How kernel modules are loaded: what modprobe.d, the kernel's command line and the initramfs say.
+//! How kernel modules are loaded: settings from modprobe.d, the kernel command line and the initramfs.
 //!
-//! What is loaded stands in [`super::Driver`]; here is what the next load will use, and what the initramfs carries.
+//! [`super::Driver`] has the settings of the loaded modules; these are the settings for the next load.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
 
-/// What decides how the modules that GPUDirect needs are loaded.
+/// Settings for the modules that GPUDirect needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Modprobe {
-    /// The directories of modprobe.d that this machine's kmod reads, the first over the later; by kmod's version, where
-    /// its library tells that.
+    /// Directories of modprobe.d that this machine's kmod reads, highest precedence first. They depend on the version
+    /// of kmod, taken from its library if possible.
     pub directories: Vec<String>,
-    /// What the files in them say of those modules, in the order in which kmod reads it.
+    /// Directives for those modules, in the order in which kmod reads them.
     pub directives: Fact<Vec<Directive>>,
-    /// Files that are not read because one of the same name is in a directory before theirs; of those modules alone.
+    /// Files that kmod ignores because a directory of higher precedence has one of the same name; only for those
+    /// modules.
     pub hidden: Vec<HiddenFile>,
-    /// What the kernel's command line says of those modules; kmod reads it after the files.
+    /// Directives on the kernel command line; kmod reads it after the files.
     pub command_line: Fact<Vec<Directive>>,
-    /// The image of the running kernel; none where nobody looked, because no option is set that it could carry.
+    /// Initramfs of the running kernel; none if it was not read, because no option that it could carry is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initramfs: Option<Fact<Option<Initramfs>>>,
 }
 
-/// One directive, and where it stands.
+/// One directive, and its location.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Directive {
     /// The file.
     pub source: String,
-    /// Its first line, from 1; 0 for the kernel's command line.
+    /// Line number, from 1; 0 for the kernel command line.
     pub line: u32,
-    /// What it says.
+    /// The directive.
     #[serde(flatten)]
     pub command: Command,
 }
 
-/// What a directive says. Names of modules have underscores for dashes.
+/// A directive. Names of modules have underscores instead of dashes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
-    /// Parameters for a module.
+    /// Parameters of a module.
     Options {
-        /// Its name, or the alias by which it is asked for.
+        /// Name of the module, or an alias.
         module: String,
-        /// The parameters, as the kernel gets them.
+        /// The parameters, as passed to the kernel.
         options: String,
     },
-    /// No loading by alias.
+    /// Prevents loading by alias.
     Blacklist {
-        /// The module's name.
+        /// Name of the module.
         module: String,
     },
-    /// A shell command instead of loading.
+    /// Runs a shell command instead of loading the module.
     Install {
-        /// The module's name, which may be a pattern.
+        /// Name of the module, or a pattern.
         module: String,
         /// The command.
         shell: String,
     },
-    /// Another name for a module.
+    /// Another name of a module.
     Alias {
-        /// The name, which may be a pattern.
+        /// The alias, or a pattern.
         name: String,
-        /// The module's name.
+        /// Name of the module.
         module: String,
     },
     /// Modules to load before and after.
     Softdep {
-        /// The module's name.
+        /// Name of the module.
         module: String,
         /// `pre: a b post: c`.
         modules: String,
     },
-    /// The kernel refuses the module: `module_blacklist=`.
+    /// The kernel does not load the module: `module_blacklist=`.
     Refuse {
-        /// The module's name.
+        /// Name of the module.
         module: String,
     },
 }
 
-/// A file that another one hides.
+/// A file that another file overrides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HiddenFile {
-    /// The file that is not read.
+    /// The file that is ignored.
     pub path: String,
-    /// The file that is read in its place.
+    /// The file that is read instead.
     pub by: String,
 }
 
-/// What an initramfs carries of the NVIDIA modules.
+/// NVIDIA modules and their settings in an initramfs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Initramfs {
     /// The image.
     pub path: String,
-    /// How its archives are packed, in order: `none`, `gzip`, `xz`, `zstd`, `lz4`.
+    /// Compression of its archives, in order: `none`, `gzip`, `xz`, `zstd`, `lz4`.
     pub packing: Vec<String>,
-    /// The NVIDIA modules in it, by path.
+    /// Paths of the NVIDIA modules.
     pub modules: Vec<String>,
-    /// What its modprobe.d says of the modules, in the order in which kmod reads it.
+    /// Directives of its modprobe.d for these modules, in the order in which kmod reads them.
     pub directives: Vec<Directive>,
-    /// What of it could not be read, in a sentence; what is above is then a part.
+    /// What could not be read, as a sentence; the other fields are then incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }

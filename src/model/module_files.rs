@@ -1,23 +1,23 @@
-//! Kernel modules as they lie on disk for the running kernel, and what loads the peer memory module at boot.
+//! Kernel modules on disk for the running kernel, and what loads the peer memory module at boot.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
 
-/// What `/lib/modules/RELEASE` and the boot's lists say of the modules that GPUDirect needs.
+/// Modules that GPUDirect needs, from `/lib/modules/RELEASE` and the boot configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ModuleFiles {
-    /// The modules of interest in `modules.dep`; none where this kernel has no such list.
+    /// The relevant modules in `modules.dep`; none if this kernel has no such list.
     pub on_disk: Fact<Option<Vec<ModuleFile>>>,
-    /// The modules that export `ib_register_peer_memory_client`, by `modules.symbols`; none where there is no such list.
+    /// Modules that export `ib_register_peer_memory_client`, from `modules.symbols`; none if there is no such list.
     pub peer_memory_exporters: Fact<Option<Vec<String>>>,
     /// What loads the peer memory module at boot.
     pub at_boot: Fact<Vec<AtBoot>>,
-    /// `/sys/module/mlx5_core/version`, which MLNX_OFED sets, as in `5.4-3.0.3`; none where the module has none.
+    /// `/sys/module/mlx5_core/version`, set by MLNX_OFED, as in `5.4-3.0.3`; none if unset.
     pub ofed: Fact<Option<String>>,
-    /// There is `openibd.service`, by which MLNX_OFED loads its modules and takes them down.
+    /// `openibd.service` exists, which loads and unloads the modules of MLNX_OFED.
     pub openibd: Fact<bool>,
 }
 
@@ -26,13 +26,13 @@ pub struct ModuleFiles {
 pub struct ModuleFile {
     /// Its name, with underscores.
     pub name: String,
-    /// Its file below the kernel's directory of modules, as in `updates/dkms/nvidia-peermem.ko`.
+    /// Path below the kernel's module directory, as in `updates/dkms/nvidia-peermem.ko`.
     pub path: String,
-    /// The names of the modules that it needs.
+    /// Names of the modules that it depends on.
     pub needs: Vec<String>,
 }
 
-/// One place that loads a module at boot.
+/// A file that loads a module at boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AtBoot {
     /// The file, or the link of a unit.
@@ -41,7 +41,7 @@ pub struct AtBoot {
 }
 
 impl ModuleFiles {
-    /// Drivers of PCI functions, and the module that makes an RDMA device of one.
+    /// Drivers of PCI functions, and the module that provides their RDMA devices.
     pub const PROVIDERS: [(&'static str, &'static str); 13] = [
         ("mlx5_core", "mlx5_ib"),
         ("mlx4_core", "mlx4_ib"),
@@ -58,14 +58,14 @@ impl ModuleFiles {
         ("erdma", "erdma"),
     ];
 
-    /// Whether a module makes RDMA devices.
+    /// True if a module provides RDMA devices.
     pub fn is_provider(module: &str) -> bool {
         Self::PROVIDERS
             .iter()
             .any(|(_, provider)| *provider == module)
     }
 
-    /// A module of the running kernel by its name; unknown where the list was not read or is not there.
+    /// Finds a module of the running kernel; unknown if the list was not read or does not exist.
     pub fn find(&self, name: &str) -> Fact<Option<&ModuleFile>> {
         match &self.on_disk {
             Fact::Known(Some(list)) => Fact::Known(list.iter().find(|module| module.name == name)),

@@ -1,4 +1,4 @@
-//! What NVIDIA's management library answered.
+//! Answers of NVIDIA's management library.
 
 use std::collections::BTreeMap;
 
@@ -8,59 +8,59 @@ use serde::{Deserialize, Serialize};
 use super::limited::{self, MAX_GPUS, MAX_PAIRS};
 use super::{Bdf, Fact, IdList};
 
-/// How a reading of NVML ended.
+/// Result of querying NVML.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NvmlOutcome {
-    /// It answered.
+    /// The library answered.
     Read(Box<Nvml>),
-    /// The library is not on this machine.
+    /// The library is not installed.
     Absent {
-        /// What the loader said.
+        /// Message of the loader.
         reason: String,
     },
-    /// The library is there and refused.
+    /// The library is installed but failed.
     Failed {
         /// NVML's return code: 9 driver not loaded, 18 library and driver differ.
         ///
-        /// None where it is not NVML that refused: the library cannot be used or its binding panicked.
+        /// Null if the failure is not NVML's: the library cannot be used, or its binding panicked.
         code: Option<u32>,
-        /// What it means.
+        /// Meaning of the code.
         reason: String,
     },
 }
 
-/// One reading of NVML.
+/// Answers of NVML.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Nvml {
-    /// The library file that was loaded.
+    /// Path of the loaded library.
     pub library: Option<String>,
     /// Driver version, as in `580.159.04`.
     pub driver_version: Fact<String>,
-    /// CUDA version the driver serves, times 1000 (13000 = 13.0).
+    /// CUDA version that the driver supports, times 1000 (13000 = 13.0).
     pub cuda_version: Fact<u32>,
     /// Whether confidential computing is on.
     pub confidential_compute: Fact<bool>,
-    /// How the GPUs of a confidential machine talk in NVML's words: none, protected_pcie, nvle.
+    /// GPU links of a confidential machine in NVML's words: none, protected_pcie, nvle.
     #[serde(default)]
     pub protected_links: Fact<String>,
     /// The GPUs, in NVML's order (by PCI address).
     #[serde(deserialize_with = "limited::list::<MAX_GPUS, _, _>")]
     pub gpus: Vec<NvmlGpu>,
-    /// GPUs that NVML counts and cannot reach, in words.
+    /// GPUs that NVML counts but cannot access, in words.
     #[serde(deserialize_with = "limited::list::<MAX_GPUS, _, _>")]
     pub unreachable: Vec<String>,
-    /// Each ordered pair that was asked about.
+    /// Each ordered pair that was queried.
     #[serde(deserialize_with = "limited::list::<MAX_PAIRS, _, _>")]
     pub pairs: Vec<NvmlPair>,
 }
 
-/// One GPU as NVML sees it.
+/// One GPU as NVML reports it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NvmlGpu {
     /// NVML index.
     pub index: u32,
-    /// Address.
+    /// PCI address.
     pub bdf: Bdf,
     /// Product name.
     pub name: Fact<String>,
@@ -68,54 +68,55 @@ pub struct NvmlGpu {
     pub uuid: Fact<String>,
     /// N of `/dev/nvidiaN`.
     pub minor: Fact<u32>,
-    /// NVLinks that are up; known and empty where the GPU has none.
+    /// Active NVLinks; known and empty if the GPU has none.
     pub active_links: Fact<Vec<NvLink>>,
-    /// The NUMA node of its memory, on coherent GPUs.
+    /// NUMA node of its memory, on coherent GPUs.
     pub memory_node: Fact<Option<u32>>,
-    /// CPUs near it.
+    /// Nearby CPUs.
     pub cpu_affinity: Fact<IdList>,
     /// BAR1 aperture.
     pub bar1: Fact<Bar1>,
     /// Device memory, bytes.
     pub memory_total: Fact<u64>,
-    /// Persistence mode.
+    /// Persistence mode is on.
     pub persistence: Fact<bool>,
-    /// Multi-instance GPU mode is on.
+    /// MIG mode is on.
     pub mig: Fact<bool>,
     /// Fabric state in NVML's words: not_supported, not_started, in_progress, completed.
     pub fabric: Fact<String>,
-    /// How registration with the fabric ended.
+    /// Result of registration with the fabric.
     #[serde(default)]
     pub fabric_registration: Fact<FabricRegistration>,
-    /// Performance state, 0 the highest.
+    /// Performance state, 0 is the highest.
     pub performance_state: Fact<u32>,
-    /// How it is virtualised in NVML's words: none, passthrough, vgpu, host_vgpu, host_vsga.
+    /// Virtualization mode in NVML's words: none, passthrough, vgpu, host_vgpu, host_vsga.
     pub virtualization: Fact<String>,
     /// Architecture in NVML's words: kepler to blackwell.
     pub architecture: Fact<String>,
 }
 
-/// How a GPU's registration with the NVLink fabric ended; of use once its state is completed.
+/// Result of a GPU's registration with the NVLink fabric; valid once the state is completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FabricRegistration {
     /// NVML's return code, 0 for success.
     pub status: u32,
-    /// GPUs of one clique reach one another.
+    /// GPUs of one clique can reach each other.
     pub clique: u32,
-    /// Whether the fabric is a cluster's: NVLink joins GPUs of several machines. Its identifier is not kept.
+    /// The fabric is a cluster: NVLink connects GPUs of several machines. Its identifier is not kept.
     pub cluster: bool,
-    /// Health in NVML's words: not_supported, healthy, unhealthy, limited_capacity; none where the driver does not tell.
+    /// Health in NVML's words: not_supported, healthy, unhealthy, limited_capacity; null if the driver does not report
+    /// it.
     pub health: Option<String>,
 }
 
 /// One NVLink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NvLink {
-    /// Its number on this GPU.
+    /// Link number on this GPU.
     pub index: u32,
-    /// What is at the other end: gpu, switch, npu, unknown.
+    /// Device at the other end: gpu, switch, npu, unknown.
     pub remote: Fact<String>,
-    /// Where the other end is.
+    /// PCI address of the other end.
     pub remote_bdf: Fact<Bdf>,
 }
 
@@ -128,7 +129,7 @@ pub struct Bar1 {
     pub used: u64,
 }
 
-/// What NVML says of an ordered pair of GPUs.
+/// NVML's view of an ordered pair of GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NvmlPair {
     /// Index of the first GPU.
@@ -141,7 +142,7 @@ pub struct NvmlPair {
     pub p2p: BTreeMap<P2pCapability, Fact<P2pStatus>>,
 }
 
-/// A peer-to-peer capability, by the letter `nvidia-smi topo -p2p` takes.
+/// A peer-to-peer capability, with the letter of `nvidia-smi topo -p2p`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -170,11 +171,11 @@ impl P2pCapability {
     }
 }
 
-/// Whether a capability is granted, and if not, why.
+/// Status of a peer-to-peer capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum P2pStatus {
-    /// Granted.
+    /// Supported.
     Ok,
     /// The chipset is not supported.
     Chipset,
@@ -185,12 +186,12 @@ pub enum P2pStatus {
     /// Disabled by a registry key of the driver.
     Disabled,
     NotSupported,
-    /// NVML does not know, or answered something newer than gdr.
+    /// NVML does not know, or returned a code newer than gdr.
     Unknown,
 }
 
 impl P2pStatus {
-    /// In words, with the abbreviation of nvidia-smi's legend.
+    /// The status in words, with the abbreviation of nvidia-smi's legend.
     pub fn words(self) -> &'static str {
         match self {
             Self::Ok => "granted",
@@ -203,7 +204,7 @@ impl P2pStatus {
         }
     }
 
-    /// The abbreviation of nvidia-smi's legend.
+    /// Abbreviation of nvidia-smi's legend.
     pub fn abbreviation(self) -> &'static str {
         match self {
             Self::Ok => "OK",

@@ -1,4 +1,4 @@
-//! What a program of the machine does for a fix. A journal holds this, and no command line: the program and its arguments
+//! Programs that a fix runs. A journal records the operation and not a command line: the program and its arguments
 //! follow from it.
 
 use schemars::JsonSchema;
@@ -10,70 +10,70 @@ use super::{Bdf, FilePath, Invalid, KernelRelease, KernelWord, ModuleName, UnitN
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "operation", rename_all = "snake_case")]
 pub enum Operation {
-    /// systemd reads its units again.
+    /// systemd reloads its units.
     ReloadUnits,
-    /// A unit is started at every boot.
+    /// Starts a unit at every boot.
     EnableUnit { unit: UnitName },
-    /// A unit is no longer started at boot.
+    /// No longer starts a unit at boot.
     DisableUnit { unit: UnitName },
-    /// A unit is started now.
+    /// Starts a unit now.
     StartUnit { unit: UnitName },
-    /// A unit is stopped now.
+    /// Stops a unit now.
     StopUnit { unit: UnitName },
-    /// A unit is stopped and started again.
+    /// Stops a unit and starts it again.
     RestartUnit { unit: UnitName },
-    /// udevd reads its rules again.
+    /// udevd reloads its rules.
     ReloadUdevRules,
-    /// A kernel module is loaded, with the modules that it needs.
+    /// Loads a kernel module and the modules that it depends on.
     LoadModule { module: ModuleName },
-    /// A kernel module is removed from the kernel.
+    /// Unloads a kernel module.
     UnloadModule { module: ModuleName },
-    /// The initramfs images of all kernels are built again.
+    /// Rebuilds the initramfs images of all kernels.
     RebuildInitramfs {
         /// The program that builds them.
         builder: InitramfsBuilder,
     },
-    /// `update-grub` writes GRUB's configuration again.
+    /// `update-grub` regenerates GRUB's configuration.
     UpdateGrub,
-    /// GRUB's configuration is written to a file again.
+    /// Regenerates a GRUB configuration file.
     MakeGrubConfig {
         /// The program that writes it.
         program: GrubMkconfig,
         path: FilePath,
     },
-    /// kernel-install makes the boot loader entry of a kernel again.
+    /// kernel-install recreates the boot loader entry of a kernel.
     AddKernelEntry {
-        /// The kernel's release.
+        /// Release of the kernel.
         release: KernelRelease,
         image: FilePath,
     },
     /// grubby replaces a word on the command line of every installed kernel.
     SetKernelParameter {
-        /// The word that goes; absent where none does.
+        /// The word to remove; absent if there is none.
         old: Option<KernelWord>,
-        /// The word that comes; absent where none does.
+        /// The word to add; absent if there is none.
         new: Option<KernelWord>,
     },
-    /// The firmware of an mlx5 NIC offers its first BAR as memory that is not prefetchable, or no longer, from its next reset on.
+    /// Sets whether the first BAR of an mlx5 NIC is non-prefetchable memory; effective after the next firmware reset.
     SetNonPrefetchable {
-        /// The program that talks to the firmware.
+        /// The firmware tool.
         program: FirmwareTool,
         /// The NIC.
         device: Bdf,
         /// On or off.
         on: bool,
     },
-    /// The driver keeps a GPU's state while nobody uses the GPU, or no longer.
+    /// Sets whether the driver keeps a GPU's state while no process uses the GPU.
     SetPersistenceMode {
         gpu: Bdf,
         /// On or off.
         on: bool,
     },
-    /// gdrcopy's device node is made.
+    /// Creates gdrcopy's device node.
     MakeNode(DeviceNode),
-    /// gdrcopy's device node is removed.
+    /// Removes gdrcopy's device node.
     RemoveNode(DeviceNode),
-    /// The permissions of gdrcopy's device node change.
+    /// Changes the permissions of gdrcopy's device node.
     SetNodeMode {
         /// The permissions before.
         old: u32,
@@ -83,42 +83,42 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Starts a unit at every boot.
+    /// An operation that starts a unit at every boot.
     pub fn enable_unit(unit: &str) -> Result<Self, Invalid> {
         Ok(Self::EnableUnit {
             unit: unit.try_into()?,
         })
     }
 
-    /// No longer starts a unit at boot.
+    /// An operation that no longer starts a unit at boot.
     pub fn disable_unit(unit: &str) -> Result<Self, Invalid> {
         Ok(Self::DisableUnit {
             unit: unit.try_into()?,
         })
     }
 
-    /// Starts a unit now.
+    /// An operation that starts a unit now.
     pub fn start_unit(unit: &str) -> Result<Self, Invalid> {
         Ok(Self::StartUnit {
             unit: unit.try_into()?,
         })
     }
 
-    /// Stops a unit and starts it again.
+    /// An operation that restarts a unit.
     pub fn restart_unit(unit: &str) -> Result<Self, Invalid> {
         Ok(Self::RestartUnit {
             unit: unit.try_into()?,
         })
     }
 
-    /// Loads a kernel module.
+    /// An operation that loads a kernel module.
     pub fn load_module(module: &str) -> Result<Self, Invalid> {
         Ok(Self::LoadModule {
             module: module.try_into()?,
         })
     }
 
-    /// Writes GRUB's configuration to a file again.
+    /// An operation that regenerates a GRUB configuration file.
     pub fn make_grub_config(program: GrubMkconfig, path: &str) -> Result<Self, Invalid> {
         Ok(Self::MakeGrubConfig {
             program,
@@ -126,7 +126,7 @@ impl Operation {
         })
     }
 
-    /// Makes the boot loader entry of a kernel again.
+    /// An operation that recreates the boot loader entry of a kernel.
     pub fn add_kernel_entry(release: &str, image: &str) -> Result<Self, Invalid> {
         Ok(Self::AddKernelEntry {
             release: release.try_into()?,
@@ -134,7 +134,7 @@ impl Operation {
         })
     }
 
-    /// Replaces a word on the command line of every installed kernel.
+    /// An operation that replaces a word on the command line of every installed kernel.
     pub fn set_kernel_parameter(old: Option<&str>, new: &str) -> Result<Self, Invalid> {
         Ok(Self::SetKernelParameter {
             old: old.map(KernelWord::try_from).transpose()?,
@@ -143,7 +143,7 @@ impl Operation {
     }
 }
 
-/// gdrcopy's device node, `/dev/gdrdrv`: a character device.
+/// gdrcopy's device node `/dev/gdrdrv`, a character device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceNode {
     /// Major number.
@@ -155,11 +155,11 @@ pub struct DeviceNode {
 }
 
 impl DeviceNode {
-    /// Where gdrcopy's library looks for it.
+    /// The path that gdrcopy's library opens.
     pub const PATH: &str = "/dev/gdrdrv";
 }
 
-/// A program that builds initramfs images.
+/// Program that builds initramfs images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InitramfsBuilder {
@@ -171,22 +171,22 @@ pub enum InitramfsBuilder {
     Mkinitcpio,
 }
 
-/// A program that writes GRUB's configuration.
+/// Program that generates GRUB's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GrubMkconfig {
-    /// By its name on Red Hat and SUSE.
+    /// Its name on Red Hat and SUSE.
     Grub2Mkconfig,
-    /// By its name elsewhere.
+    /// Its name on other distributions.
     GrubMkconfig,
 }
 
-/// A program that sets an mlx5 NIC's firmware parameters.
+/// Program that changes firmware parameters of mlx5 NICs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FirmwareTool {
-    /// Of NVIDIA's MFT.
+    /// From NVIDIA's MFT.
     Mlxconfig,
-    /// Of the package mstflint.
+    /// From the package mstflint.
     Mstconfig,
 }

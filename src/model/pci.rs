@@ -1,4 +1,4 @@
-//! What is known of each PCI function: where it sits, what it is, how its attributes read.
+//! PCI functions: location, ids, configuration space and attributes.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,39 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bdf, Config, Fact, IdList, Link};
 
-/// One PCI function as sysfs lists it.
+/// One PCI function, as sysfs lists it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PciDevice {
-    /// Its address.
+    /// PCI address.
     pub bdf: Bdf,
-    /// Where it hangs, from the target of its link in `/sys/bus/pci/devices`.
+    /// Location, from the target of its link in `/sys/bus/pci/devices`.
     pub place: Fact<Place>,
-    /// What it is: from configuration space, from the attribute files where that cannot be read.
+    /// Vendor, device and class: from configuration space, or from the attribute files if that cannot be read.
     pub ids: Fact<Ids>,
-    /// `numa_node`; none where the kernel says −1.
+    /// `numa_node`; none if the kernel reports −1.
     pub numa_node: Fact<Option<u32>>,
-    /// What configuration space says.
+    /// Decoded configuration space.
     pub config: Config,
-    /// More attributes, read only for the devices that a verdict may rest on.
+    /// Further attributes, read only for devices that checks use.
     pub attributes: Option<Box<Attributes>>,
 }
 
-/// The way from the root bus to a device.
+/// Location of a device: the bridges between it and its root bus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
-    /// The root bus: the last `pciDDDD:BB` of the path.
+    /// Root bus: the last `pciDDDD:BB` of the path.
     pub root: RootBus,
-    /// Whether `root` is known to be a root bus. A text that lists functions without the bridges above them ends at the
-    /// outermost bus it tells of, and what is above that it does not say.
+    /// True if `root` is known to be a root bus. A dump that lists functions without the bridges above them ends at
+    /// the outermost bus that it mentions.
     #[serde(default = "known_root", skip_serializing_if = "is_known_root")]
     pub rooted: bool,
-    /// The bridges above the device, the outermost first.
+    /// Bridges above the device, outermost first.
     pub bridges: Vec<Bdf>,
 }
 
 impl Place {
-    /// The most bridges between a root bus and a device: real machines have fewer than twelve. A longer chain is not read,
-    /// because each pair of devices costs as many steps as there are bridges above them.
+    /// Maximum number of bridges between a root bus and a device; real machines have fewer than twelve. It bounds the
+    /// cost of comparing each pair of devices.
     pub const MAX_BRIDGES: usize = 32;
 }
 
@@ -73,7 +73,7 @@ impl std::fmt::Display for RootBus {
 pub struct Ids {
     /// Vendor id.
     pub vendor: u16,
-    /// Device id; none where the source gives a name that no list has.
+    /// Device id; none if the source gives a name that is not in the id list.
     pub device: Option<u16>,
     /// Class code, 24 bits: base, sub, programming interface.
     pub class: u32,
@@ -92,7 +92,7 @@ impl std::fmt::Display for Ids {
 impl Ids {
     /// NVIDIA's vendor id.
     pub const NVIDIA: u16 = 0x10de;
-    /// Mellanox' vendor id, of all ConnectX and BlueField parts.
+    /// Mellanox's vendor id, of all ConnectX and BlueField parts.
     pub const MELLANOX: u16 = 0x15b3;
 
     pub fn base_class(&self) -> u8 {
@@ -109,12 +109,12 @@ impl Ids {
         self.vendor == Self::NVIDIA && self.base_class() == 0x03
     }
 
-    /// A network controller of NVIDIA's: ConnectX, BlueField.
+    /// An NVIDIA network controller: ConnectX, BlueField.
     pub fn is_nvidia_nic(&self) -> bool {
         self.vendor == Self::MELLANOX && self.base_class() == 0x02
     }
 
-    /// An NVSwitch that shows itself as a bridge of class 0680.
+    /// An NVSwitch with a PCI bridge class of 0680.
     pub fn is_nvswitch(&self) -> bool {
         self.vendor == Self::NVIDIA && self.class_and_subclass() == 0x0680
     }
@@ -129,8 +129,8 @@ impl Ids {
         self.class_and_subclass() == 0x0108
     }
 
-    /// Made by a hypervisor: virtio, QEMU, VMware, VirtualBox, Xen, Hyper-V. Only virtio is met elsewhere too, where a
-    /// DPU emulates it.
+    /// A device of a hypervisor: virtio, QEMU, VMware, VirtualBox, Xen, Hyper-V. A DPU may emulate virtio on bare
+    /// metal.
     pub fn is_paravirtual(&self) -> bool {
         self.is_virtio() || matches!(self.vendor, 0x1b36 | 0x15ad | 0x80ee | 0x5853 | 0x1414)
     }
@@ -164,33 +164,33 @@ impl Ids {
     }
 }
 
-/// Attribute files of one function.
+/// Attribute files of one PCI function.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attributes {
-    /// The bound driver's name, from the link `driver`.
+    /// Name of the bound driver, from the link `driver`.
     pub driver: Fact<Option<String>>,
     /// `local_cpulist`.
     pub local_cpus: Fact<IdList>,
-    /// Base address windows with their sizes, from `resource`.
+    /// BARs with their sizes, from `resource`.
     pub resources: Fact<Vec<Resource>>,
-    /// The IOMMU group's number, from the link `iommu_group`; none where the device is in no group.
+    /// IOMMU group, from the link `iommu_group`; none if the device is in no group.
     pub iommu_group: Fact<Option<u32>>,
-    /// The physical function of a virtual one, from the link `physfn`.
+    /// Physical function of a virtual function, from the link `physfn`.
     pub physical_function: Fact<Option<Bdf>>,
-    /// The link as `current_link_*` and `max_link_*` tell it, for those who may not read capabilities.
+    /// Link state from `current_link_*` and `max_link_*`, which any user may read.
     pub link: Fact<Option<LinkState>>,
-    /// Errors that the kernel counted since boot; none where it counts none of this function's.
+    /// Errors since boot; none if the kernel does not count errors of this function.
     #[serde(default)]
     pub errors: Fact<Option<ErrorCounts>>,
 }
 
-/// Errors of one function since boot, by the kernel's names (`aer_dev_fatal`, `aer_dev_correctable`); those that never
-/// happened are left out.
+/// Errors of one function since boot, by the kernel's names (`aer_dev_fatal`, `aer_dev_correctable`); zero counts are
+/// left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorCounts {
-    /// Fatal ones, as in `MalfTLP`.
+    /// Fatal errors, as in `MalfTLP`.
     pub fatal: BTreeMap<String, u64>,
-    /// Corrected ones, as in `BadTLP`.
+    /// Corrected errors, as in `BadTLP`.
     pub correctable: BTreeMap<String, u64>,
 }
 
@@ -208,24 +208,24 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Whether the window is prefetchable memory.
+    /// True if the BAR is prefetchable memory.
     pub fn is_prefetchable_memory(&self) -> bool {
         self.flags & 0x2200 == 0x2200
     }
 }
 
-/// A link's speed and width now and at best.
+/// Current and maximum speed and width of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkState {
-    /// Now. An idle GPU's link sleeps at 2.5 GT/s.
+    /// Current state. The link of an idle GPU may run at 2.5 GT/s.
     pub current: Link,
-    /// At best: of one function what it supports, of a hop what both of its ends do.
+    /// Maximum: of one function what it supports, of a hop what both ends support.
     pub max: Link,
 }
 
 impl LinkState {
-    /// Bytes a second one way at full speed over the lanes that are up, before packet headers; none where the speed
-    /// is not one of the specification's.
+    /// Bytes per second in one direction at maximum speed with the active lanes, before packet headers; none for a
+    /// speed that the specification does not define.
     pub fn bandwidth(&self) -> Option<u64> {
         self.max.speed.bytes_per_second(self.current.width)
     }
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn device_ids_tell_what_is_older_than_pascal() {
+    fn detects_gpus_older_than_pascal() {
         let gpu = |device| Ids {
             vendor: Ids::NVIDIA,
             device: Some(device),

@@ -1,4 +1,4 @@
-//! A change to the machine before it is made: the JSON contract `gdr.plan/1`. Fields may be added; a removal is `/2`.
+//! Planned changes to a machine: the JSON contract `gdr.plan/1`. Fields may be added; removing one makes `/2`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,153 +7,153 @@ use super::{Bdf, Digest, FilePath, Host, InitramfsBuilder, KernelRelease, Operat
 
 pub const PLAN_SCHEMA: &str = "gdr.plan/1";
 
-/// What a `gdr fix` would do, in order.
+/// The changes that a `gdr fix` would make, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// The machine.
     pub host: Host,
-    /// The repairs, in the order in which they are made.
+    /// The repairs, in the order in which they run.
     pub repairs: Vec<Repair>,
 }
 
 impl Plan {
-    /// A plan for a machine.
+    /// Creates a plan for a machine.
     pub fn new(host: Host, repairs: Vec<Repair>) -> Self {
         Self { host, repairs }
     }
 
-    /// Every step, with the fix that it belongs to.
+    /// All steps, with the fix that each belongs to.
     pub fn steps(&self) -> impl Iterator<Item = (&str, &Step)> {
         self.repairs
             .iter()
             .flat_map(|repair| repair.steps.iter().map(|step| (repair.fix.as_str(), step)))
     }
 
-    /// Whether there is nothing to change.
+    /// True if there is nothing to change.
     pub fn is_empty(&self) -> bool {
         self.repairs.iter().all(|repair| repair.steps.is_empty())
     }
 }
 
-/// One fix: what it is for, what it does, and what it leaves to the user.
+/// One fix: its reason, its steps, and what remains for the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repair {
-    /// The fix's id, as in `acs`.
+    /// Id of the fix, as in `acs`.
     pub fix: String,
-    /// What it mends, in a sentence.
+    /// What it repairs, as a sentence.
     pub about: String,
-    /// The findings that asked for it: check and subject.
+    /// The findings that it repairs: check and subject.
     pub findings: Vec<Cause>,
-    /// What it changes, in order; empty where everything is already so, or where it is refused.
+    /// The changes, in order; empty if everything already holds or the repair is rejected.
     pub steps: Vec<Step>,
-    /// What the user should know before.
+    /// What the user should know first.
     pub warnings: Vec<String>,
-    /// What is left to do after it, in order: reload, reboot.
+    /// What remains to do afterwards, in order: reload, reboot.
     pub afterwards: Vec<String>,
-    /// Why it is not made.
+    /// Why it is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// A finding that asked for a repair.
+/// A finding that a repair is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
-    /// The check's id.
+    /// Id of the check.
     pub check: String,
-    /// What was judged.
+    /// Subject of the finding.
     pub subject: String,
 }
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// What it does, in a sentence.
+    /// What it does, as a sentence.
     pub about: String,
-    /// How.
+    /// The change itself.
     #[serde(flatten)]
     pub action: Action,
-    /// The command line, where a program does it.
+    /// The command line, if a program makes the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<PlannedCommand>,
 }
 
-/// A program's command line.
+/// Command line of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedCommand {
-    /// Its name and arguments.
+    /// Program name and arguments.
     pub argv: Vec<String>,
-    /// The exit statuses that mean success; 127 stands for a program that is not installed.
+    /// Exit statuses that mean success; 127 means that the program is not installed.
     pub expected: Vec<i32>,
 }
 
-/// What a step does.
+/// A change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
-    /// Bits of a register in PCI configuration space are set.
+    /// Sets bits of a register in PCI configuration space.
     WriteConfig(ConfigWrite),
-    /// A file is written in one go: a reader sees the old content or the new.
+    /// Replaces a file atomically: a reader sees the old content or the new.
     WriteFile(FileWrite),
-    /// A file is removed.
+    /// Removes a file.
     RemoveFile {
         path: FilePath,
         /// SHA-256 of its content.
         old: Digest,
     },
-    /// A kernel attribute (sysfs, procfs) is written.
+    /// Writes a kernel attribute (sysfs, procfs).
     WriteAttribute(AttributeWrite),
-    /// An initramfs image is built again; the image before it is kept beside it.
+    /// Rebuilds an initramfs image; the old image is kept next to it.
     RebuildImage(ImageBuild),
-    /// A program is run.
+    /// Runs a program.
     Run(Operation),
 }
 
-/// A kernel attribute that is written.
+/// A write to a kernel attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AttributeWrite {
-    /// The attribute.
+    /// Path of the attribute.
     pub path: FilePath,
-    /// What it reads now.
+    /// Current value.
     pub old: String,
-    /// What is written.
+    /// New value.
     pub new: String,
 }
 
-/// An initramfs image that is built again.
+/// An initramfs image that is rebuilt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageBuild {
-    /// The image.
+    /// Path of the image.
     pub path: FilePath,
     /// The program that builds it.
     pub builder: InitramfsBuilder,
-    /// The kernel that it is for; update-initramfs asks for it.
+    /// Kernel of the image; update-initramfs needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<KernelRelease>,
 }
 
 impl ImageBuild {
-    /// Where the image before it is kept.
+    /// Where the old image is kept.
     pub fn kept(&self) -> String {
         format!("{}.gdr-old", self.path)
     }
 }
 
-/// A register of a PCI function.
+/// A write to a register of a PCI function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigWrite {
-    /// The function.
+    /// The PCI function.
     pub bdf: Bdf,
-    /// The capability that the register belongs to.
+    /// The capability with the register.
     pub capability: Capability,
-    /// The register's place from the start of the capability, in bytes.
+    /// Offset of the register from the start of the capability, in bytes.
     pub offset: u16,
     /// Its width in bytes: 1, 2 or 4.
     pub width: u8,
     /// The bits that change.
     pub mask: u32,
-    /// The whole register as it reads now.
+    /// Current value of the whole register.
     pub old: u32,
-    /// The whole register as it will read.
+    /// New value of the whole register.
     pub new: u32,
 }
 
@@ -173,7 +173,7 @@ impl Capability {
     /// Access control services (extended id 0Dh).
     pub const ACS: Self = Self::Extended(0x0d);
 
-    /// As setpci names it.
+    /// Its name in setpci.
     pub fn setpci(self) -> String {
         match self {
             Self::EXPRESS => "CAP_EXP".to_owned(),
@@ -188,10 +188,10 @@ impl Capability {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileWrite {
     pub path: FilePath,
-    /// SHA-256 of what it holds now; absent where there is no such file.
+    /// SHA-256 of the current content; absent if the file does not exist.
     pub old: Option<Digest>,
-    /// What it will hold.
+    /// The new content.
     pub content: String,
-    /// Its permissions; a file that is there keeps its own, and its owner.
+    /// Permissions of a new file; an existing file keeps its permissions and owner.
     pub mode: u32,
 }

@@ -1,217 +1,218 @@
-//! What a probe measured and verified: the JSON contract `gdr.probe/1`. Fields may be added; a removal is `/2`.
+//! Results of a probe: the JSON contract `gdr.probe/1`. Fields may be added; removing one makes `/2`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Bdf, Host};
 
-/// The document `gdr.probe/1`, the same for every probe.
+/// The document `gdr.probe/1`, used by every probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeReport {
     /// Which probe: `copy`, `host`, `p2p`, `rdma`.
     pub probe: String,
     /// The machine.
     pub host: Host,
-    /// No hardware took part: every figure is of this machine's own memory.
+    /// No hardware took part: all figures are for the memory of this machine.
     pub simulated: bool,
-    /// Everything that was asked for was done: it was not interrupted, and nothing hung or crashed.
+    /// All requested work was done: nothing was interrupted, hung or crashed.
     pub complete: bool,
-    /// The GPUs that were probed.
+    /// The tested GPUs.
     pub gpus: Vec<ProbedGpu>,
-    /// The ordered pairs of GPUs that were probed.
+    /// The tested ordered pairs of GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<ProbedPair>,
-    /// The ends of what NICs moved, on this machine.
+    /// The endpoints of NIC transfers on this machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<ProbedEnd>,
-    /// What was verified and measured, in that order.
+    /// Verified and measured results, in that order.
     pub results: Vec<ProbeResult>,
-    /// What a reader should know besides: what was left out, and why it ended early.
+    /// Further notes: what was left out, and why the probe ended early.
     pub notes: Vec<String>,
 }
 
-/// A GPU that was probed, and how it was reached.
+/// A tested GPU, and how its memory was mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbedGpu {
-    /// As the results name it: `GPU0 (0000:3b:00.0)`.
+    /// Name in the results: `GPU0 (0000:3b:00.0)`.
     pub subject: String,
-    /// PCI address; null for a simulated one.
+    /// PCI address; null for a simulated GPU.
     pub bdf: Option<Bdf>,
     /// Product name.
     pub name: String,
-    /// The backend that maps its memory; null where none does.
+    /// The backend that maps its memory; null if none works.
     pub backend: Option<String>,
-    /// How the CPU reaches the mapping: write_combined, cached, uncached.
+    /// Memory type of the mapping: write_combined, cached, uncached.
     pub mapping: Option<String>,
-    /// The copy kernel for writes, as chosen or forced.
+    /// Copy kernel for writes, as chosen or forced.
     pub write_kernel: Option<String>,
-    /// The copy kernel for reads, as chosen or forced.
+    /// Copy kernel for reads, as chosen or forced.
     pub read_kernel: Option<String>,
-    /// The NUMA node it is on; null where the machine does not say.
+    /// NUMA node; null if unknown.
     pub numa: Option<u32>,
-    /// What its PCI Express link carries in one direction at its best, bytes a second; null where that is not known.
+    /// Maximum bandwidth of its PCI Express link in one direction, bytes per second; null if unknown.
     pub link: Option<u64>,
-    /// Each backend, and why it was or was not taken.
+    /// Each backend, and why it was or was not chosen.
     pub backends: Vec<BackendChoice>,
 }
 
-/// An ordered pair of GPUs: what the driver and NVML say of it.
+/// An ordered pair of GPUs: answers of the driver and NVML.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbedPair {
-    /// As the results name it: `GPU0 > GPU1`.
+    /// Name in the results: `GPU0 > GPU1`.
     pub subject: String,
-    /// The GPU that reaches, as in `GPU0 (0000:3b:00.0)`.
+    /// The accessing GPU, as in `GPU0 (0000:3b:00.0)`.
     pub from: String,
-    /// The GPU that is reached.
+    /// The accessed GPU.
     pub to: String,
-    /// Whether CUDA lets the first reach the second's memory (`cuDeviceCanAccessPeer`); null where it did not say.
+    /// The first GPU can access the memory of the second (`cuDeviceCanAccessPeer`); null if unknown.
     pub can_access: Option<bool>,
-    /// Rank of the way, 0 the best (CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK); null where CUDA did not say.
+    /// Performance rank of the link, 0 is the best (CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK); null if unknown.
     pub performance_rank: Option<i32>,
-    /// Atomic operations on the other's memory are native (…_NATIVE_ATOMIC_SUPPORTED); null where CUDA did not say.
+    /// Native atomic operations on the memory of the other GPU (…_NATIVE_ATOMIC_SUPPORTED); null if unknown.
     pub atomics: Option<bool>,
-    /// What NVML says of reads, writes, NVLink, atomics and PCI Express, in words; empty where it was not asked.
+    /// NVML status of reads, writes, NVLink, atomics and PCI Express, in words; empty if it was not queried.
     pub nvml: std::collections::BTreeMap<String, String>,
-    /// NVLinks between them; null where that is not known.
+    /// Number of NVLinks between them; null if unknown.
     pub nvlinks: Option<u32>,
-    /// How they meet over PCI Express, in nvidia-smi's letters; null where that is not known.
+    /// PCI Express path class in nvidia-smi's letters; null if unknown.
     pub class: Option<String>,
-    /// What the way carries in one direction at its best, bytes a second; null where that is not known.
+    /// Maximum bandwidth of the path in one direction, bytes per second; null if unknown.
     pub link: Option<u64>,
 }
 
-/// A port of a NIC with the memory that it moved.
+/// One end of a NIC transfer: a port and a memory buffer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbedEnd {
-    /// As the results name it: `GPU0 mlx5_0:1`.
+    /// Name in the results: `GPU0 mlx5_0:1`.
     pub subject: String,
-    /// It was at the remote side of what was measured.
+    /// It was the remote end.
     pub remote: bool,
-    /// Of what the memory is: host, huge, pinned, gpu; `sim` of a simulated GPU.
+    /// Kind of memory: host, huge, pinned, gpu; `sim` for a simulated GPU.
     pub memory: String,
-    /// The GPU whose memory it is, or whose driver pinned it, as in `GPU0 (0000:3b:00.0)`.
+    /// The GPU that owns the memory, or whose driver pinned it, as in `GPU0 (0000:3b:00.0)`.
     pub gpu: Option<String>,
     /// The NIC, as in `mlx5_0`.
     pub device: String,
-    /// Its port, from 1.
+    /// Port number, from 1.
     pub port: u8,
     /// `InfiniBand` or `Ethernet`.
     pub link_layer: String,
-    /// The payload of its packets, bytes.
+    /// MTU: payload of a packet, bytes.
     pub mtu: u32,
-    /// The index of its GID; null on an InfiniBand link that needs none.
+    /// GID index; null on an InfiniBand link that needs none.
     pub gid_index: Option<u32>,
-    /// As in `RoCE v2`.
+    /// GID type, as in `RoCE v2`.
     pub gid_kind: Option<String>,
-    /// How the NIC reaches GPU memory: dmabuf, peermem, staged. Null of host memory.
+    /// How the NIC reaches GPU memory: dmabuf, peermem, staged. Null for host memory.
     pub memory_path: Option<String>,
-    /// Each memory path, and why it was or was not taken.
+    /// Each memory path, and why it was or was not chosen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_paths: Vec<BackendChoice>,
-    /// How GPU and NIC meet over PCI Express, in nvidia-smi's letters; null where that is not known.
+    /// PCI Express path class between GPU and NIC in nvidia-smi's letters; null if unknown.
     pub class: Option<String>,
-    /// What the way between GPU and NIC carries in one direction, bytes a second; null where that is not known.
+    /// Bandwidth between GPU and NIC in one direction, bytes per second; null if unknown.
     pub path: Option<u64>,
-    /// What the port carries in one direction, bytes a second; null where that is not known, or it is software.
+    /// Bandwidth of the port in one direction, bytes per second; null if unknown or a software device.
     pub rate: Option<u64>,
 }
 
-/// Why a backend was or was not taken.
+/// Why a backend was or was not chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackendChoice {
-    /// Its name: gdrdrv, dmabuf, rm, sim; of the memory paths of RDMA dmabuf, peermem, staged.
+    /// Name: gdrdrv, dmabuf, rm, sim; for RDMA memory paths dmabuf, peermem, staged.
     pub backend: String,
     /// chosen, usable or refused.
     pub outcome: BackendOutcome,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub why: String,
 }
 
-/// What became of a backend.
+/// State of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendOutcome {
-    /// It maps the memory.
+    /// It is used.
     Chosen,
-    /// It would, and another comes first.
+    /// It works, but another one comes first.
     Usable,
-    /// It does not.
+    /// It does not work.
     Refused,
 }
 
-/// One thing that was verified or measured.
+/// One verified or measured result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeResult {
-    /// A stable name, from the general to the special: `copy.write.latency`, `validate.malloc.offsets`.
+    /// Stable name, from general to specific: `copy.write.latency`, `validate.malloc.offsets`.
     pub name: String,
-    /// The GPU, the pair or the port it is about.
+    /// The GPU, the pair or the port.
     pub subject: String,
-    /// What did it: gdrdrv, dmabuf, rm, cuda. One that simulates has `sim` in its name.
+    /// The backend that moved the data: gdrdrv, dmabuf, rm, cuda. The name of a simulated one contains `sim`.
     pub backend: String,
-    /// How many bytes one run of it moves; null where it moves none.
+    /// Bytes moved by one run; null if it moves none.
     pub bytes: Option<u64>,
-    /// The pieces that it is cut into, bytes; absent where it goes in one.
+    /// Chunk size, bytes; absent if the transfer is not split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk: Option<u64>,
-    /// How many bytes were compared with what another path says is there. 0 where only time was taken.
+    /// Bytes compared with the content read over another path. 0 for a pure timing.
     pub verified: u64,
-    /// The unit of the figures: us (10⁻⁶ s), GB/s (10⁹ bytes a second), M/s (10⁶ messages a second), bytes. Empty where nothing was measured.
+    /// Unit of the figures: us (10⁻⁶ s), GB/s (10⁹ bytes per second), M/s (10⁶ messages per second), bytes. Empty if
+    /// nothing was measured.
     pub unit: String,
-    /// The middle of the samples, as the other figures null where there is none.
+    /// Median of the samples. This and the other figures are null if there are none.
     pub median: Option<f64>,
-    /// One sample in twenty is below.
+    /// 5th percentile.
     pub p5: Option<f64>,
-    /// One sample in twenty is above.
+    /// 95th percentile.
     pub p95: Option<f64>,
-    /// One sample in a hundred is above; absent below a hundred samples, and where that is not of interest.
+    /// 99th percentile; absent with fewer than 100 samples, and if not relevant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<f64>,
-    /// One sample in a thousand is above; absent below a thousand samples.
+    /// 99.9th percentile; absent with fewer than 1000 samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p999: Option<f64>,
-    /// The largest sample.
+    /// Maximum.
     pub max: Option<f64>,
-    /// How the samples are spread; absent where that is not of interest.
+    /// Distribution of the samples; absent if not relevant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
-    /// How many samples. A sample of something very short is the mean of a batch.
+    /// Number of samples. For a very short operation, a sample is the mean of a batch.
     pub samples: u64,
-    /// What the machine's topology promises, in the same unit: what the link carries. Null where it promises nothing.
+    /// Value expected from the topology, in the same unit: the bandwidth of the link. Null if unknown.
     pub expected: Option<f64>,
-    /// How it ended.
+    /// Result of the test.
     pub verdict: ProbeVerdict,
-    /// Why it ended so, where it is not ok.
+    /// Why the result is not ok.
     pub reason: Option<String>,
-    /// The probe fails where this is impossible.
+    /// The probe fails if this is impossible.
     pub required: bool,
-    /// The NUMA node of the CPUs that did it; null where they were not bound to one.
+    /// NUMA node of the CPUs that ran it; null if they were not bound to one.
     pub numa: Option<u32>,
 }
 
-/// A range of a histogram with samples in it, in the unit of the figures. Ranges without one are left out.
+/// A histogram bucket, in the unit of the figures. Empty buckets are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bucket {
-    /// The least that is in it.
+    /// Lower bound, included.
     pub from: f64,
-    /// What is no longer in it: 2^(1/4) times as much.
+    /// Upper bound, excluded: 2^(1/4) times the lower bound.
     pub to: f64,
-    /// How many samples are.
+    /// Number of samples.
     pub samples: u64,
 }
 
-/// How something that was verified or measured ended.
+/// Result of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeVerdict {
-    /// As it should be.
+    /// Correct, and as fast as expected.
     Ok,
-    /// Right, and much slower than the topology promises.
+    /// Correct, but much slower than the topology allows.
     Slow,
-    /// A byte was not what it should be.
+    /// A byte was wrong.
     Wrong,
-    /// It could not be done here, or the figure cannot be true.
+    /// Not possible here, or the figure cannot be true.
     Impossible,
-    /// Nothing was measured: the machine is recorded, and only what is expected of it is told.
+    /// Nothing was measured: the machine is recorded, and only the expected value is shown.
     NotMeasured,
 }
 
@@ -228,14 +229,14 @@ impl ProbeVerdict {
     }
 }
 
-/// The schema's name.
+/// Name of the schema.
 pub const PROBE_SCHEMA: &str = "gdr.probe/1";
 
 /// The unit of a time, microseconds.
 pub const MICROSECONDS: &str = "us";
-/// The unit of a bandwidth, 10⁹ bytes a second.
+/// The unit of a bandwidth, 10⁹ bytes per second.
 pub const GIGABYTES_PER_SECOND: &str = "GB/s";
-/// The unit of a message rate, 10⁶ messages a second.
+/// The unit of a message rate, 10⁶ messages per second.
 pub const MILLIONS_PER_SECOND: &str = "M/s";
 /// The unit of a size.
 pub const BYTES: &str = "bytes";

@@ -1,4 +1,5 @@
-//! Whether RDMA devices could register GPU memory, and GPUs the doorbells of RDMA devices, as tried on the live machine.
+//! Whether RDMA devices can register GPU memory, and GPUs the doorbells of RDMA devices, as tested on the live
+//! machine.
 
 use std::collections::BTreeMap;
 
@@ -7,118 +8,118 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bdf, VerbsError};
 
-/// How a trial of registering GPU memory ended.
+/// Result of registering GPU memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RegistrationOutcome {
-    /// Each GPU was tried.
+    /// Each GPU was tested.
     Tried(Vec<GpuRegistration>),
-    /// There is no CUDA library, or no libibverbs, on this machine.
+    /// The CUDA library or libibverbs is not installed.
     Absent {
-        /// What the loader said.
+        /// Message of the loader.
         reason: String,
     },
-    /// The libraries are there, and one shows no device, or refused.
+    /// The libraries are installed, but one shows no device or failed.
     Failed {
-        /// What it said.
+        /// The error.
         reason: String,
     },
 }
 
-/// What became of one GPU.
+/// Result for one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GpuRegistration {
-    /// Its address; none for a device that is not on PCI.
+    /// PCI address; null for a device that is not on PCI.
     pub bdf: Option<Bdf>,
-    /// CUDA's number for it.
+    /// CUDA ordinal.
     pub ordinal: u32,
-    /// How the trial ended.
+    /// Result of the test.
     pub trial: RegistrationTrial,
-    /// What came of the other direction: its streams write the devices' doorbell registers. None where nobody tried, as a gdr
-    /// before it did not.
+    /// Result of the opposite direction: registering the doorbells of the RDMA devices with the GPU. Absent if not
+    /// tested, as in older versions of gdr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doorbells: Option<DoorbellTrials>,
 }
 
-/// How the trial of a GPU with doorbell registers ended.
+/// Result of registering doorbells with a GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DoorbellTrials {
-    /// The GPU was opened, and this is what came of each RDMA device of mlx5, by its name; and of each whose make nothing tells,
-    /// since it or libmlx5.so.1 could not be opened.
+    /// The GPU was opened. Results by name of RDMA device: all mlx5 devices, and those of unknown type because they or
+    /// libmlx5.so.1 could not be opened.
     Tried(BTreeMap<String, DoorbellTrial>),
     /// The GPU could not be opened.
     NotTried {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What came of registering the page of an RDMA device's doorbell register (UAR) with a GPU.
+/// Result of registering the page of an RDMA device's doorbell register (UAR) with a GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DoorbellTrial {
-    /// It was registered (or was already), and the registration ended again.
+    /// It was registered (or was already) and unregistered again.
     Registered,
-    /// CUDA refused.
+    /// CUDA failed.
     Refused {
-        /// `CUresult`, where a function of the driver returned one.
+        /// `CUresult`, if a driver function returned one.
         code: Option<u32>,
-        /// A sentence, with the function and the result's name.
+        /// A sentence with the function and the name of the result.
         reason: String,
     },
-    /// There is no library that tells where the register lies (libmlx5.so.1), or it lacks the function.
+    /// libmlx5.so.1, which provides the address of the register, is missing or lacks the function.
     NoLibrary {
-        /// What the loader said.
+        /// Message of the loader.
         reason: String,
     },
     /// The device could not be opened.
     Closed(VerbsError),
-    /// It was opened, and made no queue pair with a doorbell register of its own.
+    /// The device was opened, but did not create a queue pair with its own doorbell register.
     Withheld(VerbsError),
 }
 
-/// How the trial of a GPU ended.
+/// Result of the memory of one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RegistrationTrial {
-    /// There was memory, and this is what came of it with each RDMA device, by its name.
+    /// There was memory. Results by name of RDMA device.
     Tried(BTreeMap<String, NicTrial>),
-    /// There was no memory to register: the GPU is full, belongs to somebody else's process, or does not work.
+    /// There was no memory to register: the GPU is full, another process uses it exclusively, or it does not work.
     NotTried {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What came of a GPU's memory with an RDMA device.
+/// Result of one GPU with one RDMA device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NicTrial {
-    /// Both memory paths were tried.
+    /// Both memory paths were tested.
     Opened(MemoryPaths),
     /// The device could not be opened.
     Refused(VerbsError),
 }
 
-/// The memory paths by which an RDMA device reaches GPU memory.
+/// Results of the memory paths between an RDMA device and GPU memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryPaths {
-    /// A dma-buf of the memory.
+    /// Registration of a dma-buf.
     pub dmabuf: MemoryPathTrial,
-    /// The memory's address, which a peer memory client of the kernel resolves.
+    /// Registration of the memory's address, which a peer memory client of the kernel resolves.
     pub peermem: MemoryPathTrial,
 }
 
-/// What came of one memory path.
+/// Result of one memory path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryPathTrial {
-    /// The memory was registered, and the registration ended again.
+    /// The memory was registered and unregistered again.
     Registered,
-    /// CUDA gave nothing that could be registered.
+    /// CUDA provided nothing to register.
     Withheld {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     Refused(VerbsError),

@@ -1,27 +1,27 @@
-//! Below which share of what a way carries a figure is slow.
+//! Thresholds below which a measured bandwidth counts as slow.
 
 use serde::{Deserialize, Serialize};
 
-/// Shares of what a way carries at its best, 0 to 1, below which a bandwidth is slow; none where nothing is called slow. A
-/// profile says them, in its table `probe`.
+/// Minimum shares of the maximum bandwidth, 0 to 1; a lower result is slow. None disables the test. A profile sets
+/// them in its table `probe`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Shares {
-    /// Of a PCI Express link, by stores of the CPU into a mapping of GPU memory.
+    /// Of a PCI Express link, for CPU stores to mapped GPU memory.
     pub mapping: Option<f64>,
-    /// Of a PCI Express link, by copy engines and kernels.
+    /// Of a PCI Express link, for copy engines and kernels.
     pub pci_express: Option<f64>,
-    /// Of all NVLinks between two GPUs, by copy engines and kernels.
+    /// Of all NVLinks between two GPUs, for copy engines and kernels.
     pub nvlink: Option<f64>,
-    /// Of a NIC's port, and of the way between it and a GPU, by what the NIC moves.
+    /// Of a NIC's port, and of the path between it and a GPU, for transfers of the NIC.
     pub port: Option<f64>,
 }
 
 impl Shares {
-    /// The larger of each.
+    /// The larger threshold of each.
     #[must_use]
     pub fn or_more(self, other: Self) -> Self {
-        // None is less than any share.
+        // None compares less than any share.
         let larger = |a: Option<f64>, b: Option<f64>| if a < b { b } else { a };
         Self {
             mapping: larger(self.mapping, other.mapping),
@@ -31,7 +31,7 @@ impl Shares {
         }
     }
 
-    /// The first that is no share, with its key.
+    /// The first invalid share, with its key.
     pub fn wrong(&self) -> Option<(&'static str, f64)> {
         let named = [
             ("mapping", self.mapping),

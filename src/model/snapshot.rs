@@ -1,4 +1,4 @@
-//! A recorded machine: what each source answered when it was asked.
+//! A recorded machine: the answers of all its sources.
 
 use std::collections::BTreeMap;
 
@@ -12,41 +12,41 @@ use super::{
 
 pub const SNAPSHOT_SCHEMA: &str = "gdr.snapshot/1";
 
-/// What a machine answered to everything that the collectors ask. What is not in it was not asked.
+/// Recorded answers to everything that the collectors read. Other paths are not available.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// `gdr.snapshot/1`.
     pub schema: String,
-    /// Version of the gdr that took it.
+    /// Version of gdr that recorded it.
     pub gdr: String,
-    /// When, in UTC: `2026-11-21T10:15:00Z`.
+    /// Time of recording, UTC: `2026-11-21T10:15:00Z`.
     pub taken: String,
-    /// Whether names and numbers that tell the machine apart from others were replaced (`--mask`).
+    /// Names and numbers that identify the machine were replaced (`--mask`).
     pub masked: bool,
-    /// The header of a report.
+    /// Identification of the machine, for the header of a report.
     pub host: Host,
-    /// What each path answered.
+    /// Results by path.
     #[serde(deserialize_with = "paths")]
     pub files: BTreeMap<String, Recorded>,
-    /// What the vendors' libraries answered.
+    /// Answers of the vendor libraries.
     pub libraries: RecordedLibraries,
-    /// What command-line tools answered, by command line.
+    /// Output of command-line tools, by command line.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, LibraryAnswer<ToolOutput>>,
 }
 
-/// What a tool answered, as far as gdr uses it.
+/// Output of a tool, reduced to what gdr uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolOutput {
-    /// Its exit status; none where a signal ended it.
+    /// Exit status; null if a signal ended it.
     pub code: Option<i32>,
-    /// What gdr uses of its standard output.
+    /// The part of standard output that gdr uses.
     pub text: String,
 }
 
-/// The most paths a document may hold: of 8192 functions no more are asked, and a hostile document may not take memory
-/// without end.
-pub const MOST_PATHS: usize = 200_000;
+/// Maximum number of paths in a document: 8192 PCI functions need fewer. It bounds the memory that a hostile document
+/// can take.
+pub const MAX_PATHS: usize = 200_000;
 
 fn paths<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
@@ -56,7 +56,7 @@ fn paths<'de, D: serde::Deserializer<'de>>(
         type Value = BTreeMap<String, Recorded>;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("what each path answered")
+            f.write_str("results by path")
         }
 
         fn visit_map<A: serde::de::MapAccess<'de>>(
@@ -65,9 +65,9 @@ fn paths<'de, D: serde::Deserializer<'de>>(
         ) -> Result<Self::Value, A::Error> {
             let mut paths = BTreeMap::new();
             while let Some((path, recorded)) = map.next_entry()? {
-                if paths.len() >= MOST_PATHS {
+                if paths.len() >= MAX_PATHS {
                     return Err(serde::de::Error::custom(format!(
-                        "more than {MOST_PATHS} paths, which no machine has"
+                        "more than {MAX_PATHS} paths, which no machine has"
                     )));
                 }
                 paths.insert(path, recorded);
@@ -78,12 +78,12 @@ fn paths<'de, D: serde::Deserializer<'de>>(
     deserializer.deserialize_map(Paths)
 }
 
-/// The names of a directory: PCI has 65536 functions in a domain, and no machine so many in all.
+/// Names in a directory: a PCI domain has 65536 functions, and no machine has that many.
 fn names<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<String>>, D::Error> {
     const MOST: usize = 1 << 16;
-    // Linux' NAME_MAX. A device's name stands in all that is said of it.
+    // NAME_MAX of Linux.
     const MAX_NAME: usize = 255;
     struct Names;
     impl<'de> serde::de::Visitor<'de> for Names {
@@ -117,81 +117,81 @@ fn names<'de, D: serde::Deserializer<'de>>(
     deserializer.deserialize_seq(Names).map(Some)
 }
 
-/// What one path answered, by what was asked of it.
+/// Results for one path, by operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Recorded {
-    /// The target of a symbolic link, as it is written.
+    /// Target of a symbolic link, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// The names in a directory.
+    /// Names in a directory.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "names"
     )]
     pub names: Option<Vec<String>>,
-    /// A whole file that is text; of a large or private one what gdr uses of it.
+    /// A whole text file; of a large or private one, the part that gdr uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// A whole file that is no text.
+    /// A whole binary file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Hex>,
-    /// The parts that were read of a file, in order, none touching the next.
+    /// Parts of a file that were read, in order, with gaps between them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<Part>>,
-    /// Where that file ends, as far as reading it told.
+    /// End of the file, if reading reached it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<u64>,
-    /// What is there.
+    /// What is at the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<FileState>,
-    /// Whether the process that took the snapshot might read and write it.
+    /// Whether the recording process could open it for reading and writing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usable: Option<Fact<bool>>,
-    /// What could not be had.
+    /// Operations that failed.
     #[serde(default, skip_serializing_if = "Failures::is_empty")]
     pub errors: Failures,
 }
 
-/// What can be asked of a path.
+/// An operation on a path.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
-    /// Where a link leads.
+    /// Read a symbolic link.
     Link,
-    /// What is in a directory.
+    /// List a directory.
     List,
-    /// A whole file.
+    /// Read a whole file.
     Read,
-    /// A file, to read parts of it.
+    /// Open a file to read parts of it.
     Open,
-    /// A part of an open file, the one after the last that was read.
+    /// Read a part of an open file, after the last part that was read.
     Part,
-    /// What is there.
+    /// Read the state of a path.
     State,
-    /// To be changed; no snapshot holds that.
+    /// Write; never in a snapshot.
     Write,
-    /// To be relied on, which depends on its owner and permissions; no snapshot holds that.
+    /// Check owner and permissions before trusting a file; never in a snapshot.
     Trust,
-    /// A directory, to look at as a machine's root.
+    /// Open a directory as the root of a machine.
     Root,
 }
 
 /// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
-    /// Where it begins.
+    /// Offset.
     pub at: u64,
-    /// What stands there.
+    /// Content.
     pub bytes: Hex,
 }
 
-/// What a path leads to.
+/// State of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileState {
-    /// What it is.
+    /// File type.
     pub kind: FileKind,
     /// Permission bits.
     pub mode: u32,
@@ -207,25 +207,25 @@ pub enum FileKind {
     Directory,
     /// A character device.
     Character,
-    /// Something else.
+    /// Any other type.
     Other,
 }
 
-/// Why something could not be had.
+/// Why an operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// The operating system refused, with this number.
+    /// The operating system returned this errno.
     Errno(i32),
-    /// Nobody asked for it when the snapshot was taken from which this one was made.
+    /// Not recorded in the snapshot that this one was made from.
     NotHeld,
-    /// It is larger than gdr reads.
+    /// The file is larger than gdr reads.
     TooLarge,
-    /// It is not what it should be, in words.
+    /// The content is invalid, in words.
     Invalid(String),
 }
 
-/// What the vendors' libraries answered; none that nobody asked.
+/// Answers of the vendor libraries; those not queried are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedLibraries {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -236,10 +236,10 @@ pub struct RecordedLibraries {
     /// libibverbs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verbs: Option<LibraryAnswer<VerbsOutcome>>,
-    /// CUDA, asked to map GPU memory for the CPU (`--live`).
+    /// CUDA: mapping GPU memory for the CPU (`--live`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<LibraryAnswer<MappingOutcome>>,
-    /// CUDA and libibverbs, asked to register GPU memory (`--live`).
+    /// CUDA and libibverbs: registering GPU memory (`--live`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration: Option<LibraryAnswer<RegistrationOutcome>>,
 }
@@ -247,17 +247,17 @@ pub struct RecordedLibraries {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LibraryAnswer<T> {
-    /// This.
+    /// The answer.
     Answered(T),
-    /// Nothing that could be read.
+    /// No usable answer.
     Failed {
         why: Why,
-        /// In words.
+        /// The error.
         message: String,
     },
 }
 
-/// Bytes, written as hexadecimal digits.
+/// Bytes, serialized as hexadecimal digits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hex(pub Vec<u8>);
 
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_pairs_of_digits() {
+    fn hex_round_trip() {
         assert_eq!(
             serde_json::to_string(&Hex(vec![0, 0x9f, 255]))
                 .ok()

@@ -1,4 +1,4 @@
-//! The machine around the devices: driver, kernel, process, platform.
+//! The system: driver, kernel, process, platform.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bdf, Fact, IdList};
 
-/// The header of a report: for a reader to recognise the machine, never for a verdict.
+/// Identification of the machine, for the header of a report. No check uses it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
-    /// Where the facts come from: `live`, or the directory that was read.
+    /// Source of the facts: `live`, or the directory or file that was read.
     pub source: String,
     /// Host name.
     pub name: Option<String>,
@@ -30,27 +30,27 @@ pub struct Host {
 pub struct NumaNode {
     /// Its number.
     pub id: u32,
-    /// Its CPUs; empty for a node that is memory alone.
+    /// Its CPUs; empty for a node with memory only.
     pub cpus: IdList,
 }
 
 /// The NVIDIA driver as the kernel shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Driver {
-    /// The first line of `/proc/driver/nvidia/version`; none where the driver is not loaded.
+    /// First line of `/proc/driver/nvidia/version`; none if the driver is not loaded.
     pub version_line: Fact<Option<String>>,
-    /// `/sys/module/nvidia/version`; none where the module is not loaded.
+    /// `/sys/module/nvidia/version`; none if the module is not loaded.
     pub module_version: Fact<Option<String>>,
-    /// `/proc/driver/nvidia/params` by name, values as printed with quotes taken off; none where it is not there.
+    /// `/proc/driver/nvidia/params` by name, values without quotes; none if it does not exist.
     pub params: Fact<Option<BTreeMap<String, String>>>,
-    /// `/proc/driver/nvidia/gpus/*/information` by address.
+    /// `/proc/driver/nvidia/gpus/*/information`, by address.
     pub gpus: Fact<BTreeMap<Bdf, DriverGpu>>,
 }
 
 impl Driver {
-    /// The version of the loaded driver, as in `580.159.04`; none where it is not loaded.
+    /// Version of the loaded driver, as in `580.159.04`; none if it is not loaded.
     ///
-    /// Debian names the module `nvidia-current`: then the proc file alone knows it.
+    /// Debian names the module `nvidia-current`: then only the proc file has the version.
     pub fn version(&self) -> Fact<Option<String>> {
         match (&self.module_version, &self.version_line) {
             (Fact::Known(Some(version)), _) => Fact::Known(Some(version.clone())),
@@ -68,7 +68,7 @@ fn version_in(line: &str) -> Option<&str> {
         .find(|word| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok()))
 }
 
-/// One GPU as the driver's proc files show it.
+/// One GPU in the driver's proc files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DriverGpu {
     /// `Model`.
@@ -82,9 +82,9 @@ pub struct DriverGpu {
 /// A loaded kernel module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Module {
-    /// Its name, with underscores.
+    /// Name, with underscores.
     pub name: String,
-    /// Who uses it.
+    /// Modules that use it.
     pub users: Vec<String>,
 }
 
@@ -94,18 +94,18 @@ pub struct Kernel {
     pub release: Fact<String>,
     /// `/proc/cmdline`.
     pub command_line: Fact<String>,
-    /// `/proc/modules`; built-ins are not in it.
+    /// `/proc/modules`; without built-in modules.
     pub modules: Fact<Vec<Module>>,
-    /// Character devices of `/proc/devices`: name to majors.
+    /// Character devices of `/proc/devices`: majors by name.
     pub char_devices: Fact<BTreeMap<String, Vec<u32>>>,
-    /// Type of each IOMMU group asked about, as in `DMA-FQ`, `identity`.
+    /// Type of each relevant IOMMU group, as in `DMA-FQ`, `identity`.
     pub iommu_groups: BTreeMap<u32, Fact<String>>,
-    /// The PCI functions of each of those groups that translates.
+    /// PCI functions of each of those groups that translates addresses.
     #[serde(default)]
     pub iommu_members: BTreeMap<u32, Fact<Vec<IommuMember>>>,
     /// The IOMMUs in `/sys/class/iommu`.
     pub iommus: Fact<Vec<String>>,
-    /// The contiguous memory allocator's share of memory; none where this kernel has none.
+    /// Memory of the contiguous memory allocator; none if this kernel has none.
     #[serde(default)]
     pub cma: Fact<Option<Cma>>,
 }
@@ -113,34 +113,34 @@ pub struct Kernel {
 /// A function in an IOMMU group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IommuMember {
-    /// Its address, or its name where it is no PCI function.
+    /// PCI address, or name of a device that is not a PCI function.
     pub name: String,
-    /// The driver that holds it; none where none does.
+    /// The bound driver; none if there is none.
     pub driver: Fact<Option<String>>,
 }
 
-/// Memory that the contiguous memory allocator holds, bytes.
+/// Memory of the contiguous memory allocator, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cma {
-    /// All of it.
+    /// Total.
     pub total: u64,
-    /// What nobody uses.
+    /// Free.
     pub free: u64,
 }
 
-/// Peer memory clients: the memory path `nvidia-peermem` opens for RDMA.
+/// Peer memory clients: the memory path `peermem` of RDMA.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerMemory {
-    /// `/sys/module/nvidia_peermem` is there.
+    /// `/sys/module/nvidia_peermem` exists.
     pub nvidia_peermem: Fact<bool>,
-    /// `/sys/module/nv_peer_mem` is there: the old module of MLNX_OFED.
+    /// `/sys/module/nv_peer_mem` exists: the old module of MLNX_OFED.
     pub nv_peer_mem: Fact<bool>,
-    /// The clients in `/sys/kernel/mm/memory_peers`, as in `nv_mem`; none where the RDMA stack has no such interface.
+    /// Clients in `/sys/kernel/mm/memory_peers`, as in `nv_mem`; none if the RDMA stack has no such interface.
     pub clients: Fact<Option<Vec<String>>>,
-    /// `/sys/module/nv_peer_mem/version`; none where that module is not loaded.
+    /// `/sys/module/nv_peer_mem/version`; none if that module is not loaded.
     #[serde(default)]
     pub nv_peer_mem_version: Fact<Option<String>>,
-    /// The parameter `peerdirect_support` of nvidia_peermem; none where the module is not loaded or older than it.
+    /// Parameter `peerdirect_support` of nvidia_peermem; none if the module is not loaded or too old.
     #[serde(default)]
     pub peerdirect_support: Fact<Option<String>>,
 }
@@ -149,11 +149,11 @@ pub struct PeerMemory {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeFile {
     pub path: String,
-    /// What is there; none where the path does not exist.
+    /// State of the node; none if it does not exist.
     pub state: Fact<Option<NodeState>>,
 }
 
-/// What a device node is and whether this process may open it.
+/// Type and permissions of a device node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeState {
     /// It is a character device.
@@ -164,7 +164,7 @@ pub struct NodeState {
     pub minor: u32,
     /// Permission bits.
     pub mode: u32,
-    /// This process may read and write it, by its permissions; unknown for a recorded machine.
+    /// This process may open it for reading and writing; unknown for a recorded machine.
     pub usable: Fact<bool>,
 }
 
@@ -173,14 +173,14 @@ pub struct NodeState {
 pub struct Gdrdrv {
     /// `/dev/gdrdrv`.
     pub node: Option<NodeFile>,
-    /// `/sys/module/gdrdrv/version`; none where the module is not loaded.
+    /// `/sys/module/gdrdrv/version`; none if the module is not loaded.
     pub version: Fact<Option<String>>,
-    /// `/proc/driver/gdrdrv/params` by name; none where the module is not loaded or older than that file (2.5).
+    /// `/proc/driver/gdrdrv/params` by name; none if the module is not loaded or older than 2.5.
     #[serde(default)]
     pub params: Fact<Option<BTreeMap<String, String>>>,
 }
 
-/// This process, as `/proc/self` shows it.
+/// This process, from `/proc/self`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Soft limit of locked memory in bytes; none means unlimited.
@@ -191,19 +191,19 @@ pub struct Process {
     pub capabilities: Fact<u64>,
     /// Effective user id.
     pub uid: Fact<u32>,
-    /// The user namespace is the initial one: its id map is the identity over all ids.
+    /// The process is in the initial user namespace: the id map is the identity over all ids.
     pub initial_user_namespace: Fact<bool>,
-    /// CPUs this process may run on.
+    /// CPUs that this process may run on.
     pub cpus_allowed: Fact<IdList>,
 }
 
 impl Process {
-    /// Number of the capability to lock memory.
+    /// Number of CAP_IPC_LOCK.
     pub const CAP_IPC_LOCK: u32 = 14;
-    /// Number of the capability to administer the system.
+    /// Number of CAP_SYS_ADMIN.
     pub const CAP_SYS_ADMIN: u32 = 21;
 
-    /// Whether it holds this capability in the initial user namespace, which is what the kernel's `capable()` asks.
+    /// True if it has the capability in the initial user namespace, which the kernel's `capable()` requires.
     pub fn capable(&self, capability: u32) -> Fact<bool> {
         match (&self.capabilities, &self.initial_user_namespace) {
             (Fact::Known(bits), _) if bits >> capability & 1 == 0 => Fact::Known(false),
@@ -214,35 +214,35 @@ impl Process {
     }
 }
 
-/// What the machine is: bare metal, guest, container.
+/// Platform of the machine: bare metal, guest, container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Platform {
-    /// `hypervisor` is among the CPU's flags (x86).
+    /// The CPU flags contain `hypervisor` (x86).
     pub hypervisor_flag: Fact<bool>,
-    /// The CPU's architecture: x86_64, aarch64, ppc64le.
+    /// CPU architecture: x86_64, aarch64, ppc64le.
     pub architecture: Fact<String>,
-    /// DMI system manufacturer and product; none where the firmware has no such table.
+    /// DMI system manufacturer; none if the firmware has no such table.
     pub dmi_vendor: Fact<Option<String>>,
     /// DMI product name.
     pub dmi_product: Fact<Option<String>>,
-    /// `/sys/hypervisor/type`; none where there is none.
+    /// `/sys/hypervisor/type`; none if it does not exist.
     pub hypervisor_type: Fact<Option<String>>,
-    /// Devices whose vendor is a hypervisor's: virtio and the like.
+    /// Number of devices with the vendor id of a hypervisor, such as virtio.
     pub paravirtual_devices: usize,
-    /// Marks of a container: what was found, in words.
+    /// Signs of a container, in words.
     pub container_marks: Fact<Vec<String>>,
-    /// What the user said with `--platform`.
+    /// Value of `--platform`.
     pub asserted: Option<PlatformKind>,
-    /// The kernel's lockdown: `none`, `integrity`, `confidentiality`; none where this kernel has no lockdown.
+    /// Kernel lockdown: `none`, `integrity`, `confidentiality`; none if this kernel has no lockdown.
     #[serde(default)]
     pub lockdown: Fact<Option<String>>,
-    /// Whether the firmware booted in secure mode; none where there is no such firmware variable.
+    /// Secure boot is on; none if there is no such firmware variable.
     #[serde(default)]
     pub secure_boot: Fact<Option<bool>>,
-    /// What is mounted at and below `/sys`.
+    /// Mounts at and below `/sys`.
     #[serde(default)]
     pub sys_mounts: Fact<Vec<Mount>>,
-    /// systemd runs this machine (`/run/systemd/system` is there).
+    /// systemd is the init system (`/run/systemd/system` exists).
     #[serde(default)]
     pub systemd: Fact<bool>,
 }
@@ -250,11 +250,11 @@ pub struct Platform {
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mount {
-    /// Where.
+    /// Mount point.
     pub at: String,
-    /// Its kind, as in `sysfs`, `tmpfs`.
+    /// File system type, as in `sysfs`, `tmpfs`.
     pub kind: String,
-    /// Nothing can be written there.
+    /// Mounted read-only.
     pub read_only: bool,
 }
 
@@ -262,14 +262,14 @@ pub struct Mount {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlatformKind {
-    /// On the hardware itself.
+    /// On hardware.
     BareMetal,
     /// In a virtual machine.
     Guest,
 }
 
 impl Platform {
-    /// Manufacturers and products that are hypervisors', as systemd-detect-virt lists them.
+    /// DMI manufacturers and products of hypervisors, from systemd-detect-virt.
     const HYPERVISORS: [&'static str; 14] = [
         "QEMU",
         "KVM",
@@ -287,9 +287,9 @@ impl Platform {
         "Firecracker",
     ];
 
-    /// What the machine is, as far as its facts tell, and the fact that decided.
+    /// Platform kind, and the fact that decided.
     ///
-    /// On x86 the CPU flag decides. Elsewhere DMI does, then paravirtual devices.
+    /// On x86 the CPU flag decides; elsewhere DMI, then paravirtual devices.
     pub fn kind(&self) -> (Fact<PlatformKind>, String) {
         if let Some(kind) = self.asserted {
             return (Fact::Known(kind), "--platform".to_owned());
@@ -312,7 +312,7 @@ impl Platform {
                 return (guest, format!("/sys/class/dmi/id/{file}: {text}"));
             }
         }
-        // A CPU without the flag decides first: DPUs show virtio functions to the bare metal that they sit in.
+        // A CPU without the flag decides first: a DPU shows virtio functions to a bare-metal host.
         if self.paravirtual_devices > 0 && self.hypervisor_flag != Fact::Known(false) {
             let count = self.paravirtual_devices;
             return (guest, format!("{count} paravirtual PCI devices"));
@@ -337,7 +337,7 @@ impl Platform {
         }
     }
 
-    /// Whether it is known to be a guest.
+    /// True if it is known to be a guest.
     pub fn is_guest(&self) -> bool {
         self.kind().0 == Fact::Known(PlatformKind::Guest)
     }
@@ -348,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn virtio_makes_a_guest_only_where_the_cpu_does_not_deny_it() {
+    fn virtio_implies_guest_unless_cpu_flag_is_clear() {
         let mut platform = Platform {
             paravirtual_devices: 2,
             ..Platform::default()
@@ -359,7 +359,7 @@ mod tests {
         // BlueField emulates virtio block and network functions for its host.
         platform.hypervisor_flag = Fact::Known(false);
         assert_eq!(platform.kind().0, Fact::Known(PlatformKind::BareMetal));
-        // A guest whose hypervisor hides the flag still has its hypervisor's name.
+        // The hypervisor hides the flag, but DMI names it.
         platform.dmi_vendor = Fact::Known(Some("QEMU".to_owned()));
         assert!(platform.is_guest());
     }

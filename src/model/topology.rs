@@ -1,11 +1,11 @@
-//! The machine's devices and how each reaches each other.
+//! The devices of a machine and the paths between them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{AcsBits, Bdf, Fact, IdList, LinkState, RootBus};
 
-/// What a row of the matrix is.
+/// Kind of a row of the matrix.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -21,62 +21,62 @@ pub enum Kind {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
-    /// As in `GPU0`, `NIC1`, `NVME0`.
+    /// Name, as in `GPU0`, `NIC1`, `NVME0`.
     pub name: String,
-    /// What it is.
+    /// Kind of device.
     pub kind: Kind,
-    /// Its PCI function; none for a software device over a netdev that has none.
+    /// PCI function; none for a software device over a netdev without one.
     pub bdf: Option<Bdf>,
-    /// Its model, or the RDMA device's or controller's name.
+    /// Model of a GPU, or name of the RDMA device or controller.
     pub label: String,
-    /// Whether `label` is the name by which programs know it; a NIC of a list of PCI functions has its address instead.
+    /// `label` is the name that programs use; a NIC in a list of PCI functions has its address instead.
     pub named: bool,
-    /// `GPU-…`, where known.
+    /// `GPU-…`, if known.
     pub uuid: Option<String>,
-    /// NUMA node of the device; none where the kernel says −1.
+    /// NUMA node; none if the kernel reports −1.
     pub numa: Fact<Option<u32>>,
-    /// CPUs near it.
+    /// Nearby CPUs.
     pub cpus: Fact<IdList>,
     /// NUMA nodes of those CPUs.
     pub nodes: Fact<IdList>,
-    /// NUMA node of a coherent GPU's own memory.
+    /// NUMA node of the memory of a coherent GPU.
     pub memory_node: Option<u32>,
-    /// Its memory is coherent with the CPU's over NVLink-C2C.
+    /// Its memory is coherent with CPU memory over NVLink-C2C.
     pub coherent: bool,
-    /// Active NVLinks; unknown where NVML did not tell.
+    /// Number of active NVLinks; unknown without NVML.
     pub nvlinks: Fact<u32>,
-    /// It is a virtual function of this physical one.
+    /// Physical function, if this is a virtual function.
     pub physical_function: Option<Bdf>,
-    /// It is software over a netdev, not a NIC.
+    /// A software device over a netdev.
     pub software: bool,
-    /// A port of it is up; none for what has no ports.
+    /// A port is up; none for devices without ports.
     pub active: Option<bool>,
 }
 
-/// How two devices meet, nearest first: nvidia-smi's classes.
+/// Path class in nvidia-smi's letters, nearest first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub enum PciClass {
-    /// At most one bridge between them.
+    /// At most one bridge.
     #[serde(rename = "PIX")]
     Pix,
-    /// Several bridges, not the host bridge.
+    /// Several bridges, without the host bridge.
     #[serde(rename = "PXB")]
     Pxb,
-    /// The host bridge.
+    /// Through the host bridge.
     #[serde(rename = "PHB")]
     Phb,
-    /// Host bridges of one NUMA node.
+    /// Between host bridges of one NUMA node.
     #[serde(rename = "NODE")]
     Node,
-    /// The interconnect between NUMA nodes.
+    /// Across the interconnect between NUMA nodes.
     #[serde(rename = "SYS")]
     Sys,
 }
 
 impl PciClass {
-    /// The letters of nvidia-smi.
+    /// nvidia-smi's letters.
     pub fn letters(self) -> &'static str {
         match self {
             Self::Pix => "PIX",
@@ -91,45 +91,44 @@ impl PciClass {
 /// A pair of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// How they meet over PCI; unknown where the place of one is not known.
+    /// PCI path class; unknown if a location is unknown.
     pub pci: Fact<PciClass>,
-    /// NVLinks between them; 0 for none, unknown where NVML did not tell.
+    /// Number of NVLinks between them; unknown without NVML.
     pub nvlinks: Fact<u32>,
 }
 
 /// The best partners of one row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Match {
-    /// The row's number.
+    /// Index of the row.
     pub row: usize,
-    /// Partners that are equally near, the nearest there are; the one to use alone where there are more rows than
-    /// gdr computes all pairs of.
+    /// The nearest partners, all equally near. With more rows than gdr compares in pairs, only the chosen one.
     pub best: Vec<usize>,
-    /// The one to use, where equally near ones are shared out evenly.
+    /// The partner to use; equally near ones are distributed evenly.
     pub pick: Option<usize>,
     /// A nearer NIC that has no active port.
     pub down: Option<usize>,
-    /// What the pair is worth.
+    /// Rating of the pair.
     pub verdict: Verdict,
-    /// Why, in a sentence.
+    /// The reason, as a sentence.
     pub reason: String,
-    /// What to move where, when it is bad.
+    /// Which device to move where, if the rating is bad.
     pub advice: Option<String>,
 }
 
-/// What a pair is worth for GPUDirect RDMA.
+/// Rating of a pair for GPUDirect RDMA.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Below one switch: full speed.
+    /// Below one switch: full bandwidth.
     Good,
-    /// Through one host bridge: full speed on most machines.
+    /// Through one host bridge: full bandwidth on most machines.
     LikelyGood,
     /// Between host bridges or sockets: slow.
     Bad,
-    /// The place of a device is not known, or there is no partner.
+    /// The location of a device is unknown, or there is no partner.
     Unknown,
 }
 
@@ -145,20 +144,20 @@ impl Verdict {
     }
 }
 
-/// The way from one row to another.
+/// The path from one row to another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Path {
-    /// The first row's name.
+    /// Name of the first row.
     pub from: String,
-    /// The last row's name.
+    /// Name of the last row.
     pub to: String,
-    /// How they meet.
+    /// Path class.
     pub class: Fact<PciClass>,
-    /// The devices on the way, in order, both ends included.
+    /// Devices on the path, in order, including both ends.
     pub hops: Vec<Hop>,
     /// Where the two legs meet: a bridge, or the root complex.
     pub meeting: Meeting,
-    /// What the narrowest link can carry in bytes a second, one way; unknown where a link on the way is.
+    /// The narrowest link; unknown if a link on the path is unknown.
     pub bottleneck: Fact<Bottleneck>,
 }
 
@@ -176,23 +175,23 @@ pub enum Meeting {
 /// One device on a path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hop {
-    /// Its address.
+    /// PCI address.
     pub bdf: Bdf,
-    /// What it is: endpoint, root port, upstream port, downstream port, bridge.
+    /// Role: endpoint, root port, upstream port, downstream port, bridge.
     pub role: String,
     /// The link above it; none inside a switch or a root complex.
     pub link: Fact<Option<LinkState>>,
-    /// The ACS control bits; none where it has no such capability.
+    /// ACS control bits; none without the capability.
     pub acs: Fact<Option<AcsBits>>,
 }
 
 /// The narrowest link of a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bottleneck {
-    /// The device below that link.
+    /// Device below that link.
     pub below: Bdf,
-    /// Bytes a second one way, before packet headers.
+    /// Bytes per second in one direction, before packet headers.
     pub bytes_per_second: u64,
-    /// Other rows whose traffic to the root goes over that link.
+    /// Other rows that use the same link to reach the root.
     pub shared_with: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What libibverbs answers.
+//! Answers of libibverbs.
 
 use std::collections::BTreeMap;
 
@@ -8,93 +8,93 @@ use serde::{Deserialize, Serialize};
 use super::Fact;
 use super::limited::{self, MAX_DEVICES};
 
-/// How a reading of libibverbs ended.
+/// Result of querying libibverbs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerbsOutcome {
-    /// It answered.
+    /// The library answered.
     Read(Box<Verbs>),
-    /// The library is not on this machine.
+    /// The library is not installed.
     Absent {
-        /// What the loader said.
+        /// Message of the loader.
         reason: String,
     },
-    /// The library is there and refused.
+    /// The library is installed but failed.
     Failed {
-        /// errno, where it gave one.
+        /// errno, if there is one.
         code: Option<i32>,
-        /// What it means.
+        /// Meaning of the code.
         reason: String,
     },
 }
 
-/// One reading of libibverbs.
+/// Answers of libibverbs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verbs {
-    /// The names of the devices that have a provider.
+    /// Names of devices that have a provider.
     #[serde(default, deserialize_with = "limited::list::<MAX_DEVICES, _, _>")]
     pub devices: Vec<String>,
-    /// The file that the library is.
+    /// Path of the loaded library.
     #[serde(default)]
     pub library: Option<String>,
-    /// It has `ibv_reg_dmabuf_mr`.
+    /// The library has `ibv_reg_dmabuf_mr`.
     #[serde(default)]
     pub reg_dmabuf_mr: Fact<bool>,
-    /// What came of opening each device, by its name; none where nobody asked to try (`--live`).
+    /// Result of opening each device, by name; none without `--live`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trials: Option<BTreeMap<String, VerbsTrial>>,
 }
 
-/// What came of opening a device.
+/// Result of opening a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerbsTrial {
     Opened(VerbsDevice),
-    /// It did not.
+    /// The device could not be opened.
     Refused(VerbsError),
 }
 
 /// A device that was opened.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VerbsDevice {
-    /// Whether it registers memory of a dma-buf.
+    /// Whether it can register a dma-buf.
     pub dmabuf: DmabufAnswer,
-    /// The most memory regions it has; unknown where it did not say.
+    /// Maximum number of memory regions; unknown if not reported.
     pub regions: Fact<u64>,
     pub ports: Vec<VerbsPort>,
 }
 
-/// What a device answers when it is asked to register memory of a file that is no dma-buf.
+/// Answer to the registration of a file that is not a dma-buf.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DmabufAnswer {
-    /// It refused the file, with this errno: it would take a right one.
+    /// Rejected the file with this errno: it would accept a dma-buf.
     Registers(i32),
-    /// It has no such operation, with errno 95 (its provider's library) or 93 (the kernel).
+    /// Does not support the operation, with errno 95 (provider library) or 93 (kernel).
     Refuses(i32),
-    /// It could not be asked.
+    /// The test failed.
     Failed(VerbsError),
-    /// It was not asked: the library has no such function.
+    /// Not tested: the library has no such function.
     #[default]
     NotAsked,
 }
 
-/// Why verbs refused.
+/// An error of libibverbs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VerbsError {
-    /// errno, where it gave one.
+    /// errno, if there is one.
     pub code: Option<i32>,
-    /// In words.
+    /// The error in words.
     pub reason: String,
 }
 
 /// A port of a device that was opened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VerbsPort {
-    /// Its number, from 1.
+    /// Port number, from 1.
     pub number: u8,
-    /// The payload of a packet in bytes; it means nothing while the port is not active.
+    /// Active MTU: payload of a packet in bytes. Meaningless while the port is not active.
     pub active_mtu: Option<u32>,
-    /// The largest payload it can have.
+    /// Maximum MTU.
     pub largest_mtu: Option<u32>,
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::files::{FileError, Files, OpenFile, Reduce, failure};
-use crate::model::{Fact, FileState, Hex, MOST_PATHS, Part, Question, Recorded};
+use crate::model::{Fact, FileState, Hex, MAX_PATHS, Part, Question, Recorded};
 
 /// The answers so far, by path.
 #[derive(Clone, Default)]
@@ -26,7 +26,7 @@ impl Log {
         let mut log = self.lock();
         let path = path.display().to_string();
         // A snapshot with one path over the limit is rejected anyway.
-        if log.len() <= MOST_PATHS || log.contains_key(&path) {
+        if log.len() <= MAX_PATHS || log.contains_key(&path) {
             write(log.entry(path).or_default());
         }
     }

@@ -66,7 +66,7 @@ fn judge(ctx: &Ctx<'_>, nic: &RdmaDevice) -> Judgement {
     let say = |memory_path: &PathState| match memory_path {
         PathState::Open(why) => format!("open: {why}"),
         PathState::Closed(why) => format!("closed: {why}"),
-        PathState::Unknown(why, source) => format!("unknown: {source}: {}", why.phrase()),
+        PathState::Unknown(why, source) => why.sentence(source),
     };
     judgement
         .evidence(format!("{MODULE}, {CLIENTS}"), say(&peermem))

@@ -18,7 +18,7 @@ pub fn promise(ctx: &Ctx<'_>, port: Bdf) -> Option<String> {
             " The kernel's command line names this port (pci={name}=), but the bits are set: this kernel does not apply it (6.11 to 6.14 have a bug there), or a reset of the port set them again. Use gdr fix-acs --persist unit."
         ));
     }
-    let told = ctx.facts.boot.told("acs");
+    let told = ctx.facts.boot.settings("acs");
     let (source, name) = told
         .iter()
         .find_map(|(source, line)| Some((source, named(line)?)))?;
@@ -36,7 +36,7 @@ pub fn waits(ctx: &Ctx<'_>, arm: bool) -> Option<String> {
     if has_it(ctx.facts.kernel.command_line.known()?) {
         return None;
     }
-    let told = ctx.facts.boot.told("iommu");
+    let told = ctx.facts.boot.settings("iommu");
     let (source, _) = told.iter().find(|(_, line)| has_it(line))?;
     Some(not_yet(source, word))
 }

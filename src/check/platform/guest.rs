@@ -37,7 +37,7 @@ fn observed(platform: &Platform) -> String {
     match kind {
         Fact::Known(PlatformKind::Guest) => format!("guest, by {fact}"),
         Fact::Known(PlatformKind::BareMetal) => format!("bare metal, by {fact}"),
-        Fact::Unknown(why) => format!("unknown: {fact}: {}", why.phrase()),
+        Fact::Unknown(why) => why.sentence(&fact),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Access Control Services: what a port may do to traffic between its neighbours.
+//! Access Control Services: how a port handles traffic between its neighbours.
 
 use std::fmt;
 
@@ -12,26 +12,26 @@ use crate::model::Fact;
 pub struct Acs {
     /// Offset of the capability.
     pub offset: u16,
-    /// What the port can do (capability register, without the vector size in its upper byte).
+    /// Supported services (capability register, without the vector size in its upper byte).
     pub capable: AcsBits,
-    /// What is switched on (control register, as read).
+    /// Enabled services (control register, as read).
     pub control: AcsBits,
-    /// Bits in the egress control vector; 0 where egress control is not supported.
+    /// Number of bits in the egress control vector; 0 without egress control.
     pub egress_size: u16,
-    /// The egress control vector, bit n of word n / 32 for port (or function) n. lspci does not print it.
+    /// Egress control vector: bit n % 32 of word n / 32 is for port (or function) n. lspci does not print it.
     pub egress_vector: Fact<Vec<u32>>,
 }
 
 impl Acs {
-    /// Where the control register is, for a message or a write: the capability's offset plus 6.
+    /// Offset of the control register: that of the capability plus 6.
     pub fn control_offset(&self) -> u16 {
         self.offset + 6
     }
 
-    /// Whether egress control keeps requests from `port`: the service is on and the vector's bit is set.
+    /// True if egress control stops requests to `port`: the service is on and the bit of the vector is set.
     ///
-    /// With request redirect also on, such a request goes up to the root complex; without it, it is blocked
-    /// (PCIe 6.12.3). The number is that of the other port (or of the other function of the same device).
+    /// With request redirect also on, such a request goes up to the root complex; without it, it is blocked (PCIe
+    /// 6.12.3). `port` is the number of the other port (or of the other function of the same device).
     pub fn egress_blocks(&self, port: u8) -> Fact<bool> {
         if !self.control.egress_control() {
             return Fact::Known(false);
@@ -43,43 +43,43 @@ impl Acs {
     }
 }
 
-/// The services, in the layout that the capability and the control register share.
+/// Service bits, in the shared layout of the capability and control registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct AcsBits(pub u16);
 
 impl AcsBits {
-    /// V: checks that a request's bus number lies below the port. It redirects nothing.
+    /// V: checks that the bus number of a request lies below the port. It does not redirect.
     pub fn source_validation(self) -> bool {
         self.has(0)
     }
 
-    /// B: blocks requests that carry an already translated address.
+    /// B: blocks requests with an already translated address.
     pub fn translation_blocking(self) -> bool {
         self.has(1)
     }
 
-    /// R: sends peer-to-peer requests up to the root complex.
+    /// R: redirects peer-to-peer requests to the root complex.
     pub fn request_redirect(self) -> bool {
         self.has(2)
     }
 
-    /// C: sends peer-to-peer completions up, those with relaxed ordering clear.
+    /// C: redirects peer-to-peer completions without relaxed ordering.
     pub fn completion_redirect(self) -> bool {
         self.has(3)
     }
 
-    /// U: sends up what came from below and is addressed back below.
+    /// U: forwards requests upstream even if their target is below the port.
     pub fn upstream_forwarding(self) -> bool {
         self.has(4)
     }
 
-    /// E: looks a peer-to-peer request's target up in the egress control vector.
+    /// E: checks the target of a peer-to-peer request in the egress control vector.
     pub fn egress_control(self) -> bool {
         self.has(5)
     }
 
-    /// T: lets requests with an already translated address go straight, despite R.
+    /// T: routes requests with an already translated address directly, despite R.
     pub fn direct_translated(self) -> bool {
         self.has(6)
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn egress_needs_the_service_the_size_and_the_bit() {
+    fn egress_blocks_with_service_size_and_bit() {
         let mut acs = Acs {
             offset: 0x148,
             capable: AcsBits(0x7f),
@@ -130,12 +130,12 @@ mod tests {
             "egress control is off"
         );
         acs.control = AcsBits(0x20);
-        assert_eq!(acs.egress_blocks(1), Fact::default(), "who knows?");
+        assert_eq!(acs.egress_blocks(1), Fact::default(), "not read");
         assert_eq!(acs.control_offset(), 0x14e);
     }
 
     #[test]
-    fn flags_read_as_lspci_writes_them() {
+    fn formats_flags_as_lspci() {
         assert_eq!(
             AcsBits(0x1d).to_string(),
             "SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-"

@@ -1,4 +1,4 @@
-//! The PCI Express capability: where in the tree a function sits, and how it moves data.
+//! The PCI Express capability: port type, link and transfer settings.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use super::LinkPair;
 /// PCI Express capability (id 0x10, PCIe 7.5.3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Express {
-    /// Offset of the capability, to name a register in it.
+    /// Offset of the capability.
     pub offset: u16,
     /// Version of the structure: 1 (PCIe 1.x) or 2.
     pub version: u8,
     /// What kind of port or device this is.
     pub port: PortType,
-    /// The port leads to a slot, not to a soldered device.
+    /// The port has a slot; the device below is not soldered.
     pub slot: bool,
-    /// Largest payload the function can take, bytes.
+    /// Maximum supported payload, bytes.
     pub max_payload_supported: u16,
-    /// Can use 8-bit tags, 256 requests in flight.
+    /// Supports 8-bit tags, 256 requests in flight.
     pub extended_tag_supported: bool,
-    /// Largest payload it may send now, bytes.
+    /// Maximum payload that it may send, bytes.
     pub max_payload: u16,
-    /// Largest read it may ask for now, bytes.
+    /// Maximum size of a read request, bytes.
     pub max_read_request: u16,
     /// May set the relaxed ordering attribute.
     pub relaxed_ordering: bool,
@@ -32,7 +32,7 @@ pub struct Express {
     pub extended_tag: bool,
     /// May set the no-snoop attribute.
     pub no_snoop: bool,
-    /// The link. None in a function integrated in the root complex, which has none.
+    /// The link. None for a function integrated in the root complex.
     pub link: Option<LinkPair>,
 }
 
@@ -57,12 +57,12 @@ pub enum PortType {
     /// Endpoint integrated in the root complex.
     RootComplexEndpoint,
     RootComplexEventCollector,
-    /// A value the specification reserves.
+    /// A reserved value.
     Other(u8),
 }
 
 impl PortType {
-    /// Inside the root complex, and so without a link.
+    /// Inside the root complex, without a link.
     pub fn is_integrated(self) -> bool {
         matches!(
             self,
@@ -70,7 +70,7 @@ impl PortType {
         )
     }
 
-    /// A port with a link below it, the kind that redirects peer-to-peer traffic.
+    /// A port with a link below it, which redirects peer-to-peer traffic.
     pub fn leads_down(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! The other extended capabilities that matter to peer-to-peer traffic.
+//! Other extended capabilities that affect peer-to-peer traffic.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use crate::model::Fact;
 pub struct Ats {
     /// Offset of the capability.
     pub offset: u16,
-    /// The function may ask for translations.
+    /// The function may request translations.
     pub enabled: bool,
-    /// Invalidations it can hold before it pushes back, 1 to 32.
+    /// Number of invalidations that it can queue, 1 to 32.
     pub queue_depth: u8,
-    /// It always asks for page-aligned addresses. lspci does not print it.
+    /// Its addresses are always page-aligned. lspci does not print it.
     pub page_aligned: Fact<bool>,
-    /// Smallest region one translation covers, bytes.
+    /// Smallest region of one translation, bytes.
     pub smallest_translation_unit: u64,
 }
 
@@ -28,15 +28,15 @@ pub struct Ats {
 pub struct Aer {
     /// Offset of the capability.
     pub offset: u16,
-    /// Uncorrectable errors that happened.
+    /// Uncorrectable errors that occurred.
     pub uncorrectable: UncorrectableErrors,
-    /// Uncorrectable errors that are not reported.
+    /// Masked uncorrectable errors.
     pub uncorrectable_mask: UncorrectableErrors,
-    /// Uncorrectable errors that count as fatal.
+    /// Uncorrectable errors that are fatal.
     pub uncorrectable_severity: UncorrectableErrors,
-    /// Correctable errors that happened.
+    /// Correctable errors that occurred.
     pub correctable: CorrectableErrors,
-    /// Correctable errors that are not reported.
+    /// Masked correctable errors.
     pub correctable_mask: CorrectableErrors,
 }
 
@@ -46,17 +46,17 @@ pub struct Aer {
 pub struct UncorrectableErrors(pub u32);
 
 impl UncorrectableErrors {
-    /// A request was blocked by access control.
+    /// Access control blocked a request.
     pub fn acs_violation(self) -> bool {
         self.0 & 1 << 21 != 0
     }
 
-    /// A request was refused as unsupported.
+    /// A request was rejected as unsupported.
     pub fn unsupported_request(self) -> bool {
         self.0 & 1 << 20 != 0
     }
 
-    /// A read was never answered.
+    /// A read did not complete.
     pub fn completion_timeout(self) -> bool {
         self.0 & 1 << 14 != 0
     }
@@ -108,9 +108,9 @@ impl fmt::Display for CorrectableErrors {
 pub struct ResizableBar {
     /// Number of the BAR.
     pub bar: u8,
-    /// Sizes it can take, bytes, ascending.
+    /// Supported sizes, bytes, ascending.
     pub supported: Vec<u64>,
-    /// Size it has, bytes.
+    /// Current size, bytes.
     pub current: u64,
 }
 
@@ -119,21 +119,21 @@ pub struct ResizableBar {
 pub struct SrIov {
     /// Offset of the capability.
     pub offset: u16,
-    /// Virtual functions exist now.
+    /// Virtual functions are enabled.
     pub enabled: bool,
-    /// Virtual functions answer to their memory BARs.
+    /// Virtual functions respond to their memory BARs.
     pub memory_enabled: bool,
-    /// Virtual functions there can be.
+    /// Maximum number of virtual functions.
     pub total_vfs: u16,
-    /// Virtual functions asked for.
+    /// Configured number of virtual functions.
     pub num_vfs: u16,
     /// Device id of every virtual function.
     pub vf_device: u16,
-    /// Routing id of the first virtual function, less that of this function.
+    /// Routing id of the first virtual function, relative to this function.
     pub first_vf_offset: u16,
-    /// Distance of the routing ids of neighbours.
+    /// Distance between the routing ids of virtual functions.
     pub vf_stride: u16,
-    /// Base addresses of the virtual functions' BARs that are not zero: function n's lies n sizes further.
+    /// BARs of the virtual functions that are not zero: that of function n is n sizes further.
     pub vf_bars: Vec<Bar>,
 }
 
@@ -153,7 +153,7 @@ impl fmt::Display for SerialNumber {
     }
 }
 
-/// Writes `Name+ Other-`: the way of lspci, which people compare with.
+/// Writes `Name+ Other-`, as lspci does.
 pub(super) fn write_flags(
     f: &mut fmt::Formatter<'_>,
     names: &[(&str, u32)],

@@ -1,4 +1,4 @@
-//! The first 64 bytes of configuration space: who the function is and what it decodes.
+//! The first 64 bytes of configuration space: ids, class, command, status and BARs.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use crate::model::Fact;
 /// The predefined header (PCIe 7.5.1).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Header {
-    /// Vendor id. An SR-IOV virtual function reads 0xffff here (PCIe 9.3.4.1.1): sysfs `vendor` has the true one.
+    /// Vendor id. An SR-IOV virtual function reads 0xffff here (PCIe 9.3.4.1.1); sysfs `vendor` has the real one.
     pub vendor: u16,
-    /// Device id; 0xffff in a virtual function, as the vendor.
+    /// Device id; 0xffff in a virtual function.
     pub device: u16,
-    /// What the function is.
+    /// Class code.
     pub class: Class,
     /// Revision id.
     pub revision: u8,
-    /// The part of the header that depends on its type.
+    /// Fields that depend on the header type.
     pub kind: HeaderKind,
-    /// Other functions may exist beside this one.
+    /// The device has other functions.
     pub multifunction: bool,
     /// Command register.
     pub command: Command,
@@ -32,16 +32,16 @@ pub struct Header {
     pub interrupt_pin: u8,
 }
 
-/// The type of a header and the fields only that type has.
+/// The type of a header and its fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HeaderKind {
-    /// Type 0: a device that is no bridge. A virtual function's subsystem is its own.
+    /// Type 0: not a bridge. A virtual function has its own subsystem.
     Endpoint {
-        /// Subsystem; vendor 0 where the maker set none.
+        /// Subsystem; vendor 0 if the manufacturer set none.
         subsystem: Subsystem,
     },
-    /// Type 1: a PCI-to-PCI bridge, which is also every port of a switch and every root port.
+    /// Type 1: a PCI-to-PCI bridge, including every switch port and root port.
     Bridge {
         /// Bus above.
         primary: u8,
@@ -49,7 +49,7 @@ pub enum HeaderKind {
         secondary: u8,
         /// Highest bus below.
         subordinate: u8,
-        /// From the bridge's subsystem capability (0x0d), which only a full walk is sure to meet.
+        /// From the bridge's subsystem capability (0x0d), which only a full walk of the list finds.
         subsystem: Fact<Option<Subsystem>>,
     },
     /// Type 2: a CardBus bridge.
@@ -63,7 +63,7 @@ pub enum HeaderKind {
     },
 }
 
-/// Who built the board, as opposed to the chip.
+/// Manufacturer of the board, as opposed to the chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Subsystem {
     /// Subsystem vendor id.
@@ -95,7 +95,7 @@ impl Class {
         self.0 as u8
     }
 
-    /// A host bridge (0x0600), the one kind that may have extended space without a PCI Express capability.
+    /// A host bridge (0x0600), the only class that may have extended space without a PCI Express capability.
     pub fn is_host_bridge(self) -> bool {
         self.0 >> 8 == 0x0600
     }
@@ -114,17 +114,17 @@ impl fmt::Display for Class {
 pub struct Command(pub u16);
 
 impl Command {
-    /// Answers to its I/O BARs.
+    /// Responds to its I/O BARs.
     pub fn io(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// Answers to its memory BARs. Without it nobody reaches a GPU's memory.
+    /// Responds to its memory BARs. Without it, no device can access a GPU's memory.
     pub fn memory(self) -> bool {
         self.0 & 1 << 1 != 0
     }
 
-    /// May send requests of its own: DMA and MSI.
+    /// May send requests: DMA and MSI.
     pub fn bus_master(self) -> bool {
         self.0 & 1 << 2 != 0
     }
@@ -141,47 +141,47 @@ impl Command {
 pub struct Status(pub u16);
 
 impl Status {
-    /// There is a capability list.
+    /// The function has a capability list.
     pub fn capabilities(self) -> bool {
         self.0 & 1 << 4 != 0
     }
 
-    /// A request of this function was answered with completer abort.
+    /// A request of this function ended with Completer Abort.
     pub fn received_target_abort(self) -> bool {
         self.0 & 1 << 12 != 0
     }
 
-    /// A request of this function was answered with unsupported request.
+    /// A request of this function ended with Unsupported Request.
     pub fn received_master_abort(self) -> bool {
         self.0 & 1 << 13 != 0
     }
 }
 
-/// A base address register. Its size is not in configuration space: learning it takes a write.
+/// A base address register (BAR). Its size is not in configuration space: reading it requires a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Bar {
-    /// Number of the (first) register, 0 to 5. A 64-bit BAR also takes the next number.
+    /// Index of the (first) register, 0 to 5. A 64-bit BAR also takes the next one.
     pub index: u8,
-    /// What it decodes.
+    /// Address space.
     pub kind: BarKind,
 }
 
-/// What a base address register decodes.
+/// Address space of a BAR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BarKind {
     /// Memory space.
     Memory {
-        /// Bus address; 0 where none was assigned.
+        /// Bus address; 0 if not assigned.
         address: u64,
-        /// The register pair holds 64 bits.
+        /// The BAR is 64 bits wide.
         bits64: bool,
-        /// Reads have no side effect.
+        /// Reads have no side effects.
         prefetchable: bool,
     },
     /// I/O space.
     Io {
-        /// Port; 0 where none was assigned.
+        /// Port; 0 if not assigned.
         address: u32,
     },
 }

@@ -1,31 +1,31 @@
-//! A PCI Express link: what it could be and what it is.
+//! Speed, width and state of a PCI Express link.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The link of a port or device: the best it supports and what it negotiated.
+/// Link of a port or device: supported and negotiated values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkPair {
     /// From Link Capabilities.
     pub max: Link,
     /// From Link Status.
     pub current: Link,
-    /// Target Link Speed of Link Control 2: the upper limit software set. None in version 1 of the capability,
-    /// and where it is zero, as in functions that know 2.5 GT/s alone (PCIe 7.5.3.19).
+    /// Target Link Speed of Link Control 2: the upper limit that software set. None in version 1 of the capability,
+    /// and if it is zero, as in functions that support 2.5 GT/s only (PCIe 7.5.3.19).
     pub target: Option<LinkSpeed>,
-    /// Power saving states the link supports.
+    /// Supported power saving states.
     pub aspm_supported: Aspm,
-    /// Power saving states that are switched on.
+    /// Enabled power saving states.
     pub aspm_enabled: Aspm,
-    /// Port number, by which a switch's ACS egress vector names its ports.
+    /// Port number; the ACS egress vector of a switch uses it.
     pub port_number: u8,
-    /// Data Link Layer Link Active. None where this port does not report it (upstream ports and endpoints do not).
+    /// Data Link Layer Link Active. None if this port does not report it (upstream ports and endpoints do not).
     pub data_link_layer_active: Option<bool>,
     /// Training is in progress (meaningful on root and downstream ports).
     pub training: bool,
-    /// Software switched the link off (root and downstream ports).
+    /// Software disabled the link (root and downstream ports).
     pub disabled: bool,
 }
 
@@ -39,12 +39,12 @@ pub struct Link {
 }
 
 impl Link {
-    /// Whether there is a link at all.
+    /// True if the link is up.
     pub fn is_up(self) -> bool {
         self.width != 0
     }
 
-    /// Usable bytes a second in one direction, before packet headers. 0 when down; None for an unknown speed.
+    /// Usable bytes per second in one direction, before packet headers. 0 when down; None for an unknown speed.
     pub fn bytes_per_second(self) -> Option<u64> {
         self.speed.bytes_per_second(self.width)
     }
@@ -86,7 +86,7 @@ impl LinkSpeed {
         self.transfers_per_second().map(|rate| rate as f64 / 1e9)
     }
 
-    /// Usable bytes a second in one direction over `width` lanes, after the encoding of the line and before
+    /// Usable bytes per second in one direction over `width` lanes, after the encoding of the line and before
     /// packet headers. None for a reserved code.
     ///
     /// 8b/10b up to 5 GT/s (PCIe 4.2.1), 128b/130b up to 32 GT/s (PCIe 4.2.2). From 64 GT/s on links run flit mode
