@@ -197,7 +197,7 @@ fn what_was_not_tried_is_unknown() {
             known(RegistrationOutcome::Tried(Vec::new())),
             "CUDA does not show it",
         ),
-        (outcome(Fact::Unknown(Why::TimedOut)), "no answer in time"),
+        (outcome(Fact::Unknown(Why::TimedOut)), "not answer in time"),
     ] {
         let found = only("rdma.register", &facts);
         assert_eq!(found.outcome, Outcome::Unknown, "{}", found.message);

@@ -300,7 +300,7 @@ fn what_was_not_tried_is_unknown() {
         ),
         (
             outcome(Fact::Unknown(Why::TimedOut)),
-            "no answer in time",
+            "not answer in time",
             "a source that answers",
         ),
     ] {
