@@ -30,6 +30,12 @@ while read -r bdf control; do
 done </tmp/acs
 expect "ports with ACS" 6 "$ports"
 
+# The kernel's own messages of a healthy boot are no symptoms: exit status 1.
+dmesg >/out/dmesg.txt
+expect "messages of the boot" yes "$([ "$(wc -l </out/dmesg.txt)" -gt 200 ] && echo yes)"
+gdr explain --no-run /out/dmesg.txt >/out/explain.txt && code=0 || code=$?
+expect "causes in them" 1 "$code"
+
 # Writes to ports are real.
 port=$(lspci -D -d 1b36:000c | cut -d' ' -f1 | head -n 1)
 before=$(setpci -s "$port" ECAP_ACS+6.w)
