@@ -228,7 +228,7 @@ fn unit_repeats_change_at_every_boot() {
     let undo = bench.repair(&["undo"]);
     ended(&undo, 0);
     assert!(
-        undo.stdout.contains("a reboot has reset it already"),
+        undo.stdout.contains("already reset by a reboot"),
         "{}",
         undo.stdout
     );

@@ -137,7 +137,7 @@ fn makes_missing_node_now_and_at_boot() {
     let undo = bench.repair(&["undo"]);
     ended(&undo, 0);
     assert!(
-        undo.stdout.contains("a reboot has reset it already"),
+        undo.stdout.contains("already reset by a reboot"),
         "{}",
         undo.stdout
     );

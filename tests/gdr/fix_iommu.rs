@@ -131,7 +131,7 @@ fn bound_devices_need_kernel_parameter() {
     let run = bench.repair(&["fix", "iommu", "--yes"]);
     ended(&run, 0);
     assert!(
-        run.stdout.contains("it will hold once the rest is done"),
+        run.stdout.contains("fixed after the remaining actions"),
         "{}",
         run.stdout
     );

@@ -111,7 +111,7 @@ fn undo_after_reboot_leaves_module_loaded() {
     let undo = bench.repair(&["undo"]);
     ended(&undo, 0);
     assert!(
-        undo.stdout.contains("a reboot has reset it already"),
+        undo.stdout.contains("already reset by a reboot"),
         "{}",
         undo.stdout
     );
