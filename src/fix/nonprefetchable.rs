@@ -20,7 +20,7 @@ const TOOLS: [(&str, FirmwareTool); 2] = [
 
 fn desired(request: &FixRequest<'_>) -> DesiredState {
     let ctx = request.ctx;
-    let nics = ground::untold(ctx);
+    let nics = ground::prefetchable_nics(ctx);
     if nics.is_empty() {
         return DesiredState::default();
     }

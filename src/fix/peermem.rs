@@ -191,7 +191,7 @@ fn stop_nv_peer_mem(ctx: &Ctx<'_>, desired: &mut DesiredState) {
         .map_or(&[][..], Vec::as_slice);
     for AtBoot { path, names } in places
         .iter()
-        .filter(|place| !ground::suits(NEW, &place.names))
+        .filter(|place| !ground::loads_module(NEW, &place.names))
     {
         // On Debian this is a link to /etc/modules.
         if path == "/etc/modules-load.d/modules.conf"
@@ -266,7 +266,7 @@ fn boot(ctx: &Ctx<'_>, desired: &mut DesiredState, module: &str) {
     if !known
         || !at_boot
             .iter()
-            .any(|place| ground::suits(module, &place.names))
+            .any(|place| ground::loads_module(module, &place.names))
     {
         // The module is a client of the RDMA stack, which has to be loaded first.
         modules::at_boot(

@@ -1,4 +1,4 @@
-//! The way between GPUs and NICs over PCI Express.
+//! PCI Express between GPUs and NICs.
 
 mod acs;
 mod acs_vm;
