@@ -1,16 +1,16 @@
-//! What a text tells, for people: cause, evidence, command; and a check, explained.
+//! Explanations for people: the causes found in a text with findings and fixes, or a check.
 
 use super::Style;
 use super::text::{Tone, printable, wrap};
 use crate::model::{ExplainReport, ExplainedCheck, Finding, Outcome, Severity, SymptomMatch};
 
-/// The matches that are shown whole; the rest is named.
-const SHOWN: usize = 6;
+/// Maximum number of matches shown in full; the others are listed.
+const MAX_MATCHES: usize = 6;
 
-/// The findings of one check that are shown whole.
-const FINDINGS: usize = 4;
+/// Maximum number of findings shown in full for one check.
+const MAX_FINDINGS: usize = 4;
 
-/// Where a text below a match begins.
+/// Indentation of the text below a match.
 const INDENT: usize = 4;
 
 pub fn table(report: &ExplainReport, style: Style) -> String {
@@ -24,16 +24,16 @@ pub fn table(report: &ExplainReport, style: Style) -> String {
     }
     let mut page = String::new();
     if report.matches.is_empty() {
-        page.push_str(&nothing(report, style));
+        page.push_str(&no_match(report, style));
         return page;
     }
     page.push_str(&header(report, style));
-    let mut told: Vec<&str> = Vec::new();
-    for found in report.matches.iter().take(SHOWN) {
+    let mut shown: Vec<&str> = Vec::new();
+    for found in report.matches.iter().take(MAX_MATCHES) {
         page.push('\n');
-        page.push_str(&one(found, style));
+        page.push_str(&symptom(found, style));
         if report.host.is_some() {
-            page.push_str(&here(found, report, &mut told, style));
+            page.push_str(&findings_of(found, report, &mut shown, style));
         } else {
             page.push_str(&labelled("checks:", &found.checks.join(", "), style));
         }
@@ -43,12 +43,12 @@ pub fn table(report: &ExplainReport, style: Style) -> String {
     page
 }
 
-/// Nothing matched: said plainly, with what can be done.
-fn nothing(report: &ExplainReport, style: Style) -> String {
+/// The message if nothing matched.
+fn no_match(report: &ExplainReport, style: Style) -> String {
     let lines = report.read.map_or(0, |read| read.lines);
     let text = format!(
-        "Nothing in {} of {} is a symptom that gdr knows. 'gdr doctor' examines the machine without one; a longer log \
-         tells more (NCCL_DEBUG=INFO, UCX_LOG_LEVEL=info, dmesg).",
+        "No known symptom in {} of {}. 'gdr doctor' checks the machine anyway; a more verbose log may help \
+         (NCCL_DEBUG=INFO, UCX_LOG_LEVEL=info, dmesg).",
         counted(lines, "line"),
         printable(&report.asked)
     );
@@ -74,15 +74,15 @@ fn header(report: &ExplainReport, style: Style) -> String {
             .as_deref()
             .map_or_else(String::new, |name| format!("{}, ", printable(name)));
         let profiles = printable(&report.profiles.join(", "));
-        let looked = format!("looked at: {name}{source}; ready for: {profiles}");
-        page.push_str(&style.paint(Tone::Dim, &wrap(&looked, style.width, 0, "  ")));
+        let checked = format!("checked: {name}{source}; profiles: {profiles}");
+        page.push_str(&style.paint(Tone::Dim, &wrap(&checked, style.width, 0, "  ")));
         page.push('\n');
     }
     page
 }
 
-/// A match: its cause, where it was said, and where it was met.
-fn one(found: &SymptomMatch, style: Style) -> String {
+/// A match: its cause, line and source.
+fn symptom(found: &SymptomMatch, style: Style) -> String {
     let cause = printable(&found.cause);
     let head = format!(
         "{:>3} {}",
@@ -94,44 +94,47 @@ fn one(found: &SymptomMatch, style: Style) -> String {
         1 => String::new(),
         count => format!(" and {} more", counted(count - 1, "line")),
     };
-    let said = format!(
+    let line = format!(
         "line {}{times}: {}",
         found.line.number,
         printable(&found.line.text)
     );
-    text.push_str(&labelled("said:", &said, style));
+    text.push_str(&labelled("log:", &line, style));
     text.push_str(&labelled("source:", &printable(&found.source), style));
     text
 }
 
-/// What the checks of a match find on the machine. A check that an earlier match told of is named only.
-fn here<'a>(
+/// Findings on the machine for the checks of a match. Checks shown for an earlier match are only named.
+fn findings_of<'a>(
     found: &'a SymptomMatch,
     report: &ExplainReport,
-    told: &mut Vec<&'a str>,
+    shown: &mut Vec<&'a str>,
     style: Style,
 ) -> String {
     let mut text = String::new();
     let (mut fine, mut skipped, mut above) = (Vec::new(), Vec::new(), Vec::new());
     for id in &found.checks {
-        if told.contains(&id.as_str()) {
+        if shown.contains(&id.as_str()) {
             above.push(id.as_str());
             continue;
         }
-        told.push(id);
+        shown.push(id);
         let findings: Vec<&Finding> = report
             .findings
             .iter()
             .filter(|finding| finding.id == *id)
             .collect();
-        let bad: Vec<&&Finding> = findings.iter().filter(|finding| is_told(finding)).collect();
-        for finding in bad.iter().take(FINDINGS) {
+        let bad: Vec<&&Finding> = findings
+            .iter()
+            .filter(|finding| is_problem(finding))
+            .collect();
+        for finding in bad.iter().take(MAX_FINDINGS) {
             text.push_str(&entry(finding, style));
         }
-        if bad.len() > FINDINGS {
+        if bad.len() > MAX_FINDINGS {
             let more = format!(
                 "and {} more of {id}: gdr doctor shows them",
-                bad.len() - FINDINGS
+                bad.len() - MAX_FINDINGS
             );
             text.push_str(&labelled("", &more, style));
         }
@@ -145,7 +148,7 @@ fn here<'a>(
             }
         }
     }
-    for (label, ids) in [("well:", fine), ("n/a:", skipped), ("above:", above)] {
+    for (label, ids) in [("passed:", fine), ("n/a:", skipped), ("above:", above)] {
         if !ids.is_empty() {
             text.push_str(&labelled(label, &ids.join(", "), style));
         }
@@ -153,11 +156,11 @@ fn here<'a>(
     text
 }
 
-fn is_told(finding: &Finding) -> bool {
+fn is_problem(finding: &Finding) -> bool {
     !matches!(finding.outcome, Outcome::Pass | Outcome::Skip)
 }
 
-/// A finding: what is so, what it was seen by, what mends it.
+/// A finding with evidence and fix.
 fn entry(finding: &Finding, style: Style) -> String {
     let word = match finding.outcome {
         Outcome::Pass => "pass",
@@ -175,17 +178,17 @@ fn entry(finding: &Finding, style: Style) -> String {
     );
     text.push_str(&labelled("", &printable(&finding.message), style));
     for evidence in &finding.evidence {
-        let seen = format!("{}: {}", evidence.source, evidence.value);
-        text.push_str(&labelled("seen:", &printable(&seen), style));
+        let value = format!("{}: {}", evidence.source, evidence.value);
+        text.push_str(&labelled("evidence:", &printable(&value), style));
     }
     if let Some(needs) = &finding.needs {
         text.push_str(&labelled("needs:", &printable(needs), style));
     }
     if let Some(fix) = &finding.fix {
         let id = fix.id().map(|id| format!("gdr fix {id}"));
-        // A command is pasted whole: it is never broken.
+        // A command is not wrapped, so it can be pasted.
         for command in id.iter().chain(&fix.manual().command) {
-            text.push_str(&format!("{:12}fix:     {}\n", "", printable(command)));
+            text.push_str(&format!("{:12}fix:      {}\n", "", printable(command)));
         }
         if let Some(advice) = &fix.manual().advice {
             text.push_str(&labelled("fix:", &printable(advice), style));
@@ -196,33 +199,35 @@ fn entry(finding: &Finding, style: Style) -> String {
     }
     text + &labelled(
         "fix:",
-        &format!("gdr explain {} says how it is mended", finding.id),
+        &format!("gdr explain {} shows how to repair it", finding.id),
         style,
     )
 }
 
 fn footer(report: &ExplainReport, style: Style) -> String {
     let mut text = String::new();
-    if report.matches.len() > SHOWN {
-        let more: Vec<&str> = report.matches[SHOWN..]
+    if report.matches.len() > MAX_MATCHES {
+        let more: Vec<&str> = report.matches[MAX_MATCHES..]
             .iter()
             .map(|found| found.check.as_str())
             .collect();
-        text.push_str(&format!("Less sure: {}. ", more.join(", ")));
+        text.push_str(&format!("Less likely: {}. ", more.join(", ")));
     }
     let wrong = |finding: &Finding| matches!(finding.outcome, Outcome::Fail | Outcome::Warn);
     text.push_str(match (&report.host, report.findings.iter().any(wrong)) {
-        (None, _) => "gdr explain ID tells what a check looks at and how it is mended.",
-        (Some(_), true) => "What fails or warns above comes first; gdr explain ID tells more of a check.",
+        (None, _) => "gdr explain ID shows what a check reads and how to repair it.",
+        (Some(_), true) => {
+            "Repair the failures and warnings above first; gdr explain ID shows details of a check."
+        }
         (Some(_), false) => {
-            "Nothing that these checks determine stands in the way on this machine. Where the text is of another one, give \
-             gdr that machine (--from FILE, see gdr snapshot)."
+            "These checks found no problem on this machine. If the text is from another machine, \
+             check that one with --from FILE (see gdr snapshot)."
         }
     });
     wrap(&text, style.width, 0, "") + "\n"
 }
 
-/// A check: what it asks, why, how, and what it rests on.
+/// A check: rule, reason, sources, fix, references.
 fn explained(check: &ExplainedCheck, style: Style) -> String {
     let severity = match check.severity {
         Severity::Error => "error",
@@ -246,15 +251,15 @@ fn explained(check: &ExplainedCheck, style: Style) -> String {
     text
 }
 
-/// A label and what belongs to it, broken below its beginning.
+/// A label and its text, wrapped below its start.
 fn labelled(label: &str, body: &str, style: Style) -> String {
-    const WIDE: usize = 8;
+    const WIDE: usize = 9;
     let start = match label {
-        "said:" | "source:" | "checks:" | "well:" | "n/a:" | "above:" | "rule:" | "why:"
+        "log:" | "source:" | "checks:" | "passed:" | "n/a:" | "above:" | "rule:" | "why:"
         | "read:" | "fix:" | "see:" => INDENT,
         _ => INDENT + 8,
     };
-    // What stands alone begins where the others begin.
+    // A text without a label is indented like the labels.
     let column = if label.is_empty() {
         start
     } else {

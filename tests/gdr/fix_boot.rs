@@ -136,7 +136,7 @@ fn nothing_more(bench: &Bench, args: &[&str]) {
     let again = bench.repair(args);
     ended(&again, 0);
     assert!(
-        again.stdout.contains("Nothing is to be changed"),
+        again.stdout.contains("Nothing to change"),
         "{}",
         again.stdout
     );

@@ -160,7 +160,7 @@ fn removes_limit_for_next_login() {
     ended(&again, 0);
     let text = flat(&again);
     assert!(
-        text.contains("Nothing is to be changed") && text.contains("Log in again."),
+        text.contains("Nothing to change") && text.contains("Log in again."),
         "{text}"
     );
     ended(&bench.repair(&["undo"]), 0);
