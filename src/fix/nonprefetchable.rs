@@ -32,10 +32,10 @@ fn desired(request: &FixRequest<'_>) -> DesiredState {
     };
     let mut desired = DesiredState::default();
     // The functions of a NIC share the setting.
-    let mut rdma_nics = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for nic in nics {
         let bdf = nic.bdf;
-        if !rdma_nics.insert((bdf.domain, bdf.bus, bdf.device)) {
+        if !seen.insert((bdf.domain, bdf.bus, bdf.device)) {
             continue;
         }
         desired.change(

@@ -100,12 +100,12 @@ fn module(ctx: &Ctx<'_>) -> Result<&'static str, String> {
         );
     }
     let provider = |name: &str| {
-        let of = |nic| {
+        let has_driver = |nic| {
             ground::nic_driver(ctx.facts, nic)
                 .known()
                 .is_some_and(|driver| driver == name)
         };
-        ground::rdma_nics(ctx.facts).all(of)
+        ground::rdma_nics(ctx.facts).all(has_driver)
     };
     if provider("efa") {
         return efa(ctx);
@@ -166,7 +166,7 @@ fn older(ctx: &Ctx<'_>) -> Result<&'static str, String> {
     }
 }
 
-/// Whether the RDMA stack is MLNX_OFED 4.9, which needs the module's parameter.
+/// True if the RDMA stack is MLNX_OFED 4.9, which needs the module's parameter.
 fn needs_parameter(ctx: &Ctx<'_>) -> bool {
     let ofed = ctx.facts.module_files.ofed.present();
     let is_set = ctx
