@@ -66,7 +66,7 @@ fn thing(change: &Change, style: Style) -> String {
         _ => return fact(change, style),
     };
     let what = match what {
-        "there" | "none" => String::new(),
+        "present" | "none" => String::new(),
         what => format!(" {}", printable(what)),
     };
     let line = format!("{}{what}", printable(&change.area));
@@ -178,7 +178,7 @@ mod tests {
                 Changed,
             ),
             change("PCI 0000:05:00.0", "", Some("10de:2335"), None, Removed),
-            change("module nvidia_peermem", "", None, Some("there"), Added),
+            change("module nvidia_peermem", "", None, Some("present"), Added),
             change(
                 "NVML",
                 "driver version",
